@@ -1,0 +1,166 @@
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+
+cdef extern from "<stdbool.h>":
+    ctypedef bint bool_t "bool"
+
+
+cdef extern from "graphzero/status.h":
+    ctypedef enum gz_code:
+        GZ_OK
+        GZ_E_OS
+        GZ_E_FORMAT
+        GZ_E_NOMEM
+    ctypedef struct gz_error:
+        gz_code code
+        int saved_errno
+        uint64_t offset
+        char message[224]
+
+
+cdef extern from "graphzero/checksum.h" nogil:
+    uint32_t gz_crc32(const unsigned char *bytes, size_t length)
+
+
+cdef extern from "graphzero/format.h" nogil:
+    enum:
+        GZ_PAGE_BYTES
+        GZ_MAX_SECTIONS
+        GZ_NAME_BYTES
+    ctypedef enum gz_kind:
+        GZ_KIND_GRAPH
+        GZ_KIND_FEATURES
+    ctypedef struct gz_section:
+        char name[17]
+        uint32_t dtype
+        uint64_t offset
+        uint64_t count
+        uint64_t length
+        uint32_t crc
+    ctypedef struct gz_header:
+        gz_kind kind
+        uint32_t flags
+        uint64_t file_bytes
+        uint64_t num_nodes
+        uint64_t width
+        uint64_t num_input_edges
+        uint32_t num_sections
+        gz_section sections[62]
+    gz_code gz_header_decode(const unsigned char *page, uint64_t file_bytes, gz_kind kind,
+                             gz_header *out, gz_error *err)
+    void gz_header_encode(const gz_header *header, unsigned char *page)
+
+
+cdef extern from "graphzero/mapping.h" nogil:
+    ctypedef struct gz_mapping:
+        unsigned char *base
+        uint64_t size
+        int fd
+    ctypedef enum gz_advice:
+        GZ_ADVICE_NORMAL
+        GZ_ADVICE_RANDOM
+        GZ_ADVICE_SEQUENTIAL
+        GZ_ADVICE_WILLNEED
+    gz_code gz_mapping_open(const char *path, gz_mapping *out, gz_error *err)
+    void gz_mapping_close(gz_mapping *mapping)
+    gz_code gz_mapping_read(const gz_mapping *mapping, uint64_t offset, uint64_t length,
+                            unsigned char *out, gz_error *err)
+    gz_code gz_mapping_advise(const gz_mapping *mapping, uint64_t offset, uint64_t length,
+                              gz_advice advice, gz_error *err)
+    gz_code gz_mapping_resident(const gz_mapping *mapping, uint64_t offset, uint64_t length,
+                                uint64_t *pages, gz_error *err)
+    uint64_t gz_system_page_bytes()
+
+
+cdef extern from "graphzero/csr.h" nogil:
+    ctypedef struct gz_ids:
+        const void *data
+        bool_t wide
+    ctypedef struct gz_csr:
+        uint64_t num_nodes
+        uint64_t num_edges
+        const uint64_t *indptr
+        gz_ids indices
+        gz_ids edge_ids
+        gz_ids node_ids
+        gz_ids node_rank
+        const float *weights
+        const int64_t *times
+    gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, gz_csr *out,
+                               gz_error *err)
+    gz_code gz_ids_from_header(const gz_header *header, const gz_mapping *mapping,
+                               const char *name, uint64_t count, gz_ids *out, gz_error *err)
+    uint64_t gz_csr_read_neighbors(const gz_csr *csr, const int64_t *positions, int64_t begin,
+                                   int64_t end, int64_t *out)
+    uint64_t gz_csr_degrees(const gz_csr *csr, const int64_t *nodes, int64_t begin, int64_t end,
+                            int64_t *out)
+
+
+cdef extern from "graphzero/rng.h" nogil:
+    ctypedef enum gz_purpose:
+        GZ_PURPOSE_SAMPLE
+        GZ_PURPOSE_WALK
+        GZ_PURPOSE_SHUFFLE
+    uint64_t gz_key(gz_purpose purpose, uint64_t seed, uint64_t epoch, uint64_t batch)
+    uint64_t gz_stream(uint64_t key, uint64_t item)
+    uint64_t gz_draw(uint64_t stream, uint64_t i)
+    void gz_shuffle(uint64_t key, int64_t *ids, int64_t count)
+
+
+cdef extern from "graphzero/idmap.h" nogil:
+    ctypedef struct gz_idmap:
+        pass
+    void gz_idmap_init(gz_idmap *map)
+    void gz_idmap_free(gz_idmap *map)
+    void gz_idmap_clear(gz_idmap *map)
+    gz_code gz_idmap_reserve(gz_idmap *map, uint64_t count, gz_error *err)
+    void gz_idmap_relabel(gz_idmap *map, const int64_t *ids, int64_t begin, int64_t end,
+                          int64_t base, int64_t *local, int64_t *added, int64_t *num_added)
+    void gz_idmap_number(gz_idmap *map, const int64_t *nodes, int64_t begin, int64_t end)
+
+
+cdef extern from "graphzero/sampling.h" nogil:
+    ctypedef struct gz_hop:
+        int64_t fanout
+        bool_t replace
+        uint64_t key
+    uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes,
+                           int64_t begin, int64_t end, int64_t *counts)
+    uint64_t gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes,
+                              const int64_t *offsets, int64_t begin, int64_t end,
+                              int64_t *positions)
+
+
+cdef extern from "graphzero/walk.h" nogil:
+    uint64_t gz_walk_uniform(const gz_csr *csr, uint64_t key, const int64_t *start, int64_t begin,
+                             int64_t end, int64_t length, int64_t *out)
+    uint64_t gz_walk_node2vec(const gz_csr *csr, uint64_t key, double p, double q,
+                              const int64_t *start, int64_t begin, int64_t end, int64_t length,
+                              int64_t *out)
+
+
+cdef extern from "graphzero/gather.h" nogil:
+    void gz_gather_rows(const unsigned char *rows, uint64_t row_bytes, const int64_t *ids,
+                        int64_t begin, int64_t end, unsigned char *out)
+    uint64_t gz_translate(const gz_ids *table, uint64_t limit, const int64_t *ids, int64_t begin,
+                          int64_t end, int64_t *out)
+    int64_t gz_first_outside(const int64_t *ids, int64_t begin, int64_t end, int64_t limit)
+
+
+cdef extern from "graphzero/prefetch.h" nogil:
+    ctypedef struct gz_run:
+        uint64_t offset
+        uint64_t length
+    ctypedef struct gz_readahead:
+        uint64_t pages
+        uint64_t missing
+        uint64_t calls
+    int64_t gz_page_runs(const int64_t *rows, int64_t count, uint64_t origin, uint64_t row_bytes,
+                         uint64_t gap, uint64_t file_bytes, gz_run *runs)
+    gz_code gz_read_ahead(const gz_mapping *mapping, const gz_run *runs, int64_t count,
+                          int trust_mincore, gz_readahead *done, gz_error *err)
+
+
+cdef extern from "graphzero/fork.h" nogil:
+    void gz_fork_guard()
+    bool_t gz_may_use_threads()

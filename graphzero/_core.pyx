@@ -1,0 +1,640 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: embedsignature=True
+"""The compiled core: coerces buffers, runs the C kernels without the GIL, checks, returns.
+
+Nothing here decides anything: ranges are cut for ``prange``, codes become exceptions. Ids are
+int64 arrays that the caller has validated (`graphzero.ids`), unless a method says that it checks.
+"""
+import os
+
+import numpy as np
+
+from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_FillInfo
+from cython.parallel cimport prange
+from libc.errno cimport EIO
+from libc.string cimport memcpy, memset
+
+from graphzero.errors import FormatError
+
+gz_fork_guard()
+
+PAGE_BYTES = int(gz_system_page_bytes())
+ADVICE = {"normal": GZ_ADVICE_NORMAL, "random": GZ_ADVICE_RANDOM,
+          "sequential": GZ_ADVICE_SEQUENTIAL, "willneed": GZ_ADVICE_WILLNEED}
+KINDS = {"graph": GZ_KIND_GRAPH, "features": GZ_KIND_FEATURES}
+
+cdef enum:
+    ITEMS_A_RANGE = 1024  # small enough to balance two threads over one hop of one mini-batch
+
+cdef int64_t _open_mappings = 0
+
+
+def open_mappings():
+    """Number of `Mapping` objects that hold a file mapped (a leak counter for tests)."""
+    return _open_mappings
+
+
+cdef int _raise(const gz_error *err, object path) except -1:
+    """The one place where a C code becomes an exception."""
+    cdef str message = (<bytes> err.message).decode("utf-8", "replace")
+    if err.code == GZ_E_OS:
+        code = err.saved_errno or EIO
+        raise OSError(code, f"{message}: {os.strerror(code)}", path)
+    if err.code == GZ_E_NOMEM:
+        raise MemoryError(message)
+    raise FormatError(f"{path} {message}")
+
+
+cdef int _refuse_corrupt(uint64_t corrupt, object path) except -1:
+    if corrupt != 0:
+        raise FormatError(
+            f"{path} is corrupt: {corrupt} entries read in this call are out of range; "
+            f"check it with 'graphzero verify' and build it again")
+    return 0
+
+
+cdef inline int64_t _ranges(int64_t items) noexcept nogil:
+    return (items + ITEMS_A_RANGE - 1) // ITEMS_A_RANGE
+
+
+cdef inline int64_t _end(int64_t index, int64_t items) noexcept nogil:
+    cdef int64_t end = (index + 1) * ITEMS_A_RANGE
+    return end if end < items else items
+
+
+cdef inline int _threads(int asked, int64_t items) noexcept nogil:
+    """As many as there are ranges to work on; one where a fork has taken the pool away."""
+    cdef int64_t ranges = _ranges(items)
+    if not gz_may_use_threads() or ranges <= 1:
+        return 1
+    return asked if asked < ranges else <int> ranges
+
+
+# ---------------------------------------------------------------------------- files and mapping
+
+cdef dict _header_to_dict(const gz_header *header):
+    sections = []
+    cdef uint32_t i
+    for i in range(header.num_sections):
+        sections.append((
+            (<bytes> header.sections[i].name).decode("latin-1"), header.sections[i].dtype,
+            header.sections[i].offset, header.sections[i].count, header.sections[i].length,
+            header.sections[i].crc))
+    return {"flags": header.flags, "file_bytes": header.file_bytes,
+            "num_nodes": header.num_nodes, "width": header.width,
+            "num_input_edges": header.num_input_edges, "sections": sections}
+
+
+def header_decode(const unsigned char[::1] page, uint64_t file_bytes, str kind, object path="file"):
+    """Header page as a dict; the C twin of `graphzero.format.decode_header`."""
+    cdef gz_header header
+    cdef gz_error err
+    if page.shape[0] < GZ_PAGE_BYTES:
+        raise FormatError(f"{path} is truncated: it has no whole header page")
+    if gz_header_decode(&page[0], file_bytes, KINDS[kind], &header, &err) != GZ_OK:
+        _raise(&err, path)
+    return _header_to_dict(&header)
+
+
+def header_encode(dict fields, str kind):
+    """Header page of 4096 bytes; the C twin of `graphzero.format.encode_header`."""
+    cdef gz_header header
+    cdef bytes name, page
+    memset(&header, 0, sizeof(header))
+    header.kind = KINDS[kind]
+    header.flags = fields["flags"]
+    header.file_bytes = fields["file_bytes"]
+    header.num_nodes = fields["num_nodes"]
+    header.width = fields["width"]
+    header.num_input_edges = fields["num_input_edges"]
+    sections = fields["sections"]
+    if len(sections) > GZ_MAX_SECTIONS:
+        raise ValueError(f"at most {GZ_MAX_SECTIONS} sections")
+    header.num_sections = len(sections)
+    for i, (text, dtype, offset, count, length, crc) in enumerate(sections):
+        name = text.encode("latin-1")
+        if not 0 < len(name) <= GZ_NAME_BYTES:
+            raise ValueError(f"section name {text!r} is not 1 to {GZ_NAME_BYTES} bytes long")
+        memcpy(header.sections[i].name, <const char *> name, len(name))
+        header.sections[i].dtype = dtype
+        header.sections[i].offset = offset
+        header.sections[i].count = count
+        header.sections[i].length = length
+        header.sections[i].crc = crc
+    page = bytes(GZ_PAGE_BYTES)
+    gz_header_encode(&header, <unsigned char *> <char *> page)
+    return page
+
+
+def crc32(const unsigned char[::1] data):
+    """CRC-32 as `zlib.crc32` computes it."""
+    return gz_crc32(&data[0], data.shape[0])
+
+
+cdef class Mapping:
+    """A whole file, mapped read-only and shared.
+
+    Exports a read-only buffer. NumPy arrays over it keep the mapping alive, and are counted:
+    `close` refuses while one of them, or a running kernel, still needs the pages.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        A regular file.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be opened or mapped; with errno and path.
+    """
+    cdef gz_mapping c
+    cdef bint is_open
+    cdef Py_ssize_t users
+    cdef readonly str path
+
+    def __cinit__(self, path):
+        cdef gz_error err
+        cdef bytes encoded
+        cdef const char *c_path
+        cdef gz_code code
+        global _open_mappings
+        self.is_open = False
+        self.path = os.path.abspath(os.fsdecode(path))
+        encoded = os.fsencode(self.path)
+        c_path = encoded
+        with nogil:
+            code = gz_mapping_open(c_path, &self.c, &err)
+        if code != GZ_OK:
+            _raise(&err, self.path)
+        self.is_open = True
+        _open_mappings += 1
+
+    def __dealloc__(self):
+        self._unmap()
+
+    cdef void _unmap(self) noexcept:
+        global _open_mappings
+        if self.is_open:
+            self.is_open = False
+            _open_mappings -= 1
+            gz_mapping_close(&self.c)
+
+    cdef int pin(self) except -1:
+        """Keeps the pages while a kernel runs without the GIL."""
+        if not self.is_open:
+            raise ValueError(f"{self.path} is closed")
+        self.users += 1
+        return 0
+
+    cdef void unpin(self) noexcept:
+        self.users -= 1
+
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
+        if flags & PyBUF_WRITABLE:
+            raise BufferError("a mapped file is read-only")
+        self.pin()
+        try:
+            PyBuffer_FillInfo(buffer, self, self.c.base, self.c.size, 1, flags)
+        except BaseException:
+            self.unpin()
+            raise
+
+    def __releasebuffer__(self, Py_buffer *buffer):
+        self.unpin()
+
+    def close(self):
+        """Unmaps the file.
+
+        Raises
+        ------
+        BufferError
+            While arrays over the mapping exist; delete them first.
+        """
+        if self.is_open and self.users > 0:
+            raise BufferError(
+                f"{self.path}: {self.users} arrays or calls still use the mapping; "
+                f"delete the views (or copy them) before closing")
+        self._unmap()
+
+    @property
+    def closed(self):
+        return not self.is_open
+
+    @property
+    def size(self):
+        """Bytes of the file when it was opened."""
+        return self.c.size
+
+    def read(self, uint64_t offset, uint64_t length):
+        """Bytes of the file by ``pread``: an error where a mapped page would be a SIGBUS."""
+        cdef gz_error err
+        cdef gz_code code
+        cdef bytes out = bytes(length)
+        cdef unsigned char *data = <unsigned char *> <char *> out
+        self.pin()
+        try:
+            with nogil:
+                code = gz_mapping_read(&self.c, offset, length, data, &err)
+        finally:
+            self.unpin()
+        if code != GZ_OK:
+            _raise(&err, self.path)
+        return out
+
+    def advise(self, str advice, uint64_t offset=0, length=None):
+        """``madvise`` over a byte range (default: from offset to the end of the file)."""
+        cdef gz_error err
+        cdef gz_code code
+        cdef uint64_t bytes_ = self.c.size - offset if length is None else length
+        cdef gz_advice value = ADVICE[advice]
+        self.pin()
+        try:
+            with nogil:
+                code = gz_mapping_advise(&self.c, offset, bytes_, value, &err)
+        finally:
+            self.unpin()
+        if code != GZ_OK:
+            _raise(&err, self.path)
+
+    def resident_pages(self, uint64_t offset=0, length=None):
+        """Pages of a byte range in the page cache, as ``mincore`` tells."""
+        cdef gz_error err
+        cdef gz_code code
+        cdef uint64_t pages, bytes_ = self.c.size - offset if length is None else length
+        self.pin()
+        try:
+            with nogil:
+                code = gz_mapping_resident(&self.c, offset, bytes_, &pages, &err)
+        finally:
+            self.unpin()
+        if code != GZ_OK:
+            _raise(&err, self.path)
+        return pages
+
+    def read_ahead(self, const int64_t[::1] rows, uint64_t origin, uint64_t row_bytes,
+                   uint64_t gap=0, bint trust_mincore=True):
+        """Asks the kernel for the pages of ascending rows.
+
+        Parameters
+        ----------
+        rows : (n,) int64
+            Ascending row numbers; row r starts at byte ``origin + r * row_bytes``.
+        gap : int
+            Pages that a run may skip over.
+        trust_mincore : bool
+            False where ``mincore`` is known to lie: then every run is asked for.
+
+        Returns
+        -------
+        (int, int, int)
+            Pages covered, pages that were missing, madvise calls made.
+        """
+        cdef gz_error err
+        cdef gz_code code
+        cdef gz_readahead done
+        cdef int64_t count = rows.shape[0], num_runs
+        if count == 0:
+            return 0, 0, 0
+        if rows[0] < 0 or origin + (<uint64_t> rows[count - 1] + 1) * row_bytes > self.c.size:
+            raise IndexError(f"{self.path}: rows beyond the end of the file")
+        cdef unsigned char[::1] room = np.empty(count * sizeof(gz_run), dtype=np.uint8)
+        cdef gz_run *runs = <gz_run *> &room[0]
+        self.pin()
+        try:
+            with nogil:
+                num_runs = gz_page_runs(&rows[0], count, origin, row_bytes, gap, self.c.size, runs)
+                code = gz_read_ahead(&self.c, runs, num_runs, trust_mincore, &done, &err)
+        finally:
+            self.unpin()
+        if code != GZ_OK:
+            _raise(&err, self.path)
+        return done.pages, done.missing, done.calls
+
+
+cdef int _read_header(Mapping mapping, gz_kind kind, gz_header *header) except -1:
+    cdef gz_error err
+    if mapping.c.size < GZ_PAGE_BYTES:
+        what = "is empty" if mapping.c.size == 0 else "is truncated or foreign"
+        raise FormatError(
+            f"{mapping.path} {what}: {mapping.c.size} bytes are no graphzero file; "
+            f"copy or build it again")
+    cdef bytes page = mapping.read(0, GZ_PAGE_BYTES)
+    if gz_header_decode(<const unsigned char *> <const char *> page, mapping.c.size, kind, header,
+                        &err) != GZ_OK:
+        _raise(&err, mapping.path)
+    return 0
+
+
+# ---------------------------------------------------------------------------- ids
+
+def first_outside(const int64_t[::1] ids, int64_t limit):
+    """Index of the first id outside [0, limit), or -1."""
+    cdef int64_t n = ids.shape[0], at
+    with nogil:
+        at = gz_first_outside(&ids[0], 0, n, limit)
+    return -1 if at == n else at
+
+
+def key(str purpose, uint64_t seed, uint64_t epoch, uint64_t batch):
+    """Key of all draws for one purpose ("sample", "walk", "shuffle") in one batch."""
+    purposes = {"sample": GZ_PURPOSE_SAMPLE, "walk": GZ_PURPOSE_WALK,
+                "shuffle": GZ_PURPOSE_SHUFFLE}
+    return gz_key(purposes[purpose], seed, epoch, batch)
+
+
+def stream(uint64_t key, uint64_t item):
+    """Stream of one item (a hop, a node, a walker) below a key."""
+    return gz_stream(key, item)
+
+
+def draws(uint64_t stream, int64_t count):
+    """The first `count` draws of a stream, (count,) uint64: what the generator is tested on."""
+    cdef uint64_t[::1] out = np.empty(count, dtype=np.uint64)
+    cdef int64_t i
+    for i in range(count):
+        out[i] = gz_draw(stream, i)
+    return np.asarray(out)
+
+
+def permutation(int64_t count, uint64_t key):
+    """Uniform permutation of range(count), (count,) int64, a function of the key alone."""
+    ids = np.arange(count, dtype=np.int64)
+    cdef int64_t[::1] view = ids
+    with nogil:
+        gz_shuffle(key, &view[0], count)
+    return ids
+
+
+cdef class IdMap:
+    """Numbers ids in the order of their first appearance; reused from batch to batch.
+
+    Not for two threads at once: one map a sampling thread.
+    """
+    cdef gz_idmap c
+
+    def __cinit__(self):
+        gz_idmap_init(&self.c)
+
+    def __dealloc__(self):
+        gz_idmap_free(&self.c)
+
+    def start(self, const int64_t[::1] seeds):
+        """Forgets all ids, then numbers the seeds by position (a repeat keeps its first)."""
+        cdef int64_t n = seeds.shape[0]
+        gz_idmap_clear(&self.c)
+        self._reserve(n)
+        with nogil:
+            gz_idmap_number(&self.c, &seeds[0], 0, n)
+
+    cdef int _reserve(self, uint64_t count) except -1:
+        cdef gz_error err
+        cdef gz_code code
+        with nogil:
+            code = gz_idmap_reserve(&self.c, count, &err)
+        if code != GZ_OK:
+            _raise(&err, "")
+        return 0
+
+    def relabel(self, const int64_t[::1] ids, int64_t num_nodes):
+        """Local numbers of ids, new ones counting on from num_nodes.
+
+        Returns
+        -------
+        local : (n,) int64
+        new : (m,) int64
+            The ids that were new, in the order of their numbers.
+        """
+        cdef int64_t n = ids.shape[0], num_new = 0
+        local, new = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+        cdef int64_t[::1] local_view = local, new_view = new
+        self._reserve(num_nodes + n)
+        with nogil:
+            gz_idmap_relabel(&self.c, &ids[0], 0, n, num_nodes, &local_view[0], &new_view[0],
+                             &num_new)
+        return local, new[:num_new]
+
+
+# ---------------------------------------------------------------------------- topology
+
+cdef class CSR:
+    """Adjacency of one mapped ``.gl`` file; every id here is a *stored* id."""
+    cdef gz_csr c
+    cdef readonly Mapping mapping
+    cdef readonly dict header
+
+    def __cinit__(self, Mapping mapping):
+        cdef gz_header header
+        cdef gz_error err
+        self.mapping = mapping
+        mapping.pin()
+        try:
+            _read_header(mapping, GZ_KIND_GRAPH, &header)
+            if gz_csr_from_header(&header, &mapping.c, &self.c, &err) != GZ_OK:
+                _raise(&err, mapping.path)
+            self.header = _header_to_dict(&header)
+        finally:
+            mapping.unpin()
+
+    @property
+    def num_nodes(self):
+        return self.c.num_nodes
+
+    @property
+    def num_edges(self):
+        return self.c.num_edges
+
+    def degrees(self, const int64_t[::1] nodes, int num_threads):
+        """Stored degrees, (n,) int64."""
+        cdef int64_t n = nodes.shape[0], i
+        cdef uint64_t corrupt = 0
+        out = np.empty(n, dtype=np.int64)
+        cdef int64_t[::1] view = out
+        self.mapping.pin()
+        try:
+            for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
+                corrupt += gz_csr_degrees(&self.c, &nodes[0], i * ITEMS_A_RANGE, _end(i, n),
+                                          &view[0])
+        finally:
+            self.mapping.unpin()
+        _refuse_corrupt(corrupt, self.mapping.path)
+        return out
+
+    def row(self, int64_t node):
+        """First and last + 1 stored position of one node's neighbours."""
+        cdef int64_t[::1] one = np.array([node], dtype=np.int64)
+        degree = int(self.degrees(one, 1)[0])
+        first = int(self.c.indptr[node])
+        return first, first + degree
+
+    def sample_hop(self, const int64_t[::1] nodes, int64_t fanout, bint replace, uint64_t key,
+                   int num_threads):
+        """One hop of uniform sampling.
+
+        Parameters
+        ----------
+        nodes : (n,) int64
+        fanout : int
+            Neighbours a node, -1 for all.
+        replace : bool
+        key : int
+            Key of this hop.
+        num_threads : int
+
+        Returns
+        -------
+        offsets : (n + 1,) int64
+            The edges of nodes[i] are [offsets[i], offsets[i + 1]).
+        positions : (num_edges,) int64
+            Stored positions of the drawn edges.
+        neighbors : (num_edges,) int64
+            Stored ids at these positions.
+        """
+        cdef gz_hop hop
+        cdef int64_t n = nodes.shape[0], num_edges, i
+        cdef uint64_t corrupt = 0
+        cdef int threads = _threads(num_threads, n)
+        hop.fanout = fanout
+        hop.replace = replace
+        hop.key = key
+        offsets = np.zeros(n + 1, dtype=np.int64)
+        cdef int64_t[::1] offsets_view = offsets, positions_view, neighbors_view
+        self.mapping.pin()
+        try:
+            for i in prange(_ranges(n), nogil=True, num_threads=threads):
+                corrupt += gz_hop_counts(&self.c, &hop, &nodes[0], i * ITEMS_A_RANGE, _end(i, n),
+                                         &offsets_view[1])
+            _refuse_corrupt(corrupt, self.mapping.path)
+            np.cumsum(offsets, out=offsets)
+            num_edges = offsets[n]
+            positions = np.empty(num_edges, dtype=np.int64)
+            neighbors = np.empty(num_edges, dtype=np.int64)
+            positions_view, neighbors_view = positions, neighbors
+            for i in prange(_ranges(n), nogil=True, num_threads=threads):
+                corrupt += gz_hop_positions(&self.c, &hop, &nodes[0], &offsets_view[0],
+                                            i * ITEMS_A_RANGE, _end(i, n), &positions_view[0])
+            threads = _threads(num_threads, num_edges)
+            for i in prange(_ranges(num_edges), nogil=True, num_threads=threads):
+                corrupt += gz_csr_read_neighbors(&self.c, &positions_view[0], i * ITEMS_A_RANGE,
+                                                 _end(i, num_edges), &neighbors_view[0])
+        finally:
+            self.mapping.unpin()
+        _refuse_corrupt(corrupt, self.mapping.path)
+        return offsets, positions, neighbors
+
+    def walk(self, const int64_t[::1] start, int64_t length, double p, double q, uint64_t key,
+             int num_threads):
+        """Random walks of stored ids, (n, length + 1) int64, -1 after a dead end."""
+        cdef int64_t n = start.shape[0], i
+        cdef uint64_t corrupt = 0
+        cdef int threads = _threads(num_threads, n)
+        cdef bint uniform = p == 1.0 and q == 1.0
+        out = np.empty((n, length + 1), dtype=np.int64)
+        cdef int64_t[::1] view = out.reshape(-1)
+        self.mapping.pin()
+        try:
+            for i in prange(_ranges(n), nogil=True, num_threads=threads):
+                if uniform:
+                    corrupt += gz_walk_uniform(&self.c, key, &start[0], i * ITEMS_A_RANGE,
+                                               _end(i, n), length, &view[0])
+                else:
+                    corrupt += gz_walk_node2vec(&self.c, key, p, q, &start[0], i * ITEMS_A_RANGE,
+                                                _end(i, n), length, &view[0])
+        finally:
+            self.mapping.unpin()
+        _refuse_corrupt(corrupt, self.mapping.path)
+        return out
+
+    def to_stored(self, ids, int num_threads=1):
+        """Stored ids of the user's ids: the same array where the file keeps the user's order."""
+        if self.c.node_rank.data == NULL:
+            return ids
+        return _translate(self.mapping, &self.c.node_rank, self.c.num_nodes, ids, num_threads)
+
+    def to_user(self, ids, int num_threads=1):
+        """The user's ids of stored ids; -1 stays -1."""
+        if self.c.node_ids.data == NULL:
+            return ids
+        return _translate(self.mapping, &self.c.node_ids, self.c.num_nodes, ids, num_threads)
+
+    def edge_ids(self, positions, int num_threads=1):
+        """Rows of the user's edge list at stored positions, or None if they were not kept."""
+        if self.c.edge_ids.data == NULL:
+            return None
+        return _translate(self.mapping, &self.c.edge_ids, self.header["num_input_edges"],
+                          positions, num_threads)
+
+
+cdef object _translate(Mapping mapping, const gz_ids *table, uint64_t limit, object ids,
+                       int num_threads):
+    cdef const int64_t[::1] flat = ids.reshape(-1)
+    out = np.empty(ids.shape, dtype=np.int64)
+    cdef int64_t[::1] view = out.reshape(-1)
+    cdef int64_t n = flat.shape[0], i
+    cdef uint64_t corrupt = 0
+    mapping.pin()
+    try:
+        for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
+            corrupt += gz_translate(table, limit, &flat[0], i * ITEMS_A_RANGE, _end(i, n),
+                                    &view[0])
+    finally:
+        mapping.unpin()
+    _refuse_corrupt(corrupt, mapping.path)
+    return out
+
+
+# ---------------------------------------------------------------------------- rows
+
+def feature_header(Mapping mapping):
+    """Header of a mapped ``.gd`` file as a dict."""
+    cdef gz_header header
+    _read_header(mapping, GZ_KIND_FEATURES, &header)
+    return _header_to_dict(&header)
+
+
+cdef class Rows:
+    """Rows of fixed size somewhere in a mapped file: those of a ``.gd`` or an ``.npy``.
+
+    Parameters
+    ----------
+    mapping : Mapping
+    origin, row_bytes, num_rows : int
+        First byte of row 0, bytes of a row, number of rows.
+    rank : tuple of (int, bool), optional
+        Byte offset of the user-id-to-row table, and whether its ids are 64 bits wide.
+    """
+    cdef readonly Mapping mapping
+    cdef readonly uint64_t origin, row_bytes, num_rows
+    cdef gz_ids rank
+
+    def __cinit__(self, Mapping mapping, uint64_t origin, uint64_t row_bytes, uint64_t num_rows,
+                  rank=None):
+        self.mapping = mapping
+        self.origin, self.row_bytes, self.num_rows = origin, row_bytes, num_rows
+        if origin > mapping.c.size or (
+                row_bytes > 0 and num_rows > (mapping.c.size - origin) // row_bytes):
+            raise FormatError(f"{mapping.path} is truncated: its rows reach beyond its end")
+        self.rank.data = NULL
+        if rank is not None:
+            offset, self.rank.wide = rank
+            self.rank.data = mapping.c.base + <uint64_t> offset
+
+    def to_stored(self, ids, int num_threads=1):
+        """Row numbers of the user's ids: the same array where rows are in the user's order."""
+        if self.rank.data == NULL:
+            return ids
+        return _translate(self.mapping, &self.rank, self.num_rows, ids, num_threads)
+
+    def gather(self, const int64_t[::1] rows, unsigned char[::1] out, int num_threads):
+        """Copies whole rows, by row number, into the bytes of out."""
+        cdef int64_t n = rows.shape[0], i
+        cdef const unsigned char *data
+        if <uint64_t> out.shape[0] != n * self.row_bytes:
+            raise ValueError("out has the wrong size")
+        self.mapping.pin()
+        try:
+            data = self.mapping.c.base + self.origin
+            for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
+                gz_gather_rows(data, self.row_bytes, &rows[0], i * ITEMS_A_RANGE, _end(i, n),
+                               &out[0])
+        finally:
+            self.mapping.unpin()

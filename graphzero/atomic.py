@@ -1,0 +1,122 @@
+"""Files that appear whole or not at all.
+
+A file is written under a temporary name in the folder where it will live, flushed to the disk,
+and renamed over the final name; the folder is flushed too. A reader, or a crash at any moment,
+sees the earlier file or the new one, never a part.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+__all__ = ["StagedFile", "is_staging_name", "sync_folder", "write_atomically"]
+
+_SUFFIX = ".gz-staged"
+
+
+def is_staging_name(name: str) -> bool:
+    """Whether a file name is one that `StagedFile` gives to unfinished files."""
+    return name.startswith(".") and name.endswith(_SUFFIX)
+
+
+def sync_folder(folder: str | os.PathLike[str]) -> None:
+    """Flushes the names in a folder to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class StagedFile:
+    """A file under construction beside its final path.
+
+    Parameters
+    ----------
+    path : path-like
+        The final path. Its folder must exist.
+    size : int, optional
+        Bytes to reserve at once, so that a full disk is found before the work and not after it.
+
+    Attributes
+    ----------
+    path, staged_path : pathlib.Path
+    fd : int
+        Open for reading and writing until `seal`.
+
+    Raises
+    ------
+    OSError
+        With errno and path: no such folder, no permission, no space.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], size: int = 0) -> None:
+        self.path = Path(path)
+        name = f".{self.path.name}.{secrets.token_hex(6)}{_SUFFIX}"
+        self.staged_path = self.path.with_name(name)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self.fd = os.open(self.staged_path, flags, 0o644)
+        self._open = True
+        if size > 0:
+            try:
+                self._reserve(size)
+            except BaseException:
+                self.discard()
+                raise
+
+    def _reserve(self, size: int) -> None:
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(self.fd, 0, size)
+            else:  # macOS
+                os.ftruncate(self.fd, size)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"no room for {size:,} bytes: {os.strerror(error.errno or 0)}",
+                str(self.path),
+            ) from error
+
+    def write(self, data: bytes | memoryview, offset: int) -> None:
+        """Writes all of data at a byte offset."""
+        view = memoryview(data).cast("B")
+        while view.nbytes:
+            try:
+                written = os.pwrite(self.fd, view, offset)
+            except OSError as error:
+                raise OSError(
+                    error.errno, os.strerror(error.errno or 0), str(self.path)
+                ) from error
+            view, offset = view[written:], offset + written
+
+    def seal(self) -> None:
+        """Flushes the content to the disk and closes the descriptor; the name stays staged."""
+        os.fsync(self.fd)
+        os.close(self.fd)
+        self._open = False
+
+    def publish(self) -> None:
+        """Gives the sealed file its final name, in place of what had it."""
+        os.replace(self.staged_path, self.path)
+        sync_folder(self.path.parent)
+
+    def discard(self) -> None:
+        """Removes the unfinished file; harmless after `publish`."""
+        if self._open:
+            os.close(self.fd)
+            self._open = False
+        self.staged_path.unlink(missing_ok=True)
+
+
+def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
+    """Replaces a small file's content in one step."""
+    staged = StagedFile(path)
+    try:
+        staged.write(data, 0)
+        staged.seal()
+        staged.publish()
+    except BaseException:
+        staged.discard()
+        raise

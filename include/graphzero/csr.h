@@ -1,0 +1,97 @@
+/* Adjacency in compressed sparse rows, as views of a mapped file. The neighbours of node v are
+ * indices[indptr[v] .. indptr[v + 1]), ascending. */
+#ifndef GRAPHZERO_CSR_H
+#define GRAPHZERO_CSR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "graphzero/format.h"
+#include "graphzero/mapping.h"
+#include "graphzero/status.h"
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "graphzero maps little-endian files: a big-endian machine cannot use them"
+#endif
+
+/* An array of ids, 32 or 64 bits wide: the file's choice. The branch in gz_id is always predicted
+ * the same way, and costs nothing beside the cache miss of the access. */
+typedef struct gz_ids {
+    const void *data; /* NULL if the file has no such section */
+    bool wide;
+} gz_ids;
+
+typedef struct gz_csr {
+    uint64_t num_nodes;
+    uint64_t num_edges;
+    const uint64_t *indptr;
+    gz_ids indices;
+    gz_ids edge_ids;      /* stored position -> row of the user's edge list */
+    gz_ids node_ids;      /* stored id -> user's id; NULL when they are the same */
+    gz_ids node_rank;     /* user's id -> stored id */
+    const float *weights; /* NULL if unweighted */
+    const int64_t *times; /* NULL if without timestamps */
+} gz_csr;
+
+static inline uint64_t gz_id(const gz_ids *ids, uint64_t i)
+{
+    return ids->wide ? ((const uint64_t *)ids->data)[i] : ((const uint32_t *)ids->data)[i];
+}
+
+static inline const void *gz_id_address(const gz_ids *ids, uint64_t i)
+{
+    return (const char *)ids->data + (i << (ids->wide ? 3 : 2));
+}
+
+static inline void gz_prefetch(const void *address)
+{
+#if defined(__GNUC__)
+    __builtin_prefetch(address);
+#else
+    (void)address;
+#endif
+}
+
+/* First entry and number of neighbours of node v, which must be below num_nodes. A row that
+ * contradicts the file's own counts is read as empty and counted in *corrupt: checksums of whole
+ * sections are not verified at open, and no kernel may follow a wild pointer. */
+static inline uint64_t gz_csr_row(const gz_csr *csr, uint64_t v, uint64_t *begin, uint64_t *corrupt)
+{
+    uint64_t first = csr->indptr[v], end = csr->indptr[v + 1];
+    *begin = first;
+    if (first > end || end > csr->num_edges) {
+        *corrupt += 1;
+        return 0;
+    }
+    return end - first;
+}
+
+/* The neighbour at one stored position; an id out of range becomes 0 and is counted. */
+static inline uint64_t gz_csr_neighbor(const gz_csr *csr, uint64_t position, uint64_t *corrupt)
+{
+    uint64_t id = gz_id(&csr->indices, position);
+    if (id >= csr->num_nodes) {
+        *corrupt += 1;
+        return 0;
+    }
+    return id;
+}
+
+/* Views of the sections that a graph needs and may have, with their counts and dtypes checked. */
+GZ_MUST_CHECK gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping,
+                                         gz_csr *out, gz_error *err);
+
+/* An id section of count elements; out->data is NULL where the file has none. */
+GZ_MUST_CHECK gz_code gz_ids_from_header(const gz_header *header, const gz_mapping *mapping,
+                                         const char *name, uint64_t count, gz_ids *out,
+                                         gz_error *err);
+
+/* out[i] = neighbour at positions[i], for i in [begin, end); returns how many were corrupt. */
+uint64_t gz_csr_read_neighbors(const gz_csr *csr, const int64_t *positions, int64_t begin,
+                               int64_t end, int64_t *out);
+
+/* out[i] = degree of nodes[i], for i in [begin, end); returns how many rows were corrupt. */
+uint64_t gz_csr_degrees(const gz_csr *csr, const int64_t *nodes, int64_t begin, int64_t end,
+                        int64_t *out);
+
+#endif

@@ -1,0 +1,43 @@
+/* A whole file, mapped read-only and shared. The descriptor stays open for reads that must not
+ * fault (a mapped page that was truncated away is a SIGBUS, a pread of it is an error). */
+#ifndef GRAPHZERO_MAPPING_H
+#define GRAPHZERO_MAPPING_H
+
+#include <stdint.h>
+
+#include "graphzero/status.h"
+
+typedef struct gz_mapping {
+    unsigned char *base; /* NULL for an empty file */
+    uint64_t size;       /* bytes, as fstat gave them at open */
+    int fd;
+} gz_mapping;
+
+typedef enum gz_advice {
+    GZ_ADVICE_NORMAL = 0,
+    GZ_ADVICE_RANDOM = 1,
+    GZ_ADVICE_SEQUENTIAL = 2,
+    GZ_ADVICE_WILLNEED = 3,
+} gz_advice;
+
+/* Only regular files: a pipe or a folder is refused. */
+GZ_MUST_CHECK gz_code gz_mapping_open(const char *path, gz_mapping *out, gz_error *err);
+
+void gz_mapping_close(gz_mapping *mapping);
+
+/* Reads exactly length bytes at offset without touching the mapped pages. */
+GZ_MUST_CHECK gz_code gz_mapping_read(const gz_mapping *mapping, uint64_t offset, uint64_t length,
+                                      unsigned char *out, gz_error *err);
+
+/* madvise over the pages that hold [offset, offset + length), which must lie in the file. */
+GZ_MUST_CHECK gz_code gz_mapping_advise(const gz_mapping *mapping, uint64_t offset, uint64_t length,
+                                        gz_advice advice, gz_error *err);
+
+/* How many pages of [offset, offset + length) are in the page cache (mincore). The kernel answers
+ * "all of them" for files that the process neither owns nor may write. */
+GZ_MUST_CHECK gz_code gz_mapping_resident(const gz_mapping *mapping, uint64_t offset,
+                                          uint64_t length, uint64_t *pages, gz_error *err);
+
+uint64_t gz_system_page_bytes(void);
+
+#endif

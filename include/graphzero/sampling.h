@@ -1,0 +1,31 @@
+/* One hop of uniform neighbour sampling: which stored positions (edges) each node draws. */
+#ifndef GRAPHZERO_SAMPLING_H
+#define GRAPHZERO_SAMPLING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "graphzero/csr.h"
+
+typedef struct gz_hop {
+    int64_t fanout; /* neighbours per node, > 0; or -1 for all of them */
+    bool replace;   /* draw each neighbour from the whole list again */
+    uint64_t key;   /* gz_key, then gz_stream by hop */
+} gz_hop;
+
+/* counts[i] = how many edges nodes[i] will get, for i in [begin, end): min(degree, fanout), or
+ * fanout (0 without neighbours) with replacement. Returns how many rows were corrupt. */
+uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes, int64_t begin,
+                       int64_t end, int64_t *counts);
+
+/* Writes the drawn stored positions of nodes[i] to positions[offsets[i] .. offsets[i + 1]), for i
+ * in [begin, end); offsets are the running sums of gz_hop_counts over the same nodes. Draws depend
+ * on the key and the node alone. Without replacement:
+ *   fanout >= degree  all, in list order;
+ *   fanout <= 256     Floyd's algorithm (Bentley, Floyd: "A sample of brilliance", CACM 1987);
+ *   more              selection sampling (Knuth, TAOCP 2, 3.4.2, algorithm S), ascending.
+ * Returns how many rows were corrupt (their positions are 0). */
+uint64_t gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes,
+                          const int64_t *offsets, int64_t begin, int64_t end, int64_t *positions);
+
+#endif

@@ -1,0 +1,22 @@
+/* Random walks along the stored direction of the edges. */
+#ifndef GRAPHZERO_WALK_H
+#define GRAPHZERO_WALK_H
+
+#include <stdint.h>
+
+#include "graphzero/csr.h"
+
+/* Walks of `length` steps from start[i], for i in [begin, end), into rows of out, each
+ * length + 1 ids long; -1 after a dead end. Walker i draws from the stream of (key, i) alone.
+ * Walkers run interleaved, each asking for the cache lines of its next access and then letting
+ * the others go first. Returns how many entries were corrupt. */
+uint64_t gz_walk_uniform(const gz_csr *csr, uint64_t key, const int64_t *start, int64_t begin,
+                         int64_t end, int64_t length, int64_t *out);
+
+/* The same for second-order walks (Grover, Leskovec: "node2vec", KDD 2016): from t over v, a
+ * neighbour x of v is drawn with weight 1/p if x = t, 1 if the edge (t, x) exists, else 1/q. By
+ * rejection (Yang et al., "KnightKing", SOSP 2019); p and q must be finite and positive. */
+uint64_t gz_walk_node2vec(const gz_csr *csr, uint64_t key, double p, double q, const int64_t *start,
+                          int64_t begin, int64_t end, int64_t length, int64_t *out);
+
+#endif

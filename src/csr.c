@@ -1,0 +1,121 @@
+#include "graphzero/csr.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { AHEAD = 32 };
+
+/* Start of a section with the given element count and one of two dtypes, NULL where absent. */
+static gz_code find(const gz_header *header, const gz_mapping *mapping, const char *name,
+                    uint64_t count, gz_dtype dtype, gz_dtype or_dtype, const void **data,
+                    uint32_t *found, gz_error *err)
+{
+    const gz_section *section = gz_header_find(header, name);
+    *data = NULL;
+    *found = 0;
+    if (section == NULL)
+        return GZ_OK;
+    if (section->dtype != (uint32_t)dtype && section->dtype != (uint32_t)or_dtype)
+        return gz_fail(err, GZ_E_FORMAT, 0, section->offset, "section '%s' has a wrong dtype",
+                       name);
+    if (section->count != count)
+        return gz_fail(err, GZ_E_FORMAT, 0, section->offset,
+                       "section '%s' has %" PRIu64 " elements, the counts ask for %" PRIu64, name,
+                       section->count, count);
+    *data = mapping->base + section->offset;
+    *found = section->dtype;
+    return GZ_OK;
+}
+
+gz_code gz_ids_from_header(const gz_header *header, const gz_mapping *mapping, const char *name,
+                           uint64_t count, gz_ids *out, gz_error *err)
+{
+    uint32_t dtype;
+    gz_code code =
+        find(header, mapping, name, count, GZ_UINT32, GZ_UINT64, &out->data, &dtype, err);
+    out->wide = dtype == GZ_UINT64;
+    return code;
+}
+
+static gz_code check_ends(const gz_csr *csr, const gz_section *indptr, const gz_mapping *mapping,
+                          gz_error *err)
+{
+    uint64_t ends[2];
+    gz_code code = gz_mapping_read(mapping, indptr->offset, 8, (unsigned char *)&ends[0], err);
+    if (code == GZ_OK)
+        code = gz_mapping_read(mapping, indptr->offset + 8 * csr->num_nodes, 8,
+                               (unsigned char *)&ends[1], err);
+    if (code != GZ_OK)
+        return code;
+    if (ends[0] != 0 || ends[1] != csr->num_edges)
+        return gz_fail(err, GZ_E_FORMAT, 0, indptr->offset,
+                       "row pointers do not start at 0 and end at %" PRIu64, csr->num_edges);
+    return GZ_OK;
+}
+
+gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, gz_csr *out,
+                           gz_error *err)
+{
+    const struct {
+        const char *name;
+        uint64_t count;
+        gz_ids *ids;
+    } ids[] = {
+        {"indices", header->width, &out->indices},
+        {"edge_ids", header->width, &out->edge_ids},
+        {"node_ids", header->num_nodes, &out->node_ids},
+        {"node_rank", header->num_nodes, &out->node_rank},
+    };
+    const void *indptr, *weights, *times;
+    uint32_t dtype;
+    gz_code code;
+
+    memset(out, 0, sizeof *out);
+    out->num_nodes = header->num_nodes;
+    out->num_edges = header->width;
+    if (header->num_nodes > INT64_MAX - 1 || header->width > INT64_MAX)
+        return gz_fail(err, GZ_E_FORMAT, 0, 0, "counts do not fit 63 bits");
+    if ((code = find(header, mapping, "indptr", header->num_nodes + 1, GZ_UINT64, GZ_UINT64,
+                     &indptr, &dtype, err)) != GZ_OK ||
+        (code = find(header, mapping, "weights", header->width, GZ_FLOAT32, GZ_FLOAT32, &weights,
+                     &dtype, err)) != GZ_OK ||
+        (code = find(header, mapping, "times", header->width, GZ_INT64, GZ_INT64, &times, &dtype,
+                     err)) != GZ_OK)
+        return code;
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
+        if ((code = gz_ids_from_header(header, mapping, ids[i].name, ids[i].count, ids[i].ids,
+                                       err)) != GZ_OK)
+            return code;
+    if (indptr == NULL || out->indices.data == NULL)
+        return gz_fail(err, GZ_E_FORMAT, 0, 0, "lacks the section 'indptr' or 'indices'");
+    if ((out->node_ids.data == NULL) != (out->node_rank.data == NULL))
+        return gz_fail(err, GZ_E_FORMAT, 0, 0, "has 'node_ids' or 'node_rank' without the other");
+    out->indptr = indptr;
+    out->weights = weights;
+    out->times = times;
+    return check_ends(out, gz_header_find(header, "indptr"), mapping, err);
+}
+
+uint64_t gz_csr_read_neighbors(const gz_csr *csr, const int64_t *positions, int64_t begin,
+                               int64_t end, int64_t *out)
+{
+    uint64_t corrupt = 0;
+    for (int64_t i = begin; i < end; i++) {
+        if (i + AHEAD < end)
+            gz_prefetch(gz_id_address(&csr->indices, (uint64_t)positions[i + AHEAD]));
+        out[i] = (int64_t)gz_csr_neighbor(csr, (uint64_t)positions[i], &corrupt);
+    }
+    return corrupt;
+}
+
+uint64_t gz_csr_degrees(const gz_csr *csr, const int64_t *nodes, int64_t begin, int64_t end,
+                        int64_t *out)
+{
+    uint64_t corrupt = 0, first;
+    for (int64_t i = begin; i < end; i++) {
+        if (i + AHEAD < end)
+            gz_prefetch(&csr->indptr[nodes[i + AHEAD]]);
+        out[i] = (int64_t)gz_csr_row(csr, (uint64_t)nodes[i], &first, &corrupt);
+    }
+    return corrupt;
+}

@@ -1,0 +1,54 @@
+#include "graphzero/gather.h"
+
+#include <string.h>
+
+enum { ROWS_AHEAD = 8, IDS_AHEAD = 32, LINE = 64, LINES_ASKED = 8 };
+
+void gz_gather_rows(const unsigned char *rows, uint64_t row_bytes, const int64_t *ids,
+                    int64_t begin, int64_t end, unsigned char *out)
+{
+    /* The hardware prefetcher follows a row once it has seen its first lines. */
+    uint64_t asked = row_bytes < LINES_ASKED * LINE ? row_bytes : LINES_ASKED * LINE;
+    for (int64_t i = begin; i < end; i++) {
+        if (i + ROWS_AHEAD < end) {
+            const unsigned char *row = rows + (uint64_t)ids[i + ROWS_AHEAD] * row_bytes;
+            for (uint64_t at = 0; at < asked; at += LINE)
+                gz_prefetch(row + at);
+        }
+        memcpy(out + (uint64_t)i * row_bytes, rows + (uint64_t)ids[i] * row_bytes, row_bytes);
+    }
+}
+
+uint64_t gz_translate(const gz_ids *table, uint64_t limit, const int64_t *ids, int64_t begin,
+                      int64_t end, int64_t *out)
+{
+    uint64_t corrupt = 0;
+    for (int64_t i = begin; i < end; i++) {
+        if (i + IDS_AHEAD < end && ids[i + IDS_AHEAD] >= 0)
+            gz_prefetch(gz_id_address(table, (uint64_t)ids[i + IDS_AHEAD]));
+        if (ids[i] < 0) {
+            out[i] = ids[i];
+            continue;
+        }
+        uint64_t id = gz_id(table, (uint64_t)ids[i]);
+        if (id >= limit) {
+            corrupt++;
+            id = 0;
+        }
+        out[i] = (int64_t)id;
+    }
+    return corrupt;
+}
+
+int64_t gz_first_outside(const int64_t *ids, int64_t begin, int64_t end, int64_t limit)
+{
+    uint64_t outside = 0; /* no early exit, so that the loop is vectorised */
+    for (int64_t i = begin; i < end; i++)
+        outside |= (uint64_t)((uint64_t)ids[i] >= (uint64_t)limit);
+    if (!outside)
+        return end;
+    for (int64_t i = begin; i < end; i++)
+        if ((uint64_t)ids[i] >= (uint64_t)limit)
+            return i;
+    return end;
+}

@@ -1,0 +1,55 @@
+#include "graphzero/prefetch.h"
+
+enum { MOST_BYTES_A_CALL = 2 << 20 };
+
+int64_t gz_page_runs(const int64_t *rows, int64_t count, uint64_t origin, uint64_t row_bytes,
+                     uint64_t gap, uint64_t file_bytes, gz_run *runs)
+{
+    uint64_t page = gz_system_page_bytes(), first = 0, end = 0; /* of the open run, in pages */
+    int64_t written = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t begin_byte = origin + (uint64_t)rows[i] * row_bytes;
+        uint64_t row_first = begin_byte / page, row_end = (begin_byte + row_bytes - 1) / page + 1;
+        if (i > 0 && row_first <= end + gap) {
+            end = row_end > end ? row_end : end;
+            continue;
+        }
+        if (i > 0)
+            runs[written++] = (gz_run){first * page, (end - first) * page};
+        first = row_first;
+        end = row_end;
+    }
+    if (count > 0)
+        runs[written++] = (gz_run){first * page, (end - first) * page};
+    if (written > 0 && runs[written - 1].length > file_bytes - runs[written - 1].offset)
+        runs[written - 1].length = file_bytes - runs[written - 1].offset;
+    return written;
+}
+
+gz_code gz_read_ahead(const gz_mapping *mapping, const gz_run *runs, int64_t count,
+                      int trust_mincore, gz_readahead *done, gz_error *err)
+{
+    uint64_t page = gz_system_page_bytes();
+    *done = (gz_readahead){0, 0, 0};
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t offset = runs[i].offset, left = runs[i].length;
+        while (left > 0) {
+            uint64_t step = left < MOST_BYTES_A_CALL ? left : MOST_BYTES_A_CALL;
+            uint64_t pages = (step + page - 1) / page, resident = 0;
+            gz_code code = GZ_OK;
+            if (trust_mincore)
+                code = gz_mapping_resident(mapping, offset, step, &resident, err);
+            if (code == GZ_OK && resident < pages) {
+                code = gz_mapping_advise(mapping, offset, step, GZ_ADVICE_WILLNEED, err);
+                done->calls++;
+            }
+            if (code != GZ_OK)
+                return code;
+            done->pages += pages;
+            done->missing += pages - resident;
+            offset += step;
+            left -= step;
+        }
+    }
+    return GZ_OK;
+}
