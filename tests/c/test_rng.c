@@ -40,7 +40,8 @@ static void keys_tell_all_parts_apart(void)
     for (unsigned i = 0; i < sizeof keys / sizeof keys[0]; i++)
         for (unsigned j = 0; j < i; j++)
             CHECK(keys[i] != keys[j]);
-    CHECK(gz_key(GZ_PURPOSE_WALK, 3, 4, 5) == gz_key(GZ_PURPOSE_WALK, 3, 4, 5));
+    /* the same seed gives the same batches on any day: a new value here breaks that */
+    CHECK(gz_key(GZ_PURPOSE_WALK, 3, 4, 5) == UINT64_C(0xECD51DB4C027ADAC));
 }
 
 static void shuffle_permutes(void)
