@@ -51,7 +51,8 @@ class SampledNeighbors:
     indptr : (num_seeds + 1,) int64
         The neighbours of ``seeds[i]`` are ``indices[indptr[i]:indptr[i + 1]]``.
     indices : (num_edges,) int64
-        The user's ids of the sampled neighbours.
+        The user's ids of the sampled neighbours. Each seed's *set* is uniform among all sets of
+        its size; the order within it is not random.
     e_id : (num_edges,) int64 or None
         Rows of the user's edge list, if the file keeps them.
     """
@@ -247,12 +248,25 @@ class Graph(LegacyGraphMethods):
         """
         if weighted:
             raise NotImplementedError("weighted sampling is not available yet; pass weighted=False")
+        return self._sample_hop(seeds, fanout, replace, seed, num_threads)
+
+    def _sample_hop(
+        self,
+        seeds: Any,
+        fanout: int,
+        replace: bool,
+        seed: int,
+        num_threads: int | None = None,
+        *,
+        by_seed: bool = False,
+    ) -> SampledNeighbors:
+        """`sample_neighbors`, where repeats of a seed may draw independently."""
         fanout = check_fanout(fanout)
         ids = as_ids(seeds, self.num_nodes, "seeds")
         threads = as_threads(num_threads)
         key = _core.stream(_core.key("sample", check_seed(seed), 0, 0), 0)
         indptr, positions, stored = self._csr.sample_hop(
-            self._csr.to_stored(ids, threads), fanout, bool(replace), key, threads
+            self._csr.to_stored(ids, threads), fanout, bool(replace), key, threads, by_seed
         )
         return SampledNeighbors(
             indptr=indptr,

@@ -69,7 +69,7 @@ class LegacyGraphMethods:
         """
         K = as_count(K, "K")
         seed = self._legacy_seed()
-        sampled = self.sample_neighbors(start_nodes, K, seed=seed)
+        sampled = self._sample_hop(start_nodes, K, False, seed, by_seed=True)
         counts = np.diff(sampled.indptr)
         start = np.asarray(start_nodes, dtype=np.int64)
         out = np.repeat(start[:, np.newaxis], K, axis=1)
@@ -78,7 +78,7 @@ class LegacyGraphMethods:
         short = np.flatnonzero((counts > 0) & (counts < K))
         if short.size:
             # other seed: the same one would draw the same neighbours in the same places
-            redrawn = self.sample_neighbors(start[short], K, replace=True, seed=~seed)
+            redrawn = self._sample_hop(start[short], K, True, ~seed, by_seed=True)
             missing = column >= counts[short, np.newaxis]
             out[short] = np.where(missing, redrawn.indices.reshape(-1, K), out[short])
         return out

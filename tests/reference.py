@@ -211,9 +211,7 @@ def walk(graph, start, length, *, p=1.0, q=1.0, seed=0):
                 following = row[bounded(draw(stream_, step), len(row))][0] if row else -1
             else:
                 p_now, q_now = (1.0, 1.0) if step == 0 else (p, q)
-                following, draws = _biased_step(
-                    graph, stream_, draws, previous, node, p_now, q_now
-                )
+                following, draws = _biased_step(graph, stream_, draws, previous, node, p_now, q_now)
             if following < 0:
                 break
             previous, node = node, following
