@@ -14,11 +14,11 @@ import numpy.typing as npt
 from graphzero.ingest.columns import Column, column_index, id_column
 from graphzero.ingest.tables import ArrayTable, Table, load_array, open_table
 
-__all__ = ["EdgeInput", "open_edges"]
+__all__ = ["TIME_NAMES", "EdgeInput", "edges_of_table", "open_edges"]
 
 _ENDPOINT_NAMES = (("src", "dst"), ("source", "target"))
 _WEIGHT_NAMES = ("weight",)
-_TIME_NAMES = ("timestamp", "time")
+TIME_NAMES = ("timestamp", "time")
 
 
 @dataclass(frozen=True)
@@ -78,13 +78,25 @@ def _optional(
     return None
 
 
-def _from_file(
-    table: Table, src: str | int | None, dst: str | int | None, weight: Any, timestamp: Any
+def edges_of_table(
+    table: Table,
+    *,
+    src: str | int | None = None,
+    dst: str | int | None = None,
+    weight: Any = None,
+    timestamp: Any = None,
 ) -> EdgeInput:
+    """An edge list from the columns of a table; the options are those of `build_dataset`.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing or named twice.
+    """
     columns: list[Column] = [*_endpoints(table, src, dst)]
     taken = [column.index for column in columns]
     at_weight = _optional(table, weight, "weight", _WEIGHT_NAMES, taken)
-    at_time = _optional(table, timestamp, "timestamp", _TIME_NAMES, taken)
+    at_time = _optional(table, timestamp, "timestamp", TIME_NAMES, taken)
     if at_weight is not None:
         columns.append(_weight_column(at_weight))
     if at_time is not None:
@@ -157,4 +169,4 @@ def open_edges(
         name = os.fspath(path)
         return _from_array(load_array(path, name), name, src, dst, weight, timestamp)
     table = open_table(path, delimiter=delimiter, header=header, strict=True)
-    return _from_file(table, src, dst, weight, timestamp)
+    return edges_of_table(table, src=src, dst=dst, weight=weight, timestamp=timestamp)

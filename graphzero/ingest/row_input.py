@@ -15,7 +15,15 @@ from graphzero.ingest.columns import Column, id_column
 from graphzero.ingest.csv_format import is_number
 from graphzero.ingest.tables import CsvTable, ParquetTable, load_array, open_table
 
-__all__ = ["ArrayRows", "Rows", "TableRows", "count_classes", "open_features", "open_labels"]
+__all__ = [
+    "ArrayRows",
+    "Rows",
+    "TableRows",
+    "count_classes",
+    "features_of_table",
+    "open_features",
+    "open_labels",
+]
 
 _COUNT_ROWS = 1 << 16
 
@@ -164,11 +172,8 @@ def _parquet_dtype(table: ParquetTable, first: int) -> np.dtype[Any]:
     return np.result_type(*table.dtypes[first:])
 
 
-def open_features(value: Any, dtype: npt.DTypeLike = np.float32) -> Rows:
+def open_features(value: Any) -> Rows:
     """Features from a path, an array or a tensor.
-
-    A table's first column is the node id; the others are the features. CSV values are read as
-    ``dtype``, Parquet keeps its own.
 
     Raises
     ------
@@ -180,7 +185,21 @@ def open_features(value: Any, dtype: npt.DTypeLike = np.float32) -> Rows:
     if not _is_table(value):
         name = os.fspath(value) if _is_npy(value) else "features"
         return ArrayRows(name, load_array(value, name))
-    table = open_table(Path(value))
+    return features_of_table(open_table(Path(value)))
+
+
+def features_of_table(
+    table: CsvTable | ParquetTable, dtype: npt.DTypeLike = np.float32
+) -> TableRows:
+    """Features from a table whose first column is the node id.
+
+    CSV values are read as ``dtype``, Parquet keeps its own.
+
+    Raises
+    ------
+    ValueError
+        If there is no other column.
+    """
     if table.width < 2:
         raise ValueError(f"{table.name} has one column: features are a node id and their values")
     if isinstance(table, ParquetTable):
