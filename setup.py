@@ -20,14 +20,14 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
+from setuptools.command.build_ext import build_ext
 
 if sys.platform == "win32":
     raise SystemExit("graphzero does not build on Windows: it needs mmap and madvise (use WSL 2).")
 
 OPENMP_PROBE = """
 #include <omp.h>
-#include <stdio.h>
 int main(void) {
     int threads = 0;
     #pragma omp parallel num_threads(2) reduction(+ : threads)
@@ -47,12 +47,12 @@ OPENMP_FLAGS = [
 
 
 def compiler():
-    """The C compiler that setuptools will use, as a list of words."""
+    """Name the C compiler that setuptools will use, as a list of words."""
     return shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
 
 
 def compiles_and_runs(source, compile_args, link_args):
-    """Whether a program builds with these options and exits with 0."""
+    """Tell whether a program builds with these options and exits with 0."""
     folder = Path(tempfile.mkdtemp())
     try:
         (folder / "probe.c").write_text(source)
@@ -80,23 +80,52 @@ def openmp_options():
     return [], [], []
 
 
-def extension():
-    compile_args, link_args, macros = openmp_options()
-    compile_args = ["-std=c11", "-O3", "-g1", "-fvisibility=hidden", *compile_args]
-    if os.environ.get("GRAPHZERO_NATIVE") == "1":
-        compile_args.append("-march=native")
-    compile_args += shlex.split(os.environ.get("GRAPHZERO_CFLAGS", ""))
-    link_args += shlex.split(os.environ.get("GRAPHZERO_LDFLAGS", ""))
-    return Extension(
-        "graphzero._core",
-        sources=["graphzero/_core.pyx", *sorted(str(path) for path in Path("src").glob("*.c"))],
-        depends=sorted(str(path) for path in Path("include/graphzero").glob("*.h")),
-        include_dirs=["include"],
-        define_macros=macros,
-        extra_compile_args=compile_args,
-        extra_link_args=link_args,
-        libraries=["pthread", "m"],
-    )
+class BuildExtension(build_ext):
+    """``build_ext`` that probes the compiler, and builds anew when the options have changed."""
+
+    def build_extension(self, ext):
+        openmp_compile, openmp_link, macros = openmp_options()
+        native = ["-march=native"] if os.environ.get("GRAPHZERO_NATIVE") == "1" else []
+        extra_compile = shlex.split(os.environ.get("GRAPHZERO_CFLAGS", ""))
+        extra_link = shlex.split(os.environ.get("GRAPHZERO_LDFLAGS", ""))
+        ext.extra_compile_args = [
+            *("-std=c11", "-O3", "-g1", "-fvisibility=hidden"),
+            *openmp_compile,
+            *native,
+            *extra_compile,
+        ]
+        ext.extra_link_args = [*openmp_link, *extra_link]
+        ext.define_macros = macros
+        self._record_options(ext)
+        super().build_extension(ext)
+
+    def _record_options(self, ext):
+        """Make the extension depend on its options: a left-over build must not be taken for it."""
+        options = repr((compiler(), ext.extra_compile_args, ext.extra_link_args, ext.define_macros))
+        stamp = Path(self.build_temp) / "options.txt"
+        stamp.parent.mkdir(parents=True, exist_ok=True)
+        if not stamp.exists() or stamp.read_text() != options:
+            stamp.write_text(options)
+        ext.depends = [*ext.depends, str(stamp)]
 
 
-setup(ext_modules=[extension()])
+setup(
+    # The headers live at the top level and are installed as graphzero/include/graphzero/*.h.
+    packages=[*find_packages(include=["graphzero", "graphzero.*"]), "graphzero.include"],
+    package_dir={"graphzero.include": "include"},
+    package_data={
+        "graphzero": ["py.typed", "*.pyi", "*.pxd"],
+        "graphzero.include": ["graphzero/*.h"],
+    },
+    include_package_data=False,
+    ext_modules=[
+        Extension(
+            "graphzero._core",
+            sources=["graphzero/_core.pyx", *sorted(map(str, Path("src").glob("*.c")))],
+            depends=["graphzero/_core.pxd", *sorted(map(str, Path("include").glob("*/*.h")))],
+            include_dirs=["include"],
+            libraries=["pthread", "m"],
+        )
+    ],
+    cmdclass={"build_ext": BuildExtension},
+)
