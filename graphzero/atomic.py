@@ -86,9 +86,7 @@ class StagedFile:
             try:
                 written = os.pwrite(self.fd, view, offset)
             except OSError as error:
-                raise OSError(
-                    error.errno, os.strerror(error.errno or 0), str(self.path)
-                ) from error
+                raise OSError(error.errno, os.strerror(error.errno or 0), str(self.path)) from error
             view, offset = view[written:], offset + written
 
     def seal(self) -> None:

@@ -81,9 +81,7 @@ class MiniBatch:
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> MiniBatch:
         present = {name: getattr(self, name) for name in _TENSORS}
-        return replace(
-            self, **{name: function(t) for name, t in present.items() if t is not None}
-        )
+        return replace(self, **{name: function(t) for name, t in present.items() if t is not None})
 
     def to(self, device: torch.device | str | int, *, non_blocking: bool = False) -> MiniBatch:
         """The same batch with its tensors on a device."""

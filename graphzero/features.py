@@ -250,9 +250,7 @@ class FeatureStore:
         (int, int, int)
             Pages covered, pages that were missing, madvise calls made.
         """
-        return self._mapping.read_ahead(
-            rows, self._rows.origin, self.row_bytes, gap, trust_mincore
-        )
+        return self._mapping.read_ahead(rows, self._rows.origin, self.row_bytes, gap, trust_mincore)
 
     def advise(self, advice: str) -> None:
         """``madvise`` for the whole file: "normal", "random" or "sequential"."""

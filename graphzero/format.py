@@ -162,7 +162,14 @@ def encode_header(header: Header) -> bytes:
             raise ValueError(f"section name {section.name!r} is not 1 to {NAME_BYTES} bytes long")
         at = _SECTIONS_AT + i * _SECTION.size
         _SECTION.pack_into(
-            page, at, name, section.dtype, section.offset, section.count, section.length, section.crc
+            page,
+            at,
+            name,
+            section.dtype,
+            section.offset,
+            section.count,
+            section.length,
+            section.crc,
         )
     struct.pack_into("<I", page, _CRC_AT, zlib.crc32(page[:_CRC_AT]))
     return bytes(page)

@@ -20,9 +20,7 @@ def to_pyg(batch: MiniBatch) -> Any:
     try:
         from torch_geometric.data import Data
     except ImportError as error:
-        raise ImportError(
-            "to_pyg needs torch_geometric: pip install torch-geometric"
-        ) from error
+        raise ImportError("to_pyg needs torch_geometric: pip install torch-geometric") from error
     data = Data(
         x=batch.x,
         edge_index=batch.edge_index,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,7 @@ from graphzero.features import FeatureStore
 from graphzero.ids import IdArray, as_count, as_ids
 from graphzero.order import Share, batch_ids, batch_positions, epoch_order, num_batches
 from graphzero.prefetch import Prefetch
-from graphzero.readahead import ReadAhead, Ticket
+from graphzero.readahead import PagesAsked, ReadAhead
 from graphzero.sampler import NeighborSampler, Subgraph
 from graphzero.world import current_rank, current_share, default_threads
 
@@ -163,7 +164,7 @@ class NeighborDataset(IterableDataset[SampledBatch]):
         stores = self._stores()
         for store in stores:
             store.advise(self.prefetch.advice)
-        ahead: deque[tuple[Subgraph, IdArray, float, Ticket]] = deque()
+        ahead: deque[tuple[Subgraph, IdArray, float, Future[PagesAsked]]] = deque()
         readahead = ReadAhead(stores, self.prefetch)
         try:
             for batch in batch_ids(self._num_batches, share):
@@ -181,13 +182,13 @@ class NeighborDataset(IterableDataset[SampledBatch]):
 
 
 def _await_pages(
-    subgraph: Subgraph, positions: IdArray, sampled: float, ticket: Ticket
+    subgraph: Subgraph, positions: IdArray, sampled: float, asked: Future[PagesAsked]
 ) -> SampledBatch:
     """A batch whose pages have been asked for; only then is its gather not slower than faults."""
     started = time.perf_counter()
-    ticket.done.wait()
+    missing = asked.result().missing
     waited = time.perf_counter() - started
-    return SampledBatch(subgraph, positions, BatchStats(sampled, waited, 0.0, ticket.missing))
+    return SampledBatch(subgraph, positions, BatchStats(sampled, waited, 0.0, missing))
 
 
 class Collate:

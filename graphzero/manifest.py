@@ -17,7 +17,14 @@ from typing import Any
 from graphzero.atomic import is_staging_name, sync_folder, write_atomically
 from graphzero.errors import FormatError
 
-__all__ = ["MANIFEST_NAME", "FileEntry", "Manifest", "finish_renames", "read_manifest", "write_manifest"]
+__all__ = [
+    "MANIFEST_NAME",
+    "FileEntry",
+    "Manifest",
+    "finish_renames",
+    "read_manifest",
+    "write_manifest",
+]
 
 MANIFEST_NAME = "dataset.json"
 _FORMAT = "graphzero-dataset"
