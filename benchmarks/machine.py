@@ -17,11 +17,12 @@ __all__ = ["describe_disk", "describe_machine", "resident_share", "versions"]
 
 
 def describe_machine() -> dict[str, Any]:
-    """Processor, usable cores, memory in bytes, kernel and Python."""
+    """Processor, usable cores, load average, memory in bytes, kernel and Python."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "cpu": _cpu_name(),
         "cores": cores,
+        "load_average": os.getloadavg()[0],
         "memory_bytes": psutil.virtual_memory().total,
         "kernel": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
@@ -41,9 +42,7 @@ def describe_disk(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """Device and file system that hold a folder; rotational is None where it cannot be known."""
     path = Path(folder).resolve()
     holding = [
-        mount
-        for mount in psutil.disk_partitions(all=True)
-        if path.is_relative_to(mount.mountpoint)
+        mount for mount in psutil.disk_partitions(all=True) if path.is_relative_to(mount.mountpoint)
     ]
     if not holding:
         return {"device": None, "file_system": None, "rotational": None}

@@ -6,6 +6,7 @@ its standard output: what was asked for, or ``{"error": message}``.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -103,7 +104,7 @@ class Worker:
     ) -> None:
         self.name = peer.name
         self._log = Path(log)
-        script = Path(__file__).with_name(peer.script)
+        script = Path(__file__).parent / peer.script
         with open(self._log, "wb") as errors:
             self._process = subprocess.Popen(
                 [str(python), "-I", str(script)],
@@ -122,7 +123,8 @@ class Worker:
         PeerError
             If it answers with an error, or not at all.
         """
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         try:
             self._process.stdin.write(json.dumps({"op": op, **arguments}) + "\n")
             self._process.stdin.flush()
@@ -140,11 +142,10 @@ class Worker:
 
     def close(self) -> None:
         """Ends the process."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        try:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
-        except BrokenPipeError:
-            pass
         try:
             self._process.wait(timeout=10)
         except subprocess.TimeoutExpired:

@@ -76,4 +76,5 @@ def write_edges(
         count = min(CHUNK_EDGES, num_edges - begin)
         out[begin : begin + count] = scrambled[edge_chunk(rng, scale, count)]
     out.flush()
-    return np.load(path, mmap_mode="r")
+    edges: np.memmap[Any, np.dtype[np.int64]] = np.load(path, mmap_mode="r")
+    return edges

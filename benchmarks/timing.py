@@ -7,7 +7,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Comparison", "Run", "Spread", "compare", "interleave", "table", "to_json"]
+__all__ = [
+    "Comparison",
+    "Dropped",
+    "Run",
+    "Spread",
+    "compare",
+    "interleave",
+    "lasting",
+    "spread",
+    "table",
+    "to_json",
+]
+
+MOST_REPETITIONS = 100
+
+
+class Dropped(Exception):
+    """Raised by a contestant that cannot go on: the others do, its message becomes a note."""
 
 
 @dataclass(frozen=True)
@@ -35,24 +52,24 @@ class Spread:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Rates of one workload by contestant; the first contestant is the one that is compared."""
+    """Rates of one workload by contestant; `first` is the one that the others are compared with."""
 
     workload: str
     unit: str
+    first: str
     rates: Mapping[str, Spread]
     notes: Sequence[str] = field(default_factory=tuple)
 
     def ratio(self, peer: str) -> float | None:
-        """How many times a peer's median rate the first contestant has, None without either."""
-        names = list(self.rates)
-        if peer not in self.rates or names[0] == peer:
+        """How many times a peer's median rate the first contestant has, None without a rate."""
+        if self.first not in self.rates or peer not in self.rates:
             return None
-        return self.rates[names[0]].median / self.rates[peer].median
+        return self.rates[self.first].median / self.rates[peer].median
 
 
 def interleave(
     contestants: Mapping[str, Callable[[int], Run]], runs: int
-) -> dict[str, list[Run]]:
+) -> tuple[dict[str, list[Run]], list[str]]:
     """Lets contestants take turns, so that a slow moment of the machine strikes all of them.
 
     Parameters
@@ -65,14 +82,46 @@ def interleave(
     Returns
     -------
     dict of str to list of Run
+        Without the contestants that were dropped.
+    list of str
+        Why they were.
     """
     done: dict[str, list[Run]] = {name: [] for name in contestants}
+    reasons: list[str] = []
     for number in range(runs + 1):
-        for name, run in contestants.items():
-            result = run(number)
+        for name in list(done):
+            try:
+                result = contestants[name](number)
+            except Dropped as error:
+                del done[name]
+                reasons.append(str(error))
+                continue
             if number > 0:
                 done[name].append(result)
-    return done
+    return done, reasons
+
+
+def lasting(run: Callable[[int], Run], seconds: float) -> Callable[[int], Run]:
+    """A contestant that repeats a short run, each time with another number, and adds up.
+
+    Parameters
+    ----------
+    run : callable
+        Called with distinct numbers, so that no repetition finds its own data in the cache.
+    seconds : float
+        How long the repetitions last together, at least.
+    """
+
+    def repeated(number: int) -> Run:
+        total = Run(0.0, 0.0)
+        for i in range(MOST_REPETITIONS):
+            result = run(number * MOST_REPETITIONS + i)
+            total = Run(total.work + result.work, total.seconds + result.seconds)
+            if total.seconds >= seconds:
+                break
+        return total
+
+    return repeated
 
 
 def spread(runs: Sequence[Run]) -> Spread:
@@ -89,23 +138,23 @@ def compare(
     notes: Sequence[str] = (),
 ) -> Comparison:
     """Times the contestants in turns and sums up their rates."""
-    timed = interleave(contestants, runs)
+    timed, reasons = interleave(contestants, runs)
     rates = {name: spread(results) for name, results in timed.items()}
-    return Comparison(workload, unit, rates, tuple(notes))
+    return Comparison(workload, unit, next(iter(contestants)), rates, (*notes, *reasons))
 
 
 def _cell(rate: Spread | None) -> str:
     if rate is None:
-        return "–"
-    return f"{rate.median:.3g} ({rate.low:.3g}–{rate.high:.3g})"
+        return "-"
+    return f"{rate.median:.3g} ({rate.low:.3g} to {rate.high:.3g})"
 
 
 def _ratio_cell(ratio: float | None) -> str:
-    return "–" if ratio is None else f"{ratio:.1f}×"
+    return "-" if ratio is None else f"{ratio:.1f}x"
 
 
 def table(comparisons: Sequence[Comparison], names: Sequence[str]) -> str:
-    """A Markdown table: a row per workload, rates as median (lowest–highest), then ratios.
+    """A Markdown table: a row per workload, rates as median (lowest to highest), then ratios.
 
     Parameters
     ----------
@@ -151,7 +200,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
             for name, rate in comparison.rates.items()
         },
         "ratios": {
-            peer: comparison.ratio(peer) for peer in list(comparison.rates)[1:]
+            name: comparison.ratio(name) for name in comparison.rates if name != comparison.first
         },
         "notes": list(comparison.notes),
     }
