@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -154,7 +155,7 @@ class TestTiming:
     def test_contestants_take_turns_and_the_first_run_is_not_counted(self) -> None:
         calls: list[tuple[str, int]] = []
 
-        def contestant(name: str, seconds: float) -> object:
+        def contestant(name: str, seconds: float) -> Callable[[int], timing.Run]:
             def run(number: int) -> timing.Run:
                 calls.append((name, number))
                 return timing.Run(1.0 if number else 1e9, seconds)
