@@ -296,6 +296,5 @@ class FeatureStore:
 
 def _reopen_store(path: str, expected: tuple[Any, ...]) -> FeatureStore:
     store = FeatureStore(path)
-    if store._layout.identity != expected:
-        raise FormatError(f"{path} was replaced while it was in use: open the dataset again")
+    check_identity(store._layout.identity, expected, path)
     return store

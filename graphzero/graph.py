@@ -334,5 +334,5 @@ class Graph(LegacyGraphMethods):
 
 def _reopen_graph(path: str, expected: tuple[Any, ...]) -> Graph:
     graph = Graph(path)
-    check_identity(graph._csr.header, expected, path)
+    check_identity(identity(graph._csr.header), expected, path)
     return graph

@@ -31,7 +31,7 @@ def identity(header: dict[str, Any]) -> tuple[Any, ...]:
     return (header["num_nodes"], header["width"], tuple(entry[-1] for entry in header["sections"]))
 
 
-def check_identity(header: dict[str, Any], expected: tuple[Any, ...], path: str) -> None:
+def check_identity(found: tuple[Any, ...], expected: tuple[Any, ...], path: str) -> None:
     """Refuses a file that is no longer the one that was pickled.
 
     Raises
@@ -39,7 +39,7 @@ def check_identity(header: dict[str, Any], expected: tuple[Any, ...], path: str)
     FormatError
         If the content differs.
     """
-    if identity(header) != expected:
+    if found != expected:
         raise FormatError(
             f"{path} was replaced by another file while it was in use: open the dataset again"
         )
