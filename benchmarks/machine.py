@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import time
 from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
@@ -13,16 +14,42 @@ from typing import Any
 import numpy as np
 import psutil
 
-__all__ = ["describe_disk", "describe_machine", "resident_share", "versions"]
+__all__ = ["Contention", "describe_disk", "describe_machine", "resident_share", "versions"]
+
+
+class Contention:
+    """How much of the processors other processes take, from now on.
+
+    A benchmark of two threads on two cores is worth little while something else runs.
+    """
+
+    def __init__(self) -> None:
+        self._own = psutil.Process()
+        self._begin = (time.monotonic(), *self._seconds())
+
+    def _seconds(self) -> tuple[float, float]:
+        """Processor seconds of the whole machine, and of this process and its children."""
+        times = psutil.cpu_times()
+        # guest and guest_nice are within user and nice.
+        idle = ("idle", "iowait", "guest", "guest_nice")
+        busy = sum(value for name, value in times._asdict().items() if name not in idle)
+        family = [self._own, *self._own.children(recursive=True)]
+        used = [process.cpu_times() for process in family]
+        return busy, sum(one.user + one.system for one in used)
+
+    def share(self) -> float:
+        """Share of all processor time that went to other processes (or to another machine)."""
+        (then, busy, own), (now_busy, now_own) = self._begin, self._seconds()
+        available = (time.monotonic() - then) * (psutil.cpu_count() or 1)
+        return max(0.0, (now_busy - busy) - (now_own - own)) / available
 
 
 def describe_machine() -> dict[str, Any]:
-    """Processor, usable cores, load average, memory in bytes, kernel and Python."""
+    """Processor, usable cores, memory in bytes, kernel and Python."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "cpu": _cpu_name(),
         "cores": cores,
-        "load_average": os.getloadavg()[0],
         "memory_bytes": psutil.virtual_memory().total,
         "kernel": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),

@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks import files02
 from benchmarks.checks import WrongResult
 from benchmarks.inputs import Inputs, feature_rows, prepare
-from benchmarks.machine import describe_disk, describe_machine, resident_share, versions
+from benchmarks.machine import Contention, describe_disk, describe_machine, resident_share, versions
 from benchmarks.peers import Peer, PeerError, Worker, install
 from benchmarks.timing import Comparison, Dropped, Run, compare, lasting, table, to_json
 
@@ -156,7 +156,6 @@ def measure(options: argparse.Namespace) -> tuple[list[Comparison], dict[str, An
     from benchmarks.workloads import Sizes, workloads
 
     sizes, comparisons = Sizes(), []
-    machine = describe_machine()
     inputs = prepare(options.data, scale=options.scale, num_edges=options.edges, dim=options.dim)
     peers: dict[str, dict[str, Any]] = {}
     workers: list[Worker] = []
@@ -172,6 +171,7 @@ def measure(options: argparse.Namespace) -> tuple[list[Comparison], dict[str, An
         except PeerError as error:
             peers[GRAPHZERO02.name] = {"version": None, "missing": str(error)}
             print(f"without {GRAPHZERO02.name}: {error}", file=sys.stderr)
+        contention = Contention()
         for work in workloads(dataset, inputs, options.threads, sizes):
             print(f"{work.name} ...", file=sys.stderr)
             contestants = {OURS: our_run(work)}
@@ -181,7 +181,8 @@ def measure(options: argparse.Namespace) -> tuple[list[Comparison], dict[str, An
                 compare(work.name, work.unit, lasting_ones, options.runs, work.notes)
             )
         about = describe(options, inputs, asdict(sizes), dataset.paths)
-    return comparisons, {**about, "machine": machine, "peers": peers}
+        about |= {"contention": contention.share(), "peers": peers}
+    return comparisons, about
 
 
 def describe(
@@ -199,6 +200,7 @@ def describe(
     }
     return {
         "benchmark": "sampling",
+        "machine": describe_machine(),
         "disk": describe_disk(options.data),
         "cache": {"state": "warm", "resident_share": resident_share(paths)},
         "settings": {
@@ -221,8 +223,8 @@ def heading(about: dict[str, Any]) -> str:
     share = "unknown" if resident is None else f"{resident:.0%}"
     lines = [
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.1f} GiB, "
-        f"{machine['kernel']}, Python {machine['python']}, "
-        f"load average {machine['load_average']:.1f} at the start",
+        f"{machine['kernel']}, Python {machine['python']}",
+        f"other processes took {about['contention']:.0%} of the processors' time",
         f"data on {disk['file_system']} ({disk['device']}), cache warm, resident share {share}",
         f"{graph['kind']}, {graph['num_nodes']:,} nodes, {graph['num_edges']:,} edges, "
         f"{graph['dim']} float32 columns, order {settings['order']}",

@@ -259,6 +259,16 @@ class TestMachine:
     def test_the_innermost_mount_of_a_folder_is_found(self) -> None:
         assert machine.describe_disk("/proc/self")["file_system"] == "proc"
 
+    def test_contention_counts_others_and_not_the_family(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        readings = iter([(100.0, 5.0), (130.0, 25.0)])
+        monkeypatch.setattr(machine.Contention, "_seconds", lambda self: next(readings))
+        clock = iter([0.0, 20.0])
+        monkeypatch.setattr(machine.time, "monotonic", lambda: next(clock))
+        monkeypatch.setattr(machine.psutil, "cpu_count", lambda: 2)
+        assert machine.Contention().share() == pytest.approx(10 / 40)
+
     def test_versions(self) -> None:
         found = machine.versions(["numpy", "no-such-package-anywhere"])
         assert found == {"numpy": np.__version__, "no-such-package-anywhere": None}
