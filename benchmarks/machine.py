@@ -7,6 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -14,34 +15,54 @@ from typing import Any
 import numpy as np
 import psutil
 
-__all__ = ["Contention", "describe_disk", "describe_machine", "resident_share", "versions"]
+__all__ = [
+    "Usage",
+    "describe_disk",
+    "describe_machine",
+    "others_share",
+    "read_usage",
+    "resident_share",
+    "versions",
+]
 
 
-class Contention:
-    """How much of the processors other processes take, from now on.
+@dataclass(frozen=True)
+class Usage:
+    """A reading of clock and processors, in seconds.
+
+    Attributes
+    ----------
+    clock : float
+        Wall time.
+    busy : float
+        Processor time of everything, and what a hypervisor took.
+    own : float
+        Processor time of this process and its living children.
+    """
+
+    clock: float
+    busy: float
+    own: float
+
+
+def read_usage() -> Usage:
+    """Clock and processor times of now."""
+    # guest and guest_nice are within user and nice.
+    idle = ("idle", "iowait", "guest", "guest_nice")
+    times = psutil.cpu_times()._asdict()
+    busy = sum(seconds for name, seconds in times.items() if name not in idle)
+    this = psutil.Process()
+    used = [process.cpu_times() for process in (this, *this.children(recursive=True))]
+    return Usage(time.monotonic(), busy, sum(one.user + one.system for one in used))
+
+
+def others_share(before: Usage, after: Usage, processors: int) -> float:
+    """Share of all processor time between two readings that others took.
 
     A benchmark of two threads on two cores is worth little while something else runs.
     """
-
-    def __init__(self) -> None:
-        self._own = psutil.Process()
-        self._begin = (time.monotonic(), *self._seconds())
-
-    def _seconds(self) -> tuple[float, float]:
-        """Processor seconds of the whole machine, and of this process and its children."""
-        times = psutil.cpu_times()
-        # guest and guest_nice are within user and nice.
-        idle = ("idle", "iowait", "guest", "guest_nice")
-        busy = sum(value for name, value in times._asdict().items() if name not in idle)
-        family = [self._own, *self._own.children(recursive=True)]
-        used = [process.cpu_times() for process in family]
-        return busy, sum(one.user + one.system for one in used)
-
-    def share(self) -> float:
-        """Share of all processor time that went to other processes (or to another machine)."""
-        (then, busy, own), (now_busy, now_own) = self._begin, self._seconds()
-        available = (time.monotonic() - then) * (psutil.cpu_count() or 1)
-        return max(0.0, (now_busy - busy) - (now_own - own)) / available
+    others = (after.busy - before.busy) - (after.own - before.own)
+    return max(0.0, others) / ((after.clock - before.clock) * processors)
 
 
 def describe_machine() -> dict[str, Any]:

@@ -23,7 +23,14 @@ import numpy as np
 from benchmarks import files02
 from benchmarks.checks import WrongResult
 from benchmarks.inputs import Inputs, feature_rows, prepare
-from benchmarks.machine import Contention, describe_disk, describe_machine, resident_share, versions
+from benchmarks.machine import (
+    describe_disk,
+    describe_machine,
+    others_share,
+    read_usage,
+    resident_share,
+    versions,
+)
 from benchmarks.peers import Peer, PeerError, Worker, install
 from benchmarks.timing import Comparison, Dropped, Run, compare, lasting, table, to_json
 
@@ -171,7 +178,7 @@ def measure(options: argparse.Namespace) -> tuple[list[Comparison], dict[str, An
         except PeerError as error:
             peers[GRAPHZERO02.name] = {"version": None, "missing": str(error)}
             print(f"without {GRAPHZERO02.name}: {error}", file=sys.stderr)
-        contention = Contention()
+        before = read_usage()
         for work in workloads(dataset, inputs, options.threads, sizes):
             print(f"{work.name} ...", file=sys.stderr)
             contestants = {OURS: our_run(work)}
@@ -180,8 +187,10 @@ def measure(options: argparse.Namespace) -> tuple[list[Comparison], dict[str, An
             comparisons.append(
                 compare(work.name, work.unit, lasting_ones, options.runs, work.notes)
             )
+        after = read_usage()
         about = describe(options, inputs, asdict(sizes), dataset.paths)
-        about |= {"contention": contention.share(), "peers": peers}
+        others = others_share(before, after, os.cpu_count() or 1)
+        about |= {"others_processor_share": others, "peers": peers}
     return comparisons, about
 
 
@@ -224,7 +233,7 @@ def heading(about: dict[str, Any]) -> str:
     lines = [
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.1f} GiB, "
         f"{machine['kernel']}, Python {machine['python']}",
-        f"other processes took {about['contention']:.0%} of the processors' time",
+        f"other processes took {about['others_processor_share']:.0%} of the processors' time",
         f"data on {disk['file_system']} ({disk['device']}), cache warm, resident share {share}",
         f"{graph['kind']}, {graph['num_nodes']:,} nodes, {graph['num_edges']:,} edges, "
         f"{graph['dim']} float32 columns, order {settings['order']}",

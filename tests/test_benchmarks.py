@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -259,15 +260,20 @@ class TestMachine:
     def test_the_innermost_mount_of_a_folder_is_found(self) -> None:
         assert machine.describe_disk("/proc/self")["file_system"] == "proc"
 
-    def test_contention_counts_others_and_not_the_family(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        readings = iter([(100.0, 5.0), (130.0, 25.0)])
-        monkeypatch.setattr(machine.Contention, "_seconds", lambda self: next(readings))
-        clock = iter([0.0, 20.0])
-        monkeypatch.setattr(machine.time, "monotonic", lambda: next(clock))
-        monkeypatch.setattr(machine.psutil, "cpu_count", lambda: 2)
-        assert machine.Contention().share() == pytest.approx(10 / 40)
+    def test_what_others_took_is_all_but_our_own(self) -> None:
+        before, after = machine.Usage(0.0, 100.0, 5.0), machine.Usage(20.0, 130.0, 25.0)
+        assert machine.others_share(before, after, 2) == pytest.approx(10 / 40)
+        # Clock ticks are coarse: the difference may come out below nothing.
+        assert machine.others_share(before, machine.Usage(20.0, 119.9, 25.0), 2) == 0
+
+    def test_own_work_is_read_as_own(self) -> None:
+        before = machine.read_usage()
+        end = time.process_time() + 0.3
+        while time.process_time() < end:
+            sum(range(10_000))
+        after = machine.read_usage()
+        assert after.own - before.own == pytest.approx(0.3, abs=0.2)
+        assert after.clock > before.clock
 
     def test_versions(self) -> None:
         found = machine.versions(["numpy", "no-such-package-anywhere"])
