@@ -1,0 +1,104 @@
+"""`MiniBatch`: what a training loop gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["BatchStats", "MiniBatch"]
+
+_TENSORS = ("n_id", "edge_index", "e_id", "input_id", "x", "y")
+
+
+@dataclass(frozen=True)
+class BatchStats:
+    """What a mini-batch cost.
+
+    Attributes
+    ----------
+    sampled, waited, gathered : float
+        Seconds of sampling, of waiting for its read-ahead, of gathering rows.
+    pages_missed : int
+        Pages of its rows that were not in memory when they were asked for ahead; 0 where nothing
+        was asked (see `Prefetch`).
+    """
+
+    sampled: float = 0.0
+    waited: float = 0.0
+    gathered: float = 0.0
+    pages_missed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class MiniBatch:
+    """A sampled subgraph with its features and labels, by the contract of PyG's NeighborLoader.
+
+    Attributes
+    ----------
+    n_id : (num_nodes,) int64
+        The user's ids of the nodes, the seeds first.
+    edge_index : (2, num_edges) int64
+        Local ids: row 0 the source (the sampled neighbour), row 1 the target.
+    e_id : (num_edges,) int64 or None
+        Rows of the user's edge list, if the file keeps them.
+    batch_size : int
+        Number of seeds: predictions are wanted for the first batch_size nodes.
+    input_id : (batch_size,) int64
+        Positions of the seeds in the seed array.
+    num_sampled_nodes, num_sampled_edges : list of int
+        Seeds and new nodes per hop; edges per hop.
+    x : (num_nodes, dim) or None
+        Features of the nodes.
+    y : (num_nodes,) or None
+        Labels of the nodes.
+    stats : BatchStats
+    """
+
+    n_id: Tensor
+    edge_index: Tensor
+    e_id: Tensor | None
+    batch_size: int
+    input_id: Tensor
+    num_sampled_nodes: list[int]
+    num_sampled_edges: list[int]
+    x: Tensor | None
+    y: Tensor | None
+    stats: BatchStats
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes in the batch, seeds included."""
+        return self.n_id.shape[0]
+
+    @property
+    def num_edges(self) -> int:
+        """Edges in the batch."""
+        return self.edge_index.shape[1]
+
+    def _map(self, function: Callable[[Tensor], Tensor]) -> MiniBatch:
+        present = {name: getattr(self, name) for name in _TENSORS}
+        return replace(self, **{name: function(t) for name, t in present.items() if t is not None})
+
+    def to(self, device: torch.device | str | int, *, non_blocking: bool = False) -> MiniBatch:
+        """The same batch with its tensors on a device."""
+        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self, device: Any = None) -> MiniBatch:
+        """The same batch in page-locked memory; the DataLoader calls this for pin_memory=True."""
+        return self._map(lambda tensor: tensor.pin_memory())
+
+    def to_pyg(self) -> Any:
+        """The same batch as a ``torch_geometric.data.Data``.
+
+        Raises
+        ------
+        ImportError
+            If torch_geometric is not installed.
+        """
+        from graphzero.interop import to_pyg  # torch_geometric is optional
+
+        return to_pyg(self)

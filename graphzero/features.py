@@ -1,0 +1,300 @@
+"""`FeatureStore`: rows of a ``.gd`` or ``.npy`` file, in the user's own ids."""
+
+from __future__ import annotations
+
+import io
+import operator
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero import _core
+from graphzero.errors import FormatError
+from graphzero.format import DTYPES, FLAG_VECTOR
+from graphzero.ids import as_id, as_ids, as_threads
+from graphzero.views import check_identity, identity, section_view
+
+__all__ = ["FeatureStore"]
+
+_NPY_MAGIC = b"\x93NUMPY"
+_MOST_NPY_HEADER = 1 << 16
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where the rows of a file are."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    origin: int
+    rank: tuple[int, bool] | None = None  # offset and width of the user-id-to-row table
+    order: tuple[Any, ...] | None = None  # equal for files that keep rows in the same order
+    identity: tuple[Any, ...] = ()
+
+
+def _npy_layout(mapping: _core.Mapping) -> _Layout:
+    head = io.BytesIO(mapping.read(0, min(mapping.size, _MOST_NPY_HEADER)))
+    try:
+        version = np.lib.format.read_magic(head)
+        reader = (
+            np.lib.format.read_array_header_1_0
+            if version == (1, 0)
+            else np.lib.format.read_array_header_2_0
+        )
+        shape, fortran_order, dtype = reader(head)
+    except ValueError as error:
+        raise FormatError(f"{mapping.path} has a corrupt .npy header: {error}") from None
+    if dtype.newbyteorder("<") not in DTYPES.values() or not dtype.isnative:
+        raise FormatError(
+            f"{mapping.path} has dtype {dtype}, which cannot be mapped; "
+            f"save it again as little-endian numbers"
+        )
+    if len(shape) not in (1, 2) or (fortran_order and len(shape) == 2):
+        raise FormatError(
+            f"{mapping.path} must hold a vector or a matrix in C order, not shape {shape}"
+            f"{' in Fortran order' if fortran_order else ''}; "
+            f"save it again with numpy.ascontiguousarray"
+        )
+    return _Layout(shape, dtype, head.tell(), identity=(shape, str(dtype), mapping.size))
+
+
+def _gd_layout(mapping: _core.Mapping) -> _Layout:
+    header = _core.feature_header(mapping)
+    sections = {name: entry for name, *entry in header["sections"]}
+    if "rows" not in sections:
+        raise FormatError(f"{mapping.path} lacks the section 'rows'")
+    code, origin, count, _, _ = sections["rows"]
+    num_nodes, width = header["num_nodes"], header["width"]
+    if num_nodes * width != count or (header["flags"] & FLAG_VECTOR and width != 1):
+        raise FormatError(
+            f"{mapping.path}: section 'rows' has {count} elements, not {num_nodes} x {width}"
+        )
+    shape = (num_nodes,) if header["flags"] & FLAG_VECTOR else (num_nodes, width)
+    rank = order = None
+    if "node_rank" in sections:
+        rank_code, rank_offset, rank_count, _, rank_crc = sections["node_rank"]
+        if rank_count != num_nodes or DTYPES[rank_code].str not in ("<u4", "<u8"):
+            raise FormatError(f"{mapping.path}: section 'node_rank' does not fit {num_nodes} rows")
+        rank = (rank_offset, DTYPES[rank_code].itemsize == 8)
+        order = (rank_code, rank_count, rank_crc)
+    return _Layout(shape, DTYPES[code], origin, rank, order, identity(header))
+
+
+class FeatureStore:
+    """Rows of numbers, one per node, mapped and never loaded.
+
+    Parameters
+    ----------
+    path : path-like
+        A ``.gd`` file, or an ``.npy`` file with a vector or a C-ordered matrix, used as it is.
+
+    Raises
+    ------
+    FormatError
+        If the file is truncated, foreign, corrupt or of a version that is not known.
+    OSError
+        If it cannot be opened.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._mapping = _core.Mapping(path)
+        try:
+            is_npy = self._mapping.size >= 8 and self._mapping.read(0, 6) == _NPY_MAGIC
+            self._layout = _npy_layout(self._mapping) if is_npy else _gd_layout(self._mapping)
+            row_bytes = self.feature_dim * self.dtype.itemsize
+            self._rows = _core.Rows(
+                self._mapping, self._layout.origin, row_bytes, self.num_nodes, self._layout.rank
+            )
+        except BaseException:
+            self._mapping.close()
+            raise
+
+    @property
+    def path(self) -> str:
+        """Absolute path of the file."""
+        return self._mapping.path
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(num_nodes, feature_dim), or (num_nodes,) for a vector."""
+        return self._layout.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the stored numbers."""
+        return self._layout.dtype
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of rows."""
+        return self._layout.shape[0]
+
+    @property
+    def feature_dim(self) -> int:
+        """Numbers in a row; 1 for a vector."""
+        return self._layout.shape[1] if len(self._layout.shape) == 2 else 1
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return self._rows.row_bytes
+
+    def __len__(self) -> int:
+        return self.num_nodes
+
+    def get_tensor(self, *, stored_order: bool = False) -> npt.NDArray[Any]:
+        """The whole matrix as a read-only view of the file; nothing is read or copied.
+
+        Parameters
+        ----------
+        stored_order : bool
+            Allow a view whose rows are not in the user's order (see Raises).
+
+        Returns
+        -------
+        numpy.ndarray
+            Of `shape` and `dtype`. Keeps the mapping alive after the store is gone.
+
+        Raises
+        ------
+        ValueError
+            If the file keeps its rows in hot order, where row i is not node i, and
+            `stored_order` was not asked for. Use `gather`, or build with ``order="input"``.
+        """
+        if self._layout.rank is not None and not stored_order:
+            raise ValueError(
+                f"{self.path} keeps rows in hot order: row i of a view is not node i. Use "
+                f"gather(nodes), build with order='input', or pass stored_order=True"
+            )
+        return section_view(self._mapping, self.dtype, self._layout.origin, self.shape)
+
+    def get_data(self, node: int) -> npt.NDArray[Any]:
+        """The row of one node, (feature_dim,), a copy.
+
+        Raises
+        ------
+        IndexError
+            If the node is out of range.
+        """
+        return self.gather(np.array([as_id(node, self.num_nodes, "node")]), num_threads=1).reshape(
+            self.feature_dim
+        )
+
+    def gather(
+        self,
+        nodes: Any,
+        out: npt.NDArray[Any] | None = None,
+        num_threads: int | None = None,
+    ) -> npt.NDArray[Any]:
+        """Copies the rows of some nodes.
+
+        Parameters
+        ----------
+        nodes : (n,) integers
+            The user's ids, in any order, with repeats.
+        out : (n, feature_dim) array, optional
+            Where to write; contiguous, of the store's dtype ((n,) for a vector).
+        num_threads : int, optional
+            Default: all processors of the process.
+
+        Returns
+        -------
+        (n, feature_dim) or (n,) array
+            `out`, or a new one.
+
+        Raises
+        ------
+        IndexError
+            If a node is out of range.
+        ValueError
+            If out does not fit.
+        """
+        ids = as_ids(nodes, self.num_nodes, "nodes")
+        threads = as_threads(num_threads)
+        return self.gather_stored(self._rows.to_stored(ids, threads), out, threads)
+
+    def gather_stored(
+        self, rows: npt.NDArray[np.int64], out: npt.NDArray[Any] | None, num_threads: int
+    ) -> npt.NDArray[Any]:
+        """`gather` by row numbers of the file, which must be in range."""
+        shape = (rows.shape[0], *self.shape[1:])
+        if out is None:
+            out = np.empty(shape, dtype=self.dtype)
+        elif out.shape != shape or out.dtype != self.dtype or not out.flags.c_contiguous:
+            raise ValueError(
+                f"out must be a contiguous {self.dtype} array of shape {shape}, "
+                f"not {out.dtype} of shape {out.shape}"
+            )
+        if out.size:
+            self._rows.gather(rows, out.reshape(-1).view(np.uint8), num_threads)
+        return out
+
+    def to_stored(self, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Row numbers of the user's ids, which must be in range."""
+        return self._rows.to_stored(nodes)
+
+    def keeps_order_of(self, order: tuple[Any, ...] | None) -> bool:
+        """Whether the rows are in the order that another file's checksums describe."""
+        return self._layout.order == order
+
+    def read_ahead(
+        self, rows: npt.NDArray[np.int64], *, gap: int, trust_mincore: bool
+    ) -> tuple[int, int, int]:
+        """Asks the kernel for the pages of ascending row numbers.
+
+        Returns
+        -------
+        (int, int, int)
+            Pages covered, pages that were missing, madvise calls made.
+        """
+        return self._mapping.read_ahead(rows, self._rows.origin, self.row_bytes, gap, trust_mincore)
+
+    def advise(self, advice: str) -> None:
+        """``madvise`` for the whole file: "normal", "random" or "sequential"."""
+        self._mapping.advise(advice)
+
+    def __getitem__(self, nodes: Any) -> Any:
+        """Rows by node id: one number, a slice, or an array of ids; always copies."""
+        if isinstance(nodes, slice):
+            return self.gather(np.arange(*nodes.indices(self.num_nodes)))
+        if np.ndim(nodes) == 0:
+            row = self.get_data(operator.index(nodes))
+            return row if len(self.shape) == 2 else row[0]
+        return self.gather(nodes)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """All rows in the user's order: a copy of the whole file."""
+        if copy is False:
+            raise ValueError("an array of a FeatureStore is a copy; use get_tensor for a view")
+        return self.gather(np.arange(self.num_nodes)).astype(dtype or self.dtype, copy=False)
+
+    def close(self) -> None:
+        """Unmaps the file; the store cannot be used afterwards.
+
+        Raises
+        ------
+        BufferError
+            While arrays over the file exist.
+        """
+        self._mapping.close()
+
+    def __enter__(self) -> FeatureStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen_store, (self.path, self._layout.identity)
+
+    def __repr__(self) -> str:
+        return f"FeatureStore({self.path!r}, shape={self.shape}, dtype={self.dtype})"
+
+
+def _reopen_store(path: str, expected: tuple[Any, ...]) -> FeatureStore:
+    store = FeatureStore(path)
+    check_identity(store._layout.identity, expected, path)
+    return store

@@ -1,0 +1,352 @@
+"""`Graph`: the adjacency in a ``.gl`` file, in the user's own ids."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero import _core
+from graphzero.format import DTYPES, FLAG_DIRECTED
+from graphzero.ids import IdArray, as_count, as_id, as_ids, as_threads
+from graphzero.legacy import LegacyGraphMethods
+from graphzero.views import check_identity, identity, section_view
+
+__all__ = ["Graph", "SampledNeighbors", "check_fanout"]
+
+
+def check_fanout(fanout: Any) -> int:
+    """A fanout: a positive integer, or -1 for all neighbours.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
+    try:
+        return -1 if fanout == -1 else as_count(fanout, "fanout")
+    except ValueError:
+        raise ValueError(
+            f"a fanout must be a positive integer, or -1 for all neighbours, not {fanout!r}"
+        ) from None
+
+
+def check_seed(seed: Any) -> int:
+    """A seed of the random draws: an integer, taken modulo 2^64."""
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+        raise ValueError(f"seed must be an integer, not {seed!r}")
+    return int(seed) % (1 << 64)
+
+
+@dataclass(frozen=True)
+class SampledNeighbors:
+    """One hop of sampled neighbours, as compressed sparse rows over the seeds.
+
+    Attributes
+    ----------
+    indptr : (num_seeds + 1,) int64
+        The neighbours of ``seeds[i]`` are ``indices[indptr[i]:indptr[i + 1]]``.
+    indices : (num_edges,) int64
+        The user's ids of the sampled neighbours. Each seed's *set* is uniform among all sets of
+        its size; the order within it is not random.
+    e_id : (num_edges,) int64 or None
+        Rows of the user's edge list, if the file keeps them.
+    """
+
+    indptr: IdArray
+    indices: IdArray
+    e_id: IdArray | None
+
+
+class Graph(LegacyGraphMethods):
+    """A graph in a ``.gl`` file, mapped and never loaded.
+
+    The neighbours of a node are the targets of its edges, in the direction in which the edge list
+    gave them (both, for an undirected graph). Everything passed in or returned is in the user's
+    own ids, whatever order the file keeps.
+
+    Parameters
+    ----------
+    path : path-like
+        A ``.gl`` file.
+
+    Raises
+    ------
+    FormatError
+        If the file is truncated, foreign, corrupt or of a version that is not known.
+    OSError
+        If it cannot be opened.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._mapping = _core.Mapping(path)
+        try:
+            self._csr = _core.CSR(self._mapping)
+        except BaseException:
+            self._mapping.close()
+            raise
+        self._sections = {name: entry for name, *entry in self._csr.header["sections"]}
+        self._legacy_calls = 0
+
+    @property
+    def path(self) -> str:
+        """Absolute path of the file."""
+        return self._mapping.path
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes; ids are 0 to num_nodes - 1."""
+        return self._csr.num_nodes
+
+    @property
+    def num_edges(self) -> int:
+        """Number of stored edges: both directions of an undirected edge, a self-loop once."""
+        return self._csr.num_edges
+
+    @property
+    def num_input_edges(self) -> int:
+        """Rows of the edge list that the graph was built from."""
+        return int(self._csr.header["num_input_edges"])
+
+    @property
+    def is_directed(self) -> bool:
+        """Whether edges are stored in the given direction only."""
+        return bool(self._csr.header["flags"] & FLAG_DIRECTED)
+
+    def _view(self, name: str) -> npt.NDArray[Any] | None:
+        if name not in self._sections:
+            return None
+        dtype, offset, count, _length, _crc = self._sections[name]
+        return section_view(self._mapping, DTYPES[dtype], offset, (count,))
+
+    def _required_view(self, name: str) -> npt.NDArray[Any]:
+        view = self._view(name)
+        assert view is not None  # the core refused the file otherwise
+        return view
+
+    @property
+    def indptr(self) -> npt.NDArray[np.uint64]:
+        """Row pointers as stored, (num_nodes + 1,) uint64, a read-only view of the file.
+
+        Rows and `indices` are in *stored* order: `node_ids` translates where it is not None.
+        """
+        return self._required_view("indptr")
+
+    @property
+    def indices(self) -> npt.NDArray[Any]:
+        """Neighbour lists as stored, (num_edges,) uint32 or uint64, a read-only view."""
+        return self._required_view("indices")
+
+    @property
+    def weights(self) -> npt.NDArray[np.float32] | None:
+        """Edge weights in the order of `indices`, (num_edges,) float32 view, or None."""
+        return self._view("weights")
+
+    @property
+    def times(self) -> npt.NDArray[np.int64] | None:
+        """Edge timestamps in the order of `indices`, (num_edges,) int64 view, or None."""
+        return self._view("times")
+
+    @property
+    def node_ids(self) -> npt.NDArray[Any] | None:
+        """The user's id of each stored row, (num_nodes,) view; None if they are the same."""
+        return self._view("node_ids")
+
+    @property
+    def stored_order(self) -> tuple[Any, ...] | None:
+        """Equal for files that keep their nodes in the same order; None for the user's order."""
+        if "node_rank" not in self._sections:
+            return None
+        dtype, _offset, count, _length, crc = self._sections["node_rank"]
+        return (dtype, count, crc)
+
+    @property
+    def has_edge_ids(self) -> bool:
+        """Whether the file keeps each edge's row in the user's edge list."""
+        return "edge_ids" in self._sections
+
+    @overload
+    def degree(self, nodes: int) -> int: ...
+    @overload
+    def degree(self, nodes: Any) -> IdArray: ...
+    def degree(self, nodes: Any) -> int | IdArray:
+        """Number of neighbours.
+
+        Parameters
+        ----------
+        nodes : int or (n,) integers
+
+        Returns
+        -------
+        int or (n,) int64
+
+        Raises
+        ------
+        IndexError
+            If a node is out of range.
+        """
+        if np.ndim(nodes) == 0:
+            one = np.array([as_id(nodes, self.num_nodes, "node")], dtype=np.int64)
+            return int(self._csr.degrees(self._csr.to_stored(one), 1)[0])
+        ids = as_ids(nodes, self.num_nodes, "nodes")
+        return self._csr.degrees(self._csr.to_stored(ids), as_threads(None))
+
+    def neighbors(self, node: int) -> IdArray:
+        """All neighbours of one node, ascending, (degree,) int64; a copy.
+
+        Raises
+        ------
+        IndexError
+            If the node is out of range.
+        """
+        one = np.array([as_id(node, self.num_nodes, "node")], dtype=np.int64)
+        _, _, stored = self._csr.sample_hop(self._csr.to_stored(one), -1, False, 0, 1)
+        ids = self._csr.to_user(stored)
+        ids.sort()
+        return ids
+
+    def sample_neighbors(
+        self,
+        seeds: Any,
+        fanout: int,
+        *,
+        replace: bool = False,
+        weighted: bool = False,
+        seed: int = 0,
+        num_threads: int | None = None,
+    ) -> SampledNeighbors:
+        """Samples neighbours uniformly, one hop, without relabelling.
+
+        Parameters
+        ----------
+        seeds : (n,) integers
+        fanout : int
+            Neighbours per seed; -1 for all. A seed with fewer gets all of them.
+        replace : bool
+            Draw with replacement: exactly `fanout` for every seed that has a neighbour.
+        weighted : bool
+            Draw by the file's edge weights. Not available yet.
+        seed : int
+            Draws are a function of this number and the node alone.
+        num_threads : int, optional
+            Default: all processors of the process. Never changes the result.
+
+        Returns
+        -------
+        SampledNeighbors
+
+        Raises
+        ------
+        IndexError
+            If a seed is out of range.
+        ValueError
+            If fanout is neither positive nor -1.
+        """
+        if weighted:
+            raise NotImplementedError("weighted sampling is not available yet; pass weighted=False")
+        return self._sample_hop(seeds, fanout, replace, seed, num_threads)
+
+    def _sample_hop(
+        self,
+        seeds: Any,
+        fanout: int,
+        replace: bool,
+        seed: int,
+        num_threads: int | None = None,
+        *,
+        by_seed: bool = False,
+    ) -> SampledNeighbors:
+        """`sample_neighbors`, where repeats of a seed may draw independently."""
+        fanout = check_fanout(fanout)
+        ids = as_ids(seeds, self.num_nodes, "seeds")
+        threads = as_threads(num_threads)
+        key = _core.stream(_core.key("sample", check_seed(seed), 0, 0), 0)
+        indptr, positions, stored = self._csr.sample_hop(
+            self._csr.to_stored(ids, threads), fanout, bool(replace), key, threads, by_seed
+        )
+        return SampledNeighbors(
+            indptr=indptr,
+            indices=self._csr.to_user(stored, threads),
+            e_id=self._csr.edge_ids(positions, threads),
+        )
+
+    def random_walk(
+        self,
+        start: Any,
+        length: int,
+        *,
+        p: float = 1.0,
+        q: float = 1.0,
+        seed: int = 0,
+        num_threads: int | None = None,
+    ) -> IdArray:
+        """Random walks, uniform or second-order.
+
+        Parameters
+        ----------
+        start : (n,) integers
+        length : int
+            Steps of each walk.
+        p, q : float
+            Return and in-out parameter of node2vec (Grover, Leskovec, KDD 2016). Both 1: a
+            uniform walk.
+        seed : int
+            Draws are a function of this number and the walker's position in `start`.
+        num_threads : int, optional
+            Default: all processors of the process. Never changes the result.
+
+        Returns
+        -------
+        (n, length + 1) int64
+            The start in column 0; -1 after a dead end.
+
+        Raises
+        ------
+        IndexError
+            If a start is out of range.
+        ValueError
+            If length, p or q is not positive.
+        """
+        length = as_count(length, "length")
+        for name, value in (("p", p), ("q", q)):
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name} must be a positive number, not {value!r}")
+        ids = as_ids(start, self.num_nodes, "start")
+        threads = as_threads(num_threads)
+        key = _core.key("walk", check_seed(seed), 0, 0)
+        stored = self._csr.walk(
+            self._csr.to_stored(ids, threads), length, float(p), float(q), key, threads
+        )
+        return self._csr.to_user(stored, threads)
+
+    def close(self) -> None:
+        """Unmaps the file; the graph cannot be used afterwards.
+
+        Raises
+        ------
+        BufferError
+            While arrays over the file exist.
+        """
+        self._mapping.close()
+
+    def __enter__(self) -> Graph:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen_graph, (self.path, identity(self._csr.header))
+
+    def __repr__(self) -> str:
+        return f"Graph({self.path!r}, num_nodes={self.num_nodes:,}, num_edges={self.num_edges:,})"
+
+
+def _reopen_graph(path: str, expected: tuple[Any, ...]) -> Graph:
+    graph = Graph(path)
+    check_identity(identity(graph._csr.header), expected, path)
+    return graph

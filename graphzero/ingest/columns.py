@@ -1,0 +1,74 @@
+"""Which columns of a table are read, as what, and which values they may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["MAX_NODES", "Column", "column_index", "id_column"]
+
+# The builder stores ids in 32 bits; the format itself allows more.
+MAX_NODES = 1 << 32
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table, to be read as a dtype.
+
+    Attributes
+    ----------
+    index : int
+    label : str
+        What it holds, in words for a message: "source id".
+    dtype : numpy.dtype
+    is_id : bool
+        Whether it holds node ids.
+    """
+
+    index: int
+    label: str
+    dtype: np.dtype[Any]
+    is_id: bool = False
+
+    def expected(self) -> str:
+        """What a valid cell is, in words."""
+        if self.dtype.kind == "f":
+            return f"a number for the {self.label}"
+        bounds = np.iinfo(self.dtype)
+        if self.is_id:
+            return f"a {self.label} (an integer from 0 to {bounds.max})"
+        return f"a {self.label} (an integer from {bounds.min} to {bounds.max})"
+
+
+def id_column(index: int, label: str) -> Column:
+    """A column of node ids."""
+    return Column(index, label, np.dtype("<u4"), is_id=True)
+
+
+def column_index(
+    spec: str | int, names: Sequence[str] | None, width: int, role: str, table: str
+) -> int:
+    """Position of a column given by name or position.
+
+    Raises
+    ------
+    ValueError
+        If the table has no such column, or several of that name.
+    """
+    if isinstance(spec, bool) or not isinstance(spec, str | int | np.integer):
+        raise ValueError(f"{role}={spec!r}: name the column, or give its position from 0")
+    if isinstance(spec, str):
+        if names is None:
+            raise ValueError(f"{table} has no header, so {role}={spec!r} names no column")
+        if list(names).count(spec) != 1:
+            count = "no" if spec not in names else "more than one"
+            raise ValueError(
+                f"{table} has {count} column {spec!r} for {role}; it has {', '.join(names)}"
+            )
+        return list(names).index(spec)
+    if not 0 <= spec < width:
+        raise ValueError(f"{table} has {width} columns, so there is no {role}={spec}")
+    return int(spec)

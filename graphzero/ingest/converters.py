@@ -1,0 +1,151 @@
+"""The converters of graphzero 0.2: one CSV file becomes one file, in input order."""
+
+from __future__ import annotations
+
+import enum
+import os
+from pathlib import Path
+
+import numpy as np
+
+from graphzero.format import FileWriter
+from graphzero.ingest.csr import write_graph
+from graphzero.ingest.csv_format import is_number, sniff_csv
+from graphzero.ingest.edge_input import TIME_NAMES, EdgeInput, edges_of_table
+from graphzero.ingest.edges import read_edges
+from graphzero.ingest.folder import folder_lock
+from graphzero.ingest.progress import Progress
+from graphzero.ingest.row_input import features_of_table
+from graphzero.ingest.rows import write_rows
+from graphzero.ingest.tables import CsvTable
+
+__all__ = ["DataType", "convert_csv_to_gd", "convert_csv_to_gl"]
+
+_MEMORY = 1 << 30
+
+PathLike = str | os.PathLike[str]
+
+
+class DataType(enum.Enum):
+    """What a feature file's values are stored as."""
+
+    INT32 = "int32"
+    INT64 = "int64"
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+
+
+def _one_of(value: PathLike | None, other: PathLike | None, name: str, other_name: str) -> Path:
+    if (value is None) == (other is None):
+        raise TypeError(f"give {name}, or {other_name} in its place")
+    return Path(value if value is not None else other)  # type: ignore[arg-type]
+
+
+def _edges(path: Path) -> EdgeInput:
+    table = CsvTable(sniff_csv(path, strict=True))
+    names, cells = table.names or (), table.source.first_row or ()
+    third = len(cells) > 2 and is_number(cells[2])
+    if "weight" in names or not third or (names and names[2] in TIME_NAMES):
+        return edges_of_table(table)
+    return edges_of_table(table, weight=2)
+
+
+def _publish(file: FileWriter) -> None:
+    try:
+        file.publish()
+    except BaseException:
+        file.discard()
+        raise
+
+
+def convert_csv_to_gl(
+    csv_path: PathLike | None = None,
+    out_path: PathLike | None = None,
+    directed: bool = False,
+    *,
+    input_csv: PathLike | None = None,
+    output_bin: PathLike | None = None,
+) -> None:
+    """Converts an edge list to a ``.gl`` file.
+
+    Parameters
+    ----------
+    csv_path : path-like
+        Source, target and perhaps, as a third numeric column, the weight.
+    out_path : path-like
+        Appears whole or not at all; an earlier file stays as it was until then.
+    directed : bool
+        If False each row is stored in both directions, a self-loop once.
+    input_csv, output_bin : path-like
+        Other names of the first two.
+
+    Raises
+    ------
+    ValueError
+        Naming the file, the line and the text that is wrong.
+    OSError
+        With errno and path.
+    """
+    source = _one_of(csv_path, input_csv, "csv_path", "input_csv")
+    target = _one_of(out_path, output_bin, "out_path", "output_bin")
+    progress = Progress()
+    with folder_lock(target.parent, shared=True):
+        edges = read_edges(
+            _edges(source),
+            target.parent,
+            memory=_MEMORY // 8,
+            bound=None,
+            why="",
+            progress=progress,
+        )
+        if not len(edges):
+            raise ValueError(f"{source} has no edges")
+        file = write_graph(
+            target,
+            edges,
+            edges.max_id + 1,
+            directed=directed,
+            order=None,
+            edge_ids=False,
+            memory=_MEMORY // 2,
+            progress=progress,
+        )
+        _publish(file)
+
+
+def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -> None:
+    """Converts a table of features to a ``.gd`` file.
+
+    Parameters
+    ----------
+    csv_path : path-like
+        The first column is the node id, rows in any order. Nodes without a row get zeros, and a
+        `UserWarning` counts them.
+    out_path : path-like
+        Appears whole or not at all; an earlier file stays as it was until then.
+    dtype : DataType
+
+    Raises
+    ------
+    ValueError
+        Naming the file, the line and the text that is wrong, or does not fit the dtype.
+    OSError
+        With errno and path.
+    """
+    source, target = Path(csv_path), Path(out_path)
+    stored = np.dtype(DataType(dtype).value)
+    with folder_lock(target.parent, shared=True):
+        rows = features_of_table(CsvTable(sniff_csv(source)), stored)
+        num_nodes = rows.count()
+        if not num_nodes:
+            raise ValueError(f"{source} has no rows")
+        file = write_rows(
+            target,
+            rows,
+            num_nodes,
+            order=None,
+            fill_missing=True,
+            memory=_MEMORY // 2,
+            progress=Progress(),
+        )
+        _publish(file)

@@ -1,0 +1,77 @@
+"""The slow, careful second pass that names the line which a CSV parser refused."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from graphzero.ingest.columns import Column
+from graphzero.ingest.csv_format import CsvFormat, is_number, open_text
+
+__all__ = ["find_bad_line", "line_of_row"]
+
+_INTEGER = re.compile(r"-?[0-9]+")
+_SHOWN = 60
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def _rows(source: CsvFormat) -> Iterator[tuple[int, list[str]]]:
+    """Line number (from 1) and cells of every row that is not blank."""
+    with open_text(source.path) as file:
+        for _ in range(source.skip_lines):
+            file.readline()
+        reader = csv.reader(file, delimiter=source.delimiter)
+        end = source.skip_lines
+        try:
+            for cells in reader:
+                begin, end = end + 1, source.skip_lines + reader.line_num
+                if cells:
+                    yield begin, cells
+        except csv.Error as error:
+            raise ValueError(f"{source.path}, line {end + 1}: {error}") from None
+
+
+def _fault(cell: str, column: Column) -> str | None:
+    text = cell.strip(" \t")
+    if column.dtype.kind == "f":
+        valid = is_number(text)
+    elif _INTEGER.fullmatch(text):
+        bounds = np.iinfo(column.dtype)
+        valid = bounds.min <= int(text[:40]) <= bounds.max
+    else:
+        valid = False
+    if valid:
+        return None
+    if not text:
+        return f"an empty cell is not {column.expected()}"
+    return f"'{_shorten(text)}' is not {column.expected()}"
+
+
+def find_bad_line(source: CsvFormat, columns: Sequence[Column]) -> str | None:
+    """What is wrong with the first bad line, with the file's name; None if nothing is found."""
+    for line, cells in _rows(source):
+        if len(cells) != source.width:
+            text = _shorten(source.delimiter.join(cells))
+            return (
+                f"{source.path}, line {line}: {len(cells)} columns where the first row has "
+                f"{source.width}: {text!r}"
+            )
+        for column in columns:
+            fault = _fault(cells[column.index], column)
+            if fault is not None:
+                return f"{source.path}, line {line}: {fault}"
+    return None
+
+
+def line_of_row(source: CsvFormat, row: int) -> int:
+    """Line number (from 1) of a row (from 0)."""
+    for i, (line, _) in enumerate(_rows(source)):
+        if i == row:
+            return line
+    raise ValueError(f"{source.path} has changed while it was read: it has no row {row}")

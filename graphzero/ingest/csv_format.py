@@ -1,0 +1,161 @@
+"""What a CSV file looks like: its delimiter, its header, where its rows begin."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import itertools
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+__all__ = ["CsvFormat", "is_number", "open_text", "sniff_csv"]
+
+_SAMPLE_LINES = 20
+_MAX_LINE = 16 << 20
+# A decimal comma may stand beside a semicolon, and blanks beside every other delimiter.
+_DELIMITERS = ("\t", ";", ",", " ")
+
+
+@dataclass(frozen=True)
+class CsvFormat:
+    """How to read one CSV file.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+    delimiter : str
+    names : tuple of str or None
+        The header's names.
+    width : int
+        Columns.
+    skip_lines : int
+        Lines before the first row: comments, blank lines, the header.
+    first_row : tuple of str or None
+        Cells of the first row; None if there are no rows.
+    longest_line : int
+        Characters of the longest line in the sample.
+    """
+
+    path: Path
+    delimiter: str
+    names: tuple[str, ...] | None
+    width: int
+    skip_lines: int
+    first_row: tuple[str, ...] | None
+    longest_line: int
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell reads as a number, nan and inf included."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[IO[str]]:
+    """The lines of a plain or gzip file.
+
+    Raises
+    ------
+    ValueError
+        If it is a damaged gzip file.
+    """
+    opened: IO[str]
+    if path.suffix.lower() == ".gz":
+        opened = gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline="")  # noqa: SIM115
+    else:
+        opened = open(path, encoding="utf-8-sig", errors="replace", newline="")  # noqa: SIM115
+    with opened:
+        try:
+            yield opened
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise ValueError(f"{path} is not a whole gzip file: {error}") from None
+
+
+def _delimiter_of(lines: list[str]) -> str:
+    present = [mark for mark in _DELIMITERS if mark in lines[0].strip()]
+    for mark in present:
+        if len({line.strip(" ").count(mark) for line in lines}) == 1:
+            return mark
+    return present[0] if present else ","
+
+
+def _is_header(cells: list[str], header: bool | str, strict: bool) -> bool:
+    if isinstance(header, bool):
+        return header
+    if header != "auto":
+        raise ValueError(f"header must be True, False or 'auto', not {header!r}")
+    filled = [cell for cell in cells if cell.strip()]
+    if not filled:
+        return False
+    if not any(is_number(cell) for cell in filled):
+        return True
+    # Columns of a table may be named 0, 1, 2, ..., behind a first name such as "id" or none.
+    if strict or is_number(cells[0]):
+        return False
+    return bool(cells[0].strip()) or filled == [str(i) for i in range(len(cells) - 1)]
+
+
+def sniff_csv(
+    path: Path, *, delimiter: str = "auto", header: bool | str = "auto", strict: bool = False
+) -> CsvFormat:
+    """The format of a CSV file, from its first lines.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+    delimiter : str
+        One character, or ``"auto"``: tab, semicolon, comma or space.
+    header : bool or "auto"
+        With ``"auto"`` the first row is a header if it is not numeric.
+    strict : bool
+        Whether a header may have no numeric cell at all, so that a faulty first row of a table
+        of numbers is an error and not a header.
+
+    Raises
+    ------
+    ValueError
+        If there are no columns, or an option has no meaning.
+    OSError
+        If the file cannot be read.
+    """
+    if delimiter != "auto" and len(delimiter) != 1:
+        raise ValueError(f"delimiter must be one character or 'auto', not {delimiter!r}")
+    with open_text(path) as file:
+        lines = iter(lambda: file.readline(_MAX_LINE), "")
+        top = 0
+        first = ""
+        for line in lines:
+            if line.strip("\r\n") and not line.startswith("#"):
+                first = line
+                break
+            top += 1
+        if not first:
+            raise ValueError(f"{path} is empty: it has no columns")
+        sample = [line for line in itertools.islice(lines, _SAMPLE_LINES) if line.strip("\r\n")]
+    sample.insert(0, first)
+    mark = _delimiter_of(sample) if delimiter == "auto" else delimiter
+    if "\0" in "".join(sample):
+        raise ValueError(f"{path} is not a text file")
+    try:
+        rows = list(csv.reader(sample, delimiter=mark))
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {top + 1} or soon after: {error}") from None
+    named = _is_header(rows[0], header, strict)
+    body = rows[1:] if named else rows
+    return CsvFormat(
+        path=path,
+        delimiter=mark,
+        names=tuple(name.strip() for name in rows[0]) if named else None,
+        width=len(rows[0]),
+        skip_lines=top + named,
+        first_row=tuple(body[0]) if body else None,
+        longest_line=max(len(line) for line in sample),
+    )

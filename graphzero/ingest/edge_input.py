@@ -1,0 +1,172 @@
+"""Which table an edge list is, and which of its columns are what."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero.ingest.columns import Column, column_index, id_column
+from graphzero.ingest.tables import ArrayTable, Table, load_array, open_table
+
+__all__ = ["TIME_NAMES", "EdgeInput", "edges_of_table", "open_edges"]
+
+_ENDPOINT_NAMES = (("src", "dst"), ("source", "target"))
+_WEIGHT_NAMES = ("weight",)
+TIME_NAMES = ("timestamp", "time")
+
+
+@dataclass(frozen=True)
+class EdgeInput:
+    """An edge list that is ready to be read.
+
+    Attributes
+    ----------
+    table : Table
+    columns : tuple of Column
+        Source, target, then weight and time where there are.
+    has_weights, has_times : bool
+    """
+
+    table: Table
+    columns: tuple[Column, ...]
+    has_weights: bool
+    has_times: bool
+
+
+def _weight_column(index: int) -> Column:
+    return Column(index, "weight", np.dtype("<f4"))
+
+
+def _time_column(index: int) -> Column:
+    return Column(index, "timestamp", np.dtype("<i8"))
+
+
+def _endpoints(table: Table, src: str | int | None, dst: str | int | None) -> tuple[Column, Column]:
+    names = table.names or ()
+    found: tuple[str | int, str | int] = (0, 1)
+    for pair in _ENDPOINT_NAMES:
+        if src is None and dst is None and all(name in names for name in pair):
+            found = pair
+            break
+    source, target = (found[0] if src is None else src, found[1] if dst is None else dst)
+    if table.width < 2 and src is None and dst is None:
+        raise ValueError(f"{table.name} has one column: an edge list needs a source and a target")
+    return (
+        id_column(column_index(source, table.names, table.width, "src", table.name), "source id"),
+        id_column(column_index(target, table.names, table.width, "dst", table.name), "target id"),
+    )
+
+
+def _optional(
+    table: Table, spec: Any, role: str, known: Sequence[str], taken: Sequence[int]
+) -> int | None:
+    """Position of the weight or timestamp column, None without one."""
+    if spec is False:
+        return None
+    if spec is not None:
+        return column_index(spec, table.names, table.width, role, table.name)
+    names = list(table.names or ())
+    for name in known:
+        if names.count(name) == 1 and names.index(name) not in taken:
+            return names.index(name)
+    return None
+
+
+def edges_of_table(
+    table: Table,
+    *,
+    src: str | int | None = None,
+    dst: str | int | None = None,
+    weight: Any = None,
+    timestamp: Any = None,
+) -> EdgeInput:
+    """An edge list from the columns of a table; the options are those of `build_dataset`.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing or named twice.
+    """
+    columns: list[Column] = [*_endpoints(table, src, dst)]
+    taken = [column.index for column in columns]
+    at_weight = _optional(table, weight, "weight", _WEIGHT_NAMES, taken)
+    at_time = _optional(table, timestamp, "timestamp", TIME_NAMES, taken)
+    if at_weight is not None:
+        columns.append(_weight_column(at_weight))
+    if at_time is not None:
+        columns.append(_time_column(at_time))
+    if len({column.index for column in columns}) != len(columns):
+        raise ValueError(f"{table.name}: src, dst, weight and timestamp name one column twice")
+    return EdgeInput(table, tuple(columns), at_weight is not None, at_time is not None)
+
+
+def _side_array(value: Any, what: str, num_edges: int) -> npt.NDArray[Any] | None:
+    if value is None or value is False:
+        return None
+    array = load_array(value, what)
+    if array.shape != (num_edges,):
+        raise ValueError(f"{what} has shape {array.shape} for {num_edges} edges")
+    return array
+
+
+def _from_array(
+    array: npt.NDArray[Any],
+    name: str,
+    src: str | int | None,
+    dst: str | int | None,
+    weight: Any,
+    timestamp: Any,
+) -> EdgeInput:
+    if array.ndim == 2 and array.shape[0] == 2 and array.shape[1] != 2:
+        array = array.T
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise ValueError(f"{name} has shape {array.shape}: an edge list is (E, 2) or (2, E)")
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"{name} has dtype {array.dtype}: node ids must be integers")
+    arrays = [array[:, 0], array[:, 1]]
+    columns: list[Column] = [*_endpoints(ArrayTable(name, arrays), src, dst)]
+    weights = _side_array(weight, "weight", len(array))
+    times = _side_array(timestamp, "timestamp", len(array))
+    if weights is not None:
+        columns.append(_weight_column(len(arrays)))
+        arrays.append(weights)
+    if times is not None:
+        columns.append(_time_column(len(arrays)))
+        arrays.append(times)
+    table = ArrayTable(name, arrays)
+    return EdgeInput(table, tuple(columns), weights is not None, times is not None)
+
+
+def open_edges(
+    edges: Any,
+    *,
+    src: str | int | None = None,
+    dst: str | int | None = None,
+    weight: Any = None,
+    timestamp: Any = None,
+    header: bool | str = "auto",
+    delimiter: str = "auto",
+) -> EdgeInput:
+    """An edge list from a path or an array; the options are those of `build_dataset`.
+
+    Raises
+    ------
+    ValueError
+        If it is no edge list, or lacks a column that an option names.
+    OSError
+        If the file cannot be read.
+    """
+    if not isinstance(edges, str | os.PathLike):
+        return _from_array(load_array(edges, "edges"), "edges", src, dst, weight, timestamp)
+    path = Path(edges)
+    if path.suffix.lower() == ".npy":
+        name = os.fspath(path)
+        return _from_array(load_array(path, name), name, src, dst, weight, timestamp)
+    table = open_table(path, delimiter=delimiter, header=header, strict=True)
+    return edges_of_table(table, src=src, dst=dst, weight=weight, timestamp=timestamp)

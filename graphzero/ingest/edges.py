@@ -1,0 +1,148 @@
+"""The first pass over an edge list: validate it, and keep it in compact columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero.ingest.columns import Column
+from graphzero.ingest.edge_input import EdgeInput
+from graphzero.ingest.progress import Progress
+from graphzero.ingest.sizes import require_disk_space
+from graphzero.ingest.spill import TempColumn
+from graphzero.ingest.tables import Table
+
+__all__ = ["EdgeList", "read_edges"]
+
+_MAX_CHUNK_ROWS = 1 << 20
+
+
+@dataclass(frozen=True)
+class EdgeList:
+    """A validated edge list, in the user's ids and order.
+
+    Attributes
+    ----------
+    source, target : TempColumn of uint32
+    weight, time : TempColumn or None
+    num_loops : int
+        Edges from a node to itself.
+    max_id : int
+        Largest id, -1 without edges.
+    """
+
+    source: TempColumn
+    target: TempColumn
+    weight: TempColumn | None
+    time: TempColumn | None
+    num_loops: int
+    max_id: int
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def num_stored(self, directed: bool) -> int:
+        """Entries of the neighbour lists: a mirrored self-loop is stored once."""
+        return len(self) if directed else 2 * len(self) - self.num_loops
+
+    def occurrences(self, directed: bool, max_rows: int) -> Iterator[npt.NDArray[Any]]:
+        """Every id as often as it occurs in the neighbour lists, in pieces."""
+        for begin in range(0, len(self), max_rows):
+            end = min(begin + max_rows, len(self))
+            target = self.target.read(begin, end)
+            yield target
+            if not directed:
+                source = self.source.read(begin, end)
+                yield source[source != target]
+
+    def close(self) -> None:
+        """Gives memory and disk space back."""
+        for column in (self.source, self.target, self.weight, self.time):
+            if column is not None:
+                column.close()
+
+
+def _check_bound(
+    ids: npt.NDArray[Any], bound: int, why: str, column: Column, table: Table, row: int
+) -> None:
+    if len(ids) and ids.max() >= bound:
+        bad = int(np.flatnonzero(ids >= bound)[0])
+        raise ValueError(
+            f"{table.name}, {table.locate(row + bad)}: {column.label} {ids[bad]} is out of range "
+            f"for {bound} nodes ({why})"
+        )
+
+
+def _check_finite(weights: npt.NDArray[Any], table: Table, row: int) -> None:
+    finite = np.isfinite(weights)
+    if not finite.all():
+        bad = int(np.flatnonzero(~finite)[0])
+        raise ValueError(
+            f"{table.name}, {table.locate(row + bad)}: weight {weights[bad]} is not a finite "
+            f"32-bit number"
+        )
+
+
+def read_edges(
+    edges: EdgeInput,
+    folder: Path,
+    *,
+    memory: int,
+    bound: int | None,
+    why: str,
+    progress: Progress,
+) -> EdgeList:
+    """Reads an edge list once, from begin to end.
+
+    Parameters
+    ----------
+    edges : EdgeInput
+    folder : pathlib.Path
+        On whose disk the columns live if they are larger than the memory.
+    memory : int
+        Bytes that the columns may take.
+    bound : int or None
+        Number of nodes, if it is known already.
+    why : str
+        How it is known, for a message.
+    progress : Progress
+
+    Raises
+    ------
+    ValueError
+        Naming the file, the line or row, and the value that is wrong.
+    OSError
+        If the file cannot be read, or the disk is full.
+    """
+    table, columns = edges.table, edges.columns
+    row_bytes = sum(column.dtype.itemsize for column in columns)
+    if table.num_rows is not None and table.num_rows * row_bytes > memory:
+        require_disk_space(folder, table.num_rows * row_bytes)
+    kept = [
+        TempColumn(folder, column.dtype, memory * column.dtype.itemsize // row_bytes)
+        for column in columns
+    ]
+    max_rows = max(1024, min(_MAX_CHUNK_ROWS, memory // (4 * row_bytes)))
+    row, num_loops, max_id = 0, 0, -1
+    with progress.phase("reading edges", table.num_rows) as advance:
+        for chunk in table.chunks(columns, max_rows):
+            for ids, column in zip(chunk[:2], columns[:2], strict=True):
+                if bound is not None:
+                    _check_bound(ids, bound, why, column, table, row)
+                max_id = max(max_id, int(ids.max(initial=0)) if len(ids) else -1)
+            if edges.has_weights:
+                _check_finite(chunk[2], table, row)
+            for column_store, values in zip(kept, chunk, strict=True):
+                column_store.append(values)
+            num_loops += int(np.count_nonzero(chunk[0] == chunk[1]))
+            row += len(chunk[0])
+            advance(len(chunk[0]))
+    optional = iter(kept[2:])
+    weight = next(optional) if edges.has_weights else None
+    time = next(optional) if edges.has_times else None
+    return EdgeList(kept[0], kept[1], weight, time, num_loops, max_id)

@@ -1,0 +1,103 @@
+"""A dataset folder while it is built: who may write, what a killed build left, the commit."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from graphzero.atomic import is_staging_name
+from graphzero.errors import FormatError
+from graphzero.format import FileWriter
+from graphzero.manifest import FileEntry, Manifest, finish_renames, read_manifest, write_manifest
+
+__all__ = ["commit", "entry_of", "folder_lock", "recover"]
+
+
+@contextmanager
+def folder_lock(folder: Path, *, shared: bool = False) -> Iterator[None]:
+    """Keeps two builds out of one folder; it ends with the process, by whatever cause.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+    shared : bool
+        For writers of single files: several at a time, but none during a build.
+
+    Raises
+    ------
+    BlockingIOError
+        With the folder, if another process builds there.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BlockingIOError(
+                errno.EWOULDBLOCK,
+                "another build is writing to this folder: wait until it ends",
+                os.fspath(folder),
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def recover(folder: Path) -> Manifest | None:
+    """Completes or clears what a killed build left; the lock must be held.
+
+    Returns
+    -------
+    Manifest or None
+        Of the dataset that is in the folder.
+    """
+    try:
+        manifest = read_manifest(folder)
+        finish_renames(folder, manifest)
+    except FileNotFoundError:
+        manifest = None
+    except FormatError:
+        # Perhaps of a later version, whose staged files are still in use: touch nothing.
+        return None
+    for name in os.listdir(folder):
+        if is_staging_name(name):
+            (folder / name).unlink(missing_ok=True)
+    return manifest
+
+
+def entry_of(file: FileWriter) -> FileEntry:
+    """How the manifest names a sealed file."""
+    return FileEntry(file.staged.path.name, file.staged.staged_path.name)
+
+
+def _is_committed(folder: Path, manifest: Manifest) -> bool:
+    try:
+        return read_manifest(folder) == manifest
+    except (FileNotFoundError, FormatError):
+        return False
+
+
+def commit(
+    folder: Path, manifest: Manifest, files: Sequence[FileWriter], earlier: Manifest | None
+) -> None:
+    """Puts a new dataset in the place of the earlier one.
+
+    Until the manifest is replaced the earlier dataset is whole, from then on the new one is,
+    whatever interrupts.
+    """
+    try:
+        write_manifest(folder, manifest)
+    except BaseException:
+        if not _is_committed(folder, manifest):
+            for file in files:
+                file.discard()
+        raise
+    finish_renames(folder, manifest)
+    names = {entry.name for entry in manifest.entries()}
+    for entry in earlier.entries() if earlier is not None else []:
+        if entry.name not in names:
+            (folder / entry.name).unlink(missing_ok=True)

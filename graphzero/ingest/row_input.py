@@ -1,0 +1,247 @@
+"""Features and labels as streams of rows, each with the node that it belongs to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero.format import dtype_code
+from graphzero.ingest.columns import Column, id_column
+from graphzero.ingest.csv_format import is_number
+from graphzero.ingest.tables import CsvTable, ParquetTable, load_array, open_table
+
+__all__ = [
+    "ArrayRows",
+    "Rows",
+    "TableRows",
+    "count_classes",
+    "features_of_table",
+    "open_features",
+    "open_labels",
+]
+
+_COUNT_ROWS = 1 << 16
+
+RowChunk = tuple[npt.NDArray[Any], npt.NDArray[Any]]
+
+
+class Rows(Protocol):
+    """One row for each node.
+
+    Attributes
+    ----------
+    name : str
+    dtype : numpy.dtype
+    width : int
+    vector : bool
+        Whether a row is a single value and not an array of one.
+    in_order : bool
+        Whether row i is node i's and no node lacks one.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    width: int
+    vector: bool
+    in_order: bool
+
+    def count(self) -> int:
+        """Nodes: one more than the largest id. May have to read the ids."""
+        ...
+
+    def chunks(self, max_rows: int) -> Iterator[RowChunk]:
+        """Node ids (n,) and rows (n, width), in the order of the input."""
+        ...
+
+    def locate(self, row: int) -> str:
+        """Where a row of the input is, in words."""
+        ...
+
+
+class ArrayRows:
+    """Rows of an array, mapped or in memory.
+
+    Parameters
+    ----------
+    name : str
+    array : (N, width) or (N,) array
+    """
+
+    in_order = True
+
+    def __init__(self, name: str, array: npt.NDArray[Any]) -> None:
+        if array.ndim not in (1, 2) or 0 in array.shape[1:]:
+            raise ValueError(f"{name} has shape {array.shape}: it must be (nodes, columns)")
+        if array.dtype == np.bool_:
+            array = array.view(np.uint8)
+        try:
+            dtype_code(array.dtype)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+        self.name = name
+        self.dtype = array.dtype.newbyteorder("<")
+        self.vector = array.ndim == 1
+        self._array = array[:, np.newaxis] if self.vector else array
+        self.width = self._array.shape[1]
+
+    def count(self) -> int:
+        """Rows."""
+        return len(self._array)
+
+    def chunks(self, max_rows: int) -> Iterator[RowChunk]:
+        """Slices of the array."""
+        for begin in range(0, len(self._array), max_rows):
+            rows = self._array[begin : begin + max_rows]
+            yield np.arange(begin, begin + len(rows)), rows
+
+    def locate(self, row: int) -> str:
+        """A row by its number from 0."""
+        return f"row {row}"
+
+
+class TableRows:
+    """Rows of a CSV or Parquet table.
+
+    Parameters
+    ----------
+    table : CsvTable or ParquetTable
+    values : list of Column
+        All of one dtype.
+    vector : bool
+    keyed : bool
+        Whether the first column is the node id; otherwise row i is node i's.
+    """
+
+    def __init__(
+        self, table: CsvTable | ParquetTable, values: list[Column], *, vector: bool, keyed: bool
+    ) -> None:
+        self.name = table.name
+        self.dtype = values[0].dtype
+        self.width = len(values)
+        self.vector = vector
+        self.in_order = not keyed
+        self._table = table
+        self._keys = [id_column(0, "node id")] if keyed else []
+        self._values = values
+
+    def count(self) -> int:
+        """One more than the largest id, or the number of rows."""
+        if self.in_order:
+            if self._table.num_rows is not None:
+                return self._table.num_rows
+            return sum(len(chunk[0]) for chunk in self._table.chunks(self._values, _COUNT_ROWS))
+        largest = -1
+        for (ids,) in self._table.chunks(self._keys, _COUNT_ROWS):
+            if len(ids):
+                largest = max(largest, int(ids.max()))
+        return largest + 1
+
+    def chunks(self, max_rows: int) -> Iterator[RowChunk]:
+        """Pieces of the table."""
+        row = 0
+        for chunk in self._table.chunks([*self._keys, *self._values], max_rows):
+            values = chunk[len(self._keys) :]
+            rows = np.empty((len(values[0]), self.width), self.dtype)
+            for i, column in enumerate(values):
+                rows[:, i] = column
+            yield np.arange(row, row + len(rows)) if self.in_order else chunk[0], rows
+            row += len(rows)
+
+    def locate(self, row: int) -> str:
+        """The line or row of the file."""
+        return self._table.locate(row)
+
+
+def _is_npy(value: Any) -> bool:
+    return isinstance(value, str | os.PathLike) and Path(value).suffix.lower() == ".npy"
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, str | os.PathLike) and not _is_npy(value)
+
+
+def _parquet_dtype(table: ParquetTable, first: int) -> np.dtype[Any]:
+    for name, dtype in zip((table.names or ())[first:], table.dtypes[first:], strict=True):
+        if dtype is None:
+            raise ValueError(f"{table.name}: column {name!r} does not hold numbers")
+    return np.result_type(*table.dtypes[first:])
+
+
+def open_features(value: Any) -> Rows:
+    """Features from a path, an array or a tensor.
+
+    Raises
+    ------
+    ValueError
+        If there is no feature, or a dtype that the format does not store.
+    OSError
+        If the file cannot be read.
+    """
+    if not _is_table(value):
+        name = os.fspath(value) if _is_npy(value) else "features"
+        return ArrayRows(name, load_array(value, name))
+    return features_of_table(open_table(Path(value)))
+
+
+def features_of_table(
+    table: CsvTable | ParquetTable, dtype: npt.DTypeLike = np.float32
+) -> TableRows:
+    """Features from a table whose first column is the node id.
+
+    CSV values are read as ``dtype``, Parquet keeps its own.
+
+    Raises
+    ------
+    ValueError
+        If there is no other column.
+    """
+    if table.width < 2:
+        raise ValueError(f"{table.name} has one column: features are a node id and their values")
+    if isinstance(table, ParquetTable):
+        dtype = _parquet_dtype(table, 1)
+    values = [Column(i, f"feature {i - 1}", np.dtype(dtype)) for i in range(1, table.width)]
+    return TableRows(table, values, vector=False, keyed=True)
+
+
+def open_labels(value: Any) -> Rows:
+    """Labels from a path, an array or a tensor.
+
+    A table has one column, in the order of the nodes, or a node id and then the label. In a CSV
+    file the first label tells whether all are integers or numbers with a fraction.
+
+    Raises
+    ------
+    ValueError
+        If the dtype is one that the format does not store.
+    OSError
+        If the file cannot be read.
+    """
+    if not _is_table(value):
+        name = os.fspath(value) if _is_npy(value) else "labels"
+        return ArrayRows(name, load_array(value, name))
+    table = open_table(Path(value))
+    keyed = table.width > 1
+    if isinstance(table, ParquetTable):
+        dtype = _parquet_dtype(table, int(keyed))
+    else:
+        cells = (table.source.first_row or ())[int(keyed) :]
+        fractions = any(is_number(cell) and not cell.strip(" -").isdigit() for cell in cells)
+        dtype = np.dtype(np.float32 if fractions else np.int64)
+    values = [Column(i, "label", dtype) for i in range(int(keyed), table.width)]
+    return TableRows(table, values, vector=len(values) == 1, keyed=keyed)
+
+
+def count_classes(labels: Rows) -> int | None:
+    """Largest label + 1; None if the labels are not integers, or none is 0 or more."""
+    if labels.dtype.kind not in "iu" or not labels.vector:
+        return None
+    largest = -1
+    for _, rows in labels.chunks(_COUNT_ROWS):
+        if len(rows):
+            largest = max(largest, int(rows.max()))
+    return largest + 1 if largest >= 0 else None

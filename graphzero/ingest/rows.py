@@ -1,0 +1,245 @@
+"""Rows become a ``.gd`` file, permuted into the stored order in bounded memory."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero.format import FLAG_VECTOR, FileWriter, Header, id_dtype, layout
+from graphzero.ingest.progress import Progress
+from graphzero.ingest.rank import HotOrder
+from graphzero.ingest.row_input import Rows
+from graphzero.ingest.spill import TempFile, temp_array
+
+__all__ = ["place_scratch", "rows_layout", "write_rows"]
+
+_CHUNK = 1 << 20
+_TARGET = np.dtype(np.uint32)
+
+
+def rows_layout(rows: Rows, num_nodes: int, *, hot: bool) -> Header:
+    """Header of the file, checksums apart."""
+    arrays: list[tuple[str, npt.DTypeLike, int]] = [("rows", rows.dtype, num_nodes * rows.width)]
+    if hot:
+        arrays.append(("node_rank", id_dtype(num_nodes), num_nodes))
+    return layout(
+        "features",
+        arrays,
+        num_nodes=num_nodes,
+        width=rows.width,
+        flags=FLAG_VECTOR if rows.vector else 0,
+    )
+
+
+def _block_rows(rows: Rows, memory: int) -> int:
+    return max(1, memory // (4 * (rows.width * rows.dtype.itemsize + _TARGET.itemsize)))
+
+
+def place_scratch(rows: Rows, num_nodes: int, *, hot: bool, memory: int) -> int:
+    """Bytes of disk that a permutation takes beside the file itself."""
+    if (rows.in_order and not hot) or num_nodes <= _block_rows(rows, memory):
+        return 0
+    return num_nodes * (rows.width * rows.dtype.itemsize + _TARGET.itemsize)
+
+
+class _Placement:
+    """Takes rows in any order and gives them back in blocks of the stored order.
+
+    Every block has a region on the disk, as large as itself, that collects its rows as they come:
+    both passes read and write in long pieces.
+    """
+
+    def __init__(self, folder: Path, rows: Rows, num_nodes: int, memory: int) -> None:
+        self._shape = (num_nodes, rows.width)
+        self._dtype = rows.dtype
+        self._row_bytes = rows.width * rows.dtype.itemsize
+        self._block = min(num_nodes, _block_rows(rows, memory))
+        self._filled = np.zeros(-(-num_nodes // self._block), np.int64)
+        self._whole: npt.NDArray[Any] | None = None
+        if len(self._filled) == 1:
+            self._whole = np.zeros(self._shape, rows.dtype)
+            return
+        self._rows = TempFile(folder)
+        self._targets = TempFile(folder)
+
+    def add(self, targets: npt.NDArray[Any], rows: npt.NDArray[Any]) -> None:
+        """Rows and their stored ids."""
+        if self._whole is not None:
+            self._whole[targets] = rows
+            return
+        blocks = targets // self._block
+        by_block = np.argsort(blocks, kind="stable")
+        touched, begins = np.unique(blocks[by_block], return_index=True)
+        ends = [*begins[1:], len(blocks)]
+        for block, begin, end in zip(touched, begins, ends, strict=True):
+            chosen = by_block[begin:end]
+            at = int(block) * self._block + int(self._filled[block])
+            self._rows.write(rows[chosen].astype(self._dtype, copy=False), at * self._row_bytes)
+            self._targets.write(targets[chosen].astype(_TARGET), at * _TARGET.itemsize)
+            self._filled[block] += len(chosen)
+
+    def blocks(self) -> Iterator[npt.NDArray[Any]]:
+        """All rows in the stored order, zeros where none came."""
+        if self._whole is not None:
+            yield self._whole
+            return
+        num_nodes, width = self._shape
+        for i, filled in enumerate(self._filled.tolist()):
+            begin = i * self._block
+            out = np.zeros((min(self._block, num_nodes - begin), width), self._dtype)
+            targets = self._targets.read(begin * _TARGET.itemsize, filled, _TARGET)
+            came = self._rows.read(begin * self._row_bytes, filled * width, self._dtype)
+            out[targets - np.uint32(begin)] = came.reshape(filled, width)
+            del came
+            yield out
+
+    def close(self) -> None:
+        """Gives the disk space back."""
+        if self._whole is None:
+            self._rows.close()
+            self._targets.close()
+
+
+class _Seen:
+    """Which nodes had a row."""
+
+    def __init__(self, folder: Path, rows: Rows, num_nodes: int, memory: int) -> None:
+        self._rows = rows
+        self._num_nodes = num_nodes
+        self._seen = temp_array(folder, num_nodes, np.bool_, memory // 16)
+        self._row = 0
+
+    def add(self, ids: npt.NDArray[Any]) -> None:
+        """Notes the nodes of the next rows; a second row of a node is an error."""
+        outside = np.flatnonzero(ids >= self._num_nodes)
+        if len(outside):
+            bad = int(outside[0])
+            raise ValueError(
+                f"{self._place(bad)}: node id {ids[bad]} is out of range for "
+                f"{self._num_nodes} nodes"
+            )
+        by_id = np.argsort(ids, kind="stable")
+        repeated = self._seen[ids]
+        repeated[by_id[1:]] |= ids[by_id[1:]] == ids[by_id[:-1]]
+        if repeated.any():
+            bad = int(np.flatnonzero(repeated)[0])
+            raise ValueError(f"{self._place(bad)}: node id {ids[bad]} has a row already")
+        self._seen[ids] = True
+        self._row += len(ids)
+
+    def _place(self, row: int) -> str:
+        return f"{self._rows.name}, {self._rows.locate(self._row + row)}"
+
+    def missing(self) -> tuple[int, int]:
+        """How many nodes had no row, and the first of them."""
+        count = self._num_nodes - int(np.count_nonzero(self._seen))
+        return count, int(np.argmin(self._seen)) if count else -1
+
+
+def _collect(
+    rows: Rows,
+    placement: _Placement,
+    seen: _Seen | None,
+    order: HotOrder | None,
+    max_rows: int,
+    advance: Any,
+) -> None:
+    for ids, chunk in rows.chunks(max_rows):
+        if seen is not None:
+            seen.add(ids)
+        # pyarrow's pieces have a size of their own: cut them to ours.
+        for begin in range(0, len(ids), max_rows):
+            part = ids[begin : begin + max_rows]
+            targets = part if order is None else order.node_rank[part]
+            placement.add(targets, chunk[begin : begin + max_rows])
+            advance(len(part))
+
+
+def _judge_missing(seen: _Seen, rows: Rows, num_nodes: int, fill_missing: bool) -> None:
+    count, first = seen.missing()
+    if not count:
+        return
+    if not fill_missing:
+        raise ValueError(
+            f"{rows.name} has no row for {count} of {num_nodes} nodes, the first is node {first}"
+        )
+    warnings.warn(
+        f"{rows.name} has no row for {count} of {num_nodes} nodes: they get zeros",
+        UserWarning,
+        stacklevel=2,
+    )
+
+
+def write_rows(
+    path: Path,
+    rows: Rows,
+    num_nodes: int,
+    *,
+    order: HotOrder | None,
+    fill_missing: bool,
+    memory: int,
+    progress: Progress,
+) -> FileWriter:
+    """Writes rows in the stored order.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        Final path; temporary data lives in its folder too.
+    rows : Rows
+    num_nodes : int
+    order : HotOrder or None
+    fill_missing : bool
+        Whether nodes without a row get zeros and a warning that counts them, or are an error.
+    memory : int
+        Bytes.
+    progress : Progress
+
+    Returns
+    -------
+    FileWriter
+        Sealed, not yet published.
+
+    Raises
+    ------
+    ValueError
+        Naming the line: a node with two rows, an id out of range.
+    OSError
+        If the file cannot be read, or the disk is full.
+    """
+    max_rows = max(1, _block_rows(rows, memory) // 2)
+    file = FileWriter(path, rows_layout(rows, num_nodes, hot=order is not None))
+    placement: _Placement | None = None
+    try:
+        with progress.phase(f"reading {path.stem}", num_nodes) as advance:
+            if rows.in_order and order is None:
+                for _, chunk in rows.chunks(max_rows):
+                    file.append("rows", chunk)
+                    advance(len(chunk))
+            else:
+                placement = _Placement(path.parent, rows, num_nodes, memory)
+                seen = None if rows.in_order else _Seen(path.parent, rows, num_nodes, memory)
+                _collect(rows, placement, seen, order, max_rows, advance)
+                if seen is not None:
+                    _judge_missing(seen, rows, num_nodes, fill_missing)
+        if placement is not None:
+            with progress.phase(f"writing {path.stem}", num_nodes) as advance:
+                for block in placement.blocks():
+                    file.append("rows", block)
+                    advance(len(block))
+        if order is not None:
+            for begin in range(0, num_nodes, _CHUNK):
+                file.append("node_rank", order.node_rank[begin : begin + _CHUNK])
+        file.seal()
+    except BaseException:
+        file.discard()
+        raise
+    finally:
+        if placement is not None:
+            placement.close()
+    return file

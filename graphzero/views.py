@@ -1,0 +1,45 @@
+"""Read-only NumPy views of mapped files, and what tells one version of a file from another."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero import _core
+from graphzero.errors import FormatError
+
+__all__ = ["check_identity", "identity", "section_view"]
+
+
+def section_view(
+    mapping: _core.Mapping, dtype: np.dtype[Any], offset: int, shape: tuple[int, ...]
+) -> npt.NDArray[Any]:
+    """A read-only array over part of a mapped file; it keeps the mapping alive."""
+    count = math.prod(shape)
+    if count == 0:
+        empty = np.empty(shape, dtype)
+        empty.flags.writeable = False
+        return empty
+    return np.frombuffer(mapping, dtype=dtype, count=count, offset=offset).reshape(shape)
+
+
+def identity(header: dict[str, Any]) -> tuple[Any, ...]:
+    """What a file's header says about its content: counts and the checksums of the sections."""
+    return (header["num_nodes"], header["width"], tuple(entry[-1] for entry in header["sections"]))
+
+
+def check_identity(found: tuple[Any, ...], expected: tuple[Any, ...], path: str) -> None:
+    """Refuses a file that is no longer the one that was pickled.
+
+    Raises
+    ------
+    FormatError
+        If the content differs.
+    """
+    if found != expected:
+        raise FormatError(
+            f"{path} was replaced by another file while it was in use: open the dataset again"
+        )

@@ -1,0 +1,66 @@
+"""Fixtures that many tests share."""
+
+from __future__ import annotations
+
+import gc
+import os
+from pathlib import Path
+
+import files
+import numpy as np
+import pytest
+
+import graphzero as gz
+from graphzero import _core
+
+
+@pytest.fixture(autouse=True)
+def no_mapping_is_left_behind():
+    """Whatever a test opens must be gone when it has ended."""
+    before = _core.open_mappings()
+    yield
+    if _core.open_mappings() > before:
+        gc.collect()
+    assert _core.open_mappings() <= before, "a mapped file was leaked"
+
+
+@pytest.fixture(params=["input", "hot"])
+def order(request):
+    """Each order in which a file can keep its nodes."""
+    return request.param  # a test may ask for one of them, indirectly
+
+
+@pytest.fixture
+def small(tmp_path, order):
+    """A skewed graph of 300 nodes, as (Graph, naive adjacency lists, edge list)."""
+    edges = files.random_edges(300, 4000)
+    naive = files.write_graph(tmp_path / "small.gl", edges, 300, order=order)
+    with gz.Graph(tmp_path / "small.gl") as graph:
+        yield graph, naive, edges
+
+
+@pytest.fixture
+def dataset(tmp_path, order):
+    """A dataset of 500 nodes with features, labels and splits, as (folder, features, labels)."""
+    rng = np.random.default_rng(1)
+    features = rng.standard_normal((500, 7)).astype(np.float32)
+    labels = rng.integers(0, 4, 500)
+    files.write_dataset(
+        tmp_path / "data",
+        files.random_edges(500, 6000, seed=2),
+        500,
+        features=features,
+        labels=labels,
+        splits={"train": rng.permutation(500)[:203], "val": np.arange(10)},
+        order=order,
+    )
+    return tmp_path / "data", features, labels
+
+
+@pytest.fixture(scope="session")
+def real_data():
+    """Folder of real graphs, from the environment."""
+    folder = os.environ.get("GRAPHZERO_TEST_DATA")
+    if not folder:
+        pytest.skip("GRAPHZERO_TEST_DATA does not name the folder of real graphs")
+    return Path(folder)

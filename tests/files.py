@@ -1,0 +1,110 @@
+"""Files for tests, written with the pure-Python writer from naive adjacency lists."""
+
+from __future__ import annotations
+
+import numpy as np
+import reference
+
+from graphzero import format as gz_format
+from graphzero.manifest import FileEntry, Manifest, write_manifest
+
+
+def write_graph(
+    path,
+    edges,
+    num_nodes,
+    *,
+    directed=True,
+    order="input",
+    weights=None,
+    times=None,
+    edge_ids=True,
+    wide=False,
+):
+    """Writes a ``.gl`` and returns the adjacency lists that it must hold."""
+    graph = reference.adjacency(
+        edges, num_nodes, directed=directed, order=order, weights=weights, times=times
+    )
+    count = int(graph.indptr[-1])
+    id_type = "<u8" if wide else "<u4"
+    arrays = {"indptr": ("<u8", graph.indptr), "indices": (id_type, graph.indices)}
+    if weights is not None:
+        arrays["weights"] = ("<f4", graph.column(2, np.float32))
+    if times is not None:
+        arrays["times"] = ("<i8", graph.column(3, np.int64))
+    if edge_ids:
+        arrays["edge_ids"] = (id_type, graph.column(1, np.int64))
+    if order == "hot":
+        arrays["node_ids"] = (id_type, graph.node_ids)
+        arrays["node_rank"] = (id_type, graph.node_rank)
+    header = gz_format.layout(
+        "graph",
+        [(name, dtype, len(values)) for name, (dtype, values) in arrays.items()],
+        num_nodes=num_nodes,
+        width=count,
+        flags=gz_format.FLAG_DIRECTED if directed else 0,
+        num_input_edges=len(edges),
+    )
+    with gz_format.FileWriter(path, header) as writer:
+        for name, (_, values) in arrays.items():
+            writer.append(name, values)
+    return graph
+
+
+def write_rows(path, rows, *, rank=None, wide=False):
+    """Writes a ``.gd`` with the user's rows, in the order of rank (user id -> row)."""
+    rows = np.asarray(rows)
+    stored = rows
+    arrays = [("rows", rows.dtype, rows.size)]
+    if rank is not None:
+        stored = np.empty_like(rows)
+        stored[rank] = rows
+        arrays.append(("node_rank", "<u8" if wide else "<u4", len(rank)))
+    header = gz_format.layout(
+        "features",
+        arrays,
+        num_nodes=rows.shape[0],
+        width=1 if rows.ndim == 1 else rows.shape[1],
+        flags=gz_format.FLAG_VECTOR if rows.ndim == 1 else 0,
+    )
+    with gz_format.FileWriter(path, header) as writer:
+        writer.append("rows", stored)
+        if rank is not None:
+            writer.append("node_rank", rank)
+
+
+def write_dataset(folder, edges, num_nodes, *, features=None, labels=None, splits=None, **options):
+    """Writes a dataset folder; returns its adjacency lists."""
+    folder.mkdir(parents=True, exist_ok=True)
+    graph = write_graph(folder / "graph.gl", edges, num_nodes, **options)
+    rank = graph.node_rank if options.get("order") == "hot" else None
+
+    def entry(name):
+        return FileEntry(name, f".{name}.0.gz-staged")
+
+    entries = {}
+    for name, rows in (("features", features), ("labels", labels)):
+        if rows is not None:
+            write_rows(folder / f"{name}.gd", rows, rank=rank)
+            entries[name] = entry(f"{name}.gd")
+    for name, ids in (splits or {}).items():
+        write_rows(folder / f"split_{name}.gd", np.asarray(ids, dtype=np.int64))
+    manifest = Manifest(
+        num_nodes=num_nodes,
+        num_edges=int(graph.indptr[-1]),
+        num_input_edges=len(edges),
+        directed=options.get("directed", True),
+        order=options.get("order", "input"),
+        num_classes=None if labels is None else int(np.max(labels)) + 1,
+        graph=entry("graph.gl"),
+        splits={name: entry(f"split_{name}.gd") for name in (splits or {})},
+        **entries,
+    )
+    write_manifest(folder, manifest)
+    return graph
+
+
+def random_edges(num_nodes, num_edges, seed=0):
+    """A skewed random multigraph with self-loops, (num_edges, 2)."""
+    rng = np.random.default_rng(seed)
+    return (rng.random((num_edges, 2)) ** 2 * num_nodes).astype(np.int64)

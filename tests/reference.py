@@ -1,0 +1,245 @@
+"""Naive versions of what the compiled core does: slow, short, and written from the documentation.
+
+Every loop visits one item at a time; nothing is shared with the package. Random draws follow the
+rules of ``include/graphzero/rng.h``, so that results can be compared number by number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+# ---- random numbers
+
+_MASK = (1 << 64) - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+SAMPLE, WALK, SHUFFLE = 1, 2, 3
+
+
+def mix(z):
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+    return z ^ (z >> 31)
+
+
+def stream(key, item):
+    return mix(key ^ mix((item * 0xD1342543DE82EF95 + _GOLDEN) & _MASK))
+
+
+def draw(stream_, i):
+    return mix((stream_ + (i + 1) * _GOLDEN) & _MASK)
+
+
+def bounded(value, bound):
+    return (value * bound) >> 64
+
+
+def unit(value):
+    return (value >> 11) * 2.0**-53
+
+
+def key(purpose, seed, epoch, batch):
+    result = 0
+    for item in (purpose, seed, epoch, batch):
+        result = stream(result, item)
+    return result
+
+
+def permutation(count, key_):
+    ids = list(range(count))
+    for last in range(count - 1, 0, -1):
+        other = bounded(draw(key_, last), last + 1)
+        ids[last], ids[other] = ids[other], ids[last]
+    return np.array(ids, dtype=np.int64)
+
+
+# ---- adjacency
+
+
+@dataclass
+class Adjacency:
+    """Lists of (neighbour, edge id, weight, time) per node, in stored ids."""
+
+    rows: list
+    node_ids: np.ndarray  # stored -> user
+    node_rank: np.ndarray  # user -> stored
+
+    @property
+    def num_nodes(self):
+        return len(self.rows)
+
+    @property
+    def indptr(self):
+        return np.cumsum([0, *(len(row) for row in self.rows)])
+
+    def column(self, at, dtype):
+        return np.array([entry[at] for row in self.rows for entry in row], dtype=dtype)
+
+    @property
+    def indices(self):
+        return self.column(0, np.int64)
+
+
+def adjacency(edges, num_nodes, *, directed=True, order="input", weights=None, times=None):
+    """Neighbour lists by source, ascending, parallel edges in input order."""
+    entries = []
+    for i, (source, target) in enumerate(np.asarray(edges, dtype=np.int64).reshape(-1, 2).tolist()):
+        payload = (i, 0.0 if weights is None else weights[i], 0 if times is None else times[i])
+        entries.append((source, target, *payload))
+        if not directed and source != target:
+            entries.append((target, source, *payload))
+    node_ids = np.arange(num_nodes)
+    if order == "hot":
+        in_degree = np.zeros(num_nodes, dtype=np.int64)
+        for entry in entries:
+            in_degree[entry[1]] += 1
+        node_ids = np.array(
+            sorted(range(num_nodes), key=lambda node: (-in_degree[node], node)), dtype=np.int64
+        )
+    rank = np.empty(num_nodes, dtype=np.int64)
+    for stored, user in enumerate(node_ids):
+        rank[user] = stored
+    rows = [[] for _ in range(num_nodes)]
+    for source, target, *payload in entries:
+        rows[rank[source]].append((int(rank[target]), *payload))
+    for row in rows:
+        row.sort(key=lambda entry: entry[0])  # stable
+    return Adjacency(rows, node_ids, rank)
+
+
+# ---- sampling
+
+
+def draw_positions(stream_, degree, fanout, replace):
+    """Positions in a list of `degree` entries that one node draws."""
+    if fanout >= 0 and replace:
+        return [bounded(draw(stream_, i), degree) for i in range(fanout)] if degree else []
+    if fanout < 0 or degree <= fanout:
+        return list(range(degree))
+    picks = []
+    if fanout <= 256:
+        for i in range(fanout):
+            last = degree - fanout + i
+            pick = bounded(draw(stream_, i), last + 1)
+            picks.append(last if pick in picks else pick)
+        return picks
+    for i in range(degree):
+        if bounded(draw(stream_, i), degree - i) < fanout - len(picks):
+            picks.append(i)
+    return picks
+
+
+def sample(graph, seeds, fanouts, *, replace=False, seed=0, epoch=0, batch=0):
+    """Dictionary of the arrays of a `Subgraph`."""
+    nodes = [int(graph.node_rank[node]) for node in seeds]
+    local = {}
+    for i, node in enumerate(nodes):
+        local.setdefault(node, i)
+    num_nodes, num_edges = [len(nodes)], []
+    sources, targets, edge_ids = [], [], []
+    begin = 0
+    for hop, fanout in enumerate(fanouts):
+        hop_key = stream(key(SAMPLE, seed, epoch, batch), hop)
+        end, edges_before = len(nodes), len(sources)
+        for target in range(begin, end):
+            row = graph.rows[nodes[target]]
+            for position in draw_positions(
+                stream(hop_key, nodes[target]), len(row), fanout, replace
+            ):
+                neighbor, edge_id = row[position][:2]
+                if neighbor not in local:
+                    local[neighbor] = len(nodes)
+                    nodes.append(neighbor)
+                sources.append(local[neighbor])
+                targets.append(target)
+                edge_ids.append(edge_id)
+        begin = end
+        num_nodes.append(len(nodes) - end)
+        num_edges.append(len(sources) - edges_before)
+    return {
+        "n_id": graph.node_ids[nodes],
+        "edge_index": np.array([sources, targets], dtype=np.int64),
+        "e_id": np.array(edge_ids, dtype=np.int64),
+        "num_sampled_nodes": num_nodes,
+        "num_sampled_edges": num_edges,
+    }
+
+
+# ---- walks
+
+
+def _step_weight(graph, previous, neighbor, p, q):
+    if neighbor == previous:
+        return 1 / p
+    if any(entry[0] == neighbor for entry in graph.rows[previous]):
+        return 1.0
+    return 1 / q
+
+
+def _biased_step(graph, stream_, draws, previous, node, p, q):
+    row = graph.rows[node]
+    if len(row) < 2:
+        return (row[0][0] if row else -1), draws
+    largest = max(1.0, 1 / p, 1 / q)
+    for _ in range(64):
+        neighbor = row[bounded(draw(stream_, draws), len(row))][0]
+        coin = unit(draw(stream_, draws + 1))
+        draws += 2
+        if coin < _step_weight(graph, previous, neighbor, p, q) / largest:
+            return neighbor, draws
+    weights = [_step_weight(graph, previous, entry[0], p, q) / largest for entry in row]
+    goal, sum_ = unit(draw(stream_, draws)) * sum(weights), 0.0
+    for entry, weight in zip(row, weights, strict=True):
+        sum_ += weight
+        if sum_ > goal:
+            break
+    return entry[0], draws + 1
+
+
+def walk(graph, start, length, *, p=1.0, q=1.0, seed=0):
+    """Walks in the user's ids, (n, length + 1), -1 after a dead end."""
+    walk_key = key(WALK, seed, 0, 0)
+    out = np.full((len(start), length + 1), -1, dtype=np.int64)
+    for i, first in enumerate(start):
+        stream_, draws = stream(walk_key, i), 0
+        previous = node = int(graph.node_rank[first])
+        out[i, 0] = first
+        for step in range(length):
+            if p == 1.0 and q == 1.0:
+                row = graph.rows[node]
+                following = row[bounded(draw(stream_, step), len(row))][0] if row else -1
+            else:
+                p_now, q_now = (1.0, 1.0) if step == 0 else (p, q)
+                following, draws = _biased_step(graph, stream_, draws, previous, node, p_now, q_now)
+            if following < 0:
+                break
+            previous, node = node, following
+            out[i, step + 1] = graph.node_ids[node]
+    return out
+
+
+# ---- gathering
+
+
+def gather(rows, nodes):
+    """Row of each node, one at a time."""
+    out = np.empty((len(nodes), *rows.shape[1:]), dtype=rows.dtype)
+    for i, node in enumerate(nodes):
+        out[i] = rows[node]
+    return out
+
+
+def page_runs(rows, origin, row_bytes, gap, file_bytes, page=4096):
+    """[(offset, length)] of the merged pages of ascending rows."""
+    pages = set()
+    for row in rows:
+        begin = origin + row * row_bytes
+        pages.update(range(begin // page, (begin + row_bytes - 1) // page + 1))
+    runs = []
+    for number in sorted(pages):
+        if runs and number - runs[-1][1] <= gap:
+            runs[-1][1] = number + 1
+        else:
+            runs.append([number, number + 1])
+    return [(a * page, min(b * page, file_bytes) - a * page) for a, b in runs]

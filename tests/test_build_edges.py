@@ -1,0 +1,333 @@
+"""Edge lists become neighbour lists, from every kind of input."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphzero.format import FLAG_DIRECTED, Header, read_file, verify_file
+from graphzero.ingest import build_dataset
+from graphzero.ingest.sort import EdgeSorter, stable_order
+from graphzero.manifest import read_manifest
+
+EDGES = np.array([[0, 2], [2, 1], [0, 1], [3, 3], [0, 2], [1, 0]])
+WEIGHTS = np.array([0.5, 1.5, 2.5, 3.5, 4.5, 5.5], np.float32)
+TIMES = np.array([60, 50, 40, 30, 20, 10])
+
+
+def graph_of(folder: Path) -> tuple[Header, dict[str, np.ndarray[Any, Any]]]:
+    path = folder / "graph.gl"
+    verify_file(path)
+    return read_file(path)
+
+
+def assert_same(
+    arrays: dict[str, np.ndarray[Any, Any]], edges: Any, num_nodes: int, **options: Any
+) -> None:
+    """The neighbour lists are the naive ones; options are those of `reference.adjacency`."""
+    naive = reference.adjacency(edges, num_nodes, **options)
+    np.testing.assert_array_equal(arrays["indptr"], naive.indptr)
+    np.testing.assert_array_equal(arrays["indices"], naive.indices)
+    np.testing.assert_array_equal(arrays["edge_ids"], naive.column(1, np.int64))
+    for name, given_as, at in (("weights", "weights", 2), ("times", "times", 3)):
+        assert (name in arrays) is (options.get(given_as) is not None)
+        if name in arrays:
+            np.testing.assert_array_equal(arrays[name], naive.column(at, arrays[name].dtype))
+    assert ("node_ids" in arrays) is (options.get("order") == "hot")
+    if "node_ids" in arrays:
+        np.testing.assert_array_equal(arrays["node_ids"], naive.node_ids)
+        np.testing.assert_array_equal(arrays["node_rank"], naive.node_rank)
+
+
+def csv_text(delimiter: str, header: bool, extra: bool = True) -> str:
+    rows = ["src{0}dst{0}weight{0}timestamp".format(delimiter)] if header else []
+    for (source, target), weight, time in zip(EDGES, WEIGHTS, TIMES, strict=True):
+        cells = [source, target, weight, time] if extra else [source, target]
+        rows.append(delimiter.join(str(cell) for cell in cells))
+    return "\n".join(rows) + "\n"
+
+
+@pytest.mark.parametrize("order", ["input", "hot"])
+@pytest.mark.parametrize("directed", [True, False])
+def test_sections_and_header(tmp_path: Path, order: str, directed: bool) -> None:
+    manifest = build_dataset(
+        tmp_path / "d",
+        EDGES,
+        weight=WEIGHTS,
+        timestamp=TIMES,
+        directed=directed,
+        order=order,
+        edge_ids=True,
+        num_nodes=6,
+    )
+    header, arrays = graph_of(tmp_path / "d")
+    assert_same(arrays, EDGES, 6, directed=directed, order=order, weights=WEIGHTS, times=TIMES)
+    assert (header.num_nodes, header.width, header.num_input_edges) == (6, 6 if directed else 11, 6)
+    assert bool(header.flags & FLAG_DIRECTED) is directed
+    assert arrays["indptr"].dtype == "<u8"
+    assert arrays["indices"].dtype == arrays["edge_ids"].dtype == "<u4"
+    assert (arrays["weights"].dtype, arrays["times"].dtype) == ("<f4", "<i8")
+    assert manifest == read_manifest(tmp_path / "d")
+    assert (manifest.num_nodes, manifest.num_edges, manifest.order) == (6, header.width, order)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    data=st.data(),
+    num_nodes=st.integers(1, 12),
+    directed=st.booleans(),
+    hot=st.booleans(),
+    payload=st.booleans(),
+)
+def test_like_reference(
+    tmp_path_factory: pytest.TempPathFactory,
+    data: st.DataObject,
+    num_nodes: int,
+    directed: bool,
+    hot: bool,
+    payload: bool,
+) -> None:
+    node = st.integers(0, num_nodes - 1)
+    edges = data.draw(st.lists(st.tuples(node, node), max_size=60))
+    array = np.array(edges, np.int64).reshape(-1, 2)
+    weights = np.arange(len(array), dtype=np.float32) if payload else None
+    folder = tmp_path_factory.mktemp("d")
+    build_dataset(
+        folder,
+        array,
+        num_nodes=num_nodes,
+        directed=directed,
+        order="hot" if hot else "input",
+        weight=weights,
+        edge_ids=payload,
+    )
+    _, arrays = graph_of(folder)
+    order = "hot" if hot else "input"
+    if not payload:
+        assert "edge_ids" not in arrays
+        naive = reference.adjacency(array, num_nodes, directed=directed, order=order)
+        arrays["edge_ids"] = naive.column(1, np.int64)
+    assert_same(arrays, array, num_nodes, directed=directed, order=order, weights=weights)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    runs=st.lists(st.lists(st.integers(0, 3), max_size=80), min_size=1, max_size=6),
+    wide=st.booleans(),
+)
+def test_merge_keeps_ties_in_input_order(
+    tmp_path_factory: pytest.TempPathFactory, runs: list[list[int]], wide: bool
+) -> None:
+    # Blocks of 16 entries and four different keys: ties reach over many blocks and runs.
+    sorter = EdgeSorter(tmp_path_factory.getbasetemp(), [np.int64], memory=1)
+    scale = (1 << 32) + 1 if wide else 1
+    keys = [np.array(run, np.uint64) * np.uint64(scale) for run in runs]
+    row = 0
+    for run in keys:
+        sorter.add(run.copy(), (np.arange(row, row + len(run)),))
+        row += len(run)
+    blocks = list(sorter.merged())
+    sorter.close()
+    everything = np.concatenate(keys)
+    expected = np.argsort(everything, kind="stable")
+    merged = [key for block, _ in blocks for key in block.tolist()]
+    np.testing.assert_array_equal(merged, everything[expected])
+    rows = [row for _, (block,) in blocks for row in block.tolist()]
+    np.testing.assert_array_equal(rows, expected)
+
+
+def test_stable_order_of_large_keys() -> None:
+    keys = np.random.default_rng(0).integers(0, 2**64, 500, dtype=np.uint64)
+    keys = np.concatenate([keys, keys[:100]])
+    np.testing.assert_array_equal(stable_order(keys), np.argsort(keys, kind="stable"))
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t", " ", ";"])
+@pytest.mark.parametrize("header", [True, False])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_csv_delimiters(tmp_path: Path, delimiter: str, header: bool, newline: str) -> None:
+    path = tmp_path / "edges.csv"
+    path.write_bytes(csv_text(delimiter, header).replace("\n", newline).encode())
+    build_dataset(tmp_path / "d", path, order="input", edge_ids=True)
+    payload = {"weights": WEIGHTS, "times": TIMES} if header else {}
+    assert_same(graph_of(tmp_path / "d")[1], EDGES, 4, **payload)
+
+
+@pytest.mark.parametrize("name", ["e.csv", "e.csv.gz", "e.tsv", "e.txt", "e.txt.gz"])
+def test_csv_names(tmp_path: Path, name: str) -> None:
+    text = csv_text("\t", header=False, extra=False).encode()
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    build_dataset(tmp_path / "d", tmp_path / name, order="input", edge_ids=True)
+    assert_same(graph_of(tmp_path / "d")[1], EDGES, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "edges"),
+    [
+        ("# SNAP\n# FromNodeId\tToNodeId\n0\t1\n2\t1\n", [[0, 1], [2, 1]]),
+        ("\n# a\n\nsrc,dst\n0,1\n\n\n2,1\n\n", [[0, 1], [2, 1]]),
+        ("0,1\n2,1", [[0, 1], [2, 1]]),
+        ("\ufeff0,1\n2,1\n", [[0, 1], [2, 1]]),
+        ("\ufeffsrc,dst\n0,1\n2,1\n", [[0, 1], [2, 1]]),
+        ('"0","1"\n"2","1"\n', [[0, 1], [2, 1]]),
+        (" 0, 1\n 2 , 1 \n", [[0, 1], [2, 1]]),
+        ("dst,src\n1,0\n1,2\n", [[0, 1], [2, 1]]),
+        ("source;target;name\n0;1;x\n2;1;y,z\n", [[0, 1], [2, 1]]),
+        (",src,dst\n0,0,1\n1,2,1\n", [[0, 1], [2, 1]]),
+        ("a,b\n0,1\n2,1\n", [[0, 1], [2, 1]]),
+    ],
+    ids=str,
+)
+def test_csv_shapes(tmp_path: Path, text: str, edges: list[list[int]]) -> None:
+    (tmp_path / "e.csv").write_text(text, encoding="utf-8")
+    build_dataset(tmp_path / "d", tmp_path / "e.csv", order="input", edge_ids=True)
+    assert_same(graph_of(tmp_path / "d")[1], edges, 3)
+
+
+def test_csv_columns_by_name_and_position(tmp_path: Path) -> None:
+    path = tmp_path / "e.csv"
+    rows = [
+        f"{w},{t},x,{b},{a}" for (a, b), w, t in zip(EDGES, WEIGHTS, TIMES, strict=True)
+    ]
+    path.write_text("\n".join(["w,t,label,to,from", *rows]))
+    expected = {"weights": WEIGHTS, "times": TIMES}
+    build_dataset(
+        tmp_path / "a",
+        path,
+        src="from",
+        dst="to",
+        weight="w",
+        timestamp="t",
+        order="input",
+        edge_ids=True,
+    )
+    assert_same(graph_of(tmp_path / "a")[1], EDGES, 4, **expected)
+    path.write_text("\n".join(rows))
+    build_dataset(
+        tmp_path / "b", path, src=4, dst=3, weight=0, timestamp=1, order="input", edge_ids=True
+    )
+    assert_same(graph_of(tmp_path / "b")[1], EDGES, 4, **expected)
+
+
+def test_known_names_can_be_switched_off(tmp_path: Path) -> None:
+    path = tmp_path / "e.csv"
+    path.write_text("src,dst,weight,time\n0,1,nan,oops\n")
+    build_dataset(tmp_path / "d", path, weight=False, timestamp=False)
+    assert not {"weights", "times"} & graph_of(tmp_path / "d")[1].keys()
+
+
+def test_third_column_without_header_is_no_weight(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("0,1,7\n1,2,8\n")
+    build_dataset(tmp_path / "d", tmp_path / "e.csv")
+    assert "weights" not in graph_of(tmp_path / "d")[1]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint64", "uint8"])
+def test_parquet(tmp_path: Path, dtype: str) -> None:
+    table = pa.table(
+        {
+            "src": EDGES[:, 0].astype(dtype),
+            "dst": EDGES[:, 1].astype(dtype),
+            "time": TIMES.astype(dtype),
+            "weight": WEIGHTS.astype("float64"),
+        }
+    )
+    pq.write_table(table, tmp_path / "e.parquet", row_group_size=2)
+    build_dataset(tmp_path / "d", tmp_path / "e.parquet", order="input", edge_ids=True)
+    assert_same(graph_of(tmp_path / "d")[1], EDGES, 4, weights=WEIGHTS, times=TIMES)
+
+
+@pytest.mark.parametrize("shape", ["(E, 2)", "(2, E)", "Fortran"])
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_npy_and_arrays(tmp_path: Path, shape: str, on_disk: bool) -> None:
+    edges = {"(E, 2)": EDGES, "(2, E)": EDGES.T.copy(), "Fortran": np.asfortranarray(EDGES)}[shape]
+    weight: Any = WEIGHTS
+    if on_disk:
+        np.save(tmp_path / "e.npy", edges)
+        np.save(tmp_path / "w.npy", WEIGHTS)
+        edges, weight = tmp_path / "e.npy", tmp_path / "w.npy"
+    build_dataset(tmp_path / "d", edges, weight=weight, order="input", edge_ids=True)
+    assert_same(graph_of(tmp_path / "d")[1], EDGES, 4, weights=WEIGHTS)
+
+
+def test_two_edges_are_rows(tmp_path: Path) -> None:
+    build_dataset(tmp_path / "d", [[0, 1], [0, 2]], order="input", edge_ids=True)
+    assert_same(graph_of(tmp_path / "d")[1], [[0, 1], [0, 2]], 3)
+
+
+def test_tensors(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    build_dataset(tmp_path / "d", torch.tensor(EDGES.T), order="input", edge_ids=True)
+    assert_same(graph_of(tmp_path / "d")[1], EDGES, 4)
+
+
+def test_sparse_ids(tmp_path: Path) -> None:
+    # More nodes than one piece of indptr, most of them without edges.
+    edges = np.array([[2_500_000, 5], [5, 2_500_000], [1_100_000, 5]])
+    build_dataset(tmp_path / "d", edges, order="input")
+    header, arrays = graph_of(tmp_path / "d")
+    assert header.num_nodes == 2_500_001
+    degrees = np.diff(arrays["indptr"].astype(np.int64))
+    np.testing.assert_array_equal(np.flatnonzero(degrees), [5, 1_100_000, 2_500_000])
+    np.testing.assert_array_equal(arrays["indices"], [2_500_000, 5, 5])
+
+
+@pytest.mark.parametrize("text", ["src,dst\n", "# nothing\nsrc,dst"])
+def test_no_edges_but_nodes(tmp_path: Path, text: str) -> None:
+    (tmp_path / "e.csv").write_text(text)
+    build_dataset(tmp_path / "d", tmp_path / "e.csv", num_nodes=3, directed=False)
+    header, arrays = graph_of(tmp_path / "d")
+    assert (header.num_nodes, header.width) == (3, 0)
+    np.testing.assert_array_equal(arrays["indptr"], [0, 0, 0, 0])
+
+
+def test_progress_is_one_line_a_phase(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build_dataset(tmp_path / "d", EDGES, np.zeros((4, 2)), progress=True)
+    lines = [line.rsplit("\r", 1)[-1] for line in capsys.readouterr().err.strip().split("\n")]
+    labels = [line.split(":")[0].strip() for line in lines]
+    assert labels == [
+        "reading edges",
+        "ordering nodes",
+        "sorting edges",
+        "writing graph",
+        "reading features",
+        "writing features",
+    ]
+    build_dataset(tmp_path / "d", EDGES)
+    assert capsys.readouterr().err == ""
+
+
+def test_rebuild_removes_what_the_new_dataset_lacks(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    build_dataset(tmp_path, EDGES, np.zeros((4, 2)), splits={"train": [0]})
+    build_dataset(tmp_path, EDGES, splits={"test": [1]})
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "notes.txt",
+        "dataset.json",
+        "graph.gl",
+        "split_test.gd",
+    }
+
+
+def test_lines_longer_than_a_block(tmp_path: Path) -> None:
+    text = io.StringIO()
+    for source, target in EDGES:
+        text.write(f"{source},{target}{(',' + 'x' * 100_000) * 12}\n")
+    (tmp_path / "e.csv").write_text(text.getvalue())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        build_dataset(tmp_path / "d", tmp_path / "e.csv", order="input", edge_ids=True)
+    assert_same(graph_of(tmp_path / "d")[1], EDGES, 4)

@@ -1,0 +1,253 @@
+"""Files that are mapped: lifetime of views, refusals at open."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import struct
+import zlib
+
+import files
+import numpy as np
+import pytest
+
+import graphzero as gz
+from graphzero import _core
+from graphzero import format as gz_format
+
+
+@pytest.fixture
+def graph_path(tmp_path):
+    files.write_graph(tmp_path / "g.gl", files.random_edges(50, 400), 50)
+    return tmp_path / "g.gl"
+
+
+def test_a_view_outlives_its_store(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((100, 3))
+    files.write_rows(tmp_path / "f.gd", rows)
+    store = gz.FeatureStore(tmp_path / "f.gd")
+    view = store.get_tensor()
+    part = view[10:20, 1]
+    del store, view
+    gc.collect()
+    assert _core.open_mappings() == 1
+    np.testing.assert_array_equal(part, rows[10:20, 1])
+
+
+def test_close_refuses_while_views_live(graph_path):
+    graph = gz.Graph(graph_path)
+    indices = graph.indices[5:]
+    with pytest.raises(BufferError, match="delete the views"):
+        graph.close()
+    assert graph.degree(0) >= 0  # nothing was lost by the refusal
+    del indices
+    graph.close()
+    assert _core.open_mappings() == 0
+
+
+def test_a_closed_store_says_so(graph_path, tmp_path):
+    with gz.Graph(graph_path) as graph:
+        pass
+    for call in (lambda: graph.degree(0), lambda: graph.random_walk([0], 3), lambda: graph.indptr):
+        with pytest.raises(ValueError, match="is closed"):
+            call()
+    graph.close()  # again: harmless
+
+
+def test_views_are_read_only(graph_path):
+    graph = gz.Graph(graph_path)
+    for view in (graph.indptr, graph.indices):
+        assert not view.flags.writeable
+        with pytest.raises(ValueError, match="read-only"):
+            view[0] = 1
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            view.flags.writeable = True
+
+
+def test_views_are_not_copies(graph_path):
+    graph = gz.Graph(graph_path)
+    assert np.shares_memory(graph.indices, np.frombuffer(graph._mapping, np.uint8))
+
+
+def test_replacing_the_file_by_rename_is_safe(graph_path, tmp_path):
+    graph = gz.Graph(graph_path)
+    before = graph.neighbors(0)
+    files.write_graph(graph_path, [[0, 1]], 50)
+    np.testing.assert_array_equal(graph.neighbors(0), before)
+    assert gz.Graph(graph_path).neighbors(0).tolist() == [1]
+
+
+def test_pickles_reopen_the_file_and_notice_another(graph_path):
+    graph = gz.Graph(graph_path)
+    content = pickle.dumps(graph)
+    assert pickle.loads(content).num_edges == graph.num_edges
+    files.write_graph(graph_path, [[0, 1]], 50)
+    with pytest.raises(gz.FormatError, match="was replaced"):
+        pickle.loads(content)
+
+
+def broken(name, path):
+    """Damages a file in one of many ways; returns the exception and a part of its message."""
+    content = path.read_bytes()
+    if name == "missing":
+        path.unlink()
+        return FileNotFoundError, "cannot be opened"
+    if name == "folder":
+        path.unlink()
+        path.mkdir()
+        return IsADirectoryError, "folder"
+    if name == "pipe":
+        path.unlink()
+        os.mkfifo(path)
+        return OSError, "not a regular file"
+    changes = {
+        "empty": (b"", "is empty"),
+        "short": (content[:100], "truncated"),
+        "truncated": (content[:-1], "truncated"),
+        "header only": (content[:4096], "truncated"),
+        "too long": (content + b"\0", "too long"),
+        "foreign": (b"src,dst\n" * 1000, "magic"),
+        "newer": (content[:8] + struct.pack("<I", 7) + content[12:], "version 7"),
+        "corrupt header": (content[:70] + b"\xff" + content[71:], "corrupt header"),
+    }
+    path.write_bytes(changes[name][0])
+    return gz.FormatError, changes[name][1]
+
+
+BROKEN = [
+    "missing",
+    "folder",
+    "pipe",
+    "empty",
+    "short",
+    "truncated",
+    "header only",
+    "too long",
+    "foreign",
+    "newer",
+    "corrupt header",
+]
+
+
+@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("kind", ["graph", "features"])
+def test_broken_files_are_refused_by_name(tmp_path, kind, name):
+    path = tmp_path / "file"
+    if kind == "graph":
+        files.write_graph(path, files.random_edges(50, 400), 50)
+        opener = gz.Graph
+    else:
+        files.write_rows(path, np.zeros((100, 30)))
+        opener = gz.FeatureStore
+    error, part = broken(name, path)
+    with pytest.raises(error, match=part) as caught:
+        opener(path)
+    assert str(path) in str(caught.value)
+    gc.collect()
+    assert _core.open_mappings() == 0
+
+
+def test_each_kind_names_the_right_opener(tmp_path, graph_path):
+    files.write_rows(tmp_path / "f.gd", np.zeros(3))
+    with pytest.raises(gz.FormatError, match="open it with Graph"):
+        gz.FeatureStore(graph_path)
+    with pytest.raises(gz.FormatError, match="open it with FeatureStore"):
+        gz.Graph(tmp_path / "f.gd")
+
+
+def rewrite_header(path, **changes):
+    header, arrays = gz_format.read_file(path)
+    header = gz_format.Header(**{**header.__dict__, **changes})
+    path.write_bytes(gz_format.encode_header(header) + path.read_bytes()[4096:])
+
+
+def test_counts_that_contradict_the_sections_are_refused(graph_path):
+    rewrite_header(graph_path, num_nodes=51)
+    with pytest.raises(gz.FormatError, match="'indptr' has 51 elements, the counts ask for 52"):
+        gz.Graph(graph_path)
+
+
+def test_counts_that_overflow_are_refused(graph_path):
+    rewrite_header(graph_path, num_nodes=2**64 - 1)
+    with pytest.raises(gz.FormatError, match="63 bits"):
+        gz.Graph(graph_path)
+
+
+def test_row_pointers_must_end_at_the_number_of_edges(graph_path):
+    header = gz_format.read_header(graph_path)
+    content = bytearray(graph_path.read_bytes())
+    struct.pack_into("<Q", content, header.find("indptr").offset + 8 * 50, 399)
+    graph_path.write_bytes(content)
+    with pytest.raises(gz.FormatError, match="row pointers"):
+        gz.Graph(graph_path)
+
+
+@pytest.mark.parametrize(
+    ("section", "value"), [("indptr", 2**63), ("indptr", 3), ("indices", 2**32 - 1)]
+)
+def test_corrupt_sections_raise_and_are_never_followed(graph_path, section, value):
+    """Checksums are not verified at open: kernels must survive what they find."""
+    entry = gz_format.read_header(graph_path).find(section)
+    content = bytearray(graph_path.read_bytes())
+    at = entry.offset + 3 * (entry.length // entry.count)
+    struct.pack_into("<Q" if section == "indptr" else "<I", content, at, value)
+    graph_path.write_bytes(content)
+    graph = gz.Graph(graph_path)
+    nodes = np.arange(50)
+    calls = [
+        lambda: graph.sample_neighbors(nodes, -1),
+        lambda: gz.NeighborSampler(graph, [-1, -1]).sample(nodes),
+        lambda: graph.random_walk(np.repeat(nodes, 100), 20),
+        lambda: graph.random_walk(np.repeat(nodes, 100), 20, p=0.5),
+    ]
+    for call in calls:
+        with pytest.raises(gz.FormatError, match="is corrupt"):
+            call()
+
+
+def test_corrupt_translation_tables_raise(tmp_path):
+    path = tmp_path / "hot.gl"
+    files.write_graph(path, files.random_edges(50, 400), 50, order="hot")
+    for section, call in [
+        ("node_rank", lambda graph: graph.degree(np.arange(50))),
+        ("node_ids", lambda graph: graph.sample_neighbors(np.arange(50), -1)),
+    ]:
+        entry = gz_format.read_header(path).find(section)
+        content = path.read_bytes()
+        changed = bytearray(content)
+        struct.pack_into("<I", changed, entry.offset, 50)
+        path.write_bytes(changed)
+        with pytest.raises(gz.FormatError, match="is corrupt"):
+            call(gz.Graph(path))
+        path.write_bytes(content)
+
+
+def test_a_file_cut_under_the_reader_is_an_error_at_the_next_open(graph_path):
+    with open(graph_path, "r+b") as file:
+        file.truncate(5000)
+    with pytest.raises(gz.FormatError, match="truncated"):
+        gz.Graph(graph_path)
+
+
+def test_read_beyond_the_end_is_an_error_and_not_a_signal(graph_path):
+    mapping = _core.Mapping(graph_path)
+    with pytest.raises(gz.FormatError, match="truncated"):
+        mapping.read(mapping.size - 1, 2)
+    with pytest.raises(OSError, match="beyond the end"):
+        mapping.advise("willneed", 0, mapping.size + 1)
+    with pytest.raises(OSError, match="beyond the end"):
+        mapping.resident_pages(mapping.size, 1)
+
+
+def test_residency_counts_pages(graph_path):
+    mapping = _core.Mapping(graph_path)
+    content = np.frombuffer(mapping, np.uint8)
+    assert int(content.sum()) > 0
+    assert mapping.resident_pages() == -(-mapping.size // _core.PAGE_BYTES)
+
+
+def test_checksums_in_the_header_are_those_of_zlib(graph_path):
+    header, arrays = gz_format.read_file(graph_path)
+    for section in header.sections:
+        assert section.crc == zlib.crc32(arrays[section.name].tobytes())
