@@ -15,7 +15,7 @@ static int64_t offsets[NODES + 1], positions[ROOM];
 
 static gz_hop hop_of(int64_t fanout, bool replace, uint64_t key)
 {
-    return (gz_hop){fanout, replace, gz_key(GZ_PURPOSE_SAMPLE, key, 0, 0)};
+    return (gz_hop){fanout, replace, false, gz_key(GZ_PURPOSE_SAMPLE, key, 0, 0)};
 }
 
 /* Both passes over all nodes, as the caller makes them; returns the corrupt rows of both. */
@@ -130,6 +130,19 @@ static void draws_depend_on_key_and_node_alone(void)
     }
 }
 
+static void repeats_draw_together_or_each_for_itself(void)
+{
+    const int64_t repeats[NODES] = {6, 6, 6, 6, 3, 6, 6, 6};
+    gz_hop hop = hop_of(20, false, 9);
+    graph_with_degrees(&g, DEGREES, NODES);
+    CHECK_EQ(sample(&hop, repeats), 0);
+    CHECK(memcmp(positions + offsets[0], positions + offsets[7], 20 * sizeof *positions) == 0);
+    hop.by_seed = true;
+    CHECK_EQ(sample(&hop, repeats), 0);
+    for (int i = 1; i < 4; i++)
+        CHECK(memcmp(positions, positions + offsets[i], 20 * sizeof *positions) != 0);
+}
+
 static void corrupt_rows_are_counted_and_not_followed(void)
 {
     gz_hop hop = hop_of(-1, false, 1);
@@ -171,6 +184,7 @@ void test_sampling(void)
     RUN(replacement_draws_the_whole_fanout);
     RUN(every_neighbor_is_as_likely);
     RUN(draws_depend_on_key_and_node_alone);
+    RUN(repeats_draw_together_or_each_for_itself);
     RUN(corrupt_rows_are_counted_and_not_followed);
     RUN(rows_that_change_between_the_passes);
 }
