@@ -515,10 +515,9 @@ cdef class CSR:
             for i in prange(_ranges(n), nogil=True, num_threads=threads):
                 corrupt += gz_hop_positions(&self.c, &hop, &nodes[0], &offsets_view[0],
                                             i * ITEMS_A_RANGE, _end(i, n), &positions_view[0])
-            threads = _threads(num_threads, num_edges)
-            for i in prange(_ranges(num_edges), nogil=True, num_threads=threads):
-                corrupt += gz_csr_read_neighbors(&self.c, &positions_view[0], i * ITEMS_A_RANGE,
-                                                 _end(i, num_edges), &neighbors_view[0])
+                corrupt += gz_csr_read_neighbors(
+                    &self.c, &positions_view[0], offsets_view[i * ITEMS_A_RANGE],
+                    offsets_view[_end(i, n)], &neighbors_view[0])
         finally:
             self.mapping.unpin()
         _refuse_corrupt(corrupt, self.mapping.path)

@@ -65,11 +65,12 @@ def test_weights_times_and_wide_ids(tmp_path, order):
     np.testing.assert_array_equal(sampled.e_id, expected["e_id"])
 
 
-@pytest.mark.parametrize("replace", [False, True])
-@pytest.mark.parametrize("fanout", [1, 4, 30, 10_000, -1])
+@pytest.mark.parametrize(
+    ("fanout", "replace"),
+    [(1, False), (4, False), (30, False), (10_000, False), (-1, False)]
+    + [(1, True), (4, True), (30, True), (-1, True)],
+)
 def test_one_hop_equals_the_naive_one(small, fanout, replace):
-    if replace and fanout == 10_000:
-        pytest.skip("three million draws in pure Python")
     graph, naive, edges = small
     seeds = np.random.default_rng(3).integers(0, 300, 700)
     sampled = graph.sample_neighbors(seeds, fanout, replace=replace, seed=9)
