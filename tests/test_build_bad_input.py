@@ -272,6 +272,7 @@ def test_splits(tmp_path: Path, refused: Callable[..., None]) -> None:
     refused(IndexError, "split 'train', position 2: node 4 is out", EDGES, **split([0, 1, 4]))
     refused(IndexError, "split 'train', position 0: node -1 is out", EDGES, **split([-1]))
     refused(ValueError, "split 'train' has dtype float64", EDGES, **split([0.5]))
+    refused(ValueError, "looks like a mask of integers", EDGES, **split([0, 1, 1, 0]))
     refused(ValueError, "mask of 3 values for 4 nodes", EDGES, **split([True, False, True]))
     refused(ValueError, r"split 'train' has shape \(1, 2\)", EDGES, **split([[0, 1]]))
     (tmp_path / "s.csv").write_text("node\n0\n7\n")

@@ -110,8 +110,12 @@ def test_interrupt_removes_staged_files(tmp_path: Path) -> None:
     process = start(tmp_path, target)
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) != 0
-    process.stdout.close()
+    try:
+        assert process.wait(120) != 0
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
     assert_edges_of(target, version_of(target))
     # Only what a committed manifest names may be left, if the interrupt came amid the renames.
     named = {entry.staged for entry in read_manifest(target).entries()}

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import reference
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graphzero.format import FLAG_DIRECTED, Header, read_file, verify_file
@@ -126,6 +126,7 @@ def test_like_reference(
     runs=st.lists(st.lists(st.integers(0, 3), max_size=80), min_size=1, max_size=6),
     wide=st.booleans(),
 )
+@example(runs=[[0] * 40, [0] * 40, [0] * 20], wide=False)
 def test_merge_keeps_ties_in_input_order(
     tmp_path_factory: pytest.TempPathFactory, runs: list[list[int]], wide: bool
 ) -> None:

@@ -246,8 +246,8 @@ def build_dataset(
         Whether to store each entry's row in the edge list.
     memory_limit : int or str
         Bytes, or a text such as "2GB" or "512MiB". Bounds what the build itself allocates, beyond
-        the interpreter and pyarrow's buffers; what does not fit goes to unnamed temporary files in
-        the folder.
+        the interpreter and pyarrow's buffers (some 20 MB, whatever the size of the input); what
+        does not fit goes to unnamed temporary files in the folder.
     progress : bool
         Whether to show progress on stderr.
 
