@@ -9,13 +9,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from graphzero.ids import IdArray, as_count
 
 if TYPE_CHECKING:
     from graphzero.graph import Graph
 
-__all__ = ["LegacyGraphMethods"]
+__all__ = ["LegacyGraphMethods", "either"]
+
+
+def either(name: str, value: Any, old_name: str, old_value: Any) -> Any:
+    """The argument that was given, by its name or by the one that it had in 0.2.
+
+    Raises
+    ------
+    TypeError
+        If none or both were given.
+    """
+    if (value is None) == (old_value is None):
+        raise TypeError(f"give {name} ({old_name} is its name in graphzero 0.2)")
+    return value if value is not None else old_value
 
 
 class LegacyGraphMethods:
@@ -34,6 +48,24 @@ class LegacyGraphMethods:
     def get_neighbours(self: Graph, node_id: int) -> IdArray:
         """`Graph.neighbors`."""
         return self.neighbors(node_id)
+
+    @property
+    def has_weights(self: Graph) -> bool:
+        """Whether the file has edge weights."""
+        return self.weights is not None
+
+    def get_weights(self: Graph, node_id: int) -> npt.NDArray[np.float32]:
+        """Weights of one node's edges, in the order of `get_neighbours`, (degree,) float32.
+
+        Raises
+        ------
+        ValueError
+            If the graph has no weights.
+        """
+        if self.weights is None:
+            raise ValueError(f"{self.path} has no edge weights")
+        begin, end, neighbors = self._stored_row(node_id)
+        return self.weights[begin:end][np.argsort(neighbors, kind="stable")]
 
     def sample_neighbours(self: Graph, start_node: int, K: int) -> IdArray:
         """Up to K distinct neighbours of one node, (min(K, degree),) int64."""
