@@ -109,14 +109,51 @@ cdef extern from "graphzero/rng.h" nogil:
 
 cdef extern from "graphzero/idmap.h" nogil:
     ctypedef struct gz_idmap:
-        pass
+        int64_t *nodes
+        int64_t count
     void gz_idmap_init(gz_idmap *map)
     void gz_idmap_free(gz_idmap *map)
-    void gz_idmap_clear(gz_idmap *map)
+    void gz_idmap_clear(gz_idmap *map, bool_t wide)
     gz_code gz_idmap_reserve(gz_idmap *map, uint64_t count, gz_error *err)
+    void gz_idmap_seed(gz_idmap *map, const int64_t *seeds, int64_t count)
     void gz_idmap_relabel(gz_idmap *map, const int64_t *ids, int64_t begin, int64_t end,
-                          int64_t base, int64_t *local, int64_t *added, int64_t *num_added)
-    void gz_idmap_number(gz_idmap *map, const int64_t *nodes, int64_t begin, int64_t end)
+                          int64_t *local)
+
+
+cdef extern from "graphzero/pool.h" nogil:
+    ctypedef struct gz_block:
+        void *memory
+        uint64_t bytes
+    ctypedef struct gz_pool:
+        int num_idle
+        uint64_t idle_bytes
+        uint64_t blocks_out
+    void gz_pool_init(gz_pool *pool, uint64_t most_idle_bytes)
+    gz_code gz_pool_take(gz_pool *pool, uint64_t bytes, gz_block *out, gz_error *err)
+    void gz_pool_give(gz_pool *pool, gz_block block)
+    void gz_pool_trim(gz_pool *pool)
+
+
+cdef extern from "graphzero/batch.h" nogil:
+    enum:
+        GZ_MOST_HOPS
+    ctypedef struct gz_plan:
+        const int64_t *fanouts
+        int num_hops
+        bool_t replace
+        uint64_t key
+    ctypedef struct gz_batch:
+        gz_idmap map
+        int64_t *sources
+        int64_t *targets
+        int64_t *positions
+        int64_t num_edges
+        int64_t hop_nodes[65]
+        int64_t hop_edges[64]
+    void gz_batch_init(gz_batch *batch)
+    void gz_batch_free(gz_batch *batch)
+    gz_code gz_batch_sample(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
+                            const int64_t *seeds, int64_t count, uint64_t *corrupt, gz_error *err)
 
 
 cdef extern from "graphzero/sampling.h" nogil:

@@ -5,6 +5,7 @@
 Nothing here decides anything: ranges are cut for ``prange``, codes become exceptions. Ids are
 int64 arrays that the caller has validated (`graphzero.ids`), unless a method says that it checks.
 """
+import math
 import os
 
 import numpy as np
@@ -21,6 +22,7 @@ gz_fork_guard()
 PAGE_BYTES = int(gz_system_page_bytes())
 ADVICE = {"normal": GZ_ADVICE_NORMAL, "random": GZ_ADVICE_RANDOM,
           "sequential": GZ_ADVICE_SEQUENTIAL, "willneed": GZ_ADVICE_WILLNEED}
+MOST_HOPS = GZ_MOST_HOPS
 KINDS = {"graph": GZ_KIND_GRAPH, "features": GZ_KIND_FEATURES}
 
 cdef enum:
@@ -325,6 +327,62 @@ cdef int _read_header(Mapping mapping, gz_kind kind, gz_header *header) except -
     return 0
 
 
+# ---------------------------------------------------------------------------- memory
+
+cdef enum:
+    LEAST_POOLED_BYTES = 1 << 18  # below, malloc has it in its own cache
+    MOST_IDLE_BYTES = 1 << 28
+
+cdef gz_pool _pool
+gz_pool_init(&_pool, MOST_IDLE_BYTES)
+
+
+cdef class _Block:
+    """Owns a block of the pool; gives it back when the last array over it is gone."""
+    cdef gz_block c
+
+    def __cinit__(self, uint64_t num_bytes):
+        cdef gz_error err
+        if gz_pool_take(&_pool, num_bytes, &self.c, &err) != GZ_OK:
+            self.c.memory = NULL
+            _raise(&err, "")
+
+    def __dealloc__(self):
+        if self.c.memory != NULL:
+            gz_pool_give(&_pool, self.c)
+
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
+        PyBuffer_FillInfo(buffer, self, self.c.memory, self.c.bytes, 0, flags)
+
+
+def empty(shape, dtype):
+    """``numpy.empty``, over memory that earlier mini-batches have given back."""
+    dtype = np.dtype(dtype)
+    count = math.prod(shape) if isinstance(shape, tuple) else shape
+    if count * dtype.itemsize < LEAST_POOLED_BYTES:
+        return np.empty(shape, dtype)
+    return np.frombuffer(_Block(count * dtype.itemsize), dtype, count).reshape(shape)
+
+
+def pool_state():
+    """Blocks in use, and bytes of the idle ones."""
+    return _pool.blocks_out, _pool.idle_bytes
+
+
+def trim_pool():
+    """Returns the idle blocks to the system."""
+    gz_pool_trim(&_pool)
+
+
+cdef object _copy(const int64_t *data, int64_t count):
+    out = empty(count, np.int64)
+    cdef int64_t[::1] view = out
+    if count > 0:
+        with nogil:
+            memcpy(&view[0], data, count * sizeof(int64_t))
+    return out
+
+
 # ---------------------------------------------------------------------------- ids
 
 def first_outside(const int64_t[::1] ids, int64_t limit):
@@ -378,40 +436,36 @@ cdef class IdMap:
     def __dealloc__(self):
         gz_idmap_free(&self.c)
 
-    def start(self, const int64_t[::1] seeds):
-        """Forgets all ids, then numbers the seeds by position (a repeat keeps its first)."""
-        cdef int64_t n = seeds.shape[0]
-        gz_idmap_clear(&self.c)
-        self._reserve(n)
-        with nogil:
-            gz_idmap_number(&self.c, &seeds[0], 0, n)
-
-    cdef int _reserve(self, uint64_t count) except -1:
+    cdef int reserve(self, int64_t more) except -1:
         cdef gz_error err
         cdef gz_code code
         with nogil:
-            code = gz_idmap_reserve(&self.c, count, &err)
+            code = gz_idmap_reserve(&self.c, self.c.count + more, &err)
         if code != GZ_OK:
             _raise(&err, "")
         return 0
 
-    def relabel(self, const int64_t[::1] ids, int64_t num_nodes):
-        """Local numbers of ids, new ones counting on from num_nodes.
-
-        Returns
-        -------
-        local : (n,) int64
-        new : (m,) int64
-            The ids that were new, in the order of their numbers.
-        """
-        cdef int64_t n = ids.shape[0], num_new = 0
-        local, new = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-        cdef int64_t[::1] local_view = local, new_view = new
-        self._reserve(num_nodes + n)
+    def start(self, const int64_t[::1] seeds, bint wide):
+        """Forgets all ids, then numbers the seeds; wide if ids may be 2^32 or more."""
+        cdef int64_t n = seeds.shape[0]
+        gz_idmap_clear(&self.c, wide)
+        self.reserve(n)
         with nogil:
-            gz_idmap_relabel(&self.c, &ids[0], 0, n, num_nodes, &local_view[0], &new_view[0],
-                             &num_new)
-        return local, new[:num_new]
+            gz_idmap_seed(&self.c, &seeds[0], n)
+
+    def relabel(self, const int64_t[::1] ids):
+        """Local numbers of ids, (n,) int64, new ones counting on from those given out."""
+        cdef int64_t n = ids.shape[0]
+        local = empty(n, np.int64)
+        cdef int64_t[::1] view = local
+        self.reserve(n)
+        with nogil:
+            gz_idmap_relabel(&self.c, &ids[0], 0, n, &view[0])
+        return local
+
+    def nodes(self, int64_t begin=0):
+        """The ids that have numbers from begin on, in their order, (m,) int64; a copy."""
+        return _copy(self.c.nodes + begin, self.c.count - begin)
 
 
 # ---------------------------------------------------------------------------- topology
@@ -442,6 +496,11 @@ cdef class CSR:
     @property
     def num_edges(self):
         return self.c.num_edges
+
+    @property
+    def is_wide(self):
+        """Whether ids may be 2^32 or more."""
+        return bool(self.c.indices.wide)
 
     def degrees(self, const int64_t[::1] nodes, int num_threads):
         """Stored degrees, (n,) int64."""
@@ -509,8 +568,7 @@ cdef class CSR:
             _refuse_corrupt(corrupt, self.mapping.path)
             np.cumsum(offsets, out=offsets)
             num_edges = offsets[n]
-            positions = np.empty(num_edges, dtype=np.int64)
-            neighbors = np.empty(num_edges, dtype=np.int64)
+            positions, neighbors = empty(num_edges, np.int64), empty(num_edges, np.int64)
             positions_view, neighbors_view = positions, neighbors
             for i in prange(_ranges(n), nogil=True, num_threads=threads):
                 corrupt += gz_hop_positions(&self.c, &hop, &nodes[0], &offsets_view[0],
@@ -530,7 +588,7 @@ cdef class CSR:
         cdef uint64_t corrupt = 0
         cdef int threads = _threads(num_threads, n)
         cdef bint uniform = p == 1.0 and q == 1.0
-        out = np.empty((n, length + 1), dtype=np.int64)
+        out = empty((n, length + 1), np.int64)
         cdef int64_t[::1] view = out.reshape(-1)
         self.mapping.pin()
         try:
@@ -569,7 +627,7 @@ cdef class CSR:
 cdef object _translate(Mapping mapping, const gz_ids *table, uint64_t limit, object ids,
                        int num_threads):
     cdef const int64_t[::1] flat = ids.reshape(-1)
-    out = np.empty(ids.shape, dtype=np.int64)
+    out = empty(ids.shape, np.int64)
     cdef int64_t[::1] view = out.reshape(-1)
     cdef int64_t n = flat.shape[0], i
     cdef uint64_t corrupt = 0
@@ -582,6 +640,63 @@ cdef object _translate(Mapping mapping, const gz_ids *table, uint64_t limit, obj
         mapping.unpin()
     _refuse_corrupt(corrupt, mapping.path)
     return out
+
+
+cdef class Batch:
+    """Samples whole mini-batches, one thread each; owns the memory that they are made in.
+
+    Not for two threads at once: one object a sampling thread.
+    """
+    cdef gz_batch c
+
+    def __cinit__(self):
+        gz_batch_init(&self.c)
+
+    def __dealloc__(self):
+        gz_batch_free(&self.c)
+
+    def sample(self, CSR csr, const int64_t[::1] seeds, const int64_t[::1] fanouts, bint replace,
+               uint64_t key):
+        """All hops of one mini-batch, relabelled.
+
+        Returns
+        -------
+        nodes : (num_nodes,) int64
+            Stored ids, seeds first.
+        edge_index : (2, num_edges) int64
+            Local ids of neighbours and targets.
+        positions : (num_edges,) int64
+            Stored positions of the edges.
+        num_sampled_nodes, num_sampled_edges : list of int
+        """
+        cdef gz_plan plan
+        cdef gz_error err
+        cdef gz_code code
+        cdef uint64_t corrupt
+        cdef int64_t n = seeds.shape[0], h
+        plan.fanouts = &fanouts[0]
+        plan.num_hops = fanouts.shape[0]
+        plan.replace = replace
+        plan.key = key
+        csr.mapping.pin()
+        try:
+            with nogil:
+                code = gz_batch_sample(&self.c, &csr.c, &plan, &seeds[0], n, &corrupt, &err)
+        finally:
+            csr.mapping.unpin()
+        if code != GZ_OK:
+            _raise(&err, csr.mapping.path)
+        _refuse_corrupt(corrupt, csr.mapping.path)
+        edge_index = empty((2, self.c.num_edges), np.int64)
+        cdef int64_t[:, ::1] view = edge_index
+        if self.c.num_edges > 0:
+            with nogil:
+                memcpy(&view[0, 0], self.c.sources, self.c.num_edges * sizeof(int64_t))
+                memcpy(&view[1, 0], self.c.targets, self.c.num_edges * sizeof(int64_t))
+        return (_copy(self.c.map.nodes, self.c.map.count), edge_index,
+                _copy(self.c.positions, self.c.num_edges),
+                [self.c.hop_nodes[h] for h in range(plan.num_hops + 1)],
+                [self.c.hop_edges[h] for h in range(plan.num_hops)])
 
 
 # ---------------------------------------------------------------------------- rows

@@ -228,7 +228,7 @@ class FeatureStore:
         """`gather` by row numbers of the file, which must be in range."""
         shape = (rows.shape[0], *self.shape[1:])
         if out is None:
-            out = np.empty(shape, dtype=self.dtype)
+            out = _core.empty(shape, self.dtype)
         elif out.shape != shape or out.dtype != self.dtype or not out.flags.c_contiguous:
             raise ValueError(
                 f"out must be a contiguous {self.dtype} array of shape {shape}, "

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from graphzero.graph import Graph, check_fanout, check_seed
 from graphzero.ids import IdArray, as_count, as_ids, as_threads
 
 __all__ = ["NeighborSampler", "Subgraph"]
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -85,13 +87,17 @@ class NeighborSampler:
     ) -> None:
         self.graph = graph
         self.fanouts = [check_fanout(fanout) for fanout in fanouts]
-        if not self.fanouts:
-            raise ValueError("fanouts must name at least one hop, such as [15, 10]")
+        if not 1 <= len(self.fanouts) <= _core.MOST_HOPS:
+            raise ValueError(
+                f"fanouts must name at least one hop, such as [15, 10], and at most "
+                f"{_core.MOST_HOPS}"
+            )
         self.replace = bool(replace)
         self.seed = check_seed(seed)
         self.num_threads = as_threads(num_threads)
-        # A map a running call: samplers may be shared by threads, a map may not.
+        # One a running call: samplers may be shared by threads, their working memory may not.
         self._idle_maps: deque[_core.IdMap] = deque()
+        self._idle_batches: deque[_core.Batch] = deque()
 
     def sample(self, seeds: Any, *, epoch: int = 0, batch: int = 0) -> Subgraph:
         """Samples the neighbourhood of one mini-batch.
@@ -118,38 +124,79 @@ class NeighborSampler:
         epoch, batch = as_count(epoch, "epoch", 0), as_count(batch, "batch", 0)
         key = _core.key("sample", self.seed, epoch, batch)
         stored = self.graph._csr.to_stored(ids, self.num_threads)
-        idmap = self._idle_maps.pop() if self._idle_maps else _core.IdMap()
+        if self.num_threads == 1:
+            return self._sample_whole(stored, key)
+        return self._sample_hops(stored, key)
+
+    def _sample_whole(self, seeds: IdArray, key: int) -> Subgraph:
+        """The batch in one call of the core, by one thread."""
+        batch = _take(self._idle_batches, _core.Batch)
         try:
-            return self._sample_hops(stored, key, idmap)
+            nodes, edge_index, positions, num_nodes, num_edges = batch.sample(
+                self.graph._csr, seeds, np.array(self.fanouts), self.replace, key
+            )
+        finally:
+            self._idle_batches.append(batch)
+        return self._subgraph(nodes, edge_index, positions, num_nodes, num_edges)
+
+    def _sample_hops(self, seeds: IdArray, key: int) -> Subgraph:
+        """The same batch, the threads sharing each hop: for large batches one at a time."""
+        idmap = _take(self._idle_maps, _core.IdMap)
+        try:
+            return self._share_hops(seeds, key, idmap)
         finally:
             self._idle_maps.append(idmap)
 
-    def _sample_hops(self, seeds: IdArray, key: int, idmap: _core.IdMap) -> Subgraph:
+    def _share_hops(self, seeds: IdArray, key: int, idmap: _core.IdMap) -> Subgraph:
         csr, threads = self.graph._csr, self.num_threads
-        idmap.start(seeds)
-        nodes, sources, targets, edges = [seeds], [], [], []
-        num_nodes, frontier = seeds.shape[0], seeds
+        idmap.start(seeds, csr.is_wide)
+        num_sampled_nodes, num_nodes, frontier = [seeds.shape[0]], seeds.shape[0], seeds
+        sources, targets, edges = [], [], []
         for hop, fanout in enumerate(self.fanouts):
             offsets, positions, neighbors = csr.sample_hop(
                 frontier, fanout, self.replace, _core.stream(key, hop), threads
             )
-            local, new = idmap.relabel(neighbors, num_nodes)
+            sources.append(idmap.relabel(neighbors))
             first = num_nodes - frontier.shape[0]
             targets.append(np.repeat(np.arange(first, num_nodes), np.diff(offsets)))
-            sources.append(local)
             edges.append(positions)
-            nodes.append(new)
-            frontier, num_nodes = new, num_nodes + new.shape[0]
-        stored_id = np.concatenate(nodes)
+            frontier = idmap.nodes(num_nodes)
+            num_nodes += frontier.shape[0]
+            num_sampled_nodes.append(frontier.shape[0])
+        return self._subgraph(
+            idmap.nodes(),
+            np.stack([np.concatenate(sources), np.concatenate(targets)]),
+            np.concatenate(edges),
+            num_sampled_nodes,
+            [part.shape[0] for part in sources],
+        )
+
+    def _subgraph(
+        self,
+        nodes: IdArray,
+        edge_index: IdArray,
+        positions: IdArray,
+        num_sampled_nodes: list[int],
+        num_sampled_edges: list[int],
+    ) -> Subgraph:
+        """Stored ids and positions become the user's."""
+        csr = self.graph._csr
         return Subgraph(
-            n_id=csr.to_user(stored_id, threads),
-            edge_index=np.stack([np.concatenate(sources), np.concatenate(targets)]),
-            e_id=csr.edge_ids(np.concatenate(edges), threads),
-            batch_size=seeds.shape[0],
-            num_sampled_nodes=[part.shape[0] for part in nodes],
-            num_sampled_edges=[part.shape[0] for part in sources],
-            stored_id=stored_id,
+            n_id=csr.to_user(nodes, self.num_threads),
+            edge_index=edge_index,
+            e_id=csr.edge_ids(positions, self.num_threads),
+            batch_size=num_sampled_nodes[0],
+            num_sampled_nodes=num_sampled_nodes,
+            num_sampled_edges=num_sampled_edges,
+            stored_id=nodes,
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_idle_maps": deque()}
+        return {**self.__dict__, "_idle_maps": deque(), "_idle_batches": deque()}
+
+
+def _take(idle: deque[_T], make: Callable[[], _T]) -> _T:
+    try:
+        return idle.pop()
+    except IndexError:
+        return make()

@@ -1,7 +1,6 @@
 #include "graphzero/idmap.h"
 
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,90 +11,112 @@ enum { AHEAD = 16, FEWEST_SLOTS = 64 };
 
 void gz_idmap_init(gz_idmap *map)
 {
-    map->slots = NULL;
-    map->mask = 0;
-    map->generation = 1;
+    memset(map, 0, sizeof *map);
+    map->base = 1;
 }
 
 void gz_idmap_free(gz_idmap *map)
 {
     free(map->slots);
+    free(map->nodes);
     gz_idmap_init(map);
 }
 
-void gz_idmap_clear(gz_idmap *map)
+void gz_idmap_clear(gz_idmap *map, bool wide)
 {
-    map->generation++;
-    if (map->generation == 0) { /* after 2^32 batches old stamps could look current again */
+    map->base += (uint32_t)map->count;
+    map->count = 0;
+    map->wide = wide;
+    if (map->base > GZ_MOST_LOCAL_IDS) { /* base + count must not wrap around to old stamps */
         if (map->slots != NULL)
             memset(map->slots, 0, (map->mask + 1) * sizeof *map->slots);
-        map->generation = 1;
+        map->base = 1;
     }
 }
 
-/* The slot that holds id, or the free one where it belongs. */
-static gz_slot *find(const gz_idmap *map, int64_t id)
+/* A multiplication is enough of a hash: the high bits of the product depend on all of the id. */
+static uint64_t place_of(const gz_idmap *map, int64_t id)
 {
-    uint64_t at = gz_mix((uint64_t)id) & map->mask;
-    while (map->slots[at].generation == map->generation && map->slots[at].id != id)
-        at = (at + 1) & map->mask;
-    return &map->slots[at];
+    return ((uint64_t)id * GZ_GOLDEN >> 32) & map->mask;
+}
+
+/* The slot that holds id, or the empty one where it belongs. */
+static gz_slot *find(const gz_idmap *map, int64_t id, bool *is_empty)
+{
+    for (uint64_t at = place_of(map, id);; at = (at + 1) & map->mask) {
+        gz_slot *slot = &map->slots[at];
+        uint32_t local = slot->stamp - map->base;
+        *is_empty = local >= (uint64_t)map->count;
+        if (*is_empty || (slot->tag == (uint32_t)id && (!map->wide || map->nodes[local] == id)))
+            return slot;
+    }
+}
+
+static void append(gz_idmap *map, gz_slot *slot, int64_t id)
+{
+    slot->tag = (uint32_t)id;
+    slot->stamp = map->base + (uint32_t)map->count;
+    map->nodes[map->count++] = id;
+}
+
+static gz_code grow_slots(gz_idmap *map, uint64_t num_slots, gz_error *err)
+{
+    gz_slot *slots = calloc(num_slots, sizeof *slots);
+    if (slots == NULL)
+        return gz_fail(err, GZ_E_NOMEM, 0, 0, "no memory to relabel %" PRIu64 " nodes",
+                       num_slots / 2);
+    free(map->slots);
+    map->slots = slots;
+    map->mask = num_slots - 1;
+    map->base = 1;
+    int64_t count = map->count;
+    map->count = 0;
+    gz_idmap_seed(map, map->nodes, count); /* in place: entry i is read, then written as it was */
+    return GZ_OK;
 }
 
 gz_code gz_idmap_reserve(gz_idmap *map, uint64_t count, gz_error *err)
 {
-    uint64_t slots = FEWEST_SLOTS;
-    if (count > UINT32_MAX)
-        return gz_fail(err, GZ_E_NOMEM, 0, 0, "a mini-batch of more than 2^32 nodes");
-    while (slots < 2 * count) /* at most half full: probes stay short */
-        slots *= 2;
-    if (map->slots != NULL && slots <= map->mask + 1)
+    uint64_t num_slots = map->slots == NULL ? FEWEST_SLOTS : map->mask + 1;
+    if (count > GZ_MOST_LOCAL_IDS)
+        return gz_fail(err, GZ_E_NOMEM, 0, 0, "a mini-batch of more than 2^31 nodes");
+    if (count > (uint64_t)map->room) {
+        uint64_t room = count < 2 * (uint64_t)map->room ? 2 * (uint64_t)map->room : count;
+        int64_t *nodes = realloc(map->nodes, room * sizeof *nodes);
+        if (nodes == NULL)
+            return gz_fail(err, GZ_E_NOMEM, 0, 0, "no memory for %" PRIu64 " nodes", room);
+        map->nodes = nodes;
+        map->room = (int64_t)room;
+    }
+    while (num_slots < 2 * count) /* at most half full: probes stay short */
+        num_slots *= 2;
+    if (map->slots != NULL && num_slots == map->mask + 1)
         return GZ_OK;
-    gz_idmap old = *map;
-    map->slots = calloc(slots, sizeof *map->slots);
-    if (map->slots == NULL) {
-        *map = old;
-        return gz_fail(err, GZ_E_NOMEM, 0, 0, "no memory to relabel %" PRIu64 " nodes", count);
-    }
-    map->mask = slots - 1;
-    for (uint64_t i = 0; old.slots != NULL && i <= old.mask; i++)
-        if (old.slots[i].generation == map->generation)
-            *find(map, old.slots[i].id) = old.slots[i];
-    free(old.slots);
-    return GZ_OK;
+    return grow_slots(map, num_slots, err);
 }
 
-static bool insert(gz_idmap *map, int64_t id, uint32_t local, uint32_t *found)
+void gz_idmap_seed(gz_idmap *map, const int64_t *seeds, int64_t count)
 {
-    gz_slot *slot = find(map, id);
-    bool is_new = slot->generation != map->generation;
-    if (is_new) {
-        slot->id = id;
-        slot->local = local;
-        slot->generation = map->generation;
+    for (int64_t i = 0; i < count; i++) {
+        bool is_empty;
+        int64_t id = seeds[i];
+        gz_slot *slot = find(map, id, &is_empty);
+        if (is_empty)
+            append(map, slot, id);
+        else
+            map->nodes[map->count++] = id;
     }
-    *found = slot->local;
-    return is_new;
 }
 
-void gz_idmap_relabel(gz_idmap *map, const int64_t *ids, int64_t begin, int64_t end, int64_t base,
-                      int64_t *local, int64_t *added, int64_t *num_added)
+void gz_idmap_relabel(gz_idmap *map, const int64_t *ids, int64_t begin, int64_t end, int64_t *local)
 {
-    int64_t count = *num_added;
     for (int64_t i = begin; i < end; i++) {
-        uint32_t found;
+        bool is_empty;
         if (i + AHEAD < end)
-            gz_prefetch(&map->slots[gz_mix((uint64_t)ids[i + AHEAD]) & map->mask]);
-        if (insert(map, ids[i], (uint32_t)(base + count), &found))
-            added[count++] = ids[i];
-        local[i] = found;
+            gz_prefetch(&map->slots[place_of(map, ids[i + AHEAD])]);
+        gz_slot *slot = find(map, ids[i], &is_empty);
+        if (is_empty)
+            append(map, slot, ids[i]);
+        local[i] = slot->stamp - map->base;
     }
-    *num_added = count;
-}
-
-void gz_idmap_number(gz_idmap *map, const int64_t *nodes, int64_t begin, int64_t end)
-{
-    uint32_t found;
-    for (int64_t i = begin; i < end; i++)
-        insert(map, nodes[i], (uint32_t)i, &found);
 }

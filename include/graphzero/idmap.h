@@ -1,41 +1,49 @@
-/* From global to local ids: a hash table with open addressing that numbers ids in the order in
- * which they first appear. Slots carry the generation that wrote them, so that a new batch starts
- * with an empty table without clearing it. */
+/* From global to local ids: numbers ids in the order in which they first appear.
+ *
+ * A hash table with open addressing. A slot holds the low 32 bits of an id and base + its number;
+ * each batch starts with a higher base, which makes every slot of the earlier ones look empty
+ * without clearing them. Eight bytes a slot: the table of a mini-batch fits the second-level
+ * cache. */
 #ifndef GRAPHZERO_IDMAP_H
 #define GRAPHZERO_IDMAP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "graphzero/status.h"
 
+#define GZ_MOST_LOCAL_IDS (UINT64_C(1) << 31)
+
 typedef struct gz_slot {
-    int64_t id;
-    uint32_t generation; /* 0 is never current */
-    uint32_t local;
+    uint32_t tag;   /* low bits of the id */
+    uint32_t stamp; /* base + local id; anything outside [base, base + count) means empty */
 } gz_slot;
 
 typedef struct gz_idmap {
     gz_slot *slots;
-    uint64_t mask; /* number of slots - 1, a power of two - 1; slots == NULL before the first use */
-    uint32_t generation;
+    uint64_t mask;  /* number of slots - 1, a power of two - 1 */
+    uint32_t base;  /* never 0: fresh slots are zero */
+    bool wide;      /* ids may exceed 32 bits: a tag that matches must be confirmed */
+    int64_t *nodes; /* local -> global id */
+    int64_t count;  /* local ids given out */
+    int64_t room;   /* of nodes[] */
 } gz_idmap;
 
 void gz_idmap_init(gz_idmap *map);
 void gz_idmap_free(gz_idmap *map);
 
-/* Forgets all ids. */
-void gz_idmap_clear(gz_idmap *map);
+/* Forgets all ids. `wide` says whether the next ones may be 2^32 or more. */
+void gz_idmap_clear(gz_idmap *map, bool wide);
 
-/* Makes room for `count` distinct ids in all, keeping those that are there. */
+/* Makes room for `count` local ids in all, keeping those that are there. */
 GZ_MUST_CHECK gz_code gz_idmap_reserve(gz_idmap *map, uint64_t count, gz_error *err);
 
-/* local[i] = number of ids[i], for i in [begin, end). An id that is new gets the next number,
- * base + *num_added, and is appended to added[]. Room must have been reserved, here and there. */
-void gz_idmap_relabel(gz_idmap *map, const int64_t *ids, int64_t begin, int64_t end, int64_t base,
-                      int64_t *local, int64_t *added, int64_t *num_added);
+/* Gives each seed the next number; a repeat is a local id of its own, but the id keeps the number
+ * of its first appearance. Room must have been reserved, as below. */
+void gz_idmap_seed(gz_idmap *map, const int64_t *seeds, int64_t count);
 
-/* Gives nodes[i] the number i, for i in [begin, end), unless the id already has one: a repeated
- * seed keeps the number of its first appearance. */
-void gz_idmap_number(gz_idmap *map, const int64_t *nodes, int64_t begin, int64_t end);
+/* local[i] = number of ids[i], for i in [begin, end), new ids getting the next numbers. */
+void gz_idmap_relabel(gz_idmap *map, const int64_t *ids, int64_t begin, int64_t end,
+                      int64_t *local);
 
 #endif

@@ -1,0 +1,45 @@
+/* A whole mini-batch in one thread: all hops, relabelled. Batches run side by side in as many
+ * threads as there are processors, which scales better than threads that share one batch. */
+#ifndef GRAPHZERO_BATCH_H
+#define GRAPHZERO_BATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "graphzero/csr.h"
+#include "graphzero/idmap.h"
+#include "graphzero/status.h"
+
+#define GZ_MOST_HOPS 64
+
+/* The result of the last batch, and the memory of all of them: it only ever grows. */
+typedef struct gz_batch {
+    gz_idmap map;       /* map.nodes: stored ids of the nodes, seeds first, then hop by hop */
+    int64_t *sources;   /* local id of each sampled neighbour */
+    int64_t *targets;   /* local id of the node that it was sampled for */
+    int64_t *positions; /* stored position of the edge */
+    int64_t *offsets;   /* of one hop's edges, by frontier node */
+    int64_t num_edges;
+    int64_t edge_room;
+    int64_t offset_room;
+    int64_t hop_nodes[GZ_MOST_HOPS + 1]; /* seeds, then the new nodes of each hop */
+    int64_t hop_edges[GZ_MOST_HOPS];
+} gz_batch;
+
+typedef struct gz_plan {
+    const int64_t *fanouts;
+    int num_hops;
+    bool replace;
+    uint64_t key; /* gz_key of the batch; each hop draws from gz_stream(key, hop) */
+} gz_plan;
+
+void gz_batch_init(gz_batch *batch);
+void gz_batch_free(gz_batch *batch);
+
+/* Samples the neighbourhood of `count` seeds (stored ids, in range). The draws are those of
+ * gz_hop_positions. *corrupt counts entries of the file that were out of range. */
+GZ_MUST_CHECK gz_code gz_batch_sample(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
+                                      const int64_t *seeds, int64_t count, uint64_t *corrupt,
+                                      gz_error *err);
+
+#endif

@@ -1,0 +1,37 @@
+/* Large buffers that are used again. A fresh 48 MB tensor costs 12,000 page faults, more time than
+ * filling it; one that a mini-batch has given back costs none. New memory is asked for in huge
+ * pages. Not thread-safe: the caller serialises (the interpreter's lock does). */
+#ifndef GRAPHZERO_POOL_H
+#define GRAPHZERO_POOL_H
+
+#include <stdint.h>
+
+#include "graphzero/status.h"
+
+#define GZ_POOL_SLOTS 64
+
+typedef struct gz_block {
+    void *memory;
+    uint64_t bytes;
+} gz_block;
+
+typedef struct gz_pool {
+    gz_block idle[GZ_POOL_SLOTS]; /* oldest first */
+    int num_idle;
+    uint64_t idle_bytes;
+    uint64_t most_idle_bytes; /* beyond this, the oldest idle blocks go back to the system */
+    uint64_t blocks_out;      /* taken and not given back */
+} gz_pool;
+
+void gz_pool_init(gz_pool *pool, uint64_t most_idle_bytes);
+
+/* A block of at least `bytes`, at most half as large again; its content is arbitrary. */
+GZ_MUST_CHECK gz_code gz_pool_take(gz_pool *pool, uint64_t bytes, gz_block *out, gz_error *err);
+
+/* Gives a block back. Nobody may use its memory any more. */
+void gz_pool_give(gz_pool *pool, gz_block block);
+
+/* Returns all idle blocks to the system. */
+void gz_pool_trim(gz_pool *pool);
+
+#endif

@@ -1,0 +1,99 @@
+#define _GNU_SOURCE /* MAP_ANONYMOUS and MADV_HUGEPAGE under -std=c11 */
+#define _DARWIN_C_SOURCE
+
+#include "graphzero/pool.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static const uint64_t HUGE_PAGE = UINT64_C(2) << 20;
+
+void gz_pool_init(gz_pool *pool, uint64_t most_idle_bytes)
+{
+    memset(pool, 0, sizeof *pool);
+    pool->most_idle_bytes = most_idle_bytes;
+}
+
+/* Rounds up by at most an eighth, so that batches of about one size share blocks. */
+static uint64_t size_class(uint64_t bytes)
+{
+    uint64_t step = HUGE_PAGE;
+    while (step * 8 < bytes)
+        step *= 2;
+    return (bytes + step - 1) / step * step;
+}
+
+/* Fresh memory that starts on a huge page. */
+static void *map_aligned(uint64_t bytes)
+{
+    char *start = mmap(NULL, (size_t)(bytes + HUGE_PAGE), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED)
+        return NULL;
+    uint64_t before = (HUGE_PAGE - (uintptr_t)start % HUGE_PAGE) % HUGE_PAGE;
+    if (before > 0)
+        munmap(start, (size_t)before);
+    munmap(start + before + bytes, (size_t)(HUGE_PAGE - before));
+#if defined(MADV_HUGEPAGE)
+    madvise(start + before, (size_t)bytes, MADV_HUGEPAGE); /* advice: without it only slower */
+#endif
+    return start + before;
+}
+
+static gz_block remove_idle(gz_pool *pool, int at)
+{
+    gz_block block = pool->idle[at];
+    pool->num_idle--;
+    pool->idle_bytes -= block.bytes;
+    memmove(&pool->idle[at], &pool->idle[at + 1],
+            (size_t)(pool->num_idle - at) * sizeof *pool->idle);
+    return block;
+}
+
+gz_code gz_pool_take(gz_pool *pool, uint64_t bytes, gz_block *out, gz_error *err)
+{
+    int best = -1;
+    if (bytes > UINT64_MAX / 4 || bytes > SIZE_MAX / 4)
+        return gz_fail(err, GZ_E_NOMEM, 0, 0, "no memory for %" PRIu64 " bytes", bytes);
+    for (int i = pool->num_idle - 1; i >= 0; i--) { /* the youngest may still be in the cache */
+        uint64_t size = pool->idle[i].bytes;
+        if (size >= bytes && size - bytes <= bytes / 2 &&
+            (best < 0 || size < pool->idle[best].bytes))
+            best = i;
+    }
+    if (best >= 0) {
+        *out = remove_idle(pool, best);
+    } else {
+        out->bytes = size_class(bytes);
+        out->memory = map_aligned(out->bytes);
+        if (out->memory == NULL)
+            return gz_fail(err, GZ_E_NOMEM, errno, 0, "no memory for %" PRIu64 " bytes", bytes);
+    }
+    pool->blocks_out++;
+    return GZ_OK;
+}
+
+static void release_oldest(gz_pool *pool)
+{
+    gz_block block = remove_idle(pool, 0);
+    munmap(block.memory, (size_t)block.bytes);
+}
+
+void gz_pool_give(gz_pool *pool, gz_block block)
+{
+    pool->blocks_out--;
+    if (pool->num_idle == GZ_POOL_SLOTS)
+        release_oldest(pool);
+    pool->idle[pool->num_idle++] = block;
+    pool->idle_bytes += block.bytes;
+    while (pool->idle_bytes > pool->most_idle_bytes)
+        release_oldest(pool);
+}
+
+void gz_pool_trim(gz_pool *pool)
+{
+    while (pool->num_idle > 0)
+        release_oldest(pool);
+}
