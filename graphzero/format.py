@@ -292,6 +292,8 @@ class FileWriter:
         at = self._written[index]
         if data.nbytes > section.length - at:
             raise ValueError(f"more than {section.count} elements for section '{name}'")
+        if data.nbytes == 0:
+            return  # a memoryview without elements cannot be cast
         view = data.data.cast("B")
         for begin in range(0, data.nbytes, _CHUNK_BYTES):
             chunk = view[begin : begin + _CHUNK_BYTES]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from graphzero import _core
 from graphzero.format import DTYPES, FLAG_DIRECTED
 from graphzero.ids import IdArray, as_count, as_id, as_ids, as_threads
-from graphzero.legacy import LegacyGraphMethods
+from graphzero.legacy import LegacyGraphMethods, either
 from graphzero.views import check_identity, identity, section_view
 
 __all__ = ["Graph", "SampledNeighbors", "check_fanout"]
@@ -72,7 +72,7 @@ class Graph(LegacyGraphMethods):
     Parameters
     ----------
     path : path-like
-        A ``.gl`` file.
+        A ``.gl`` file. (`filename` is its name in graphzero 0.2.)
 
     Raises
     ------
@@ -82,8 +82,13 @@ class Graph(LegacyGraphMethods):
         If it cannot be opened.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._mapping = _core.Mapping(path)
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        filename: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._mapping = _core.Mapping(either("path", path, "filename", filename))
         try:
             self._csr = _core.CSR(self._mapping)
         except BaseException:
@@ -203,11 +208,16 @@ class Graph(LegacyGraphMethods):
         IndexError
             If the node is out of range.
         """
-        one = np.array([as_id(node, self.num_nodes, "node")], dtype=np.int64)
-        _, _, stored = self._csr.sample_hop(self._csr.to_stored(one), -1, False, 0, 1)
-        ids = self._csr.to_user(stored)
+        _, _, ids = self._stored_row(node)
         ids.sort()
         return ids
+
+    def _stored_row(self, node: Any) -> tuple[int, int, IdArray]:
+        """Stored positions [begin, end) of a node's edges, and the user's ids of its neighbours."""
+        one = np.array([as_id(node, self.num_nodes, "node")], dtype=np.int64)
+        _, positions, stored = self._csr.sample_hop(self._csr.to_stored(one), -1, False, 0, 1)
+        begin = int(positions[0]) if positions.size else 0
+        return begin, begin + positions.size, self._csr.to_user(stored)
 
     def sample_neighbors(
         self,

@@ -215,9 +215,7 @@ def test_permutation_in_any_number_of_blocks(
 
 
 @settings(max_examples=30, deadline=None)
-@given(
-    ids=st.lists(st.integers(0, 40), unique=True, min_size=1), memory=st.sampled_from([1, 300])
-)
+@given(ids=st.lists(st.integers(0, 40), unique=True, min_size=1), memory=st.sampled_from([1, 300]))
 def test_rows_in_any_order_in_any_number_of_blocks(
     tmp_path_factory: pytest.TempPathFactory, ids: list[int], memory: int
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import files
 import numpy as np
 import pytest
@@ -67,8 +69,7 @@ def test_weights_times_and_wide_ids(tmp_path, order):
 
 @pytest.mark.parametrize(
     ("fanout", "replace"),
-    [(1, False), (4, False), (30, False), (10_000, False), (-1, False)]
-    + [(1, True), (4, True), (30, True), (-1, True)],
+    [*((f, False) for f in (1, 4, 30, 10_000, -1)), *((f, True) for f in (1, 4, 30, -1))],
 )
 def test_one_hop_equals_the_naive_one(small, fanout, replace):
     graph, naive, edges = small
@@ -129,7 +130,7 @@ def test_walks_follow_edges_and_end_in_dead_ends(small):
     assert walks.shape == (300, 41)
     assert walks.dtype == np.int64
     for walk in walks.tolist():
-        for here, there in zip(walk, walk[1:], strict=False):
+        for here, there in itertools.pairwise(walk):
             if here == -1:
                 assert there == -1
             elif there == -1:

@@ -54,6 +54,29 @@ def test_single_node_calls(graph):
     assert graph.sample_neighbours(5, 2).tolist() == []
 
 
+def test_weights_are_in_the_order_of_the_neighbours(tmp_path, order):
+    edges = np.array([[0, 3], [0, 1], [2, 3], [0, 2], [4, 3]])
+    weights = np.array([3.0, 1.0, 9.0, 2.0, 9.0])
+    files.write_graph(tmp_path / "w.gl", edges, 5, weights=weights, order=order)
+    graph = gz.Graph(filename=str(tmp_path / "w.gl"))
+    assert graph.has_weights
+    assert graph.get_neighbours(0).tolist() == [1, 2, 3]
+    assert graph.get_weights(0).tolist() == [1.0, 2.0, 3.0]
+    assert graph.get_weights(1).tolist() == []
+
+
+def test_old_argument_names_are_taken(graph, tmp_path):
+    assert not graph.has_weights
+    with pytest.raises(ValueError, match="no edge weights"):
+        graph.get_weights(0)
+    files.write_rows(tmp_path / "f.gd", np.arange(6.0).reshape(3, 2))
+    assert gz.FeatureStore(filename=tmp_path / "f.gd").get_data(node_id=1).tolist() == [2.0, 3.0]
+    with pytest.raises(TypeError, match="give path"):
+        gz.Graph()
+    with pytest.raises(TypeError, match="give node"):
+        gz.FeatureStore(tmp_path / "f.gd").get_data(1, node_id=1)
+
+
 def test_calls_draw_anew_but_reproducibly(graph, tmp_path):
     other = gz.Graph(tmp_path / "g.gl")
     mine = [graph.batch_random_walk_uniform([4] * 30, 2).tolist() for _ in range(3)]
