@@ -12,7 +12,7 @@ __all__ = ["count_classes", "labelled_splits"]
 _SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "test": "test"}
 
 
-def labels_of(ds: Dataset, seeds: IdArray) -> IdArray:
+def _labels_of(ds: Dataset, seeds: IdArray) -> IdArray:
     """Class of each seed, (n,) int64; -1 where it is unknown."""
     assert ds.labels is not None
     return ds.labels.gather(seeds).reshape(-1).astype(np.int64)
@@ -43,7 +43,7 @@ def labelled_splits(ds: Dataset) -> dict[str, IdArray]:
             raise ValueError(f"there is no split 'train', only {sorted(ds.splits)}")
     labelled = {}
     for name, seeds in named.items():
-        labels = labels_of(ds, seeds)
+        labels = _labels_of(ds, seeds)
         if labels.size and labels.min() < -1:
             raise ValueError(f"label {labels.min()} in split {name!r}: classes start at 0")
         if (labels >= 0).any():
@@ -54,7 +54,14 @@ def labelled_splits(ds: Dataset) -> dict[str, IdArray]:
 
 
 def count_classes(ds: Dataset, splits: dict[str, IdArray]) -> int:
-    largest = max(int(labels_of(ds, seeds).max()) for seeds in splits.values())
+    """As the dataset says, else the largest label + 1.
+
+    Raises
+    ------
+    ValueError
+        If a label is larger than the dataset says.
+    """
+    largest = max(int(_labels_of(ds, seeds).max()) for seeds in splits.values())
     if ds.num_classes is not None and largest >= ds.num_classes:
         raise ValueError(f"label {largest} is not below num_classes={ds.num_classes}")
     return ds.num_classes if ds.num_classes is not None else largest + 1

@@ -46,7 +46,7 @@ class MemoryReport:
 
 
 def _process_memory() -> tuple[int, int, int | None]:
-    """This process and its children: how many, their resident bytes, how many are shared."""
+    """Number of processes, this one and its children, their resident bytes, the shared ones."""
     count = resident = shared = 0
     splits = True
     this = psutil.Process()

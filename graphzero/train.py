@@ -104,7 +104,7 @@ def _as_device(device: str) -> torch.device:
 
 @contextmanager
 def _seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """torch's own generators, seeded, and afterwards as they were."""
+    """The generators of torch, seeded, and afterwards as they were."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
@@ -134,11 +134,12 @@ class _Loaders:
             seed=self.seed,
             prefetch=self.prefetch,
         )
+        collate: Any = Collate(self.dataset)  # torch's types know lists of samples only
         return batches, DataLoader(
             batches,
             batch_size=None,
             num_workers=self.workers,
-            collate_fn=Collate(self.dataset),
+            collate_fn=collate,
             pin_memory=self.device.type == "cuda",
             persistent_workers=reused and self.workers > 0,
             # A generator of its own: making an iterator must not draw from the model's.
@@ -173,7 +174,7 @@ def _train_epoch(
         scores, labels = forward_seeds(model, batch.to(device, non_blocking=True))
         loss = F.cross_entropy(scores, labels)
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         sums.loss += loss.detach() * batch.batch_size
         sums.right += (scores.detach().argmax(1) == labels).sum()
