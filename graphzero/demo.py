@@ -15,7 +15,7 @@ __all__ = ["DemoFiles", "write_demo"]
 
 _BLOCK = 1 << 16
 _INSIDE = 0.7  # share of the edges that stay in their community
-_SIGNAL = 2.0  # distance of a class's mean features from the origin; the noise has 1 per column
+_SIGNAL = 0.6  # length of a class's mean features; the noise is 1 in every column
 _TAIL = 2.5  # exponent of the degrees' power law
 
 Floats = npt.NDArray[np.float64]

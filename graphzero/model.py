@@ -34,16 +34,18 @@ def mean_of_neighbors(x: Tensor, edge_index: Tensor, num_targets: int) -> Tensor
 class SageLayer(nn.Module):
     """One layer: a linear map of the node itself plus one of the mean of its neighbours."""
 
-    def __init__(self, in_dim: int, out_dim: int) -> None:
+    def __init__(self, in_dim: int, out_dim: int, dropout: float) -> None:
         super().__init__()
+        self.dropout = nn.Dropout(dropout)
         self.lin_self = nn.Linear(in_dim, out_dim)
         self.lin_neigh = nn.Linear(in_dim, out_dim, bias=False)
 
     def forward(self, x: Tensor, edge_index: Tensor, num_targets: int) -> Tensor:
         """Outputs of the first nodes, (num_targets, out_dim)."""
         neighbors = mean_of_neighbors(x, edge_index, num_targets)
-        out: Tensor = self.lin_self(x[:num_targets]) + self.lin_neigh(neighbors)
-        return out
+        # Dropped after the mean: drawing for every source row would take longer than all the rest.
+        own: Tensor = self.lin_self(self.dropout(x[:num_targets]))
+        return own + self.lin_neigh(self.dropout(neighbors))
 
 
 class GraphSAGE(nn.Module):
@@ -60,7 +62,7 @@ class GraphSAGE(nn.Module):
     num_layers : int
         As many as the sampler has fanouts.
     dropout : float
-        Of the inputs of every layer, while training.
+        Share of the inputs of every linear map that is zeroed while training.
     """
 
     def __init__(
@@ -68,8 +70,9 @@ class GraphSAGE(nn.Module):
     ) -> None:
         super().__init__()
         widths = [in_dim, *[hidden] * (num_layers - 1), num_classes]
-        self.layers = nn.ModuleList(map(SageLayer, widths[:-1], widths[1:]))
-        self.dropout = dropout
+        self.layers = nn.ModuleList(
+            SageLayer(*ends, dropout) for ends in zip(widths[:-1], widths[1:], strict=True)
+        )
 
     def forward(
         self,
@@ -100,7 +103,6 @@ class GraphSAGE(nn.Module):
                 hops = num_layers - i
                 num_targets = sum(num_sampled_nodes[:hops])
                 num_edges = sum(num_sampled_edges[:hops])
-            x = F.dropout(x, self.dropout, self.training)
             x = layer(x, edge_index[:, :num_edges], num_targets)
             if i < num_layers - 1:
                 x = x.relu()
