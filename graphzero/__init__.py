@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from graphzero.batch import BatchStats, MiniBatch
     from graphzero.ingest.converters import DataType, convert_csv_to_gd, convert_csv_to_gl
     from graphzero.loader import Collate, NeighborDataset, SampledBatch
+    from graphzero.memory import MemoryReport, memory_report
 
 __version__ = "1.0.0.dev0"
 
@@ -46,6 +47,7 @@ __all__ = [
     "FeatureStore",
     "FormatError",
     "Graph",
+    "MemoryReport",
     "MiniBatch",
     "NeighborDataset",
     "NeighborSampler",
@@ -57,20 +59,23 @@ __all__ = [
     "convert_csv_to_gd",
     "convert_csv_to_gl",
     "get_include",
+    "memory_report",
     "open",
 ]
 
-# What needs torch or pyarrow, and where it lives; imported at first use.
+# What needs torch, pyarrow or psutil, and where it lives; imported at first use.
 _LAZY = {
     "BatchStats": "graphzero.batch",
     "Collate": "graphzero.loader",
     "DataType": "graphzero.ingest.converters",
+    "MemoryReport": "graphzero.memory",
     "MiniBatch": "graphzero.batch",
     "NeighborDataset": "graphzero.loader",
     "SampledBatch": "graphzero.loader",
     "build": "graphzero.api",
     "convert_csv_to_gd": "graphzero.ingest.converters",
     "convert_csv_to_gl": "graphzero.ingest.converters",
+    "memory_report": "graphzero.memory",
 }
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from graphzero import _core
 from graphzero.errors import FormatError
 from graphzero.features import FeatureStore
 from graphzero.graph import Graph
@@ -91,6 +92,11 @@ class Dataset:
     def paths(self) -> list[str]:
         """Every mapped file."""
         return [part.path for part in self._parts()]
+
+    @property
+    def mappings(self) -> list[_core.Mapping]:
+        """The mapping of every file."""
+        return [part._mapping for part in self._parts()]
 
     def _parts(self) -> list[Graph | FeatureStore]:
         parts = [self.graph, self.features, self.labels, *self.splits.stores.values()]

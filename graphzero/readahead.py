@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import warnings
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ import numpy as np
 from graphzero.features import FeatureStore
 from graphzero.ids import IdArray
 from graphzero.prefetch import Prefetch
+from graphzero.residency import mincore_is_honest
 
 __all__ = ["PagesAsked", "ReadAhead"]
 
@@ -35,14 +35,6 @@ class PagesAsked:
     missing: int = 0
 
 
-def _mincore_is_honest(path: str) -> bool:
-    """Whether mincore tells the truth: the kernel does so to owners and writers of a file only."""
-    try:
-        return os.stat(path).st_uid == os.geteuid() or os.access(path, os.W_OK)
-    except OSError:
-        return False
-
-
 class ReadAhead:
     """Reads ahead the rows of some stores that keep their rows in the same order.
 
@@ -56,7 +48,7 @@ class ReadAhead:
     """
 
     def __init__(self, stores: Sequence[FeatureStore], prefetch: Prefetch) -> None:
-        self._stores = [(store, _mincore_is_honest(store.path)) for store in stores]
+        self._stores = [(store, mincore_is_honest(store.path)) for store in stores]
         self._row_bytes = sum(store.row_bytes for store in stores)
         self._prefetch = prefetch
         self._outstanding = 0  # bytes that have been submitted and not asked for yet

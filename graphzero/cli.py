@@ -1,0 +1,113 @@
+"""The command ``graphzero``: reads the command line, runs a command, turns errors into lines.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import graphzero
+from graphzero.commands import build, demo, info, train, verify
+from graphzero.commands.options import add_flags
+
+__all__ = ["main"]
+
+_EPILOG = "'graphzero COMMAND --help' explains a command. Start with 'graphzero demo'."
+_EXPECTED = (OSError, ValueError, IndexError, KeyError, ImportError, MemoryError, RuntimeError)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="graphzero",
+        description="Trains graph neural networks on graphs larger than memory.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("--version", action="version", version=graphzero.__version__)
+    add_flags(parser)
+    commands = parser.add_subparsers(
+        title="commands", metavar="COMMAND", dest="command", required=True
+    )
+    for command in (build, info, verify, train, demo):
+        command.add_parser(commands)
+    return parser
+
+
+def _one_line(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    if isinstance(error, MemoryError):
+        return f"out of memory {error}".rstrip()
+    # A DataLoader worker's error carries its traceback; the last line is the error itself.
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[-1] if lines else ""
+    if isinstance(error, _EXPECTED) and not isinstance(error, KeyError) and text:
+        return text
+    return f"{type(error).__name__}: {text} (--debug shows where)"
+
+
+def _fail(message: str) -> None:
+    print(f"graphzero: {message}", file=sys.stderr)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    _fail(f"warning: {message}")
+
+
+def _let_threads_sleep() -> None:
+    """Starts the program again with ``OMP_WAIT_POLICY=passive``, unless it has a policy.
+
+    OpenMP's threads spin while they wait for one another. Beside DataLoader workers, or anything
+    else that wants the same processors, training became six times slower by it. The policy is
+    read once, when the runtime is loaded, which importing this package has done.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ["OMP_WAIT_POLICY"] = "passive"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command line.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Without the program's name; default: those of this process.
+
+    Returns
+    -------
+    int
+        Exit code.
+    """
+    args = make_parser().parse_args(argv)
+    if argv is None and args.command in ("train", "demo"):
+        _let_threads_sleep()
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            code: int = args.run(args)
+            sys.stdout.flush()
+            return code
+        except KeyboardInterrupt:
+            _fail("interrupted")
+            return 130
+        except BrokenPipeError:
+            # Whoever read the output has gone; the interpreter's own flush must not fail as well.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            return 1
+        except Exception as error:
+            if args.debug:
+                traceback.print_exc()
+            _fail(_one_line(error))
+            return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

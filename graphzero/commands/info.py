@@ -1,0 +1,171 @@
+"""``graphzero info``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+
+from graphzero import _core
+from graphzero.commands.options import SubParsers, add_command
+from graphzero.dataset import Dataset, open_dataset
+from graphzero.features import FeatureStore
+from graphzero.format import DTYPES, read_header
+from graphzero.graph import Graph
+from graphzero.residency import resident_bytes
+from graphzero.units import format_bytes
+
+__all__ = ["add_parser"]
+
+_EXAMPLES = """\
+  graphzero info data/
+  graphzero info data/graph.gl --degrees
+  graphzero info data/ --json
+"""
+_BLOCK = 1 << 20
+
+
+def add_parser(commands: SubParsers) -> None:
+    """Adds the command."""
+    parser = add_command(
+        commands,
+        "info",
+        run,
+        help="say what is in a dataset or file, and how much of it is in memory",
+        examples=_EXAMPLES,
+    )
+    parser.add_argument("path", help="a dataset folder, a .gl, .gd or .npy file")
+    parser.add_argument("--degrees", action="store_true", help="read all degrees as well")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Opens, describes, prints."""
+    content = _describe(args.path, degrees=args.degrees)
+    if args.json:
+        print(json.dumps(content, indent=2))
+    else:
+        print("\n".join(_lines(content)))
+    return 0
+
+
+def _describe(path: str, *, degrees: bool) -> dict[str, Any]:
+    if os.path.isdir(path):
+        with closing(open_dataset(path)) as ds:
+            return _describe_dataset(path, ds, degrees=degrees)
+    if path.endswith(".npy") or read_header(path).kind == "features":
+        with closing(FeatureStore(path)) as store:
+            return {"path": path, "rows": _rows(store), "files": [_file(store._mapping)]}
+    with closing(Graph(path)) as graph:
+        files = [_file(graph._mapping)]
+        return {"path": path, **_graph(graph, degrees=degrees), "files": files}
+
+
+def _describe_dataset(path: str, ds: Dataset, *, degrees: bool) -> dict[str, Any]:
+    content = {"path": path, **_graph(ds.graph, degrees=degrees)}
+    for name, store in (("features", ds.features), ("labels", ds.labels)):
+        if store is not None:
+            content[name] = _rows(store)
+    content["num_classes"] = ds.num_classes
+    content["splits"] = {name: len(store) for name, store in ds.splits.stores.items()}
+    content["files"] = [_file(mapping) for mapping in ds.mappings]
+    return content
+
+
+def _graph(graph: Graph, *, degrees: bool) -> dict[str, Any]:
+    size = graph._mapping.size
+    content: dict[str, Any] = {
+        "num_nodes": graph.num_nodes,
+        "num_edges": graph.num_edges,
+        "num_input_edges": graph.num_input_edges,
+        "directed": graph.is_directed,
+        "order": "input" if graph.stored_order is None else "hot",
+        "mean_degree": graph.num_edges / graph.num_nodes if graph.num_nodes else 0.0,
+        "bytes_per_edge": size / graph.num_edges if graph.num_edges else None,
+    }
+    if degrees:
+        content["degrees"] = _degrees(graph)
+    return content
+
+
+def _degrees(graph: Graph) -> dict[str, Any]:
+    """Largest degree, and how many nodes have degrees of each power of two; read in blocks."""
+    indptr, largest = graph.indptr, 0
+    counts = np.zeros(65, dtype=np.int64)
+    for begin in range(0, graph.num_nodes, _BLOCK):
+        part = np.diff(indptr[begin : begin + _BLOCK + 1])
+        largest = max(largest, int(part.max()))
+        # frexp gives the number of bits: 0 for 0, 1 for 1, 2 for 2 and 3, ...
+        counts += np.bincount(np.frexp(part.astype(np.float64))[1], minlength=counts.size)
+    ranges = ["0", "1", *(f"{1 << bits - 1}-{(1 << bits) - 1}" for bits in range(2, counts.size))]
+    used = int(counts.nonzero()[0].max(initial=0)) + 1
+    histogram = dict(zip(ranges[:used], counts[:used].tolist(), strict=True))
+    return {"max": largest, "nodes": histogram}
+
+
+def _rows(store: FeatureStore) -> dict[str, Any]:
+    return {"shape": list(store.shape), "dtype": str(store.dtype)}
+
+
+def _file(mapping: _core.Mapping) -> dict[str, Any]:
+    content: dict[str, Any] = {
+        "name": os.path.basename(mapping.path),
+        "bytes": mapping.size,
+        "page_cache": resident_bytes(mapping),
+        "sections": [],
+    }
+    if not mapping.path.endswith(".npy"):
+        content["sections"] = [
+            {
+                "name": section.name,
+                "dtype": str(DTYPES[section.dtype]),
+                "count": section.count,
+                "offset": section.offset,
+                "bytes": section.length,
+            }
+            for section in read_header(mapping.path).sections
+        ]
+    return content
+
+
+def _lines(content: dict[str, Any]) -> Iterator[str]:
+    yield content["path"]
+    if "num_nodes" in content:
+        kind = "directed" if content["directed"] else "undirected, both directions stored"
+        yield f"  nodes     {content['num_nodes']:,}, in {content['order']} order"
+        yield (
+            f"  edges     {content['num_edges']:,} from {content['num_input_edges']:,} rows, "
+            f"{kind}; {content['mean_degree']:.1f} a node"
+        )
+        if content["bytes_per_edge"] is not None:
+            yield f"  graph     {content['bytes_per_edge']:.2f} bytes an edge"
+    for name in ("features", "labels", "rows"):
+        if name in content:
+            shape = " x ".join(f"{count:,}" for count in content[name]["shape"])
+            yield f"  {name:9s} {shape}, {content[name]['dtype']}"
+    if content.get("num_classes") is not None:
+        yield f"  classes   {content['num_classes']}"
+    for name, count in content.get("splits", {}).items():
+        yield f"  split     {name}: {count:,} nodes"
+    if "degrees" in content:
+        yield f"  degrees   largest {content['degrees']['max']:,}; nodes by degree:"
+        for range_, count in content["degrees"]["nodes"].items():
+            yield f"    {range_:>21s}  {count:,}"
+    for file in content["files"]:
+        yield from _file_lines(file)
+
+
+def _file_lines(file: dict[str, Any]) -> Iterator[str]:
+    cached = file["page_cache"]
+    share = "unknown" if cached is None else f"{100 * cached / max(file['bytes'], 1):.0f} %"
+    yield f"  {file['name']}: {format_bytes(file['bytes'])}, {share} in the page cache"
+    for section in file["sections"]:
+        yield (
+            f"    {section['name']:16s} {section['count']:>16,} {section['dtype']:8s} "
+            f"{format_bytes(section['bytes'])}"
+        )

@@ -1,0 +1,109 @@
+"""Options that take more than a word or a number, and what commands have in common."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+from graphzero.prefetch import Prefetch
+
+__all__ = [
+    "SubParsers",
+    "add_command",
+    "add_flags",
+    "as_column",
+    "as_fanouts",
+    "as_prefetch",
+    "as_split",
+    "shows_progress",
+]
+
+SubParsers = Any  # argparse does not name the class
+Run = Callable[[argparse.Namespace], int]
+
+
+def add_flags(parser: argparse.ArgumentParser, **defaults: Any) -> None:
+    """The flags that are allowed before the command and after it."""
+    parser.add_argument("--debug", action="store_true", help="show tracebacks", **defaults)
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help="print results and errors only", **defaults
+    )
+    parser.add_argument(
+        "--no-progress", action="store_true", help="show no progress bars", **defaults
+    )
+
+
+def add_command(
+    commands: SubParsers, name: str, run: Run, *, help: str, examples: str
+) -> argparse.ArgumentParser:
+    """A parser for one command, with examples below its help."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=help,
+        description=help[0].upper() + help[1:] + ".",
+        epilog="examples:\n" + examples,
+        formatter_class=_Formatter,
+    )
+    # Suppressed, so that leaving a flag out here does not undo one before the command.
+    add_flags(parser, default=argparse.SUPPRESS)
+    parser.set_defaults(run=run)
+    return parser
+
+
+class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Shows defaults, where there is one, and keeps the lines of the examples."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        if action.default is None or action.default is False or action.default == []:
+            return action.help
+        return super()._get_help_string(action)
+
+
+def shows_progress(args: argparse.Namespace) -> bool:
+    """Whether to show progress bars: on a terminal, unless asked not to."""
+    return not (args.quiet or args.no_progress) and sys.stderr.isatty()
+
+
+def as_fanouts(text: str) -> list[int]:
+    """``"10,10"`` as a list; -1 stands for all neighbours."""
+    try:
+        fanouts = [int(part) for part in text.split(",")]
+    except ValueError:
+        fanouts = []
+    if not fanouts or any(fanout < 1 and fanout != -1 for fanout in fanouts):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a list of fanouts: write it like 10,10 (-1 for all neighbours)"
+        )
+    return fanouts
+
+
+def as_prefetch(text: str) -> Prefetch:
+    """``"willneed:lookahead=2,gap=1"``: a strategy and, after a colon, fields of `Prefetch`."""
+    strategy, _, options = text.partition(":")
+    types = {field.name: field.type for field in fields(Prefetch)}
+    values: dict[str, Any] = {"strategy": strategy}
+    try:
+        for option in filter(None, options.split(",")):
+            name, _, value = option.partition("=")
+            if name not in types or name == "strategy":
+                raise ValueError(f"{name!r} is not one of {sorted(set(types) - {'strategy'})}")
+            values[name] = int(value) if types[name] == "int" else value
+        return Prefetch(**values)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+
+
+def as_split(text: str) -> tuple[str, str]:
+    """``"train=train_idx.npy"`` as a name and a path."""
+    name, equals, path = text.partition("=")
+    if not (name and equals and path):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FILE, such as train=train.npy")
+    return name, path
+
+
+def as_column(text: str) -> str | int:
+    """A column's position, from 0, where the text is a number; else its name."""
+    return int(text) if text.isdecimal() else text

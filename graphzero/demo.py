@@ -1,0 +1,162 @@
+"""A made-up graph on which neighbours matter: for ``graphzero demo``, tests and trials."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["DemoFiles", "write_demo"]
+
+_BLOCK = 1 << 16
+_INSIDE = 0.7  # share of the edges that stay in their community
+_SIGNAL = 0.6  # length of a class's mean features; the noise is 1 in every column
+_TAIL = 2.5  # exponent of the degrees' power law
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class DemoFiles:
+    """The input files that `write_demo` has written, as a user would have them."""
+
+    edges: Path
+    features: Path
+    labels: Path
+    splits: dict[str, Path]
+
+
+@dataclass(frozen=True)
+class _Communities:
+    """Nodes grouped by community, each with the weight by which edges find it.
+
+    Attributes
+    ----------
+    members : (num_nodes,) int64
+        Nodes, community by community.
+    starts : (num_communities + 1,) int64
+        Where each community begins in `members`.
+    weights : (num_nodes + 1,) float64
+        Running sum of the weights of `members`, from 0.
+    """
+
+    members: Ints
+    starts: Ints
+    weights: Floats
+
+    def draw(self, rng: np.random.Generator, low: Any, high: Any, count: int) -> Ints:
+        """Positions in `members`, by weight, from the running sums between low and high."""
+        drawn = rng.random(count) * (high - low) + low
+        positions = np.searchsorted(self.weights, drawn, side="right") - 1
+        return np.minimum(positions, self.members.size - 1)
+
+
+def _communities(rng: np.random.Generator, labels: Ints, num_classes: int) -> _Communities:
+    members = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[members], np.arange(num_classes + 1))
+    # Capped, so that no node takes more than a small share of all edges.
+    weights = np.minimum(rng.pareto(_TAIL - 1, labels.size) + 1, labels.size**0.5)
+    return _Communities(members, starts, np.concatenate([[0.0], np.cumsum(weights)]))
+
+
+def _edges(rng: np.random.Generator, groups: _Communities, count: int) -> npt.NDArray[np.int64]:
+    """(count, 2) node ids."""
+    source = groups.draw(rng, 0.0, groups.weights[-1], count)
+    community = np.searchsorted(groups.starts, source, side="right") - 1
+    inside = rng.random(count) < _INSIDE
+    low = np.where(inside, groups.weights[groups.starts[community]], 0.0)
+    high = np.where(inside, groups.weights[groups.starts[community + 1]], groups.weights[-1])
+    target = groups.draw(rng, low, high, count)
+    return groups.members[np.stack([source, target], axis=1)]
+
+
+def _write_edges(
+    path: Path,
+    rng: np.random.Generator,
+    groups: _Communities,
+    count: int,
+    advance: Callable[[int], object],
+) -> None:
+    with open(path, "w") as file:
+        file.write("src,dst\n")
+        for begin in range(0, count, _BLOCK):
+            pairs = _edges(rng, groups, min(_BLOCK, count - begin))
+            file.write("".join(map("%d,%d\n".__mod__, map(tuple, pairs.tolist()))))
+            advance(len(pairs))
+
+
+def _write_features(path: Path, rng: np.random.Generator, labels: Ints, means: Floats) -> None:
+    shape = (labels.size, means.shape[1])
+    rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
+    for begin in range(0, labels.size, _BLOCK):
+        part = labels[begin : begin + _BLOCK]
+        noise = rng.standard_normal((part.size, shape[1]), dtype=np.float32)
+        rows[begin : begin + part.size] = means[part] + noise
+    rows.flush()
+
+
+def write_demo(
+    folder: str | os.PathLike[str],
+    *,
+    num_nodes: int = 200_000,
+    num_edges: int = 3_000_000,
+    dim: int = 128,
+    num_classes: int = 16,
+    seed: int = 0,
+    advance: Callable[[int], object] = lambda count: None,
+) -> DemoFiles:
+    """Writes ``edges.csv`` and ``.npy`` files of a graph with communities.
+
+    A node's class is its community. Edges find nodes by weights that follow a power law; seven in
+    ten stay in the community. Features are the mean of the class under so much noise that alone
+    they tell little: the neighbours' tell the rest.
+
+    Parameters
+    ----------
+    folder : path-like
+        Made if it does not exist.
+    num_nodes, num_edges, dim, num_classes : int
+    seed : int
+    advance : callable, optional
+        Called with the number of edges after each block.
+
+    Returns
+    -------
+    DemoFiles
+
+    Raises
+    ------
+    ValueError
+        If a size is not positive, or there are more classes than nodes.
+    """
+    for name, value in (("num_nodes", num_nodes), ("num_edges", num_edges), ("dim", dim)):
+        if value < 1:
+            raise ValueError(f"{name} must be positive, not {value}")
+    if not 2 <= num_classes <= num_nodes:
+        raise ValueError(f"there must be 2 to {num_nodes} classes, not {num_classes}")
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.arange(num_nodes) % num_classes)
+    names = ("train", "val", "test")
+    files = DemoFiles(
+        edges=folder / "edges.csv",
+        features=folder / "features.npy",
+        labels=folder / "labels.npy",
+        splits={name: folder / f"{name}.npy" for name in names},
+    )
+    _write_edges(files.edges, rng, _communities(rng, labels, num_classes), num_edges, advance)
+    means = rng.standard_normal((num_classes, dim))
+    means *= _SIGNAL / np.linalg.norm(means, axis=1, keepdims=True)
+    _write_features(files.features, rng, labels, means)
+    np.save(files.labels, labels)
+    parts = np.split(rng.permutation(num_nodes), [num_nodes * 6 // 10, num_nodes * 8 // 10])
+    for name, nodes in zip(names, parts, strict=True):
+        np.save(files.splits[name], np.sort(nodes))
+    return files
