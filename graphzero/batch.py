@@ -21,7 +21,8 @@ class BatchStats:
     Attributes
     ----------
     sampled, waited, gathered : float
-        Seconds of sampling, of waiting for its read-ahead, of gathering rows.
+        Seconds of sampling (in a background thread, where there are any), of the training loop's
+        waiting for the batch and its read-ahead, of gathering rows.
     pages_missed : int
         Pages of its rows that were not in memory when they were asked for ahead; 0 where nothing
         was asked (see `Prefetch`).

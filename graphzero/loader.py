@@ -7,10 +7,10 @@ same process, gathers the rows that have arrived by then.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,9 @@ from torch.utils.data import IterableDataset
 from graphzero.batch import BatchStats, MiniBatch
 from graphzero.dataset import Dataset
 from graphzero.features import FeatureStore
-from graphzero.ids import IdArray, as_count, as_ids
+from graphzero.ids import IdArray, as_count, as_ids, as_threads
 from graphzero.order import Share, batch_ids, batch_positions, epoch_order, num_batches
+from graphzero.pipeline import run_ahead
 from graphzero.prefetch import Prefetch
 from graphzero.readahead import PagesAsked, ReadAhead
 from graphzero.sampler import NeighborSampler, Subgraph
@@ -87,7 +88,8 @@ class NeighborDataset(IterableDataset[SampledBatch]):
     prefetch : Prefetch
         How pages are read ahead.
     num_threads : int, optional
-        Threads that sample. Default: one in a worker, else all processors.
+        Threads that prepare batches side by side, in the background. Default: one in a worker,
+        else all processors.
 
     Raises
     ------
@@ -118,9 +120,9 @@ class NeighborDataset(IterableDataset[SampledBatch]):
         self.shuffle = bool(shuffle)
         self.drop_last = bool(drop_last)
         self.prefetch = prefetch if prefetch is not None else Prefetch()
-        self.num_threads = num_threads
+        self.num_threads = None if num_threads is None else as_threads(num_threads)
         self.sampler = NeighborSampler(
-            dataset.graph, fanouts, replace=replace, seed=seed, num_threads=num_threads
+            dataset.graph, fanouts, replace=replace, seed=seed, num_threads=1
         )
         # In shared memory, because persistent workers never see the object again.
         self._epoch = torch.zeros(1, dtype=torch.int64)
@@ -151,7 +153,6 @@ class NeighborDataset(IterableDataset[SampledBatch]):
 
     def __iter__(self) -> Iterator[SampledBatch]:
         share = current_share(*(self._rank or current_rank()))
-        self.sampler.num_threads = default_threads(self.num_threads)
         return self._iterate(self.epoch, share)
 
     def _stores(self) -> list[FeatureStore]:
@@ -165,31 +166,42 @@ class NeighborDataset(IterableDataset[SampledBatch]):
         stores = self._stores()
         for store in stores:
             store.advise(self.prefetch.advice)
-        ahead: deque[tuple[Subgraph, IdArray, float, Future[PagesAsked]]] = deque()
+        threads = default_threads(self.num_threads)
+        lookahead = self.prefetch.lookahead
         readahead = ReadAhead(stores, self.prefetch)
-        try:
-            for batch in batch_ids(self._num_batches, share):
-                positions = batch_positions(order, batch, self.batch_size)
-                started = time.perf_counter()
-                subgraph = self.sampler.sample(self.seeds[positions], epoch=epoch, batch=batch)
-                sampled = time.perf_counter() - started
-                ahead.append((subgraph, positions, sampled, readahead.submit(subgraph.stored_id)))
-                if len(ahead) > self.prefetch.lookahead:
-                    yield _await_pages(*ahead.popleft())
-            while ahead:
-                yield _await_pages(*ahead.popleft())
-        finally:
-            readahead.close()
+
+        def prepare(batch: int) -> tuple[SampledBatch, Future[PagesAsked]]:
+            positions = batch_positions(order, batch, self.batch_size)
+            started = time.perf_counter()
+            subgraph = self.sampler.sample(self.seeds[positions], epoch=epoch, batch=batch)
+            sampled = time.perf_counter() - started
+            asked = readahead.submit(subgraph.stored_id)
+            return SampledBatch(subgraph, positions, BatchStats(sampled)), asked
+
+        prepared = run_ahead(
+            prepare,
+            batch_ids(self._num_batches, share),
+            threads=threads,
+            ahead=max(lookahead, threads) if lookahead else 0,
+        )
+        # Closed in this order: the threads that submit, then the thread that they submit to.
+        with closing(readahead), closing(prepared):
+            yield from _await_pages(prepared)
 
 
 def _await_pages(
-    subgraph: Subgraph, positions: IdArray, sampled: float, asked: Future[PagesAsked]
-) -> SampledBatch:
-    """A batch whose pages have been asked for; only then is its gather not slower than faults."""
-    started = time.perf_counter()
-    missing = asked.result().missing
-    waited = time.perf_counter() - started
-    return SampledBatch(subgraph, positions, BatchStats(sampled, waited, 0.0, missing))
+    prepared: Iterator[tuple[SampledBatch, Future[PagesAsked]]],
+) -> Iterator[SampledBatch]:
+    """Batches whose pages have been asked for: only then is a gather faster than its faults."""
+    while True:
+        started = time.perf_counter()
+        following = next(prepared, None)
+        if following is None:
+            return
+        batch, asked = following
+        missing = asked.result().missing
+        waited = time.perf_counter() - started
+        yield replace(batch, stats=replace(batch.stats, waited=waited, pages_missed=missing))
 
 
 class Collate:
@@ -235,7 +247,7 @@ class Collate:
             num_sampled_edges=subgraph.num_sampled_edges,
             x=x,
             y=y,
-            stats=BatchStats(stats.sampled, stats.waited, gathered, stats.pages_missed),
+            stats=replace(stats, gathered=gathered),
         )
 
     def _gather(self, store: FeatureStore | None, subgraph: Subgraph) -> torch.Tensor | None:

@@ -22,8 +22,9 @@ class Prefetch:
         "willneed": a background thread asks the kernel (``MADV_WILLNEED``) for the sorted, merged
         page runs of the next batches. "none": pages are read by the page faults of the gather.
     lookahead : int
-        Batches that are sampled, and whose pages are asked for, before the one that is handed
-        out. More hides more latency, and needs memory for the pages.
+        Batches that are sampled, and whose pages are asked for, before they are wanted; at least
+        as many as threads prepare them. More hides more latency, and needs memory for the pages.
+        0: each batch is prepared when it is asked for.
     budget : int
         Bytes of rows that may be asked for ahead; what does not fit is left to page faults.
     gap : int

@@ -73,8 +73,8 @@ static gz_code sample_block(gz_batch *batch, const gz_csr *csr, const gz_hop *ho
     gz_code code = gz_idmap_reserve(&batch->map, (uint64_t)(batch->map.count + to - from), err);
     if (code != GZ_OK)
         return code;
-    *corrupt += gz_hop_positions(csr, hop, batch->map.nodes + first, offsets, begin, end,
-                                 batch->positions);
+    *corrupt +=
+        gz_hop_positions(csr, hop, batch->map.nodes + first, offsets, begin, end, batch->positions);
     *corrupt += gz_csr_read_neighbors(csr, batch->positions, from, to, batch->sources);
     gz_idmap_relabel(&batch->map, batch->sources, from, to, batch->sources);
     for (int64_t i = begin; i < end; i++)

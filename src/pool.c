@@ -20,7 +20,7 @@ void gz_pool_init(gz_pool *pool, uint64_t most_idle_bytes)
 static uint64_t size_class(uint64_t bytes)
 {
     uint64_t step = HUGE_PAGE;
-    while (step * 8 < bytes)
+    while (step * 16 <= bytes)
         step *= 2;
     return (bytes + step - 1) / step * step;
 }

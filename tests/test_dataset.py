@@ -168,7 +168,7 @@ def test_modules_import_downwards_only():
         {"legacy"},
         {"graph", "features"},
         {"sampler", "dataset", "prefetch", "order"},
-        {"readahead", "world"},
+        {"readahead", "world", "pipeline"},
         {"batch"},
         {"interop"},
         {"loader"},

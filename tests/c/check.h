@@ -16,6 +16,7 @@ void run_test(void (*test)(void), const char *name);
 #define RUN(test) run_test(test, #test)
 
 /* One for each file of src/. */
+void test_batch(void);
 void test_checksum(void);
 void test_csr(void);
 void test_fork(void);
@@ -23,6 +24,7 @@ void test_format(void);
 void test_gather(void);
 void test_idmap(void);
 void test_mapping(void);
+void test_pool(void);
 void test_prefetch(void);
 void test_rng(void);
 void test_rng_portable(void);

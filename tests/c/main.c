@@ -37,6 +37,7 @@ void run_test(void (*test)(void), const char *name)
 int main(void)
 {
     test_status();
+    test_batch();
     test_checksum();
     test_rng();
     test_rng_portable();
@@ -47,6 +48,7 @@ int main(void)
     test_sampling();
     test_walk();
     test_gather();
+    test_pool();
     test_prefetch();
     test_fork();
     printf("%d passed, %d failed\n", passed, failed);

@@ -26,47 +26,66 @@ static int64_t naive_relabel(const int64_t *ids, int64_t count, int64_t *local)
 
 static void numbers_in_order_of_appearance(void)
 {
-    static int64_t ids[MOST], local[MOST], wanted[MOST], added[MOST];
+    static int64_t ids[MOST], local[MOST], wanted[MOST];
     const uint64_t bounds[] = {2, 50, 3000, UINT64_C(1) << 62};
     for (unsigned b = 0; b < sizeof bounds / sizeof bounds[0]; b++) {
         gz_idmap map;
-        int64_t num_added = 0;
         for (uint64_t i = 0; i < MOST; i++)
             ids[i] = (int64_t)gz_bounded(gz_draw(b, i), bounds[b]);
         gz_idmap_init(&map);
+        gz_idmap_clear(&map, bounds[b] > UINT32_MAX);
         CHECK_EQ(gz_idmap_reserve(&map, MOST, &err), GZ_OK);
-        gz_idmap_relabel(&map, ids, 0, 1000, 0, local, added, &num_added);
-        gz_idmap_relabel(&map, ids, 1000, MOST, 0, local, added, &num_added);
-        CHECK_EQ(num_added, naive_relabel(ids, MOST, wanted));
+        gz_idmap_relabel(&map, ids, 0, 1000, local);
+        gz_idmap_relabel(&map, ids, 1000, MOST, local);
+        CHECK_EQ(map.count, naive_relabel(ids, MOST, wanted));
         for (int64_t i = 0; i < MOST; i++) {
             CHECK_EQ(local[i], wanted[i]);
-            CHECK_EQ(added[local[i]], ids[i]);
+            CHECK_EQ(map.nodes[local[i]], ids[i]);
         }
         gz_idmap_free(&map);
     }
 }
 
+/* Ids that agree in their low 32 bits are told apart in a wide map. */
+static void wide_ids_are_confirmed(void)
+{
+    const int64_t ids[] = {5, 5 + (INT64_C(1) << 32), 5, 5 + (INT64_C(1) << 33)};
+    const int64_t wanted[] = {0, 1, 0, 2};
+    int64_t local[4];
+    gz_idmap map;
+    gz_idmap_init(&map);
+    gz_idmap_clear(&map, true);
+    CHECK_EQ(gz_idmap_reserve(&map, 4, &err), GZ_OK);
+    /* whatever the hash does with them, let them meet in one place */
+    map.mask = 3;
+    gz_idmap_relabel(&map, ids, 0, 4, local);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(local[i], wanted[i]);
+    gz_idmap_free(&map);
+}
+
 static void seeds_keep_their_positions(void)
 {
     const int64_t seeds[] = {7, 5, 7, 9}, ids[] = {9, 8, 7, 8, 5};
-    const int64_t wanted[] = {3, 4, 0, 4, 1};
-    int64_t local[5], added[5], num_added = 0;
+    const int64_t wanted[] = {3, 4, 0, 4, 1}, nodes[] = {7, 5, 7, 9, 8};
+    int64_t local[5];
     gz_idmap map;
     gz_idmap_init(&map);
-    CHECK_EQ(gz_idmap_reserve(&map, 9, &err), GZ_OK);
-    gz_idmap_number(&map, seeds, 0, 4);
-    gz_idmap_relabel(&map, ids, 0, 5, 4, local, added, &num_added);
-    for (int i = 0; i < 5; i++)
+    CHECK_EQ(gz_idmap_reserve(&map, 4, &err), GZ_OK);
+    gz_idmap_seed(&map, seeds, 4);
+    CHECK_EQ(gz_idmap_reserve(&map, 4000, &err), GZ_OK); /* growth keeps the first of repeats */
+    gz_idmap_relabel(&map, ids, 0, 5, local);
+    CHECK_EQ(map.count, 5);
+    for (int i = 0; i < 5; i++) {
         CHECK_EQ(local[i], wanted[i]);
-    CHECK_EQ(num_added, 1);
-    CHECK_EQ(added[0], 8);
+        CHECK_EQ(map.nodes[i], nodes[i]);
+    }
     gz_idmap_free(&map);
 }
 
 static void growth_keeps_what_is_there(void)
 {
-    static int64_t ids[MOST], local[MOST], added[MOST];
-    int64_t num_added = 0;
+    static int64_t ids[MOST], local[MOST];
     gz_idmap map;
     gz_idmap_init(&map);
     for (int64_t i = 0; i < MOST; i++)
@@ -74,11 +93,11 @@ static void growth_keeps_what_is_there(void)
     for (int64_t i = 0; i < MOST; i += 100) { /* room for exactly the next hundred */
         CHECK_EQ(gz_idmap_reserve(&map, (uint64_t)i + 100, &err), GZ_OK);
         CHECK((map.mask & (map.mask + 1)) == 0 && map.mask + 1 >= 2 * (uint64_t)(i + 100));
-        gz_idmap_relabel(&map, ids, i, i + 100, 0, local, added, &num_added);
+        gz_idmap_relabel(&map, ids, i, i + 100, local);
     }
-    CHECK_EQ(num_added, MOST);
-    gz_idmap_relabel(&map, ids, 0, MOST, 0, local, added, &num_added);
-    CHECK_EQ(num_added, MOST);
+    CHECK_EQ(map.count, MOST);
+    gz_idmap_relabel(&map, ids, 0, MOST, local);
+    CHECK_EQ(map.count, MOST);
     for (int64_t i = 0; i < MOST; i++)
         CHECK_EQ(local[i], i);
     gz_idmap_free(&map);
@@ -86,44 +105,47 @@ static void growth_keeps_what_is_there(void)
 
 static int64_t count_new(gz_idmap *map, int64_t id)
 {
-    int64_t local, added, num_added = 0;
-    CHECK_EQ(gz_idmap_reserve(map, 1, &err), GZ_OK);
-    gz_idmap_relabel(map, &id, 0, 1, 0, &local, &added, &num_added);
-    return num_added;
+    int64_t local, before = map->count;
+    CHECK_EQ(gz_idmap_reserve(map, (uint64_t)map->count + 1, &err), GZ_OK);
+    gz_idmap_relabel(map, &id, 0, 1, &local);
+    CHECK_EQ(map->nodes[local], id);
+    return map->count - before;
 }
 
 static void clearing_forgets(void)
 {
     gz_idmap map;
     gz_idmap_init(&map);
-    gz_idmap_clear(&map); /* before there is a table */
+    gz_idmap_clear(&map, false); /* before there is a table */
     CHECK_EQ(count_new(&map, 4), 1);
     CHECK_EQ(count_new(&map, 4), 0);
-    gz_idmap_clear(&map);
-    CHECK_EQ(count_new(&map, 4), 1);
+    for (int round = 0; round < 1000; round++) {
+        gz_idmap_clear(&map, round % 2);
+        CHECK_EQ(count_new(&map, 4 + round % 3), 1);
+        CHECK_EQ(count_new(&map, 4 + round % 3), 0);
+    }
     gz_idmap_free(&map);
     CHECK_EQ(count_new(&map, 4), 1); /* a freed map may be used again */
     gz_idmap_free(&map);
 }
 
-/* Stamps of the first generation must not look current when the counter comes round. */
-static void the_generation_wraps(void)
+/* Stamps of early batches must not look current when the base has come round. */
+static void the_base_wraps(void)
 {
     gz_idmap map;
     gz_idmap_init(&map);
-    CHECK_EQ(map.generation, 1);
+    CHECK_EQ(map.base, 1);
     CHECK_EQ(count_new(&map, 4), 1);
-    map.generation = UINT32_MAX;
+    map.base = (uint32_t)GZ_MOST_LOCAL_IDS;
     CHECK_EQ(count_new(&map, 6), 1);
-    gz_idmap_clear(&map);
-    CHECK(map.generation != 0);
+    gz_idmap_clear(&map, false);
+    CHECK_EQ(map.base, 1);
     CHECK_EQ(count_new(&map, 4), 1);
     CHECK_EQ(count_new(&map, 6), 1);
     CHECK_EQ(count_new(&map, 6), 0);
     gz_idmap_free(&map);
-    gz_idmap_init(&map);
-    map.generation = UINT32_MAX;
-    gz_idmap_clear(&map); /* without a table */
+    map.base = UINT32_MAX - 1;
+    gz_idmap_clear(&map, false); /* without a table */
     CHECK_EQ(count_new(&map, 4), 1);
     gz_idmap_free(&map);
 }
@@ -132,7 +154,7 @@ static void too_many_nodes_are_refused(void)
 {
     gz_idmap map;
     gz_idmap_init(&map);
-    CHECK_EQ(gz_idmap_reserve(&map, (uint64_t)UINT32_MAX + 1, &err), GZ_E_NOMEM);
+    CHECK_EQ(gz_idmap_reserve(&map, GZ_MOST_LOCAL_IDS + 1, &err), GZ_E_NOMEM);
     CHECK_EQ(gz_idmap_reserve(&map, UINT64_MAX, &err), GZ_E_NOMEM);
     CHECK(map.slots == NULL);
     CHECK_EQ(count_new(&map, 4), 1);
@@ -142,9 +164,10 @@ static void too_many_nodes_are_refused(void)
 void test_idmap(void)
 {
     RUN(numbers_in_order_of_appearance);
+    RUN(wide_ids_are_confirmed);
     RUN(seeds_keep_their_positions);
     RUN(growth_keeps_what_is_there);
     RUN(clearing_forgets);
-    RUN(the_generation_wraps);
+    RUN(the_base_wraps);
     RUN(too_many_nodes_are_refused);
 }

@@ -1,0 +1,95 @@
+#include <string.h>
+
+#include "check.h"
+#include "graphzero/batch.h"
+#include "graphzero/rng.h"
+#include "graphzero/sampling.h"
+#include "support.h"
+
+enum { NODES = 8, ROOM = 20000 };
+
+static const int DEGREES[NODES] = {0, 1, 3, 10, 256, 257, 700, 2};
+
+static graph g;
+static gz_error err;
+
+/* One hop over a frontier, in the two passes that it is documented by. */
+static int64_t naive_hop(const gz_hop *hop, const int64_t *nodes, int64_t count, int64_t *offsets,
+                         int64_t *positions)
+{
+    CHECK_EQ(gz_hop_counts(&g.csr, hop, nodes, 0, count, offsets + 1), 0);
+    offsets[0] = 0;
+    for (int64_t i = 0; i < count; i++)
+        offsets[i + 1] += offsets[i];
+    CHECK_EQ(gz_hop_positions(&g.csr, hop, nodes, offsets, 0, count, positions), 0);
+    return offsets[count];
+}
+
+static void hops_follow_each_other(void)
+{
+    static int64_t offsets[ROOM], positions[ROOM];
+    const int64_t seeds[] = {6, 2, 6, 3}, fanouts[] = {2, -1, 300};
+    gz_plan plan = {fanouts, 3, false, gz_key(GZ_PURPOSE_SAMPLE, 1, 2, 3)};
+    uint64_t corrupt;
+    gz_batch batch;
+    graph_with_degrees(&g, DEGREES, NODES);
+    gz_batch_init(&batch);
+    for (int round = 0; round < 3; round++) { /* the same memory, the same result */
+        CHECK_EQ(gz_batch_sample(&batch, &g.csr, &plan, seeds, 4, &corrupt, &err), GZ_OK);
+        CHECK_EQ(corrupt, 0);
+        CHECK_EQ(batch.hop_nodes[0], 4);
+        int64_t first = 0, edge = 0;
+        for (int h = 0; h < 3; h++) {
+            gz_hop hop = {fanouts[h], false, false, gz_stream(plan.key, (uint64_t)h)};
+            int64_t count = batch.hop_nodes[h];
+            int64_t edges = naive_hop(&hop, batch.map.nodes + first, count, offsets, positions);
+            CHECK_EQ(batch.hop_edges[h], edges);
+            for (int64_t i = 0; i < count; i++)
+                for (int64_t e = offsets[i]; e < offsets[i + 1]; e++, edge++) {
+                    uint64_t none = 0;
+                    CHECK_EQ(batch.positions[edge], positions[e]);
+                    CHECK_EQ(batch.targets[edge], first + i);
+                    CHECK_EQ(batch.map.nodes[batch.sources[edge]],
+                             gz_csr_neighbor(&g.csr, (uint64_t)positions[e], &none));
+                }
+            first += count;
+        }
+        CHECK_EQ(edge, batch.num_edges);
+        CHECK_EQ(first + batch.hop_nodes[3], batch.map.count);
+    }
+    gz_batch_free(&batch);
+}
+
+static void no_seeds_no_edges(void)
+{
+    const int64_t fanouts[] = {5, 5};
+    gz_plan plan = {fanouts, 2, true, 1};
+    uint64_t corrupt;
+    gz_batch batch;
+    graph_with_degrees(&g, DEGREES, NODES);
+    gz_batch_init(&batch);
+    CHECK_EQ(gz_batch_sample(&batch, &g.csr, &plan, NULL, 0, &corrupt, &err), GZ_OK);
+    CHECK_EQ(batch.num_edges + batch.map.count, 0);
+    gz_batch_free(&batch);
+}
+
+static void corrupt_rows_are_counted_and_not_followed(void)
+{
+    const int64_t seeds[] = {3}, fanouts[] = {5, 5};
+    gz_plan plan = {fanouts, 2, false, 1};
+    uint64_t corrupt;
+    gz_batch batch;
+    graph_with_degrees(&g, DEGREES, NODES);
+    g.indptr[4] = UINT64_MAX;
+    gz_batch_init(&batch);
+    CHECK_EQ(gz_batch_sample(&batch, &g.csr, &plan, seeds, 1, &corrupt, &err), GZ_OK);
+    CHECK(corrupt > 0);
+    gz_batch_free(&batch);
+}
+
+void test_batch(void)
+{
+    RUN(hops_follow_each_other);
+    RUN(no_seeds_no_edges);
+    RUN(corrupt_rows_are_counted_and_not_followed);
+}

@@ -1,0 +1,112 @@
+#include <string.h>
+
+#include "check.h"
+#include "graphzero/pool.h"
+
+static const uint64_t MIB = UINT64_C(1) << 20;
+static gz_error err;
+
+static gz_block take(gz_pool *pool, uint64_t bytes)
+{
+    gz_block block = {NULL, 0};
+    if (CHECK_EQ(gz_pool_take(pool, bytes, &block, &err), GZ_OK)) {
+        CHECK(block.bytes >= bytes);
+        memset(block.memory, 0x5a, (size_t)block.bytes); /* all of it is there */
+    }
+    return block;
+}
+
+static void memory_comes_back_and_not_sooner(void)
+{
+    gz_pool pool;
+    gz_pool_init(&pool, 100 * MIB);
+    gz_block one = take(&pool, 10 * MIB), two = take(&pool, 10 * MIB);
+    CHECK(one.memory != two.memory);
+    CHECK_EQ(pool.blocks_out, 2);
+    void *memory = one.memory;
+    gz_pool_give(&pool, one);
+    CHECK_EQ(pool.idle_bytes, one.bytes);
+    one = take(&pool, 9 * MIB);
+    CHECK(one.memory == memory);
+    CHECK_EQ(pool.idle_bytes, 0);
+    gz_block three = take(&pool, 10 * MIB);
+    CHECK(three.memory != one.memory && three.memory != two.memory);
+    gz_pool_give(&pool, one);
+    gz_pool_give(&pool, two);
+    gz_pool_give(&pool, three);
+    CHECK_EQ(pool.blocks_out, 0);
+    gz_pool_trim(&pool);
+    CHECK_EQ(pool.idle_bytes, 0);
+    CHECK_EQ(pool.num_idle, 0);
+}
+
+static void the_closest_size_is_taken(void)
+{
+    gz_pool pool;
+    gz_pool_init(&pool, 200 * MIB);
+    gz_block large = take(&pool, 40 * MIB), small = take(&pool, 12 * MIB);
+    void *memory = small.memory;
+    gz_pool_give(&pool, small);
+    gz_pool_give(&pool, large);
+    small = take(&pool, 10 * MIB);
+    CHECK(small.memory == memory);
+    gz_block tiny = take(&pool, 4 * MIB); /* 40 MiB would be far too much for it */
+    CHECK(tiny.bytes < 8 * MIB);
+    gz_pool_give(&pool, small);
+    gz_pool_give(&pool, tiny);
+    gz_pool_trim(&pool);
+}
+
+static void idle_memory_is_bounded(void)
+{
+    gz_pool pool;
+    gz_block blocks[GZ_POOL_SLOTS + 8];
+    gz_pool_init(&pool, 20 * MIB);
+    for (int i = 0; i < 4; i++)
+        blocks[i] = take(&pool, 8 * MIB);
+    for (int i = 0; i < 4; i++)
+        gz_pool_give(&pool, blocks[i]);
+    CHECK_EQ(pool.num_idle, 2);
+    CHECK(pool.idle_bytes <= 20 * MIB);
+    gz_pool_trim(&pool);
+
+    gz_pool_init(&pool, 1000 * MIB);
+    for (int i = 0; i < GZ_POOL_SLOTS + 8; i++)
+        blocks[i] = take(&pool, MIB);
+    for (int i = 0; i < GZ_POOL_SLOTS + 8; i++)
+        gz_pool_give(&pool, blocks[i]);
+    CHECK_EQ(pool.num_idle, GZ_POOL_SLOTS);
+    gz_pool_trim(&pool);
+}
+
+static void sizes_waste_at_most_an_eighth(void)
+{
+    gz_pool pool;
+    gz_pool_init(&pool, 0);
+    for (uint64_t bytes = 16 * MIB; bytes < 100 * MIB; bytes += 3 * MIB + 7) {
+        gz_block block = take(&pool, bytes);
+        CHECK(block.bytes - bytes <= bytes / 8);
+        CHECK_EQ((uintptr_t)block.memory % (2 * MIB), 0);
+        gz_pool_give(&pool, block);
+        CHECK_EQ(pool.num_idle, 0);
+    }
+}
+
+static void sizes_that_cannot_be_had_are_refused(void)
+{
+    gz_pool pool;
+    gz_block block;
+    gz_pool_init(&pool, MIB);
+    CHECK_EQ(gz_pool_take(&pool, UINT64_MAX, &block, &err), GZ_E_NOMEM);
+    CHECK_EQ(gz_pool_take(&pool, UINT64_MAX / 8, &block, &err), GZ_E_NOMEM);
+    CHECK_EQ(pool.blocks_out, 0);
+}
+
+void test_pool(void)
+{
+    RUN(memory_comes_back_and_not_sooner);
+    RUN(the_closest_size_is_taken);
+    RUN(idle_memory_is_bounded);
+    RUN(sizes_waste_at_most_an_eighth);
+    RUN(sizes_that_cannot_be_had_are_refused);
+}
