@@ -31,8 +31,8 @@ from graphzero.prefetch import Prefetch
 from graphzero.sampler import NeighborSampler, Subgraph
 
 if TYPE_CHECKING:
-    from graphzero.batch import BatchStats, MiniBatch
     from graphzero.api import build
+    from graphzero.batch import BatchStats, MiniBatch
     from graphzero.ingest.converters import DataType, convert_csv_to_gd, convert_csv_to_gl
     from graphzero.loader import Collate, NeighborDataset, SampledBatch
     from graphzero.memory import MemoryReport, memory_report

@@ -123,6 +123,7 @@ cdef extern from "graphzero/sampling.h" nogil:
     ctypedef struct gz_hop:
         int64_t fanout
         bool_t replace
+        bool_t by_seed
         uint64_t key
     uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes,
                            int64_t begin, int64_t end, int64_t *counts)

@@ -467,7 +467,7 @@ cdef class CSR:
         return first, first + degree
 
     def sample_hop(self, const int64_t[::1] nodes, int64_t fanout, bint replace, uint64_t key,
-                   int num_threads):
+                   int num_threads, bint by_seed=False):
         """One hop of uniform sampling.
 
         Parameters
@@ -479,6 +479,8 @@ cdef class CSR:
         key : int
             Key of this hop.
         num_threads : int
+        by_seed : bool
+            Let repeats of a node draw independently of each other.
 
         Returns
         -------
@@ -495,6 +497,7 @@ cdef class CSR:
         cdef int threads = _threads(num_threads, n)
         hop.fanout = fanout
         hop.replace = replace
+        hop.by_seed = by_seed
         hop.key = key
         offsets = np.zeros(n + 1, dtype=np.int64)
         cdef int64_t[::1] offsets_view = offsets, positions_view, neighbors_view
@@ -512,10 +515,9 @@ cdef class CSR:
             for i in prange(_ranges(n), nogil=True, num_threads=threads):
                 corrupt += gz_hop_positions(&self.c, &hop, &nodes[0], &offsets_view[0],
                                             i * ITEMS_A_RANGE, _end(i, n), &positions_view[0])
-            threads = _threads(num_threads, num_edges)
-            for i in prange(_ranges(num_edges), nogil=True, num_threads=threads):
-                corrupt += gz_csr_read_neighbors(&self.c, &positions_view[0], i * ITEMS_A_RANGE,
-                                                 _end(i, num_edges), &neighbors_view[0])
+                corrupt += gz_csr_read_neighbors(
+                    &self.c, &positions_view[0], offsets_view[i * ITEMS_A_RANGE],
+                    offsets_view[_end(i, n)], &neighbors_view[0])
         finally:
             self.mapping.unpin()
         _refuse_corrupt(corrupt, self.mapping.path)

@@ -80,8 +80,12 @@ class MiniBatch:
         return self.edge_index.shape[1]
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> MiniBatch:
-        present = {name: getattr(self, name) for name in _TENSORS}
-        return replace(self, **{name: function(t) for name, t in present.items() if t is not None})
+        changed: dict[str, Any] = {}
+        for name in _TENSORS:
+            tensor = getattr(self, name)
+            if tensor is not None:
+                changed[name] = function(tensor)
+        return replace(self, **changed)
 
     def to(self, device: torch.device | str | int, *, non_blocking: bool = False) -> MiniBatch:
         """The same batch with its tensors on a device."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from graphzero import _core
 from graphzero.errors import FormatError
 from graphzero.features import FeatureStore
 from graphzero.graph import Graph
 from graphzero.ids import IdArray
-from graphzero.manifest import read_manifest
+from graphzero.manifest import FileEntry, read_manifest
 
 __all__ = ["Dataset", "Splits", "open_dataset"]
 
@@ -156,13 +155,14 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     """
     folder = Path(path)
     manifest = read_manifest(folder)
-    opened: list[Any] = []
+    opened: list[Graph | FeatureStore] = []
 
-    def store(entry: Any) -> FeatureStore | None:
+    def store(entry: FileEntry | None) -> FeatureStore | None:
         if entry is None:
             return None
-        opened.append(FeatureStore(entry.resolve(folder)))
-        return opened[-1]
+        rows = FeatureStore(entry.resolve(folder))
+        opened.append(rows)
+        return rows
 
     try:
         graph = Graph(manifest.graph.resolve(folder))

@@ -15,6 +15,7 @@ from graphzero import _core
 from graphzero.errors import FormatError
 from graphzero.format import DTYPES, FLAG_VECTOR
 from graphzero.ids import as_id, as_ids, as_threads
+from graphzero.legacy import either
 from graphzero.views import check_identity, identity, section_view
 
 __all__ = ["FeatureStore"]
@@ -90,6 +91,7 @@ class FeatureStore:
     ----------
     path : path-like
         A ``.gd`` file, or an ``.npy`` file with a vector or a C-ordered matrix, used as it is.
+        (`filename` is its name in graphzero 0.2, as `node_id` is that of `get_data`'s node.)
 
     Raises
     ------
@@ -99,8 +101,13 @@ class FeatureStore:
         If it cannot be opened.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._mapping = _core.Mapping(path)
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        filename: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._mapping = _core.Mapping(either("path", path, "filename", filename))
         try:
             is_npy = self._mapping.size >= 8 and self._mapping.read(0, 6) == _NPY_MAGIC
             self._layout = _npy_layout(self._mapping) if is_npy else _gd_layout(self._mapping)
@@ -171,7 +178,7 @@ class FeatureStore:
             )
         return section_view(self._mapping, self.dtype, self._layout.origin, self.shape)
 
-    def get_data(self, node: int) -> npt.NDArray[Any]:
+    def get_data(self, node: int | None = None, *, node_id: int | None = None) -> npt.NDArray[Any]:
         """The row of one node, (feature_dim,), a copy.
 
         Raises
@@ -179,9 +186,8 @@ class FeatureStore:
         IndexError
             If the node is out of range.
         """
-        return self.gather(np.array([as_id(node, self.num_nodes, "node")]), num_threads=1).reshape(
-            self.feature_dim
-        )
+        one = as_id(either("node", node, "node_id", node_id), self.num_nodes, "node")
+        return self.gather(np.array([one]), num_threads=1).reshape(self.feature_dim)
 
     def gather(
         self,

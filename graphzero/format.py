@@ -43,7 +43,7 @@ NAME_BYTES = 16
 FLAG_DIRECTED = 1
 FLAG_VECTOR = 2
 MAGIC = {"graph": b"\x89GZL\r\n\x1a\n", "features": b"\x89GZD\r\n\x1a\n"}
-DTYPES = {
+DTYPES: dict[int, np.dtype[Any]] = {
     1: np.dtype("<i1"),
     2: np.dtype("<u1"),
     3: np.dtype("<i2"),
@@ -292,7 +292,9 @@ class FileWriter:
         at = self._written[index]
         if data.nbytes > section.length - at:
             raise ValueError(f"more than {section.count} elements for section '{name}'")
-        view = memoryview(data).cast("B")
+        if data.nbytes == 0:
+            return  # a memoryview without elements cannot be cast
+        view = data.data.cast("B")
         for begin in range(0, data.nbytes, _CHUNK_BYTES):
             chunk = view[begin : begin + _CHUNK_BYTES]
             self._crc[index] = zlib.crc32(chunk, self._crc[index])

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from graphzero import _core
 from graphzero.format import DTYPES, FLAG_DIRECTED
 from graphzero.ids import IdArray, as_count, as_id, as_ids, as_threads
-from graphzero.legacy import LegacyGraphMethods
+from graphzero.legacy import LegacyGraphMethods, either
 from graphzero.views import check_identity, identity, section_view
 
 __all__ = ["Graph", "SampledNeighbors", "check_fanout"]
@@ -51,7 +51,8 @@ class SampledNeighbors:
     indptr : (num_seeds + 1,) int64
         The neighbours of ``seeds[i]`` are ``indices[indptr[i]:indptr[i + 1]]``.
     indices : (num_edges,) int64
-        The user's ids of the sampled neighbours.
+        The user's ids of the sampled neighbours. Each seed's *set* is uniform among all sets of
+        its size; the order within it is not random.
     e_id : (num_edges,) int64 or None
         Rows of the user's edge list, if the file keeps them.
     """
@@ -71,7 +72,7 @@ class Graph(LegacyGraphMethods):
     Parameters
     ----------
     path : path-like
-        A ``.gl`` file.
+        A ``.gl`` file. (`filename` is its name in graphzero 0.2.)
 
     Raises
     ------
@@ -81,8 +82,13 @@ class Graph(LegacyGraphMethods):
         If it cannot be opened.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._mapping = _core.Mapping(path)
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        filename: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._mapping = _core.Mapping(either("path", path, "filename", filename))
         try:
             self._csr = _core.CSR(self._mapping)
         except BaseException:
@@ -202,11 +208,16 @@ class Graph(LegacyGraphMethods):
         IndexError
             If the node is out of range.
         """
-        one = np.array([as_id(node, self.num_nodes, "node")], dtype=np.int64)
-        _, _, stored = self._csr.sample_hop(self._csr.to_stored(one), -1, False, 0, 1)
-        ids = self._csr.to_user(stored)
+        _, _, ids = self._stored_row(node)
         ids.sort()
         return ids
+
+    def _stored_row(self, node: Any) -> tuple[int, int, IdArray]:
+        """Stored positions [begin, end) of a node's edges, and the user's ids of its neighbours."""
+        one = np.array([as_id(node, self.num_nodes, "node")], dtype=np.int64)
+        _, positions, stored = self._csr.sample_hop(self._csr.to_stored(one), -1, False, 0, 1)
+        begin = int(positions[0]) if positions.size else 0
+        return begin, begin + positions.size, self._csr.to_user(stored)
 
     def sample_neighbors(
         self,
@@ -247,12 +258,25 @@ class Graph(LegacyGraphMethods):
         """
         if weighted:
             raise NotImplementedError("weighted sampling is not available yet; pass weighted=False")
+        return self._sample_hop(seeds, fanout, replace, seed, num_threads)
+
+    def _sample_hop(
+        self,
+        seeds: Any,
+        fanout: int,
+        replace: bool,
+        seed: int,
+        num_threads: int | None = None,
+        *,
+        by_seed: bool = False,
+    ) -> SampledNeighbors:
+        """`sample_neighbors`, where repeats of a seed may draw independently."""
         fanout = check_fanout(fanout)
         ids = as_ids(seeds, self.num_nodes, "seeds")
         threads = as_threads(num_threads)
         key = _core.stream(_core.key("sample", check_seed(seed), 0, 0), 0)
         indptr, positions, stored = self._csr.sample_hop(
-            self._csr.to_stored(ids, threads), fanout, bool(replace), key, threads
+            self._csr.to_stored(ids, threads), fanout, bool(replace), key, threads, by_seed
         )
         return SampledNeighbors(
             indptr=indptr,

@@ -123,7 +123,8 @@ class NeighborDataset(IterableDataset[SampledBatch]):
             dataset.graph, fanouts, replace=replace, seed=seed, num_threads=num_threads
         )
         # In shared memory, because persistent workers never see the object again.
-        self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
+        self._epoch = torch.zeros(1, dtype=torch.int64)
+        self._epoch.share_memory_()  # type: ignore[no-untyped-call]
         self._rank: tuple[int, int] | None = None
 
     @property
@@ -213,6 +214,7 @@ class Collate:
         self.num_threads = num_threads
 
     def __call__(self, sampled: SampledBatch) -> MiniBatch:
+        """The mini-batch of one item of the dataset."""
         if not isinstance(sampled, SampledBatch):
             raise TypeError(
                 "Collate takes the items of a NeighborDataset: "

@@ -23,7 +23,8 @@ def section_view(
         empty = np.empty(shape, dtype)
         empty.flags.writeable = False
         return empty
-    return np.frombuffer(mapping, dtype=dtype, count=count, offset=offset).reshape(shape)
+    view = np.frombuffer(memoryview(mapping), dtype=dtype, count=count, offset=offset)
+    return view.reshape(shape)
 
 
 def identity(header: dict[str, Any]) -> tuple[Any, ...]:

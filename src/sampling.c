@@ -90,8 +90,9 @@ uint64_t gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const int64_t *n
                 out[j] = 0;
             continue;
         }
+        uint64_t item = hop->by_seed ? (uint64_t)i : (uint64_t)nodes[i];
         if (count > 0)
-            draw_one_node(hop, gz_stream(hop->key, (uint64_t)nodes[i]), first, degree, count, out);
+            draw_one_node(hop, gz_stream(hop->key, item), first, degree, count, out);
     }
     return corrupt;
 }

@@ -73,40 +73,54 @@ static bool has_edge(const gz_csr *csr, int64_t node, int64_t neighbor, uint64_t
     return low < end && gz_id(&csr->indices, low) == (uint64_t)neighbor;
 }
 
+/* What the edge from the previous node makes of a neighbour. */
+enum { RETURNING, COMMON, FAR, RELATIONS };
+
 typedef struct bias {
-    double returning, common, far; /* acceptance probabilities, the largest of them 1 */
+    double cost[RELATIONS];   /* 1 / weight: p, 1, q */
+    double accept[RELATIONS]; /* acceptance probabilities, the largest of them 1 */
 } bias;
 
+/* By division by the costs: 1 / p overflows for a p that is a subnormal number. */
 static bias bias_of(double p, double q)
 {
-    double largest = 1.0;
-    largest = 1.0 / p > largest ? 1.0 / p : largest;
-    largest = 1.0 / q > largest ? 1.0 / q : largest;
-    return (bias){1.0 / p / largest, 1.0 / largest, 1.0 / q / largest};
+    double least = 1.0;
+    least = p < least ? p : least;
+    least = q < least ? q : least;
+    return (bias){{p, 1.0, q}, {least / p, least, least / q}};
 }
 
-static double weight_of(const gz_csr *csr, const bias *b, int64_t previous, int64_t next,
-                        uint64_t *corrupt)
+static int relation_of(const gz_csr *csr, const bias *b, int64_t previous, int64_t next,
+                       uint64_t *corrupt)
 {
     if (next == previous)
-        return b->returning;
-    if (b->common == b->far)
-        return b->common;
-    return has_edge(csr, previous, next, corrupt) ? b->common : b->far;
+        return RETURNING;
+    if (b->cost[COMMON] == b->cost[FAR])
+        return COMMON;
+    return has_edge(csr, previous, next, corrupt) ? COMMON : FAR;
 }
 
-/* Inverse transform over the whole list: two passes, for when rejection has no luck. */
+/* Inverse transform over the whole list: two passes, for when rejection has no luck. Weights are
+ * relative to the largest in this list, so that they cannot all vanish beside an absent one. */
 static int64_t step_exact(const gz_csr *csr, const bias *b, double unit, int64_t previous,
                           uint64_t first, uint64_t degree, uint64_t *corrupt)
 {
-    double total = 0.0, sum = 0.0;
+    uint64_t counts[RELATIONS] = {0};
+    double least = 0.0, total = 0.0, sum = 0.0;
     int64_t next = 0;
-    for (uint64_t i = 0; i < degree; i++)
-        total +=
-            weight_of(csr, b, previous, (int64_t)gz_csr_neighbor(csr, first + i, corrupt), corrupt);
     for (uint64_t i = 0; i < degree; i++) {
         next = (int64_t)gz_csr_neighbor(csr, first + i, corrupt);
-        sum += weight_of(csr, b, previous, next, corrupt);
+        counts[relation_of(csr, b, previous, next, corrupt)]++;
+    }
+    for (int r = 0; r < RELATIONS; r++)
+        if (counts[r] > 0 && (least == 0.0 || b->cost[r] < least))
+            least = b->cost[r];
+    for (int r = 0; r < RELATIONS; r++)
+        if (counts[r] > 0) /* 0 times an infinite quotient is no number */
+            total += (double)counts[r] * (least / b->cost[r]);
+    for (uint64_t i = 0; i < degree; i++) {
+        next = (int64_t)gz_csr_neighbor(csr, first + i, corrupt);
+        sum += least / b->cost[relation_of(csr, b, previous, next, corrupt)];
         if (sum > unit * total)
             break;
     }
@@ -127,10 +141,10 @@ static int64_t step_biased(const gz_csr *csr, const bias *b, uint64_t stream, in
         uint64_t position = first + gz_bounded(gz_draw(stream, (*draws)++), degree);
         int64_t next = (int64_t)gz_csr_neighbor(csr, position, corrupt);
         double coin = gz_unit(gz_draw(stream, (*draws)++));
-        double least = b->common < b->far ? b->common : b->far;
+        double least = b->accept[COMMON] < b->accept[FAR] ? b->accept[COMMON] : b->accept[FAR];
         if (next != previous && coin < least)
             return next; /* accepted whether the edge exists or not: no search */
-        if (coin < weight_of(csr, b, previous, next, corrupt))
+        if (coin < b->accept[relation_of(csr, b, previous, next, corrupt)])
             return next;
     }
     return step_exact(csr, b, gz_unit(gz_draw(stream, (*draws)++)), previous, first, degree,
@@ -140,7 +154,7 @@ static int64_t step_biased(const gz_csr *csr, const bias *b, uint64_t stream, in
 uint64_t gz_walk_node2vec(const gz_csr *csr, uint64_t key, double p, double q, const int64_t *start,
                           int64_t begin, int64_t end, int64_t length, int64_t *out)
 {
-    const bias unbiased = {1.0, 1.0, 1.0}, biased = bias_of(p, q);
+    const bias unbiased = bias_of(1.0, 1.0), biased = bias_of(p, q);
     uint64_t corrupt = 0;
     for (int64_t i = begin; i < end; i++) {
         uint64_t stream = gz_stream(key, (uint64_t)i), draws = 0;

@@ -190,11 +190,13 @@ def _biased_step(graph, stream_, draws, previous, node, p, q):
             return neighbor, draws
     weights = [_step_weight(graph, previous, entry[0], p, q) / largest for entry in row]
     goal, sum_ = unit(draw(stream_, draws)) * sum(weights), 0.0
-    for entry, weight in zip(row, weights, strict=True):
+    chosen = 0
+    for weight in weights[:-1]:
         sum_ += weight
         if sum_ > goal:
             break
-    return entry[0], draws + 1
+        chosen += 1
+    return row[chosen][0], draws + 1
 
 
 def walk(graph, start, length, *, p=1.0, q=1.0, seed=0):
@@ -211,9 +213,7 @@ def walk(graph, start, length, *, p=1.0, q=1.0, seed=0):
                 following = row[bounded(draw(stream_, step), len(row))][0] if row else -1
             else:
                 p_now, q_now = (1.0, 1.0) if step == 0 else (p, q)
-                following, draws = _biased_step(
-                    graph, stream_, draws, previous, node, p_now, q_now
-                )
+                following, draws = _biased_step(graph, stream_, draws, previous, node, p_now, q_now)
             if following < 0:
                 break
             previous, node = node, following

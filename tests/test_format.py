@@ -148,6 +148,7 @@ def test_writer_and_reader_agree_on_every_dtype(tmp_path):
     with gz_format.FileWriter(tmp_path / "all.gd", header) as writer:
         for name, values in reversed(arrays.items()):  # any interleaving
             writer.append(name, values[:3])
+            writer.append(name, values[3:3])
             writer.append(name, values[3:])
     _, read = gz_format.read_file(tmp_path / "all.gd")
     for name, values in arrays.items():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import os
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,37 +21,48 @@ from graphzero.ingest.row_input import Rows, count_classes, open_features, open_
 from graphzero.ingest.rows import place_scratch, rows_layout, write_rows
 from graphzero.ingest.sizes import parse_bytes, require_disk_space
 from graphzero.ingest.splits import check_split_names, write_split
-from graphzero.manifest import Manifest
+from graphzero.manifest import FileEntry, Manifest
 
 __all__ = ["build_dataset"]
 
 
-def _known_count(
-    num_nodes: int | None, features: Rows | None, labels: Rows | None
-) -> tuple[int | None, str]:
+# Shares of the memory limit, in sixteenths. Alive together are the edge columns, the hot order and
+# the sort; later a part of the hot order and the rows.
+_COLUMNS_SHARE = 2
+_ORDER_SHARE = 4
+_SORT_SHARE = 9
+_ROWS_SHARE = 8
+
+
+@dataclass(frozen=True)
+class _Options:
+    directed: bool
+    hot: bool
+    edge_ids: bool
+    limit: int
+    progress: Progress
+
+    def share(self, sixteenths: int) -> int:
+        return self.limit * sixteenths // 16
+
+
+def _known_count(num_nodes: int | None, tables: Iterable[Rows]) -> tuple[int | None, str]:
     """Number of nodes as far as the edges are not needed to tell, and how it is known."""
     known: list[tuple[int, str]] = []
     if num_nodes is not None:
-        if isinstance(num_nodes, bool) or not 1 <= num_nodes <= MAX_NODES:
-            raise ValueError(f"num_nodes={num_nodes!r} is not from 1 to 2^32")
-        known.append((int(num_nodes), f"num_nodes={num_nodes}"))
-    for rows in (features, labels):
-        if rows is not None and rows.in_order:
-            known.append((rows.count(), f"{rows.name} has {rows.count()} rows"))
+        known.append((num_nodes, f"num_nodes={num_nodes}"))
+    for rows in tables:
+        if rows.in_order:
+            count = rows.count()
+            known.append((count, f"{rows.name} has {count} rows"))
     for count, why in known[1:]:
         if count != known[0][0]:
             raise ValueError(f"{known[0][1]}, but {why}: there must be one row for each node")
     return known[0] if known else (None, "")
 
 
-def _final_count(
-    known: int | None, edges: EdgeList, features: Rows | None, labels: Rows | None, name: str
-) -> int:
-    if known is not None:
-        count = known
-    else:
-        keyed = [rows.count() for rows in (features, labels) if rows is not None]
-        count = max([edges.max_id + 1, *keyed])
+def _final_count(known: int | None, edges: EdgeList, tables: Iterable[Rows], name: str) -> int:
+    count = max([edges.max_id + 1, *(rows.count() for rows in tables)]) if known is None else known
     if count == 0:
         raise ValueError(f"{name} has no edges: give num_nodes, or features, to build without")
     if count > MAX_NODES:
@@ -59,124 +71,100 @@ def _final_count(
 
 
 def _check_space(
-    folder: Path,
-    edges: EdgeList,
-    tables: list[Rows],
-    num_nodes: int,
-    *,
-    directed: bool,
-    edge_ids: bool,
-    hot: bool,
-    limit: int,
+    folder: Path, edges: EdgeList, tables: Iterable[Rows], num_nodes: int, options: _Options
 ) -> None:
+    hot, directed, edge_ids = options.hot, options.directed, options.edge_ids
     graph = graph_layout(edges, num_nodes, directed=directed, edge_ids=edge_ids, hot=hot)
-    sorting = sort_scratch(edges, directed=directed, edge_ids=edge_ids, memory=_sort_memory(limit))
-    placing = [
-        place_scratch(rows, num_nodes, hot=hot, memory=_rows_memory(limit)) for rows in tables
-    ]
-    files = sum(rows_layout(rows, num_nodes, hot=hot).file_bytes for rows in tables)
-    require_disk_space(folder, graph.file_bytes + files + max([sorting, *placing]))
+    scratch = sort_scratch(
+        edges, directed=directed, edge_ids=edge_ids, memory=options.share(_SORT_SHARE)
+    )
+    needed = graph.file_bytes
+    for rows in tables:
+        needed += rows_layout(rows, num_nodes, hot=hot).file_bytes
+        placing = place_scratch(rows, num_nodes, hot=hot, memory=options.share(_ROWS_SHARE))
+        scratch = max(scratch, placing)
+    require_disk_space(folder, needed + scratch)
 
 
-# Shares of the memory limit. What is alive together: the edge columns, the hot order and a sort;
-# later the hot order and the rows.
-def _columns_memory(limit: int) -> int:
-    return limit // 8
-
-
-def _order_memory(limit: int) -> int:
-    return limit // 4
-
-
-def _sort_memory(limit: int) -> int:
-    return limit * 9 // 16
-
-
-def _rows_memory(limit: int) -> int:
-    return limit // 2
-
-
-def _write_all(
+def _build_graph(
     folder: Path,
     source: EdgeInput,
-    features: Rows | None,
-    labels: Rows | None,
-    splits: Mapping[str, Any],
-    *,
+    tables: Mapping[str, Rows],
     num_nodes: int | None,
-    directed: bool,
-    hot: bool,
-    edge_ids: bool,
-    limit: int,
-    progress: Progress,
-    staged: list[FileWriter],
-) -> Manifest:
-    known, why = _known_count(num_nodes, features, labels)
+    options: _Options,
+) -> tuple[FileWriter, HotOrder | None]:
+    known, why = _known_count(num_nodes, tables.values())
     edges = read_edges(
         source,
         folder,
-        memory=_columns_memory(limit),
+        memory=options.share(_COLUMNS_SHARE),
         bound=known,
         why=why,
-        progress=progress,
+        progress=options.progress,
     )
-    num_input_edges = len(edges)
-    count = _final_count(known, edges, features, labels, source.table.name)
-    tables = [rows for rows in (features, labels) if rows is not None]
-    _check_space(
-        folder,
-        edges,
-        tables,
-        count,
-        directed=directed,
-        edge_ids=edge_ids,
-        hot=hot,
-        limit=limit,
-    )
-    order: HotOrder | None = None
-    if hot:
-        memory = _order_memory(limit)
-        with progress.phase("ordering nodes", None):
-            order = hot_order(folder, count, edges.occurrences(directed, memory // 32), memory)
-    graph = write_graph(
-        folder / "graph.gl",
-        edges,
-        count,
-        directed=directed,
-        order=order,
-        edge_ids=edge_ids,
-        memory=_sort_memory(limit),
-        progress=progress,
-    )
+    try:
+        count = _final_count(known, edges, tables.values(), source.table.name)
+        _check_space(folder, edges, tables.values(), count, options)
+        order: HotOrder | None = None
+        if options.hot:
+            memory = options.share(_ORDER_SHARE)
+            occurrences = edges.occurrences(options.directed, memory // 32)
+            with options.progress.phase("ordering nodes", None):
+                order = hot_order(folder, count, occurrences, memory)
+        graph = write_graph(
+            folder / "graph.gl",
+            edges,
+            count,
+            directed=options.directed,
+            order=order,
+            edge_ids=options.edge_ids,
+            memory=options.share(_SORT_SHARE),
+            progress=options.progress,
+        )
+    finally:
+        edges.close()
+    return graph, order
+
+
+def _build_files(
+    folder: Path,
+    source: EdgeInput,
+    tables: Mapping[str, Rows],
+    splits: Mapping[str, Any],
+    num_nodes: int | None,
+    options: _Options,
+    staged: list[FileWriter],
+) -> Manifest:
+    """Stages every file, noting it in `staged`, and says what they make up."""
+    graph, order = _build_graph(folder, source, tables, num_nodes, options)
     staged.append(graph)
-    entries = {}
-    for name, rows in (("features", features), ("labels", labels)):
-        if rows is None:
-            continue
+    count = graph.header.num_nodes
+    entries: dict[str, FileEntry] = {}
+    for name, rows in tables.items():
         file = write_rows(
             folder / f"{name}.gd",
             rows,
             count,
             order=order,
             fill_missing=name == "features",
-            memory=_rows_memory(limit),
-            progress=progress,
+            memory=options.share(_ROWS_SHARE),
+            progress=options.progress,
         )
         staged.append(file)
         entries[name] = entry_of(file)
-    lists = {}
+    lists: dict[str, FileEntry] = {}
     for name, value in splits.items():
         path = folder / f"split_{name}.gd"
-        file = write_split(path, name, value, count, memory=_rows_memory(limit) // 4)
+        file = write_split(path, name, value, count, memory=options.share(_COLUMNS_SHARE))
         staged.append(file)
         lists[name] = entry_of(file)
     return Manifest(
         num_nodes=count,
         num_edges=graph.header.width,
-        num_input_edges=num_input_edges,
-        directed=directed,
-        order="hot" if hot else "input",
-        num_classes=None if labels is None else count_classes(labels),
+        num_input_edges=graph.header.num_input_edges,
+        directed=options.directed,
+        order="hot" if options.hot else "input",
+        num_classes=count_classes(tables["labels"]) if "labels" in tables else None,
         graph=entry_of(graph),
         features=entries.get("features"),
         labels=entries.get("labels"),
@@ -184,9 +172,14 @@ def _write_all(
     )
 
 
-def _discard_all(files: list[FileWriter]) -> None:
-    for file in files:
-        file.discard()
+def _checked_count(num_nodes: Any) -> int:
+    try:
+        count = operator.index(num_nodes)
+    except TypeError:
+        count = 0
+    if isinstance(num_nodes, bool) or not 1 <= count <= MAX_NODES:
+        raise ValueError(f"num_nodes={num_nodes!r} is not an integer from 1 to 2^32")
+    return count
 
 
 def build_dataset(
@@ -253,8 +246,8 @@ def build_dataset(
         Whether to store each entry's row in the edge list.
     memory_limit : int or str
         Bytes, or a text such as "2GB" or "512MiB". Bounds what the build itself allocates, beyond
-        the interpreter and pyarrow's buffers; what does not fit goes to unnamed temporary files in
-        the folder.
+        the interpreter and pyarrow's buffers (some 20 MB, whatever the size of the input); what
+        does not fit goes to unnamed temporary files in the folder.
     progress : bool
         Whether to show progress on stderr.
 
@@ -273,7 +266,15 @@ def build_dataset(
     """
     if order not in ("hot", "input"):
         raise ValueError(f"order must be 'hot' or 'input', not {order!r}")
-    limit = parse_bytes(memory_limit)
+    if num_nodes is not None:
+        num_nodes = _checked_count(num_nodes)
+    options = _Options(
+        directed=directed,
+        hot=order == "hot",
+        edge_ids=edge_ids,
+        limit=parse_bytes(memory_limit),
+        progress=Progress(progress),
+    )
     named_splits = dict(splits or {})
     check_split_names(named_splits)
     source = open_edges(
@@ -285,28 +286,23 @@ def build_dataset(
         header=header,
         delimiter=delimiter,
     )
-    feature_rows = None if features is None else open_features(features)
-    label_rows = None if labels is None else open_labels(labels)
+    tables: dict[str, Rows] = {}
+    if features is not None:
+        tables["features"] = open_features(features)
+    if labels is not None:
+        tables["labels"] = open_labels(labels)
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
     staged: list[FileWriter] = []
-    with folder_lock(folder), ExitStack() as on_failure:
+    with folder_lock(folder):
         earlier = recover(folder)
-        on_failure.callback(_discard_all, staged)
-        manifest = _write_all(
-            folder,
-            source,
-            feature_rows,
-            label_rows,
-            named_splits,
-            num_nodes=num_nodes,
-            directed=directed,
-            hot=order == "hot",
-            edge_ids=edge_ids,
-            limit=limit,
-            progress=Progress(progress),
-            staged=staged,
-        )
-        on_failure.pop_all()
+        try:
+            manifest = _build_files(
+                folder, source, tables, named_splits, num_nodes, options, staged
+            )
+        except BaseException:
+            for file in staged:
+                file.discard()
+            raise
         commit(folder, manifest, staged, earlier)
     return manifest

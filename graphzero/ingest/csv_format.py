@@ -144,7 +144,10 @@ def sniff_csv(
     mark = _delimiter_of(sample) if delimiter == "auto" else delimiter
     if "\0" in "".join(sample):
         raise ValueError(f"{path} is not a text file")
-    rows = list(csv.reader(sample, delimiter=mark))
+    try:
+        rows = list(csv.reader(sample, delimiter=mark))
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {top + 1} or soon after: {error}") from None
     named = _is_header(rows[0], header, strict)
     body = rows[1:] if named else rows
     return CsvFormat(

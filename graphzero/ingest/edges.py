@@ -70,7 +70,7 @@ class EdgeList:
 def _check_bound(
     ids: npt.NDArray[Any], bound: int, why: str, column: Column, table: Table, row: int
 ) -> None:
-    if len(ids) and ids.max() >= bound:
+    if ids.max() >= bound:
         bad = int(np.flatnonzero(ids >= bound)[0])
         raise ValueError(
             f"{table.name}, {table.locate(row + bad)}: {column.label} {ids[bad]} is out of range "
@@ -86,6 +86,35 @@ def _check_finite(weights: npt.NDArray[Any], table: Table, row: int) -> None:
             f"{table.name}, {table.locate(row + bad)}: weight {weights[bad]} is not a finite "
             f"32-bit number"
         )
+
+
+def _fill(
+    kept: list[TempColumn],
+    edges: EdgeInput,
+    max_rows: int,
+    bound: int | None,
+    why: str,
+    progress: Progress,
+) -> tuple[int, int]:
+    """Reads all rows; returns the number of self-loops and the largest id."""
+    table, columns = edges.table, edges.columns
+    row, num_loops, max_id = 0, 0, -1
+    with progress.phase("reading edges", table.num_rows) as advance:
+        for chunk in table.chunks(columns, max_rows):
+            if not len(chunk[0]):
+                continue
+            for ids, column in zip(chunk[:2], columns[:2], strict=True):
+                if bound is not None:
+                    _check_bound(ids, bound, why, column, table, row)
+                max_id = max(max_id, int(ids.max()))
+            if edges.has_weights:
+                _check_finite(chunk[2], table, row)
+            for column_store, values in zip(kept, chunk, strict=True):
+                column_store.append(values)
+            num_loops += int(np.count_nonzero(chunk[0] == chunk[1]))
+            row += len(chunk[0])
+            advance(len(chunk[0]))
+    return num_loops, max_id
 
 
 def read_edges(
@@ -128,20 +157,12 @@ def read_edges(
         for column in columns
     ]
     max_rows = max(1024, min(_MAX_CHUNK_ROWS, memory // (4 * row_bytes)))
-    row, num_loops, max_id = 0, 0, -1
-    with progress.phase("reading edges", table.num_rows) as advance:
-        for chunk in table.chunks(columns, max_rows):
-            for ids, column in zip(chunk[:2], columns[:2], strict=True):
-                if bound is not None:
-                    _check_bound(ids, bound, why, column, table, row)
-                max_id = max(max_id, int(ids.max(initial=0)) if len(ids) else -1)
-            if edges.has_weights:
-                _check_finite(chunk[2], table, row)
-            for column_store, values in zip(kept, chunk, strict=True):
-                column_store.append(values)
-            num_loops += int(np.count_nonzero(chunk[0] == chunk[1]))
-            row += len(chunk[0])
-            advance(len(chunk[0]))
+    try:
+        num_loops, max_id = _fill(kept, edges, max_rows, bound, why, progress)
+    except BaseException:
+        for column_store in kept:
+            column_store.close()
+        raise
     optional = iter(kept[2:])
     weight = next(optional) if edges.has_weights else None
     time = next(optional) if edges.has_times else None

@@ -96,7 +96,12 @@ def commit(
             for file in files:
                 file.discard()
         raise
-    finish_renames(folder, manifest)
+    try:
+        finish_renames(folder, manifest)
+    except KeyboardInterrupt:
+        # The dataset is whole either way; with its final names it is also tidy.
+        finish_renames(folder, manifest)
+        raise
     names = {entry.name for entry in manifest.entries()}
     for entry in earlier.entries() if earlier is not None else []:
         if entry.name not in names:

@@ -41,9 +41,12 @@ def _from_array(array: npt.NDArray[Any], name: str, num_nodes: int) -> Iterator[
         raise ValueError(f"{name} is a mask of {len(array)} values for {num_nodes} nodes")
     if array.dtype.kind not in "iub" and len(array):
         raise ValueError(f"{name} has dtype {array.dtype}: it must hold node ids or a boolean mask")
+    is_mask = array.dtype == np.bool_
+    if not is_mask and 2 < len(array) == num_nodes and array.min() >= 0 and array.max() <= 1:
+        raise ValueError(f"{name} looks like a mask of integers: convert it to bool")
     for begin in range(0, len(array), _CHUNK):
         part = array[begin : begin + _CHUNK]
-        yield np.flatnonzero(part) + begin if array.dtype == np.bool_ else part
+        yield np.flatnonzero(part) + begin if is_mask else part
 
 
 def _ids(value: Any, name: str, num_nodes: int) -> Iterator[npt.NDArray[Any]]:

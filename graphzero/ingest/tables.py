@@ -19,7 +19,7 @@ from graphzero.ingest.csv_format import CsvFormat, sniff_csv
 
 __all__ = ["ArrayTable", "CsvTable", "ParquetTable", "Table", "is_csv", "load_array", "open_table"]
 
-_BLOCK_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 18
 _ARROW = {np.dtype(name): pa.type_for_alias(name) for name in (
     "int32", "int64", "uint32", "float32", "float64"
 )}  # fmt: skip
@@ -162,6 +162,8 @@ class CsvTable:
                 null_values=[],
                 strings_can_be_null=False,
             ),
+            # pyarrow's own pools keep freed blocks: tens of megabytes more.
+            memory_pool=pa.system_memory_pool(),
         )
 
 

@@ -10,6 +10,8 @@
 typedef struct gz_hop {
     int64_t fanout; /* neighbours per node, > 0; or -1 for all of them */
     bool replace;   /* draw each neighbour from the whole list again */
+    bool by_seed;   /* draws depend on the position in nodes[] instead of on the node: repeats of a
+                       node draw independently */
     uint64_t key;   /* gz_key, then gz_stream by hop */
 } gz_hop;
 
@@ -20,7 +22,7 @@ uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const int64_t *node
 
 /* Writes the drawn stored positions of nodes[i] to positions[offsets[i] .. offsets[i + 1]), for i
  * in [begin, end); offsets are the running sums of gz_hop_counts over the same nodes. Draws depend
- * on the key and the node alone. Without replacement:
+ * on the key and the node (or its position) alone. Without replacement:
  *   fanout >= degree  all, in list order;
  *   fanout <= 256     Floyd's algorithm (Bentley, Floyd: "A sample of brilliance", CACM 1987);
  *   more              selection sampling (Knuth, TAOCP 2, 3.4.2, algorithm S), ascending.

@@ -1,0 +1,116 @@
+"""Runs inside the environment of graphzero 0.2: the standard library, NumPy and the peer only."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import graphzero
+
+IntArray = npt.NDArray[np.int64]
+
+
+class Session:
+    """What one process keeps open between requests."""
+
+    def open(self, graph: str, features: str, degrees: str) -> dict[str, Any]:
+        """Opens the files and touches every page; get_tensor copies all rows."""
+        self.graph = graphzero.Graph(graph)
+        self.degrees = np.load(degrees)
+        self.graph.batch_random_fanout(list(range(self.degrees.size)), 10)
+        self.features = graphzero.FeatureStore(features).get_tensor()
+        return {"version": graphzero.__version__, "num_edges": int(self.graph.num_edges)}
+
+    def convert(self, edges: str, graph: str, rows: str, features: str) -> dict[str, Any]:
+        """Converts two CSV files, to learn the layout of the converted ones."""
+        graphzero.convert_csv_to_gl(edges, graph, True)
+        graphzero.convert_csv_to_gd(rows, features, graphzero.DataType.FLOAT32)
+        return {}
+
+    def walk(self, seeds: str, out: str, length: int, p: float, q: float) -> dict[str, Any]:
+        """Walks of `length` steps, (n, length + 1) int64.
+
+        Both methods answer with a column more than asked for; the uniform one leaves the last
+        column unset, so one step more is asked of it.
+        """
+        starts = np.load(seeds).tolist()
+        begin = time.perf_counter()
+        if p == q == 1.0:
+            walks = self.graph.batch_random_walk_uniform(starts, length + 1)
+        else:
+            walks = self.graph.batch_random_walk(starts, length, p, q)
+        seconds = time.perf_counter() - begin
+        np.savez(out, walks=walks[:, : length + 1])
+        return {"seconds": seconds}
+
+    def one_hop(self, seeds: str, out: str, fanout: int) -> dict[str, Any]:
+        """Neighbours, (n, fanout) int64; what lies beyond a node's degree is padding."""
+        nodes = np.load(seeds)
+        asked = nodes.tolist()
+        begin = time.perf_counter()
+        neighbors = self.graph.batch_random_fanout(asked, fanout)
+        seconds = time.perf_counter() - begin
+        real = np.arange(fanout) < self.degrees[nodes][:, None]
+        np.savez(out, target=np.repeat(nodes, real.sum(axis=1)), source=neighbors[real])
+        return {"seconds": seconds}
+
+    def multi_hop(
+        self, seeds: str, out: str, fanouts: list[int], with_rows: bool
+    ) -> dict[str, Any]:
+        """Relabelled subgraphs of several batches; the last one is handed back to be checked."""
+        batches = np.load(seeds)
+        edges = nodes = 0
+        begin = time.perf_counter()
+        for batch in batches:
+            n_id, edge_index = self._subgraph(batch, fanouts)
+            x = self.features[n_id] if with_rows else None
+            edges += edge_index.shape[1]
+            nodes += n_id.size
+        seconds = time.perf_counter() - begin
+        arrays: dict[str, Any] = {"n_id": n_id, "edge_index": edge_index}
+        np.savez(out, **(arrays if x is None else {**arrays, "x": x}))
+        return {"seconds": seconds, "edges": edges, "nodes": nodes}
+
+    def _subgraph(self, seeds: IntArray, fanouts: list[int]) -> tuple[IntArray, IntArray]:
+        """What a user of 0.2 writes for lack of a multi-hop call: seeds first, new nodes after."""
+        n_id, first = seeds, 0
+        hops = []
+        for fanout in fanouts:
+            frontier = n_id[first:]
+            drawn = self.graph.batch_random_fanout(frontier.tolist(), fanout)
+            real = np.arange(fanout) < self.degrees[frontier][:, None]
+            together = np.concatenate([n_id, drawn[real]])
+            ids, at, inverse = np.unique(together, return_index=True, return_inverse=True)
+            order = np.argsort(at)
+            local = np.empty_like(order)
+            local[order] = np.arange(order.size)
+            target = np.repeat(np.arange(first, n_id.size), real.sum(axis=1))
+            hops.append(np.stack([local[inverse[n_id.size :]], target]))
+            first, n_id = n_id.size, ids[order]
+        return n_id, np.concatenate(hops, axis=1)
+
+
+def main() -> None:
+    """Answers requests until the standard input ends."""
+    # graphzero 0.2 prints to the standard output, which is where the answers go.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    session = Session()
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer = getattr(session, request.pop("op"))(**request)
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+/* The whole test harness: RUN counts a test as failed if one of its CHECKs did. */
+#ifndef GRAPHZERO_TESTS_CHECK_H
+#define GRAPHZERO_TESTS_CHECK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+bool check_that(bool holds, const char *file, int line, const char *text);
+bool check_equal(int64_t got, int64_t wanted, const char *file, int line, const char *text);
+void run_test(void (*test)(void), const char *name);
+
+/* Both are true if they held, for `if (!CHECK(...)) return;`. */
+#define CHECK(condition) check_that((condition), __FILE__, __LINE__, #condition)
+#define CHECK_EQ(got, wanted)                                                                      \
+    check_equal((int64_t)(got), (int64_t)(wanted), __FILE__, __LINE__, #got " == " #wanted)
+#define RUN(test) run_test(test, #test)
+
+/* One for each file of src/. */
+void test_checksum(void);
+void test_csr(void);
+void test_fork(void);
+void test_format(void);
+void test_gather(void);
+void test_idmap(void);
+void test_mapping(void);
+void test_prefetch(void);
+void test_rng(void);
+void test_rng_portable(void);
+void test_sampling(void);
+void test_status(void);
+void test_walk(void);
+
+#endif

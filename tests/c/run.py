@@ -1,0 +1,98 @@
+"""Builds the C tests with the sources of ``src/``, and runs them.
+
+Without options: with every compiler found (``$CC`` or cc, gcc, clang), with and without OpenMP,
+every warning an error, and once more under valgrind where there is one. With ``--sanitize``: with
+the first compiler, under AddressSanitizer (leaks included) and UBSan.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+WARNINGS = "-std=c11 -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Werror"
+SANITIZE = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
+OPENMP = "-fopenmp -DGZ_HAVE_OMP_PAUSE=1"
+VALGRIND = "valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=definite"
+LIMIT_S = 600
+
+
+def compilers() -> list[list[str]]:
+    """Every C compiler that is here, the one of ``$CC`` first, each program once."""
+    asked = [shlex.split(os.environ.get("CC", "cc")), ["gcc"], ["clang"]]
+    found: dict[str, list[str]] = {}
+    for command in asked:
+        path = shutil.which(command[0])
+        if path is not None:
+            found.setdefault(os.path.realpath(path), command)
+    if not found:
+        raise SystemExit("no C compiler found: install one, or name it in CC")
+    return list(found.values())
+
+
+def has_openmp(compiler: list[str], folder: Path) -> bool:
+    """Whether a program that pauses OpenMP's threads builds and runs."""
+    source, program = folder / "probe.c", folder / "probe"
+    source.write_text("#include <omp.h>\nint main(void) { return omp_pause_resource_all(2); }\n")
+    command = [*compiler, "-fopenmp", str(source), "-o", str(program)]
+    return all(
+        subprocess.run(step, capture_output=True, check=False).returncode == 0
+        for step in (command, [str(program)])
+    )
+
+
+def build(compiler: list[str], options: str, folder: Path) -> Path:
+    """One program out of all sources and tests."""
+    program = folder / "tests"
+    sources = [*sorted(ROOT.glob("src/*.c")), *sorted(ROOT.glob("tests/c/*.c"))]
+    command = [
+        *compiler,
+        *shlex.split(f"{WARNINGS} {options}"),
+        *("-g", f"-I{ROOT / 'include'}", f"-I{ROOT / 'tests' / 'c'}"),
+        *map(str, sources),
+        *("-o", str(program), "-lpthread", "-lm"),
+    ]
+    if subprocess.run(command, check=False).returncode != 0:
+        raise SystemExit(f"the C tests do not build: {shlex.join([*compiler, options])}")
+    return program
+
+
+def run(title: str, command: list[str], **environment: str) -> bool:
+    print(f"-- {title}", flush=True)
+    env = {**os.environ, **environment}
+    return subprocess.run(command, env=env, timeout=LIMIT_S, check=False).returncode == 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sanitize", action="store_true", help="under ASan, LSan and UBSan")
+    sanitize = parser.parse_args().sanitize
+    passed = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for compiler in compilers()[: 1 if sanitize else None]:
+            variants = [""] + [OPENMP] * has_openmp(compiler, folder)
+            for variant in variants:
+                title = f"{shlex.join(compiler)} {variant}"
+                if sanitize:
+                    program = build(compiler, f"-O1 {SANITIZE} {variant}", folder)
+                    settings = {"ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1"}
+                    passed.append(run(f"{title} sanitized", [str(program)], **settings))
+                else:
+                    program = build(compiler, f"-O2 {variant}", folder)
+                    passed.append(run(title, [str(program)]))
+        if not sanitize and shutil.which("valgrind"):
+            program = build(compilers()[0], "-O1", folder)
+            passed.append(run("valgrind", [*shlex.split(VALGRIND), str(program)]))
+    return 0 if all(passed) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""Runs a command with the sanitizers' run-time libraries loaded before anything else.
+
+``python tests/sanitized.py pytest ...``, for an extension that was built with
+``-fsanitize=address,undefined``: the interpreter itself was not, and must have them preloaded.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+# libstdc++: without it the sanitizer's __cxa_throw finds nothing to call when torch throws.
+LIBRARIES = ("libasan.so", "libubsan.so", "libstdc++.so.6")
+SETTINGS = {
+    # Python never frees what lives as long as it does: leaks are looked for in the C tests.
+    "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
+    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+    # Python's own allocator would hide what is written beyond the end of its objects.
+    "PYTHONMALLOC": "malloc",
+}
+
+
+def library(name: str) -> str:
+    """Full path of a library of the C compiler."""
+    command = [*shlex.split(os.environ.get("CC", "gcc")), f"-print-file-name={name}"]
+    path = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    if not Path(path).is_absolute():
+        raise SystemExit(f"the compiler has no {name}: install its sanitizer libraries")
+    return str(Path(path).resolve())
+
+
+def main() -> None:
+    """Replaces this process by the command."""
+    environment = {**os.environ, **SETTINGS, "LD_PRELOAD": " ".join(map(library, LIBRARIES))}
+    os.execvpe(sys.argv[1], sys.argv[1:], environment)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,292 @@
+"""The parts of the benchmarks that a wrong number could hide in; no peer, no clock."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+# Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
+sys.path.append(str(Path(__file__).parents[1]))
+
+from benchmarks import files02, machine, peers, rmat, timing
+from benchmarks.checks import WrongResult, check_one_hop, check_subgraph, check_walks
+from benchmarks.inputs import Inputs, feature_rows, prepare
+
+SCALE = 8
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
+    return prepare(tmp_path_factory.mktemp("inputs"), scale=SCALE, num_edges=4_000, dim=3)
+
+
+def neighbors_of(inputs: Inputs, node: int) -> np.ndarray:
+    edges = np.load(inputs.path("edges.npy"))
+    return np.sort(edges[edges[:, 0] == node, 1])
+
+
+class TestRmat:
+    def test_equal_seeds_give_equal_files(self, tmp_path: Path) -> None:
+        for name, seed in (("a", 7), ("b", 7), ("c", 8)):
+            rmat.write_edges(tmp_path / f"{name}.npy", SCALE, 1000, seed=seed)
+        a, b, c = ((tmp_path / f"{name}.npy").read_bytes() for name in "abc")
+        assert a == b
+        assert a != c
+
+    def test_ids_are_in_range_and_reach_the_upper_half(self, tmp_path: Path) -> None:
+        edges = rmat.write_edges(tmp_path / "edges.npy", SCALE, 5000)
+        assert edges.shape == (5000, 2)
+        assert edges.dtype == np.int64
+        assert edges.min() >= 0
+        assert (1 << SCALE) // 2 <= edges.max() < 1 << SCALE
+
+    def test_pieces_differ(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(rmat, "CHUNK_EDGES", 300)
+        edges = rmat.write_edges(tmp_path / "edges.npy", 16, 1000)
+        assert len(np.unique(edges, axis=0)) > 950
+
+    def test_quadrants_have_their_probabilities(self) -> None:
+        edges = rmat.edge_chunk(np.random.default_rng(0), 4, 100_000)
+        quadrant = 2 * (edges[:, 0] >> 3) + (edges[:, 1] >> 3)
+        shares = np.bincount(quadrant, minlength=4) / len(edges)
+        assert shares == pytest.approx(rmat.QUADRANTS, abs=0.01)
+
+    def test_degrees_are_skewed_and_scrambled(self, tmp_path: Path) -> None:
+        edges = rmat.write_edges(tmp_path / "edges.npy", 12, 50_000)
+        degrees = np.bincount(edges[:, 0], minlength=1 << 12)
+        assert degrees.max() > 20 * degrees.mean()
+        hubs = np.argsort(degrees)[-64:]
+        assert 0.3 < (hubs >= 1 << 11).mean() < 0.7
+
+
+class TestInputs:
+    def test_knows_the_edges(self, inputs: Inputs) -> None:
+        edges = np.load(inputs.path("edges.npy"))
+        assert inputs.has_edges(edges[:, 0], edges[:, 1])
+        node = int(edges[0, 0])
+        absent = np.setdiff1d(np.arange(inputs.num_nodes), neighbors_of(inputs, node))[:1]
+        assert not inputs.has_edges(np.array([node]), absent)
+        # An id beyond the last one would alias an edge of the next node.
+        alias = edges[edges[:, 0] > 0][:1]
+        beyond = alias[:, 1] + inputs.num_nodes
+        assert not inputs.has_edges(alias[:, 0] - 1, beyond)
+
+    def test_seeds_are_distinct_and_have_neighbors(self, inputs: Inputs) -> None:
+        seeds = inputs.seeds(1, 0, 50)
+        assert np.unique(seeds).size == 50
+        assert (inputs.degrees[seeds] > 0).all()
+        assert not np.array_equal(seeds, inputs.seeds(1, 1, 50))
+
+    def test_files_of_02_are_its_header_and_raw_arrays(self, tmp_path: Path) -> None:
+        files02.write_graph(tmp_path / "g.gl", np.array([2, 0, 1]), np.array([1, 2, 0]))
+        words = np.fromfile(tmp_path / "g.gl", "<u8")
+        assert words[1:8].tolist() == [32, 24, 64, 128, 3, 3, 0]
+        assert words[8:12].tolist() == [0, 2, 2, 3]
+        assert words[16:].tolist() == [1, 2, 0]
+
+
+class TestChecks:
+    def test_walks(self, inputs: Inputs) -> None:
+        start = inputs.seeds(1, 0, 1)
+        step = neighbors_of(inputs, int(start[0]))[:1]
+        good = np.stack([start, step], axis=1)
+        assert check_walks(inputs, start, {"walks": good}, 1) == 1
+        absent = np.setdiff1d(np.arange(inputs.num_nodes), neighbors_of(inputs, int(start[0])))
+        for wrong in (np.stack([start, absent[:1]], axis=1), good[:, ::-1], good[:, :1]):
+            with pytest.raises(WrongResult):
+                check_walks(inputs, start, {"walks": wrong}, 1)
+
+    def test_dead_ends_take_no_steps(self, inputs: Inputs) -> None:
+        dead = np.flatnonzero(inputs.degrees == 0)[:1]
+        for stays in (dead, np.array([-1])):
+            walks = np.stack([dead, stays], axis=1)
+            assert check_walks(inputs, dead, {"walks": walks}, 1) == 0
+        walks = np.stack([dead, (dead + 1) % inputs.num_nodes], axis=1)
+        with pytest.raises(WrongResult, match="dead end"):
+            check_walks(inputs, dead, {"walks": walks}, 1)
+
+    def test_one_hop(self, inputs: Inputs) -> None:
+        seeds = inputs.seeds(1, 0, 1)
+        source = neighbors_of(inputs, int(seeds[0]))
+        arrays = {"source": source, "target": np.repeat(seeds, source.size)}
+        assert check_one_hop(inputs, seeds, arrays, source.size) == source.size
+        fewer = {name: array[1:] for name, array in arrays.items()}
+        with pytest.raises(WrongResult, match="number of neighbours"):
+            check_one_hop(inputs, seeds, fewer, source.size)
+        with pytest.raises(WrongResult, match="edge"):
+            check_one_hop(inputs, seeds, {**arrays, "source": source * 0 - 1}, source.size)
+
+    def test_subgraph(self, inputs: Inputs) -> None:
+        seeds = inputs.seeds(1, 0, 1).reshape(1, 1)
+        node = int(seeds[0, 0])
+        neighbors = neighbors_of(inputs, node)
+        new = np.setdiff1d(neighbors, [node])
+        n_id = np.concatenate([seeds[0], new])
+        local = np.array([int(np.flatnonzero(n_id == other)[0]) for other in neighbors])
+        arrays = {
+            "n_id": n_id,
+            "edge_index": np.stack([local, np.zeros_like(local)]),
+            "x": feature_rows(n_id, inputs.dim),
+        }
+        arguments = ([neighbors.size], True)
+        assert check_subgraph(inputs, seeds, arrays, *arguments) == 1
+        absent = np.setdiff1d(np.arange(inputs.num_nodes), n_id)[0]
+        foreign = n_id.copy()
+        foreign[-1] = absent
+        twice = np.append(n_id, n_id[-1])
+        wrong = [
+            ({"n_id": n_id[::-1]}, "first nodes"),
+            ({"n_id": twice}, "two numbers"),
+            ({"edge_index": arrays["edge_index"][:, 1:]}, "number of neighbours"),
+            ({"n_id": foreign}, "does not have"),
+            ({"x": arrays["x"][::-1]}, "row"),
+        ]
+        for change, message in wrong:
+            with pytest.raises(WrongResult, match=message):
+                check_subgraph(inputs, seeds, {**arrays, **change}, *arguments)
+
+
+class TestTiming:
+    def test_contestants_take_turns_and_the_first_run_is_not_counted(self) -> None:
+        calls: list[tuple[str, int]] = []
+
+        def contestant(name: str, seconds: float) -> Callable[[int], timing.Run]:
+            def run(number: int) -> timing.Run:
+                calls.append((name, number))
+                return timing.Run(1.0 if number else 1e9, seconds)
+
+            return run
+
+        both = {"ours": contestant("ours", 0.5), "peer": contestant("peer", 2.0)}
+        result = timing.compare("work", "items/s", both, 3)
+        assert calls == [(name, number) for number in range(4) for name in ("ours", "peer")]
+        assert result.rates["ours"] == timing.Spread(2.0, 2.0, 2.0, 3)
+        assert result.ratio("peer") == pytest.approx(4.0)
+
+    def test_spread_is_of_the_rates(self) -> None:
+        runs = [timing.Run(10, seconds) for seconds in (1, 2, 10)]
+        assert timing.spread(runs) == timing.Spread(5.0, 1.0, 10.0, 3)
+
+    def test_a_dropped_contestant_leaves_the_others(self) -> None:
+        def broken(number: int) -> timing.Run:
+            if number == 2:
+                raise timing.Dropped("it died")
+            return timing.Run(1, 1)
+
+        both = {"ours": lambda number: timing.Run(1, 1), "peer": broken}
+        result = timing.compare("work", "items/s", both, 3)
+        assert list(result.rates) == ["ours"]
+        assert result.rates["ours"].runs == 3
+        assert result.notes == ("it died",)
+        assert result.ratio("peer") is None
+
+    def test_short_runs_are_repeated_with_other_numbers(self) -> None:
+        numbers: list[int] = []
+
+        def run(number: int) -> timing.Run:
+            numbers.append(number)
+            return timing.Run(3, 0.25)
+
+        repeated = timing.lasting(run, 1.0)
+        assert repeated(0) == timing.Run(12, 1.0)
+        assert repeated(1) == timing.Run(12, 1.0)
+        assert len(set(numbers)) == 8
+
+    def test_table_has_rates_ratios_and_numbered_notes(self) -> None:
+        ours, peer = timing.Spread(30.0, 20.0, 40.0, 5), timing.Spread(4.0, 3.0, 5.0, 5)
+        rows = [
+            timing.Comparison("walks", "M/s", "ours", {"ours": ours, "peer": peer}, ["slow"]),
+            timing.Comparison("loader", "b/s", "ours", {"ours": ours}, ["gone", "slow"]),
+        ]
+        lines = timing.table(rows, ["ours", "peer"]).splitlines()
+        cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+        assert cells[0] == ["workload", "unit", "ours", "peer", "ratio to peer"]
+        assert cells[2] == ["walks [1]", "M/s", "30 (20 to 40)", "4 (3 to 5)", "7.5x"]
+        assert cells[3] == ["loader [2] [1]", "b/s", "30 (20 to 40)", "-", "-"]
+        assert lines[4:] == ["[1] slow", "[2] gone"]
+        assert len({len(line) for line in lines[:4]}) == 1
+
+    def test_json_has_what_the_table_has(self) -> None:
+        rates = {"ours": timing.Spread(6.0, 5.0, 7.0, 5), "peer": timing.Spread(2.0, 1.0, 3.0, 5)}
+        plain = timing.to_json(timing.Comparison("walks", "M/s", "ours", rates, ["slow"]))
+        assert plain["rates"]["ours"] == {"median": 6.0, "min": 5.0, "max": 7.0, "runs": 5}
+        assert plain["ratios"] == {"peer": 3.0}
+
+
+class TestPeers:
+    def test_what_cannot_be_installed_is_named(self, tmp_path: Path) -> None:
+        peer = peers.Peer("broken", (("--no-index", "no-such-package-anywhere"),), "none.py")
+        with pytest.raises(peers.PeerError, match="no-such-package-anywhere"):
+            peers.install(peer, tmp_path)
+        assert not (tmp_path / "broken" / "installed.json").exists()
+
+    def test_a_worker_answers_fails_and_dies_by_name(self, tmp_path: Path) -> None:
+        script = tmp_path / "peer.py"
+        script.write_text(
+            "import json, os, sys\n"
+            "for line in sys.stdin:\n"
+            "    op = json.loads(line)['op']\n"
+            "    if op == 'die':\n"
+            "        print('last words', file=sys.stderr, flush=True)\n"
+            "        os._exit(3)\n"
+            "    answer = {'error': 'no'} if op == 'fail' else {'threads': "
+            "os.environ['OMP_NUM_THREADS']}\n"
+            "    print(json.dumps(answer), flush=True)\n"
+        )
+        peer = peers.Peer("echo", (), str(script))
+        with peers.Worker(peer, sys.executable, log=tmp_path / "log", threads=3) as worker:
+            assert worker.call("ask") == {"threads": "3"}
+            with pytest.raises(peers.PeerError, match="echo in 'fail': no"):
+                worker.call("fail")
+            assert worker.call("ask") == {"threads": "3"}
+            for _ in range(2):
+                with pytest.raises(peers.PeerError, match="exit status 3 last words"):
+                    worker.call("die")
+
+
+class TestMachine:
+    def test_resident_share_of_what_was_just_written(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_bytes(bytes(1 << 20))
+        assert machine.resident_share([tmp_path / "file"]) in (1.0, None)
+        assert machine.resident_share([]) is None
+
+    @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc here")
+    def test_the_innermost_mount_of_a_folder_is_found(self) -> None:
+        assert machine.describe_disk("/proc/self")["file_system"] == "proc"
+
+    def test_what_others_took_is_all_but_our_own(self) -> None:
+        before, after = machine.Usage(0.0, 100.0, 5.0), machine.Usage(20.0, 130.0, 25.0)
+        assert machine.others_share(before, after, 2) == pytest.approx(10 / 40)
+        # Clock ticks are coarse: the difference may come out below nothing.
+        assert machine.others_share(before, machine.Usage(20.0, 119.9, 25.0), 2) == 0
+
+    def test_own_work_is_read_as_own(self) -> None:
+        before = machine.read_usage()
+        end = time.process_time() + 0.3
+        while time.process_time() < end:
+            sum(range(10_000))
+        after = machine.read_usage()
+        assert after.own - before.own == pytest.approx(0.3, abs=0.2)
+        assert after.clock > before.clock
+
+    def test_versions(self) -> None:
+        found = machine.versions(["numpy", "no-such-package-anywhere"])
+        assert found == {"numpy": np.__version__, "no-such-package-anywhere": None}
+
+
+def test_help_needs_neither_peer_nor_graph() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.sampling", "--help"],
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert "--quick" in done.stdout

@@ -1,0 +1,225 @@
+"""Builds that are killed, interrupted or out of disk space leave a whole dataset."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphzero.atomic import is_staging_name
+from graphzero.format import FileWriter, read_file, verify_file
+from graphzero.ingest import build_dataset, folder
+from graphzero.manifest import MANIFEST_NAME, Manifest, finish_renames, read_manifest
+
+NODES = 3000
+SCRIPT = """
+import sys
+import numpy as np
+from graphzero.ingest import build_dataset
+
+print("ready", flush=True)
+version = 1
+while True:
+    version += 1
+    rng = np.random.default_rng(version)
+    edges = rng.integers(0, 3000, (20_000, 2))
+    build_dataset(
+        sys.argv[1], edges, np.full((3000, 8), version, np.float32), np.full(3000, version),
+        {"train": [version]}, memory_limit="1MiB",
+    )
+"""
+
+
+def build_version(path: Path, version: int) -> None:
+    """What the script builds, once."""
+    edges = np.random.default_rng(version).integers(0, NODES, (20_000, 2))
+    features = np.full((NODES, 8), version, np.float32)
+    build_dataset(path, edges, features, np.full(NODES, version), {"train": [version]})
+
+
+def version_of(path: Path) -> int:
+    """The version of a dataset whose files are all whole and of one version."""
+    manifest = read_manifest(path)
+    versions = set()
+    for entry in manifest.entries():
+        file = entry.resolve(path)
+        verify_file(file)
+        if file.suffix == ".gd" or entry.name.endswith(".gd"):
+            versions |= set(read_file(file)[1]["rows"].tolist())
+    assert len(versions) == 1
+    return int(versions.pop())
+
+
+def assert_edges_of(path: Path, version: int) -> None:
+    expected = np.random.default_rng(version).integers(0, NODES, (20_000, 2))
+    manifest = read_manifest(path)
+    _, arrays = read_file(manifest.graph.resolve(path))
+    sources = np.repeat(np.arange(NODES), np.diff(arrays["indptr"].astype(np.int64)))
+    stored = np.stack([arrays["node_ids"][sources], arrays["node_ids"][arrays["indices"]]], 1)
+    np.testing.assert_array_equal(stored[np.lexsort(stored.T)], expected[np.lexsort(expected.T)])
+
+
+def start(tmp_path: Path, target: Path) -> subprocess.Popen[bytes]:
+    """A process that rebuilds a dataset, over and over; outside the source folder."""
+    script = tmp_path / "rebuild.py"
+    script.write_text(SCRIPT)
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(target)], stdout=subprocess.PIPE, cwd=tmp_path
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    return process
+
+
+def test_kill_at_random_moments(tmp_path: Path) -> None:
+    target = tmp_path / "data"
+    build_version(target, 1)
+    rng = random.Random(0)
+    staged = 0
+    for _ in range(8):
+        process = start(tmp_path, target)
+        try:
+            time.sleep(rng.uniform(0.05, 0.6))
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+        assert_edges_of(target, version_of(target))
+        staged += sum(is_staging_name(name) for name in os.listdir(target))
+        for path in target.iterdir():
+            if path.suffix in {".gl", ".gd"}:
+                verify_file(path)
+    assert staged, "no kill came in the middle of a build"
+    build_version(target, 1)
+    assert version_of(target) == 1
+    assert not [name for name in os.listdir(target) if is_staging_name(name)]
+
+
+def test_interrupt_removes_staged_files(tmp_path: Path) -> None:
+    target = tmp_path / "data"
+    build_version(target, 1)
+    process = start(tmp_path, target)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    try:
+        assert process.wait(120) != 0
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    assert_edges_of(target, version_of(target))
+    # Only what a committed manifest names may be left, if the interrupt came amid the renames.
+    named = {entry.staged for entry in read_manifest(target).entries()}
+    assert {name for name in os.listdir(target) if is_staging_name(name)} <= named
+
+
+class Stop(BaseException):
+    """Stands for a kill: nothing that the package does may catch it for good."""
+
+
+STEPS = ["first seal", "last seal", "before the manifest", "after the manifest", "one rename"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_stop_at_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    build_version(tmp_path, 1)
+    seals = []
+
+    def stop_at_seal(self: FileWriter) -> None:
+        seals.append(self)
+        if len(seals) == {"first seal": 1, "last seal": 4}.get(step):
+            raise Stop
+        original_seal(self)
+
+    def write(path: Path, manifest: Manifest) -> None:
+        if step == "before the manifest":
+            raise Stop
+        original_write(path, manifest)
+        if step == "after the manifest":
+            raise Stop
+
+    def rename(path: Path, manifest: Manifest) -> None:
+        if manifest.splits["train"] and version_of(path) == 2:
+            entry = manifest.features
+            assert entry is not None
+            os.replace(path / entry.staged, path / entry.name)
+            raise Stop
+        finish_renames(path, manifest)
+
+    original_seal, original_write = FileWriter.seal, folder.write_manifest
+    monkeypatch.setattr(FileWriter, "seal", stop_at_seal)
+    monkeypatch.setattr(folder, "write_manifest", write)
+    if step == "one rename":
+        monkeypatch.setattr(folder, "finish_renames", rename)
+    with pytest.raises(Stop):
+        build_version(tmp_path, 2)
+    expected = 2 if step in {"after the manifest", "one rename"} else 1
+    assert version_of(tmp_path) == expected
+    assert_edges_of(tmp_path, expected)
+    if expected == 1:
+        assert not [name for name in os.listdir(tmp_path) if is_staging_name(name)]
+    monkeypatch.undo()
+    # A failing build rolls the committed one forward and leaves no trace of its own.
+    with pytest.raises(ValueError, match="has no edges"):
+        build_dataset(tmp_path, np.empty((0, 2), int))
+    assert version_of(tmp_path) == expected
+    assert not [name for name in os.listdir(tmp_path) if is_staging_name(name)]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 4 MiB."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(path)]
+    try:
+        done = subprocess.run(mount, capture_output=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no mount command")
+    if done.returncode != 0:
+        pytest.skip("mounting a small file system needs root")
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+def check_full(path: Path, *args: object, **options: object) -> None:
+    before = {file.name: file.read_bytes() for file in path.iterdir()}
+    with pytest.raises(OSError, match=str(path)) as caught:
+        build_dataset(path, *args, **options)
+    assert caught.value.errno == errno.ENOSPC
+    assert str(caught.value.filename).startswith(str(path))
+    assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+    assert version_of(path) == 1
+
+
+def test_full_disk(small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = small_disk / "data"
+    build_version(target, 1)
+    edges = np.random.default_rng(0).integers(0, NODES, (600_000, 2))
+    np.savetxt(tmp_path / "e.csv", edges, fmt="%d", delimiter=",")
+    wide = np.zeros((NODES, 400))
+    check_full(target, edges, memory_limit="1MiB")
+    check_full(target, edges, memory_limit="64MiB", directed=False)
+    check_full(target, tmp_path / "e.csv", memory_limit="1MiB")
+    check_full(target, edges[:10], wide)
+    check_full(target, [[0, 2_000_000]])
+    # The same where the disk fills while the build runs, which no look ahead can know.
+    for module in ("build", "edges"):
+        monkeypatch.setattr(f"graphzero.ingest.{module}.require_disk_space", lambda *_: None)
+    check_full(target, edges, memory_limit="1MiB")
+    check_full(target, edges, memory_limit="64MiB", directed=False)
+    check_full(target, edges[:300_000], memory_limit="1MiB")
+    check_full(target, edges[:10], wide)
+    check_full(target, [[0, 2_000_000]], memory_limit="1MiB")
+    assert MANIFEST_NAME in os.listdir(target)

@@ -1,0 +1,106 @@
+"""A small memory limit gives the same files, and is kept."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphzero.ingest import build_dataset
+
+MEASURE = """
+import sys
+import threading
+import numpy as np
+from graphzero.ingest import build_dataset
+
+def anonymous():
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("RssAnon")) * 1024
+
+folder, kind, limit = sys.argv[1:]
+done = threading.Event()
+baseline = peak = anonymous()
+
+def watch():
+    global peak
+    while not done.wait(0.002):
+        peak = max(peak, anonymous())
+
+thread = threading.Thread(target=watch)
+thread.start()
+build_dataset(
+    folder + "/data",
+    f"{folder}/edges.{kind}",
+    folder + "/features.npy",
+    memory_limit=int(limit),
+    directed=False,
+    edge_ids=True,
+)
+done.set()
+thread.join()
+print(peak - baseline)
+"""
+
+
+def random_graph(num_nodes: int, num_edges: int) -> np.ndarray:
+    """Few hubs with most edges, many of them parallel, and some self-loops."""
+    rng = np.random.default_rng(7)
+    hubs = rng.integers(0, 3, num_edges)
+    ends = rng.integers(0, num_nodes, (num_edges, 2))
+    return np.where(rng.random((num_edges, 1)) < 0.5, np.stack([hubs, ends[:, 0] % 5], 1), ends)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("payload", [True, False])
+def test_many_runs_give_the_same_bytes(
+    tmp_path: Path, order: str, directed: bool, payload: bool
+) -> None:
+    edges = random_graph(20_000, 150_000)
+    np.save(tmp_path / "e.npy", edges)
+    features = np.random.default_rng(1).random((20_000, 30), np.float32)
+    options = {
+        "directed": directed,
+        "order": order,
+        "edge_ids": payload,
+        "weight": np.arange(150_000, dtype=np.float32) if payload else None,
+        "timestamp": np.arange(150_000) if payload else None,
+        "splits": {"all": np.arange(20_000)},
+        "labels": np.arange(20_000),
+    }
+    small, large = tmp_path / "small", tmp_path / "large"
+    build_dataset(small, tmp_path / "e.npy", features, memory_limit="1MiB", **options)
+    build_dataset(large, tmp_path / "e.npy", features, memory_limit="1GiB", **options)
+    for name in ("graph.gl", "features.gd", "labels.gd", "split_all.gd"):
+        assert (small / name).read_bytes() == (large / name).read_bytes(), name
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("kind", ["csv", "npy"])
+def test_memory_stays_within_the_limit(tmp_path: Path, kind: str) -> None:
+    limit = 12 << 20
+    edges = random_graph(400_000, 3_000_000 if kind == "npy" else 1_000_000)
+    np.save(tmp_path / "features.npy", np.ones((400_000, 64), np.float32))
+    if kind == "npy":
+        np.save(tmp_path / "edges.npy", edges)
+    else:
+        rows = np.char.add(np.char.add(edges[:, 0].astype(str), ","), edges[:, 1].astype(str))
+        (tmp_path / "edges.csv").write_text("\n".join(rows.tolist()))
+    script = tmp_path / "measure.py"
+    script.write_text(MEASURE)
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path), kind, str(limit)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    # pyarrow's blocks, and what the interpreter takes once, are not the build's own memory.
+    allowance = 24 << 20 if kind == "csv" else 4 << 20
+    print(f"{kind}: {int(done.stdout):,} bytes of {limit:,}")
+    assert int(done.stdout) < limit + allowance
+    written = sum(path.stat().st_size for path in (tmp_path / "data").glob("*.g[ld]"))
+    assert written > 2 * (limit + allowance)

@@ -1,0 +1,240 @@
+"""Features, labels and splits, from every kind of input, in both orders."""
+
+from __future__ import annotations
+
+import gzip
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphzero.format import DTYPES, FLAG_VECTOR, Header, read_file, verify_file
+from graphzero.ingest import build_dataset
+from graphzero.ingest.progress import Progress
+from graphzero.ingest.rank import HotOrder
+from graphzero.ingest.row_input import ArrayRows, TableRows, features_of_table
+from graphzero.ingest.rows import write_rows
+from graphzero.ingest.tables import open_table
+
+EDGES = np.array([[0, 3], [1, 3], [2, 3], [0, 1], [4, 1], [3, 4]])
+NODES = 5
+
+
+def rows_of(path: Path) -> tuple[Header, np.ndarray[Any, Any]]:
+    """Header and rows, put back into the user's order."""
+    verify_file(path)
+    header, arrays = read_file(path)
+    shape = (-1,) if header.flags & FLAG_VECTOR else (-1, header.width)
+    rows = arrays["rows"].reshape(shape)
+    return header, rows[arrays["node_rank"]] if "node_rank" in arrays else rows
+
+
+@pytest.mark.parametrize("dtype", [str(dtype) for dtype in DTYPES.values()] + [">f4", "?"])
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_arrays(tmp_path: Path, order: str, dtype: str, on_disk: bool) -> None:
+    features = np.arange(NODES * 3).reshape(NODES, 3).astype(dtype)
+    given: Any = features
+    if on_disk:
+        np.save(tmp_path / "x.npy", features)
+        given = tmp_path / "x.npy"
+    build_dataset(tmp_path / "d", EDGES, given, order=order)
+    header, rows = rows_of(tmp_path / "d" / "features.gd")
+    assert (header.num_nodes, header.width, header.flags) == (NODES, 3, 0)
+    assert rows.dtype == np.dtype("u1" if dtype == "?" else dtype).newbyteorder("<")
+    np.testing.assert_array_equal(rows, features)
+
+
+def test_hot_rows_come_first(tmp_path: Path) -> None:
+    build_dataset(tmp_path / "d", EDGES, np.arange(NODES) * 10.0)
+    header, arrays = read_file(tmp_path / "d" / "features.gd")
+    assert header.flags == FLAG_VECTOR
+    np.testing.assert_array_equal(arrays["rows"], [30, 10, 40, 0, 20])
+    np.testing.assert_array_equal(arrays["node_rank"], [3, 1, 4, 0, 2])
+
+
+def test_fortran_order(tmp_path: Path, order: str) -> None:
+    features = np.asfortranarray(np.random.default_rng(0).random((NODES, 4)))
+    np.save(tmp_path / "x.npy", features)
+    build_dataset(tmp_path / "d", EDGES, tmp_path / "x.npy", order=order)
+    np.testing.assert_array_equal(rows_of(tmp_path / "d" / "features.gd")[1], features)
+
+
+def test_tensors(tmp_path: Path, order: str) -> None:
+    torch = pytest.importorskip("torch")
+    x, y = torch.arange(10.0).reshape(NODES, 2), torch.arange(NODES)
+    mask = torch.tensor([True, False, True, False, False])
+    build_dataset(tmp_path / "d", EDGES, x, y, {"train": mask}, order=order)
+    np.testing.assert_array_equal(rows_of(tmp_path / "d" / "features.gd")[1], x.numpy())
+    np.testing.assert_array_equal(rows_of(tmp_path / "d" / "labels.gd")[1], y.numpy())
+    np.testing.assert_array_equal(rows_of(tmp_path / "d" / "split_train.gd")[1], [0, 2])
+
+
+@pytest.mark.parametrize("header", ["id,a,b\n", "id,0,1\n", ",0,1\n", ""])
+@pytest.mark.parametrize("zipped", [True, False])
+def test_csv_features(tmp_path: Path, order: str, header: str, zipped: bool) -> None:
+    text = f"{header}3,1.5,nan\n0,2,inf\n4,-1e-3,0\n1,5,6\n2,7,8\n".encode()
+    path = tmp_path / ("x.csv.gz" if zipped else "x.csv")
+    path.write_bytes(gzip.compress(text) if zipped else text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        build_dataset(tmp_path / "d", EDGES, path, order=order)
+    rows = rows_of(tmp_path / "d" / "features.gd")[1]
+    assert rows.dtype == np.float32
+    expected = np.array([[2, np.inf], [5, 6], [7, 8], [1.5, np.nan], [-1e-3, 0]], np.float32)
+    np.testing.assert_array_equal(rows, expected)
+
+
+def test_missing_rows_are_zeros_with_a_warning(tmp_path: Path, order: str) -> None:
+    (tmp_path / "x.csv").write_text("3,1.5\n0,2\n")
+    with pytest.warns(UserWarning, match=r"x\.csv has no row for 3 of 5 nodes: they get zeros"):
+        build_dataset(tmp_path / "d", EDGES, tmp_path / "x.csv", order=order)
+    rows = rows_of(tmp_path / "d" / "features.gd")[1]
+    np.testing.assert_array_equal(rows, [[2], [0], [0], [1.5], [0]])
+
+
+def test_feature_ids_count_as_nodes(tmp_path: Path, order: str) -> None:
+    (tmp_path / "x.csv").write_text("7,1\n")
+    with pytest.warns(UserWarning, match="7 of 8 nodes"):
+        manifest = build_dataset(tmp_path / "d", EDGES, tmp_path / "x.csv", order=order)
+    assert manifest.num_nodes == 8
+    assert read_file(tmp_path / "d" / "graph.gl")[0].num_nodes == 8
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int16"])
+def test_parquet_features(tmp_path: Path, order: str, dtype: str) -> None:
+    ids = np.array([4, 1, 0, 2, 3])
+    values = np.arange(10).reshape(5, 2).astype(dtype)
+    table = pa.table({"id": ids, "a": values[:, 0], "b": values[:, 1]})
+    pq.write_table(table, tmp_path / "x.parquet", row_group_size=2)
+    build_dataset(tmp_path / "d", EDGES, tmp_path / "x.parquet", order=order)
+    rows = rows_of(tmp_path / "d" / "features.gd")[1]
+    assert rows.dtype == dtype
+    np.testing.assert_array_equal(rows[ids], values)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "num_classes"),
+    [
+        ("0\n2\n1\n-1\n0\n", [0, 2, 1, -1, 0], 3),
+        ("label\n0\n2\n1\n-1\n0\n", [0, 2, 1, -1, 0], 3),
+        ("id,label\n4,1\n0,5\n1,0\n2,0\n3,0\n", [5, 0, 0, 0, 1], 6),
+        ("0.5\n1\n2\n3\n4\n", np.array([0.5, 1, 2, 3, 4], np.float32), None),
+        ("id,a,b\n4,1,0\n0,0,1\n1,0,0\n2,0,0\n3,0,0\n",
+         [[0, 1], [0, 0], [0, 0], [0, 0], [1, 0]], None),
+        ("-1\n-1\n-1\n-1\n-1\n", [-1] * 5, None),
+    ],
+)  # fmt: skip
+def test_csv_labels(
+    tmp_path: Path, order: str, text: str, expected: Any, num_classes: int | None
+) -> None:
+    (tmp_path / "y.csv").write_text(text)
+    manifest = build_dataset(tmp_path / "d", EDGES, labels=tmp_path / "y.csv", order=order)
+    labels = rows_of(tmp_path / "d" / "labels.gd")[1]
+    np.testing.assert_array_equal(labels, expected)
+    assert labels.dtype == np.asarray(expected).dtype
+    assert manifest.num_classes == num_classes
+
+
+def test_parquet_labels(tmp_path: Path, order: str) -> None:
+    pq.write_table(pa.table({"y": np.arange(NODES, dtype="int8")}), tmp_path / "y.parquet")
+    manifest = build_dataset(tmp_path / "d", EDGES, labels=tmp_path / "y.parquet", order=order)
+    np.testing.assert_array_equal(rows_of(tmp_path / "d" / "labels.gd")[1], np.arange(NODES))
+    assert manifest.num_classes == NODES
+
+
+def test_labels_tell_the_number_of_nodes(tmp_path: Path) -> None:
+    manifest = build_dataset(tmp_path / "d", EDGES, labels=np.zeros(9, np.int64))
+    assert (manifest.num_nodes, manifest.num_classes) == (9, 1)
+
+
+@pytest.mark.parametrize("kind", ["list", "npy", "mask", "csv", "csv with header", "parquet"])
+def test_splits(tmp_path: Path, order: str, kind: str) -> None:
+    ids = [0, 3, 4] if kind == "mask" else [4, 0, 3, 0]
+    value: Any = ids
+    if kind == "npy":
+        value = tmp_path / "s.npy"
+        np.save(value, np.array(ids, np.int32))
+    elif kind == "mask":
+        value = np.isin(np.arange(NODES), ids)
+    elif kind.startswith("csv"):
+        value = tmp_path / "s.csv"
+        head = ["node"] if "header" in kind else []
+        value.write_text("\n".join([*head, *map(str, ids)]))
+    elif kind == "parquet":
+        value = tmp_path / "s.parquet"
+        pq.write_table(pa.table({"node": ids}), value)
+    manifest = build_dataset(tmp_path / "d", EDGES, splits={"my-train_1": value}, order=order)
+    header, stored = rows_of(tmp_path / "d" / "split_my-train_1.gd")
+    np.testing.assert_array_equal(stored, ids)
+    assert stored.dtype == "<i8"
+    assert (header.num_nodes, header.width, header.flags) == (len(ids), 1, FLAG_VECTOR)
+    assert manifest.splits["my-train_1"].name == "split_my-train_1.gd"
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+def test_empty_split(tmp_path: Path, dtype: type) -> None:
+    np.save(tmp_path / "s.npy", np.empty(0, dtype))
+    build_dataset(tmp_path / "d", EDGES, splits={"train": tmp_path / "s.npy"})
+    assert rows_of(tmp_path / "d" / "split_train.gd")[0].num_nodes == 0
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    num_nodes=st.integers(1, 60),
+    width=st.integers(1, 3),
+    memory=st.sampled_from([1, 200, 1000, 1 << 20]),
+    seed=st.integers(0, 99),
+)
+def test_permutation_in_any_number_of_blocks(
+    tmp_path_factory: pytest.TempPathFactory, num_nodes: int, width: int, memory: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    values = rng.random((num_nodes, width))
+    node_ids = rng.permutation(num_nodes)
+    rank = np.empty(num_nodes, np.uint32)
+    rank[node_ids] = np.arange(num_nodes)
+    path = tmp_path_factory.mktemp("d") / "x.gd"
+    file = write_rows(
+        path,
+        ArrayRows("x", values),
+        num_nodes,
+        order=HotOrder(node_ids, rank),
+        fill_missing=True,
+        memory=memory,
+        progress=Progress(),
+    )
+    file.publish()
+    _, arrays = read_file(path)
+    np.testing.assert_array_equal(arrays["rows"].reshape(-1, width), values[node_ids])
+
+
+@settings(max_examples=30, deadline=None)
+@given(ids=st.lists(st.integers(0, 40), unique=True, min_size=1), memory=st.sampled_from([1, 300]))
+def test_rows_in_any_order_in_any_number_of_blocks(
+    tmp_path_factory: pytest.TempPathFactory, ids: list[int], memory: int
+) -> None:
+    folder = tmp_path_factory.mktemp("d")
+    (folder / "x.csv").write_text("".join(f"{i},{i * i},{i + 1}\n" for i in ids))
+    source: TableRows = features_of_table(open_table(folder / "x.csv"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        file = write_rows(
+            folder / "x.gd",
+            source,
+            41,
+            order=None,
+            fill_missing=True,
+            memory=memory,
+            progress=Progress(),
+        )
+    file.publish()
+    expected = np.zeros((41, 2))
+    for i in ids:
+        expected[i] = i * i, i + 1
+    np.testing.assert_array_equal(rows_of(folder / "x.gd")[1], expected)

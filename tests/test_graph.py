@@ -1,0 +1,277 @@
+"""`Graph`: degrees, neighbours, one hop and walks, against the naive versions."""
+
+from __future__ import annotations
+
+import itertools
+
+import files
+import numpy as np
+import pytest
+import reference
+
+import graphzero as gz
+
+torch = pytest.importorskip("torch")
+
+
+def user_lists(edges, num_nodes, directed=True):
+    lists = [[] for _ in range(num_nodes)]
+    for source, target in edges.tolist():
+        lists[source].append(target)
+        if not directed and source != target:
+            lists[target].append(source)
+    return [sorted(row) for row in lists]
+
+
+def test_neighbors_and_degrees_are_the_users(small):
+    graph, _, edges = small
+    lists = user_lists(edges, 300)
+    assert graph.degree(np.arange(300)).tolist() == [len(row) for row in lists]
+    for node in range(300):
+        assert graph.neighbors(node).tolist() == lists[node]
+        assert graph.degree(node) == len(lists[node])
+    assert (graph.num_nodes, graph.num_edges, graph.num_input_edges) == (300, 4000, 4000)
+
+
+def test_undirected_graphs_have_both_directions(tmp_path, order):
+    edges = files.random_edges(60, 500)
+    files.write_graph(tmp_path / "g.gl", edges, 60, directed=False, order=order)
+    graph = gz.Graph(tmp_path / "g.gl")
+    assert not graph.is_directed
+    lists = user_lists(edges, 60, directed=False)
+    assert [graph.neighbors(node).tolist() for node in range(60)] == lists
+
+
+def test_stored_views_hold_the_graph(small):
+    graph, naive, _ = small
+    np.testing.assert_array_equal(graph.indptr, naive.indptr)
+    np.testing.assert_array_equal(graph.indices, naive.indices)
+    assert graph.weights is None
+    assert graph.times is None
+    if graph.node_ids is not None:
+        np.testing.assert_array_equal(graph.node_ids, naive.node_ids)
+
+
+def test_weights_times_and_wide_ids(tmp_path, order):
+    edges = files.random_edges(40, 200)
+    weights, times = np.arange(200) / 8, np.arange(200) * 10**9
+    naive = files.write_graph(
+        tmp_path / "g.gl", edges, 40, order=order, weights=weights, times=times, wide=True
+    )
+    graph = gz.Graph(tmp_path / "g.gl")
+    np.testing.assert_array_equal(graph.weights, naive.column(2, np.float32))
+    np.testing.assert_array_equal(graph.times, naive.column(3, np.int64))
+    assert graph.indices.dtype == np.uint64
+    expected = reference.sample(naive, range(40), [3], seed=5)
+    sampled = graph.sample_neighbors(np.arange(40), 3, seed=5)
+    np.testing.assert_array_equal(sampled.e_id, expected["e_id"])
+
+
+@pytest.mark.parametrize(
+    ("fanout", "replace"),
+    [*((f, False) for f in (1, 4, 30, 10_000, -1)), *((f, True) for f in (1, 4, 30, -1))],
+)
+def test_one_hop_equals_the_naive_one(small, fanout, replace):
+    graph, naive, edges = small
+    seeds = np.random.default_rng(3).integers(0, 300, 700)
+    sampled = graph.sample_neighbors(seeds, fanout, replace=replace, seed=9)
+    expected = reference.sample(naive, seeds, [fanout], replace=replace, seed=9)
+    np.testing.assert_array_equal(sampled.indices, expected["n_id"][expected["edge_index"][0]])
+    np.testing.assert_array_equal(sampled.e_id, expected["e_id"])
+    np.testing.assert_array_equal(
+        np.repeat(np.arange(700), np.diff(sampled.indptr)), expected["edge_index"][1]
+    )
+    # ... and by what it must be, whatever the naive version says
+    targets = np.repeat(seeds, np.diff(sampled.indptr))
+    np.testing.assert_array_equal(edges[sampled.e_id], np.stack([targets, sampled.indices], 1))
+
+
+@pytest.mark.parametrize("fanout", [3, 255, 256, 257, 400])
+def test_draws_without_replacement_do_not_repeat(tmp_path, fanout):
+    """All three regimes: Floyd, selection, everything."""
+    files.write_graph(tmp_path / "star.gl", [[0, target] for target in range(1, 400)], 400)
+    graph = gz.Graph(tmp_path / "star.gl")
+    for seed in range(20):
+        drawn = graph.sample_neighbors([0], fanout, seed=seed).indices
+        assert len(drawn) == len(set(drawn.tolist())) == min(fanout, 399)
+
+
+@pytest.mark.parametrize(
+    ("fanout", "replace"), [(5, False), (5, True), (60, False), (300, False), (300, True)]
+)
+def test_every_neighbour_is_equally_likely(tmp_path, fanout, replace):
+    degree, rounds = 320, 4000
+    files.write_graph(tmp_path / "star.gl", [[0, i] for i in range(1, degree + 1)], degree + 1)
+    graph = gz.Graph(tmp_path / "star.gl")
+    counts = np.zeros(degree)
+    for seed in range(rounds):
+        drawn = graph.sample_neighbors([0], fanout, replace=replace, seed=seed, num_threads=1)
+        counts += np.bincount(drawn.indices - 1, minlength=degree)
+    share = fanout / degree
+    expected = rounds * share
+    # without replacement the counts vary less, by 1 - share (finite population)
+    variance = expected * (1 if replace else (1 - share) * degree / (degree - 1))
+    chi_square = ((counts - expected) ** 2 / variance).sum()
+    assert 319 - 5 * 25.3 < chi_square < 319 + 5 * 25.3  # mean and deviation, 319 degrees
+
+
+@pytest.mark.parametrize(("p", "q"), [(1.0, 1.0), (0.25, 4.0), (4.0, 0.25), (1e-9, 1e9), (1, 0.5)])
+def test_walks_equal_the_naive_ones(small, p, q):
+    graph, naive, _ = small
+    start = np.random.default_rng(4).integers(0, 300, 333)
+    walks = graph.random_walk(start, 6, p=p, q=q, seed=7)
+    np.testing.assert_array_equal(walks, reference.walk(naive, start, 6, p=p, q=q, seed=7))
+
+
+def test_walks_follow_edges_and_end_in_dead_ends(small):
+    graph, _, edges = small
+    lists = user_lists(edges, 300)
+    walks = graph.random_walk(np.arange(300), 40, seed=1)
+    assert walks.shape == (300, 41)
+    assert walks.dtype == np.int64
+    for walk in walks.tolist():
+        for here, there in itertools.pairwise(walk):
+            if here == -1:
+                assert there == -1
+            elif there == -1:
+                assert lists[here] == []
+            else:
+                assert there in lists[here]
+
+
+def test_node2vec_steps_have_the_right_distribution(tmp_path):
+    """From 0 over 1: back to 0 with 1/p, to 2 (a neighbour of 0) with 1, to 3 and 4 with 1/q."""
+    edges = np.array([[0, 1], [1, 0], [0, 2], [1, 2], [1, 3], [1, 4]])
+    files.write_graph(tmp_path / "g.gl", edges, 5)
+    walks = gz.Graph(tmp_path / "g.gl").random_walk(np.zeros(60_000, int), 2, p=0.5, q=4.0, seed=2)
+    over_one = walks[walks[:, 1] == 1]
+    counts = np.bincount(over_one[:, 2], minlength=5)
+    weights = np.array([2.0, 0.0, 1.0, 0.25, 0.25])
+    expected = weights / weights.sum() * len(over_one)
+    drawn = weights > 0
+    assert counts[1] == 0
+    chi_square = ((counts - expected)[drawn] ** 2 / expected[drawn]).sum()
+    assert chi_square < 21.1  # 0.9999 quantile, 3 degrees of freedom
+
+
+@pytest.mark.parametrize("num_threads", [1, 2, 4])
+def test_threads_do_not_change_a_byte(tmp_path, num_threads):
+    files.write_graph(tmp_path / "g.gl", files.random_edges(3000, 40_000), 3000)
+    graph = gz.Graph(tmp_path / "g.gl")
+    nodes = np.arange(6000) % 3000
+    one = graph.sample_neighbors(nodes, 7, seed=3, num_threads=1)
+    many = graph.sample_neighbors(nodes, 7, seed=3, num_threads=num_threads)
+    assert one.indices.tobytes() == many.indices.tobytes()
+    for p in (1.0, 0.5):
+        walks = [graph.random_walk(nodes, 8, p=p, num_threads=n) for n in (1, num_threads)]
+        assert walks[0].tobytes() == walks[1].tobytes()
+
+
+def test_seeds_change_the_draws(small):
+    graph, _, _ = small
+    nodes = np.arange(300)
+    assert not np.array_equal(
+        graph.random_walk(nodes, 5, seed=0), graph.random_walk(nodes, 5, seed=1)
+    )
+    one, two = (graph.sample_neighbors(nodes, 2, seed=s).indices for s in (0, 1))
+    assert not np.array_equal(one, two)
+    graph.random_walk(nodes, 5, seed=-1)  # any integer is a seed
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [3, 1, 2],
+        (3, 1, 2),
+        np.array([3, 1, 2], np.int8),
+        np.array([3, 1, 2], np.uint64),
+        np.array([3, 0, 1, 0, 2])[::2],
+        torch.tensor([3, 1, 2]),
+        torch.tensor([3, 1, 2], dtype=torch.int32),
+        range(3, 0, -1),
+    ],
+)
+def test_ids_of_any_integer_type_are_taken(small, nodes):
+    graph, _, edges = small
+    lists = user_lists(edges, 300)
+    expected = [len(lists[int(node)]) for node in nodes]
+    assert graph.degree(nodes).tolist() == expected
+
+
+def test_no_ids_give_empty_results(small):
+    graph, _, _ = small
+    assert graph.degree([]).shape == (0,)
+    assert graph.random_walk([], 4).shape == (0, 5)
+    sampled = graph.sample_neighbors(np.empty(0, np.int64), 4)
+    assert (sampled.indptr.tolist(), sampled.indices.shape) == ([0], (0,))
+
+
+BAD_IDS = [
+    ([-1], IndexError, r"\[0\] = -1 is out of range"),
+    ([0, 300], IndexError, r"\[1\] = 300 is out of range"),
+    (np.array([5, 2**64 - 1], np.uint64), IndexError, "18446744073709551615"),
+    ([0.5], ValueError, "must be integers, not float64"),
+    (["1"], ValueError, "must be integers"),
+    ([2**70], ValueError, "must be integers, not object"),
+    ([True, False], ValueError, "boolean mask"),
+    ([[1, 2]], ValueError, "one-dimensional"),
+]
+
+
+@pytest.mark.parametrize(("nodes", "error", "part"), BAD_IDS)
+def test_bad_ids_are_named(small, nodes, error, part):
+    graph, _, _ = small
+    calls = [
+        lambda: graph.degree(nodes),
+        lambda: graph.sample_neighbors(nodes, 3),
+        lambda: graph.random_walk(nodes, 3),
+        lambda: gz.NeighborSampler(graph, [3]).sample(nodes),
+    ]
+    for call in calls:
+        with pytest.raises(error, match=part):
+            call()
+
+
+@pytest.mark.parametrize("node", [-1, 300, 2**65])
+def test_one_bad_id_is_named(small, node):
+    graph, _, _ = small
+    for call in (graph.degree, graph.neighbors):
+        with pytest.raises(IndexError, match=str(node)):
+            call(node)
+    with pytest.raises(ValueError, match=r"1\.5"):
+        graph.neighbors(1.5)
+
+
+@pytest.mark.parametrize("fanout", [0, -2, 1.5, "3", None, True])
+def test_bad_fanouts_are_named(small, fanout):
+    graph, _, _ = small
+    with pytest.raises(ValueError, match="fanout must be a positive integer, or -1"):
+        graph.sample_neighbors([0], fanout)
+    with pytest.raises(ValueError, match="fanout must be a positive integer, or -1"):
+        gz.NeighborSampler(graph, [2, fanout])
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"length": 0}, "length must be at least 1"),
+        ({"length": -3}, "length must be at least 1"),
+        ({"length": 2.5}, "length must be an integer"),
+        ({"p": 0.0}, "p must be a positive number"),
+        ({"p": -1.0}, "p must be a positive number"),
+        ({"q": float("nan")}, "q must be a positive number"),
+        ({"q": float("inf")}, "q must be a positive number"),
+        ({"num_threads": 0}, "num_threads must be at least 1"),
+        ({"seed": 0.5}, "seed must be an integer"),
+    ],
+)
+def test_bad_walk_options_are_named(small, options, part):
+    graph, _, _ = small
+    with pytest.raises(ValueError, match=part):
+        graph.random_walk([0], **{"length": 3, **options})
+
+
+def test_weighted_sampling_says_that_it_is_missing(small):
+    graph, _, _ = small
+    with pytest.raises(NotImplementedError, match="weighted"):
+        graph.sample_neighbors([0], 3, weighted=True)

@@ -1,0 +1,145 @@
+"""What a wheel, a source distribution and an installed package contain."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+from pathlib import Path
+
+import pytest
+
+import graphzero
+from graphzero import _core
+from graphzero.include_dir import get_include
+
+ROOT = Path(__file__).resolve().parents[1]
+HEADERS = sorted(path.name for path in (ROOT / "include" / "graphzero").glob("*.h"))
+PACKAGE = Path(graphzero.__file__).parent
+
+
+@pytest.mark.skipif("TOX_ENV_NAME" not in os.environ, reason="may be used in place outside tox")
+def test_the_installed_package_is_tested() -> None:
+    assert PACKAGE.is_relative_to(sysconfig.get_path("platlib"))
+    assert not PACKAGE.is_relative_to(ROOT / "graphzero")
+
+
+def test_headers_are_found() -> None:
+    folder = Path(get_include()) / "graphzero"
+    assert sorted(path.name for path in folder.glob("*.h")) == HEADERS
+    assert HEADERS
+
+
+def test_headers_compile_on_their_own(tmp_path: Path) -> None:
+    compiler = os.environ.get("CC", "cc").split()
+    for header in HEADERS:
+        source = tmp_path / "one.c"
+        source.write_text(f'#include "graphzero/{header}"\nint main(void) {{ return 0; }}\n')
+        flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+        done = subprocess.run(
+            [*compiler, *flags, f"-I{get_include()}", str(source)], capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_types_are_shipped() -> None:
+    assert (PACKAGE / "py.typed").is_file()
+    assert Path(_core.__file__).with_name("_core.pyi").is_file()
+
+
+def _copy_of_the_source(target: Path) -> None:
+    left_over = ("*.so", "__pycache__", "*.egg-info", "build", "dist", "_core.c", ".[!c]*")
+    shutil.copytree(ROOT, target, ignore=shutil.ignore_patterns(*left_over))
+
+
+def test_a_source_distribution_has_every_file(tmp_path: Path) -> None:
+    pytest.importorskip("Cython")
+    source = tmp_path / "source"
+    _copy_of_the_source(source)
+    files = {str(path.relative_to(source)) for path in source.rglob("*") if path.is_file()}
+    subprocess.run(
+        [sys.executable, "setup.py", "-q", "sdist", "-d", str(tmp_path)],
+        cwd=source,
+        check=True,
+        capture_output=True,
+    )
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        packed = {name.partition("/")[2] for name in tar.getnames()}
+    assert files <= packed, sorted(files - packed)
+    assert {"setup.py", "src/walk.c", ".clang-format", ".ci/run"} <= packed
+    assert not any(name.endswith((".so", "_core.c")) for name in packed)
+
+
+def test_windows_is_refused_in_one_line() -> None:
+    # The modules that setup.py needs come first: they look at sys.platform themselves.
+    code = (
+        "import os, shlex, shutil, subprocess, sys, sysconfig, tempfile, pathlib, runpy\n"
+        "import setuptools, setuptools.command.build_ext\n"
+        "sys.platform = 'win32'\n"
+        "runpy.run_path('setup.py', run_name='__main__')\n"
+    )
+    pytest.importorskip("setuptools")
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "graphzero does not build on Windows: it needs mmap and madvise (use WSL 2)."
+    ]
+
+
+SAMPLES = """
+import numpy as np
+from graphzero import _core
+from graphzero.format import FileWriter, layout
+n, degree = 5000, 4
+header = layout("graph", [("indptr", "<u8", n + 1), ("indices", "<u4", n * degree)],
+                num_nodes=n, width=n * degree)
+with FileWriter("ring.gl", header) as writer:
+    writer.append("indptr", np.arange(n + 1) * degree)
+    neighbors = (np.arange(n)[:, None] + np.arange(1, degree + 1)) % n
+    writer.append("indices", np.sort(neighbors, axis=1))
+csr = _core.CSR(_core.Mapping("ring.gl"))
+nodes = np.arange(n)
+edges = csr.sample_hop(nodes, 2, False, 7, 2)
+walks = csr.walk(nodes, 5, 1.0, 1.0, 7, 2)
+biased = csr.walk(nodes, 5, 0.5, 2.0, 7, 2)
+import hashlib
+print(hashlib.sha256(b"".join(a.tobytes() for a in (*edges, walks, biased))).hexdigest())
+"""
+
+
+def _digest(folder: Path, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", SAMPLES],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.no_asan  # builds an extension without the sanitizers
+def test_a_serial_build_has_no_warnings_and_the_same_results(tmp_path: Path) -> None:
+    pytest.importorskip("Cython")
+    source = tmp_path / "source"
+    _copy_of_the_source(source)
+    environment = {**os.environ, "GRAPHZERO_NO_OPENMP": "1"}
+    environment["GRAPHZERO_CFLAGS"] = "-O1 -Wall -Wextra -Werror -Wno-unused-parameter"
+    done = subprocess.run(
+        [sys.executable, "setup.py", "-q", "build_ext", "--inplace"],
+        cwd=source,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    built = next(source.glob("graphzero/_core*.so"))
+    assert b"GOMP_parallel" not in built.read_bytes()
+    assert b"GOMP_parallel" in Path(_core.__file__).read_bytes()
+    assert _digest(tmp_path, PYTHONPATH=str(source)) == _digest(tmp_path)

@@ -1,0 +1,148 @@
+"""Read-ahead: which pages are asked for, and that it never gets in the way."""
+
+from __future__ import annotations
+
+import os
+
+import files
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import graphzero as gz
+from graphzero import _core
+from graphzero.readahead import ReadAhead
+
+
+def drop_from_cache(path):
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
+
+@pytest.fixture
+def cold_store(tmp_path):
+    """16 MiB of rows, none of them in the page cache."""
+    path = tmp_path / "f.gd"
+    files.write_rows(path, np.arange(32_768 * 128, dtype=np.float32).reshape(32_768, 128))
+    drop_from_cache(path)
+    store = gz.FeatureStore(path)
+    if store._mapping.resident_pages() > 64:
+        pytest.skip("this file system keeps pages that it was told to drop")
+    store.advise("random")
+    yield store
+    store.close()
+
+
+FAR_ROWS = np.arange(4096, 32_768, 64)  # 448 pages, past what opening the file read along
+
+
+@given(
+    rows=st.lists(st.integers(0, 3000), max_size=60),
+    origin=st.sampled_from([0, 4096, 128]),
+    row_bytes=st.sampled_from([1, 4, 512, 4096, 5000]),
+    gap=st.integers(0, 5),
+)
+@settings(max_examples=200, deadline=None)
+def test_runs_cover_the_pages_of_the_rows(tmp_path_factory, rows, origin, row_bytes, gap):
+    rows = np.array(sorted(rows), dtype=np.int64)
+    file_bytes = origin + row_bytes * 3001
+    path = tmp_path_factory.getbasetemp() / "runs.bin"
+    with open(path, "wb") as file:
+        file.truncate(file_bytes)
+    mapping = _core.Mapping(path)
+    runs = reference.page_runs(rows.tolist(), origin, row_bytes, gap, file_bytes)
+    pages, _, _ = mapping.read_ahead(rows, origin, row_bytes, gap)
+    assert pages == sum(-(-length // 4096) for _, length in runs)
+    # with nothing trusted, every run is asked for, long ones in pieces of 2 MiB
+    _, missing, calls = mapping.read_ahead(rows, origin, row_bytes, gap, False)
+    assert missing == pages
+    assert calls == sum(-(-length // (2 << 20)) for _, length in runs)
+
+
+def test_pages_asked_for_become_resident_without_a_fault(cold_store):
+    pages, missing, calls = cold_store.read_ahead(FAR_ROWS, gap=0, trust_mincore=True)
+    assert pages == missing == calls == 448
+    cold_store.gather(FAR_ROWS)  # waits for what is still being read
+    pages, missing, calls = cold_store.read_ahead(FAR_ROWS, gap=0, trust_mincore=True)
+    assert (pages, missing, calls) == (448, 0, 0)
+    # MADV_RANDOM: what was not asked for was not read
+    assert cold_store._mapping.resident_pages() < 448 + 64
+
+
+def test_long_runs_are_read_whole(cold_store):
+    """One call would be cut silently at the device's limit."""
+    cold_store.read_ahead(np.arange(32_768), gap=0, trust_mincore=True)
+    cold_store.gather(np.arange(0, 32_768, 8))
+    assert cold_store._mapping.resident_pages() >= 4096
+
+
+def test_the_thread_reports_what_was_missing(cold_store):
+    readahead = ReadAhead([cold_store], gz.Prefetch())
+    try:
+        rows = np.random.default_rng(0).permutation(FAR_ROWS)
+        first = readahead.submit(rows).result(timeout=60)
+        assert (first.pages, first.missing) == (448, 448)
+        cold_store.gather(rows)
+        assert readahead.submit(rows).result(timeout=60).missing == 0
+    finally:
+        readahead.close()
+
+
+def test_requests_are_skipped_while_nothing_is_missing(tmp_path):
+    files.write_rows(tmp_path / "f.gd", np.ones((4000, 16)))
+    store = gz.FeatureStore(tmp_path / "f.gd")
+    rows = np.arange(4000)
+    store.gather(rows)
+    readahead = ReadAhead([store], gz.Prefetch())
+    try:
+        asked = [readahead.submit(rows).result(timeout=60).pages > 0 for _ in range(100)]
+    finally:
+        readahead.close()
+    # 1 request, 1 skipped, 1 request, 3 skipped, 7, 15, then 32 at most
+    assert [i for i, was in enumerate(asked) if was] == [0, 2, 6, 14, 30, 62, 95]
+
+
+def test_rows_beyond_the_budget_are_left_to_faults(cold_store):
+    readahead = ReadAhead([cold_store], gz.Prefetch(budget=100 * 512))
+    try:
+        asked = readahead.submit(FAR_ROWS).result(timeout=60)
+        assert asked.pages == 100
+        assert readahead.submit(np.arange(8)).result(timeout=60).pages == 1  # given back
+    finally:
+        readahead.close()
+
+
+def test_the_none_strategy_asks_for_nothing(cold_store):
+    readahead = ReadAhead([cold_store], gz.Prefetch(strategy="none"))
+    assert readahead.submit(np.arange(1000)).result(timeout=60).pages == 0
+    assert cold_store._mapping.resident_pages() < 64
+    readahead.close()
+
+
+def test_failing_advice_warns_and_goes_on(tmp_path, monkeypatch):
+    files.write_rows(tmp_path / "f.gd", np.ones((10, 4)))
+    store = gz.FeatureStore(tmp_path / "f.gd")
+
+    def refuse(*args, **kwargs):
+        raise OSError(12, "no memory for read-ahead")
+
+    monkeypatch.setattr(store, "read_ahead", refuse)
+    readahead = ReadAhead([store], gz.Prefetch())
+    try:
+        with pytest.warns(RuntimeWarning, match="read-ahead failed"):
+            assert readahead.submit(np.arange(10)).result(timeout=60).pages == 0
+    finally:
+        readahead.close()
+
+
+def test_rows_beyond_the_file_are_refused(tmp_path):
+    files.write_rows(tmp_path / "f.gd", np.ones((10, 4)))
+    store = gz.FeatureStore(tmp_path / "f.gd")
+    with pytest.raises(IndexError, match="beyond the end"):
+        store.read_ahead(np.array([0, 10]), gap=0, trust_mincore=True)

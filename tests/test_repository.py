@@ -1,0 +1,50 @@
+"""What the files around the code promise each other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+TEST_COMMAND = "python3 -m venv .venv && .venv/bin/pip install tox && .venv/bin/tox"
+
+
+def test_ci_runs_the_test_command_of_the_readme() -> None:
+    assert TEST_COMMAND in (ROOT / "README.md").read_text()
+    assert TEST_COMMAND in (ROOT / ".ci" / "run").read_text().splitlines()
+    assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
+
+
+def test_every_c_source_has_its_header_and_its_tests() -> None:
+    sources = {path.stem for path in (ROOT / "src").glob("*.c")}
+    headers = {path.stem for path in (ROOT / "include" / "graphzero").glob("*.h")}
+    tests = {path.stem.removeprefix("test_") for path in (ROOT / "tests" / "c").glob("test_*.c")}
+    assert sources
+    assert sources <= headers
+    assert sources <= tests
+
+
+def test_every_c_test_is_run() -> None:
+    for path in (ROOT / "tests" / "c").glob("test_*.c"):
+        text = path.read_text()
+        defined = set(re.findall(r"^static void (\w+)\(void\)\n{", text, re.M))
+        run = set(re.findall(r"RUN\((\w+)\)", text))
+        helpers = {name for name in defined if len(re.findall(rf"\b{name}\(", text)) > 1}
+        assert run == defined - helpers, path.name
+        assert f"{path.stem}();" in (ROOT / "tests" / "c" / "main.c").read_text()
+
+
+def test_the_format_has_one_page_size_and_version() -> None:
+    header = (ROOT / "include" / "graphzero" / "format.h").read_text()
+    twin = (ROOT / "graphzero" / "format.py").read_text()
+    for c_name, name in [
+        ("GZ_FORMAT_VERSION", "VERSION"),
+        ("GZ_PAGE_BYTES", "PAGE_BYTES"),
+        ("GZ_MAX_SECTIONS", "MAX_SECTIONS"),
+        ("GZ_NAME_BYTES", "NAME_BYTES"),
+    ]:
+        c_value = re.search(rf"#define {c_name} (\d+)u", header)
+        value = re.search(rf"^{name} = (\d+)$", twin, re.M)
+        assert c_value is not None
+        assert value is not None
+        assert c_value[1] == value[1]
