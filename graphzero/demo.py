@@ -53,8 +53,9 @@ class _Communities:
     def draw(self, rng: np.random.Generator, low: Any, high: Any, count: int) -> Ints:
         """Positions in `members`, by weight, from the running sums between low and high."""
         drawn = rng.random(count) * (high - low) + low
-        positions = np.searchsorted(self.weights, drawn, side="right") - 1
-        return np.minimum(positions, self.members.size - 1)
+        after = np.searchsorted(self.weights, drawn, side="right")
+        positions: Ints = np.minimum(after, self.members.size) - 1
+        return positions
 
 
 def _communities(rng: np.random.Generator, labels: Ints, num_classes: int) -> _Communities:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import torch
@@ -45,7 +46,8 @@ class SageLayer(nn.Module):
         neighbors = mean_of_neighbors(x, edge_index, num_targets)
         # Dropped after the mean: drawing for every source row would take longer than all the rest.
         own: Tensor = self.lin_self(self.dropout(x[:num_targets]))
-        return own + self.lin_neigh(self.dropout(neighbors))
+        theirs: Tensor = self.lin_neigh(self.dropout(neighbors))
+        return own + theirs
 
 
 class GraphSAGE(nn.Module):
@@ -71,7 +73,7 @@ class GraphSAGE(nn.Module):
         super().__init__()
         widths = [in_dim, *[hidden] * (num_layers - 1), num_classes]
         self.layers = nn.ModuleList(
-            SageLayer(*ends, dropout) for ends in zip(widths[:-1], widths[1:], strict=True)
+            SageLayer(*ends, dropout) for ends in itertools.pairwise(widths)
         )
 
     def forward(
