@@ -90,10 +90,21 @@ def _one_hop(graph: gz.Graph, seeds: IntArray, number: int, *, threads: int, fan
     return seconds, {"target": target, "source": sampled.indices}
 
 
-def _multi_hop(sampler: gz.NeighborSampler, seeds: IntArray, number: int) -> Timed:
+def _multi_hop(
+    dataset: gz.Dataset, seeds: IntArray, number: int, *, threads: int, fanouts: tuple[int, ...]
+) -> Timed:
+    batches = gz.NeighborDataset(
+        dataset,
+        seeds.reshape(-1),
+        fanouts,
+        batch_size=seeds.shape[1],
+        seed=number,
+        gather=(),
+        num_threads=threads,
+    )
     begin = time.perf_counter()
-    for i, batch in enumerate(seeds):
-        subgraph = sampler.sample(batch, epoch=number, batch=i)
+    for batch in batches:
+        subgraph = batch.subgraph
     seconds = time.perf_counter() - begin
     return seconds, {"n_id": subgraph.n_id, "edge_index": subgraph.edge_index}
 
@@ -147,7 +158,6 @@ def workloads(dataset: gz.Dataset, inputs: Inputs, threads: int, sizes: Sizes) -
         seeds = inputs.seeds(2, number, sizes.batches * sizes.batch_size)
         return seeds.reshape(-1, sizes.batch_size)
 
-    sampler = gz.NeighborSampler(dataset.graph, fanouts, num_threads=threads)
     return [
         _walks("uniform walks", dataset, inputs, threads, sizes, 1.0, 1.0),
         _walks("node2vec walks, p=1, q=0.5", dataset, inputs, threads, sizes, 1.0, 0.5),
@@ -165,7 +175,9 @@ def workloads(dataset: gz.Dataset, inputs: Inputs, threads: int, sizes: Sizes) -
             unit="batches/s",
             scale=1.0,
             seeds=batches,
-            ours=partial(_multi_hop, sampler),
+            ours=partial(
+                _multi_hop, gz.Dataset(dataset.graph), threads=threads, fanouts=sizes.fanouts
+            ),
             request={"op": "multi_hop", "fanouts": fanouts, "with_rows": False},
             check=partial(check_subgraph, inputs, fanouts=fanouts, with_rows=False),
             notes=(EMULATED,),

@@ -1,7 +1,7 @@
 """`NeighborDataset` and `Collate`: mini-batches through the standard DataLoader.
 
-The dataset samples and asks for pages; the collate function, which the DataLoader calls in the
-same process, gathers the rows that have arrived by then.
+The dataset samples, asks for pages and gathers, in threads that run ahead of the training loop;
+the collate function, which the DataLoader calls in the same process, makes tensors of it.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch.utils.data import IterableDataset
 
@@ -22,7 +23,7 @@ from graphzero.dataset import Dataset
 from graphzero.features import FeatureStore
 from graphzero.ids import IdArray, as_count, as_ids, as_threads
 from graphzero.order import Share, batch_ids, batch_positions, epoch_order, num_batches
-from graphzero.pipeline import run_ahead
+from graphzero.pipeline import Stage, run_ahead
 from graphzero.prefetch import Prefetch
 from graphzero.readahead import PagesAsked, ReadAhead
 from graphzero.sampler import NeighborSampler, Subgraph
@@ -33,7 +34,7 @@ __all__ = ["Collate", "NeighborDataset", "SampledBatch"]
 
 @dataclass(frozen=True)
 class SampledBatch:
-    """What `NeighborDataset` yields: a subgraph in NumPy arrays, not yet its rows.
+    """What `NeighborDataset` yields: a subgraph and its rows, in NumPy arrays.
 
     Attributes
     ----------
@@ -41,11 +42,14 @@ class SampledBatch:
     input_id : (batch_size,) int64
         Positions of the seeds in the seed array.
     stats : BatchStats
+    rows : dict of str to array
+        Those that have been gathered: "x" and "y", with one row per node.
     """
 
     subgraph: Subgraph
     input_id: IdArray
     stats: BatchStats
+    rows: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
 
 
 def _as_seeds(seeds: Any, num_nodes: int) -> IdArray:
@@ -87,9 +91,12 @@ class NeighborDataset(IterableDataset[SampledBatch]):
         Order and draws are functions of (seed, epoch).
     prefetch : Prefetch
         How pages are read ahead.
+    gather : sequence of {"x", "y"}
+        Which rows to gather in the background, where the dataset has them: features, labels.
+        `Collate` gathers what it wants and does not find.
     num_threads : int, optional
-        Threads that prepare batches side by side, in the background. Default: one in a worker,
-        else all processors.
+        Threads that sample, a batch each, in the background. Default: one in a worker, else all
+        processors.
 
     Raises
     ------
@@ -111,6 +118,7 @@ class NeighborDataset(IterableDataset[SampledBatch]):
         replace: bool = False,
         seed: int = 0,
         prefetch: Prefetch | None = None,
+        gather: Sequence[str] = ("x", "y"),
         num_threads: int | None = None,
     ) -> None:
         super().__init__()
@@ -119,6 +127,9 @@ class NeighborDataset(IterableDataset[SampledBatch]):
         self.batch_size = as_count(batch_size, "batch_size")
         self.shuffle = bool(shuffle)
         self.drop_last = bool(drop_last)
+        self.gather = tuple(gather)
+        if set(self.gather) - {"x", "y"}:
+            raise ValueError(f"gather may name 'x' and 'y', not {gather!r}")
         self.prefetch = prefetch if prefetch is not None else Prefetch()
         self.num_threads = None if num_threads is None else as_threads(num_threads)
         self.sampler = NeighborSampler(
@@ -166,55 +177,73 @@ class NeighborDataset(IterableDataset[SampledBatch]):
         stores = self._stores()
         for store in stores:
             store.advise(self.prefetch.advice)
-        threads = default_threads(self.num_threads)
-        lookahead = self.prefetch.lookahead
         readahead = ReadAhead(stores, self.prefetch)
 
-        def prepare(batch: int) -> tuple[SampledBatch, Future[PagesAsked]]:
+        def sample(batch: int) -> tuple[SampledBatch, Future[PagesAsked]]:
             positions = batch_positions(order, batch, self.batch_size)
             started = time.perf_counter()
             subgraph = self.sampler.sample(self.seeds[positions], epoch=epoch, batch=batch)
-            sampled = time.perf_counter() - started
-            asked = readahead.submit(subgraph.stored_id)
-            return SampledBatch(subgraph, positions, BatchStats(sampled)), asked
+            stats = BatchStats(sampled=time.perf_counter() - started)
+            return SampledBatch(subgraph, positions, stats), readahead.submit(subgraph.stored_id)
 
-        prepared = run_ahead(
-            prepare,
+        threads = default_threads(self.num_threads)
+        lookahead = self.prefetch.lookahead
+        batches = run_ahead(
+            [Stage(sample, threads), Stage(self._gather)],
             batch_ids(self._num_batches, share),
-            threads=threads,
             ahead=max(lookahead, threads) if lookahead else 0,
         )
-        # Closed in this order: the threads that submit, then the thread that they submit to.
-        with closing(readahead), closing(prepared):
-            yield from _await_pages(prepared)
+        # Closed from the right: the threads that submit, then the thread that they submit to.
+        with closing(readahead), closing(batches):
+            yield from _measure_waiting(batches)
+
+    def _gather(self, sampled: tuple[SampledBatch, Future[PagesAsked]]) -> SampledBatch:
+        """The batch with its rows, once their pages have been asked for: then it is faster."""
+        batch, asked = sampled
+        missing = asked.result().missing
+        started = time.perf_counter()
+        rows = {
+            name: gather_rows(self.dataset, store, batch.subgraph, 1)
+            for name, store in (("x", self.dataset.features), ("y", self.dataset.labels))
+            if name in self.gather and store is not None
+        }
+        gathered = time.perf_counter() - started
+        stats = replace(batch.stats, gathered=gathered, pages_missed=missing)
+        return replace(batch, rows=rows, stats=stats)
 
 
-def _await_pages(
-    prepared: Iterator[tuple[SampledBatch, Future[PagesAsked]]],
-) -> Iterator[SampledBatch]:
-    """Batches whose pages have been asked for: only then is a gather faster than its faults."""
+def gather_rows(
+    dataset: Dataset, store: FeatureStore, subgraph: Subgraph, num_threads: int
+) -> npt.NDArray[Any]:
+    """Rows of a subgraph's nodes; without translation where the store is in the graph's order."""
+    if store.keeps_order_of(dataset.graph.stored_order):
+        return store.gather_stored(subgraph.stored_id, None, num_threads)
+    return store.gather_stored(store.to_stored(subgraph.n_id), None, num_threads)
+
+
+def _measure_waiting(batches: Iterator[SampledBatch]) -> Iterator[SampledBatch]:
     while True:
         started = time.perf_counter()
-        following = next(prepared, None)
-        if following is None:
+        batch = next(batches, None)
+        if batch is None:
             return
-        batch, asked = following
-        missing = asked.result().missing
         waited = time.perf_counter() - started
-        yield replace(batch, stats=replace(batch.stats, waited=waited, pages_missed=missing))
+        yield replace(batch, stats=replace(batch.stats, waited=waited))
+        del batch  # its memory is wanted for the next one
 
 
 class Collate:
-    """Collate function: gathers the rows of a `SampledBatch` into a `MiniBatch` of tensors.
+    """Collate function: makes a `SampledBatch` a `MiniBatch` of tensors.
 
     Parameters
     ----------
     dataset : Dataset
         The one that the `NeighborDataset` samples.
     x, y : bool
-        Whether to gather features and labels, where the dataset has them.
+        Whether the batch has features and labels, where the dataset has them.
     num_threads : int, optional
-        Threads that gather. Default: one in a worker, else all processors.
+        Threads that gather what has not been gathered in the background. Default: one in a worker,
+        else all processors.
     """
 
     def __init__(
@@ -232,11 +261,11 @@ class Collate:
                 "Collate takes the items of a NeighborDataset: "
                 "pass batch_size=None to the DataLoader, whose batches are already made"
             )
-        subgraph, stats = sampled.subgraph, sampled.stats
+        subgraph = sampled.subgraph
         started = time.perf_counter()
-        x = self._gather(self.dataset.features, subgraph) if self.x else None
-        y = self._gather(self.dataset.labels, subgraph) if self.y else None
-        gathered = time.perf_counter() - started
+        x = self._rows("x", self.dataset.features, sampled) if self.x else None
+        y = self._rows("y", self.dataset.labels, sampled) if self.y else None
+        gathered = sampled.stats.gathered + time.perf_counter() - started
         return MiniBatch(
             n_id=torch.from_numpy(subgraph.n_id),
             edge_index=torch.from_numpy(subgraph.edge_index),
@@ -247,15 +276,16 @@ class Collate:
             num_sampled_edges=subgraph.num_sampled_edges,
             x=x,
             y=y,
-            stats=replace(stats, gathered=gathered),
+            stats=replace(sampled.stats, gathered=gathered),
         )
 
-    def _gather(self, store: FeatureStore | None, subgraph: Subgraph) -> torch.Tensor | None:
+    def _rows(
+        self, name: str, store: FeatureStore | None, sampled: SampledBatch
+    ) -> torch.Tensor | None:
         if store is None:
             return None
-        if store.keeps_order_of(self.dataset.graph.stored_order):
-            rows = subgraph.stored_id
-        else:
-            rows = store.to_stored(subgraph.n_id)
-        threads = default_threads(self.num_threads)
-        return torch.from_numpy(store.gather_stored(rows, None, threads))
+        rows = sampled.rows.get(name)
+        if rows is None:
+            threads = default_threads(self.num_threads)
+            rows = gather_rows(self.dataset, store, sampled.subgraph, threads)
+        return torch.from_numpy(rows)

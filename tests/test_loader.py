@@ -187,6 +187,15 @@ def test_labels_and_features_can_be_left_out(dataset):
     assert batch.y is None
 
 
+def test_what_is_not_gathered_ahead_is_gathered_at_last(dataset):
+    folder, _, _ = dataset
+    expected = epoch_bytes(make_loader(folder))
+    for gather in ((), ("x",), ("y",)):
+        assert epoch_bytes(make_loader(folder, gather=gather)) == expected
+    sampled = next(iter(gz.NeighborDataset(gz.open(folder), [1, 2], [2], gather=["y"])))
+    assert set(sampled.rows) == {"y"}
+
+
 def test_features_in_another_order_than_the_graph(dataset, tmp_path):
     """An .npy beside a hot graph, and a hot .gd beside a graph in input order."""
     folder, features, _ = dataset
@@ -223,6 +232,7 @@ def test_seeds_as_mask_tensor_or_default(dataset):
         ({"fanouts": []}, ValueError, "at least one hop"),
         ({"fanouts": [3, 0]}, ValueError, "fanout must be"),
         ({"seed": None}, ValueError, "seed must be an integer"),
+        ({"gather": ["z"]}, ValueError, "gather may name"),
     ],
 )
 def test_bad_loader_options_are_named(dataset, options, error, part):

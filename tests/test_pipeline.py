@@ -12,7 +12,7 @@ import pytest
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.pipeline import run_ahead
+from graphzero.pipeline import Stage, run_ahead
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -22,14 +22,27 @@ def test_results_come_in_order(threads, ahead):
         time.sleep(0.01 / (item + 1))
         return item * item
 
-    results = run_ahead(slow_at_first, range(20), threads=threads, ahead=ahead)
+    results = run_ahead([Stage(slow_at_first, threads)], range(20), ahead=ahead)
     assert list(results) == [item * item for item in range(20)]
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 7])
+def test_stages_follow_each_other(ahead):
+    order = []
+
+    def last(item):
+        order.append(item)
+        return item + 1
+
+    stages = [Stage(lambda item: item * 10, 3), Stage(last), Stage(str, 2)]
+    assert list(run_ahead(stages, range(30), ahead=ahead)) == [str(10 * i + 1) for i in range(30)]
+    assert order == [10 * i for i in range(30)]  # one thread: in the order of the items
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 4])
 def test_no_more_than_asked_for_runs_ahead(ahead):
     begun = []
-    results = run_ahead(begun.append, range(100), threads=2, ahead=ahead)
+    results = run_ahead([Stage(begun.append, 2)], range(100), ahead=ahead)
     for consumed in range(1, 10):
         next(results)
         assert len(begun) <= consumed + ahead
@@ -44,7 +57,7 @@ def test_exceptions_come_where_the_result_would_have_been(ahead):
             raise KeyError("three")
         return item
 
-    results = run_ahead(fail_at_three, range(10), threads=2, ahead=ahead)
+    results = run_ahead([Stage(int, 2), Stage(fail_at_three)], range(10), ahead=ahead)
     assert [next(results) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(KeyError, match="three"):
         next(results)
@@ -60,7 +73,7 @@ def test_leaving_early_waits_for_what_runs_and_drops_the_rest():
         time.sleep(0.02)
         done.append(item)
 
-    results = run_ahead(work, range(1000), threads=2, ahead=50)
+    results = run_ahead([Stage(work, 2), Stage(lambda item: item)], range(1000), ahead=50)
     next(results)
     results.close()
     count = len(done)
