@@ -34,7 +34,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("dir", help="a folder that graphzero.build has written")
     parser.add_argument("--fanouts", type=int, nargs="+", default=[10, 10])
-    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--epochs", type=int, default=50)
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
@@ -43,7 +43,7 @@ def main():
     ds = gz.open(args.dir)
     batches, loader = make_loader(ds, "train", args, shuffle=True)
     val_loader, test_loader = (make_loader(ds, split, args)[1] for split in ("val", "test"))
-    model = GraphSAGE(ds.features.feature_dim, 64, ds.num_classes, len(args.fanouts), dropout=0.5)
+    model = GraphSAGE(ds.features.feature_dim, 128, ds.num_classes, len(args.fanouts))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
 
     best = (0.0, 0.0)  # validation accuracy, and the test accuracy that goes with it

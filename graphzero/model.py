@@ -68,7 +68,7 @@ class GraphSAGE(nn.Module):
     """
 
     def __init__(
-        self, in_dim: int, hidden: int, num_classes: int, num_layers: int, *, dropout: float = 0.5
+        self, in_dim: int, hidden: int, num_classes: int, num_layers: int, *, dropout: float = 0.3
     ) -> None:
         super().__init__()
         widths = [in_dim, *[hidden] * (num_layers - 1), num_classes]

@@ -43,7 +43,7 @@ def add_parser(commands: SubParsers) -> None:
         examples=_EXAMPLES,
     )
     parser.add_argument("dir", help="a dataset folder with features and integer labels")
-    add_training_options(parser, epochs=30)
+    add_training_options(parser, epochs=50)
 
 
 def add_training_options(parser: argparse.ArgumentParser, *, epochs: int) -> None:
@@ -51,11 +51,11 @@ def add_training_options(parser: argparse.ArgumentParser, *, epochs: int) -> Non
     group = parser.add_argument_group("training")
     add = group.add_argument
     add("--fanouts", type=as_fanouts, default="10,10", metavar="N,N", help="neighbours per hop")
-    add("--hidden", type=int, default=64, metavar="N", help="width of the layers between")
+    add("--hidden", type=int, default=128, metavar="N", help="width of the layers between")
     add("--epochs", type=int, default=epochs, metavar="N", help="passes over the training nodes")
     add("--batch-size", type=int, default=1024, metavar="N", help="nodes in a mini-batch")
     add("--lr", type=float, default=0.01, metavar="X", help="learning rate of Adam")
-    add("--dropout", type=float, default=0.5, metavar="X", help="of each layer's input")
+    add("--dropout", type=float, default=0.3, metavar="X", help="of each layer's input")
     add("--weight-decay", type=float, default=5e-4, metavar="X", help="of Adam")
     add("--workers", type=int, default=0, metavar="N", help="DataLoader workers")
     add("--seed", type=int, default=0, metavar="N", help="of every random choice")
