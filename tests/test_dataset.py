@@ -154,35 +154,3 @@ def test_what_needs_no_torch_does_not_import_it(dataset):
         cwd=dataset[0],
     )
     assert done.returncode == 0, done.stderr
-
-
-def test_modules_import_downwards_only():
-    """Files -> mapping -> graph and features -> sampler -> read-ahead -> mini-batch -> loader."""
-    import ast
-    from pathlib import Path
-
-    levels = [
-        {"errors", "atomic", "include_dir"},
-        {"_core", "format"},
-        {"ids", "views", "manifest"},
-        {"legacy"},
-        {"graph", "features"},
-        {"sampler", "dataset", "prefetch", "order"},
-        {"readahead", "world", "pipeline"},
-        {"batch"},
-        {"interop"},
-        {"loader"},
-    ]
-    level_of = {name: i for i, names in enumerate(levels) for name in names}
-    package = Path(gz.__file__).parent
-    for name, level in level_of.items():
-        if name == "_core":
-            continue
-        for node in ast.parse((package / f"{name}.py").read_text()).body:
-            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(
-                "graphzero"
-            ):
-                continue
-            module = node.module.removeprefix("graphzero").lstrip(".")
-            for imported in [module] if module else [alias.name for alias in node.names]:
-                assert level_of[imported] <= level, f"{name} imports {imported}"

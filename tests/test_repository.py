@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -48,3 +49,68 @@ def test_the_format_has_one_page_size_and_version() -> None:
         assert c_value is not None
         assert value is not None
         assert c_value[1] == value[1]
+
+
+# Each row may import from itself and from the rows before it; ARCHITECTURE.md shows the same.
+LEVELS = [
+    {"errors", "atomic", "include_dir", "units", "pipeline", "metrics"},
+    {"_core", "format"},
+    {"ids", "views", "manifest", "residency"},
+    {"legacy"},
+    {"graph", "features"},
+    {"sampler", "dataset", "prefetch", "order"},
+    {"readahead", "world", "memory", "labelled"},
+    {"batch", "interop"},
+    {"loader"},
+    {"model", "evaluate", "demo"},
+    {"train", "ingest", "api"},
+    {"commands"},
+    {"cli", "__main__"},
+]
+INGEST_MAY_IMPORT = {"atomic", "errors", "format", "manifest", "ingest"}
+ONLY_IN = {
+    "torch": {"world", "batch", "loader", "model", "evaluate", "train"},
+    "pyarrow": {"ingest"},
+    "torch_geometric": {"interop"},
+}
+
+
+def _imports(path: Path) -> set[str]:
+    """Modules that a file imports when it is imported; those inside functions wait."""
+    names: set[str] = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def _modules() -> dict[str, set[str]]:
+    """What each module, or folder of modules, imports."""
+    package = ROOT / "graphzero"
+    found: dict[str, set[str]] = {}
+    for path in package.rglob("*.py"):
+        name = path.relative_to(package).parts[0].removesuffix(".py")
+        if name != "__init__":
+            found.setdefault(name, set()).update(_imports(path))
+    return found
+
+
+def test_modules_import_downwards_only() -> None:
+    level_of = {name: i for i, names in enumerate(LEVELS) for name in names}
+    modules = _modules()
+    assert set(modules) | {"_core"} == set(level_of)
+    for name, imported in modules.items():
+        own = {part.split(".")[1] for part in imported if part.startswith("graphzero.")}
+        for module in own - {name}:
+            assert level_of[module] <= level_of[name], f"{name} imports {module}"
+        if name == "ingest":
+            assert own <= INGEST_MAY_IMPORT
+
+
+def test_optional_packages_are_imported_where_they_belong() -> None:
+    for name, imported in _modules().items():
+        roots = {part.split(".")[0] for part in imported}
+        for package, allowed in ONLY_IN.items():
+            assert package not in roots or name in allowed, f"{name} imports {package}"
