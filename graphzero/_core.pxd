@@ -162,11 +162,14 @@ cdef extern from "graphzero/sampling.h" nogil:
         bool_t replace
         bool_t by_seed
         uint64_t key
+    ctypedef struct gz_row:
+        uint64_t first
+        uint64_t degree
     uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes,
-                           int64_t begin, int64_t end, int64_t *counts)
-    uint64_t gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes,
-                              const int64_t *offsets, int64_t begin, int64_t end,
-                              int64_t *positions)
+                           int64_t begin, int64_t end, gz_row *rows, int64_t *counts)
+    void gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes,
+                          const gz_row *rows, const int64_t *offsets, int64_t begin, int64_t end,
+                          int64_t *positions)
 
 
 cdef extern from "graphzero/walk.h" nogil:

@@ -559,20 +559,22 @@ cdef class CSR:
         hop.by_seed = by_seed
         hop.key = key
         offsets = np.zeros(n + 1, dtype=np.int64)
+        cdef unsigned char[::1] room = empty((n + 1) * sizeof(gz_row), np.uint8)
+        cdef gz_row *rows = <gz_row *> &room[0]
         cdef int64_t[::1] offsets_view = offsets, positions_view, neighbors_view
         self.mapping.pin()
         try:
             for i in prange(_ranges(n), nogil=True, num_threads=threads):
                 corrupt += gz_hop_counts(&self.c, &hop, &nodes[0], i * ITEMS_A_RANGE, _end(i, n),
-                                         &offsets_view[1])
+                                         rows, &offsets_view[1])
             _refuse_corrupt(corrupt, self.mapping.path)
             np.cumsum(offsets, out=offsets)
             num_edges = offsets[n]
             positions, neighbors = empty(num_edges, np.int64), empty(num_edges, np.int64)
             positions_view, neighbors_view = positions, neighbors
             for i in prange(_ranges(n), nogil=True, num_threads=threads):
-                corrupt += gz_hop_positions(&self.c, &hop, &nodes[0], &offsets_view[0],
-                                            i * ITEMS_A_RANGE, _end(i, n), &positions_view[0])
+                gz_hop_positions(&self.c, &hop, &nodes[0], rows, &offsets_view[0],
+                                 i * ITEMS_A_RANGE, _end(i, n), &positions_view[0])
                 corrupt += gz_csr_read_neighbors(
                     &self.c, &positions_view[0], offsets_view[i * ITEMS_A_RANGE],
                     offsets_view[_end(i, n)], &neighbors_view[0])

@@ -24,43 +24,53 @@ void gz_batch_free(gz_batch *batch)
     free(batch->targets);
     free(batch->positions);
     free(batch->offsets);
+    free(batch->rows);
     gz_batch_init(batch);
 }
 
-/* Grows an array by at least half, so that a longer batch seldom moves it twice. */
-static gz_code grow(int64_t **array, int64_t room, gz_error *err)
+/* An array moved to where there is room for `room` elements; NULL, and unchanged, if nowhere. */
+static void *grown(void *array, int64_t room, size_t element, gz_error *err)
 {
-    int64_t *larger = NULL;
-    if ((uint64_t)room < SIZE_MAX / sizeof **array)
-        larger = realloc(*array, (size_t)room * sizeof **array);
+    void *larger = NULL;
+    if ((uint64_t)room < SIZE_MAX / element)
+        larger = realloc(array, (size_t)room * element);
     if (larger == NULL)
-        return gz_fail(err, GZ_E_NOMEM, 0, 0, "no memory for %" PRId64 " sampled edges", room);
-    *array = larger;
-    return GZ_OK;
+        gz_fail(err, GZ_E_NOMEM, 0, 0, "no memory for %" PRId64 " sampled edges", room);
+    return larger;
 }
 
+/* Half as much again as is needed: a longer batch seldom moves them twice. */
 static gz_code reserve_edges(gz_batch *batch, int64_t count, gz_error *err)
 {
-    gz_code code;
+    int64_t **arrays[] = {&batch->sources, &batch->targets, &batch->positions};
+    int64_t room = count + count / 2;
     if (count <= batch->edge_room)
         return GZ_OK;
-    int64_t room = count + count / 2;
-    if ((code = grow(&batch->sources, room, err)) != GZ_OK ||
-        (code = grow(&batch->targets, room, err)) != GZ_OK ||
-        (code = grow(&batch->positions, room, err)) != GZ_OK)
-        return code;
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+        int64_t *larger = grown(*arrays[i], room, sizeof *larger, err);
+        if (larger == NULL)
+            return err->code;
+        *arrays[i] = larger;
+    }
     batch->edge_room = room;
     return GZ_OK;
 }
 
-static gz_code reserve_offsets(gz_batch *batch, int64_t count, gz_error *err)
+static gz_code reserve_frontier(gz_batch *batch, int64_t count, gz_error *err)
 {
-    if (count <= batch->offset_room)
+    int64_t room = count + count / 2 + 1;
+    if (count < batch->frontier_room)
         return GZ_OK;
-    gz_code code = grow(&batch->offsets, count + count / 2, err);
-    if (code == GZ_OK)
-        batch->offset_room = count + count / 2;
-    return code;
+    int64_t *offsets = grown(batch->offsets, room, sizeof *offsets, err);
+    if (offsets == NULL)
+        return err->code;
+    batch->offsets = offsets;
+    gz_row *rows = grown(batch->rows, room, sizeof *rows, err);
+    if (rows == NULL)
+        return err->code;
+    batch->rows = rows;
+    batch->frontier_room = room;
+    return GZ_OK;
 }
 
 /* Draws, reads and relabels the edges of frontier nodes [begin, end), which are the nodes
@@ -73,8 +83,8 @@ static gz_code sample_block(gz_batch *batch, const gz_csr *csr, const gz_hop *ho
     gz_code code = gz_idmap_reserve(&batch->map, (uint64_t)(batch->map.count + to - from), err);
     if (code != GZ_OK)
         return code;
-    *corrupt +=
-        gz_hop_positions(csr, hop, batch->map.nodes + first, offsets, begin, end, batch->positions);
+    gz_hop_positions(csr, hop, batch->map.nodes + first, batch->rows, offsets, begin, end,
+                     batch->positions);
     *corrupt += gz_csr_read_neighbors(csr, batch->positions, from, to, batch->sources);
     gz_idmap_relabel(&batch->map, batch->sources, from, to, batch->sources);
     for (int64_t i = begin; i < end; i++)
@@ -87,11 +97,12 @@ static gz_code sample_block(gz_batch *batch, const gz_csr *csr, const gz_hop *ho
 static gz_code sample_hop(gz_batch *batch, const gz_csr *csr, const gz_hop *hop, int64_t first,
                           int64_t count, uint64_t *corrupt, gz_error *err)
 {
-    gz_code code = reserve_offsets(batch, count + 1, err);
+    gz_code code = reserve_frontier(batch, count, err);
     if (code != GZ_OK)
         return code;
     int64_t *offsets = batch->offsets;
-    *corrupt += gz_hop_counts(csr, hop, batch->map.nodes + first, 0, count, offsets + 1);
+    *corrupt +=
+        gz_hop_counts(csr, hop, batch->map.nodes + first, 0, count, batch->rows, offsets + 1);
     offsets[0] = batch->num_edges;
     for (int64_t i = 0; i < count; i++)
         offsets[i + 1] += offsets[i];

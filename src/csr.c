@@ -100,11 +100,8 @@ uint64_t gz_csr_read_neighbors(const gz_csr *csr, const int64_t *positions, int6
                                int64_t end, int64_t *out)
 {
     uint64_t corrupt = 0;
-    for (int64_t i = begin; i < end; i++) {
-        if (i + AHEAD < end)
-            gz_prefetch(gz_id_address(&csr->indices, (uint64_t)positions[i + AHEAD]));
+    for (int64_t i = begin; i < end; i++)
         out[i] = (int64_t)gz_csr_neighbor(csr, (uint64_t)positions[i], &corrupt);
-    }
     return corrupt;
 }
 

@@ -19,7 +19,7 @@ void gz_pool_init(gz_pool *pool, uint64_t most_idle_bytes)
 /* Rounds up by at most an eighth, so that batches of about one size share blocks. */
 static uint64_t size_class(uint64_t bytes)
 {
-    uint64_t step = HUGE_PAGE;
+    uint64_t step = HUGE_PAGE / 8;
     while (step * 16 <= bytes)
         step *= 2;
     return (bytes + step - 1) / step * step;
@@ -57,10 +57,10 @@ gz_code gz_pool_take(gz_pool *pool, uint64_t bytes, gz_block *out, gz_error *err
     int best = -1;
     if (bytes > UINT64_MAX / 4 || bytes > SIZE_MAX / 4)
         return gz_fail(err, GZ_E_NOMEM, 0, 0, "no memory for %" PRIu64 " bytes", bytes);
+    uint64_t most = size_class(bytes) + bytes / 2;
     for (int i = pool->num_idle - 1; i >= 0; i--) { /* the youngest may still be in the cache */
         uint64_t size = pool->idle[i].bytes;
-        if (size >= bytes && size - bytes <= bytes / 2 &&
-            (best < 0 || size < pool->idle[best].bytes))
+        if (size >= bytes && size <= most && (best < 0 || size < pool->idle[best].bytes))
             best = i;
     }
     if (best >= 0) {

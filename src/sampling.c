@@ -1,9 +1,11 @@
 #include "graphzero/sampling.h"
 
+#include <stddef.h>
+
 #include "graphzero/rng.h"
 
 /* MOST_PICKS bounds the pick list on the stack, and so Floyd's quadratic look for repeats. */
-enum { AHEAD = 16, MOST_PICKS = 256 };
+enum { AHEAD = 16, MOST_PICKS = 256, LINE_BYTES = 64 };
 
 static int64_t count_of(const gz_hop *hop, uint64_t degree)
 {
@@ -15,13 +17,14 @@ static int64_t count_of(const gz_hop *hop, uint64_t degree)
 }
 
 uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes, int64_t begin,
-                       int64_t end, int64_t *counts)
+                       int64_t end, gz_row *rows, int64_t *counts)
 {
-    uint64_t corrupt = 0, first;
+    uint64_t corrupt = 0;
     for (int64_t i = begin; i < end; i++) {
         if (i + AHEAD < end)
             gz_prefetch(&csr->indptr[nodes[i + AHEAD]]);
-        counts[i] = count_of(hop, gz_csr_row(csr, (uint64_t)nodes[i], &first, &corrupt));
+        rows[i].degree = gz_csr_row(csr, (uint64_t)nodes[i], &rows[i].first, &corrupt);
+        counts[i] = count_of(hop, rows[i].degree);
     }
     return corrupt;
 }
@@ -73,26 +76,30 @@ static void draw_one_node(const gz_hop *hop, uint64_t stream, uint64_t first, ui
         draw_selection(stream, first, degree, count, out);
 }
 
-uint64_t gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes,
-                          const int64_t *offsets, int64_t begin, int64_t end, int64_t *positions)
+/* Entries that follow each other share lines: one request a line is enough. */
+static void prefetch_neighbors(const gz_csr *csr, const int64_t *positions, int64_t count)
 {
-    uint64_t corrupt = 0;
+    const char *last = NULL;
+    for (int64_t i = 0; i < count; i++) {
+        const char *entry = gz_id_address(&csr->indices, (uint64_t)positions[i]);
+        if (last == NULL || entry < last || entry >= last + LINE_BYTES) {
+            gz_prefetch(entry);
+            last = entry - (uintptr_t)entry % LINE_BYTES;
+        }
+    }
+}
+
+void gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes,
+                      const gz_row *rows, const int64_t *offsets, int64_t begin, int64_t end,
+                      int64_t *positions)
+{
     for (int64_t i = begin; i < end; i++) {
-        uint64_t first, degree;
         int64_t count = offsets[i + 1] - offsets[i];
         int64_t *out = positions + offsets[i];
-        if (i + AHEAD < end)
-            gz_prefetch(&csr->indptr[nodes[i + AHEAD]]);
-        degree = gz_csr_row(csr, (uint64_t)nodes[i], &first, &corrupt);
-        if (count != count_of(hop, degree)) { /* the file changed between the two passes */
-            corrupt++;
-            for (int64_t j = 0; j < count; j++)
-                out[j] = 0;
+        if (count == 0)
             continue;
-        }
         uint64_t item = hop->by_seed ? (uint64_t)i : (uint64_t)nodes[i];
-        if (count > 0)
-            draw_one_node(hop, gz_stream(hop->key, item), first, degree, count, out);
+        draw_one_node(hop, gz_stream(hop->key, item), rows[i].first, rows[i].degree, count, out);
+        prefetch_neighbors(csr, out, count);
     }
-    return corrupt;
 }

@@ -8,6 +8,7 @@
 
 #include "graphzero/csr.h"
 #include "graphzero/idmap.h"
+#include "graphzero/sampling.h"
 #include "graphzero/status.h"
 
 #define GZ_MOST_HOPS 64
@@ -19,9 +20,10 @@ typedef struct gz_batch {
     int64_t *targets;   /* local id of the node that it was sampled for */
     int64_t *positions; /* stored position of the edge */
     int64_t *offsets;   /* of one hop's edges, by frontier node */
+    gz_row *rows;       /* of one hop's frontier */
     int64_t num_edges;
     int64_t edge_room;
-    int64_t offset_room;
+    int64_t frontier_room;
     int64_t hop_nodes[GZ_MOST_HOPS + 1]; /* seeds, then the new nodes of each hop */
     int64_t hop_edges[GZ_MOST_HOPS];
 } gz_batch;

@@ -86,7 +86,8 @@ GZ_MUST_CHECK gz_code gz_ids_from_header(const gz_header *header, const gz_mappi
                                          const char *name, uint64_t count, gz_ids *out,
                                          gz_error *err);
 
-/* out[i] = neighbour at positions[i], for i in [begin, end); returns how many were corrupt. */
+/* out[i] = neighbour at positions[i], for i in [begin, end); returns how many were corrupt. Asks
+ * for nothing ahead: who draws positions also asks for their cache lines. */
 uint64_t gz_csr_read_neighbors(const gz_csr *csr, const int64_t *positions, int64_t begin,
                                int64_t end, int64_t *out);
 

@@ -25,7 +25,7 @@ typedef struct gz_pool {
 
 void gz_pool_init(gz_pool *pool, uint64_t most_idle_bytes);
 
-/* A block of at least `bytes`, at most half as large again; its content is arbitrary. */
+/* A block of at least `bytes`, and not much more; its content is arbitrary. */
 GZ_MUST_CHECK gz_code gz_pool_take(gz_pool *pool, uint64_t bytes, gz_block *out, gz_error *err);
 
 /* Gives a block back. Nobody may use its memory any more. */

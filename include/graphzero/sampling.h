@@ -15,19 +15,26 @@ typedef struct gz_hop {
     uint64_t key;   /* gz_key, then gz_stream by hop */
 } gz_hop;
 
-/* counts[i] = how many edges nodes[i] will get, for i in [begin, end): min(degree, fanout), or
- * fanout (0 without neighbours) with replacement. Returns how many rows were corrupt. */
+/* Where a frontier node's neighbours are: what the first pass reads, for the second. */
+typedef struct gz_row {
+    uint64_t first, degree;
+} gz_row;
+
+/* rows[i] = the list of nodes[i], and counts[i] = how many edges it will get, for i in
+ * [begin, end): min(degree, fanout), or fanout (0 without neighbours) with replacement. Returns
+ * how many rows were corrupt; these are empty. */
 uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes, int64_t begin,
-                       int64_t end, int64_t *counts);
+                       int64_t end, gz_row *rows, int64_t *counts);
 
 /* Writes the drawn stored positions of nodes[i] to positions[offsets[i] .. offsets[i + 1]), for i
- * in [begin, end); offsets are the running sums of gz_hop_counts over the same nodes. Draws depend
- * on the key and the node (or its position) alone. Without replacement:
+ * in [begin, end); offsets are the running sums of the counts. Draws depend on the key and the
+ * node (or its position) alone. Without replacement:
  *   fanout >= degree  all, in list order;
  *   fanout <= 256     Floyd's algorithm (Bentley, Floyd: "A sample of brilliance", CACM 1987);
  *   more              selection sampling (Knuth, TAOCP 2, 3.4.2, algorithm S), ascending.
- * Returns how many rows were corrupt (their positions are 0). */
-uint64_t gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes,
-                          const int64_t *offsets, int64_t begin, int64_t end, int64_t *positions);
+ * The entries of csr->indices at the positions are on their way into the cache afterwards. */
+void gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes,
+                      const gz_row *rows, const int64_t *offsets, int64_t begin, int64_t end,
+                      int64_t *positions);
 
 #endif

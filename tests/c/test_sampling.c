@@ -11,6 +11,7 @@ static const int DEGREES[NODES] = {0, 1, 3, 10, 256, 257, 700, 2};
 static const int64_t ALL[NODES] = {0, 1, 2, 3, 4, 5, 6, 7};
 
 static graph g;
+static gz_row rows[NODES];
 static int64_t offsets[NODES + 1], positions[ROOM];
 
 static gz_hop hop_of(int64_t fanout, bool replace, uint64_t key)
@@ -21,12 +22,13 @@ static gz_hop hop_of(int64_t fanout, bool replace, uint64_t key)
 /* Both passes over all nodes, as the caller makes them; returns the corrupt rows of both. */
 static uint64_t sample(const gz_hop *hop, const int64_t *nodes)
 {
-    uint64_t corrupt = gz_hop_counts(&g.csr, hop, nodes, 0, NODES, offsets + 1);
+    uint64_t corrupt = gz_hop_counts(&g.csr, hop, nodes, 0, NODES, rows, offsets + 1);
     offsets[0] = 0;
     for (int i = 0; i < NODES; i++)
         offsets[i + 1] += offsets[i];
     CHECK(offsets[NODES] <= ROOM);
-    return corrupt + gz_hop_positions(&g.csr, hop, nodes, offsets, 0, NODES, positions);
+    gz_hop_positions(&g.csr, hop, nodes, rows, offsets, 0, NODES, positions);
+    return corrupt;
 }
 
 static void no_repeats_in_any_regime(void)
@@ -82,7 +84,8 @@ static double chi_square(int node, int64_t fanout, bool replace, int trials)
         gz_hop hop = hop_of(fanout, replace, (uint64_t)t);
         int64_t ends[2] = {0, fanout};
         const int64_t one[] = {node};
-        CHECK_EQ(gz_hop_positions(&g.csr, &hop, one, ends, 0, 1, positions), 0);
+        const gz_row row = {g.indptr[node], (uint64_t)DEGREES[node]};
+        gz_hop_positions(&g.csr, &hop, one, &row, ends, 0, 1, positions);
         for (int64_t i = 0; i < fanout; i++)
             counts[positions[i] - (int64_t)g.indptr[node]]++;
     }
@@ -118,7 +121,7 @@ static void draws_depend_on_key_and_node_alone(void)
         memcpy(ends, offsets, sizeof ends);
         memset(positions, 0, sizeof positions);
         for (int i = 0; i < NODES; i++) /* in eight ranges */
-            CHECK_EQ(gz_hop_positions(&g.csr, &hop, ALL, offsets, i, i + 1, positions), 0);
+            gz_hop_positions(&g.csr, &hop, ALL, rows, offsets, i, i + 1, positions);
         CHECK(memcmp(positions, one_way, (size_t)ends[NODES] * sizeof *positions) == 0);
         CHECK_EQ(sample(&hop, reversed), 0);
         for (int i = 0; i < NODES; i++)
@@ -148,34 +151,29 @@ static void corrupt_rows_are_counted_and_not_followed(void)
     gz_hop hop = hop_of(-1, false, 1);
     graph_with_degrees(&g, DEGREES, NODES);
     g.indptr[4] = UINT64_MAX - 5; /* rows 3 and 4 */
-    CHECK_EQ(sample(&hop, ALL), 4);
+    CHECK_EQ(sample(&hop, ALL), 2);
     CHECK_EQ(offsets[4] - offsets[3], 0);
     CHECK_EQ(offsets[5] - offsets[4], 0);
     CHECK_EQ(offsets[6] - offsets[5], 257);
 }
 
-/* A row that grows or shrinks between the passes must not be written beyond its place. */
+/* The file is read once: a row that changes after the first pass changes nothing. */
 static void rows_that_change_between_the_passes(void)
 {
-    const gz_hop hops[] = {hop_of(-1, false, 1), hop_of(5, false, 1), hop_of(5, true, 1)};
-    const uint64_t ends[] = {0, 1, 3, 900, UINT64_MAX};
+    const gz_hop hops[] = {hop_of(-1, false, 1), hop_of(2, false, 1), hop_of(5, true, 1)};
+    const uint64_t ends[] = {0, 1, 900, UINT64_MAX};
     const int64_t one[] = {2};
-    for (int h = 0; h < 3; h++)
-        for (int e = 0; e < 5; e++) {
-            int64_t place[2] = {1, 0}, out[12];
-            graph_with_degrees(&g, DEGREES, NODES);
-            CHECK_EQ(gz_hop_counts(&g.csr, &hops[h], one, 0, 1, &place[1]), 0);
-            place[1] += place[0];
-            memset(out, 0xAA, sizeof out);
+    for (int h = 0; h < 3; h++) {
+        int64_t place[2] = {0, 0}, wanted[12], out[12];
+        graph_with_degrees(&g, DEGREES, NODES);
+        CHECK_EQ(gz_hop_counts(&g.csr, &hops[h], one, 0, 1, rows, &place[1]), 0);
+        gz_hop_positions(&g.csr, &hops[h], one, rows, place, 0, 1, wanted);
+        for (int e = 0; e < 4; e++) {
             g.indptr[3] = ends[e];
-            bool same = hops[h].replace && ends[e] > g.indptr[2] && ends[e] <= g.csr.num_edges;
-            uint64_t corrupt = gz_hop_positions(&g.csr, &hops[h], one, place, 0, 1, out);
-            CHECK(same ? corrupt == 0 : corrupt > 0);
-            CHECK_EQ(out[0], INT64_C(-6148914691236517206)); /* 0xAAAA... */
-            CHECK_EQ(out[place[1]], INT64_C(-6148914691236517206));
-            for (int64_t i = place[0]; i < place[1]; i++)
-                CHECK(out[i] >= 0 && (uint64_t)out[i] < g.csr.num_edges);
+            gz_hop_positions(&g.csr, &hops[h], one, rows, place, 0, 1, out);
+            CHECK(memcmp(out, wanted, (size_t)place[1] * sizeof *out) == 0);
         }
+    }
 }
 
 void test_sampling(void)
