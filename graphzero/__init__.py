@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from graphzero.api import build
     from graphzero.batch import BatchStats, MiniBatch
     from graphzero.ingest.converters import DataType, convert_csv_to_gd, convert_csv_to_gl
+    from graphzero.links import LinkNeighborDataset
     from graphzero.loader import Collate, NeighborDataset, SampledBatch
     from graphzero.memory import MemoryReport, memory_report
 
@@ -47,6 +48,7 @@ __all__ = [
     "FeatureStore",
     "FormatError",
     "Graph",
+    "LinkNeighborDataset",
     "MemoryReport",
     "MiniBatch",
     "NeighborDataset",
@@ -68,6 +70,7 @@ _LAZY = {
     "BatchStats": "graphzero.batch",
     "Collate": "graphzero.loader",
     "DataType": "graphzero.ingest.converters",
+    "LinkNeighborDataset": "graphzero.links",
     "MemoryReport": "graphzero.memory",
     "MiniBatch": "graphzero.batch",
     "NeighborDataset": "graphzero.loader",

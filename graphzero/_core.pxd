@@ -101,6 +101,7 @@ cdef extern from "graphzero/rng.h" nogil:
         GZ_PURPOSE_SAMPLE
         GZ_PURPOSE_WALK
         GZ_PURPOSE_SHUFFLE
+        GZ_PURPOSE_NEGATIVE
     uint64_t gz_key(gz_purpose purpose, uint64_t seed, uint64_t epoch, uint64_t batch)
     uint64_t gz_stream(uint64_t key, uint64_t item)
     uint64_t gz_draw(uint64_t stream, uint64_t i)
@@ -178,6 +179,18 @@ cdef extern from "graphzero/walk.h" nogil:
     uint64_t gz_walk_node2vec(const gz_csr *csr, uint64_t key, double p, double q,
                               const int64_t *start, int64_t begin, int64_t end, int64_t length,
                               int64_t *out)
+
+
+cdef extern from "graphzero/negatives.h" nogil:
+    uint64_t gz_negative_counts(const gz_csr *csr, const int64_t *sources,
+                                const int64_t *positives, int64_t begin, int64_t end,
+                                int64_t *out)
+    uint64_t gz_negative_destinations(const gz_csr *csr, uint64_t key, const int64_t *sources,
+                                      const int64_t *positives, int64_t amount, int64_t begin,
+                                      int64_t end, int64_t *out)
+    uint64_t gz_negative_pairs(const gz_csr *csr, uint64_t key, const int64_t *offsets,
+                               int64_t begin, int64_t end, int64_t *sources,
+                               int64_t *destinations)
 
 
 cdef extern from "graphzero/gather.h" nogil:

@@ -394,9 +394,9 @@ def first_outside(const int64_t[::1] ids, int64_t limit):
 
 
 def key(str purpose, uint64_t seed, uint64_t epoch, uint64_t batch):
-    """Key of all draws for one purpose ("sample", "walk", "shuffle") in one batch."""
+    """Key of all draws for one purpose ("sample", "walk", ...) in one batch."""
     purposes = {"sample": GZ_PURPOSE_SAMPLE, "walk": GZ_PURPOSE_WALK,
-                "shuffle": GZ_PURPOSE_SHUFFLE}
+                "shuffle": GZ_PURPOSE_SHUFFLE, "negative": GZ_PURPOSE_NEGATIVE}
     return gz_key(purposes[purpose], seed, epoch, batch)
 
 
@@ -601,6 +601,58 @@ cdef class CSR:
                 else:
                     corrupt += gz_walk_node2vec(&self.c, key, p, q, &start[0], i * ITEMS_A_RANGE,
                                                 _end(i, n), length, &view[0])
+        finally:
+            self.mapping.unpin()
+        _refuse_corrupt(corrupt, self.mapping.path)
+        return out
+
+    def negative_counts(self, const int64_t[::1] sources, const int64_t[::1] positives,
+                        int num_threads):
+        """Nodes that are neither a source, nor its neighbours, nor its positive, (n,) int64."""
+        cdef int64_t n = sources.shape[0], i
+        cdef uint64_t corrupt = 0
+        out = np.empty(n, dtype=np.int64)
+        cdef int64_t[::1] view = out
+        self.mapping.pin()
+        try:
+            for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
+                corrupt += gz_negative_counts(&self.c, &sources[0], &positives[0],
+                                              i * ITEMS_A_RANGE, _end(i, n), &view[0])
+        finally:
+            self.mapping.unpin()
+        _refuse_corrupt(corrupt, self.mapping.path)
+        return out
+
+    def negative_destinations(self, const int64_t[::1] sources, const int64_t[::1] positives,
+                              int64_t amount, uint64_t key):
+        """Destinations that make no edge with their source, (n * amount,) int64, or -1."""
+        cdef int64_t n = sources.shape[0] * amount
+        cdef uint64_t corrupt
+        out = np.empty(n, dtype=np.int64)
+        cdef int64_t[::1] view = out
+        self.mapping.pin()
+        try:
+            with nogil:
+                corrupt = gz_negative_destinations(&self.c, key, &sources[0], &positives[0],
+                                                   amount, 0, n, &view[0])
+        finally:
+            self.mapping.unpin()
+        _refuse_corrupt(corrupt, self.mapping.path)
+        return out
+
+    def negative_pairs(self, int64_t count, const int64_t[::1] offsets, uint64_t key):
+        """Pairs that are no edges, (2, count) int64; offsets may be empty (see negatives.h)."""
+        cdef uint64_t corrupt
+        cdef const int64_t *bounds = NULL
+        if offsets.shape[0] > 0:
+            bounds = &offsets[0]
+        out = np.empty((2, count), dtype=np.int64)
+        cdef int64_t[:, ::1] view = out
+        self.mapping.pin()
+        try:
+            with nogil:
+                corrupt = gz_negative_pairs(&self.c, key, bounds, 0, count, &view[0, 0],
+                                            &view[1, 0])
         finally:
             self.mapping.unpin()
         _refuse_corrupt(corrupt, self.mapping.path)

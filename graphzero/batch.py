@@ -11,7 +11,8 @@ from torch import Tensor
 
 __all__ = ["BatchStats", "MiniBatch"]
 
-_TENSORS = ("n_id", "edge_index", "e_id", "input_id", "x", "y")
+_OF_LINKS = ("edge_label_index", "edge_label", "src_index", "dst_pos_index", "dst_neg_index")
+_TENSORS = ("n_id", "edge_index", "e_id", "input_id", "x", "y", *_OF_LINKS)
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ class BatchStats:
 
 @dataclass(frozen=True, eq=False)
 class MiniBatch:
-    """A sampled subgraph with its features and labels, by the contract of PyG's NeighborLoader.
+    """A sampled subgraph with its features and labels, by the contract of PyG's NeighborLoader,
+    and of its LinkNeighborLoader where the seeds are edges.
 
     Attributes
     ----------
@@ -47,9 +49,10 @@ class MiniBatch:
     e_id : (num_edges,) int64 or None
         Rows of the user's edge list, if the file keeps them.
     batch_size : int
-        Number of seeds: predictions are wanted for the first batch_size nodes.
+        Number of seeds: predictions are wanted for the first batch_size nodes. With seed edges,
+        the number of these; num_sampled_nodes[0] is that of the seed nodes.
     input_id : (batch_size,) int64
-        Positions of the seeds in the seed array.
+        Positions of the seeds in the seed array, or of the seed edges in theirs.
     num_sampled_nodes, num_sampled_edges : list of int
         Seeds and new nodes per hop; edges per hop.
     x : (num_nodes, dim) or None
@@ -57,6 +60,14 @@ class MiniBatch:
     y : (num_nodes,) or None
         Labels of the nodes.
     stats : BatchStats
+    edge_label_index : (2, num_labels) int64 or None
+        Seed edges, then binary negatives: local ids of sources and destinations.
+    edge_label : (num_labels, ...) or None
+        Labels of these, 0 for negatives.
+    src_index, dst_pos_index : (batch_size,) int64 or None
+        Triplets: local ids of both ends of each seed edge.
+    dst_neg_index : (batch_size,) or (batch_size, amount) int64 or None
+        Triplets: local ids of the negative destinations of each source.
     """
 
     n_id: Tensor
@@ -69,6 +80,11 @@ class MiniBatch:
     x: Tensor | None
     y: Tensor | None
     stats: BatchStats
+    edge_label_index: Tensor | None = None
+    edge_label: Tensor | None = None
+    src_index: Tensor | None = None
+    dst_pos_index: Tensor | None = None
+    dst_neg_index: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -79,6 +95,12 @@ class MiniBatch:
     def num_edges(self) -> int:
         """Edges in the batch."""
         return self.edge_index.shape[1]
+
+    @property
+    def link_tensors(self) -> dict[str, Tensor]:
+        """Those of the fields about seed edges that the batch has, by name."""
+        fields = {name: getattr(self, name) for name in _OF_LINKS}
+        return {name: tensor for name, tensor in fields.items() if tensor is not None}
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> MiniBatch:
         changed: dict[str, Any] = {}

@@ -10,7 +10,8 @@ __all__ = ["to_pyg"]
 
 
 def to_pyg(batch: MiniBatch) -> Any:
-    """A mini-batch as ``torch_geometric.data.Data``, with the attributes of NeighborLoader's.
+    """A mini-batch as ``torch_geometric.data.Data``, with the attributes of NeighborLoader's, or
+    LinkNeighborLoader's.
 
     Raises
     ------
@@ -31,6 +32,7 @@ def to_pyg(batch: MiniBatch) -> Any:
         num_sampled_nodes=batch.num_sampled_nodes,
         num_sampled_edges=batch.num_sampled_edges,
         batch_size=batch.batch_size,
+        **batch.link_tensors,
     )
     data.num_nodes = batch.num_nodes
     return data

@@ -29,27 +29,30 @@ from graphzero.readahead import PagesAsked, ReadAhead
 from graphzero.sampler import NeighborSampler, Subgraph
 from graphzero.world import current_rank, current_share, default_threads
 
-__all__ = ["Collate", "NeighborDataset", "SampledBatch"]
+__all__ = ["Collate", "NeighborDataset", "SampledBatch", "SeedDataset"]
 
 
 @dataclass(frozen=True)
 class SampledBatch:
-    """What `NeighborDataset` yields: a subgraph and its rows, in NumPy arrays.
+    """What datasets of seeds yield: a subgraph and its rows, in NumPy arrays.
 
     Attributes
     ----------
     subgraph : Subgraph
     input_id : (batch_size,) int64
-        Positions of the seeds in the seed array.
+        Positions of the seeds in the seed array, or of the seed edges in theirs.
     stats : BatchStats
     rows : dict of str to array
         Those that have been gathered: "x" and "y", with one row per node.
+    links : dict of str to array
+        What a `MiniBatch` says about seed edges, by the names of its fields; empty for seed nodes.
     """
 
     subgraph: Subgraph
     input_id: IdArray
-    stats: BatchStats
+    stats: BatchStats = field(default_factory=BatchStats)
     rows: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    links: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
 
 
 def _as_seeds(seeds: Any, num_nodes: int) -> IdArray:
@@ -63,7 +66,120 @@ def _as_seeds(seeds: Any, num_nodes: int) -> IdArray:
     return as_ids(array, num_nodes, "seeds").copy()  # the caller may change theirs
 
 
-class NeighborDataset(IterableDataset[SampledBatch]):
+class SeedDataset(IterableDataset[SampledBatch]):
+    """What datasets of seeds have in common: order, dealing, epochs, background threads.
+
+    A subclass says how many seeds there are, and makes the batch of some of them.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        sampler: NeighborSampler,
+        num_seeds: int,
+        *,
+        batch_size: int,
+        shuffle: bool,
+        drop_last: bool,
+        prefetch: Prefetch | None,
+        gather: Sequence[str],
+        num_threads: int | None,
+    ) -> None:
+        super().__init__()
+        self.dataset = dataset
+        self.sampler = sampler
+        self.num_seeds = num_seeds
+        self.batch_size = as_count(batch_size, "batch_size")
+        self.shuffle = bool(shuffle)
+        self.drop_last = bool(drop_last)
+        self.gather = tuple(gather)
+        if set(self.gather) - {"x", "y"}:
+            raise ValueError(f"gather may name 'x' and 'y', not {gather!r}")
+        self.prefetch = prefetch if prefetch is not None else Prefetch()
+        self.num_threads = None if num_threads is None else as_threads(num_threads)
+        # In shared memory, because persistent workers never see the object again.
+        self._epoch = torch.zeros(1, dtype=torch.int64)
+        self._epoch.share_memory_()  # type: ignore[no-untyped-call]
+        self._rank: tuple[int, int] | None = None
+
+    def _sample(self, positions: IdArray, epoch: int, batch: int) -> SampledBatch:
+        """The batch of the seeds at some positions, without rows; called in any thread."""
+        raise NotImplementedError
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next iteration will run."""
+        return int(self._epoch[0])
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch of the iterations that start from now on, in workers as well."""
+        self._epoch[0] = as_count(epoch, "epoch", 0)
+
+    def __len__(self) -> int:
+        """Batches of this rank, over all its workers."""
+        rank, world_size = self._rank or current_rank()
+        return len(batch_ids(self._num_batches, Share(rank, world_size)))
+
+    @property
+    def _num_batches(self) -> int:
+        return num_batches(self.num_seeds, self.batch_size, self.drop_last)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A spawned worker has no process group: it must be told its rank.
+        return {**self.__dict__, "_rank": self._rank or current_rank()}
+
+    def __iter__(self) -> Iterator[SampledBatch]:
+        share = current_share(*(self._rank or current_rank()))
+        return self._iterate(self.epoch, share)
+
+    def _stores(self) -> list[FeatureStore]:
+        """The files whose pages the rows of a batch will touch."""
+        stores = [self.dataset.features, self.dataset.labels]
+        order = self.dataset.graph.stored_order
+        return [store for store in stores if store is not None and store.keeps_order_of(order)]
+
+    def _iterate(self, epoch: int, share: Share) -> Iterator[SampledBatch]:
+        order = epoch_order(self.num_seeds, self.shuffle, self.sampler.seed, epoch)
+        stores = self._stores()
+        for store in stores:
+            store.advise(self.prefetch.advice)
+        readahead = ReadAhead(stores, self.prefetch)
+
+        def sample(batch: int) -> tuple[SampledBatch, Future[PagesAsked]]:
+            positions = batch_positions(order, batch, self.batch_size)
+            started = time.perf_counter()
+            sampled = self._sample(positions, epoch, batch)
+            stats = BatchStats(sampled=time.perf_counter() - started)
+            pages = readahead.submit(sampled.subgraph.stored_id)
+            return replace(sampled, stats=stats), pages
+
+        threads = default_threads(self.num_threads)
+        lookahead = self.prefetch.lookahead
+        batches = run_ahead(
+            [Stage(sample, threads), Stage(self._gather)],
+            batch_ids(self._num_batches, share),
+            ahead=max(lookahead, threads) if lookahead else 0,
+        )
+        # Closed from the right: the threads that submit, then the thread that they submit to.
+        with closing(readahead), closing(batches):
+            yield from _measure_waiting(batches)
+
+    def _gather(self, sampled: tuple[SampledBatch, Future[PagesAsked]]) -> SampledBatch:
+        """The batch with its rows, once their pages have been asked for: then it is faster."""
+        batch, asked = sampled
+        missing = asked.result().missing
+        started = time.perf_counter()
+        rows = {
+            name: gather_rows(self.dataset, store, batch.subgraph, 1)
+            for name, store in (("x", self.dataset.features), ("y", self.dataset.labels))
+            if name in self.gather and store is not None
+        }
+        gathered = time.perf_counter() - started
+        stats = replace(batch.stats, gathered=gathered, pages_missed=missing)
+        return replace(batch, rows=rows, stats=stats)
+
+
+class NeighborDataset(SeedDataset):
     """Mini-batches of sampled neighbourhoods, as a torch ``IterableDataset``.
 
     Use it with ``DataLoader(dataset, batch_size=None, collate_fn=Collate(ds))``. Batches are dealt
@@ -121,95 +237,22 @@ class NeighborDataset(IterableDataset[SampledBatch]):
         gather: Sequence[str] = ("x", "y"),
         num_threads: int | None = None,
     ) -> None:
-        super().__init__()
-        self.dataset = dataset
         self.seeds = _as_seeds(seeds, dataset.num_nodes)
-        self.batch_size = as_count(batch_size, "batch_size")
-        self.shuffle = bool(shuffle)
-        self.drop_last = bool(drop_last)
-        self.gather = tuple(gather)
-        if set(self.gather) - {"x", "y"}:
-            raise ValueError(f"gather may name 'x' and 'y', not {gather!r}")
-        self.prefetch = prefetch if prefetch is not None else Prefetch()
-        self.num_threads = None if num_threads is None else as_threads(num_threads)
-        self.sampler = NeighborSampler(
-            dataset.graph, fanouts, replace=replace, seed=seed, num_threads=1
+        super().__init__(
+            dataset,
+            NeighborSampler(dataset.graph, fanouts, replace=replace, seed=seed, num_threads=1),
+            self.seeds.shape[0],
+            batch_size=batch_size,
+            shuffle=shuffle,
+            drop_last=drop_last,
+            prefetch=prefetch,
+            gather=gather,
+            num_threads=num_threads,
         )
-        # In shared memory, because persistent workers never see the object again.
-        self._epoch = torch.zeros(1, dtype=torch.int64)
-        self._epoch.share_memory_()  # type: ignore[no-untyped-call]
-        self._rank: tuple[int, int] | None = None
 
-    @property
-    def epoch(self) -> int:
-        """The epoch that the next iteration will run."""
-        return int(self._epoch[0])
-
-    def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch of the iterations that start from now on, in workers as well."""
-        self._epoch[0] = as_count(epoch, "epoch", 0)
-
-    def __len__(self) -> int:
-        """Batches of this rank, over all its workers."""
-        rank, world_size = self._rank or current_rank()
-        return len(batch_ids(self._num_batches, Share(rank, world_size)))
-
-    @property
-    def _num_batches(self) -> int:
-        return num_batches(self.seeds.shape[0], self.batch_size, self.drop_last)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A spawned worker has no process group: it must be told its rank.
-        return {**self.__dict__, "_rank": self._rank or current_rank()}
-
-    def __iter__(self) -> Iterator[SampledBatch]:
-        share = current_share(*(self._rank or current_rank()))
-        return self._iterate(self.epoch, share)
-
-    def _stores(self) -> list[FeatureStore]:
-        """The files whose pages the rows of a batch will touch."""
-        stores = [self.dataset.features, self.dataset.labels]
-        order = self.dataset.graph.stored_order
-        return [store for store in stores if store is not None and store.keeps_order_of(order)]
-
-    def _iterate(self, epoch: int, share: Share) -> Iterator[SampledBatch]:
-        order = epoch_order(self.seeds.shape[0], self.shuffle, self.sampler.seed, epoch)
-        stores = self._stores()
-        for store in stores:
-            store.advise(self.prefetch.advice)
-        readahead = ReadAhead(stores, self.prefetch)
-
-        def sample(batch: int) -> tuple[SampledBatch, Future[PagesAsked]]:
-            positions = batch_positions(order, batch, self.batch_size)
-            started = time.perf_counter()
-            subgraph = self.sampler.sample(self.seeds[positions], epoch=epoch, batch=batch)
-            stats = BatchStats(sampled=time.perf_counter() - started)
-            return SampledBatch(subgraph, positions, stats), readahead.submit(subgraph.stored_id)
-
-        threads = default_threads(self.num_threads)
-        lookahead = self.prefetch.lookahead
-        batches = run_ahead(
-            [Stage(sample, threads), Stage(self._gather)],
-            batch_ids(self._num_batches, share),
-            ahead=max(lookahead, threads) if lookahead else 0,
-        )
-        # Closed from the right: the threads that submit, then the thread that they submit to.
-        with closing(readahead), closing(batches):
-            yield from _measure_waiting(batches)
-
-    def _gather(self, sampled: tuple[SampledBatch, Future[PagesAsked]]) -> SampledBatch:
-        """The batch with its rows, once their pages have been asked for: then it is faster."""
-        batch, asked = sampled
-        missing = asked.result().missing
-        started = time.perf_counter()
-        rows = {
-            name: gather_rows(self.dataset, store, batch.subgraph, 1)
-            for name, store in (("x", self.dataset.features), ("y", self.dataset.labels))
-            if name in self.gather and store is not None
-        }
-        gathered = time.perf_counter() - started
-        stats = replace(batch.stats, gathered=gathered, pages_missed=missing)
-        return replace(batch, rows=rows, stats=stats)
+    def _sample(self, positions: IdArray, epoch: int, batch: int) -> SampledBatch:
+        subgraph = self.sampler.sample(self.seeds[positions], epoch=epoch, batch=batch)
+        return SampledBatch(subgraph, positions)
 
 
 def gather_rows(
@@ -238,7 +281,7 @@ class Collate:
     Parameters
     ----------
     dataset : Dataset
-        The one that the `NeighborDataset` samples.
+        The one that is sampled.
     x, y : bool
         Whether the batch has features and labels, where the dataset has them.
     num_threads : int, optional
@@ -258,7 +301,7 @@ class Collate:
         """The mini-batch of one item of the dataset."""
         if not isinstance(sampled, SampledBatch):
             raise TypeError(
-                "Collate takes the items of a NeighborDataset: "
+                "Collate takes the items of a NeighborDataset or LinkNeighborDataset: "
                 "pass batch_size=None to the DataLoader, whose batches are already made"
             )
         subgraph = sampled.subgraph
@@ -270,13 +313,14 @@ class Collate:
             n_id=torch.from_numpy(subgraph.n_id),
             edge_index=torch.from_numpy(subgraph.edge_index),
             e_id=None if subgraph.e_id is None else torch.from_numpy(subgraph.e_id),
-            batch_size=subgraph.batch_size,
+            batch_size=sampled.input_id.shape[0],
             input_id=torch.from_numpy(sampled.input_id),
             num_sampled_nodes=subgraph.num_sampled_nodes,
             num_sampled_edges=subgraph.num_sampled_edges,
             x=x,
             y=y,
             stats=replace(sampled.stats, gathered=gathered),
+            **{name: torch.from_numpy(array) for name, array in sampled.links.items()},
         )
 
     def _rows(

@@ -1,7 +1,5 @@
 #include "graphzero/walk.h"
 
-#include <stdbool.h>
-
 #include "graphzero/rng.h"
 
 enum { WALKERS = 32, MOST_TRIES = 64 };
@@ -58,21 +56,6 @@ uint64_t gz_walk_uniform(const gz_csr *csr, uint64_t key, const int64_t *start, 
     return corrupt;
 }
 
-/* Binary search in the sorted list of node. */
-static bool has_edge(const gz_csr *csr, int64_t node, int64_t neighbor, uint64_t *corrupt)
-{
-    uint64_t low, degree = gz_csr_row(csr, (uint64_t)node, &low, corrupt);
-    uint64_t end = low + degree, high = end;
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        if (gz_id(&csr->indices, middle) < (uint64_t)neighbor)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < end && gz_id(&csr->indices, low) == (uint64_t)neighbor;
-}
-
 /* What the edge from the previous node makes of a neighbour. */
 enum { RETURNING, COMMON, FAR, RELATIONS };
 
@@ -97,7 +80,7 @@ static int relation_of(const gz_csr *csr, const bias *b, int64_t previous, int64
         return RETURNING;
     if (b->cost[COMMON] == b->cost[FAR])
         return COMMON;
-    return has_edge(csr, previous, next, corrupt) ? COMMON : FAR;
+    return gz_csr_has_edge(csr, (uint64_t)previous, (uint64_t)next, corrupt) ? COMMON : FAR;
 }
 
 /* Inverse transform over the whole list: two passes, for when rejection has no luck. Weights are

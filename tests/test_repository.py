@@ -62,6 +62,7 @@ LEVELS = [
     {"readahead", "world", "memory", "labelled"},
     {"batch", "interop"},
     {"loader"},
+    {"links"},
     {"model", "evaluate", "demo"},
     {"train", "ingest", "api"},
     {"commands"},

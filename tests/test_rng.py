@@ -29,8 +29,8 @@ def test_keys_follow_the_documented_rule(seed, epoch, batch):
 
 
 def test_purposes_do_not_share_keys():
-    keys = {_core.key(purpose, 1, 2, 3) for purpose in ("sample", "walk", "shuffle")}
-    assert len(keys) == 3
+    keys = {_core.key(purpose, 1, 2, 3) for purpose in ("sample", "walk", "shuffle", "negative")}
+    assert len(keys) == 4
 
 
 @pytest.mark.parametrize("shift", [0, 8, 24, 40, 56])

@@ -77,6 +77,22 @@ static inline uint64_t gz_csr_neighbor(const gz_csr *csr, uint64_t position, uin
     return id;
 }
 
+/* Whether `node` has `neighbor`, by binary search in its sorted list. */
+static inline bool gz_csr_has_edge(const gz_csr *csr, uint64_t node, uint64_t neighbor,
+                                   uint64_t *corrupt)
+{
+    uint64_t low, degree = gz_csr_row(csr, node, &low, corrupt);
+    uint64_t end = low + degree, high = end;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (gz_id(&csr->indices, middle) < neighbor)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < end && gz_id(&csr->indices, low) == neighbor;
+}
+
 /* Views of the sections that a graph needs and may have, with their counts and dtypes checked. */
 GZ_MUST_CHECK gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping,
                                          gz_csr *out, gz_error *err);

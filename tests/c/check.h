@@ -24,6 +24,7 @@ void test_format(void);
 void test_gather(void);
 void test_idmap(void);
 void test_mapping(void);
+void test_negatives(void);
 void test_pool(void);
 void test_prefetch(void);
 void test_rng(void);
