@@ -54,7 +54,7 @@ def _as_labels(edge_label: Any, num_edges: int, mode: Mode) -> npt.NDArray[Any] 
         return np.ones(num_edges, dtype=np.float32) if mode == "binary" else None
     if mode == "triplet":
         raise ValueError("triplets have no labels: leave edge_label out, or ask for 'binary'")
-    labels = np.array(edge_label)
+    labels = np.asarray(edge_label).copy()  # the caller may change theirs
     if labels.dtype.kind not in "biuf" or labels.shape[:1] != (num_edges,):
         raise ValueError(
             f"edge_label must hold a number for each of the {num_edges} edges, "
