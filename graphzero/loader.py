@@ -87,6 +87,8 @@ class NeighborDataset(IterableDataset[SampledBatch]):
         Leave out the last batch where it is short.
     replace : bool
         Draw neighbours with replacement.
+    weighted : bool
+        Draw neighbours by the weights of their edges.
     seed : int
         Order and draws are functions of (seed, epoch).
     prefetch : Prefetch
@@ -103,7 +105,8 @@ class NeighborDataset(IterableDataset[SampledBatch]):
     IndexError
         If a seed is out of range.
     ValueError
-        If fanouts, batch_size or seeds are not what they must be.
+        If fanouts, batch_size or seeds are not what they must be; if weighted, and the graph has
+        no weights.
     """
 
     def __init__(
@@ -116,6 +119,7 @@ class NeighborDataset(IterableDataset[SampledBatch]):
         shuffle: bool = False,
         drop_last: bool = False,
         replace: bool = False,
+        weighted: bool = False,
         seed: int = 0,
         prefetch: Prefetch | None = None,
         gather: Sequence[str] = ("x", "y"),
@@ -133,7 +137,7 @@ class NeighborDataset(IterableDataset[SampledBatch]):
         self.prefetch = prefetch if prefetch is not None else Prefetch()
         self.num_threads = None if num_threads is None else as_threads(num_threads)
         self.sampler = NeighborSampler(
-            dataset.graph, fanouts, replace=replace, seed=seed, num_threads=1
+            dataset.graph, fanouts, replace=replace, weighted=weighted, seed=seed, num_threads=1
         )
         # In shared memory, because persistent workers never see the object again.
         self._epoch = torch.zeros(1, dtype=torch.int64)

@@ -6,6 +6,7 @@ rules of ``include/graphzero/rng.h``, so that results can be compared number by 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,6 +78,17 @@ class Adjacency:
         return np.array([entry[at] for row in self.rows for entry in row], dtype=dtype)
 
     @property
+    def sums(self):
+        """Running sums of the weights of each list, entry by entry."""
+        sums = []
+        for row in self.rows:
+            sum_ = 0.0
+            for entry in row:
+                sum_ += float(np.float32(entry[2]))
+                sums.append(sum_)
+        return sums
+
+    @property
     def indices(self):
         return self.column(0, np.int64)
 
@@ -130,7 +142,57 @@ def draw_positions(stream_, degree, fanout, replace):
     return picks
 
 
-def sample(graph, seeds, fanouts, *, replace=False, seed=0, epoch=0, batch=0):
+def _find(sums, x):
+    """The first entry whose running sum is above x."""
+    return next(i for i, sum_ in enumerate(sums) if sum_ > x)
+
+
+def _skip_picked(sums, weights, picks, x):
+    """x on the line without the picked entries -> x on the whole line."""
+    for pick in sorted(picks):
+        if x < (sums[pick - 1] if pick else 0.0):
+            break
+        x += weights[pick]
+    return x
+
+
+def _cut_picks(stream_, sums, weights, fanout):
+    picks, left = [], sums[-1]
+    for i in range(fanout + 16):
+        if len(picks) == fanout or left < 2.0**-20 * sums[-1]:
+            break
+        x = _skip_picked(sums, weights, picks, unit(draw(stream_, i)) * left)
+        if x >= sums[-1] or _find(sums, x) in picks:
+            continue
+        picks.append(_find(sums, x))
+        left -= weights[picks[-1]]
+    return picks
+
+
+def draw_weighted(stream_, row_weights, fanout, replace):
+    """Positions in a list with these weights that one node draws."""
+    sums, sum_ = [], 0.0
+    for weight in row_weights:
+        sum_ += float(np.float32(weight))
+        sums.append(sum_)
+    weights = [sum_ - before for sum_, before in zip(sums, [0.0, *sums], strict=False)]
+    drawable = [i for i, weight in enumerate(weights) if weight > 0]
+    if fanout >= 0 and replace:
+        if not drawable:
+            return []
+        return [_find(sums, unit(draw(stream_, i)) * sums[-1]) for i in range(fanout)]
+    if fanout < 0 or len(drawable) < fanout or len(weights) == fanout == len(drawable):
+        return drawable
+    picks = _cut_picks(stream_, sums, weights, fanout) if fanout <= 256 else []
+    keys = [
+        (-math.log(1.0 - unit(draw(stream_, 2**32 + i))) / weights[i], i)
+        for i in drawable
+        if i not in picks
+    ]
+    return picks + [i for _, i in sorted(keys)[: fanout - len(picks)]]
+
+
+def sample(graph, seeds, fanouts, *, replace=False, weighted=False, seed=0, epoch=0, batch=0):
     """Dictionary of the arrays of a `Subgraph`."""
     nodes = [int(graph.node_rank[node]) for node in seeds]
     local = {}
@@ -144,9 +206,13 @@ def sample(graph, seeds, fanouts, *, replace=False, seed=0, epoch=0, batch=0):
         end, edges_before = len(nodes), len(sources)
         for target in range(begin, end):
             row = graph.rows[nodes[target]]
-            for position in draw_positions(
-                stream(hop_key, nodes[target]), len(row), fanout, replace
-            ):
+            drawn_from = stream(hop_key, nodes[target])
+            if weighted:
+                weights = [entry[2] for entry in row]
+                drawn = draw_weighted(drawn_from, weights, fanout, replace)
+            else:
+                drawn = draw_positions(drawn_from, len(row), fanout, replace)
+            for position in drawn:
                 neighbor, edge_id = row[position][:2]
                 if neighbor not in local:
                     local[neighbor] = len(nodes)

@@ -47,6 +47,7 @@ int main(void)
     test_idmap();
     test_sampling();
     test_walk();
+    test_weighted();
     test_gather();
     test_pool();
     test_prefetch();
