@@ -65,7 +65,7 @@ typedef struct searcher {
     int64_t node;
 } searcher;
 
-/* Where the walker stands: no list, and so a restart or the end, if it is to restart. */
+/* The list of the walker's node; none if it is to restart, which is what dead ends do too. */
 static void look_up(const gz_csr *csr, const gz_walk *walk, searcher *me, int64_t step,
                     uint64_t *corrupt)
 {

@@ -344,3 +344,22 @@ def test_a_real_weighted_graph(tmp_path, real_data):
     mine = [entry[1] for entry in naive.rows[hub]]
     assert counts.sum() == counts[mine].sum()
     check_chi_square(counts[mine], weights[mine] / weights[mine].sum() * 100_000)
+
+
+def test_mini_batches_are_drawn_by_weight(tmp_path):
+    pytest.importorskip("torch")
+    edges = files.random_edges(80, 2000)
+    weights = np.random.default_rng(3).integers(0, 5, 2000)
+    naive = files.write_dataset(tmp_path / "data", edges, 80, weights=weights)
+    batches = gz.NeighborDataset(
+        gz.open(tmp_path / "data"), np.arange(40), [4, 3], batch_size=16, weighted=True, seed=9
+    )
+    for i, batch in enumerate(batches):
+        seeds = np.arange(40)[16 * i : 16 * i + 16]
+        expected = reference.sample(naive, seeds, [4, 3], weighted=True, seed=9, batch=i)
+        np.testing.assert_array_equal(batch.subgraph.e_id, expected["e_id"])
+        np.testing.assert_array_equal(batch.subgraph.n_id, expected["n_id"])
+    assert i == 2
+    files.write_dataset(tmp_path / "plain", edges, 80)
+    with pytest.raises(ValueError, match="has no weights"):
+        gz.NeighborDataset(gz.open(tmp_path / "plain"), weighted=True)
