@@ -85,6 +85,7 @@ cdef extern from "graphzero/csr.h" nogil:
         gz_ids node_ids
         gz_ids node_rank
         const float *weights
+        const double *cum_weights
         const int64_t *times
     gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, gz_csr *out,
                                gz_error *err)
@@ -142,6 +143,7 @@ cdef extern from "graphzero/batch.h" nogil:
         const int64_t *fanouts
         int num_hops
         bool_t replace
+        bool_t weighted
         uint64_t key
     ctypedef struct gz_batch:
         gz_idmap map
@@ -163,22 +165,30 @@ cdef extern from "graphzero/sampling.h" nogil:
         bool_t replace
         bool_t by_seed
         uint64_t key
+        bool_t weighted
     ctypedef struct gz_row:
         uint64_t first
         uint64_t degree
     uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes,
                            int64_t begin, int64_t end, gz_row *rows, int64_t *counts)
-    void gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes,
-                          const gz_row *rows, const int64_t *offsets, int64_t begin, int64_t end,
-                          int64_t *positions)
+    uint64_t gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes,
+                              const gz_row *rows, const int64_t *offsets, int64_t begin,
+                              int64_t end, int64_t *positions)
 
 
 cdef extern from "graphzero/walk.h" nogil:
+    ctypedef struct gz_walk:
+        uint64_t key
+        double p
+        double q
+        double restart
+        bool_t weighted
     uint64_t gz_walk_uniform(const gz_csr *csr, uint64_t key, const int64_t *start, int64_t begin,
                              int64_t end, int64_t length, int64_t *out)
-    uint64_t gz_walk_node2vec(const gz_csr *csr, uint64_t key, double p, double q,
-                              const int64_t *start, int64_t begin, int64_t end, int64_t length,
-                              int64_t *out)
+    uint64_t gz_walk_first_order(const gz_csr *csr, const gz_walk *walk, const int64_t *start,
+                                 int64_t begin, int64_t end, int64_t length, int64_t *out)
+    uint64_t gz_walk_node2vec(const gz_csr *csr, const gz_walk *walk, const int64_t *start,
+                              int64_t begin, int64_t end, int64_t length, int64_t *out)
 
 
 cdef extern from "graphzero/negatives.h" nogil:

@@ -66,7 +66,13 @@ class IdMap:
 class Batch:
     def __new__(cls) -> Batch: ...
     def sample(
-        self, csr: CSR, seeds: _Int64s, fanouts: _Int64s, replace: bool, key: int
+        self,
+        csr: CSR,
+        seeds: _Int64s,
+        fanouts: _Int64s,
+        replace: bool,
+        key: int,
+        weighted: bool = False,
     ) -> tuple[_Int64s, _Int64s, _Int64s, list[int], list[int]]: ...
 
 @disjoint_base
@@ -82,6 +88,7 @@ class CSR:
     def num_edges(self) -> int: ...
     @property
     def is_wide(self) -> bool: ...
+    def require_weights(self) -> None: ...
     def degrees(self, nodes: _Int64s, num_threads: int) -> _Int64s: ...
     def row(self, node: int) -> tuple[int, int]: ...
     def sample_hop(
@@ -92,9 +99,18 @@ class CSR:
         key: int,
         num_threads: int,
         by_seed: bool = False,
+        weighted: bool = False,
     ) -> tuple[_Int64s, _Int64s, _Int64s]: ...
     def walk(
-        self, start: _Int64s, length: int, p: float, q: float, key: int, num_threads: int
+        self,
+        start: _Int64s,
+        length: int,
+        p: float,
+        q: float,
+        key: int,
+        num_threads: int,
+        weighted: bool = False,
+        restart: float = 0.0,
     ) -> _Int64s: ...
     def negative_counts(
         self, sources: _Int64s, positives: _Int64s, num_threads: int

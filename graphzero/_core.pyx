@@ -502,6 +502,13 @@ cdef class CSR:
         """Whether ids may be 2^32 or more."""
         return bool(self.c.indices.wide)
 
+    def require_weights(self):
+        """Raises `ValueError` where the file has no sums of weights to draw by."""
+        if self.c.cum_weights == NULL:
+            raise ValueError(
+                f"{self.mapping.path} has no weights to draw by: build it with a weight column, "
+                f"or pass weighted=False")
+
     def degrees(self, const int64_t[::1] nodes, int num_threads):
         """Stored degrees, (n,) int64."""
         cdef int64_t n = nodes.shape[0], i
@@ -526,8 +533,8 @@ cdef class CSR:
         return first, first + degree
 
     def sample_hop(self, const int64_t[::1] nodes, int64_t fanout, bint replace, uint64_t key,
-                   int num_threads, bint by_seed=False):
-        """One hop of uniform sampling.
+                   int num_threads, bint by_seed=False, bint weighted=False):
+        """One hop of sampling.
 
         Parameters
         ----------
@@ -540,6 +547,8 @@ cdef class CSR:
         num_threads : int
         by_seed : bool
             Let repeats of a node draw independently of each other.
+        weighted : bool
+            Draw by the weights of the edges.
 
         Returns
         -------
@@ -558,6 +567,9 @@ cdef class CSR:
         hop.replace = replace
         hop.by_seed = by_seed
         hop.key = key
+        hop.weighted = weighted
+        if weighted:
+            self.require_weights()
         offsets = np.zeros(n + 1, dtype=np.int64)
         cdef unsigned char[::1] room = empty((n + 1) * sizeof(gz_row), np.uint8)
         cdef gz_row *rows = <gz_row *> &room[0]
@@ -573,8 +585,8 @@ cdef class CSR:
             positions, neighbors = empty(num_edges, np.int64), empty(num_edges, np.int64)
             positions_view, neighbors_view = positions, neighbors
             for i in prange(_ranges(n), nogil=True, num_threads=threads):
-                gz_hop_positions(&self.c, &hop, &nodes[0], rows, &offsets_view[0],
-                                 i * ITEMS_A_RANGE, _end(i, n), &positions_view[0])
+                corrupt += gz_hop_positions(&self.c, &hop, &nodes[0], rows, &offsets_view[0],
+                                            i * ITEMS_A_RANGE, _end(i, n), &positions_view[0])
                 corrupt += gz_csr_read_neighbors(
                     &self.c, &positions_view[0], offsets_view[i * ITEMS_A_RANGE],
                     offsets_view[_end(i, n)], &neighbors_view[0])
@@ -584,12 +596,17 @@ cdef class CSR:
         return offsets, positions, neighbors
 
     def walk(self, const int64_t[::1] start, int64_t length, double p, double q, uint64_t key,
-             int num_threads):
+             int num_threads, bint weighted=False, double restart=0.0):
         """Random walks of stored ids, (n, length + 1) int64, -1 after a dead end."""
         cdef int64_t n = start.shape[0], i
         cdef uint64_t corrupt = 0
         cdef int threads = _threads(num_threads, n)
-        cdef bint uniform = p == 1.0 and q == 1.0
+        cdef bint first_order = p == 1.0 and q == 1.0
+        cdef bint uniform = first_order and not weighted and restart == 0.0
+        cdef gz_walk walk
+        walk.key, walk.p, walk.q, walk.restart, walk.weighted = key, p, q, restart, weighted
+        if weighted:
+            self.require_weights()
         out = empty((n, length + 1), np.int64)
         cdef int64_t[::1] view = out.reshape(-1)
         self.mapping.pin()
@@ -598,8 +615,11 @@ cdef class CSR:
                 if uniform:
                     corrupt += gz_walk_uniform(&self.c, key, &start[0], i * ITEMS_A_RANGE,
                                                _end(i, n), length, &view[0])
+                elif first_order:
+                    corrupt += gz_walk_first_order(&self.c, &walk, &start[0], i * ITEMS_A_RANGE,
+                                                   _end(i, n), length, &view[0])
                 else:
-                    corrupt += gz_walk_node2vec(&self.c, key, p, q, &start[0], i * ITEMS_A_RANGE,
+                    corrupt += gz_walk_node2vec(&self.c, &walk, &start[0], i * ITEMS_A_RANGE,
                                                 _end(i, n), length, &view[0])
         finally:
             self.mapping.unpin()
@@ -710,7 +730,7 @@ cdef class Batch:
         gz_batch_free(&self.c)
 
     def sample(self, CSR csr, const int64_t[::1] seeds, const int64_t[::1] fanouts, bint replace,
-               uint64_t key):
+               uint64_t key, bint weighted=False):
         """All hops of one mini-batch, relabelled.
 
         Returns
@@ -731,7 +751,10 @@ cdef class Batch:
         plan.fanouts = &fanouts[0]
         plan.num_hops = fanouts.shape[0]
         plan.replace = replace
+        plan.weighted = weighted
         plan.key = key
+        if weighted:
+            csr.require_weights()
         csr.mapping.pin()
         try:
             with nogil:

@@ -51,8 +51,8 @@ class SampledNeighbors:
     indptr : (num_seeds + 1,) int64
         The neighbours of ``seeds[i]`` are ``indices[indptr[i]:indptr[i + 1]]``.
     indices : (num_edges,) int64
-        The user's ids of the sampled neighbours. Each seed's *set* is uniform among all sets of
-        its size; the order within it is not random.
+        The user's ids of the sampled neighbours. What is random is each seed's *set*, not the
+        order within it.
     e_id : (num_edges,) int64 or None
         Rows of the user's edge list, if the file keeps them.
     """
@@ -229,7 +229,7 @@ class Graph(LegacyGraphMethods):
         seed: int = 0,
         num_threads: int | None = None,
     ) -> SampledNeighbors:
-        """Samples neighbours uniformly, one hop, without relabelling.
+        """Samples neighbours, uniformly or by weight, one hop, without relabelling.
 
         Parameters
         ----------
@@ -239,7 +239,8 @@ class Graph(LegacyGraphMethods):
         replace : bool
             Draw with replacement: exactly `fanout` for every seed that has a neighbour.
         weighted : bool
-            Draw by the file's edge weights. Not available yet.
+            Draw by the file's edge weights: with replacement in proportion to them, without
+            replacement in proportion to those that are left. Edges of weight 0 are never drawn.
         seed : int
             Draws are a function of this number and the node alone.
         num_threads : int, optional
@@ -254,11 +255,9 @@ class Graph(LegacyGraphMethods):
         IndexError
             If a seed is out of range.
         ValueError
-            If fanout is neither positive nor -1.
+            If fanout is neither positive nor -1; if weighted, and the file has no weights.
         """
-        if weighted:
-            raise NotImplementedError("weighted sampling is not available yet; pass weighted=False")
-        return self._sample_hop(seeds, fanout, replace, seed, num_threads)
+        return self._sample_hop(seeds, fanout, replace, seed, num_threads, weighted=weighted)
 
     def _sample_hop(
         self,
@@ -269,6 +268,7 @@ class Graph(LegacyGraphMethods):
         num_threads: int | None = None,
         *,
         by_seed: bool = False,
+        weighted: bool = False,
     ) -> SampledNeighbors:
         """`sample_neighbors`, where repeats of a seed may draw independently."""
         fanout = check_fanout(fanout)
@@ -276,7 +276,13 @@ class Graph(LegacyGraphMethods):
         threads = as_threads(num_threads)
         key = _core.stream(_core.key("sample", check_seed(seed), 0, 0), 0)
         indptr, positions, stored = self._csr.sample_hop(
-            self._csr.to_stored(ids, threads), fanout, bool(replace), key, threads, by_seed
+            self._csr.to_stored(ids, threads),
+            fanout,
+            bool(replace),
+            key,
+            threads,
+            by_seed,
+            bool(weighted),
         )
         return SampledNeighbors(
             indptr=indptr,
@@ -291,10 +297,12 @@ class Graph(LegacyGraphMethods):
         *,
         p: float = 1.0,
         q: float = 1.0,
+        weighted: bool = False,
+        restart: float = 0.0,
         seed: int = 0,
         num_threads: int | None = None,
     ) -> IdArray:
-        """Random walks, uniform or second-order.
+        """Random walks: uniform, by weight, second-order, with restarts.
 
         Parameters
         ----------
@@ -303,7 +311,12 @@ class Graph(LegacyGraphMethods):
             Steps of each walk.
         p, q : float
             Return and in-out parameter of node2vec (Grover, Leskovec, KDD 2016). Both 1: a
-            uniform walk.
+            first-order walk.
+        weighted : bool
+            Step in proportion to the file's edge weights (times the bias of p and q).
+        restart : float
+            Probability, in [0, 1), of going back to the start instead of making a step, as walks
+            of personalised PageRank do. If it is positive, dead ends restart too.
         seed : int
             Draws are a function of this number and the walker's position in `start`.
         num_threads : int, optional
@@ -312,24 +325,34 @@ class Graph(LegacyGraphMethods):
         Returns
         -------
         (n, length + 1) int64
-            The start in column 0; -1 after a dead end.
+            The start in column 0; -1 after a dead end, unless walks restart.
 
         Raises
         ------
         IndexError
             If a start is out of range.
         ValueError
-            If length, p or q is not positive.
+            If length, p or q is not positive, or restart not in [0, 1); if weighted, and the file
+            has no weights.
         """
         length = as_count(length, "length")
         for name, value in (("p", p), ("q", q)):
             if not (math.isfinite(value) and value > 0):
                 raise ValueError(f"{name} must be a positive number, not {value!r}")
+        if not 0 <= restart < 1:
+            raise ValueError(f"restart must be a probability below 1, not {restart!r}")
         ids = as_ids(start, self.num_nodes, "start")
         threads = as_threads(num_threads)
         key = _core.key("walk", check_seed(seed), 0, 0)
         stored = self._csr.walk(
-            self._csr.to_stored(ids, threads), length, float(p), float(q), key, threads
+            self._csr.to_stored(ids, threads),
+            length,
+            float(p),
+            float(q),
+            key,
+            threads,
+            bool(weighted),
+            float(restart),
         )
         return self._csr.to_user(stored, threads)
 

@@ -203,6 +203,8 @@ class NeighborDataset(SeedDataset):
         Leave out the last batch where it is short.
     replace : bool
         Draw neighbours with replacement.
+    weighted : bool
+        Draw neighbours by the weights of their edges.
     seed : int
         Order and draws are functions of (seed, epoch).
     prefetch : Prefetch
@@ -219,7 +221,8 @@ class NeighborDataset(SeedDataset):
     IndexError
         If a seed is out of range.
     ValueError
-        If fanouts, batch_size or seeds are not what they must be.
+        If fanouts, batch_size or seeds are not what they must be; if weighted, and the graph has
+        no weights.
     """
 
     def __init__(
@@ -232,6 +235,7 @@ class NeighborDataset(SeedDataset):
         shuffle: bool = False,
         drop_last: bool = False,
         replace: bool = False,
+        weighted: bool = False,
         seed: int = 0,
         prefetch: Prefetch | None = None,
         gather: Sequence[str] = ("x", "y"),
@@ -240,7 +244,14 @@ class NeighborDataset(SeedDataset):
         self.seeds = _as_seeds(seeds, dataset.num_nodes)
         super().__init__(
             dataset,
-            NeighborSampler(dataset.graph, fanouts, replace=replace, seed=seed, num_threads=1),
+            NeighborSampler(
+                dataset.graph,
+                fanouts,
+                replace=replace,
+                weighted=weighted,
+                seed=seed,
+                num_threads=1,
+            ),
             self.seeds.shape[0],
             batch_size=batch_size,
             shuffle=shuffle,

@@ -65,6 +65,8 @@ class NeighborSampler:
         Neighbours per node in each hop; -1 for all.
     replace : bool
         Draw neighbours with replacement.
+    weighted : bool
+        Draw neighbours by the weights of their edges, as `Graph.sample_neighbors` does.
     seed : int
         Draws are a function of (seed, epoch, batch, hop, node).
     num_threads : int, optional
@@ -73,7 +75,7 @@ class NeighborSampler:
     Raises
     ------
     ValueError
-        If fanouts are empty, or not positive or -1.
+        If fanouts are empty, or not positive or -1; if weighted, and the file has no weights.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class NeighborSampler:
         fanouts: Sequence[int],
         *,
         replace: bool = False,
+        weighted: bool = False,
         seed: int = 0,
         num_threads: int | None = None,
     ) -> None:
@@ -93,6 +96,9 @@ class NeighborSampler:
                 f"{_core.MOST_HOPS}"
             )
         self.replace = bool(replace)
+        self.weighted = bool(weighted)
+        if self.weighted:
+            graph._csr.require_weights()
         self.seed = check_seed(seed)
         self.num_threads = as_threads(num_threads)
         # One a running call: samplers may be shared by threads, their working memory may not.
@@ -133,7 +139,7 @@ class NeighborSampler:
         batch = _take(self._idle_batches, _core.Batch)
         try:
             nodes, edge_index, positions, num_nodes, num_edges = batch.sample(
-                self.graph._csr, seeds, np.array(self.fanouts), self.replace, key
+                self.graph._csr, seeds, np.array(self.fanouts), self.replace, key, self.weighted
             )
         finally:
             self._idle_batches.append(batch)
@@ -154,7 +160,12 @@ class NeighborSampler:
         sources, targets, edges = [], [], []
         for hop, fanout in enumerate(self.fanouts):
             offsets, positions, neighbors = csr.sample_hop(
-                frontier, fanout, self.replace, _core.stream(key, hop), threads
+                frontier,
+                fanout,
+                self.replace,
+                _core.stream(key, hop),
+                threads,
+                weighted=self.weighted,
             )
             sources.append(idmap.relabel(neighbors))
             first = num_nodes - frontier.shape[0]

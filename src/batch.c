@@ -83,8 +83,8 @@ static gz_code sample_block(gz_batch *batch, const gz_csr *csr, const gz_hop *ho
     gz_code code = gz_idmap_reserve(&batch->map, (uint64_t)(batch->map.count + to - from), err);
     if (code != GZ_OK)
         return code;
-    gz_hop_positions(csr, hop, batch->map.nodes + first, batch->rows, offsets, begin, end,
-                     batch->positions);
+    *corrupt += gz_hop_positions(csr, hop, batch->map.nodes + first, batch->rows, offsets, begin,
+                                 end, batch->positions);
     *corrupt += gz_csr_read_neighbors(csr, batch->positions, from, to, batch->sources);
     gz_idmap_relabel(&batch->map, batch->sources, from, to, batch->sources);
     for (int64_t i = begin; i < end; i++)
@@ -130,6 +130,7 @@ gz_code gz_batch_sample(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
         gz_hop hop = {.fanout = plan->fanouts[h],
                       .replace = plan->replace,
                       .by_seed = false,
+                      .weighted = plan->weighted,
                       .key = gz_stream(plan->key, (uint64_t)h)};
         int64_t edges_before = batch->num_edges, frontier = batch->hop_nodes[h];
         code = sample_hop(batch, csr, &hop, first, frontier, corrupt, err);

@@ -66,7 +66,7 @@ gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, g
         {"node_ids", header->num_nodes, &out->node_ids},
         {"node_rank", header->num_nodes, &out->node_rank},
     };
-    const void *indptr, *weights, *times;
+    const void *indptr, *weights, *cum_weights, *times;
     uint32_t dtype;
     gz_code code;
 
@@ -79,6 +79,8 @@ gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, g
                      &indptr, &dtype, err)) != GZ_OK ||
         (code = find(header, mapping, "weights", header->width, GZ_FLOAT32, GZ_FLOAT32, &weights,
                      &dtype, err)) != GZ_OK ||
+        (code = find(header, mapping, "cum_weights", header->width, GZ_FLOAT64, GZ_FLOAT64,
+                     &cum_weights, &dtype, err)) != GZ_OK ||
         (code = find(header, mapping, "times", header->width, GZ_INT64, GZ_INT64, &times, &dtype,
                      err)) != GZ_OK)
         return code;
@@ -92,6 +94,7 @@ gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, g
         return gz_fail(err, GZ_E_FORMAT, 0, 0, "has 'node_ids' or 'node_rank' without the other");
     out->indptr = indptr;
     out->weights = weights;
+    out->cum_weights = cum_weights;
     out->times = times;
     return check_ends(out, gz_header_find(header, "indptr"), mapping, err);
 }

@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "graphzero/rng.h"
+#include "graphzero/weighted.h"
 
 /* MOST_PICKS bounds the pick list on the stack, and so Floyd's quadratic look for repeats. */
 enum { AHEAD = 16, MOST_PICKS = 256, LINE_BYTES = 64 };
@@ -16,6 +17,32 @@ static int64_t count_of(const gz_hop *hop, uint64_t degree)
     return degree < (uint64_t)hop->fanout ? (int64_t)degree : hop->fanout;
 }
 
+/* The first and the last sum of a list: what both passes read of it before all else. */
+static void prefetch_sums(const gz_csr *csr, const gz_row *row)
+{
+    if (row->degree > 0) {
+        gz_prefetch(&csr->cum_weights[row->first]);
+        gz_prefetch(&csr->cum_weights[row->first + row->degree - 1]);
+    }
+}
+
+static uint64_t weighted_counts(const gz_csr *csr, const gz_hop *hop, int64_t begin, int64_t end,
+                                const gz_row *rows, int64_t *counts)
+{
+    uint64_t corrupt = 0;
+    int64_t most = hop->fanout < 0 ? INT64_MAX : hop->fanout;
+    for (int64_t i = begin; i < end; i++) {
+        if (i + AHEAD < end)
+            prefetch_sums(csr, &rows[i + AHEAD]);
+        gz_weighted_row row = gz_weighted_row_of(csr, rows[i].first, rows[i].degree, &corrupt);
+        if (hop->replace && hop->fanout >= 0)
+            counts[i] = row.total > 0.0 ? hop->fanout : 0;
+        else
+            counts[i] = gz_weighted_count(csr, &row, most, &corrupt);
+    }
+    return corrupt;
+}
+
 uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes, int64_t begin,
                        int64_t end, gz_row *rows, int64_t *counts)
 {
@@ -26,6 +53,8 @@ uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const int64_t *node
         rows[i].degree = gz_csr_row(csr, (uint64_t)nodes[i], &rows[i].first, &corrupt);
         counts[i] = count_of(hop, rows[i].degree);
     }
+    if (hop->weighted)
+        corrupt += weighted_counts(csr, hop, begin, end, rows, counts);
     return corrupt;
 }
 
@@ -76,6 +105,17 @@ static void draw_one_node(const gz_hop *hop, uint64_t stream, uint64_t first, ui
         draw_selection(stream, first, degree, count, out);
 }
 
+static uint64_t draw_one_weighted(const gz_csr *csr, const gz_hop *hop, uint64_t stream,
+                                  const gz_row *row, int64_t count, int64_t *out)
+{
+    uint64_t first = row->first, degree = row->degree;
+    if (hop->replace && hop->fanout >= 0)
+        return gz_weighted_replace(csr, stream, first, degree, count, out);
+    if (hop->fanout < 0 || count < hop->fanout || (uint64_t)count == degree)
+        return gz_weighted_all(csr, first, degree, count, out);
+    return gz_weighted_distinct(csr, stream, first, degree, count, out);
+}
+
 /* Entries that follow each other share lines: one request a line is enough. */
 static void prefetch_neighbors(const gz_csr *csr, const int64_t *positions, int64_t count)
 {
@@ -89,17 +129,25 @@ static void prefetch_neighbors(const gz_csr *csr, const int64_t *positions, int6
     }
 }
 
-void gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes,
-                      const gz_row *rows, const int64_t *offsets, int64_t begin, int64_t end,
-                      int64_t *positions)
+uint64_t gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes,
+                          const gz_row *rows, const int64_t *offsets, int64_t begin, int64_t end,
+                          int64_t *positions)
 {
+    uint64_t corrupt = 0;
     for (int64_t i = begin; i < end; i++) {
         int64_t count = offsets[i + 1] - offsets[i];
         int64_t *out = positions + offsets[i];
+        if (hop->weighted && i + AHEAD < end)
+            prefetch_sums(csr, &rows[i + AHEAD]);
         if (count == 0)
             continue;
         uint64_t item = hop->by_seed ? (uint64_t)i : (uint64_t)nodes[i];
-        draw_one_node(hop, gz_stream(hop->key, item), rows[i].first, rows[i].degree, count, out);
+        uint64_t stream = gz_stream(hop->key, item);
+        if (hop->weighted)
+            corrupt += draw_one_weighted(csr, hop, stream, &rows[i], count, out);
+        else
+            draw_one_node(hop, stream, rows[i].first, rows[i].degree, count, out);
         prefetch_neighbors(csr, out, count);
     }
+    return corrupt;
 }

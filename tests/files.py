@@ -30,6 +30,7 @@ def write_graph(
     arrays = {"indptr": ("<u8", graph.indptr), "indices": (id_type, graph.indices)}
     if weights is not None:
         arrays["weights"] = ("<f4", graph.column(2, np.float32))
+        arrays["cum_weights"] = ("<f8", np.array(graph.sums, dtype=np.float64))
     if times is not None:
         arrays["times"] = ("<i8", graph.column(3, np.int64))
     if edge_ids:

@@ -6,6 +6,7 @@ rules of ``include/graphzero/rng.h``, so that results can be compared number by 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,6 +78,11 @@ class Adjacency:
         return np.array([entry[at] for row in self.rows for entry in row], dtype=dtype)
 
     @property
+    def sums(self):
+        """Running sums of the weights of each list, entry by entry."""
+        return [s for row in self.rows for s in _sums_and_weights([e[2] for e in row])[0]]
+
+    @property
     def indices(self):
         return self.column(0, np.int64)
 
@@ -130,7 +136,62 @@ def draw_positions(stream_, degree, fanout, replace):
     return picks
 
 
-def sample(graph, seeds, fanouts, *, replace=False, seed=0, epoch=0, batch=0):
+def _find(sums, x):
+    """The first entry whose running sum is above x."""
+    return next(i for i, sum_ in enumerate(sums) if sum_ > x)
+
+
+def _skip_picked(sums, weights, picks, x):
+    """x on the line without the picked entries -> x on the whole line."""
+    for pick in sorted(picks):
+        if x < (sums[pick - 1] if pick else 0.0):
+            break
+        x += weights[pick]
+    return x
+
+
+def _cut_picks(stream_, sums, weights, fanout):
+    picks, left = [], sums[-1]
+    for i in range(fanout + 16):
+        if len(picks) == fanout or left < 2.0**-20 * sums[-1]:
+            break
+        x = _skip_picked(sums, weights, picks, unit(draw(stream_, i)) * left)
+        if x >= sums[-1] or _find(sums, x) in picks:
+            continue
+        picks.append(_find(sums, x))
+        left -= weights[picks[-1]]
+    return picks
+
+
+def _sums_and_weights(row_weights):
+    """Running sums of a list's weights, and the weights as the differences of the sums."""
+    sums, sum_ = [], 0.0
+    for weight in row_weights:
+        sum_ += float(np.float32(weight))
+        sums.append(sum_)
+    return sums, [sum_ - before for sum_, before in zip(sums, [0.0, *sums], strict=False)]
+
+
+def draw_weighted(stream_, row_weights, fanout, replace):
+    """Positions in a list with these weights that one node draws."""
+    sums, weights = _sums_and_weights(row_weights)
+    drawable = [i for i, weight in enumerate(weights) if weight > 0]
+    if fanout >= 0 and replace:
+        if not drawable:
+            return []
+        return [_find(sums, unit(draw(stream_, i)) * sums[-1]) for i in range(fanout)]
+    if fanout < 0 or len(drawable) < fanout or len(weights) == fanout == len(drawable):
+        return drawable
+    picks = _cut_picks(stream_, sums, weights, fanout) if fanout <= 256 else []
+    keys = [
+        (-math.log(1.0 - unit(draw(stream_, 2**32 + i))) / weights[i], i)
+        for i in drawable
+        if i not in picks
+    ]
+    return picks + [i for _, i in sorted(keys)[: fanout - len(picks)]]
+
+
+def sample(graph, seeds, fanouts, *, replace=False, weighted=False, seed=0, epoch=0, batch=0):
     """Dictionary of the arrays of a `Subgraph`."""
     nodes = [int(graph.node_rank[node]) for node in seeds]
     local = {}
@@ -144,9 +205,13 @@ def sample(graph, seeds, fanouts, *, replace=False, seed=0, epoch=0, batch=0):
         end, edges_before = len(nodes), len(sources)
         for target in range(begin, end):
             row = graph.rows[nodes[target]]
-            for position in draw_positions(
-                stream(hop_key, nodes[target]), len(row), fanout, replace
-            ):
+            drawn_from = stream(hop_key, nodes[target])
+            if weighted:
+                weights = [entry[2] for entry in row]
+                drawn = draw_weighted(drawn_from, weights, fanout, replace)
+            else:
+                drawn = draw_positions(drawn_from, len(row), fanout, replace)
+            for position in drawn:
                 neighbor, edge_id = row[position][:2]
                 if neighbor not in local:
                     local[neighbor] = len(nodes)
@@ -177,46 +242,74 @@ def _step_weight(graph, previous, neighbor, p, q):
     return 1 / q
 
 
-def _biased_step(graph, stream_, draws, previous, node, p, q):
+def _pick(sums, value, weighted):
+    """Entry of a list that one draw stands for."""
+    return _find(sums, unit(value) * sums[-1]) if weighted else bounded(value, len(sums))
+
+
+def _biased_step(graph, stream_, draws, previous, node, p, q, weighted):
     row = graph.rows[node]
-    if len(row) < 2:
-        return (row[0][0] if row else -1), draws
+    sums, weights = _sums_and_weights([entry[2] if weighted else 1.0 for entry in row])
+    if not row or sums[-1] == 0:
+        return -1, draws
+    if len(row) == 1:
+        return row[0][0], draws
     largest = max(1.0, 1 / p, 1 / q)
     for _ in range(64):
-        neighbor = row[bounded(draw(stream_, draws), len(row))][0]
+        neighbor = row[_pick(sums, draw(stream_, draws), weighted)][0]
         coin = unit(draw(stream_, draws + 1))
         draws += 2
         if coin < _step_weight(graph, previous, neighbor, p, q) / largest:
             return neighbor, draws
-    weights = [_step_weight(graph, previous, entry[0], p, q) / largest for entry in row]
+    weights = [
+        weight * _step_weight(graph, previous, entry[0], p, q) / largest
+        for entry, weight in zip(row, weights, strict=True)
+    ]
     goal, sum_ = unit(draw(stream_, draws)) * sum(weights), 0.0
-    chosen = 0
-    for weight in weights[:-1]:
-        sum_ += weight
-        if sum_ > goal:
-            break
-        chosen += 1
+    chosen = -1
+    for i, weight in enumerate(weights):
+        if weight > 0 and sum_ <= goal:
+            chosen = i
+            sum_ += weight
     return row[chosen][0], draws + 1
 
 
-def walk(graph, start, length, *, p=1.0, q=1.0, seed=0):
+def _first_order_step(graph, stream_, step, node, weighted, plain):
+    row = graph.rows[node]
+    sums, _ = _sums_and_weights([entry[2] if weighted else 1.0 for entry in row])
+    if not row or sums[-1] == 0:
+        return -1
+    return row[_pick(sums, draw(stream_, step if plain else 2 * step + 1), weighted)][0]
+
+
+def walk(graph, start, length, *, p=1.0, q=1.0, weighted=False, restart=0.0, seed=0):
     """Walks in the user's ids, (n, length + 1), -1 after a dead end."""
     walk_key = key(WALK, seed, 0, 0)
+    first_order = p == q == 1.0
+    plain = first_order and not weighted and restart == 0
     out = np.full((len(start), length + 1), -1, dtype=np.int64)
     for i, first in enumerate(start):
-        stream_, draws = stream(walk_key, i), 0
+        stream_, draws, since = stream(walk_key, i), 0, 0
         previous = node = int(graph.node_rank[first])
         out[i, 0] = first
         for step in range(length):
-            if p == 1.0 and q == 1.0:
-                row = graph.rows[node]
-                following = row[bounded(draw(stream_, step), len(row))][0] if row else -1
-            else:
-                p_now, q_now = (1.0, 1.0) if step == 0 else (p, q)
-                following, draws = _biased_step(graph, stream_, draws, previous, node, p_now, q_now)
-            if following < 0:
+            following = -1
+            restarts = False
+            if restart > 0:
+                restarts = unit(draw(stream_, 2 * step if first_order else draws)) < restart
+                draws += 1
+            if not restarts and first_order:
+                following = _first_order_step(graph, stream_, step, node, weighted, plain)
+            elif not restarts:
+                biases = (1.0, 1.0) if since == 0 else (p, q)
+                following, draws = _biased_step(
+                    graph, stream_, draws, previous, node, *biases, weighted
+                )
+            previous, node, since = node, following, since + 1
+            if node < 0 and restart == 0:
                 break
-            previous, node = node, following
+            if node < 0:
+                node, since = int(graph.node_rank[first]), 0
             out[i, step + 1] = graph.node_ids[node]
     return out
 

@@ -32,7 +32,9 @@ def test_edges(tmp_path: Path, header: str, directed: bool, weighted: bool) -> N
     np.testing.assert_array_equal(arrays["indices"], naive.indices)
     if weighted:
         np.testing.assert_array_equal(arrays["weights"], naive.column(2, np.float32))
-    assert arrays.keys() == {"indptr", "indices"} | ({"weights"} if weighted else set())
+    assert arrays.keys() == {"indptr", "indices"} | (
+        {"weights", "cum_weights"} if weighted else set()
+    )
     assert (head.num_nodes, head.num_input_edges) == (4, 5)
 
 

@@ -261,6 +261,9 @@ def test_bad_fanouts_are_named(small, fanout):
         ({"p": -1.0}, "p must be a positive number"),
         ({"q": float("nan")}, "q must be a positive number"),
         ({"q": float("inf")}, "q must be a positive number"),
+        ({"restart": 1}, "restart must be a probability below 1"),
+        ({"restart": -0.1}, "restart must be a probability below 1"),
+        ({"restart": float("nan")}, "restart must be a probability below 1"),
         ({"num_threads": 0}, "num_threads must be at least 1"),
         ({"seed": 0.5}, "seed must be an integer"),
     ],
@@ -269,9 +272,3 @@ def test_bad_walk_options_are_named(small, options, part):
     graph, _, _ = small
     with pytest.raises(ValueError, match=part):
         graph.random_walk([0], **{"length": 3, **options})
-
-
-def test_weighted_sampling_says_that_it_is_missing(small):
-    graph, _, _ = small
-    with pytest.raises(NotImplementedError, match="weighted"):
-        graph.sample_neighbors([0], 3, weighted=True)

@@ -237,7 +237,7 @@ def build_dataset(
     weight, timestamp : str, int, False or array, optional
         Column by name or position, or for edges in an array an (E,) array or ``.npy`` path. By
         default the columns named weight, and timestamp or time, where there are; False for none.
-        Weights become float32, timestamps int64.
+        Weights become float32, and must not be negative; timestamps int64.
     header : bool or "auto"
         Whether the edges' first row is a header; with "auto" it is if no cell is a number.
     delimiter : str

@@ -13,6 +13,7 @@ from graphzero.format import FLAG_DIRECTED, FileWriter, Header, id_dtype, layout
 from graphzero.ingest.edges import EdgeList
 from graphzero.ingest.progress import Progress
 from graphzero.ingest.rank import HotOrder
+from graphzero.ingest.row_sums import RowSums
 from graphzero.ingest.sort import EdgeSorter
 
 __all__ = ["graph_layout", "sort_scratch", "write_graph"]
@@ -36,7 +37,7 @@ def graph_layout(
     if edge_ids:
         arrays.append(("edge_ids", id_dtype(len(edges)), count))
     if edges.weight is not None:
-        arrays.append(("weights", "<f4", count))
+        arrays += [("weights", "<f4", count), ("cum_weights", "<f8", count)]
     if edges.time is not None:
         arrays.append(("times", "<i8", count))
     if hot:
@@ -199,13 +200,15 @@ def write_graph(
                 sorter.add(*_entries(edges, begin, end, order, directed, edge_ids))
                 advance(end - begin)
         edges.close()
-        indptr = _IndptrWriter(file, num_nodes)
+        indptr, sums = _IndptrWriter(file, num_nodes), RowSums()
         with progress.phase("writing graph", header.width, "edges") as advance:
             for keys, payload in _pieces(sorter.merged()):
                 indptr.add(keys >> _HALF)
                 file.append("indices", (keys & _LOW).astype(np.uint32))
                 for name, array in zip(dtypes, payload, strict=True):
                     file.append(name, array)
+                    if name == "weights":
+                        file.append("cum_weights", sums.add(keys >> _HALF, array))
                 advance(len(keys))
             indptr.finish()
             if order is not None:

@@ -78,14 +78,16 @@ def _check_bound(
         )
 
 
-def _check_finite(weights: npt.NDArray[Any], table: Table, row: int) -> None:
-    finite = np.isfinite(weights)
-    if not finite.all():
-        bad = int(np.flatnonzero(~finite)[0])
-        raise ValueError(
-            f"{table.name}, {table.locate(row + bad)}: weight {weights[bad]} is not a finite "
-            f"32-bit number"
+def _check_weights(weights: npt.NDArray[Any], table: Table, row: int) -> None:
+    good = np.isfinite(weights) & (weights >= 0)
+    if not good.all():
+        bad = int(np.flatnonzero(~good)[0])
+        what = (
+            "is negative: weights must not be negative"
+            if np.isfinite(weights[bad])
+            else "is not a finite 32-bit number"
         )
+        raise ValueError(f"{table.name}, {table.locate(row + bad)}: weight {weights[bad]} {what}")
 
 
 def _fill(
@@ -108,7 +110,7 @@ def _fill(
                     _check_bound(ids, bound, why, column, table, row)
                 max_id = max(max_id, int(ids.max()))
             if edges.has_weights:
-                _check_finite(chunk[2], table, row)
+                _check_weights(chunk[2], table, row)
             for column_store, values in zip(kept, chunk, strict=True):
                 column_store.append(values)
             num_loops += int(np.count_nonzero(chunk[0] == chunk[1]))

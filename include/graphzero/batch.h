@@ -32,6 +32,7 @@ typedef struct gz_plan {
     const int64_t *fanouts;
     int num_hops;
     bool replace;
+    bool weighted;
     uint64_t key; /* gz_key of the batch; each hop draws from gz_stream(key, hop) */
 } gz_plan;
 

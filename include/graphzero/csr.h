@@ -26,11 +26,12 @@ typedef struct gz_csr {
     uint64_t num_edges;
     const uint64_t *indptr;
     gz_ids indices;
-    gz_ids edge_ids;      /* stored position -> row of the user's edge list */
-    gz_ids node_ids;      /* stored id -> user's id; NULL when they are the same */
-    gz_ids node_rank;     /* user's id -> stored id */
-    const float *weights; /* NULL if unweighted */
-    const int64_t *times; /* NULL if without timestamps */
+    gz_ids edge_ids;           /* stored position -> row of the user's edge list */
+    gz_ids node_ids;           /* stored id -> user's id; NULL when they are the same */
+    gz_ids node_rank;          /* user's id -> stored id */
+    const float *weights;      /* NULL if unweighted */
+    const double *cum_weights; /* running sums of the weights of each list; NULL if unweighted */
+    const int64_t *times;      /* NULL if without timestamps */
 } gz_csr;
 
 static inline uint64_t gz_id(const gz_ids *ids, uint64_t i)

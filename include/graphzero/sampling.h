@@ -1,4 +1,5 @@
-/* One hop of uniform neighbour sampling: which stored positions (edges) each node draws. */
+/* One hop of neighbour sampling, uniform or by weight: which stored positions (edges) each node
+ * draws. */
 #ifndef GRAPHZERO_SAMPLING_H
 #define GRAPHZERO_SAMPLING_H
 
@@ -13,6 +14,7 @@ typedef struct gz_hop {
     bool by_seed;   /* draws depend on the position in nodes[] instead of on the node: repeats of a
                        node draw independently */
     uint64_t key;   /* gz_key, then gz_stream by hop */
+    bool weighted;  /* draw by the weights of the edges; csr->cum_weights must not be NULL */
 } gz_hop;
 
 /* Where a frontier node's neighbours are: what the first pass reads, for the second. */
@@ -21,8 +23,9 @@ typedef struct gz_row {
 } gz_row;
 
 /* rows[i] = the list of nodes[i], and counts[i] = how many edges it will get, for i in
- * [begin, end): min(degree, fanout), or fanout (0 without neighbours) with replacement. Returns
- * how many rows were corrupt; these are empty. */
+ * [begin, end): min(degree, fanout), or fanout (0 without neighbours) with replacement. By weight,
+ * neighbours of weight 0 do not count. Returns how many entries were corrupt; such rows are
+ * empty. */
 uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes, int64_t begin,
                        int64_t end, gz_row *rows, int64_t *counts);
 
@@ -32,9 +35,10 @@ uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const int64_t *node
  *   fanout >= degree  all, in list order;
  *   fanout <= 256     Floyd's algorithm (Bentley, Floyd: "A sample of brilliance", CACM 1987);
  *   more              selection sampling (Knuth, TAOCP 2, 3.4.2, algorithm S), ascending.
- * The entries of csr->indices at the positions are on their way into the cache afterwards. */
-void gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes,
-                      const gz_row *rows, const int64_t *offsets, int64_t begin, int64_t end,
-                      int64_t *positions);
+ * By weight, see weighted.h. The entries of csr->indices at the positions are on their way into
+ * the cache afterwards. Returns how many running sums were corrupt. */
+uint64_t gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes,
+                          const gz_row *rows, const int64_t *offsets, int64_t begin, int64_t end,
+                          int64_t *positions);
 
 #endif

@@ -2,9 +2,17 @@
 #ifndef GRAPHZERO_WALK_H
 #define GRAPHZERO_WALK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "graphzero/csr.h"
+
+typedef struct gz_walk {
+    uint64_t key;
+    double p, q;    /* of node2vec: finite and positive */
+    double restart; /* probability of going back to the start instead of a step, in [0, 1) */
+    bool weighted;  /* steps in proportion to the weights; csr->cum_weights must not be NULL */
+} gz_walk;
 
 /* Walks of `length` steps from start[i], for i in [begin, end), into rows of out, each
  * length + 1 ids long; -1 after a dead end. Walker i draws from the stream of (key, i) alone.
@@ -13,10 +21,17 @@
 uint64_t gz_walk_uniform(const gz_csr *csr, uint64_t key, const int64_t *start, int64_t begin,
                          int64_t end, int64_t length, int64_t *out);
 
+/* The same by the weights of the edges, or with restarts, or both (random walk with restart, the
+ * walk of personalised PageRank: Tong, Faloutsos, Pan, ICDM 2006). At a dead end a walk that may
+ * restart does so. p and q are not read. */
+uint64_t gz_walk_first_order(const gz_csr *csr, const gz_walk *walk, const int64_t *start,
+                             int64_t begin, int64_t end, int64_t length, int64_t *out);
+
 /* The same for second-order walks (Grover, Leskovec: "node2vec", KDD 2016): from t over v, a
- * neighbour x of v is drawn with weight 1/p if x = t, 1 if the edge (t, x) exists, else 1/q. By
- * rejection (Yang et al., "KnightKing", SOSP 2019); p and q must be finite and positive. */
-uint64_t gz_walk_node2vec(const gz_csr *csr, uint64_t key, double p, double q, const int64_t *start,
+ * neighbour x of v is drawn with weight 1/p if x = t, 1 if the edge (t, x) exists, else 1/q, times
+ * the weight of the edge (v, x). By rejection (Yang et al., "KnightKing", SOSP 2019). The first
+ * step, and the first one after a restart, is first-order. */
+uint64_t gz_walk_node2vec(const gz_csr *csr, const gz_walk *walk, const int64_t *start,
                           int64_t begin, int64_t end, int64_t length, int64_t *out);
 
 #endif

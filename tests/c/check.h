@@ -32,5 +32,6 @@ void test_rng_portable(void);
 void test_sampling(void);
 void test_status(void);
 void test_walk(void);
+void test_weighted(void);
 
 #endif

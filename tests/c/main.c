@@ -48,6 +48,7 @@ int main(void)
     test_sampling();
     test_walk();
     test_negatives();
+    test_weighted();
     test_gather();
     test_pool();
     test_prefetch();

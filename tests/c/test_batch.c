@@ -22,7 +22,7 @@ static int64_t naive_hop(const gz_hop *hop, const int64_t *nodes, int64_t count,
     offsets[0] = 0;
     for (int64_t i = 0; i < count; i++)
         offsets[i + 1] += offsets[i];
-    gz_hop_positions(&g.csr, hop, nodes, rows, offsets, 0, count, positions);
+    CHECK_EQ(gz_hop_positions(&g.csr, hop, nodes, rows, offsets, 0, count, positions), 0);
     return offsets[count];
 }
 
@@ -30,7 +30,7 @@ static void hops_follow_each_other(void)
 {
     static int64_t offsets[ROOM], positions[ROOM];
     const int64_t seeds[] = {6, 2, 6, 3}, fanouts[] = {2, -1, 300};
-    gz_plan plan = {fanouts, 3, false, gz_key(GZ_PURPOSE_SAMPLE, 1, 2, 3)};
+    gz_plan plan = {fanouts, 3, false, false, gz_key(GZ_PURPOSE_SAMPLE, 1, 2, 3)};
     uint64_t corrupt;
     gz_batch batch;
     graph_with_degrees(&g, DEGREES, NODES);
@@ -41,7 +41,7 @@ static void hops_follow_each_other(void)
         CHECK_EQ(batch.hop_nodes[0], 4);
         int64_t first = 0, edge = 0;
         for (int h = 0; h < 3; h++) {
-            gz_hop hop = {fanouts[h], false, false, gz_stream(plan.key, (uint64_t)h)};
+            gz_hop hop = {.fanout = fanouts[h], .key = gz_stream(plan.key, (uint64_t)h)};
             int64_t count = batch.hop_nodes[h];
             int64_t edges = naive_hop(&hop, batch.map.nodes + first, count, offsets, positions);
             CHECK_EQ(batch.hop_edges[h], edges);
@@ -64,7 +64,7 @@ static void hops_follow_each_other(void)
 static void no_seeds_no_edges(void)
 {
     const int64_t fanouts[] = {5, 5};
-    gz_plan plan = {fanouts, 2, true, 1};
+    gz_plan plan = {fanouts, 2, true, false, 1};
     uint64_t corrupt;
     gz_batch batch;
     graph_with_degrees(&g, DEGREES, NODES);
@@ -77,7 +77,7 @@ static void no_seeds_no_edges(void)
 static void corrupt_rows_are_counted_and_not_followed(void)
 {
     const int64_t seeds[] = {3}, fanouts[] = {5, 5};
-    gz_plan plan = {fanouts, 2, false, 1};
+    gz_plan plan = {fanouts, 2, false, false, 1};
     uint64_t corrupt;
     gz_batch batch;
     graph_with_degrees(&g, DEGREES, NODES);

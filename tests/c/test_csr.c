@@ -50,7 +50,8 @@ static void views_the_sections(void)
     CHECK_EQ(csr.num_nodes, 3);
     CHECK_EQ(csr.num_edges, 4);
     CHECK(!csr.indices.wide);
-    CHECK(csr.weights == NULL && csr.times == NULL && csr.edge_ids.data == NULL);
+    CHECK(csr.weights == NULL && csr.cum_weights == NULL && csr.times == NULL &&
+          csr.edge_ids.data == NULL);
     CHECK_EQ(gz_csr_row(&csr, 0, &first, &corrupt), 2);
     CHECK_EQ(first, 0);
     CHECK_EQ(gz_csr_row(&csr, 2, &first, &corrupt), 1);
@@ -66,14 +67,12 @@ static void optional_sections_are_found(void)
         const char *name;
         uint32_t dtype;
         uint64_t count;
-    } some[] = {{"weights", GZ_FLOAT32, 4},
-                {"times", GZ_INT64, 4},
-                {"edge_ids", GZ_UINT64, 4},
-                {"node_ids", GZ_UINT32, 3},
-                {"node_rank", GZ_UINT32, 3}};
+    } some[] = {{"weights", GZ_FLOAT32, 4}, {"cum_weights", GZ_FLOAT64, 4},
+                {"times", GZ_INT64, 4},     {"edge_ids", GZ_UINT64, 4},
+                {"node_ids", GZ_UINT32, 3}, {"node_rank", GZ_UINT32, 3}};
     unsigned char file[SMALL_FILE_BYTES];
     start(file);
-    for (unsigned i = 0; i < 5; i++) { /* all over the same bytes: only the views are looked at */
+    for (unsigned i = 0; i < 6; i++) { /* all over the same bytes: only the views are looked at */
         gz_section *section = &header.sections[header.num_sections++];
         *section = (gz_section){"", some[i].dtype, 4096, some[i].count, 0, 0};
         memcpy(section->name, some[i].name, strlen(some[i].name));
@@ -81,6 +80,7 @@ static void optional_sections_are_found(void)
     if (!CHECK_EQ(open_with(&header, file), GZ_OK))
         return;
     CHECK((const void *)csr.weights == mapping.base + 4096);
+    CHECK((const void *)csr.cum_weights == mapping.base + 4096);
     CHECK((const void *)csr.times == mapping.base + 4096);
     CHECK(csr.edge_ids.data == mapping.base + 4096 && csr.edge_ids.wide);
     CHECK(csr.node_ids.data == mapping.base + 4096 && !csr.node_ids.wide);
@@ -112,6 +112,14 @@ static void sections_must_fit_the_counts(void)
     start(file);
     header.sections[header.num_sections++] = (gz_section){"node_ids", GZ_UINT32, 4096, 3, 12, 0};
     expect_refusal(file, "without the other");
+    start(file);
+    header.sections[header.num_sections++] =
+        (gz_section){"cum_weights", GZ_FLOAT32, 4096, 4, 16, 0};
+    expect_refusal(file, "'cum_weights' has a wrong dtype");
+    start(file);
+    header.sections[header.num_sections++] =
+        (gz_section){"cum_weights", GZ_FLOAT64, 4096, 3, 24, 0};
+    expect_refusal(file, "'cum_weights' has 3 elements");
 }
 
 /* num_nodes + 1 must not wrap to the number of row pointers that a file can have. */

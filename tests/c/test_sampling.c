@@ -16,7 +16,8 @@ static int64_t offsets[NODES + 1], positions[ROOM];
 
 static gz_hop hop_of(int64_t fanout, bool replace, uint64_t key)
 {
-    return (gz_hop){fanout, replace, false, gz_key(GZ_PURPOSE_SAMPLE, key, 0, 0)};
+    return (gz_hop){
+        .fanout = fanout, .replace = replace, .key = gz_key(GZ_PURPOSE_SAMPLE, key, 0, 0)};
 }
 
 /* Both passes over all nodes, as the caller makes them; returns the corrupt rows of both. */
@@ -27,7 +28,7 @@ static uint64_t sample(const gz_hop *hop, const int64_t *nodes)
     for (int i = 0; i < NODES; i++)
         offsets[i + 1] += offsets[i];
     CHECK(offsets[NODES] <= ROOM);
-    gz_hop_positions(&g.csr, hop, nodes, rows, offsets, 0, NODES, positions);
+    CHECK_EQ(gz_hop_positions(&g.csr, hop, nodes, rows, offsets, 0, NODES, positions), 0);
     return corrupt;
 }
 
@@ -85,7 +86,7 @@ static double chi_square(int node, int64_t fanout, bool replace, int trials)
         int64_t ends[2] = {0, fanout};
         const int64_t one[] = {node};
         const gz_row row = {g.indptr[node], (uint64_t)DEGREES[node]};
-        gz_hop_positions(&g.csr, &hop, one, &row, ends, 0, 1, positions);
+        CHECK_EQ(gz_hop_positions(&g.csr, &hop, one, &row, ends, 0, 1, positions), 0);
         for (int64_t i = 0; i < fanout; i++)
             counts[positions[i] - (int64_t)g.indptr[node]]++;
     }
@@ -121,7 +122,7 @@ static void draws_depend_on_key_and_node_alone(void)
         memcpy(ends, offsets, sizeof ends);
         memset(positions, 0, sizeof positions);
         for (int i = 0; i < NODES; i++) /* in eight ranges */
-            gz_hop_positions(&g.csr, &hop, ALL, rows, offsets, i, i + 1, positions);
+            CHECK_EQ(gz_hop_positions(&g.csr, &hop, ALL, rows, offsets, i, i + 1, positions), 0);
         CHECK(memcmp(positions, one_way, (size_t)ends[NODES] * sizeof *positions) == 0);
         CHECK_EQ(sample(&hop, reversed), 0);
         for (int i = 0; i < NODES; i++)
@@ -167,10 +168,10 @@ static void rows_that_change_between_the_passes(void)
         int64_t place[2] = {0, 0}, wanted[12], out[12];
         graph_with_degrees(&g, DEGREES, NODES);
         CHECK_EQ(gz_hop_counts(&g.csr, &hops[h], one, 0, 1, rows, &place[1]), 0);
-        gz_hop_positions(&g.csr, &hops[h], one, rows, place, 0, 1, wanted);
+        CHECK_EQ(gz_hop_positions(&g.csr, &hops[h], one, rows, place, 0, 1, wanted), 0);
         for (int e = 0; e < 4; e++) {
             g.indptr[3] = ends[e];
-            gz_hop_positions(&g.csr, &hops[h], one, rows, place, 0, 1, out);
+            CHECK_EQ(gz_hop_positions(&g.csr, &hops[h], one, rows, place, 0, 1, out), 0);
             CHECK(memcmp(out, wanted, (size_t)place[1] * sizeof *out) == 0);
         }
     }

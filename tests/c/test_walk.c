@@ -19,6 +19,13 @@ static void start_everywhere(int64_t *from)
         from[i] = i % 8;
 }
 
+static uint64_t node2vec(uint64_t key, double p, double q, int64_t count, int64_t length,
+                         int64_t *walks)
+{
+    const gz_walk walk = {.key = key, .p = p, .q = q};
+    return gz_walk_node2vec(&g.csr, &walk, start, 0, count, length, walks);
+}
+
 static void check_walks(void)
 {
     for (int i = 0; i < WALKS; i++) {
@@ -46,9 +53,7 @@ static void node2vec_walks_follow_edges_to_dead_ends(void)
     const double values[] = {0.25, 1.0, 4.0};
     start_everywhere(start);
     for (int i = 0; i < 9; i++) {
-        CHECK_EQ(
-            gz_walk_node2vec(&g.csr, 1, values[i / 3], values[i % 3], start, 0, WALKS, LENGTH, out),
-            0);
+        CHECK_EQ(node2vec(1, values[i / 3], values[i % 3], WALKS, LENGTH, out), 0);
         check_walks();
     }
 }
@@ -63,10 +68,10 @@ static void walks_do_not_depend_on_the_ranges(void)
     CHECK(memcmp(out, again, sizeof again) == 0);
     CHECK_EQ(gz_walk_uniform(&g.csr, 2, start, 0, WALKS, LENGTH, again), 0);
     CHECK(memcmp(out, again, sizeof again) != 0);
-    CHECK_EQ(gz_walk_node2vec(&g.csr, 1, 2.0, 0.5, start, 0, WALKS, LENGTH, out), 0);
+    const gz_walk walk = {.key = 1, .p = 2.0, .q = 0.5};
+    CHECK_EQ(gz_walk_node2vec(&g.csr, &walk, start, 0, WALKS, LENGTH, out), 0);
     for (int i = 0; i < 5; i++)
-        CHECK_EQ(gz_walk_node2vec(&g.csr, 1, 2.0, 0.5, start, cuts[i], cuts[i + 1], LENGTH, again),
-                 0);
+        CHECK_EQ(gz_walk_node2vec(&g.csr, &walk, start, cuts[i], cuts[i + 1], LENGTH, again), 0);
     CHECK(memcmp(out, again, sizeof again) == 0);
 }
 
@@ -77,9 +82,7 @@ static double chi_square(const int (*edges)[2], double p, double q, const double
     int counts[5] = {0}, came = 0;
     graph_of_edges(&g, 5, edges);
     memset(start, 0, sizeof start);
-    CHECK_EQ(
-        gz_walk_node2vec(&g.csr, gz_key(GZ_PURPOSE_WALK, 5, 0, 0), p, q, start, 0, MANY, 2, out),
-        0);
+    CHECK_EQ(node2vec(gz_key(GZ_PURPOSE_WALK, 5, 0, 0), p, q, MANY, 2, out), 0);
     for (int i = 0; i < MANY; i++)
         if (out[i * 3 + 1] == 1) {
             counts[out[i * 3 + 2]]++;
@@ -151,7 +154,7 @@ static void a_walk_of_length_0_is_its_start(void)
 {
     start_everywhere(start);
     CHECK_EQ(gz_walk_uniform(&g.csr, 1, start, 0, WALKS, 0, out), 0);
-    CHECK_EQ(gz_walk_node2vec(&g.csr, 1, 2, 2, start, 0, WALKS, 0, again), 0);
+    CHECK_EQ(node2vec(1, 2, 2, WALKS, 0, again), 0);
     for (int i = 0; i < WALKS; i++)
         CHECK(out[i] == start[i] && again[i] == start[i]);
 }
@@ -162,13 +165,13 @@ static void corrupt_entries_are_counted_and_not_followed(void)
     for (int i = 0; i < 25; i++)
         g.indices[i] = UINT32_MAX;
     CHECK(gz_walk_uniform(&g.csr, 1, start, 0, WALKS, LENGTH, out) > 0);
-    CHECK(gz_walk_node2vec(&g.csr, 1, 2, 0.5, start, 0, WALKS, LENGTH, again) > 0);
+    CHECK(node2vec(1, 2, 0.5, WALKS, LENGTH, again) > 0);
     for (int i = 0; i < WALKS * STRIDE; i++)
         CHECK(out[i] >= -1 && out[i] < 8 && again[i] >= -1 && again[i] < 8);
     graph_with_degrees(&g, DEGREES, 8);
     g.indptr[5] = UINT64_C(1) << 60;
     CHECK(gz_walk_uniform(&g.csr, 1, start, 0, WALKS, LENGTH, out) > 0);
-    CHECK(gz_walk_node2vec(&g.csr, 1, 2, 0.5, start, 0, WALKS, LENGTH, again) > 0);
+    CHECK(node2vec(1, 2, 0.5, WALKS, LENGTH, again) > 0);
 }
 
 void test_walk(void)

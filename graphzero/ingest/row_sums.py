@@ -1,0 +1,52 @@
+"""Running sums of the weights within each neighbour list, while the lists pass by in pieces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["RowSums"]
+
+_SHORT = 32  # longer lists are summed one by one, shorter ones side by side
+
+
+class RowSums:
+    """Sums each list on its own, entry by entry in float64, across the ends of pieces.
+
+    A running sum over many lists, less what came before each, would be quicker and wrong: small
+    weights vanish beside the sum of all lists before theirs.
+    """
+
+    def __init__(self) -> None:
+        self._source = -1
+        self._sum = 0.0
+
+    def add(
+        self, sources: npt.NDArray[np.uint64], weights: npt.NDArray[Any]
+    ) -> npt.NDArray[np.float64]:
+        """Sums of the next entries, (n,) float64.
+
+        Parameters
+        ----------
+        sources : (n,) uint64
+            Not empty, ascending, and on from those of the piece before.
+        weights : (n,) float32
+        """
+        sums = weights.astype(np.float64)
+        if int(sources[0]) == self._source:
+            sums[0] += self._sum
+        starts = np.flatnonzero(np.diff(sources, prepend=sources[:1]))
+        starts = np.concatenate([[0], starts])
+        lengths = np.diff(starts, append=len(sums))
+        short = lengths <= _SHORT
+        rows, left = starts[short], lengths[short]
+        for at in range(1, _SHORT):
+            rows, left = rows[left > at], left[left > at]
+            sums[rows + at] += sums[rows + at - 1]
+        for start, length in zip(starts[~short].tolist(), lengths[~short].tolist(), strict=True):
+            row = sums[start : start + length]
+            np.add.accumulate(row, out=row)
+        self._source, self._sum = int(sources[-1]), float(sums[-1])
+        return sums

@@ -1,0 +1,211 @@
+#include "graphzero/weighted.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "graphzero/rng.h"
+
+/* MOST_PICKS bounds the sorted picks on the stack, and the quadratic walk over them. */
+enum { MOST_PICKS = 256, SPARE_TRIES = 16 };
+
+#define LEAST_LEFT 0x1p-20
+#define KEYS_FROM (UINT64_C(1) << 32) /* beyond every draw by inverse transform */
+
+uint64_t gz_weighted_find(const gz_csr *csr, const gz_weighted_row *row, double x,
+                          uint64_t *corrupt)
+{
+    uint64_t low = row->first, high = row->first + row->degree - 1;
+    while (low < high)
+        gz_weighted_halve(csr, x, &low, &high);
+    gz_weighted_check(csr, row->first, low, x, corrupt);
+    return low;
+}
+
+int64_t gz_weighted_count(const gz_csr *csr, const gz_weighted_row *row, int64_t most,
+                          uint64_t *corrupt)
+{
+    int64_t count = 0;
+    if (row->total == 0.0)
+        return 0;
+    for (uint64_t i = 0; i < row->degree && count < most; i++)
+        count += gz_weight(csr, row->first, row->first + i, corrupt) > 0.0;
+    return count;
+}
+
+/* What a list lacks that has changed since its entries were counted. */
+static uint64_t fill(uint64_t first, int64_t from, int64_t count, int64_t *out)
+{
+    for (int64_t i = from; i < count; i++)
+        out[i] = (int64_t)first;
+    return from < count;
+}
+
+uint64_t gz_weighted_replace(const gz_csr *csr, uint64_t stream, uint64_t first, uint64_t degree,
+                             int64_t count, int64_t *out)
+{
+    uint64_t corrupt = 0;
+    gz_weighted_row row = gz_weighted_row_of(csr, first, degree, &corrupt);
+    if (row.total == 0.0)
+        return corrupt + fill(first, 0, count, out);
+    for (int64_t i = 0; i < count; i++) {
+        double x = gz_unit(gz_draw(stream, (uint64_t)i)) * row.total;
+        out[i] = (int64_t)gz_weighted_find(csr, &row, x, &corrupt);
+    }
+    return corrupt;
+}
+
+uint64_t gz_weighted_all(const gz_csr *csr, uint64_t first, uint64_t degree, int64_t count,
+                         int64_t *out)
+{
+    uint64_t corrupt = 0;
+    int64_t taken = 0;
+    for (uint64_t i = 0; i < degree && taken < count; i++)
+        if (gz_weight(csr, first, first + i, &corrupt) > 0.0)
+            out[taken++] = (int64_t)(first + i);
+    return corrupt + fill(first, taken, count, out);
+}
+
+/* x on the line of what is left -> x on the line of the whole list. */
+static double stretched(const gz_csr *csr, uint64_t first, const uint64_t *picks, int64_t count,
+                        double x, uint64_t *corrupt)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (x < gz_weight_before(csr, first, picks[i]))
+            break;
+        x += gz_weight(csr, first, picks[i], corrupt);
+    }
+    return x;
+}
+
+/* Keeps picks ascending; false if it is one of them already. */
+static bool insert(uint64_t *picks, int64_t count, uint64_t pick)
+{
+    int64_t at = count;
+    while (at > 0 && picks[at - 1] > pick)
+        at--;
+    if (at > 0 && picks[at - 1] == pick)
+        return false;
+    memmove(picks + at + 1, picks + at, (size_t)(count - at) * sizeof *picks);
+    picks[at] = pick;
+    return true;
+}
+
+/* Draws by inverse transform; returns how many it has drawn. A pick that comes again, by rounding
+ * at an end of its cut, is refused. */
+static int64_t draw_cut(const gz_csr *csr, uint64_t stream, const gz_weighted_row *row,
+                        int64_t count, int64_t *out, uint64_t *corrupt)
+{
+    uint64_t picks[MOST_PICKS];
+    double left = row->total;
+    int64_t taken = 0;
+    for (int64_t i = 0; i < count + SPARE_TRIES && taken < count; i++) {
+        if (!(left >= LEAST_LEFT * row->total))
+            break;
+        double x = gz_unit(gz_draw(stream, (uint64_t)i)) * left;
+        x = stretched(csr, row->first, picks, taken, x, corrupt);
+        if (!(x < row->total))
+            continue;
+        uint64_t pick = gz_weighted_find(csr, row, x, corrupt);
+        if (!insert(picks, taken, pick))
+            continue;
+        out[taken++] = (int64_t)pick;
+        left -= gz_weight(csr, row->first, pick, corrupt);
+    }
+    return taken;
+}
+
+/* The list and stream that keys belong to: they are computed again rather than stored. */
+typedef struct keys {
+    const gz_csr *csr;
+    uint64_t stream, first;
+    uint64_t *corrupt;
+} keys;
+
+static double key_of(const keys *k, int64_t position)
+{
+    uint64_t i = (uint64_t)position - k->first;
+    double weight = gz_weight(k->csr, k->first, (uint64_t)position, k->corrupt);
+    return -log(1.0 - gz_unit(gz_draw(k->stream, KEYS_FROM + i))) / weight;
+}
+
+static bool comes_before(const keys *k, int64_t a, int64_t b)
+{
+    double key_a = key_of(k, a), key_b = key_of(k, b);
+    return key_a < key_b || (key_a == key_b && a < b);
+}
+
+/* Restores the heap, the last key of all at its root, below one place. */
+static void sift(const keys *k, int64_t *heap, int64_t at, int64_t count)
+{
+    for (int64_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
+        if (child + 1 < count && comes_before(k, heap[child], heap[child + 1]))
+            child++;
+        if (!comes_before(k, heap[at], heap[child]))
+            return;
+        int64_t moved = heap[at];
+        heap[at] = heap[child];
+        heap[child] = moved;
+        at = child;
+    }
+}
+
+static bool holds(const int64_t *picks, int64_t count, int64_t pick)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (picks[i] == pick)
+            return true;
+    return false;
+}
+
+/* The `count - taken` entries with the least keys that are not among out[0 .. taken), in the order
+ * of their keys; a heap in place, because a kernel has no memory of its own. */
+static int64_t draw_keys(const keys *k, uint64_t degree, int64_t taken, int64_t count, int64_t *out)
+{
+    int64_t *heap = out + taken, room = count - taken, size = 0;
+    double worst = 0.0;
+    for (uint64_t i = 0; i < degree; i++) {
+        int64_t position = (int64_t)(k->first + i);
+        if (!(gz_weight(k->csr, k->first, (uint64_t)position, k->corrupt) > 0.0))
+            continue;
+        if ((size == room && !(key_of(k, position) < worst)) || holds(out, taken, position))
+            continue;
+        if (size < room) {
+            heap[size++] = position;
+            for (int64_t at = size == room ? room / 2 : 0; at > 0; at--)
+                sift(k, heap, at, room);
+        } else {
+            heap[0] = position;
+        }
+        if (size == room) {
+            sift(k, heap, 0, room);
+            worst = key_of(k, heap[0]);
+        }
+    }
+    if (size < room)
+        return taken + size;
+    for (int64_t end = room - 1; end > 0; end--) {
+        int64_t last = heap[0];
+        heap[0] = heap[end];
+        heap[end] = last;
+        sift(k, heap, 0, end);
+    }
+    return count;
+}
+
+uint64_t gz_weighted_distinct(const gz_csr *csr, uint64_t stream, uint64_t first, uint64_t degree,
+                              int64_t count, int64_t *out)
+{
+    uint64_t corrupt = 0;
+    gz_weighted_row row = gz_weighted_row_of(csr, first, degree, &corrupt);
+    int64_t taken = 0;
+    if (row.total == 0.0)
+        return corrupt + fill(first, 0, count, out);
+    if (count <= MOST_PICKS)
+        taken = draw_cut(csr, stream, &row, count, out, &corrupt);
+    if (taken < count) {
+        const keys k = {csr, stream, first, &corrupt};
+        taken = draw_keys(&k, degree, taken, count, out);
+    }
+    return corrupt + fill(first, taken, count, out);
+}
