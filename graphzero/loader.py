@@ -7,10 +7,12 @@ the collate function, which the DataLoader calls in the same process, makes tens
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,10 +28,18 @@ from graphzero.order import Share, batch_ids, batch_positions, epoch_order, num_
 from graphzero.pipeline import Stage, run_ahead
 from graphzero.prefetch import Prefetch
 from graphzero.readahead import PagesAsked, ReadAhead
+from graphzero.resume import (
+    Position,
+    Progress,
+    State,
+    check_share,
+    read_position,
+    read_progress,
+)
 from graphzero.sampler import NeighborSampler, Subgraph
 from graphzero.world import current_rank, current_share, default_threads
 
-__all__ = ["Collate", "NeighborDataset", "SampledBatch"]
+__all__ = ["BatchIterator", "Collate", "NeighborDataset", "SampledBatch"]
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,13 @@ class NeighborDataset(IterableDataset[SampledBatch]):
     out to DataLoader workers and to the ranks of an initialised ``torch.distributed`` group; their
     order and content do not depend on how many workers there are. Call `set_epoch` before each
     epoch: it changes the order of the seeds and the draws, in persistent workers as well.
+
+    An epoch that was broken off is resumed at its next batch, byte for byte:
+
+    - with torchdata's ``StatefulDataLoader`` and as many ranks and workers as before, by its own
+      ``state_dict()`` and ``load_state_dict(state)``;
+    - with other ranks or workers, or a plain ``DataLoader``, by `resume`, which takes the state of
+      a ``StatefulDataLoader`` (of rank 0) or what `state_after` gave.
 
     Parameters
     ----------
@@ -135,22 +152,73 @@ class NeighborDataset(IterableDataset[SampledBatch]):
         self.sampler = NeighborSampler(
             dataset.graph, fanouts, replace=replace, seed=seed, num_threads=1
         )
-        # In shared memory, because persistent workers never see the object again.
-        self._epoch = torch.zeros(1, dtype=torch.int64)
-        self._epoch.share_memory_()  # type: ignore[no-untyped-call]
+        # Epoch, and its batches that are done: a Position. In shared memory, because persistent
+        # workers never see the object again.
+        self._position = torch.zeros(2, dtype=torch.int64)
+        self._position.share_memory_()  # type: ignore[no-untyped-call]
         self._rank: tuple[int, int] | None = None
 
     @property
     def epoch(self) -> int:
         """The epoch that the next iteration will run."""
-        return int(self._epoch[0])
+        return int(self._position[0])
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch of the iterations that start from now on, in workers as well."""
-        self._epoch[0] = as_count(epoch, "epoch", 0)
+        """Chooses the epoch of the iterations that start from now on, in workers as well.
+
+        A whole epoch, unless it is the one that `resume` goes on with.
+        """
+        epoch = as_count(epoch, "epoch", 0)
+        if epoch != self.epoch:
+            self._set_position(Position(epoch, 0))
+
+    def state_after(self, taken: int) -> State:
+        """State for `resume`, when the training loop has taken some batches of this iteration.
+
+        It is not called ``state_dict``, because a ``StatefulDataLoader`` would then restore the
+        dataset's epoch over the one that `set_epoch` has chosen since.
+
+        Parameters
+        ----------
+        taken : int
+            Batches that the loop of this rank has been given since it began to iterate over a
+            ``DataLoader`` of this dataset; the other ranks are taken to be in step. (Batches that
+            have been prepared and not given do not count.) A ``StatefulDataLoader`` counts by
+            itself: store its state.
+
+        Returns
+        -------
+        dict
+            Of plain numbers, strings and lists.
+        """
+        taken = as_count(taken, "taken", 0)
+        _, world_size = self._rank or current_rank()
+        here = self._read_position()
+        done = min(self._num_batches, here.batches + taken * world_size)
+        return replace(here, batches=done).state(self._options)
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Goes on where a state was taken, with any number of ranks and workers.
+
+        Every rank loads the same state: that of rank 0. Iterations of the state's epoch now yield
+        what was left of it; each other epoch, once chosen by `set_epoch`, is whole. ``len`` stays
+        that of a whole epoch.
+
+        Parameters
+        ----------
+        state : mapping
+            From `state_after`, from the ``state_dict`` of an iterator of this dataset, or from
+            that of a ``StatefulDataLoader``.
+
+        Raises
+        ------
+        ValueError
+            If it is not such a state, or was taken with another seed, batch_size, ...; names them.
+        """
+        self._set_position(read_position(state, self._options, self._num_batches))
 
     def __len__(self) -> int:
-        """Batches of this rank, over all its workers."""
+        """Batches of this rank in a whole epoch, over all its workers."""
         rank, world_size = self._rank or current_rank()
         return len(batch_ids(self._num_batches, Share(rank, world_size)))
 
@@ -158,13 +226,37 @@ class NeighborDataset(IterableDataset[SampledBatch]):
     def _num_batches(self) -> int:
         return num_batches(self.seeds.shape[0], self.batch_size, self.drop_last)
 
+    def _read_position(self) -> Position:
+        epoch, batches = self._position.tolist()
+        return Position(epoch, batches)
+
+    def _set_position(self, position: Position) -> None:
+        self._position[:] = torch.tensor([position.epoch, position.batches])
+
+    @cached_property
+    def _options(self) -> dict[str, Any]:
+        """All that the batches of an epoch are a function of."""
+        return {
+            "num_nodes": self.dataset.graph.num_nodes,
+            "num_edges": self.dataset.graph.num_edges,
+            "num_seeds": self.seeds.shape[0],
+            "seeds_crc": zlib.crc32(np.ascontiguousarray(self.seeds).data),
+            "fanouts": list(self.sampler.fanouts),
+            "batch_size": self.batch_size,
+            "shuffle": self.shuffle,
+            "drop_last": self.drop_last,
+            "replace": self.sampler.replace,
+            "seed": self.sampler.seed,
+        }
+
     def __getstate__(self) -> dict[str, Any]:
         # A spawned worker has no process group: it must be told its rank.
         return {**self.__dict__, "_rank": self._rank or current_rank()}
 
-    def __iter__(self) -> Iterator[SampledBatch]:
+    def __iter__(self) -> BatchIterator:
         share = current_share(*(self._rank or current_rank()))
-        return self._iterate(self.epoch, share)
+        here = self._read_position()
+        return BatchIterator(self, Progress(here.epoch, here.batches, 0, share))
 
     def _stores(self) -> list[FeatureStore]:
         """The files whose pages the rows of a batch will touch."""
@@ -172,7 +264,7 @@ class NeighborDataset(IterableDataset[SampledBatch]):
         order = self.dataset.graph.stored_order
         return [store for store in stores if store is not None and store.keeps_order_of(order)]
 
-    def _iterate(self, epoch: int, share: Share) -> Iterator[SampledBatch]:
+    def _iterate(self, epoch: int, batch_ids: range) -> Generator[SampledBatch, None, None]:
         order = epoch_order(self.seeds.shape[0], self.shuffle, self.sampler.seed, epoch)
         stores = self._stores()
         for store in stores:
@@ -190,7 +282,7 @@ class NeighborDataset(IterableDataset[SampledBatch]):
         lookahead = self.prefetch.lookahead
         batches = run_ahead(
             [Stage(sample, threads), Stage(self._gather)],
-            batch_ids(self._num_batches, share),
+            batch_ids,
             ahead=max(lookahead, threads) if lookahead else 0,
         )
         # Closed from the right: the threads that submit, then the thread that they submit to.
@@ -210,6 +302,63 @@ class NeighborDataset(IterableDataset[SampledBatch]):
         gathered = time.perf_counter() - started
         stats = replace(batch.stats, gathered=gathered, pages_missed=missing)
         return replace(batch, rows=rows, stats=stats)
+
+
+class BatchIterator(Iterator[SampledBatch]):
+    """One iteration over a `NeighborDataset`, in one process; ``iter(dataset)`` makes it.
+
+    It has the methods that torchdata's ``StatefulDataLoader`` asks iterators for. Threads are
+    started by the first ``next``, and gone when the iterator is.
+
+    Parameters
+    ----------
+    dataset : NeighborDataset
+    progress : Progress
+        Where to begin.
+    """
+
+    def __init__(self, dataset: NeighborDataset, progress: Progress) -> None:
+        self._dataset = dataset
+        self._start(progress)
+
+    def _start(self, progress: Progress) -> None:
+        self._progress = progress
+        total = self._dataset._num_batches
+        left = batch_ids(total, progress.share, progress.first)[progress.taken :]
+        self._batches = self._dataset._iterate(progress.epoch, left)
+
+    def __iter__(self) -> BatchIterator:
+        """Itself."""
+        return self
+
+    def __next__(self) -> SampledBatch:
+        """The next batch of this worker."""
+        batch = next(self._batches)
+        self._progress = replace(self._progress, taken=self._progress.taken + 1)
+        return batch
+
+    def close(self) -> None:
+        """Ends the iteration, and its threads; calls that have begun are waited for."""
+        self._batches.close()
+
+    def state_dict(self) -> State:
+        """Where the iteration stands, counting the batches that ``next`` has returned."""
+        return self._progress.state(self._dataset._options)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on where `state_dict` was called, in the same worker of as many on the same rank.
+
+        Raises
+        ------
+        ValueError
+            If it is not such a state, or was taken with another seed, batch_size, ... or number of
+            workers or ranks; names them.
+        """
+        total = self._dataset._num_batches
+        progress = read_progress(state, self._dataset._options, total)
+        check_share(progress, self._progress.share)
+        self.close()
+        self._start(progress)
 
 
 def gather_rows(

@@ -58,7 +58,7 @@ LEVELS = [
     {"ids", "views", "manifest", "residency"},
     {"legacy"},
     {"graph", "features"},
-    {"sampler", "dataset", "prefetch", "order"},
+    {"sampler", "dataset", "prefetch", "order", "resume"},
     {"readahead", "world", "memory", "labelled"},
     {"batch", "interop"},
     {"loader"},
