@@ -120,8 +120,8 @@ def test_other_workers_go_on_byte_for_byte(whole, old, new):
     assert fingerprints(loader) == expected[8:]
 
 
-@pytest.mark.parametrize(("method", "persistent"), [("spawn", False), ("spawn", True)])
-def test_the_start_reaches_spawned_and_persistent_workers(whole, method, persistent):
+@pytest.mark.parametrize(("method", "persistent"), [("fork", False), ("spawn", True)])
+def test_the_start_reaches_new_and_persistent_workers(whole, method, persistent):
     folder, expected = whole
     batches = make(folder)
     loader = loader_of(batches, 2, method=method, persistent_workers=persistent)
