@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from graphzero.batch import BatchStats, MiniBatch
     from graphzero.ingest.converters import DataType, convert_csv_to_gd, convert_csv_to_gl
     from graphzero.links import LinkNeighborDataset
-    from graphzero.loader import Collate, NeighborDataset, SampledBatch
+    from graphzero.loader import Collate, NeighborDataset
     from graphzero.memory import MemoryReport, memory_report
+    from graphzero.seed_dataset import SampledBatch
 
 __version__ = "1.0.0.dev0"
 
@@ -74,7 +75,7 @@ _LAZY = {
     "MemoryReport": "graphzero.memory",
     "MiniBatch": "graphzero.batch",
     "NeighborDataset": "graphzero.loader",
-    "SampledBatch": "graphzero.loader",
+    "SampledBatch": "graphzero.seed_dataset",
     "build": "graphzero.api",
     "convert_csv_to_gd": "graphzero.ingest.converters",
     "convert_csv_to_gl": "graphzero.ingest.converters",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any, Literal
@@ -14,9 +15,9 @@ from graphzero import _core
 from graphzero.dataset import Dataset
 from graphzero.graph import Graph
 from graphzero.ids import IdArray, as_count, as_ids, as_threads
-from graphzero.loader import SampledBatch, SeedDataset
 from graphzero.prefetch import Prefetch
 from graphzero.sampler import NeighborSampler
+from graphzero.seed_dataset import SampledBatch, SeedDataset
 
 __all__ = ["LinkNeighborDataset"]
 
@@ -208,6 +209,13 @@ class LinkNeighborDataset(SeedDataset):
         if self.edge_label is not None:
             links["edge_label"] = self._labels(positions, links["edge_label_index"].shape[1])
         return SampledBatch(subgraph, positions, links=links)
+
+    def _seed_options(self) -> dict[str, Any]:
+        return {
+            "seeds_crc": zlib.crc32(self.edge_label_index.data),
+            "neg_sampling": self.neg_sampling,
+            "amount": self.amount,
+        }
 
     def _destinations(self, edges: IdArray, key: int) -> IdArray:
         """Negatives of each source in turn, (batch_size * amount,)."""

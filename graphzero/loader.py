@@ -1,58 +1,30 @@
-"""`NeighborDataset` and `Collate`: mini-batches through the standard DataLoader.
+"""`NeighborDataset` and `Collate`: mini-batches around nodes through the standard DataLoader.
 
-The dataset samples, asks for pages and gathers, in threads that run ahead of the training loop;
-the collate function, which the DataLoader calls in the same process, makes tensors of it.
+The dataset prepares batches in the background; the collate function, which the DataLoader calls in
+the same process, makes tensors of them.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import closing
-from dataclasses import dataclass, field, replace
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
-from torch.utils.data import IterableDataset
 
-from graphzero.batch import BatchStats, MiniBatch
+from graphzero.batch import MiniBatch
 from graphzero.dataset import Dataset
 from graphzero.features import FeatureStore
-from graphzero.ids import IdArray, as_count, as_ids, as_threads
-from graphzero.order import Share, batch_ids, batch_positions, epoch_order, num_batches
-from graphzero.pipeline import Stage, run_ahead
+from graphzero.ids import IdArray, as_ids
 from graphzero.prefetch import Prefetch
-from graphzero.readahead import PagesAsked, ReadAhead
-from graphzero.sampler import NeighborSampler, Subgraph
-from graphzero.world import current_rank, current_share, default_threads
+from graphzero.sampler import NeighborSampler
+from graphzero.seed_dataset import SampledBatch, SeedDataset, gather_rows
+from graphzero.world import default_threads
 
-__all__ = ["Collate", "NeighborDataset", "SampledBatch", "SeedDataset"]
-
-
-@dataclass(frozen=True)
-class SampledBatch:
-    """What datasets of seeds yield: a subgraph and its rows, in NumPy arrays.
-
-    Attributes
-    ----------
-    subgraph : Subgraph
-    input_id : (batch_size,) int64
-        Positions of the seeds in the seed array, or of the seed edges in theirs.
-    stats : BatchStats
-    rows : dict of str to array
-        Those that have been gathered: "x" and "y", with one row per node.
-    links : dict of str to array
-        What a `MiniBatch` says about seed edges, by the names of its fields; empty for seed nodes.
-    """
-
-    subgraph: Subgraph
-    input_id: IdArray
-    stats: BatchStats = field(default_factory=BatchStats)
-    rows: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
-    links: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+__all__ = ["Collate", "NeighborDataset"]
 
 
 def _as_seeds(seeds: Any, num_nodes: int) -> IdArray:
@@ -66,119 +38,6 @@ def _as_seeds(seeds: Any, num_nodes: int) -> IdArray:
     return as_ids(array, num_nodes, "seeds").copy()  # the caller may change theirs
 
 
-class SeedDataset(IterableDataset[SampledBatch]):
-    """What datasets of seeds have in common: order, dealing, epochs, background threads.
-
-    A subclass says how many seeds there are, and makes the batch of some of them.
-    """
-
-    def __init__(
-        self,
-        dataset: Dataset,
-        sampler: NeighborSampler,
-        num_seeds: int,
-        *,
-        batch_size: int,
-        shuffle: bool,
-        drop_last: bool,
-        prefetch: Prefetch | None,
-        gather: Sequence[str],
-        num_threads: int | None,
-    ) -> None:
-        super().__init__()
-        self.dataset = dataset
-        self.sampler = sampler
-        self.num_seeds = num_seeds
-        self.batch_size = as_count(batch_size, "batch_size")
-        self.shuffle = bool(shuffle)
-        self.drop_last = bool(drop_last)
-        self.gather = tuple(gather)
-        if set(self.gather) - {"x", "y"}:
-            raise ValueError(f"gather may name 'x' and 'y', not {gather!r}")
-        self.prefetch = prefetch if prefetch is not None else Prefetch()
-        self.num_threads = None if num_threads is None else as_threads(num_threads)
-        # In shared memory, because persistent workers never see the object again.
-        self._epoch = torch.zeros(1, dtype=torch.int64)
-        self._epoch.share_memory_()  # type: ignore[no-untyped-call]
-        self._rank: tuple[int, int] | None = None
-
-    def _sample(self, positions: IdArray, epoch: int, batch: int) -> SampledBatch:
-        """The batch of the seeds at some positions, without rows; called in any thread."""
-        raise NotImplementedError
-
-    @property
-    def epoch(self) -> int:
-        """The epoch that the next iteration will run."""
-        return int(self._epoch[0])
-
-    def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch of the iterations that start from now on, in workers as well."""
-        self._epoch[0] = as_count(epoch, "epoch", 0)
-
-    def __len__(self) -> int:
-        """Batches of this rank, over all its workers."""
-        rank, world_size = self._rank or current_rank()
-        return len(batch_ids(self._num_batches, Share(rank, world_size)))
-
-    @property
-    def _num_batches(self) -> int:
-        return num_batches(self.num_seeds, self.batch_size, self.drop_last)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A spawned worker has no process group: it must be told its rank.
-        return {**self.__dict__, "_rank": self._rank or current_rank()}
-
-    def __iter__(self) -> Iterator[SampledBatch]:
-        share = current_share(*(self._rank or current_rank()))
-        return self._iterate(self.epoch, share)
-
-    def _stores(self) -> list[FeatureStore]:
-        """The files whose pages the rows of a batch will touch."""
-        stores = [self.dataset.features, self.dataset.labels]
-        order = self.dataset.graph.stored_order
-        return [store for store in stores if store is not None and store.keeps_order_of(order)]
-
-    def _iterate(self, epoch: int, share: Share) -> Iterator[SampledBatch]:
-        order = epoch_order(self.num_seeds, self.shuffle, self.sampler.seed, epoch)
-        stores = self._stores()
-        for store in stores:
-            store.advise(self.prefetch.advice)
-        readahead = ReadAhead(stores, self.prefetch)
-
-        def sample(batch: int) -> tuple[SampledBatch, Future[PagesAsked]]:
-            positions = batch_positions(order, batch, self.batch_size)
-            started = time.perf_counter()
-            sampled = self._sample(positions, epoch, batch)
-            stats = BatchStats(sampled=time.perf_counter() - started)
-            pages = readahead.submit(sampled.subgraph.stored_id)
-            return replace(sampled, stats=stats), pages
-
-        threads = default_threads(self.num_threads)
-        lookahead = self.prefetch.lookahead
-        batches = run_ahead(
-            [Stage(sample, threads), Stage(self._gather)],
-            batch_ids(self._num_batches, share),
-            ahead=max(lookahead, threads) if lookahead else 0,
-        )
-        # Closed from the right: the threads that submit, then the thread that they submit to.
-        with closing(readahead), closing(batches):
-            yield from _measure_waiting(batches)
-
-    def _gather(self, sampled: tuple[SampledBatch, Future[PagesAsked]]) -> SampledBatch:
-        """The batch with its rows, once their pages have been asked for: then it is faster."""
-        batch, asked = sampled
-        missing = asked.result().missing
-        started = time.perf_counter()
-        rows = {
-            name: gather_rows(self.dataset, store, batch.subgraph, 1)
-            for name, store in (("x", self.dataset.features), ("y", self.dataset.labels))
-            if name in self.gather and store is not None
-        }
-        gathered = time.perf_counter() - started
-        stats = replace(batch.stats, gathered=gathered, pages_missed=missing)
-        return replace(batch, rows=rows, stats=stats)
-
-
 class NeighborDataset(SeedDataset):
     """Mini-batches of sampled neighbourhoods, as a torch ``IterableDataset``.
 
@@ -186,6 +45,13 @@ class NeighborDataset(SeedDataset):
     out to DataLoader workers and to the ranks of an initialised ``torch.distributed`` group; their
     order and content do not depend on how many workers there are. Call `set_epoch` before each
     epoch: it changes the order of the seeds and the draws, in persistent workers as well.
+
+    An epoch that was broken off is resumed at its next batch, byte for byte:
+
+    - with torchdata's ``StatefulDataLoader`` and as many ranks and workers as before, by its own
+      ``state_dict()`` and ``load_state_dict(state)``;
+    - with other ranks or workers, or a plain ``DataLoader``, by `resume`, which takes the state of
+      a ``StatefulDataLoader`` (of rank 0) or what `state_after` gave.
 
     Parameters
     ----------
@@ -265,25 +131,8 @@ class NeighborDataset(SeedDataset):
         subgraph = self.sampler.sample(self.seeds[positions], epoch=epoch, batch=batch)
         return SampledBatch(subgraph, positions)
 
-
-def gather_rows(
-    dataset: Dataset, store: FeatureStore, subgraph: Subgraph, num_threads: int
-) -> npt.NDArray[Any]:
-    """Rows of a subgraph's nodes; without translation where the store is in the graph's order."""
-    if store.keeps_order_of(dataset.graph.stored_order):
-        return store.gather_stored(subgraph.stored_id, None, num_threads)
-    return store.gather_stored(store.to_stored(subgraph.n_id), None, num_threads)
-
-
-def _measure_waiting(batches: Iterator[SampledBatch]) -> Iterator[SampledBatch]:
-    while True:
-        started = time.perf_counter()
-        batch = next(batches, None)
-        if batch is None:
-            return
-        waited = time.perf_counter() - started
-        yield replace(batch, stats=replace(batch.stats, waited=waited))
-        del batch  # its memory is wanted for the next one
+    def _seed_options(self) -> dict[str, Any]:
+        return {"seeds_crc": zlib.crc32(self.seeds.data)}
 
 
 class Collate:

@@ -47,14 +47,15 @@ def epoch_order(num_seeds: int, shuffle: bool, seed: int, epoch: int) -> IdArray
     return _core.permutation(num_seeds, _core.key("shuffle", seed, epoch, 0))
 
 
-def batch_ids(count: int, share: Share) -> range:
-    """The batches of one worker of one rank, out of `count`, in the order of their use.
+def batch_ids(count: int, share: Share, first: int = 0) -> range:
+    """The batches of one worker of one rank, out of [first, count), in the order of their use.
 
-    Rank r takes every world_size-th batch from r on, and its workers take turns. The DataLoader
-    asks its workers in turn as well, so a rank sees ascending batches with any number of workers.
+    Rank r takes every world_size-th batch from first + r on, and its workers take turns. The
+    DataLoader asks its workers in turn as well, so a rank sees ascending batches with any number
+    of workers.
     """
-    first = share.rank + share.worker * share.world_size
-    return range(first, count, share.world_size * share.num_workers)
+    start = first + share.rank + share.worker * share.world_size
+    return range(start, count, share.world_size * share.num_workers)
 
 
 def batch_positions(order: IdArray, batch: int, batch_size: int) -> IdArray:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gc
-import os
 import pickle
 import subprocess
 import sys
-import threading
 
 import files
 import numpy as np
@@ -313,28 +310,6 @@ def test_stats_count_what_was_missing(dataset):
     assert batch.stats.sampled > 0
     assert batch.stats.gathered > 0
     assert batch.stats.pages_missed >= 0
-
-
-def test_iterators_leave_nothing_behind(dataset):
-    folder, _, _ = dataset
-    loader = make_loader(folder, prefetch=gz.Prefetch(lookahead=2))
-    gc.collect()
-    threads, descriptors = threading.active_count(), len(os.listdir("/proc/self/fd"))
-    for _ in range(200):
-        next(iter(loader))  # left early, with requests under way
-    gc.collect()
-    assert threading.active_count() == threads
-    assert len(os.listdir("/proc/self/fd")) == descriptors
-
-
-def test_an_exception_in_the_loop_ends_the_thread(dataset):
-    loader = make_loader(dataset[0])
-    before = threading.active_count()
-    with pytest.raises(KeyError):
-        for _ in loader:
-            raise KeyError("training failed")
-    gc.collect()
-    assert threading.active_count() == before
 
 
 SCRIPT_FORK = """

@@ -58,9 +58,10 @@ LEVELS = [
     {"ids", "views", "manifest", "residency"},
     {"legacy"},
     {"graph", "features"},
-    {"sampler", "dataset", "prefetch", "order"},
+    {"sampler", "dataset", "prefetch", "order", "resume"},
     {"readahead", "world", "memory", "labelled"},
     {"batch", "interop"},
+    {"seed_dataset"},
     {"loader"},
     {"links"},
     {"model", "evaluate", "demo"},
@@ -70,7 +71,7 @@ LEVELS = [
 ]
 INGEST_MAY_IMPORT = {"atomic", "errors", "format", "manifest", "ingest"}
 ONLY_IN = {
-    "torch": {"world", "batch", "loader", "model", "evaluate", "train"},
+    "torch": {"world", "batch", "seed_dataset", "loader", "model", "evaluate", "train"},
     "pyarrow": {"ingest"},
     "torch_geometric": {"interop"},
 }

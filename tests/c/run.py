@@ -2,7 +2,8 @@
 
 Without options: with every compiler found (``$CC`` or cc, gcc, clang), with and without OpenMP,
 every warning an error, and once more under valgrind where there is one. With ``--sanitize``: with
-the first compiler, under AddressSanitizer (leaks included) and UBSan.
+the first compiler, under AddressSanitizer (leaks included) and UBSan. With ``--threads``: the
+programs with threads of their own (``tsan_*.c``), with the first compiler, under ThreadSanitizer.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 WARNINGS = "-std=c11 -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Werror"
 SANITIZE = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
+SANITIZE_THREADS = "-fsanitize=thread -fno-omit-frame-pointer"
 OPENMP = "-fopenmp -DGZ_HAVE_OMP_PAUSE=1"
 VALGRIND = "valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=definite"
 LIMIT_S = 600
@@ -48,10 +50,10 @@ def has_openmp(compiler: list[str], folder: Path) -> bool:
     )
 
 
-def build(compiler: list[str], options: str, folder: Path) -> Path:
-    """One program out of all sources and tests."""
+def build(compiler: list[str], options: str, folder: Path, tests: list[Path]) -> Path:
+    """One program out of all sources and these tests."""
     program = folder / "tests"
-    sources = [*sorted(ROOT.glob("src/*.c")), *sorted(ROOT.glob("tests/c/*.c"))]
+    sources = [*sorted(ROOT.glob("src/*.c")), *tests]
     command = [
         *compiler,
         *shlex.split(f"{WARNINGS} {options}"),
@@ -70,26 +72,42 @@ def run(title: str, command: list[str], **environment: str) -> bool:
     return subprocess.run(command, env=env, timeout=LIMIT_S, check=False).returncode == 0
 
 
+def run_threads(folder: Path) -> bool:
+    """Every program with threads of its own, under ThreadSanitizer."""
+    passed = []
+    for test in sorted(ROOT.glob("tests/c/tsan_*.c")):
+        program = build(compilers()[0], f"-O1 {SANITIZE_THREADS}", folder, [test])
+        command = [str(program), str(folder / "rows.bin")]
+        passed.append(run(f"{test.name} under ThreadSanitizer", command))
+    return bool(passed) and all(passed)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sanitize", action="store_true", help="under ASan, LSan and UBSan")
-    sanitize = parser.parse_args().sanitize
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--sanitize", action="store_true", help="under ASan, LSan and UBSan")
+    group.add_argument("--threads", action="store_true", help="under ThreadSanitizer")
+    options = parser.parse_args()
+    sanitize = options.sanitize
+    tests = [p for p in sorted(ROOT.glob("tests/c/*.c")) if not p.name.startswith("tsan_")]
     passed = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        if options.threads:
+            return 0 if run_threads(folder) else 1
         for compiler in compilers()[: 1 if sanitize else None]:
             variants = [""] + [OPENMP] * has_openmp(compiler, folder)
             for variant in variants:
                 title = f"{shlex.join(compiler)} {variant}"
                 if sanitize:
-                    program = build(compiler, f"-O1 {SANITIZE} {variant}", folder)
+                    program = build(compiler, f"-O1 {SANITIZE} {variant}", folder, tests)
                     settings = {"ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1"}
                     passed.append(run(f"{title} sanitized", [str(program)], **settings))
                 else:
-                    program = build(compiler, f"-O2 {variant}", folder)
+                    program = build(compiler, f"-O2 {variant}", folder, tests)
                     passed.append(run(title, [str(program)]))
         if not sanitize and shutil.which("valgrind"):
-            program = build(compilers()[0], "-O1", folder)
+            program = build(compilers()[0], "-O1", folder, tests)
             passed.append(run("valgrind", [*shlex.split(VALGRIND), str(program)]))
     return 0 if all(passed) else 1
 

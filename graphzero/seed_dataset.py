@@ -1,0 +1,332 @@
+"""`SeedDataset`: batches of seeds as a torch ``IterableDataset``, resumable, in the background.
+
+The dataset samples, asks for pages and gathers, in threads that run ahead of the training loop.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy.typing as npt
+import torch
+from torch.utils.data import IterableDataset
+
+from graphzero.batch import BatchStats
+from graphzero.dataset import Dataset
+from graphzero.features import FeatureStore
+from graphzero.ids import IdArray, as_count, as_threads
+from graphzero.order import Share, batch_ids, batch_positions, epoch_order, num_batches
+from graphzero.pipeline import Stage, run_ahead
+from graphzero.prefetch import Prefetch
+from graphzero.readahead import PagesAsked, ReadAhead
+from graphzero.resume import (
+    Position,
+    Progress,
+    State,
+    check_share,
+    read_position,
+    read_progress,
+)
+from graphzero.sampler import NeighborSampler, Subgraph
+from graphzero.world import current_rank, current_share, default_threads
+
+__all__ = ["BatchIterator", "SampledBatch", "SeedDataset", "gather_rows"]
+
+
+@dataclass(frozen=True)
+class SampledBatch:
+    """What datasets of seeds yield: a subgraph and its rows, in NumPy arrays.
+
+    Attributes
+    ----------
+    subgraph : Subgraph
+    input_id : (batch_size,) int64
+        Positions of the seeds in the seed array, or of the seed edges in theirs.
+    stats : BatchStats
+    rows : dict of str to array
+        Those that have been gathered: "x" and "y", with one row per node.
+    links : dict of str to array
+        What a `MiniBatch` says about seed edges, by the names of its fields; empty for seed nodes.
+    """
+
+    subgraph: Subgraph
+    input_id: IdArray
+    stats: BatchStats = field(default_factory=BatchStats)
+    rows: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    links: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+
+
+class SeedDataset(IterableDataset[SampledBatch]):
+    """What datasets of seeds have in common: order, dealing, epochs, background threads.
+
+    A subclass says how many seeds there are, and makes the batch of some of them.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        sampler: NeighborSampler,
+        num_seeds: int,
+        *,
+        batch_size: int,
+        shuffle: bool,
+        drop_last: bool,
+        prefetch: Prefetch | None,
+        gather: Sequence[str],
+        num_threads: int | None,
+    ) -> None:
+        super().__init__()
+        self.dataset = dataset
+        self.sampler = sampler
+        self.num_seeds = num_seeds
+        self.batch_size = as_count(batch_size, "batch_size")
+        self.shuffle = bool(shuffle)
+        self.drop_last = bool(drop_last)
+        self.gather = tuple(gather)
+        if set(self.gather) - {"x", "y"}:
+            raise ValueError(f"gather may name 'x' and 'y', not {gather!r}")
+        self.prefetch = prefetch if prefetch is not None else Prefetch()
+        self.num_threads = None if num_threads is None else as_threads(num_threads)
+        # Epoch, and its batches that are done: a Position. In shared memory, because persistent
+        # workers never see the object again.
+        self._position = torch.zeros(2, dtype=torch.int64)
+        self._position.share_memory_()  # type: ignore[no-untyped-call]
+        self._rank: tuple[int, int] | None = None
+
+    def _sample(self, positions: IdArray, epoch: int, batch: int) -> SampledBatch:
+        """The batch of the seeds at some positions, without rows; called in any thread."""
+        raise NotImplementedError
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next iteration will run."""
+        return int(self._position[0])
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch of the iterations that start from now on, in workers as well.
+
+        A whole epoch, unless it is the one that `resume` goes on with.
+        """
+        epoch = as_count(epoch, "epoch", 0)
+        if epoch != self.epoch:
+            self._set_position(Position(epoch, 0))
+
+    def state_after(self, taken: int) -> State:
+        """State for `resume`, when the training loop has taken some batches of this iteration.
+
+        It is not called ``state_dict``, because a ``StatefulDataLoader`` would then restore the
+        dataset's epoch over the one that `set_epoch` has chosen since.
+
+        Parameters
+        ----------
+        taken : int
+            Batches that the loop of this rank has been given since it began to iterate over a
+            ``DataLoader`` of this dataset; the other ranks are taken to be in step. (Batches that
+            have been prepared and not given do not count.) A ``StatefulDataLoader`` counts by
+            itself: store its state.
+
+        Returns
+        -------
+        dict
+            Of plain numbers, strings and lists.
+        """
+        taken = as_count(taken, "taken", 0)
+        _, world_size = self._rank or current_rank()
+        here = self._read_position()
+        done = min(self._num_batches, here.batches + taken * world_size)
+        return replace(here, batches=done).state(self._options)
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Goes on where a state was taken, with any number of ranks and workers.
+
+        Every rank loads the same state: that of rank 0. Iterations of the state's epoch now yield
+        what was left of it; each other epoch, once chosen by `set_epoch`, is whole. ``len`` stays
+        that of a whole epoch.
+
+        Parameters
+        ----------
+        state : mapping
+            From `state_after`, from the ``state_dict`` of an iterator of this dataset, or from
+            that of a ``StatefulDataLoader``.
+
+        Raises
+        ------
+        ValueError
+            If it is not such a state, or was taken with another seed, batch_size, ...; names them.
+        """
+        self._set_position(read_position(state, self._options, self._num_batches))
+
+    def __len__(self) -> int:
+        """Batches of this rank in a whole epoch, over all its workers."""
+        rank, world_size = self._rank or current_rank()
+        return len(batch_ids(self._num_batches, Share(rank, world_size)))
+
+    @property
+    def _num_batches(self) -> int:
+        return num_batches(self.num_seeds, self.batch_size, self.drop_last)
+
+    def _read_position(self) -> Position:
+        epoch, batches = self._position.tolist()
+        return Position(epoch, batches)
+
+    def _set_position(self, position: Position) -> None:
+        self._position[:] = torch.tensor([position.epoch, position.batches])
+
+    @cached_property
+    def _options(self) -> dict[str, Any]:
+        """All that the batches of an epoch are a function of."""
+        return {
+            "num_nodes": self.dataset.graph.num_nodes,
+            "num_edges": self.dataset.graph.num_edges,
+            "num_seeds": self.num_seeds,
+            **self._seed_options(),
+            "fanouts": list(self.sampler.fanouts),
+            "batch_size": self.batch_size,
+            "shuffle": self.shuffle,
+            "drop_last": self.drop_last,
+            "replace": self.sampler.replace,
+            "weighted": self.sampler.weighted,
+            "seed": self.sampler.seed,
+        }
+
+    def _seed_options(self) -> dict[str, Any]:
+        """What tells the seeds from others, in plain numbers and strings."""
+        raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A spawned worker has no process group: it must be told its rank.
+        return {**self.__dict__, "_rank": self._rank or current_rank()}
+
+    def __iter__(self) -> BatchIterator:
+        share = current_share(*(self._rank or current_rank()))
+        here = self._read_position()
+        return BatchIterator(self, Progress(here.epoch, here.batches, 0, share))
+
+    def _stores(self) -> list[FeatureStore]:
+        """The files whose pages the rows of a batch will touch."""
+        stores = [self.dataset.features, self.dataset.labels]
+        order = self.dataset.graph.stored_order
+        return [store for store in stores if store is not None and store.keeps_order_of(order)]
+
+    def _iterate(self, epoch: int, batch_ids: range) -> Generator[SampledBatch, None, None]:
+        order = epoch_order(self.num_seeds, self.shuffle, self.sampler.seed, epoch)
+        stores = self._stores()
+        for store in stores:
+            store.advise(self.prefetch.advice)
+        readahead = ReadAhead(stores, self.prefetch)
+
+        def sample(batch: int) -> tuple[SampledBatch, Future[PagesAsked]]:
+            positions = batch_positions(order, batch, self.batch_size)
+            started = time.perf_counter()
+            sampled = self._sample(positions, epoch, batch)
+            stats = BatchStats(sampled=time.perf_counter() - started)
+            pages = readahead.submit(sampled.subgraph.stored_id)
+            return replace(sampled, stats=stats), pages
+
+        threads = default_threads(self.num_threads)
+        lookahead = self.prefetch.lookahead
+        batches = run_ahead(
+            [Stage(sample, threads), Stage(self._gather)],
+            batch_ids,
+            ahead=max(lookahead, threads) if lookahead else 0,
+        )
+        # Closed from the right: the threads that submit, then the thread that they submit to.
+        with closing(readahead), closing(batches):
+            yield from _measure_waiting(batches)
+
+    def _gather(self, sampled: tuple[SampledBatch, Future[PagesAsked]]) -> SampledBatch:
+        """The batch with its rows, once their pages have been asked for: then it is faster."""
+        batch, asked = sampled
+        missing = asked.result().missing
+        started = time.perf_counter()
+        rows = {
+            name: gather_rows(self.dataset, store, batch.subgraph, 1)
+            for name, store in (("x", self.dataset.features), ("y", self.dataset.labels))
+            if name in self.gather and store is not None
+        }
+        gathered = time.perf_counter() - started
+        stats = replace(batch.stats, gathered=gathered, pages_missed=missing)
+        return replace(batch, rows=rows, stats=stats)
+
+
+class BatchIterator(Iterator[SampledBatch]):
+    """One iteration over a `SeedDataset`, in one process; ``iter(dataset)`` makes it.
+
+    It has the methods that torchdata's ``StatefulDataLoader`` asks iterators for. Threads are
+    started by the first ``next``, and gone when the iterator is.
+
+    Parameters
+    ----------
+    dataset : SeedDataset
+    progress : Progress
+        Where to begin.
+    """
+
+    def __init__(self, dataset: SeedDataset, progress: Progress) -> None:
+        self._dataset = dataset
+        self._start(progress)
+
+    def _start(self, progress: Progress) -> None:
+        self._progress = progress
+        total = self._dataset._num_batches
+        left = batch_ids(total, progress.share, progress.first)[progress.taken :]
+        self._batches = self._dataset._iterate(progress.epoch, left)
+
+    def __iter__(self) -> BatchIterator:
+        """Itself."""
+        return self
+
+    def __next__(self) -> SampledBatch:
+        """The next batch of this worker."""
+        batch = next(self._batches)
+        self._progress = replace(self._progress, taken=self._progress.taken + 1)
+        return batch
+
+    def close(self) -> None:
+        """Ends the iteration, and its threads; calls that have begun are waited for."""
+        self._batches.close()
+
+    def state_dict(self) -> State:
+        """Where the iteration stands, counting the batches that ``next`` has returned."""
+        return self._progress.state(self._dataset._options)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on where `state_dict` was called, in the same worker of as many on the same rank.
+
+        Raises
+        ------
+        ValueError
+            If it is not such a state, or was taken with another seed, batch_size, ... or number of
+            workers or ranks; names them.
+        """
+        total = self._dataset._num_batches
+        progress = read_progress(state, self._dataset._options, total)
+        check_share(progress, self._progress.share)
+        self.close()
+        self._start(progress)
+
+
+def gather_rows(
+    dataset: Dataset, store: FeatureStore, subgraph: Subgraph, num_threads: int
+) -> npt.NDArray[Any]:
+    """Rows of a subgraph's nodes; without translation where the store is in the graph's order."""
+    if store.keeps_order_of(dataset.graph.stored_order):
+        return store.gather_stored(subgraph.stored_id, None, num_threads)
+    return store.gather_stored(store.to_stored(subgraph.n_id), None, num_threads)
+
+
+def _measure_waiting(batches: Iterator[SampledBatch]) -> Iterator[SampledBatch]:
+    while True:
+        started = time.perf_counter()
+        batch = next(batches, None)
+        if batch is None:
+            return
+        waited = time.perf_counter() - started
+        yield replace(batch, stats=replace(batch.stats, waited=waited))
+        del batch  # its memory is wanted for the next one

@@ -1,0 +1,211 @@
+"""However an iteration ends, it leaves no thread, process, descriptor or memory behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+
+import files
+import numpy as np
+import psutil
+import pytest
+
+import graphzero as gz
+from graphzero import _core
+
+torch = pytest.importorskip("torch")
+DataLoader = torch.utils.data.DataLoader
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+
+MEBIBYTE = 1 << 20
+
+
+@pytest.fixture
+def order():
+    return "hot"
+
+
+def make_loader(folder, workers=0, **options):
+    ds = gz.open(folder)
+    defaults = {"fanouts": [4, 3], "batch_size": 16, "shuffle": True, "num_threads": 2}
+    return DataLoader(
+        gz.NeighborDataset(ds, ds.splits["train"], **{**defaults, **options}),
+        batch_size=None,
+        num_workers=workers,
+        collate_fn=gz.Collate(ds),
+        multiprocessing_context="fork" if workers else None,
+    )
+
+
+def held():
+    """(threads, descriptors, child processes, blocks that arrays live in)."""
+    gc.collect()
+    return (
+        threading.active_count(),
+        len(os.listdir("/proc/self/fd")),
+        len(psutil.Process().children()),
+        _core.pool_state()[0],
+    )
+
+
+def anonymous_bytes():
+    with open("/proc/self/status") as status:
+        fields = dict(line.split(":", 1) for line in status)
+    return int(fields["RssAnon"].split()[0]) * 1024
+
+
+# AddressSanitizer keeps freed memory aside, by design.
+@pytest.mark.no_asan
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_thousand_iterators_leave_nothing_behind(dataset):
+    loader = make_loader(dataset[0], prefetch=gz.Prefetch(lookahead=3))
+
+    def drop(count):
+        for i in range(count):
+            iterator = iter(loader)
+            for _ in range(i % 3):  # never begun; left early, with work under way
+                next(iterator)
+
+    drop(100)
+    before, memory = held(), anonymous_bytes()
+    drop(1000)
+    assert held() == before
+    # Less than 4 KiB each: one batch's arrays are ten times that.
+    assert anonymous_bytes() - memory < 4 * MEBIBYTE
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("workers", [0, 2])
+def test_leaving_the_loop_early_leaves_nothing_behind(dataset, workers):
+    loader = make_loader(dataset[0], workers)
+    list(loader)  # what torch keeps for good, it has now
+    before = held()
+    for i, _ in enumerate(loader):
+        if i == 2:
+            break
+    del _
+    assert held() == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_exception_in_the_loop_leaves_nothing_behind(dataset, workers):
+    loader = make_loader(dataset[0], workers)
+    list(loader)
+    before = held()
+    with pytest.raises(KeyError, match="training failed"):
+        for _ in loader:
+            raise KeyError("training failed")
+    del _
+    assert held() == before
+
+
+def corrupt_neighbors(path):
+    """Makes all neighbours in a graph ids that it does not have."""
+    section = gz.format.read_header(path).find("indices")
+    with open(path, "r+b") as file:
+        file.seek(section.offset)
+        file.write(b"\xff" * section.length)
+
+
+@pytest.mark.parametrize(("workers", "lookahead"), [(0, 0), (0, 1), (0, 5), (2, 1)])
+def test_errors_of_background_threads_reach_the_loop_as_themselves(dataset, workers, lookahead):
+    corrupt_neighbors(dataset[0] / "graph.gl")
+    loader = make_loader(dataset[0], workers, prefetch=gz.Prefetch(lookahead=lookahead))
+    before = held()
+    with pytest.raises(gz.FormatError, match="corrupt"):
+        next(iter(loader))
+    assert held()[0] == before[0]
+    assert held()[2] == before[2]
+
+
+SCRIPT = """
+import os
+import sys
+import time
+import torch
+import graphzero as gz
+
+if __name__ == "__main__":
+    folder, workers = sys.argv[1], int(sys.argv[2])
+    ds = gz.open(folder)
+    batches = gz.NeighborDataset(
+        ds, None, [10, 10], batch_size=64, num_threads=2, prefetch=gz.Prefetch(lookahead=4))
+    loader = torch.utils.data.DataLoader(
+        batches, batch_size=None, num_workers=workers, collate_fn=gz.Collate(ds))
+    for epoch in range(100_000):
+        batches.set_epoch(epoch)
+        for i, batch in enumerate(loader):
+            if epoch == 0 and i == 3:
+                print("training", flush=True)
+            time.sleep(0.001)
+"""
+
+
+@pytest.fixture
+def training(tmp_path):
+    """Starts a script that trains until it is stopped, in a session of its own."""
+    rng = np.random.default_rng(0)
+    files.write_dataset(
+        tmp_path / "data",
+        files.random_edges(20_000, 200_000),
+        20_000,
+        features=rng.standard_normal((20_000, 16)).astype(np.float32),
+    )
+    (tmp_path / "script.py").write_text(SCRIPT)
+    started = []
+
+    def start(workers):
+        process = subprocess.Popen(
+            [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "data"), str(workers)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        assert process.stdout.readline() == "training\n", process.stderr.read()
+        return process, psutil.Process(process.pid).children(recursive=True)
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def assert_gone(children):
+    _, alive = psutil.wait_procs(children, timeout=30)
+    assert alive == []
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("whom", ["all", "main"])
+def test_ctrl_c_ends_it_all(training, workers, whom):
+    """A terminal interrupts the whole group of processes; a scheduler, the first of them."""
+    process, children = training(workers)
+    assert len(children) == workers
+    if whom == "all":
+        os.killpg(process.pid, signal.SIGINT)
+    else:
+        process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert errors.rstrip().endswith("KeyboardInterrupt")
+    assert errors.count("Traceback") == 1, errors
+    assert_gone(children)
+
+
+def test_a_killed_worker_is_an_error_and_no_hang(training):
+    process, children = training(2)
+    children[0].kill()
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    # Which of torch's own it is depends on what the worker was sending.
+    assert re.search("DataLoader worker|Connection(Reset|Refused)Error|EOFError", errors), errors
+    assert_gone(children)

@@ -1,0 +1,319 @@
+"""An epoch that was broken off goes on with exactly the batches that were left."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+
+import files
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import graphzero as gz
+from graphzero.order import Share, batch_ids
+from graphzero.resume import Position, Progress, read_position, read_progress
+
+torch = pytest.importorskip("torch")
+DataLoader = torch.utils.data.DataLoader
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+
+OPTIONS = {"fanouts": [4, 3], "batch_size": 16, "shuffle": True, "seed": 5, "num_threads": 2}
+
+
+@pytest.fixture
+def order():
+    return "hot"
+
+
+def make(folder, seeds=None, **options):
+    ds = gz.open(folder)
+    seeds = ds.splits["train"] if seeds is None else seeds
+    return gz.NeighborDataset(ds, seeds, **{**OPTIONS, **options})
+
+
+def loader_of(batches, workers=0, kind=DataLoader, **options):
+    return kind(
+        batches,
+        batch_size=None,
+        num_workers=workers,
+        collate_fn=gz.Collate(batches.dataset),
+        multiprocessing_context=options.pop("method", "fork") if workers else None,
+        **options,
+    )
+
+
+def fingerprint(batch):
+    tensors = [batch.n_id, batch.edge_index, batch.e_id, batch.input_id, batch.x, batch.y]
+    return b"".join(tensor.numpy().tobytes() for tensor in tensors)
+
+
+def fingerprints(loader):
+    return [fingerprint(batch) for batch in loader]
+
+
+def taken_from(loader, count):
+    iterator = iter(loader)
+    return [fingerprint(next(iterator)) for _ in range(count)]
+
+
+@pytest.fixture
+def whole(dataset):
+    """(folder, the 13 batches of epoch 2)."""
+    batches = make(dataset[0])
+    batches.set_epoch(2)
+    return dataset[0], fingerprints(loader_of(batches))
+
+
+layouts = st.tuples(st.integers(1, 4), st.integers(1, 4))
+
+
+@given(count=st.integers(0, 40), data=st.data(), old=layouts, new=layouts)
+def test_resumed_shares_partition_the_rest(count, data, old, new):
+    """Ranks in step, each of whose workers take turns; then other ranks and workers."""
+    ranks, workers = old
+    options = {"seed": 1}
+    steps = data.draw(st.integers(0, -(-count // ranks)))
+    first = batch_ids(count, Share(0, ranks))
+    of_workers = []
+    for worker in range(workers):
+        share = Share(0, ranks, worker, workers)
+        done = set(first[:steps]) & set(batch_ids(count, share))
+        of_workers.append(Progress(3, 0, len(done), share).state(options))
+    nested = {"workers": {str(i): {"iterator": state} for i, state in enumerate(of_workers)}}
+    position = read_position(nested, options, count)
+    assert position == Position(3, min(count, steps * ranks))
+    assert read_position(position.state(options), options, count) == position
+
+    ranks, workers = new
+    left = []
+    for rank in range(ranks):
+        shares = [Share(rank, ranks, worker, workers) for worker in range(workers)]
+        of_rank = [batch_ids(count, share, position.batches) for share in shares]
+        turns = max(map(len, of_rank))
+        in_turn = [ids[turn] for turn in range(turns) for ids in of_rank if turn < len(ids)]
+        assert in_turn == list(batch_ids(count, Share(rank, ranks), position.batches))
+        left += in_turn
+    assert sorted(left) == list(range(position.batches, count))
+
+
+@pytest.mark.parametrize("old", [0, 1, 3])
+@pytest.mark.parametrize("new", [0, 1, 3])
+def test_other_workers_go_on_byte_for_byte(whole, old, new):
+    folder, expected = whole
+    batches = make(folder, prefetch=gz.Prefetch(lookahead=4))
+    batches.set_epoch(2)
+    assert taken_from(loader_of(batches, old), 5) == expected[:5]
+    state = pickle.loads(pickle.dumps(batches.state_after(5)))
+
+    resumed = make(folder)
+    resumed.resume(state)
+    assert resumed.epoch == 2
+    resumed.set_epoch(2)  # as every training loop does
+    loader = loader_of(resumed, new)
+    assert len(loader) == 13
+    assert taken_from(loader, 3) == expected[5:8]
+    again = resumed.state_after(3)
+    assert again["batches"] == 8
+    resumed.resume(again)
+    assert fingerprints(loader) == expected[8:]
+
+
+@pytest.mark.parametrize(("method", "persistent"), [("fork", False), ("spawn", True)])
+def test_the_start_reaches_new_and_persistent_workers(whole, method, persistent):
+    folder, expected = whole
+    batches = make(folder)
+    loader = loader_of(batches, 2, method=method, persistent_workers=persistent)
+    batches.resume(Position(2, 7).state(batches._options))
+    assert fingerprints(loader) == expected[7:]
+    batches.set_epoch(1)  # any other epoch is whole, and so is this one after it
+    assert len(fingerprints(loader)) == 13
+    batches.set_epoch(2)
+    assert fingerprints(loader) == expected
+
+
+def test_ranks_go_on_as_other_ranks(whole, monkeypatch):
+    """Without a process group: the dataset is told its rank as a spawned worker is."""
+    folder, expected = whole
+
+    def of_rank(rank, world_size):
+        batches = make(folder)
+        batches.set_epoch(2)
+        batches._rank = (rank, world_size)
+        return batches
+
+    first = of_rank(0, 2)
+    assert taken_from(loader_of(first), 3) == [expected[0], expected[2], expected[4]]
+    state = first.state_after(3)
+    assert state["batches"] == 6
+    left = {}
+    for rank in range(3):
+        batches = of_rank(rank, 3)
+        batches.resume(state)
+        left[rank] = fingerprints(loader_of(batches, 1))
+    assert left == {rank: expected[6 + rank :: 3] for rank in range(3)}
+
+
+def test_the_iterator_counts_what_it_gave_not_what_it_prepared(whole):
+    folder, expected = whole
+    batches = make(folder, prefetch=gz.Prefetch(lookahead=8))
+    batches.set_epoch(2)
+    collate = gz.Collate(batches.dataset)
+    iterator = iter(batches)
+    assert iterator.state_dict()["taken"] == 0
+    for _ in range(4):
+        next(iterator)
+    state = iterator.state_dict()
+    assert (state["epoch"], state["first"], state["taken"]) == (2, 0, 4)
+    list(iterator)
+    assert iterator.state_dict()["taken"] == 13
+
+    other = iter(make(folder))
+    next(other)  # threads are at work: they are given up
+    other.load_state_dict(state)
+    assert [fingerprint(collate(batch)) for batch in other] == expected[4:]
+    finished = iter(make(folder))
+    finished.load_state_dict(iterator.state_dict())
+    assert list(finished) == []
+    assert not any(t.name.startswith("graphzero") for t in threading.enumerate())
+
+
+def test_an_epoch_that_is_done_has_nothing_left(whole):
+    folder, _ = whole
+    batches = make(folder)
+    assert batches.state_after(100)["batches"] == 13
+    batches.resume(batches.state_after(13))
+    assert fingerprints(loader_of(batches)) == []
+    batches.set_epoch(1)
+    assert len(fingerprints(loader_of(batches))) == 13
+
+
+CHANGES = {
+    "seed": {"seed": 6},
+    "batch_size": {"batch_size": 17},
+    "shuffle": {"shuffle": False},
+    "drop_last": {"drop_last": True},
+    "fanouts": {"fanouts": [4, 2]},
+    "replace": {"replace": True},
+    "num_seeds": {"seeds": [1, 2, 3]},
+    "seeds_crc": {"seeds": np.arange(203)},
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_other_options_are_named(dataset, name):
+    state = make(dataset[0]).state_after(1)
+    progress = iter(make(dataset[0])).state_dict()
+    other = make(dataset[0], **CHANGES[name])
+    for load, bad in ((other.resume, state), (iter(other).load_state_dict, progress)):
+        with pytest.raises(ValueError, match=rf"taken with another .*\b{name} \(") as caught:
+            load(bad)
+        if name not in ("num_seeds", "seeds_crc"):
+            assert str(caught.value).count("now") == 1
+
+
+def test_another_graph_is_named(dataset, tmp_path):
+    files.write_graph(tmp_path / "g.gl", files.random_edges(500, 300), 500)
+    with gz.Graph(tmp_path / "g.gl") as graph:
+        other = gz.NeighborDataset(gz.Dataset(graph), [1], [2])
+        state = gz.NeighborDataset(gz.open(dataset[0]), [1], [2]).state_after(0)
+        with pytest.raises(ValueError, match="num_edges"):
+            other.resume(state)
+        del other
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({"version": 2}, "version 2 cannot be resumed"),
+        ({"batches": -1}, "batches of the state must be an integer"),
+        ({"batches": 14}, "is 14, and an epoch has 13"),
+        ({"batches": True}, "must be an integer"),
+        ({"epoch": "1"}, "epoch of the state must be"),
+        ({"options": None}, "does not say with which options"),
+    ],
+)
+def test_bad_positions_are_refused(dataset, change, part):
+    batches = make(dataset[0])
+    batches.set_epoch(4)
+    with pytest.raises(ValueError, match=part):
+        batches.resume({**batches.state_after(2), **change})
+    assert batches._read_position() == Position(4, 0)  # as it was
+
+
+@pytest.mark.parametrize("state", [{}, {"a": {"b": 1}}, None, [1]])
+def test_what_is_no_state_is_refused(dataset, state):
+    with pytest.raises(ValueError, match="holds no position"):
+        make(dataset[0]).resume(state)
+    with pytest.raises(ValueError, match="not the state of an iterator"):
+        iter(make(dataset[0])).load_state_dict(state)
+
+
+def test_a_part_of_the_workers_is_not_enough():
+    states = [Progress(0, 0, 2, Share(0, 1, worker, 3)).state({}) for worker in range(3)]
+    assert read_position(dict(enumerate(states)), {}, 9).batches == 6
+    with pytest.raises(ValueError, match="all workers of one rank"):
+        read_position(dict(enumerate(states[:2])), {}, 9)
+    late = Progress(1, 0, 2, Share(0, 1, 2, 3)).state({})
+    with pytest.raises(ValueError, match="all workers of one rank"):
+        read_position({**dict(enumerate(states[:2])), 2: late}, {}, 9)
+
+
+def test_iterators_refuse_the_state_of_another_share(dataset):
+    state = iter(make(dataset[0])).state_dict()
+    with pytest.raises(ValueError, match=r"NeighborDataset\.resume"):
+        iter(make(dataset[0])).load_state_dict({**state, "num_workers": 2})
+    with pytest.raises(ValueError, match="contradicts itself"):
+        read_progress({**state, "worker": 1}, state["options"], 13)
+
+
+@pytest.fixture
+def stateful():
+    return pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+@pytest.mark.parametrize("every", [1, 3])
+def test_stateful_data_loaders_go_on(whole, stateful, workers, every):
+    folder, expected = whole
+    batches = make(folder)
+    batches.set_epoch(2)
+    loader = loader_of(batches, workers, stateful, snapshot_every_n_steps=every)
+    assert taken_from(loader, 5) == expected[:5]
+    state = pickle.loads(pickle.dumps(loader.state_dict()))
+
+    resumed = make(folder)
+    loader = loader_of(resumed, workers, stateful, snapshot_every_n_steps=every)
+    loader.load_state_dict(state)
+    resumed.set_epoch(2)
+    assert taken_from(loader, 4) == expected[5:9]
+    state = loader.state_dict()
+    loader.load_state_dict(state)
+    assert fingerprints(loader) == expected[9:]
+    at_end = loader.state_dict()
+    resumed.set_epoch(3)
+    next_epoch = fingerprints(loader)
+    assert len(next_epoch) == 13
+
+    # a run that was stored between two epochs
+    fresh = make(folder)
+    loader = loader_of(fresh, workers, stateful, snapshot_every_n_steps=every)
+    loader.load_state_dict(at_end)
+    fresh.set_epoch(3)
+    assert fingerprints(loader) == next_epoch
+
+    for others in {0, 1, 3} - {workers}:  # the same state, with other workers
+        changed = make(folder)
+        changed.resume(state)
+        assert fingerprints(loader_of(changed, others, stateful)) == expected[9:]
+
+
+def test_stateful_data_loaders_pass_refusals_on(dataset, stateful):
+    loader = loader_of(make(dataset[0]), 0, stateful)
+    taken_from(loader, 1)
+    state = loader.state_dict()
+    other = loader_of(make(dataset[0], seed=9), 0, stateful)
+    other.load_state_dict(state)
+    with pytest.raises(ValueError, match="another seed"):
+        next(iter(other))
