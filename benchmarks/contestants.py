@@ -142,8 +142,10 @@ def peer_run(work: Workload, rival: Rival, worker: Worker, scratch: Path) -> Cal
             answer = worker.call(**rival.request, seeds=str(given), out=str(out))
             with np.load(out) as arrays:
                 done = work.check(seeds, dict(arrays)) / work.scale
-        except (PeerError, WrongResult) as error:
-            raise Dropped(f"{worker.name}: {error}") from error
+        except PeerError as error:
+            raise Dropped(str(error)) from error
+        except WrongResult as error:
+            raise Dropped(f"{worker.name} in '{rival.request['op']}': {error}") from error
         return Run(done, answer["seconds"], answer["processor_seconds"])
 
     return run

@@ -90,20 +90,21 @@ def start_peers(
 
 
 def run_workload(
-    work: Workload, workers: Mapping[str, Worker], scratch: Path, runs: int
+    work: Workload, workers: Mapping[str, Worker], scratch: Path, options: argparse.Namespace
 ) -> Comparison:
-    """Times ours and every rival whose peer runs; goals are kept for those that do not."""
+    """Times ours and every rival whose peer runs; of the other chosen ones the goals are kept."""
+    rivals = {name: rival for name, rival in work.rivals.items() if rival.peer in options.peers}
     contestants: dict[str, Callable[[int], Run]] = {OURS: our_run(work)}
-    for name, rival in work.rivals.items():
+    for name, rival in rivals.items():
         if rival.peer in workers:
             contestants[name] = peer_run(work, rival, workers[rival.peer], scratch)
     return compare(
         work.name,
         work.unit,
         {name: lasting(run, SHORTEST_RUN) for name, run in contestants.items()},
-        runs,
-        goals={name: rival.goal for name, rival in work.rivals.items() if rival.goal is not None},
-        notes={name: work.rivals[name].notes for name in contestants if name != OURS},
+        options.runs,
+        goals={name: rival.goal for name, rival in rivals.items() if rival.goal is not None},
+        notes={name: rival.notes if name in contestants else () for name, rival in rivals.items()},
     )
 
 
@@ -127,7 +128,7 @@ def measure(options: argparse.Namespace) -> tuple[list[Comparison], dict[str, An
         before = read_usage()
         for work in workloads(dataset, inputs, options.threads, sizes):
             print(f"{work.name} ...", file=sys.stderr)
-            comparisons.append(run_workload(work, workers, scratch, options.runs))
+            comparisons.append(run_workload(work, workers, scratch, options))
         after = read_usage()
         about = describe(options, inputs, asdict(sizes), dataset.paths)
         others = others_share(before, after, os.cpu_count() or 1)
@@ -199,18 +200,6 @@ def _versions_line(found: Mapping[str, str | None]) -> str:
     return ", ".join(f"{name} {version}" for name, version in found.items())
 
 
-def columns(comparisons: Sequence[Comparison]) -> list[str]:
-    """Ours, and whoever has a rate, a goal or a note in any workload."""
-    return list(
-        dict.fromkeys(
-            name
-            for part in ("rates", "notes", "goals")
-            for result in comparisons
-            for name in getattr(result, part)
-        )
-    )
-
-
 def _count(text: str) -> int:
     return int(float(text))
 
@@ -257,7 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.makedirs(options.data, exist_ok=True)
     comparisons, about = measure(options)
     print(heading(about), end="\n\n")
-    names = columns(comparisons)
+    names = list(dict.fromkeys([OURS, *(name for result in comparisons for name in result.notes)]))
     print(rate_table(comparisons, names), end="\n\n")
     print(ratio_table(comparisons, names))
     if options.json is not None:

@@ -65,7 +65,7 @@ class Comparison:
     goals : mapping of str to float
         How many times a contestant's rate the first one is meant to have.
     notes : mapping of str to sequence of str
-        By contestant.
+        By contestant; empty for one of which there is nothing to say.
     """
 
     workload: str
@@ -164,10 +164,7 @@ def compare(
     """Times the contestants in turns and sums up their rates; the first is the one compared."""
     timed, reasons = interleave(contestants, runs)
     rates = {name: spread(results) for name, results in timed.items()}
-    dropped = {name: [reason] for name, reason in reasons.items()}
-    all_notes = {
-        name: [*notes.get(name, ()), *dropped.get(name, ())]
-        for notes in (notes or {},)
-        for name in {**notes, **dropped}
-    }
+    all_notes = {name: list(of_one) for name, of_one in (notes or {}).items()}
+    for name, reason in reasons.items():
+        all_notes.setdefault(name, []).append(reason)
     return Comparison(workload, unit, next(iter(contestants)), rates, goals or {}, all_notes)

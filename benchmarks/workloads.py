@@ -32,9 +32,12 @@ EMULATED = (
 )
 GATHERED = "NumPy takes the rows from get_tensor(), which was called once before"
 FEWER = "from fewer starts, because it is slow"
-OPERATOR = "the operator itself, on a CSR made beforehand; its Python wrapper sorts in each call"
-SERIAL = "neighbor_sample has no parallel code"
-ON_SPARSE = "samples by torch-sparse's neighbor_sample, without workers"
+OPERATOR = (
+    "the operator itself, parallel over the starts, on a CSR made beforehand: its Python wrapper "
+    "sorts all edges in each call"
+)
+SERIAL = "neighbor_sample runs on one thread: it has no parallel code"
+ON_SPARSE = "samples by torch-sparse's neighbor_sample on one thread, gathers on all"
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -263,14 +265,63 @@ class TestReport:
         assert plain["met"] == {"peer": True, "absent": None}
         assert plain["notes"] == notes
 
-    def test_columns_are_ours_first_and_those_that_are_missing_too(self) -> None:
-        rows = [
-            timing.Comparison("walks", "M/s", "ours", {"ours": steady(1.0)}, {"gone": 2.0}),
-            timing.Comparison(
-                "loader", "b/s", "ours", {"ours": steady(1.0), "peer": steady(1.0)}, {}, {"odd": []}
-            ),
-        ]
-        assert sampling.columns(rows) == ["ours", "peer", "odd", "gone"]
+
+def echoing_workload() -> Any:
+    """A workload of two rivals; ours and checks are trivial."""
+    rivals = {
+        name: SimpleNamespace(peer=peer, request={"op": op}, goal=2.0, seeds=2, notes=(name,))
+        for name, peer, op in (("good", "a", "rest"), ("lost", "b", "rest"), ("odd", "c", "rest"))
+    }
+    watch = SimpleNamespace(seconds=1.0, processor_seconds=2.0)
+    return SimpleNamespace(
+        name="work",
+        unit="items/s",
+        scale=1.0,
+        seeds=lambda number: np.arange(4) + number,
+        ours=lambda seeds, number: (watch, {"seeds": seeds}),
+        check=lambda seeds, arrays: seeds.size,
+        rivals=rivals,
+    )
+
+
+class TestWorkload:
+    def test_chosen_rivals_run_and_missing_ones_keep_their_goal(self, tmp_path: Path) -> None:
+        asked: list[int] = []
+
+        def call(op: str, seeds: str, out: str) -> dict[str, float]:
+            asked.append(np.load(seeds).size)
+            np.savez(out, nothing=np.zeros(1))
+            return {"seconds": 1.0, "processor_seconds": 0.5}
+
+        workers: Any = {"a": SimpleNamespace(name="a", call=call)}
+        options = argparse.Namespace(peers=["a", "b"], runs=1)
+        result = sampling.run_workload(echoing_workload(), workers, tmp_path, options)
+        assert {name: rate.median for name, rate in result.rates.items()} == {
+            "graphzero": 4.0,
+            "good": 2.0,
+        }
+        assert set(asked) == {2}
+        assert result.met("good") is True
+        assert result.goals == {"good": 2.0, "lost": 2.0}
+        assert result.notes == {"good": ["good"], "lost": []}
+
+    def test_a_wrong_result_drops_its_rival(self, tmp_path: Path) -> None:
+        def call(op: str, seeds: str, out: str) -> dict[str, float]:
+            np.savez(out, wrong=np.zeros(1))
+            return {"seconds": 1.0, "processor_seconds": 0.5}
+
+        def check(seeds: np.ndarray, arrays: Any) -> int:
+            if "wrong" in arrays:
+                raise WrongResult("an edge that is none")
+            return 1
+
+        work = echoing_workload()
+        work.check = check
+        workers: Any = {"a": SimpleNamespace(name="a", call=call)}
+        options = argparse.Namespace(peers=["a"], runs=1)
+        result = sampling.run_workload(work, workers, tmp_path, options)
+        assert list(result.rates) == ["graphzero"]
+        assert result.notes == {"good": ["good", "a in 'rest': an edge that is none"]}
 
 
 class TestPeers:
