@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec
 
 from graphzero.dataset import Dataset, open_dataset
 from graphzero.ingest.build import build_dataset
 
 __all__ = ["build"]
 
+_P = ParamSpec("_P")
 
-def build(
-    path: str | os.PathLike[str],
-    edges: Any,
-    features: Any = None,
-    labels: Any = None,
-    splits: dict[str, Any] | None = None,
-    **options: Any,
-) -> Dataset:
-    """Builds a dataset folder and opens it.
 
-    Parameters are those of `graphzero.ingest.build.build_dataset`.
+def _opened(builder: Callable[_P, Any]) -> Callable[_P, Dataset]:
+    """The same function, with its signature and documentation, returning the opened dataset."""
 
-    Returns
-    -------
-    Dataset
-    """
-    build_dataset(path, edges, features, labels, splits, **options)
-    return open_dataset(path)
+    @wraps(builder)
+    def build(*args: _P.args, **options: _P.kwargs) -> Dataset:
+        builder(*args, **options)
+        path: Any = args[0] if args else options["path"]
+        return open_dataset(path)
+
+    build.__name__ = build.__qualname__ = "build"
+    return build
+
+
+build = _opened(build_dataset)

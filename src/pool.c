@@ -52,22 +52,40 @@ static gz_block remove_idle(gz_pool *pool, int at)
     return block;
 }
 
-gz_code gz_pool_take(gz_pool *pool, uint64_t bytes, gz_block *out, gz_error *err)
+static void release(gz_pool *pool, int at)
+{
+    gz_block block = remove_idle(pool, at);
+    munmap(block.memory, (size_t)block.bytes);
+}
+
+/* The idle block of the smallest size in [least, most], the youngest of several: it may still be
+ * in the cache. -1 if there is none. */
+static int find_idle(const gz_pool *pool, uint64_t least, uint64_t most)
 {
     int best = -1;
-    if (bytes > UINT64_MAX / 4 || bytes > SIZE_MAX / 4)
-        return gz_fail(err, GZ_E_NOMEM, 0, 0, "no memory for %" PRIu64 " bytes", bytes);
-    uint64_t most = size_class(bytes) + bytes / 2;
-    for (int i = pool->num_idle - 1; i >= 0; i--) { /* the youngest may still be in the cache */
+    for (int i = pool->num_idle - 1; i >= 0; i--) {
         uint64_t size = pool->idle[i].bytes;
-        if (size >= bytes && size <= most && (best < 0 || size < pool->idle[best].bytes))
+        if (size >= least && size <= most && (best < 0 || size < pool->idle[best].bytes))
             best = i;
     }
-    if (best >= 0) {
-        *out = remove_idle(pool, best);
+    return best;
+}
+
+gz_code gz_pool_take(gz_pool *pool, uint64_t bytes, gz_block *out, gz_error *err)
+{
+    if (bytes > UINT64_MAX / 4 || bytes > SIZE_MAX / 4)
+        return gz_fail(err, GZ_E_NOMEM, 0, 0, "no memory for %" PRIu64 " bytes", bytes);
+    uint64_t size = size_class(bytes);
+    int found = find_idle(pool, bytes, size + bytes / 2);
+    if (found >= 0) {
+        *out = remove_idle(pool, found);
     } else {
-        out->bytes = size_class(bytes);
-        out->memory = map_aligned(out->bytes);
+        /* One of about this size gives way: batches that vary must not pile up sizes. */
+        int misfit = find_idle(pool, size / 2, 2 * size);
+        if (misfit >= 0)
+            release(pool, misfit);
+        out->bytes = size;
+        out->memory = map_aligned(size);
         if (out->memory == NULL)
             return gz_fail(err, GZ_E_NOMEM, errno, 0, "no memory for %" PRIu64 " bytes", bytes);
     }
@@ -75,25 +93,19 @@ gz_code gz_pool_take(gz_pool *pool, uint64_t bytes, gz_block *out, gz_error *err
     return GZ_OK;
 }
 
-static void release_oldest(gz_pool *pool)
-{
-    gz_block block = remove_idle(pool, 0);
-    munmap(block.memory, (size_t)block.bytes);
-}
-
 void gz_pool_give(gz_pool *pool, gz_block block)
 {
     pool->blocks_out--;
     if (pool->num_idle == GZ_POOL_SLOTS)
-        release_oldest(pool);
+        release(pool, 0);
     pool->idle[pool->num_idle++] = block;
     pool->idle_bytes += block.bytes;
     while (pool->idle_bytes > pool->most_idle_bytes)
-        release_oldest(pool);
+        release(pool, 0);
 }
 
 void gz_pool_trim(gz_pool *pool)
 {
     while (pool->num_idle > 0)
-        release_oldest(pool);
+        release(pool, 0);
 }

@@ -79,6 +79,7 @@ def test_many_runs_give_the_same_bytes(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.no_asan  # keeps freed memory in quarantine
 @pytest.mark.parametrize("kind", ["csv", "npy"])
 def test_memory_stays_within_the_limit(tmp_path: Path, kind: str) -> None:
     limit = 12 << 20

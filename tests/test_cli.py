@@ -50,10 +50,11 @@ def run(*words):
     return main([str(word) for word in words])
 
 
-def subprocess_of(*words, **options):
+def subprocess_of(*words, cwd):
+    """Not in the repository's root, whose uncompiled package would be run."""
     command = [sys.executable, "-m", "graphzero", *map(str, words)]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=120, check=False, **options
+        command, capture_output=True, text=True, timeout=120, check=False, cwd=cwd
     )
 
 
@@ -355,7 +356,7 @@ def test_an_error_in_a_worker_is_one_line_too(data, monkeypatch, capfd):
 
 
 def test_a_failure_of_the_program_has_no_traceback(tmp_path):
-    done = subprocess_of("info", tmp_path / "nowhere.gl")
+    done = subprocess_of("info", tmp_path / "nowhere.gl", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stdout == ""
     assert "nowhere.gl" in only_line(done.stderr)
@@ -367,7 +368,7 @@ def test_a_reader_that_goes_away_is_no_error(data):
     os.close(reader)
     try:
         done = subprocess.run(
-            command, stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False
+            command, stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False, cwd=data
         )
     finally:
         os.close(writer)
@@ -383,6 +384,7 @@ def test_ctrl_c_ends_a_training_with_workers(data):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        cwd=data,
     )
     try:
         assert process.stdout.readline().startswith("epoch   1")

@@ -313,6 +313,7 @@ def own_memory():
     return info.rss - getattr(info, "shared", 0)
 
 
+@pytest.mark.no_asan  # keeps freed memory in quarantine
 def test_memory_does_not_grow_over_epochs(real_data, tmp_path):
     with build_real(real_data, "cora", tmp_path) as cora:
         batches = gz.NeighborDataset(

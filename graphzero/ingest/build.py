@@ -253,7 +253,8 @@ def build_dataset(
 
     Returns
     -------
-    Manifest
+    Dataset
+        `graphzero.build` opens what was built; this function returns its `Manifest`.
 
     Raises
     ------

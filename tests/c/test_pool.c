@@ -57,6 +57,21 @@ static void the_closest_size_is_taken(void)
     gz_pool_trim(&pool);
 }
 
+/* Sizes that go up and down by a little must not each leave a block of their own behind. */
+static void varying_sizes_do_not_pile_up(void)
+{
+    gz_pool pool;
+    gz_pool_init(&pool, 1000 * MIB);
+    for (uint64_t i = 0; i < 100; i++) {
+        gz_block one = take(&pool, 20 * MIB + i * 37 % 16 * MIB);
+        gz_block two = take(&pool, 20 * MIB + i * 11 % 16 * MIB);
+        gz_pool_give(&pool, one);
+        gz_pool_give(&pool, two);
+        CHECK(pool.num_idle <= 2);
+    }
+    gz_pool_trim(&pool);
+}
+
 static void idle_memory_is_bounded(void)
 {
     gz_pool pool;
@@ -106,6 +121,7 @@ void test_pool(void)
 {
     RUN(memory_comes_back_and_not_sooner);
     RUN(the_closest_size_is_taken);
+    RUN(varying_sizes_do_not_pile_up);
     RUN(idle_memory_is_bounded);
     RUN(sizes_waste_at_most_an_eighth);
     RUN(sizes_that_cannot_be_had_are_refused);
