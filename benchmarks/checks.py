@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.inputs import Inputs, IntArray, feature_rows
+from benchmarks.inputs import Inputs, IntArray, feature_rows, labels_of
 
 __all__ = ["WrongResult", "check_one_hop", "check_subgraph", "check_walks"]
 
@@ -76,4 +76,5 @@ def check_subgraph(
     if with_rows:
         rows = feature_rows(n_id, inputs.dim)
         _demand(np.array_equal(arrays["x"], rows), "a row that is not its node's")
+        _demand(np.array_equal(arrays["y"], labels_of(n_id)), "a label that is not its node's")
     return len(seeds)

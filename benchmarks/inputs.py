@@ -14,11 +14,12 @@ import numpy.typing as npt
 
 from benchmarks import files02, rmat
 
-__all__ = ["Inputs", "feature_rows", "prepare"]
+__all__ = ["Inputs", "feature_rows", "labels_of", "prepare"]
 
 IntArray = npt.NDArray[np.int64]
 
 CHUNK_ROWS = 1 << 14
+NUM_CLASSES = 47
 
 
 def feature_rows(nodes: IntArray, dim: int) -> npt.NDArray[np.float32]:
@@ -35,6 +36,11 @@ def feature_rows(nodes: IntArray, dim: int) -> npt.NDArray[np.float32]:
     """
     values = (nodes[:, None] * 131 + np.arange(dim)) % 8191
     return (values / np.float32(8191)).astype(np.float32)
+
+
+def labels_of(nodes: IntArray) -> IntArray:
+    """Classes of some nodes, (n,) int64: a function of the node."""
+    return nodes * 7919 % NUM_CLASSES
 
 
 @dataclass(frozen=True)
@@ -95,8 +101,8 @@ def prepare(
 ) -> Inputs:
     """Writes the files of a graph, or finds them where an earlier call has written them.
 
-    Beside ``edges.npy`` and ``features.npy`` there are ``keys.npy`` and ``degrees.npy``, the truth
-    that results are checked against, and the files of graphzero 0.2.
+    Beside ``edges.npy``, ``features.npy`` and ``labels.npy`` there are ``keys.npy`` and
+    ``degrees.npy``, the truth that results are checked against, and the files of graphzero 0.2.
     """
     home = Path(folder) / f"rmat-{scale}-{num_edges}-{dim}-{seed}"
     inputs = Inputs(str(home), scale, num_edges, dim, seed)
@@ -106,6 +112,7 @@ def prepare(
         _write_graph(inputs)
         _write_features(inputs)
         marker.write_text(json.dumps(asdict(inputs)))
+    np.save(inputs.path("labels.npy"), labels_of(np.arange(inputs.num_nodes)))
     return inputs
 
 

@@ -1,11 +1,7 @@
-"""Runs inside the environment of graphzero 0.2: the standard library, NumPy and the peer only."""
+"""Session of graphzero 0.2, inside its environment: the standard library, NumPy and the peer."""
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-import time
 from typing import Any
 
 import numpy as np
@@ -17,15 +13,20 @@ IntArray = npt.NDArray[np.int64]
 
 
 class Session:
-    """What one process keeps open between requests."""
+    """What one process keeps open between requests; `stopwatch` is a context manager."""
 
-    def open(self, graph: str, features: str, degrees: str) -> dict[str, Any]:
+    def __init__(self, stopwatch: Any) -> None:
+        self.stopwatch = stopwatch
+
+    def open(self, graph: str, features: str, labels: str, degrees: str) -> dict[str, Any]:
         """Opens the files and touches every page; get_tensor copies all rows."""
         self.graph = graphzero.Graph(graph)
         self.degrees = np.load(degrees)
         self.graph.batch_random_fanout(list(range(self.degrees.size)), 10)
         self.features = graphzero.FeatureStore(features).get_tensor()
-        return {"version": graphzero.__version__, "num_edges": int(self.graph.num_edges)}
+        self.labels = np.load(labels)
+        versions = {"graphzero": graphzero.__version__, "numpy": np.__version__}
+        return {"versions": versions, "num_edges": int(self.graph.num_edges)}
 
     def convert(self, edges: str, graph: str, rows: str, features: str) -> dict[str, Any]:
         """Converts two CSV files, to learn the layout of the converted ones."""
@@ -40,42 +41,41 @@ class Session:
         column unset, so one step more is asked of it.
         """
         starts = np.load(seeds).tolist()
-        begin = time.perf_counter()
-        if p == q == 1.0:
-            walks = self.graph.batch_random_walk_uniform(starts, length + 1)
-        else:
-            walks = self.graph.batch_random_walk(starts, length, p, q)
-        seconds = time.perf_counter() - begin
+        with self.stopwatch:
+            if p == q == 1.0:
+                walks = self.graph.batch_random_walk_uniform(starts, length + 1)
+            else:
+                walks = self.graph.batch_random_walk(starts, length, p, q)
         np.savez(out, walks=walks[:, : length + 1])
-        return {"seconds": seconds}
+        return {}
 
     def one_hop(self, seeds: str, out: str, fanout: int) -> dict[str, Any]:
         """Neighbours, (n, fanout) int64; what lies beyond a node's degree is padding."""
         nodes = np.load(seeds)
         asked = nodes.tolist()
-        begin = time.perf_counter()
-        neighbors = self.graph.batch_random_fanout(asked, fanout)
-        seconds = time.perf_counter() - begin
+        with self.stopwatch:
+            neighbors = self.graph.batch_random_fanout(asked, fanout)
         real = np.arange(fanout) < self.degrees[nodes][:, None]
         np.savez(out, target=np.repeat(nodes, real.sum(axis=1)), source=neighbors[real])
-        return {"seconds": seconds}
+        return {}
 
     def multi_hop(
         self, seeds: str, out: str, fanouts: list[int], with_rows: bool
     ) -> dict[str, Any]:
         """Relabelled subgraphs of several batches; the last one is handed back to be checked."""
         batches = np.load(seeds)
-        edges = nodes = 0
-        begin = time.perf_counter()
-        for batch in batches:
-            n_id, edge_index = self._subgraph(batch, fanouts)
-            x = self.features[n_id] if with_rows else None
-            edges += edge_index.shape[1]
-            nodes += n_id.size
-        seconds = time.perf_counter() - begin
-        arrays: dict[str, Any] = {"n_id": n_id, "edge_index": edge_index}
-        np.savez(out, **(arrays if x is None else {**arrays, "x": x}))
-        return {"seconds": seconds, "edges": edges, "nodes": nodes}
+        with self.stopwatch:
+            for batch in batches:
+                arrays = self._batch(batch, fanouts, with_rows)
+        np.savez(out, **arrays)
+        return {}
+
+    def _batch(self, seeds: IntArray, fanouts: list[int], with_rows: bool) -> dict[str, Any]:
+        n_id, edge_index = self._subgraph(seeds, fanouts)
+        subgraph = {"n_id": n_id, "edge_index": edge_index}
+        if not with_rows:
+            return subgraph
+        return {**subgraph, "x": self.features[n_id], "y": self.labels[n_id]}
 
     def _subgraph(self, seeds: IntArray, fanouts: list[int]) -> tuple[IntArray, IntArray]:
         """What a user of 0.2 writes for lack of a multi-hop call: seeds first, new nodes after."""
@@ -94,23 +94,3 @@ class Session:
             hops.append(np.stack([local[inverse[n_id.size :]], target]))
             first, n_id = n_id.size, ids[order]
         return n_id, np.concatenate(hops, axis=1)
-
-
-def main() -> None:
-    """Answers requests until the standard input ends."""
-    # graphzero 0.2 prints to the standard output, which is where the answers go.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    session = Session()
-    for line in sys.stdin:
-        request = json.loads(line)
-        try:
-            answer = getattr(session, request.pop("op"))(**request)
-        except Exception as error:
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
-
-
-if __name__ == "__main__":
-    main()

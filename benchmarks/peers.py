@@ -1,7 +1,7 @@
 """Peers: other libraries, each in a virtual environment and a process of its own.
 
-A peer's process reads one JSON object a line from its standard input and answers each with one on
-its standard output: what was asked for, or ``{"error": message}``.
+A peer's process runs ``serve.py``: it reads one JSON object a line from its standard input and
+answers each with one on its standard output.
 """
 
 from __future__ import annotations
@@ -20,22 +20,26 @@ from typing import Any
 __all__ = ["Peer", "PeerError", "Worker", "install"]
 
 
+# Extensions of torch are compiled: minutes on a fast machine, an hour on a slow one.
+INSTALL_SECONDS = 7200
+
+
 class PeerError(RuntimeError):
     """A peer cannot be installed, has died, or has answered with an error."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A library to compare with.
+    """Libraries to compare with that share an environment.
 
     Attributes
     ----------
     name : str
-        As the table shows it.
+        As the command line knows it; names the folder of its environment.
     installs : tuple of tuple of str
         Arguments of one ``pip install`` each.
     script : str
-        The file beside this one that runs inside the peer's environment.
+        The file beside this one whose ``Session`` runs inside the environment.
     """
 
     name: str
@@ -56,7 +60,7 @@ def install(peer: Peer, folder: str | os.PathLike[str]) -> Path:
     PeerError
         Saying which step failed and what it wrote last.
     """
-    home = Path(folder).resolve() / peer.name.replace(" ", "-")
+    home = Path(folder).resolve() / peer.name
     python, marker = home / "bin" / "python", home / "installed.json"
     wanted = json.dumps([sys.version_info[:2], peer.installs])
     if marker.exists() and marker.read_text() == wanted:
@@ -64,6 +68,7 @@ def install(peer: Peer, folder: str | os.PathLike[str]) -> Path:
     home.parent.mkdir(parents=True, exist_ok=True)
     _step([sys.executable, "-m", "venv", "--clear", str(home)])
     for arguments in peer.installs:
+        print(f"{peer.name}: pip install {' '.join(arguments)} ...", file=sys.stderr)
         # -I: nothing of the caller's environment, whose graphzero would be taken for the peer's.
         _step([str(python), "-I", "-m", "pip", "install", "--quiet", *arguments])
     marker.write_text(wanted)
@@ -72,7 +77,9 @@ def install(peer: Peer, folder: str | os.PathLike[str]) -> Path:
 
 def _step(command: Sequence[str]) -> None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PeerError(f"{' '.join(command)}: {error}") from error
     if done.returncode != 0:
@@ -104,10 +111,10 @@ class Worker:
     ) -> None:
         self.name = peer.name
         self._log = Path(log)
-        script = Path(__file__).parent / peer.script
+        here = Path(__file__).parent
         with open(self._log, "wb") as errors:
             self._process = subprocess.Popen(
-                [str(python), "-I", str(script)],
+                [str(python), "-I", str(here / "serve.py"), str(here / peer.script)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

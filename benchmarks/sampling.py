@@ -1,18 +1,19 @@
-"""Walks, one hop, multi-hop and the loader, side by side with graphzero 0.2.0.
+"""Walks, one hop, multi-hop and the loader, side by side with peers.
 
-Run ``python -m benchmarks.sampling`` from the repository's root, with graphzero installed. The
-peer is installed into a virtual environment of its own. ``--quick`` makes a small graph.
+Run ``python -m benchmarks.sampling`` from the repository's root, with graphzero installed. Peers
+are graphzero 0.2.0, and torch-cluster, torch-sparse and PyG's NeighborLoader; each is installed
+into a virtual environment of its own, the extensions of torch being compiled there, which takes
+long once. ``--quick`` makes a small graph.
 """
 
 from __future__ import annotations
 
 import argparse
-import filecmp
 import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -20,9 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks import files02
-from benchmarks.checks import WrongResult
-from benchmarks.inputs import Inputs, feature_rows, prepare
+from benchmarks.contestants import known_peers, our_run, peer_run, start_peer
+from benchmarks.inputs import Inputs, prepare
 from benchmarks.machine import (
     describe_disk,
     describe_machine,
@@ -31,8 +31,9 @@ from benchmarks.machine import (
     resident_share,
     versions,
 )
-from benchmarks.peers import Peer, PeerError, Worker, install
-from benchmarks.timing import Comparison, Dropped, Run, compare, lasting, table, to_json
+from benchmarks.peers import PeerError, Worker
+from benchmarks.report import rate_table, ratio_table, to_json
+from benchmarks.timing import Comparison, Run, compare, lasting
 
 if TYPE_CHECKING:
     import graphzero as gz
@@ -40,107 +41,19 @@ if TYPE_CHECKING:
 
 OURS = "graphzero"
 SHORTEST_RUN = 0.2
-GRAPHZERO02 = Peer(
-    name="graphzero 0.2.0",
-    # It requires torch but does not import it.
-    installs=(("--no-deps", "graphzero==0.2.0"), ("numpy",)),
-    script="peer_graphzero02.py",
-)
-
-
-def check_layout(worker: Worker, folder: Path) -> None:
-    """Holds our writer of the peer's files against the peer's own converter, byte by byte.
-
-    Raises
-    ------
-    PeerError
-        If the bytes differ.
-    """
-    paths = {name: str(folder / name) for name in ("edges", "graph", "rows", "features")}
-    edges = np.array([[0, 1], [0, 3], [2, 0], [2, 1], [2, 3], [4, 2], [6, 0]])
-    rows = feature_rows(np.arange(7), 5)
-    np.savetxt(paths["edges"], edges, "%d", ",", header="src,dst", comments="")
-    cells = np.column_stack([np.arange(7), rows])
-    np.savetxt(paths["rows"], cells, ["%d", *["%.9g"] * 5], ",")
-    worker.call("convert", **paths)
-    degrees = np.bincount(edges[:, 0], minlength=7)
-    files02.write_graph(folder / "own.gl", degrees, edges[:, 1])
-    files02.write_features(folder / "own.gd", rows)
-    for own, converted in (("own.gl", "graph"), ("own.gd", "features")):
-        if not filecmp.cmp(folder / own, paths[converted], shallow=False):
-            raise PeerError(f"{worker.name} writes another file layout than this benchmark")
-
-
-def start_peer(
-    peer: Peer, inputs: Inputs, peer_dir: Path, scratch: Path, threads: int
-) -> tuple[Worker, str]:
-    """Installs and starts a peer, and opens its files.
-
-    Returns
-    -------
-    Worker
-    str
-        The peer's version.
-
-    Raises
-    ------
-    PeerError
-    """
-    worker = Worker(peer, install(peer, peer_dir), log=scratch / "peer.log", threads=threads)
-    try:
-        check_layout(worker, scratch)
-        opened = worker.call(
-            "open",
-            graph=str(inputs.path("graph02.gl")),
-            features=str(inputs.path("features02.gd")),
-            degrees=str(inputs.path("degrees.npy")),
-        )
-        if opened["num_edges"] != inputs.num_edges:
-            raise PeerError(f"{peer.name} sees {opened['num_edges']} edges")
-    except BaseException:
-        worker.close()
-        raise
-    return worker, str(opened["version"])
-
-
-def our_run(work: Workload) -> Callable[[int], Run]:
-    """A contestant: one run of ours, checked."""
-
-    def run(number: int) -> Run:
-        seeds = work.seeds(number)
-        seconds, arrays = work.ours(seeds, number)
-        return Run(work.check(seeds, arrays) / work.scale, seconds)
-
-    return run
-
-
-def peer_run(work: Workload, worker: Worker, scratch: Path) -> Callable[[int], Run]:
-    """A contestant: one run of a peer, timed in its process and checked here."""
-
-    def run(number: int) -> Run:
-        seeds = work.seeds(number)[: work.peer_seeds]
-        given, out = scratch / "seeds.npy", scratch / "out.npz"
-        np.save(given, seeds)
-        try:
-            answer = worker.call(**work.request, seeds=str(given), out=str(out))
-            with np.load(out) as arrays:
-                return Run(work.check(seeds, dict(arrays)) / work.scale, answer["seconds"])
-        except (PeerError, WrongResult) as error:
-            raise Dropped(f"{worker.name}: {error}") from error
-
-    return run
 
 
 def open_dataset(inputs: Inputs) -> gz.Dataset:
     """The dataset that graphzero builds from the inputs, built once; every page is touched."""
     import graphzero as gz
 
-    folder = inputs.path("dataset")
+    folder = inputs.path("labelled")
     if not (folder / "dataset.json").exists():
         gz.build(
             folder,
             edges=inputs.path("edges.npy"),
             features=inputs.path("features.npy"),
+            labels=inputs.path("labels.npy"),
             directed=True,
             order="input",
         )
@@ -149,6 +62,50 @@ def open_dataset(inputs: Inputs) -> gz.Dataset:
     assert dataset.features is not None
     dataset.features.get_tensor().max()
     return dataset
+
+
+def start_peers(
+    stack: ExitStack, options: argparse.Namespace, inputs: Inputs, scratch: Path
+) -> tuple[dict[str, Worker], dict[str, dict[str, Any]]]:
+    """Starts the chosen peers; one that cannot be had is named, with the reason, and left out.
+
+    Returns
+    -------
+    dict of str to Worker
+    dict of str to dict
+        Of each chosen peer, the versions of its parts, and why it is missing or None.
+    """
+    known = known_peers()
+    workers: dict[str, Worker] = {}
+    about: dict[str, dict[str, Any]] = {}
+    for name in options.peers:
+        starting = start_peer(known[name], inputs, options.peer_dir, scratch, options.threads)
+        try:
+            workers[name], parts = stack.enter_context(starting)
+            about[name] = {"versions": parts, "missing": None}
+        except PeerError as error:
+            about[name] = {"versions": {}, "missing": str(error)}
+            print(f"without {name}: {error}", file=sys.stderr)
+    return workers, about
+
+
+def run_workload(
+    work: Workload, workers: Mapping[str, Worker], scratch: Path, options: argparse.Namespace
+) -> Comparison:
+    """Times ours and every rival whose peer runs; of the other chosen ones the goals are kept."""
+    rivals = {name: rival for name, rival in work.rivals.items() if rival.peer in options.peers}
+    contestants: dict[str, Callable[[int], Run]] = {OURS: our_run(work)}
+    for name, rival in rivals.items():
+        if rival.peer in workers:
+            contestants[name] = peer_run(work, rival, workers[rival.peer], scratch)
+    return compare(
+        work.name,
+        work.unit,
+        {name: lasting(run, SHORTEST_RUN) for name, run in contestants.items()},
+        options.runs,
+        goals={name: rival.goal for name, rival in rivals.items() if rival.goal is not None},
+        notes={name: rival.notes if name in contestants else () for name, rival in rivals.items()},
+    )
 
 
 def measure(options: argparse.Namespace) -> tuple[list[Comparison], dict[str, Any]]:
@@ -164,29 +121,14 @@ def measure(options: argparse.Namespace) -> tuple[list[Comparison], dict[str, An
 
     sizes, comparisons = Sizes(), []
     inputs = prepare(options.data, scale=options.scale, num_edges=options.edges, dim=options.dim)
-    peers: dict[str, dict[str, Any]] = {}
-    workers: list[Worker] = []
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=options.data)))
         dataset = stack.enter_context(open_dataset(inputs))
-        try:
-            worker, version = start_peer(
-                GRAPHZERO02, inputs, options.peer_dir, scratch, options.threads
-            )
-            workers.append(stack.enter_context(worker))
-            peers[GRAPHZERO02.name] = {"version": version, "missing": None}
-        except PeerError as error:
-            peers[GRAPHZERO02.name] = {"version": None, "missing": str(error)}
-            print(f"without {GRAPHZERO02.name}: {error}", file=sys.stderr)
+        workers, peers = start_peers(stack, options, inputs, scratch)
         before = read_usage()
         for work in workloads(dataset, inputs, options.threads, sizes):
             print(f"{work.name} ...", file=sys.stderr)
-            contestants = {OURS: our_run(work)}
-            contestants |= {worker.name: peer_run(work, worker, scratch) for worker in workers}
-            lasting_ones = {name: lasting(run, SHORTEST_RUN) for name, run in contestants.items()}
-            comparisons.append(
-                compare(work.name, work.unit, lasting_ones, options.runs, work.notes)
-            )
+            comparisons.append(run_workload(work, workers, scratch, options))
         after = read_usage()
         about = describe(options, inputs, asdict(sizes), dataset.paths)
         others = others_share(before, after, os.cpu_count() or 1)
@@ -240,17 +182,36 @@ def heading(about: dict[str, Any]) -> str:
         f"{settings['threads']} threads, {settings['workers']} workers, batches of "
         f"{settings['batch_size']} seeds, fanouts {list(settings['fanouts'])}, walks of "
         f"{settings['length']} steps from {settings['starts']:,} starts",
-        ", ".join(f"{name} {version}" for name, version in about["versions"].items()),
-        f"median (lowest to highest) of {settings['runs']} runs, taken in turns",
+        _versions_line(about["versions"]),
     ]
     for name, peer in about["peers"].items():
-        if peer["missing"] is not None:
+        if peer["missing"] is None:
+            lines.append(f"{name}: {_versions_line(peer['versions'])}")
+        else:
             lines.append(f"without {name}: {peer['missing']}")
+    lines.append(
+        f"median (lowest to highest) of {settings['runs']} runs, taken in turns, "
+        "on so many processors kept busy"
+    )
     return "\n".join(lines)
+
+
+def _versions_line(found: Mapping[str, str | None]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in found.items())
 
 
 def _count(text: str) -> int:
     return int(float(text))
+
+
+def _names(text: str) -> list[str]:
+    names = [name for name in text.split(",") if name]
+    unknown = set(names) - set(known_peers())
+    if unknown:
+        raise argparse.ArgumentTypeError(
+            f"there is no peer {', '.join(sorted(unknown))}, only {', '.join(known_peers())}"
+        )
+    return names
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -264,6 +225,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--data", type=Path, default=here / ".data", help="folder for the graph")
     parser.add_argument("--peer-dir", type=Path, default=here / ".peer", help="folder for peers")
+    parser.add_argument(
+        "--peers", type=_names, default=list(known_peers()), help="such as graphzero02,pyg"
+    )
     parser.add_argument("--json", type=Path, help="write the results there as well")
     parser.add_argument("--quick", action="store_true", help="2^16 nodes, 1 M edges: a smoke test")
     options = parser.parse_args(arguments)
@@ -282,7 +246,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.makedirs(options.data, exist_ok=True)
     comparisons, about = measure(options)
     print(heading(about), end="\n\n")
-    print(table(comparisons, [OURS, *about["peers"]]))
+    names = list(dict.fromkeys([OURS, *(name for result in comparisons for name in result.notes)]))
+    print(rate_table(comparisons, names), end="\n\n")
+    print(ratio_table(comparisons, names))
     if options.json is not None:
         results = {**about, "results": [to_json(comparison) for comparison in comparisons]}
         options.json.write_text(json.dumps(results, indent=2) + "\n")

@@ -5,20 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-__all__ = [
-    "Comparison",
-    "Dropped",
-    "Run",
-    "Spread",
-    "compare",
-    "interleave",
-    "lasting",
-    "spread",
-    "table",
-    "to_json",
-]
+__all__ = ["Comparison", "Dropped", "Run", "Spread", "compare", "interleave", "lasting", "spread"]
 
 MOST_REPETITIONS = 100
 
@@ -29,47 +17,81 @@ class Dropped(Exception):
 
 @dataclass(frozen=True)
 class Run:
-    """One timed run: how much work was done in how many seconds."""
+    """One timed run: work done, wall time, and processor time of all threads meanwhile."""
 
     work: float
     seconds: float
+    processor_seconds: float
 
     @property
     def rate(self) -> float:
         """Work a second."""
         return self.work / self.seconds
 
+    @property
+    def cores(self) -> float:
+        """Processors kept busy: how many threads really ran."""
+        return self.processor_seconds / self.seconds
+
+    def __add__(self, other: Run) -> Run:
+        return Run(
+            self.work + other.work,
+            self.seconds + other.seconds,
+            self.processor_seconds + other.processor_seconds,
+        )
+
 
 @dataclass(frozen=True)
 class Spread:
-    """Median, lowest and highest rate of several runs."""
+    """Median, lowest and highest rate of several runs, and the median of `Run.cores`."""
 
     median: float
     low: float
     high: float
     runs: int
+    cores: float
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Rates of one workload by contestant; `first` is the one that the others are compared with."""
+    """Rates of one workload by contestant.
+
+    Attributes
+    ----------
+    workload, unit : str
+    first : str
+        The contestant that the others are compared with.
+    rates : mapping of str to Spread
+    goals : mapping of str to float
+        How many times a contestant's rate the first one is meant to have.
+    notes : mapping of str to sequence of str
+        By contestant; empty for one of which there is nothing to say.
+    """
 
     workload: str
     unit: str
     first: str
     rates: Mapping[str, Spread]
-    notes: Sequence[str] = field(default_factory=tuple)
+    goals: Mapping[str, float] = field(default_factory=dict)
+    notes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
-    def ratio(self, peer: str) -> float | None:
-        """How many times a peer's median rate the first contestant has, None without a rate."""
-        if self.first not in self.rates or peer not in self.rates:
+    def ratio(self, other: str) -> float | None:
+        """How many times another's median rate the first contestant has, None without a rate."""
+        if self.first not in self.rates or other not in self.rates:
             return None
-        return self.rates[self.first].median / self.rates[peer].median
+        return self.rates[self.first].median / self.rates[other].median
+
+    def met(self, other: str) -> bool | None:
+        """Whether the goal against another is met, None without a goal or a rate."""
+        ratio = self.ratio(other)
+        if ratio is None or other not in self.goals:
+            return None
+        return ratio >= self.goals[other]
 
 
 def interleave(
     contestants: Mapping[str, Callable[[int], Run]], runs: int
-) -> tuple[dict[str, list[Run]], list[str]]:
+) -> tuple[dict[str, list[Run]], dict[str, str]]:
     """Lets contestants take turns, so that a slow moment of the machine strikes all of them.
 
     Parameters
@@ -83,18 +105,18 @@ def interleave(
     -------
     dict of str to list of Run
         Without the contestants that were dropped.
-    list of str
+    dict of str to str
         Why they were.
     """
     done: dict[str, list[Run]] = {name: [] for name in contestants}
-    reasons: list[str] = []
+    reasons: dict[str, str] = {}
     for number in range(runs + 1):
         for name in list(done):
             try:
                 result = contestants[name](number)
             except Dropped as error:
                 del done[name]
-                reasons.append(str(error))
+                reasons[name] = str(error)
                 continue
             if number > 0:
                 done[name].append(result)
@@ -113,10 +135,9 @@ def lasting(run: Callable[[int], Run], seconds: float) -> Callable[[int], Run]:
     """
 
     def repeated(number: int) -> Run:
-        total = Run(0.0, 0.0)
+        total = Run(0.0, 0.0, 0.0)
         for i in range(MOST_REPETITIONS):
-            result = run(number * MOST_REPETITIONS + i)
-            total = Run(total.work + result.work, total.seconds + result.seconds)
+            total += run(number * MOST_REPETITIONS + i)
             if total.seconds >= seconds:
                 break
         return total
@@ -127,7 +148,8 @@ def lasting(run: Callable[[int], Run], seconds: float) -> Callable[[int], Run]:
 def spread(runs: Sequence[Run]) -> Spread:
     """Median, lowest and highest rate."""
     rates = [run.rate for run in runs]
-    return Spread(statistics.median(rates), min(rates), max(rates), len(rates))
+    cores = statistics.median(run.cores for run in runs)
+    return Spread(statistics.median(rates), min(rates), max(rates), len(rates), cores)
 
 
 def compare(
@@ -135,72 +157,14 @@ def compare(
     unit: str,
     contestants: Mapping[str, Callable[[int], Run]],
     runs: int,
-    notes: Sequence[str] = (),
+    *,
+    goals: Mapping[str, float] | None = None,
+    notes: Mapping[str, Sequence[str]] | None = None,
 ) -> Comparison:
-    """Times the contestants in turns and sums up their rates."""
+    """Times the contestants in turns and sums up their rates; the first is the one compared."""
     timed, reasons = interleave(contestants, runs)
     rates = {name: spread(results) for name, results in timed.items()}
-    return Comparison(workload, unit, next(iter(contestants)), rates, (*notes, *reasons))
-
-
-def _cell(rate: Spread | None) -> str:
-    if rate is None:
-        return "-"
-    return f"{rate.median:.3g} ({rate.low:.3g} to {rate.high:.3g})"
-
-
-def _ratio_cell(ratio: float | None) -> str:
-    return "-" if ratio is None else f"{ratio:.1f}x"
-
-
-def table(comparisons: Sequence[Comparison], names: Sequence[str]) -> str:
-    """A Markdown table: a row per workload, rates as median (lowest to highest), then ratios.
-
-    Parameters
-    ----------
-    comparisons : sequence of Comparison
-    names : sequence of str
-        The contestants, the one that is compared first.
-    """
-    peers = names[1:]
-    rows = [["workload", "unit", *names, *(f"ratio to {peer}" for peer in peers)]]
-    notes: list[str] = []
-    for result in comparisons:
-        marks = ""
-        for note in result.notes:
-            if note not in notes:
-                notes.append(note)
-            marks += f" [{notes.index(note) + 1}]"
-        rows.append(
-            [
-                result.workload + marks,
-                result.unit,
-                *(_cell(result.rates.get(name)) for name in names),
-                *(_ratio_cell(result.ratio(peer)) for peer in peers),
-            ]
-        )
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = [_line(row, widths) for row in rows]
-    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    return "\n".join(lines + [f"[{i}] {note}" for i, note in enumerate(notes, 1)])
-
-
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
-    return "| " + " | ".join(padded) + " |"
-
-
-def to_json(comparison: Comparison) -> dict[str, Any]:
-    """A comparison as plain values."""
-    return {
-        "workload": comparison.workload,
-        "unit": comparison.unit,
-        "rates": {
-            name: {"median": rate.median, "min": rate.low, "max": rate.high, "runs": rate.runs}
-            for name, rate in comparison.rates.items()
-        },
-        "ratios": {
-            name: comparison.ratio(name) for name in comparison.rates if name != comparison.first
-        },
-        "notes": list(comparison.notes),
-    }
+    all_notes = {name: list(of_one) for name, of_one in (notes or {}).items()}
+    for name, reason in reasons.items():
+        all_notes.setdefault(name, []).append(reason)
+    return Comparison(workload, unit, next(iter(contestants)), rates, goals or {}, all_notes)

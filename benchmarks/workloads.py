@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,18 +13,31 @@ from torch.utils.data import DataLoader
 
 import graphzero as gz
 from benchmarks.checks import Arrays, check_one_hop, check_subgraph, check_walks
+from benchmarks.contestants import GRAPHZERO02, PYG
 from benchmarks.inputs import Inputs, IntArray
+from benchmarks.serve import Stopwatch
 
-__all__ = ["Sizes", "Workload", "workloads"]
+__all__ = ["Rival", "Sizes", "Workload", "workloads"]
 
-Timed = tuple[float, Arrays]
+Timed = tuple[Stopwatch, Arrays]
+
+GRAPHZERO = "graphzero 0.2.0"
+CLUSTER = "torch-cluster"
+SPARSE = "torch-sparse"
+NEIGHBOR_LOADER = "PyG NeighborLoader"
 
 EMULATED = (
-    "emulated on the peer, which has no such call: batch_random_fanout per hop, its padding masked "
-    "by a table of degrees made beforehand, numpy.unique relabels"
+    "emulated, for there is no such call: batch_random_fanout per hop, its padding masked by a "
+    "table of degrees made beforehand, numpy.unique relabels"
 )
-GATHERED = "the peer's rows are taken by NumPy from get_tensor(), which was called once before"
-FEWER = "the peer walks from fewer starts, because it is slow"
+GATHERED = "NumPy takes the rows from get_tensor(), which was called once before"
+FEWER = "from fewer starts, because it is slow"
+OPERATOR = (
+    "the operator itself, parallel over the starts, on a CSR made beforehand: its Python wrapper "
+    "sorts all edges in each call"
+)
+SERIAL = "neighbor_sample runs on one thread: it has no parallel code"
+ON_SPARSE = "samples by torch-sparse's neighbor_sample on one thread, gathers on all"
 
 
 @dataclass(frozen=True)
@@ -42,6 +54,30 @@ class Sizes:
 
 
 @dataclass(frozen=True)
+class Rival:
+    """How a peer runs a workload.
+
+    Attributes
+    ----------
+    peer : str
+        The process that is asked.
+    request : dict
+        What it is asked for, beside seeds.
+    goal : float, optional
+        How many times its rate is aimed at.
+    seeds : int, optional
+        How many of the seeds it gets; default all.
+    notes : tuple of str
+    """
+
+    peer: str
+    request: dict[str, Any]
+    goal: float | None = None
+    seeds: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Workload:
     """One row of the table.
 
@@ -53,14 +89,11 @@ class Workload:
     seeds : callable
         Run number to seeds.
     ours : callable
-        Seeds and run number to seconds and arrays.
-    request : dict
-        What a peer's process is asked for, beside seeds.
+        Seeds and run number to stopwatch and arrays.
     check : callable
         Seeds and arrays to the work done; raises WrongResult.
-    peer_seeds : int, optional
-        How many of the seeds a peer gets; default all.
-    notes : tuple of str
+    rivals : mapping of str to Rival
+        By the name that the table shows.
     """
 
     name: str
@@ -68,26 +101,23 @@ class Workload:
     scale: float
     seeds: Callable[[int], IntArray]
     ours: Callable[[IntArray, int], Timed]
-    request: dict[str, Any]
     check: Callable[[IntArray, Arrays], int]
-    peer_seeds: int | None = None
-    notes: tuple[str, ...] = ()
+    rivals: Mapping[str, Rival]
 
 
 def _walk(
     graph: gz.Graph, seeds: IntArray, number: int, *, threads: int, length: int, p: float, q: float
 ) -> Timed:
-    begin = time.perf_counter()
-    walks = graph.random_walk(seeds, length, p=p, q=q, seed=number, num_threads=threads)
-    return time.perf_counter() - begin, {"walks": walks}
+    with Stopwatch() as watch:
+        walks = graph.random_walk(seeds, length, p=p, q=q, seed=number, num_threads=threads)
+    return watch, {"walks": walks}
 
 
 def _one_hop(graph: gz.Graph, seeds: IntArray, number: int, *, threads: int, fanout: int) -> Timed:
-    begin = time.perf_counter()
-    sampled = graph.sample_neighbors(seeds, fanout, seed=number, num_threads=threads)
-    seconds = time.perf_counter() - begin
+    with Stopwatch() as watch:
+        sampled = graph.sample_neighbors(seeds, fanout, seed=number, num_threads=threads)
     target = np.repeat(seeds, np.diff(sampled.indptr))
-    return seconds, {"target": target, "source": sampled.indices}
+    return watch, {"target": target, "source": sampled.indices}
 
 
 def _multi_hop(
@@ -102,11 +132,10 @@ def _multi_hop(
         gather=(),
         num_threads=threads,
     )
-    begin = time.perf_counter()
-    for batch in batches:
-        subgraph = batch.subgraph
-    seconds = time.perf_counter() - begin
-    return seconds, {"n_id": subgraph.n_id, "edge_index": subgraph.edge_index}
+    with Stopwatch() as watch:
+        for batch in batches:
+            subgraph = batch.subgraph
+    return watch, {"n_id": subgraph.n_id, "edge_index": subgraph.edge_index}
 
 
 def _loader(
@@ -123,73 +152,104 @@ def _loader(
     collate = gz.Collate(dataset, num_threads=threads)
     # The stub of DataLoader knows only collate functions of lists.
     loader: Any = DataLoader(batches, batch_size=None, collate_fn=collate)  # type: ignore[arg-type]
-    begin = time.perf_counter()
-    for item in loader:
-        batch = item
-    seconds = time.perf_counter() - begin
-    arrays = {"n_id": batch.n_id, "edge_index": batch.edge_index, "x": batch.x}
-    return seconds, {name: tensor.numpy() for name, tensor in arrays.items()}
+    with Stopwatch() as watch:
+        for item in loader:
+            batch = item
+    tensors = {"n_id": batch.n_id, "edge_index": batch.edge_index, "x": batch.x, "y": batch.y}
+    return watch, {name: tensor.numpy() for name, tensor in tensors.items()}
 
 
-def _walks(
-    name: str, dataset: gz.Dataset, inputs: Inputs, threads: int, sizes: Sizes, p: float, q: float
-) -> Workload:
-    uniform = p == q == 1.0
-    length = sizes.length
-    return Workload(
-        name=name,
-        unit="M steps/s",
-        scale=1e6,
-        seeds=lambda number: inputs.seeds(1, number, sizes.starts),
-        ours=partial(_walk, dataset.graph, threads=threads, length=length, p=p, q=q),
-        request={"op": "walk", "length": length, "p": p, "q": q},
-        check=partial(check_walks, inputs, length=length),
-        peer_seeds=None if uniform else sizes.peer_node2vec_starts,
-        notes=() if uniform else (FEWER,),
-    )
+def _walks(dataset: gz.Dataset, inputs: Inputs, threads: int, sizes: Sizes) -> list[Workload]:
+    def walks(name: str, p: float, q: float, rivals: Callable[[dict[str, Any]], Any]) -> Workload:
+        length = sizes.length
+        return Workload(
+            name=name,
+            unit="M steps/s",
+            scale=1e6,
+            seeds=lambda number: inputs.seeds(1, number, sizes.starts),
+            ours=partial(_walk, dataset.graph, threads=threads, length=length, p=p, q=q),
+            check=partial(check_walks, inputs, length=length),
+            rivals=rivals({"op": "walk", "length": length, "p": p, "q": q}),
+        )
 
+    def uniform(request: dict[str, Any]) -> dict[str, Rival]:
+        return {
+            GRAPHZERO: Rival(GRAPHZERO02, request, goal=12),
+            CLUSTER: Rival(PYG, request, goal=5, notes=(OPERATOR,)),
+        }
 
-def workloads(dataset: gz.Dataset, inputs: Inputs, threads: int, sizes: Sizes) -> list[Workload]:
-    """All workloads over one dataset."""
-    torch.set_num_threads(threads)
-    fanouts = list(sizes.fanouts)
-
-    def batches(number: int) -> IntArray:
-        seeds = inputs.seeds(2, number, sizes.batches * sizes.batch_size)
-        return seeds.reshape(-1, sizes.batch_size)
+    def second_order(request: dict[str, Any]) -> dict[str, Rival]:
+        fewer = sizes.peer_node2vec_starts
+        return {
+            GRAPHZERO: Rival(GRAPHZERO02, request, seeds=fewer, notes=(FEWER,)),
+            CLUSTER: Rival(PYG, request, goal=10, notes=(OPERATOR,)),
+        }
 
     return [
-        _walks("uniform walks", dataset, inputs, threads, sizes, 1.0, 1.0),
-        _walks("node2vec walks, p=1, q=0.5", dataset, inputs, threads, sizes, 1.0, 0.5),
+        walks("uniform walks", 1.0, 1.0, uniform),
+        walks("node2vec walks, p=1, q=0.5", 1.0, 0.5, second_order),
+    ]
+
+
+def _one_hops(dataset: gz.Dataset, inputs: Inputs, threads: int, sizes: Sizes) -> list[Workload]:
+    request = {"op": "one_hop", "fanout": sizes.fanout}
+    return [
         Workload(
             name=f"one hop, K={sizes.fanout}",
             unit="M edges/s",
             scale=1e6,
             seeds=lambda number: inputs.seeds(3, number, sizes.starts),
             ours=partial(_one_hop, dataset.graph, threads=threads, fanout=sizes.fanout),
-            request={"op": "one_hop", "fanout": sizes.fanout},
             check=partial(check_one_hop, inputs, fanout=sizes.fanout),
-        ),
+            rivals={GRAPHZERO: Rival(GRAPHZERO02, request, goal=4)},
+        )
+    ]
+
+
+def _batches(dataset: gz.Dataset, inputs: Inputs, threads: int, sizes: Sizes) -> list[Workload]:
+    fanouts = list(sizes.fanouts)
+
+    def seeds(number: int) -> IntArray:
+        chosen = inputs.seeds(2, number, sizes.batches * sizes.batch_size)
+        return chosen.reshape(-1, sizes.batch_size)
+
+    def emulated(with_rows: bool, notes: tuple[str, ...]) -> Rival:
+        request = {"op": "multi_hop", "fanouts": fanouts, "with_rows": with_rows}
+        return Rival(GRAPHZERO02, request, notes=notes)
+
+    alone = gz.Dataset(dataset.graph)
+    sampled = {"op": "multi_hop", "fanouts": fanouts}
+    loaded = {"op": "load", "fanouts": fanouts}
+    return [
         Workload(
             name=f"multi-hop {fanouts}",
             unit="batches/s",
             scale=1.0,
-            seeds=batches,
-            ours=partial(
-                _multi_hop, gz.Dataset(dataset.graph), threads=threads, fanouts=sizes.fanouts
-            ),
-            request={"op": "multi_hop", "fanouts": fanouts, "with_rows": False},
+            seeds=seeds,
+            ours=partial(_multi_hop, alone, threads=threads, fanouts=sizes.fanouts),
             check=partial(check_subgraph, inputs, fanouts=fanouts, with_rows=False),
-            notes=(EMULATED,),
+            rivals={
+                GRAPHZERO: emulated(False, (EMULATED,)),
+                SPARSE: Rival(PYG, sampled, goal=33, notes=(SERIAL,)),
+            },
         ),
         Workload(
             name=f"loader {fanouts}, {inputs.dim} float32",
             unit="batches/s",
             scale=1.0,
-            seeds=batches,
+            seeds=seeds,
             ours=partial(_loader, dataset, threads=threads, fanouts=sizes.fanouts),
-            request={"op": "multi_hop", "fanouts": fanouts, "with_rows": True},
             check=partial(check_subgraph, inputs, fanouts=fanouts, with_rows=True),
-            notes=(EMULATED, GATHERED),
+            rivals={
+                GRAPHZERO: emulated(True, (EMULATED, GATHERED)),
+                NEIGHBOR_LOADER: Rival(PYG, loaded, goal=16, notes=(ON_SPARSE,)),
+            },
         ),
     ]
+
+
+def workloads(dataset: gz.Dataset, inputs: Inputs, threads: int, sizes: Sizes) -> list[Workload]:
+    """All workloads over one dataset."""
+    torch.set_num_threads(threads)
+    groups = (_walks, _one_hops, _batches)
+    return [work for group in groups for work in group(dataset, inputs, threads, sizes)]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +19,9 @@ import pytest
 # Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
 sys.path.append(str(Path(__file__).parents[1]))
 
-from benchmarks import files02, machine, peers, rmat, timing
+from benchmarks import files02, machine, peers, report, rmat, sampling, serve, timing
 from benchmarks.checks import WrongResult, check_one_hop, check_subgraph, check_walks
-from benchmarks.inputs import Inputs, feature_rows, prepare
+from benchmarks.inputs import Inputs, feature_rows, labels_of, prepare
 
 SCALE = 8
 
@@ -133,6 +138,7 @@ class TestChecks:
             "n_id": n_id,
             "edge_index": np.stack([local, np.zeros_like(local)]),
             "x": feature_rows(n_id, inputs.dim),
+            "y": labels_of(n_id),
         }
         arguments = ([neighbors.size], True)
         assert check_subgraph(inputs, seeds, arrays, *arguments) == 1
@@ -146,10 +152,15 @@ class TestChecks:
             ({"edge_index": arrays["edge_index"][:, 1:]}, "number of neighbours"),
             ({"n_id": foreign}, "does not have"),
             ({"x": arrays["x"][::-1]}, "row"),
+            ({"y": arrays["y"] + 1}, "label"),
         ]
         for change, message in wrong:
             with pytest.raises(WrongResult, match=message):
                 check_subgraph(inputs, seeds, {**arrays, **change}, *arguments)
+
+
+def steady(rate: float) -> timing.Spread:
+    return timing.Spread(rate, rate / 2, rate * 2, 5, 1.9)
 
 
 class TestTiming:
@@ -159,64 +170,158 @@ class TestTiming:
         def contestant(name: str, seconds: float) -> Callable[[int], timing.Run]:
             def run(number: int) -> timing.Run:
                 calls.append((name, number))
-                return timing.Run(1.0 if number else 1e9, seconds)
+                return timing.Run(1.0 if number else 1e9, seconds, 1.0)
 
             return run
 
         both = {"ours": contestant("ours", 0.5), "peer": contestant("peer", 2.0)}
         result = timing.compare("work", "items/s", both, 3)
         assert calls == [(name, number) for number in range(4) for name in ("ours", "peer")]
-        assert result.rates["ours"] == timing.Spread(2.0, 2.0, 2.0, 3)
+        assert result.rates["ours"] == timing.Spread(2.0, 2.0, 2.0, 3, 2.0)
+        assert result.rates["peer"].cores == 0.5
         assert result.ratio("peer") == pytest.approx(4.0)
 
     def test_spread_is_of_the_rates(self) -> None:
-        runs = [timing.Run(10, seconds) for seconds in (1, 2, 10)]
-        assert timing.spread(runs) == timing.Spread(5.0, 1.0, 10.0, 3)
+        runs = [timing.Run(10, seconds, 2 * seconds) for seconds in (1, 2, 10)]
+        assert timing.spread(runs) == timing.Spread(5.0, 1.0, 10.0, 3, 2.0)
 
     def test_a_dropped_contestant_leaves_the_others(self) -> None:
         def broken(number: int) -> timing.Run:
             if number == 2:
                 raise timing.Dropped("it died")
-            return timing.Run(1, 1)
+            return timing.Run(1, 1, 1)
 
-        both = {"ours": lambda number: timing.Run(1, 1), "peer": broken}
-        result = timing.compare("work", "items/s", both, 3)
+        both = {"ours": lambda number: timing.Run(1, 1, 1), "peer": broken}
+        result = timing.compare(
+            "work", "items/s", both, 3, goals={"peer": 2.0}, notes={"peer": ["slow"]}
+        )
         assert list(result.rates) == ["ours"]
         assert result.rates["ours"].runs == 3
-        assert result.notes == ("it died",)
+        assert result.notes == {"peer": ["slow", "it died"]}
         assert result.ratio("peer") is None
+        assert result.met("peer") is None
 
     def test_short_runs_are_repeated_with_other_numbers(self) -> None:
         numbers: list[int] = []
 
         def run(number: int) -> timing.Run:
             numbers.append(number)
-            return timing.Run(3, 0.25)
+            return timing.Run(3, 0.25, 0.5)
 
         repeated = timing.lasting(run, 1.0)
-        assert repeated(0) == timing.Run(12, 1.0)
-        assert repeated(1) == timing.Run(12, 1.0)
+        assert repeated(0) == timing.Run(12, 1.0, 2.0)
+        assert repeated(1) == timing.Run(12, 1.0, 2.0)
         assert len(set(numbers)) == 8
 
-    def test_table_has_rates_ratios_and_numbered_notes(self) -> None:
-        ours, peer = timing.Spread(30.0, 20.0, 40.0, 5), timing.Spread(4.0, 3.0, 5.0, 5)
-        rows = [
-            timing.Comparison("walks", "M/s", "ours", {"ours": ours, "peer": peer}, ["slow"]),
-            timing.Comparison("loader", "b/s", "ours", {"ours": ours}, ["gone", "slow"]),
-        ]
-        lines = timing.table(rows, ["ours", "peer"]).splitlines()
-        cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-        assert cells[0] == ["workload", "unit", "ours", "peer", "ratio to peer"]
-        assert cells[2] == ["walks [1]", "M/s", "30 (20 to 40)", "4 (3 to 5)", "7.5x"]
-        assert cells[3] == ["loader [2] [1]", "b/s", "30 (20 to 40)", "-", "-"]
-        assert lines[4:] == ["[1] slow", "[2] gone"]
-        assert len({len(line) for line in lines[:4]}) == 1
+    @pytest.mark.parametrize(("goal", "met"), [(7.5, True), (7.6, False)])
+    def test_a_goal_is_met_from_its_value_on(self, goal: float, met: bool) -> None:
+        rates = {"ours": steady(30.0), "peer": steady(4.0), "other": steady(1.0)}
+        result = timing.Comparison("walks", "M/s", "ours", rates, {"peer": goal})
+        assert result.met("peer") is met
+        assert result.met("other") is None
 
-    def test_json_has_what_the_table_has(self) -> None:
-        rates = {"ours": timing.Spread(6.0, 5.0, 7.0, 5), "peer": timing.Spread(2.0, 1.0, 3.0, 5)}
-        plain = timing.to_json(timing.Comparison("walks", "M/s", "ours", rates, ["slow"]))
-        assert plain["rates"]["ours"] == {"median": 6.0, "min": 5.0, "max": 7.0, "runs": 5}
+
+def cells(table: str) -> list[list[str]]:
+    lines = [line for line in table.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+class TestReport:
+    def test_rates_have_numbered_notes_of_their_contestants(self) -> None:
+        both = {"ours": steady(30.0), "peer": steady(4.0)}
+        notes = {"peer": ["slow"]}, {"peer": ["gone", "slow"]}
+        rows = [
+            timing.Comparison("walks", "M/s", "ours", both, {}, notes[0]),
+            timing.Comparison("loader", "b/s", "ours", {"ours": steady(30.0)}, {}, notes[1]),
+        ]
+        table = report.rate_table(rows, ["ours", "peer"])
+        ours = "30 (15 to 60) on 1.9"
+        assert cells(table)[0] == ["workload", "unit", "ours", "peer"]
+        assert cells(table)[2] == ["walks", "M/s", ours, "4 (2 to 8) on 1.9 [1]"]
+        assert cells(table)[3] == ["loader", "b/s", ours, "- [2] [1]"]
+        assert table.splitlines()[4:] == ["[1] slow", "[2] gone"]
+        assert len({len(line) for line in table.splitlines()[:4]}) == 1
+
+    def test_ratios_have_goals_and_whether_they_are_met(self) -> None:
+        rates = {"ours": steady(30.0), "a": steady(4.0), "b": steady(10.0), "c": steady(3.0)}
+        goals = {"a": 7.0, "b": 5.0, "absent": 2.5}
+        rows = [timing.Comparison("walks", "M/s", "ours", rates, goals)]
+        table = report.ratio_table(rows, ["ours", "a", "b", "c", "absent", "elsewhere"])
+        assert cells(table)[2:] == [
+            ["walks", "a", "7.5x", "7x", "met"],
+            ["walks", "b", "3.0x", "5x", "missed"],
+            ["walks", "c", "10.0x", "-", "-"],
+            ["walks", "absent", "not measured", "2.5x", "-"],
+        ]
+
+    def test_json_has_what_the_tables_have(self) -> None:
+        rates = {"ours": steady(6.0), "peer": steady(2.0)}
+        goals, notes = {"peer": 2.0, "absent": 1.0}, {"peer": ["slow"]}
+        plain = report.to_json(timing.Comparison("walks", "M/s", "ours", rates, goals, notes))
+        expected = {"median": 6.0, "min": 3.0, "max": 12.0, "runs": 5, "cores": 1.9}
+        assert plain["rates"]["ours"] == expected
         assert plain["ratios"] == {"peer": 3.0}
+        assert plain["goals"] == goals
+        assert plain["met"] == {"peer": True, "absent": None}
+        assert plain["notes"] == notes
+
+
+def echoing_workload() -> Any:
+    """A workload of two rivals; ours and checks are trivial."""
+    rivals = {
+        name: SimpleNamespace(peer=peer, request={"op": op}, goal=2.0, seeds=2, notes=(name,))
+        for name, peer, op in (("good", "a", "rest"), ("lost", "b", "rest"), ("odd", "c", "rest"))
+    }
+    watch = SimpleNamespace(seconds=1.0, processor_seconds=2.0)
+    return SimpleNamespace(
+        name="work",
+        unit="items/s",
+        scale=1.0,
+        seeds=lambda number: np.arange(4) + number,
+        ours=lambda seeds, number: (watch, {"seeds": seeds}),
+        check=lambda seeds, arrays: seeds.size,
+        rivals=rivals,
+    )
+
+
+class TestWorkload:
+    def test_chosen_rivals_run_and_missing_ones_keep_their_goal(self, tmp_path: Path) -> None:
+        asked: list[int] = []
+
+        def call(op: str, seeds: str, out: str) -> dict[str, float]:
+            asked.append(np.load(seeds).size)
+            np.savez(out, nothing=np.zeros(1))
+            return {"seconds": 1.0, "processor_seconds": 0.5}
+
+        workers: Any = {"a": SimpleNamespace(name="a", call=call)}
+        options = argparse.Namespace(peers=["a", "b"], runs=1)
+        result = sampling.run_workload(echoing_workload(), workers, tmp_path, options)
+        assert {name: rate.median for name, rate in result.rates.items()} == {
+            "graphzero": 4.0,
+            "good": 2.0,
+        }
+        assert set(asked) == {2}
+        assert result.met("good") is True
+        assert result.goals == {"good": 2.0, "lost": 2.0}
+        assert result.notes == {"good": ["good"], "lost": []}
+
+    def test_a_wrong_result_drops_its_rival(self, tmp_path: Path) -> None:
+        def call(op: str, seeds: str, out: str) -> dict[str, float]:
+            np.savez(out, wrong=np.zeros(1))
+            return {"seconds": 1.0, "processor_seconds": 0.5}
+
+        def check(seeds: np.ndarray, arrays: Any) -> int:
+            if "wrong" in arrays:
+                raise WrongResult("an edge that is none")
+            return 1
+
+        work = echoing_workload()
+        work.check = check
+        workers: Any = {"a": SimpleNamespace(name="a", call=call)}
+        options = argparse.Namespace(peers=["a"], runs=1)
+        result = sampling.run_workload(work, workers, tmp_path, options)
+        assert list(result.rates) == ["graphzero"]
+        assert result.notes == {"good": ["good", "a in 'rest': an edge that is none"]}
 
 
 class TestPeers:
@@ -229,25 +334,91 @@ class TestPeers:
     def test_a_worker_answers_fails_and_dies_by_name(self, tmp_path: Path) -> None:
         script = tmp_path / "peer.py"
         script.write_text(
-            "import json, os, sys\n"
-            "for line in sys.stdin:\n"
-            "    op = json.loads(line)['op']\n"
-            "    if op == 'die':\n"
+            "import os, sys\n"
+            "class Session:\n"
+            "    def __init__(self, stopwatch):\n"
+            "        self.stopwatch = stopwatch\n"
+            "    def ask(self, what):\n"
+            "        print('not an answer')\n"
+            "        return {what: os.environ['OMP_NUM_THREADS']}\n"
+            "    def fail(self):\n"
+            "        raise ValueError('no')\n"
+            "    def die(self):\n"
             "        print('last words', file=sys.stderr, flush=True)\n"
             "        os._exit(3)\n"
-            "    answer = {'error': 'no'} if op == 'fail' else {'threads': "
-            "os.environ['OMP_NUM_THREADS']}\n"
-            "    print(json.dumps(answer), flush=True)\n"
         )
         peer = peers.Peer("echo", (), str(script))
         with peers.Worker(peer, sys.executable, log=tmp_path / "log", threads=3) as worker:
-            assert worker.call("ask") == {"threads": "3"}
-            with pytest.raises(peers.PeerError, match="echo in 'fail': no"):
+            assert worker.call("ask", what="threads")["threads"] == "3"
+            with pytest.raises(peers.PeerError, match="echo in 'fail': ValueError: no"):
                 worker.call("fail")
-            assert worker.call("ask") == {"threads": "3"}
+            assert worker.call("ask", what="threads")["threads"] == "3"
             for _ in range(2):
                 with pytest.raises(peers.PeerError, match="exit status 3 last words"):
                     worker.call("die")
+
+    def test_the_stopwatch_of_a_session_is_in_its_answer(self, tmp_path: Path) -> None:
+        script = tmp_path / "peer.py"
+        script.write_text(
+            "import time\n"
+            "class Session:\n"
+            "    def __init__(self, stopwatch):\n"
+            "        self.stopwatch = stopwatch\n"
+            "    def rest(self, seconds):\n"
+            "        time.sleep(seconds)\n"
+            "        with self.stopwatch:\n"
+            "            time.sleep(seconds)\n"
+            "        return {}\n"
+        )
+        peer = peers.Peer("idle", (), str(script))
+        with peers.Worker(peer, sys.executable, log=tmp_path / "log", threads=1) as worker:
+            begin = time.perf_counter()
+            answer = worker.call("rest", seconds=0.2)
+            passed = time.perf_counter() - begin
+        assert 0.2 <= answer["seconds"] <= passed - 0.2
+        assert answer["processor_seconds"] < answer["seconds"] / 2
+
+    def test_a_peer_that_cannot_be_had_is_named_and_left_out(
+        self,
+        inputs: Inputs,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        broken = peers.Peer("broken", (("--no-index", "no-such-package-anywhere"),), "none.py")
+        monkeypatch.setattr(sampling, "known_peers", lambda: {"broken": broken})
+        options = argparse.Namespace(peers=["broken"], peer_dir=tmp_path, threads=1)
+        with ExitStack() as stack:
+            workers, about = sampling.start_peers(stack, options, inputs, tmp_path)
+        assert workers == {}
+        assert "no-such-package-anywhere" in about["broken"]["missing"]
+        assert "without broken: " in capsys.readouterr().err
+
+    def test_peers_are_chosen_by_name(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert sampling.parse(["--peers", "pyg"]).peers == ["pyg"]
+        assert sampling.parse(["--peers", ""]).peers == []
+        assert sampling.parse([]).peers == ["graphzero02", "pyg"]
+        with pytest.raises(SystemExit):
+            sampling.parse(["--peers", "pyg,dgl"])
+        assert "there is no peer dgl" in capsys.readouterr().err
+
+
+class TestStopwatch:
+    def test_it_counts_the_work_of_other_threads(self) -> None:
+        def work() -> None:
+            end = time.thread_time() + 0.1
+            while time.thread_time() < end:
+                sum(range(1000))
+
+        with serve.Stopwatch() as watch:
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        assert watch.processor_seconds >= 0.1
+        assert watch.reading == {
+            "seconds": watch.seconds,
+            "processor_seconds": watch.processor_seconds,
+        }
 
 
 class TestMachine:

@@ -1,0 +1,94 @@
+"""Results for people and for programs: Markdown tables, and plain values for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.timing import Comparison, Spread
+
+__all__ = ["rate_table", "ratio_table", "to_json"]
+
+
+def rate_table(comparisons: Sequence[Comparison], names: Sequence[str]) -> str:
+    """A row per workload, a column per contestant, numbered notes below.
+
+    A cell is the median (lowest to highest) and the processors kept busy.
+
+    Parameters
+    ----------
+    comparisons : sequence of Comparison
+    names : sequence of str
+        The contestants, in the order of their columns.
+    """
+    rows = [["workload", "unit", *names]]
+    numbers: dict[str, int] = {}
+    for result in comparisons:
+        cells = []
+        for name in names:
+            notes = result.notes.get(name, ())
+            marks = [f" [{numbers.setdefault(note, len(numbers) + 1)}]" for note in notes]
+            cells.append(_rate_cell(result.rates.get(name)) + "".join(marks))
+        rows.append([result.workload, result.unit, *cells])
+    return "\n".join([_markdown(rows), *(f"[{i}] {note}" for note, i in numbers.items())])
+
+
+def ratio_table(comparisons: Sequence[Comparison], names: Sequence[str]) -> str:
+    """A row per workload and contestant that has a rate or a goal: ratio, goal, and whether met."""
+    rows = [["workload", "compared with", "ratio", "goal", ""]]
+    for result in comparisons:
+        for name in names:
+            ratio, goal = result.ratio(name), result.goals.get(name)
+            if name == result.first or (ratio is None and goal is None):
+                continue
+            rows.append(
+                [
+                    result.workload,
+                    name,
+                    "not measured" if ratio is None else f"{ratio:.1f}x",
+                    "-" if goal is None else f"{goal:g}x",
+                    {True: "met", False: "missed", None: "-"}[result.met(name)],
+                ]
+            )
+    return _markdown(rows)
+
+
+def _rate_cell(rate: Spread | None) -> str:
+    if rate is None:
+        return "-"
+    return f"{rate.median:.3g} ({rate.low:.3g} to {rate.high:.3g}) on {rate.cores:.1f}"
+
+
+def _markdown(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = [_line(row, widths) for row in rows]
+    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+    return "| " + " | ".join(padded) + " |"
+
+
+def to_json(comparison: Comparison) -> dict[str, Any]:
+    """A comparison as plain values."""
+    others = [name for name in comparison.rates if name != comparison.first]
+    return {
+        "workload": comparison.workload,
+        "unit": comparison.unit,
+        "rates": {
+            name: {
+                "median": rate.median,
+                "min": rate.low,
+                "max": rate.high,
+                "runs": rate.runs,
+                "cores": rate.cores,
+            }
+            for name, rate in comparison.rates.items()
+        },
+        "ratios": {name: comparison.ratio(name) for name in others},
+        "goals": dict(comparison.goals),
+        "met": {name: comparison.met(name) for name in comparison.goals},
+        "notes": {name: list(notes) for name, notes in comparison.notes.items()},
+    }
