@@ -65,7 +65,9 @@ static int one_batch(worker *self, gz_batch *batch, int round)
 {
     const shared *with = self->with;
     int64_t seeds[SEEDS];
-    gz_plan plan = {with->fanouts, HOPS, false, gz_key(GZ_PURPOSE_SAMPLE, 1, 0, (uint64_t)round)};
+    gz_plan plan = {.fanouts = with->fanouts,
+                    .num_hops = HOPS,
+                    .key = gz_key(GZ_PURPOSE_SAMPLE, 1, 0, (uint64_t)round)};
     uint64_t corrupt, digest = 0;
     gz_error err;
     for (int i = 0; i < SEEDS; i++)
