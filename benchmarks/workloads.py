@@ -36,6 +36,7 @@ OPERATOR = (
     "the operator itself, parallel over the starts, on a CSR made beforehand: its Python wrapper "
     "sorts all edges in each call"
 )
+ACCEPTS = "its rejection accepts every proposal where q is least of p, q and 1: uniform walks"
 SERIAL = "neighbor_sample runs on one thread: it has no parallel code"
 ON_SPARSE = "samples by torch-sparse's neighbor_sample on one thread, gathers on all"
 
@@ -182,7 +183,7 @@ def _walks(dataset: gz.Dataset, inputs: Inputs, threads: int, sizes: Sizes) -> l
         fewer = sizes.peer_node2vec_starts
         return {
             GRAPHZERO: Rival(GRAPHZERO02, request, seeds=fewer, notes=(FEWER,)),
-            CLUSTER: Rival(PYG, request, goal=10, notes=(OPERATOR,)),
+            CLUSTER: Rival(PYG, request, goal=10, notes=(OPERATOR, ACCEPTS)),
         }
 
     return [
