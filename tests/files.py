@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import reference
 
@@ -109,3 +111,8 @@ def random_edges(num_nodes, num_edges, seed=0):
     """A skewed random multigraph with self-loops, (num_edges, 2)."""
     rng = np.random.default_rng(seed)
     return (rng.random((num_edges, 2)) ** 2 * num_nodes).astype(np.int64)
+
+
+def let_be_interrupted():
+    """As ``preexec_fn`` of a process: whoever runs the tests may have chosen to ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import files
 import numpy as np
 import pytest
 
@@ -385,6 +386,7 @@ def test_ctrl_c_ends_a_training_with_workers(data):
         text=True,
         start_new_session=True,
         cwd=data,
+        preexec_fn=files.let_be_interrupted,
     )
     try:
         assert process.stdout.readline().startswith("epoch   1")

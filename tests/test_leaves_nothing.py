@@ -167,6 +167,7 @@ def training(tmp_path):
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            preexec_fn=files.let_be_interrupted,
         )
         started.append(process)
         assert process.stdout.readline() == "training\n", process.stderr.read()
