@@ -51,11 +51,11 @@ def run(*words):
     return main([str(word) for word in words])
 
 
-def subprocess_of(*words, cwd):
+def subprocess_of(*words, cwd, env=None):
     """Not in the repository's root, whose uncompiled package would be run."""
     command = [sys.executable, "-m", "graphzero", *map(str, words)]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=120, check=False, cwd=cwd
+        command, capture_output=True, text=True, timeout=120, check=False, cwd=cwd, env=env
     )
 
 
@@ -354,6 +354,19 @@ def test_an_error_in_a_worker_is_one_line_too(data, monkeypatch, capfd):
 
 
 # --- as a program
+
+
+def test_the_program_trains_with_openmp_threads_that_sleep(data):
+    unset = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    environment = {k: v for k, v in os.environ.items() if k not in unset}
+    environment["OMP_DISPLAY_ENV"] = "verbose"  # the runtime shows its settings when loaded
+    done = subprocess_of("train", data, "--epochs", 1, cwd=data, env=environment)
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1].startswith("memory")
+    spins = [line for line in done.stderr.splitlines() if "GOMP_SPINCOUNT" in line]
+    if not spins:
+        pytest.skip("this build has no OpenMP, or not GNU's")
+    assert spins[-1].strip() == "GOMP_SPINCOUNT = '0'"
 
 
 def test_a_failure_of_the_program_has_no_traceback(tmp_path):
