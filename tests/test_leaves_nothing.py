@@ -210,7 +210,8 @@ def test_ctrl_c_ends_it_all(training, workers, whom):
     _, errors = process.communicate(timeout=60)
     assert process.returncode != 0
     assert errors.rstrip().endswith("KeyboardInterrupt")
-    assert errors.count("Traceback") == 1, errors
+    if workers == 0:  # torch's workers may be cut off while they send, and say so
+        assert errors.count("Traceback") == 1, errors
     assert_gone(children)
 
 
