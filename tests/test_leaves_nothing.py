@@ -209,8 +209,9 @@ def test_ctrl_c_ends_it_all(training, workers, whom):
         process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode != 0
-    assert errors.rstrip().endswith("KeyboardInterrupt")
+    assert "\nKeyboardInterrupt" in errors
     if workers == 0:  # torch's workers may be cut off while they send, and say so
+        assert errors.rstrip().endswith("KeyboardInterrupt")
         assert errors.count("Traceback") == 1, errors
     assert_gone(children)
 
