@@ -333,9 +333,6 @@ if __name__ == "__main__":
 """
 
 
-# The sanitizer's own allocator (gcc 12) is not guarded across a fork: a thread of torch's that is
-# in it at that moment leaves it locked in the child.
-@pytest.mark.no_asan
 def test_workers_forked_after_parallel_sampling_do_not_hang(tmp_path):
     rng = np.random.default_rng(0)
     # Large enough that hops span several ranges, and so really run on two threads.
