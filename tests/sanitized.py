@@ -2,6 +2,7 @@
 
 ``python tests/sanitized.py pytest ...``, for an extension that was built with
 ``-fsanitize=address,undefined``: the interpreter itself was not, and must have them preloaded.
+So must ``fork_when_quiet.c``, which says why.
 """
 
 from __future__ import annotations
@@ -23,18 +24,31 @@ SETTINGS = {
 }
 
 
+COMPILER = shlex.split(os.environ.get("CC", "gcc"))
+FORK_WHEN_QUIET = Path(__file__).with_name("fork_when_quiet.c")
+
+
 def library(name: str) -> str:
     """Full path of a library of the C compiler."""
-    command = [*shlex.split(os.environ.get("CC", "gcc")), f"-print-file-name={name}"]
+    command = [*COMPILER, f"-print-file-name={name}"]
     path = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     if not Path(path).is_absolute():
         raise SystemExit(f"the compiler has no {name}: install its sanitizer libraries")
     return str(Path(path).resolve())
 
 
+def fork_when_quiet() -> str:
+    """Full path of the compiled library, which is kept in the virtual environment."""
+    target = Path(sys.prefix) / "fork_when_quiet.so"
+    options = ["-shared", "-fPIC", "-O1", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run([*COMPILER, *options, str(FORK_WHEN_QUIET), "-o", str(target)], check=True)
+    return str(target)
+
+
 def main() -> None:
     """Replaces this process by the command."""
-    environment = {**os.environ, **SETTINGS, "LD_PRELOAD": " ".join(map(library, LIBRARIES))}
+    preloaded = [*map(library, LIBRARIES), fork_when_quiet()]
+    environment = {**os.environ, **SETTINGS, "LD_PRELOAD": " ".join(preloaded)}
     os.execvpe(sys.argv[1], sys.argv[1:], environment)
 
 

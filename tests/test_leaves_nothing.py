@@ -57,7 +57,8 @@ def held():
 def held_at_last(before):
     """What is held when it is what was held before, or after half a minute.
 
-    A worker that was told to end takes its time on a machine that is busy.
+    When a loop with workers ends, torch does not wait for the threads that feed its queues to them
+    (``cancel_join_thread``): they are on their way out, for longer on a machine that is busy.
     """
     end = time.monotonic() + 30
     while (now := held()) != before and time.monotonic() < end:
