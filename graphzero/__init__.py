@@ -29,6 +29,7 @@ from graphzero.graph import Graph, SampledNeighbors
 from graphzero.include_dir import get_include
 from graphzero.prefetch import Prefetch
 from graphzero.sampler import NeighborSampler, Subgraph
+from graphzero.sampling import Sampling
 
 if TYPE_CHECKING:
     from graphzero.api import build
@@ -57,6 +58,7 @@ __all__ = [
     "Prefetch",
     "SampledBatch",
     "SampledNeighbors",
+    "Sampling",
     "Subgraph",
     "build",
     "convert_csv_to_gd",

@@ -87,6 +87,7 @@ cdef extern from "graphzero/csr.h" nogil:
         const float *weights
         const double *cum_weights
         const int64_t *times
+        gz_ids time_order
     gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, gz_csr *out,
                                gz_error *err)
     gz_code gz_ids_from_header(const gz_header *header, const gz_mapping *mapping,
@@ -103,6 +104,7 @@ cdef extern from "graphzero/rng.h" nogil:
         GZ_PURPOSE_WALK
         GZ_PURPOSE_SHUFFLE
         GZ_PURPOSE_NEGATIVE
+        GZ_PURPOSE_PHASE
     uint64_t gz_key(gz_purpose purpose, uint64_t seed, uint64_t epoch, uint64_t batch)
     uint64_t gz_stream(uint64_t key, uint64_t item)
     uint64_t gz_draw(uint64_t stream, uint64_t i)
@@ -136,17 +138,59 @@ cdef extern from "graphzero/pool.h" nogil:
     void gz_pool_trim(gz_pool *pool)
 
 
+cdef extern from "graphzero/draws.h" nogil:
+    ctypedef struct gz_draws:
+        pass
+    gz_draws gz_draws_of(gz_purpose purpose, uint64_t seed, uint64_t epoch, uint64_t batch,
+                         uint64_t dependency)
+    gz_draws gz_draws_below(const gz_draws *draws, uint64_t part)
+
+
+cdef extern from "graphzero/sampling.h" nogil:
+    ctypedef enum gz_time_rule:
+        GZ_TIME_ANY
+        GZ_TIME_UNIFORM
+        GZ_TIME_LAST
+    ctypedef struct gz_rule:
+        bool_t replace
+        bool_t weighted
+        bool_t labor
+        bool_t by_seed
+        gz_time_rule time
+        bool_t strictly
+    ctypedef struct gz_hop:
+        int64_t fanout
+        gz_rule rule
+        gz_draws draws
+    ctypedef struct gz_frontier:
+        const int64_t *nodes
+        const int64_t *trees
+        const int64_t *until
+    ctypedef struct gz_row:
+        uint64_t first
+        uint64_t degree
+    uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const gz_frontier *frontier,
+                           int64_t begin, int64_t end, gz_row *rows, int64_t *counts)
+    uint64_t gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const gz_frontier *frontier,
+                              const gz_row *rows, const int64_t *offsets, int64_t begin,
+                              int64_t end, int64_t *positions)
+
+
 cdef extern from "graphzero/batch.h" nogil:
     enum:
         GZ_MOST_HOPS
     ctypedef struct gz_plan:
         const int64_t *fanouts
         int num_hops
-        bool_t replace
-        bool_t weighted
-        uint64_t key
+        gz_rule rule
+        bool_t disjoint
+        bool_t induced
+        gz_draws draws
+        const int64_t *until
     ctypedef struct gz_batch:
-        gz_idmap map
+        const int64_t *nodes
+        int64_t num_nodes
+        int64_t *trees
         int64_t *sources
         int64_t *targets
         int64_t *positions
@@ -157,23 +201,6 @@ cdef extern from "graphzero/batch.h" nogil:
     void gz_batch_free(gz_batch *batch)
     gz_code gz_batch_sample(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
                             const int64_t *seeds, int64_t count, uint64_t *corrupt, gz_error *err)
-
-
-cdef extern from "graphzero/sampling.h" nogil:
-    ctypedef struct gz_hop:
-        int64_t fanout
-        bool_t replace
-        bool_t by_seed
-        uint64_t key
-        bool_t weighted
-    ctypedef struct gz_row:
-        uint64_t first
-        uint64_t degree
-    uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes,
-                           int64_t begin, int64_t end, gz_row *rows, int64_t *counts)
-    uint64_t gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes,
-                              const gz_row *rows, const int64_t *offsets, int64_t begin,
-                              int64_t end, int64_t *positions)
 
 
 cdef extern from "graphzero/walk.h" nogil:

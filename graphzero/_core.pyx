@@ -405,6 +405,41 @@ def stream(uint64_t key, uint64_t item):
     return gz_stream(key, item)
 
 
+cdef class Draws:
+    """What the draws of one batch, or of one hop of it, are a function of.
+
+    Parameters
+    ----------
+    seed, epoch, batch : int
+    dependency : int
+        Consecutive batches that a node keeps its draws for.
+    """
+    cdef gz_draws c
+
+    def __cinit__(self, uint64_t seed, uint64_t epoch, uint64_t batch, uint64_t dependency=1):
+        self.c = gz_draws_of(GZ_PURPOSE_SAMPLE, seed, epoch, batch, dependency)
+
+    def hop(self, uint64_t number):
+        """Those of one hop."""
+        cdef Draws below = Draws.__new__(Draws, 0, 0, 0)
+        below.c = gz_draws_below(&self.c, number)
+        return below
+
+
+cdef gz_rule _rule_of(object sampling, bint timed, bint by_seed):
+    """The C struct of a `graphzero.sampling.Sampling`."""
+    cdef gz_rule rule
+    rule.replace = sampling.replace
+    rule.weighted = sampling.weighted
+    rule.labor = sampling.labor
+    rule.by_seed = by_seed
+    rule.time = GZ_TIME_ANY
+    if timed:
+        rule.time = GZ_TIME_LAST if sampling.temporal_strategy == "last" else GZ_TIME_UNIFORM
+    rule.strictly = sampling.strictly_before
+    return rule
+
+
 def draws(uint64_t stream, int64_t count):
     """The first `count` draws of a stream, (count,) uint64: what the generator is tested on."""
     cdef uint64_t[::1] out = np.empty(count, dtype=np.uint64)
@@ -509,6 +544,17 @@ cdef class CSR:
                 f"{self.mapping.path} has no weights to draw by: build it with a weight column, "
                 f"or pass weighted=False")
 
+    def require_time_order(self):
+        """Raises `ValueError` where the file has no order of times to sample by."""
+        if self.c.times == NULL:
+            raise ValueError(
+                f"{self.mapping.path} has no timestamps to sample by: build it with a timestamp "
+                f"column, or sample without times")
+        if self.c.time_order.data == NULL:
+            raise ValueError(
+                f"{self.mapping.path} has timestamps but was built without their order: build it "
+                f"again, or sample without times")
+
     def degrees(self, const int64_t[::1] nodes, int num_threads):
         """Stored degrees, (n,) int64."""
         cdef int64_t n = nodes.shape[0], i
@@ -532,8 +578,8 @@ cdef class CSR:
         first = int(self.c.indptr[node])
         return first, first + degree
 
-    def sample_hop(self, const int64_t[::1] nodes, int64_t fanout, bint replace, uint64_t key,
-                   int num_threads, bint by_seed=False, bint weighted=False):
+    def sample_hop(self, const int64_t[::1] nodes, int64_t fanout, object sampling, Draws draws,
+                   int num_threads, bint by_seed=False):
         """One hop of sampling.
 
         Parameters
@@ -541,14 +587,13 @@ cdef class CSR:
         nodes : (n,) int64
         fanout : int
             Neighbours a node, -1 for all.
-        replace : bool
-        key : int
-            Key of this hop.
+        sampling : Sampling
+            What concerns a single hop: replace, weighted, labor.
+        draws : Draws
+            Those of the hop.
         num_threads : int
         by_seed : bool
             Let repeats of a node draw independently of each other.
-        weighted : bool
-            Draw by the weights of the edges.
 
         Returns
         -------
@@ -563,12 +608,13 @@ cdef class CSR:
         cdef int64_t n = nodes.shape[0], num_edges, i
         cdef uint64_t corrupt = 0
         cdef int threads = _threads(num_threads, n)
+        cdef gz_frontier frontier
+        frontier.nodes = &nodes[0]
+        frontier.trees = NULL
         hop.fanout = fanout
-        hop.replace = replace
-        hop.by_seed = by_seed
-        hop.key = key
-        hop.weighted = weighted
-        if weighted:
+        hop.rule = _rule_of(sampling, False, by_seed)
+        hop.draws = draws.c
+        if hop.rule.weighted:
             self.require_weights()
         offsets = np.zeros(n + 1, dtype=np.int64)
         cdef unsigned char[::1] room = empty((n + 1) * sizeof(gz_row), np.uint8)
@@ -577,7 +623,7 @@ cdef class CSR:
         self.mapping.pin()
         try:
             for i in prange(_ranges(n), nogil=True, num_threads=threads):
-                corrupt += gz_hop_counts(&self.c, &hop, &nodes[0], i * ITEMS_A_RANGE, _end(i, n),
+                corrupt += gz_hop_counts(&self.c, &hop, &frontier, i * ITEMS_A_RANGE, _end(i, n),
                                          rows, &offsets_view[1])
             _refuse_corrupt(corrupt, self.mapping.path)
             np.cumsum(offsets, out=offsets)
@@ -585,7 +631,7 @@ cdef class CSR:
             positions, neighbors = empty(num_edges, np.int64), empty(num_edges, np.int64)
             positions_view, neighbors_view = positions, neighbors
             for i in prange(_ranges(n), nogil=True, num_threads=threads):
-                corrupt += gz_hop_positions(&self.c, &hop, &nodes[0], rows, &offsets_view[0],
+                corrupt += gz_hop_positions(&self.c, &hop, &frontier, rows, &offsets_view[0],
                                             i * ITEMS_A_RANGE, _end(i, n), &positions_view[0])
                 corrupt += gz_csr_read_neighbors(
                     &self.c, &positions_view[0], offsets_view[i * ITEMS_A_RANGE],
@@ -729,9 +775,19 @@ cdef class Batch:
     def __dealloc__(self):
         gz_batch_free(&self.c)
 
-    def sample(self, CSR csr, const int64_t[::1] seeds, const int64_t[::1] fanouts, bint replace,
-               uint64_t key, bint weighted=False):
+    def sample(self, CSR csr, const int64_t[::1] seeds, const int64_t[::1] fanouts,
+               object sampling, Draws draws, const int64_t[::1] until=None):
         """All hops of one mini-batch, relabelled.
+
+        Parameters
+        ----------
+        seeds : (n,) int64
+        fanouts : (num_hops,) int64
+        sampling : Sampling
+        draws : Draws
+            Those of the batch.
+        until : (n,) int64, optional
+            Time of each seed; trees are disjoint then.
 
         Returns
         -------
@@ -741,6 +797,8 @@ cdef class Batch:
             Local ids of neighbours and targets.
         positions : (num_edges,) int64
             Stored positions of the edges.
+        trees : (num_nodes,) int64 or None
+            The tree of each node, where they are disjoint.
         num_sampled_nodes, num_sampled_edges : list of int
         """
         cdef gz_plan plan
@@ -750,10 +808,17 @@ cdef class Batch:
         cdef int64_t n = seeds.shape[0], h
         plan.fanouts = &fanouts[0]
         plan.num_hops = fanouts.shape[0]
-        plan.replace = replace
-        plan.weighted = weighted
-        plan.key = key
-        if weighted:
+        plan.rule = _rule_of(sampling, until is not None, False)
+        plan.disjoint = sampling.disjoint or until is not None
+        plan.induced = sampling.subgraph_type == "induced"
+        plan.draws = draws.c
+        plan.until = NULL
+        if until is not None:
+            if until.shape[0] != n:
+                raise ValueError("until must have a time for each seed")
+            plan.until = &until[0]
+            csr.require_time_order()
+        if plan.rule.weighted:
             csr.require_weights()
         csr.mapping.pin()
         try:
@@ -770,8 +835,9 @@ cdef class Batch:
             with nogil:
                 memcpy(&view[0, 0], self.c.sources, self.c.num_edges * sizeof(int64_t))
                 memcpy(&view[1, 0], self.c.targets, self.c.num_edges * sizeof(int64_t))
-        return (_copy(self.c.map.nodes, self.c.map.count), edge_index,
+        return (_copy(self.c.nodes, self.c.num_nodes), edge_index,
                 _copy(self.c.positions, self.c.num_edges),
+                _copy(self.c.trees, self.c.num_nodes) if plan.disjoint else None,
                 [self.c.hop_nodes[h] for h in range(plan.num_hops + 1)],
                 [self.c.hop_edges[h] for h in range(plan.num_hops)])
 

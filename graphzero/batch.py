@@ -12,7 +12,8 @@ from torch import Tensor
 __all__ = ["BatchStats", "MiniBatch"]
 
 _OF_LINKS = ("edge_label_index", "edge_label", "src_index", "dst_pos_index", "dst_neg_index")
-_TENSORS = ("n_id", "edge_index", "e_id", "input_id", "x", "y", *_OF_LINKS)
+_OF_TREES = ("batch", "seed_time")
+_TENSORS = ("n_id", "edge_index", "e_id", "input_id", "x", "y", *_OF_TREES, *_OF_LINKS)
 
 
 @dataclass(frozen=True)
@@ -53,13 +54,19 @@ class MiniBatch:
         the number of these; num_sampled_nodes[0] is that of the seed nodes.
     input_id : (batch_size,) int64
         Positions of the seeds in the seed array, or of the seed edges in theirs.
-    num_sampled_nodes, num_sampled_edges : list of int
-        Seeds and new nodes per hop; edges per hop.
+    num_sampled_nodes : list of int
+        Seeds, then new nodes per hop.
+    num_sampled_edges : list of int or None
+        Edges per hop; None of an induced subgraph, whose edges belong to none.
     x : (num_nodes, dim) or None
         Features of the nodes.
     y : (num_nodes,) or None
         Labels of the nodes.
     stats : BatchStats
+    batch : (num_nodes,) int64 or None
+        Of disjoint trees: the seed, 0 to batch_size - 1, to whose tree each node belongs.
+    seed_time : (batch_size,) int64 or None
+        The times of the seeds, where they have any.
     edge_label_index : (2, num_labels) int64 or None
         Seed edges, then binary negatives: local ids of sources and destinations.
     edge_label : (num_labels, ...) or None
@@ -76,10 +83,12 @@ class MiniBatch:
     batch_size: int
     input_id: Tensor
     num_sampled_nodes: list[int]
-    num_sampled_edges: list[int]
+    num_sampled_edges: list[int] | None
     x: Tensor | None
     y: Tensor | None
     stats: BatchStats
+    batch: Tensor | None = None
+    seed_time: Tensor | None = None
     edge_label_index: Tensor | None = None
     edge_label: Tensor | None = None
     src_index: Tensor | None = None
@@ -97,9 +106,9 @@ class MiniBatch:
         return self.edge_index.shape[1]
 
     @property
-    def link_tensors(self) -> dict[str, Tensor]:
-        """Those of the fields about seed edges that the batch has, by name."""
-        fields = {name: getattr(self, name) for name in _OF_LINKS}
+    def optional_tensors(self) -> dict[str, Tensor]:
+        """Those of the fields about trees and seed edges that the batch has, by name."""
+        fields = {name: getattr(self, name) for name in (*_OF_TREES, *_OF_LINKS)}
         return {name: tensor for name, tensor in fields.items() if tensor is not None}
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> MiniBatch:

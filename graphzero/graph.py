@@ -14,6 +14,7 @@ from graphzero import _core
 from graphzero.format import DTYPES, FLAG_DIRECTED
 from graphzero.ids import IdArray, as_count, as_id, as_ids, as_threads
 from graphzero.legacy import LegacyGraphMethods, either
+from graphzero.sampling import Sampling
 from graphzero.views import check_identity, identity, section_view
 
 __all__ = ["Graph", "SampledNeighbors", "check_fanout"]
@@ -215,7 +216,9 @@ class Graph(LegacyGraphMethods):
     def _stored_row(self, node: Any) -> tuple[int, int, IdArray]:
         """Stored positions [begin, end) of a node's edges, and the user's ids of its neighbours."""
         one = np.array([as_id(node, self.num_nodes, "node")], dtype=np.int64)
-        _, positions, stored = self._csr.sample_hop(self._csr.to_stored(one), -1, False, 0, 1)
+        _, positions, stored = self._csr.sample_hop(
+            self._csr.to_stored(one), -1, Sampling(), _core.Draws(0, 0, 0), 1
+        )
         begin = int(positions[0]) if positions.size else 0
         return begin, begin + positions.size, self._csr.to_user(stored)
 
@@ -257,32 +260,30 @@ class Graph(LegacyGraphMethods):
         ValueError
             If fanout is neither positive nor -1; if weighted, and the file has no weights.
         """
-        return self._sample_hop(seeds, fanout, replace, seed, num_threads, weighted=weighted)
+        sampling = Sampling(replace=replace, weighted=weighted)
+        return self._sample_hop(seeds, fanout, sampling, seed, num_threads)
 
     def _sample_hop(
         self,
         seeds: Any,
         fanout: int,
-        replace: bool,
+        sampling: Sampling,
         seed: int,
         num_threads: int | None = None,
         *,
         by_seed: bool = False,
-        weighted: bool = False,
     ) -> SampledNeighbors:
         """`sample_neighbors`, where repeats of a seed may draw independently."""
         fanout = check_fanout(fanout)
         ids = as_ids(seeds, self.num_nodes, "seeds")
         threads = as_threads(num_threads)
-        key = _core.stream(_core.key("sample", check_seed(seed), 0, 0), 0)
         indptr, positions, stored = self._csr.sample_hop(
             self._csr.to_stored(ids, threads),
             fanout,
-            bool(replace),
-            key,
+            sampling,
+            _core.Draws(check_seed(seed), 0, 0).hop(0),
             threads,
             by_seed,
-            bool(weighted),
         )
         return SampledNeighbors(
             indptr=indptr,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from graphzero import _core
 
-__all__ = ["IdArray", "as_count", "as_id", "as_ids", "as_threads"]
+__all__ = ["IdArray", "as_count", "as_id", "as_ids", "as_threads", "as_times"]
 
 IdArray = npt.NDArray[np.int64]
 
@@ -93,6 +93,24 @@ def as_count(value: Any, name: str, least: int = 1) -> int:
     if isinstance(value, bool) or count < least:
         raise ValueError(f"{name} must be at least {least}, not {value!r}")
     return count
+
+
+def as_times(values: Any, count: int, name: str) -> IdArray:
+    """Contiguous int64 array of timestamps, (count,).
+
+    Raises
+    ------
+    ValueError
+        If they are not integers, too many or too few, or do not fit 63 bits.
+    """
+    array = np.asarray(values)
+    if array.shape != (count,):
+        raise ValueError(f"{name} must hold a time for each of the {count} seeds, not {array.shape}")
+    if array.size and array.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be integers, as the graph's timestamps, not {array.dtype}")
+    if array.dtype == np.uint64 and array.size and int(array.max()) > np.iinfo(np.int64).max:
+        raise ValueError(f"{name} has a time that does not fit 63 bits")
+    return np.ascontiguousarray(array, dtype=np.int64)
 
 
 def as_threads(num_threads: int | None) -> int:

@@ -32,7 +32,7 @@ def to_pyg(batch: MiniBatch) -> Any:
         num_sampled_nodes=batch.num_sampled_nodes,
         num_sampled_edges=batch.num_sampled_edges,
         batch_size=batch.batch_size,
-        **batch.link_tensors,
+        **batch.optional_tensors,
     )
     data.num_nodes = batch.num_nodes
     return data

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ids import IdArray, as_count
+from graphzero.sampling import Sampling
 
 if TYPE_CHECKING:
     from graphzero.graph import SampledNeighbors
@@ -52,7 +53,7 @@ class _Graph(Protocol):
     ) -> IdArray: ...
     def _stored_row(self, node: Any) -> tuple[int, int, IdArray]: ...
     def _sample_hop(
-        self, seeds: Any, fanout: int, replace: bool, seed: int, *, by_seed: bool
+        self, seeds: Any, fanout: int, sampling: Sampling, seed: int, *, by_seed: bool
     ) -> SampledNeighbors: ...
     def _legacy_seed(self) -> int: ...
 
@@ -126,7 +127,7 @@ class LegacyGraphMethods:
         """
         K = as_count(K, "K")
         seed = self._legacy_seed()
-        sampled = self._sample_hop(start_nodes, K, False, seed, by_seed=True)
+        sampled = self._sample_hop(start_nodes, K, Sampling(), seed, by_seed=True)
         counts = np.diff(sampled.indptr)
         start = np.asarray(start_nodes, dtype=np.int64)
         out = np.repeat(start[:, np.newaxis], K, axis=1)
@@ -135,7 +136,8 @@ class LegacyGraphMethods:
         short = np.flatnonzero((counts > 0) & (counts < K))
         if short.size:
             # other seed: the same one would draw the same neighbours in the same places
-            redrawn = self._sample_hop(start[short], K, True, ~seed, by_seed=True)
+            again = Sampling(replace=True)
+            redrawn = self._sample_hop(start[short], K, again, ~seed, by_seed=True)
             missing = column >= counts[short, np.newaxis]
             out[short] = np.where(missing, redrawn.indices.reshape(-1, K), out[short])
         return out

@@ -6,7 +6,7 @@ import math
 import zlib
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ from graphzero.ids import IdArray, as_count, as_ids, as_threads
 from graphzero.prefetch import Prefetch
 from graphzero.sampler import NeighborSampler
 from graphzero.seed_dataset import SampledBatch, SeedDataset
+
+if TYPE_CHECKING:
+    from graphzero.sampling import SamplingOptions, Unpack
 
 __all__ = ["LinkNeighborDataset"]
 
@@ -132,8 +135,6 @@ class LinkNeighborDataset(SeedDataset):
         Permute the seed edges, anew for each epoch.
     drop_last : bool
         Leave out the last batch where it is short.
-    replace : bool
-        Draw neighbours with replacement.
     seed : int
         Order and draws are functions of (seed, epoch); negatives, of (seed, epoch, batch, position
         in the batch).
@@ -144,6 +145,8 @@ class LinkNeighborDataset(SeedDataset):
     num_threads : int, optional
         Threads that sample, a batch each, in the background. Default: one in a worker, else all
         processors.
+    **options
+        How neighbours are drawn: the fields of `Sampling`.
 
     Raises
     ------
@@ -166,11 +169,11 @@ class LinkNeighborDataset(SeedDataset):
         batch_size: int = 1024,
         shuffle: bool = False,
         drop_last: bool = False,
-        replace: bool = False,
         seed: int = 0,
         prefetch: Prefetch | None = None,
         gather: Sequence[str] = ("x", "y"),
         num_threads: int | None = None,
+        **options: Unpack[SamplingOptions],
     ) -> None:
         self.edge_label_index = _as_edges(edge_label_index, dataset.num_nodes)
         num_edges = self.edge_label_index.shape[1]
@@ -179,7 +182,7 @@ class LinkNeighborDataset(SeedDataset):
         self.edge_label = _as_labels(edge_label, num_edges, self.neg_sampling)
         super().__init__(
             dataset,
-            NeighborSampler(dataset.graph, fanouts, replace=replace, seed=seed, num_threads=1),
+            NeighborSampler(dataset.graph, fanouts, seed=seed, num_threads=1, **options),
             num_edges,
             batch_size=batch_size,
             shuffle=shuffle,
@@ -204,11 +207,11 @@ class LinkNeighborDataset(SeedDataset):
         seeds, local = np.unique(ends, return_inverse=True)
         subgraph = self.sampler.sample(seeds, epoch=epoch, batch=batch)
         if self.neg_sampling == "triplet":
-            return SampledBatch(subgraph, positions, links=_triplets(local, count))
+            return SampledBatch(subgraph, positions, fields=_triplets(local, count))
         links = {"edge_label_index": local.reshape(2, -1)}
         if self.edge_label is not None:
             links["edge_label"] = self._labels(positions, links["edge_label_index"].shape[1])
-        return SampledBatch(subgraph, positions, links=links)
+        return SampledBatch(subgraph, positions, fields=links)
 
     def _seed_options(self) -> dict[str, Any]:
         return {

@@ -10,7 +10,7 @@ import time
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,11 +18,14 @@ import torch
 from graphzero.batch import MiniBatch
 from graphzero.dataset import Dataset
 from graphzero.features import FeatureStore
-from graphzero.ids import IdArray, as_ids
+from graphzero.ids import IdArray, as_ids, as_times
 from graphzero.prefetch import Prefetch
 from graphzero.sampler import NeighborSampler
 from graphzero.seed_dataset import SampledBatch, SeedDataset, gather_rows
 from graphzero.world import default_threads
+
+if TYPE_CHECKING:
+    from graphzero.sampling import SamplingOptions, Unpack
 
 __all__ = ["Collate", "NeighborDataset"]
 
@@ -67,10 +70,9 @@ class NeighborDataset(SeedDataset):
         Permute the seeds, anew for each epoch.
     drop_last : bool
         Leave out the last batch where it is short.
-    replace : bool
-        Draw neighbours with replacement.
-    weighted : bool
-        Draw neighbours by the weights of their edges.
+    input_time : (num_seeds,) integers, optional
+        A time for each seed, in the unit of the graph's timestamps: the seed then sees only the
+        edges up to it, in a tree of its own.
     seed : int
         Order and draws are functions of (seed, epoch).
     prefetch : Prefetch
@@ -81,14 +83,16 @@ class NeighborDataset(SeedDataset):
     num_threads : int, optional
         Threads that sample, a batch each, in the background. Default: one in a worker, else all
         processors.
+    **options
+        How neighbours are drawn: the fields of `Sampling`, such as ``replace=True``.
 
     Raises
     ------
     IndexError
         If a seed is out of range.
     ValueError
-        If fanouts, batch_size or seeds are not what they must be; if weighted, and the graph has
-        no weights.
+        If fanouts, batch_size, seeds or their times, or options are not what they must be; if
+        weighted, and the graph has no weights; if seeds have times, and it has no timestamps.
     """
 
     def __init__(
@@ -100,24 +104,17 @@ class NeighborDataset(SeedDataset):
         batch_size: int = 1024,
         shuffle: bool = False,
         drop_last: bool = False,
-        replace: bool = False,
-        weighted: bool = False,
+        input_time: Any = None,
         seed: int = 0,
         prefetch: Prefetch | None = None,
         gather: Sequence[str] = ("x", "y"),
         num_threads: int | None = None,
+        **options: Unpack[SamplingOptions],
     ) -> None:
         self.seeds = _as_seeds(seeds, dataset.num_nodes)
         super().__init__(
             dataset,
-            NeighborSampler(
-                dataset.graph,
-                fanouts,
-                replace=replace,
-                weighted=weighted,
-                seed=seed,
-                num_threads=1,
-            ),
+            NeighborSampler(dataset.graph, fanouts, seed=seed, num_threads=1, **options),
             self.seeds.shape[0],
             batch_size=batch_size,
             shuffle=shuffle,
@@ -127,12 +124,22 @@ class NeighborDataset(SeedDataset):
             num_threads=num_threads,
         )
 
+        self.input_time: IdArray | None = None
+        if input_time is not None:
+            self.sampler.sampling.check_timed()
+            dataset.graph._csr.require_time_order()
+            self.input_time = as_times(input_time, self.num_seeds, "input_time").copy()
+
     def _sample(self, positions: IdArray, epoch: int, batch: int) -> SampledBatch:
-        subgraph = self.sampler.sample(self.seeds[positions], epoch=epoch, batch=batch)
-        return SampledBatch(subgraph, positions)
+        times = None if self.input_time is None else self.input_time[positions]
+        subgraph = self.sampler.sample(
+            self.seeds[positions], seed_time=times, epoch=epoch, batch=batch
+        )
+        return SampledBatch(subgraph, positions, fields={} if times is None else {"seed_time": times})
 
     def _seed_options(self) -> dict[str, Any]:
-        return {"seeds_crc": zlib.crc32(self.seeds.data)}
+        times = {} if self.input_time is None else {"times_crc": zlib.crc32(self.input_time.data)}
+        return {"seeds_crc": zlib.crc32(self.seeds.data), **times}
 
 
 class Collate:
@@ -180,7 +187,8 @@ class Collate:
             x=x,
             y=y,
             stats=replace(sampled.stats, gathered=gathered),
-            **{name: torch.from_numpy(array) for name, array in sampled.links.items()},
+            batch=None if subgraph.batch is None else torch.from_numpy(subgraph.batch),
+            **{name: torch.from_numpy(array) for name, array in sampled.fields.items()},
         )
 
     def _rows(

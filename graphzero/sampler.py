@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from graphzero import _core
 from graphzero.graph import Graph, check_fanout, check_seed
-from graphzero.ids import IdArray, as_count, as_ids, as_threads
+from graphzero.ids import IdArray, as_count, as_ids, as_threads, as_times
+from graphzero.sampling import Sampling
+
+if TYPE_CHECKING:
+    from graphzero.sampling import SamplingOptions, Unpack
 
 __all__ = ["NeighborSampler", "Subgraph"]
 
@@ -35,10 +39,12 @@ class Subgraph:
         Number of seeds.
     num_sampled_nodes : list of int
         Seeds, then the new nodes of each hop.
-    num_sampled_edges : list of int
-        Edges of each hop.
+    num_sampled_edges : list of int or None
+        Edges of each hop; None of an induced subgraph, whose edges belong to none.
     stored_id : (num_nodes,) int64
         `n_id` as the files number them: what features are gathered and read ahead by.
+    batch : (num_nodes,) int64 or None
+        Of disjoint trees: the seed, 0 to batch_size - 1, to whose tree each node belongs.
     """
 
     n_id: IdArray
@@ -46,8 +52,9 @@ class Subgraph:
     e_id: IdArray | None
     batch_size: int
     num_sampled_nodes: list[int]
-    num_sampled_edges: list[int]
+    num_sampled_edges: list[int] | None
     stored_id: IdArray
+    batch: IdArray | None = None
 
 
 class NeighborSampler:
@@ -63,19 +70,19 @@ class NeighborSampler:
     graph : Graph
     fanouts : sequence of int
         Neighbours per node in each hop; -1 for all.
-    replace : bool
-        Draw neighbours with replacement.
-    weighted : bool
-        Draw neighbours by the weights of their edges, as `Graph.sample_neighbors` does.
     seed : int
-        Draws are a function of (seed, epoch, batch, hop, node).
+        Draws are a function of (seed, epoch, batch, hop, node), and of the tree where these are
+        disjoint.
     num_threads : int, optional
         Default: all processors of the process. Never changes the result.
+    **options
+        How neighbours are drawn: the fields of `Sampling`.
 
     Raises
     ------
     ValueError
-        If fanouts are empty, or not positive or -1; if weighted, and the file has no weights.
+        If fanouts are empty, or not positive or -1; if options are not those of `Sampling`; if
+        weighted, and the file has no weights.
     """
 
     def __init__(
@@ -83,10 +90,9 @@ class NeighborSampler:
         graph: Graph,
         fanouts: Sequence[int],
         *,
-        replace: bool = False,
-        weighted: bool = False,
         seed: int = 0,
         num_threads: int | None = None,
+        **options: Unpack[SamplingOptions],
     ) -> None:
         self.graph = graph
         self.fanouts = [check_fanout(fanout) for fanout in fanouts]
@@ -95,9 +101,8 @@ class NeighborSampler:
                 f"fanouts must name at least one hop, such as [15, 10], and at most "
                 f"{_core.MOST_HOPS}"
             )
-        self.replace = bool(replace)
-        self.weighted = bool(weighted)
-        if self.weighted:
+        self.sampling = Sampling(**options)
+        if self.sampling.weighted:
             graph._csr.require_weights()
         self.seed = check_seed(seed)
         self.num_threads = as_threads(num_threads)
@@ -105,13 +110,18 @@ class NeighborSampler:
         self._idle_maps: deque[_core.IdMap] = deque()
         self._idle_batches: deque[_core.Batch] = deque()
 
-    def sample(self, seeds: Any, *, epoch: int = 0, batch: int = 0) -> Subgraph:
+    def sample(
+        self, seeds: Any, *, seed_time: Any = None, epoch: int = 0, batch: int = 0
+    ) -> Subgraph:
         """Samples the neighbourhood of one mini-batch.
 
         Parameters
         ----------
         seeds : (batch_size,) integers
             The user's ids; repeats are allowed.
+        seed_time : (batch_size,) integers, optional
+            In the unit of the graph's timestamps: each seed sees only the edges up to its time, in
+            all hops of its tree.
         epoch, batch : int
             Which draws to use.
 
@@ -123,49 +133,56 @@ class NeighborSampler:
         ------
         IndexError
             If a seed is out of range.
+        ValueError
+            If seed_time has another length, or cannot be had: with weighted or labor, or from a
+            file without timestamps.
         FormatError
             If the file turns out to be corrupt.
         """
         ids = as_ids(seeds, self.graph.num_nodes, "seeds")
         epoch, batch = as_count(epoch, "epoch", 0), as_count(batch, "batch", 0)
-        key = _core.key("sample", self.seed, epoch, batch)
+        draws = _core.Draws(self.seed, epoch, batch, self.sampling.batch_dependency)
         stored = self.graph._csr.to_stored(ids, self.num_threads)
-        if self.num_threads == 1:
-            return self._sample_whole(stored, key)
-        return self._sample_hops(stored, key)
+        if seed_time is not None:
+            self.sampling.check_timed()
+            seed_time = as_times(seed_time, ids.shape[0], "seed_time")
+        elif self.num_threads > 1 and self.sampling.subgraph_type == "directional":
+            if not self.sampling.disjoint:
+                return self._sample_hops(stored, draws)
+        return self._sample_whole(stored, draws, seed_time)
 
-    def _sample_whole(self, seeds: IdArray, key: int) -> Subgraph:
+    def _sample_whole(
+        self, seeds: IdArray, draws: _core.Draws, seed_time: IdArray | None
+    ) -> Subgraph:
         """The batch in one call of the core, by one thread."""
         batch = _take(self._idle_batches, _core.Batch)
+        fanouts = np.array(self.fanouts)
         try:
-            nodes, edge_index, positions, num_nodes, num_edges = batch.sample(
-                self.graph._csr, seeds, np.array(self.fanouts), self.replace, key, self.weighted
+            nodes, edge_index, positions, trees, num_nodes, num_edges = batch.sample(
+                self.graph._csr, seeds, fanouts, self.sampling, draws, seed_time
             )
         finally:
             self._idle_batches.append(batch)
-        return self._subgraph(nodes, edge_index, positions, num_nodes, num_edges)
+        induced = self.sampling.subgraph_type == "induced"
+        hop_edges = None if induced else num_edges
+        return self._subgraph(nodes, edge_index, positions, num_nodes, hop_edges, trees)
 
-    def _sample_hops(self, seeds: IdArray, key: int) -> Subgraph:
+    def _sample_hops(self, seeds: IdArray, draws: _core.Draws) -> Subgraph:
         """The same batch, the threads sharing each hop: for large batches one at a time."""
         idmap = _take(self._idle_maps, _core.IdMap)
         try:
-            return self._share_hops(seeds, key, idmap)
+            return self._share_hops(seeds, draws, idmap)
         finally:
             self._idle_maps.append(idmap)
 
-    def _share_hops(self, seeds: IdArray, key: int, idmap: _core.IdMap) -> Subgraph:
+    def _share_hops(self, seeds: IdArray, draws: _core.Draws, idmap: _core.IdMap) -> Subgraph:
         csr, threads = self.graph._csr, self.num_threads
         idmap.start(seeds, csr.is_wide)
         num_sampled_nodes, num_nodes, frontier = [seeds.shape[0]], seeds.shape[0], seeds
         sources, targets, edges = [], [], []
         for hop, fanout in enumerate(self.fanouts):
             offsets, positions, neighbors = csr.sample_hop(
-                frontier,
-                fanout,
-                self.replace,
-                _core.stream(key, hop),
-                threads,
-                weighted=self.weighted,
+                frontier, fanout, self.sampling, draws.hop(hop), threads
             )
             sources.append(idmap.relabel(neighbors))
             first = num_nodes - frontier.shape[0]
@@ -188,7 +205,8 @@ class NeighborSampler:
         edge_index: IdArray,
         positions: IdArray,
         num_sampled_nodes: list[int],
-        num_sampled_edges: list[int],
+        num_sampled_edges: list[int] | None,
+        trees: IdArray | None = None,
     ) -> Subgraph:
         """Stored ids and positions become the user's."""
         csr = self.graph._csr
@@ -200,6 +218,7 @@ class NeighborSampler:
             num_sampled_nodes=num_sampled_nodes,
             num_sampled_edges=num_sampled_edges,
             stored_id=nodes,
+            batch=trees,
         )
 
     def __getstate__(self) -> dict[str, Any]:

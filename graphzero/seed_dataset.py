@@ -9,7 +9,7 @@ import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -51,15 +51,16 @@ class SampledBatch:
     stats : BatchStats
     rows : dict of str to array
         Those that have been gathered: "x" and "y", with one row per node.
-    links : dict of str to array
-        What a `MiniBatch` says about seed edges, by the names of its fields; empty for seed nodes.
+    fields : dict of str to array
+        What a `MiniBatch` says beyond that, by the names of its fields: about seed edges, times of
+        seeds.
     """
 
     subgraph: Subgraph
     input_id: IdArray
     stats: BatchStats = field(default_factory=BatchStats)
     rows: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
-    links: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    fields: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
 
 
 class SeedDataset(IterableDataset[SampledBatch]):
@@ -190,8 +191,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
             "batch_size": self.batch_size,
             "shuffle": self.shuffle,
             "drop_last": self.drop_last,
-            "replace": self.sampler.replace,
-            "weighted": self.sampler.weighted,
+            **asdict(self.sampler.sampling),
             "seed": self.sampler.seed,
         }
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graphzero/rng.h"
+#include "graphzero/induced.h"
 #include "graphzero/sampling.h"
 
 /* Frontier nodes between two steps of the pipeline draw, read, relabel: their edges stay in the
@@ -20,6 +20,8 @@ void gz_batch_init(gz_batch *batch)
 void gz_batch_free(gz_batch *batch)
 {
     gz_idmap_free(&batch->map);
+    free(batch->trees);
+    free(batch->of_trees);
     free(batch->sources);
     free(batch->targets);
     free(batch->positions);
@@ -40,7 +42,7 @@ static void *grown(void *array, int64_t room, size_t element, gz_error *err)
 }
 
 /* Half as much again as is needed: a longer batch seldom moves them twice. */
-static gz_code reserve_edges(gz_batch *batch, int64_t count, gz_error *err)
+gz_code gz_batch_reserve_edges(gz_batch *batch, int64_t count, gz_error *err)
 {
     int64_t **arrays[] = {&batch->sources, &batch->targets, &batch->positions};
     int64_t room = count + count / 2;
@@ -73,19 +75,99 @@ static gz_code reserve_frontier(gz_batch *batch, int64_t count, gz_error *err)
     return GZ_OK;
 }
 
+static gz_code reserve_trees(gz_batch *batch, int64_t count, gz_error *err)
+{
+    int64_t room = count + count / 2;
+    if (count <= batch->tree_room)
+        return GZ_OK;
+    int64_t *trees = grown(batch->trees, room, sizeof *trees, err);
+    if (trees == NULL)
+        return err->code;
+    batch->trees = trees;
+    int64_t *of_trees = grown(batch->of_trees, room, sizeof *of_trees, err);
+    if (of_trees == NULL)
+        return err->code;
+    batch->of_trees = of_trees;
+    batch->tree_room = room;
+    return GZ_OK;
+}
+
+/* What the map has numbered since the last call becomes nodes of the batch. */
+static gz_code take_new_nodes(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
+                              gz_error *err)
+{
+    int64_t from = batch->num_nodes, to = batch->map.count;
+    batch->num_nodes = to;
+    if (!plan->disjoint)
+        return GZ_OK;
+    gz_code code = reserve_trees(batch, to, err);
+    if (code != GZ_OK)
+        return code;
+    for (int64_t i = from; i < to; i++) {
+        batch->trees[i] = batch->map.nodes[i] / (int64_t)csr->num_nodes;
+        batch->of_trees[i] = batch->map.nodes[i] % (int64_t)csr->num_nodes;
+    }
+    return GZ_OK;
+}
+
+/* Numbers the seeds. */
+static gz_code start(gz_batch *batch, const gz_csr *csr, const gz_plan *plan, const int64_t *seeds,
+                     int64_t count, gz_error *err)
+{
+    int64_t num_nodes = (int64_t)csr->num_nodes;
+    gz_idmap_clear(&batch->map, csr->indices.wide || plan->disjoint);
+    batch->num_edges = batch->num_nodes = 0;
+    gz_code code = gz_idmap_reserve(&batch->map, (uint64_t)count, err);
+    if (code != GZ_OK)
+        return code;
+    if (!plan->disjoint) {
+        gz_idmap_seed(&batch->map, seeds, count);
+    } else {
+        if (count > 0 && num_nodes > INT64_MAX / count)
+            return gz_fail(err, GZ_E_NOMEM, 0, 0,
+                           "%" PRId64 " disjoint trees over %" PRId64 " nodes: no 63-bit numbers",
+                           count, num_nodes);
+        for (int64_t i = 0; i < count; i++) {
+            int64_t pair = i * num_nodes + seeds[i];
+            gz_idmap_seed(&batch->map, &pair, 1);
+        }
+    }
+    batch->hop_nodes[0] = count;
+    return take_new_nodes(batch, csr, plan, err);
+}
+
+/* Holds until the map grows. */
+static const int64_t *nodes_of(const gz_batch *batch, const gz_plan *plan)
+{
+    return plan->disjoint ? batch->of_trees : batch->map.nodes;
+}
+
+/* The nodes of the batch from `first` on; holds until the map grows. */
+static gz_frontier frontier_of(const gz_batch *batch, const gz_plan *plan, int64_t first)
+{
+    return (gz_frontier){.nodes = nodes_of(batch, plan) + first,
+                         .trees = plan->disjoint ? batch->trees + first : NULL,
+                         .until = plan->until};
+}
+
 /* Draws, reads and relabels the edges of frontier nodes [begin, end), which are the nodes
  * first + begin and on of the batch; batch->offsets are where their edges go. */
-static gz_code sample_block(gz_batch *batch, const gz_csr *csr, const gz_hop *hop, int64_t first,
-                            int64_t begin, int64_t end, uint64_t *corrupt, gz_error *err)
+static gz_code sample_block(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
+                            const gz_hop *hop, int64_t first, int64_t begin, int64_t end,
+                            uint64_t *corrupt, gz_error *err)
 {
     const int64_t *offsets = batch->offsets;
     int64_t from = offsets[begin], to = offsets[end];
     gz_code code = gz_idmap_reserve(&batch->map, (uint64_t)(batch->map.count + to - from), err);
     if (code != GZ_OK)
         return code;
-    *corrupt += gz_hop_positions(csr, hop, batch->map.nodes + first, batch->rows, offsets, begin,
-                                 end, batch->positions);
+    const gz_frontier frontier = frontier_of(batch, plan, first);
+    *corrupt +=
+        gz_hop_positions(csr, hop, &frontier, batch->rows, offsets, begin, end, batch->positions);
     *corrupt += gz_csr_read_neighbors(csr, batch->positions, from, to, batch->sources);
+    for (int64_t i = begin; plan->disjoint && i < end; i++)
+        for (int64_t edge = offsets[i]; edge < offsets[i + 1]; edge++)
+            batch->sources[edge] += frontier.trees[i] * (int64_t)csr->num_nodes;
     gz_idmap_relabel(&batch->map, batch->sources, from, to, batch->sources);
     for (int64_t i = begin; i < end; i++)
         for (int64_t edge = offsets[i]; edge < offsets[i + 1]; edge++)
@@ -93,52 +175,61 @@ static gz_code sample_block(gz_batch *batch, const gz_csr *csr, const gz_hop *ho
     return GZ_OK;
 }
 
-/* The frontier is nodes [first, first + count) of the batch. */
-static gz_code sample_hop(gz_batch *batch, const gz_csr *csr, const gz_hop *hop, int64_t first,
-                          int64_t count, uint64_t *corrupt, gz_error *err)
+/* The edges of frontier nodes [begin, end); batch->offsets[begin] is where they go. */
+static gz_code sample_part(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
+                           const gz_hop *hop, int64_t first, int64_t begin, int64_t end,
+                           uint64_t *corrupt, gz_error *err)
 {
+    const gz_frontier frontier = frontier_of(batch, plan, first);
+    int64_t *offsets = batch->offsets;
+    *corrupt += gz_hop_counts(csr, hop, &frontier, begin, end, batch->rows, offsets + 1);
+    for (int64_t i = begin; i < end; i++)
+        offsets[i + 1] += offsets[i];
+    gz_code code = gz_batch_reserve_edges(batch, offsets[end], err);
+    for (int64_t i = begin; i < end && code == GZ_OK; i += BLOCK)
+        code = sample_block(batch, csr, plan, hop, first, i, i + BLOCK < end ? i + BLOCK : end,
+                            corrupt, err);
+    return code;
+}
+
+/* The frontier is nodes [first, first + count) of the batch. LABOR reads whole lists to count, and
+ * again to draw: block by block, they are in the cache the second time. */
+static gz_code sample_hop(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
+                          const gz_hop *hop, int64_t first, int64_t count, uint64_t *corrupt,
+                          gz_error *err)
+{
+    int64_t part = hop->rule.labor ? BLOCK : count;
     gz_code code = reserve_frontier(batch, count, err);
     if (code != GZ_OK)
         return code;
-    int64_t *offsets = batch->offsets;
-    *corrupt +=
-        gz_hop_counts(csr, hop, batch->map.nodes + first, 0, count, batch->rows, offsets + 1);
-    offsets[0] = batch->num_edges;
-    for (int64_t i = 0; i < count; i++)
-        offsets[i + 1] += offsets[i];
-    code = reserve_edges(batch, offsets[count], err);
-    for (int64_t i = 0; i < count && code == GZ_OK; i += BLOCK)
-        code = sample_block(batch, csr, hop, first, i, i + BLOCK < count ? i + BLOCK : count,
-                            corrupt, err);
-    batch->num_edges = offsets[count];
-    return code;
+    batch->offsets[0] = batch->num_edges;
+    for (int64_t i = 0; i < count && code == GZ_OK; i += part)
+        code = sample_part(batch, csr, plan, hop, first, i, i + part < count ? i + part : count,
+                           corrupt, err);
+    if (code != GZ_OK)
+        return code;
+    batch->num_edges = batch->offsets[count];
+    return take_new_nodes(batch, csr, plan, err);
 }
 
 gz_code gz_batch_sample(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
                         const int64_t *seeds, int64_t count, uint64_t *corrupt, gz_error *err)
 {
     int64_t first = 0;
-    gz_idmap_clear(&batch->map, csr->indices.wide);
-    batch->num_edges = 0;
     *corrupt = 0;
-    gz_code code = gz_idmap_reserve(&batch->map, (uint64_t)count, err);
-    if (code != GZ_OK)
-        return code;
-    gz_idmap_seed(&batch->map, seeds, count);
-    batch->hop_nodes[0] = count;
-    for (int h = 0; h < plan->num_hops; h++) {
+    gz_code code = start(batch, csr, plan, seeds, count, err);
+    for (int h = 0; h < plan->num_hops && code == GZ_OK; h++) {
         gz_hop hop = {.fanout = plan->fanouts[h],
-                      .replace = plan->replace,
-                      .by_seed = false,
-                      .weighted = plan->weighted,
-                      .key = gz_stream(plan->key, (uint64_t)h)};
+                      .rule = plan->rule,
+                      .draws = gz_draws_below(&plan->draws, (uint64_t)h)};
         int64_t edges_before = batch->num_edges, frontier = batch->hop_nodes[h];
-        code = sample_hop(batch, csr, &hop, first, frontier, corrupt, err);
-        if (code != GZ_OK)
-            return code;
+        code = sample_hop(batch, csr, plan, &hop, first, frontier, corrupt, err);
         first += frontier;
-        batch->hop_nodes[h + 1] = batch->map.count - first;
+        batch->hop_nodes[h + 1] = batch->num_nodes - first;
         batch->hop_edges[h] = batch->num_edges - edges_before;
     }
-    return GZ_OK;
+    batch->nodes = nodes_of(batch, plan);
+    if (code == GZ_OK && plan->induced)
+        code = gz_batch_induce(batch, csr, plan, corrupt, err);
+    return code;
 }

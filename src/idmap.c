@@ -120,3 +120,15 @@ void gz_idmap_relabel(gz_idmap *map, const int64_t *ids, int64_t begin, int64_t 
         local[i] = slot->stamp - map->base;
     }
 }
+
+int64_t gz_idmap_find(const gz_idmap *map, int64_t id)
+{
+    bool is_empty;
+    const gz_slot *slot = find(map, id, &is_empty);
+    return is_empty ? -1 : (int64_t)(slot->stamp - map->base);
+}
+
+void gz_idmap_prefetch(const gz_idmap *map, int64_t id)
+{
+    gz_prefetch(&map->slots[place_of(map, id)]);
+}

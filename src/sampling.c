@@ -2,7 +2,9 @@
 
 #include <stddef.h>
 
+#include "graphzero/labor.h"
 #include "graphzero/rng.h"
+#include "graphzero/temporal.h"
 #include "graphzero/weighted.h"
 
 /* MOST_PICKS bounds the pick list on the stack, and so Floyd's quadratic look for repeats. */
@@ -12,7 +14,7 @@ static int64_t count_of(const gz_hop *hop, uint64_t degree)
 {
     if (hop->fanout < 0)
         return (int64_t)degree;
-    if (hop->replace)
+    if (hop->rule.replace)
         return degree > 0 ? hop->fanout : 0;
     return degree < (uint64_t)hop->fanout ? (int64_t)degree : hop->fanout;
 }
@@ -35,7 +37,7 @@ static uint64_t weighted_counts(const gz_csr *csr, const gz_hop *hop, int64_t be
         if (i + AHEAD < end)
             prefetch_sums(csr, &rows[i + AHEAD]);
         gz_weighted_row row = gz_weighted_row_of(csr, rows[i].first, rows[i].degree, &corrupt);
-        if (hop->replace && hop->fanout >= 0)
+        if (hop->rule.replace && hop->fanout >= 0)
             counts[i] = row.total > 0.0 ? hop->fanout : 0;
         else
             counts[i] = gz_weighted_count(csr, &row, most, &corrupt);
@@ -43,18 +45,57 @@ static uint64_t weighted_counts(const gz_csr *csr, const gz_hop *hop, int64_t be
     return corrupt;
 }
 
-uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes, int64_t begin,
-                       int64_t end, gz_row *rows, int64_t *counts)
+static uint64_t labor_counts(const gz_csr *csr, const gz_hop *hop, int64_t begin, int64_t end,
+                             const gz_row *rows, int64_t *counts)
 {
     uint64_t corrupt = 0;
+    for (int64_t i = begin; i < end; i++) {
+        if (i + AHEAD < end)
+            gz_prefetch(gz_id_address(&csr->indices, rows[i + AHEAD].first));
+        counts[i] =
+            gz_labor_count(csr, &hop->draws, rows[i].first, rows[i].degree, hop->fanout, &corrupt);
+    }
+    return corrupt;
+}
+
+/* The time that the edges of a frontier node are limited by. */
+static int64_t until_of(const gz_frontier *frontier, int64_t i)
+{
+    return frontier->until[frontier->trees[i]];
+}
+
+static uint64_t temporal_counts(const gz_csr *csr, const gz_hop *hop, const gz_frontier *frontier,
+                                int64_t begin, int64_t end, gz_row *rows, int64_t *counts)
+{
+    uint64_t corrupt = 0;
+    for (int64_t i = begin; i < end; i++) {
+        if (i + AHEAD < end)
+            gz_prefetch(gz_id_address(&csr->time_order,
+                                      rows[i + AHEAD].first + rows[i + AHEAD].degree / 2));
+        rows[i].degree = gz_edges_until(csr, rows[i].first, rows[i].degree, until_of(frontier, i),
+                                        hop->rule.strictly, &corrupt);
+        counts[i] = count_of(hop, rows[i].degree);
+    }
+    return corrupt;
+}
+
+uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const gz_frontier *frontier,
+                       int64_t begin, int64_t end, gz_row *rows, int64_t *counts)
+{
+    uint64_t corrupt = 0;
+    const int64_t *nodes = frontier->nodes;
     for (int64_t i = begin; i < end; i++) {
         if (i + AHEAD < end)
             gz_prefetch(&csr->indptr[nodes[i + AHEAD]]);
         rows[i].degree = gz_csr_row(csr, (uint64_t)nodes[i], &rows[i].first, &corrupt);
         counts[i] = count_of(hop, rows[i].degree);
     }
-    if (hop->weighted)
+    if (hop->rule.weighted)
         corrupt += weighted_counts(csr, hop, begin, end, rows, counts);
+    else if (hop->rule.labor)
+        corrupt += labor_counts(csr, hop, begin, end, rows, counts);
+    else if (hop->rule.time != GZ_TIME_ANY)
+        corrupt += temporal_counts(csr, hop, frontier, begin, end, rows, counts);
     return corrupt;
 }
 
@@ -94,7 +135,7 @@ static void draw_selection(uint64_t stream, uint64_t first, uint64_t degree, int
 static void draw_one_node(const gz_hop *hop, uint64_t stream, uint64_t first, uint64_t degree,
                           int64_t count, int64_t *out)
 {
-    if (hop->replace && hop->fanout >= 0)
+    if (hop->rule.replace && hop->fanout >= 0)
         draw_with_replacement(stream, first, degree, count, out);
     else if ((uint64_t)count == degree)
         for (int64_t i = 0; i < count; i++)
@@ -109,7 +150,7 @@ static uint64_t draw_one_weighted(const gz_csr *csr, const gz_hop *hop, uint64_t
                                   const gz_row *row, int64_t count, int64_t *out)
 {
     uint64_t first = row->first, degree = row->degree;
-    if (hop->replace && hop->fanout >= 0)
+    if (hop->rule.replace && hop->fanout >= 0)
         return gz_weighted_replace(csr, stream, first, degree, count, out);
     if (hop->fanout < 0 || count < hop->fanout || (uint64_t)count == degree)
         return gz_weighted_all(csr, first, degree, count, out);
@@ -129,7 +170,45 @@ static void prefetch_neighbors(const gz_csr *csr, const int64_t *positions, int6
     }
 }
 
-uint64_t gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const int64_t *nodes,
+/* Ranks in time -> stored positions. `rows` count the edges up to a time: the whole lists are
+ * looked up again. */
+static uint64_t positions_of_ranks(const gz_csr *csr, const gz_frontier *frontier,
+                                   const int64_t *offsets, int64_t begin, int64_t end,
+                                   int64_t *positions)
+{
+    uint64_t corrupt = 0;
+    for (int64_t i = begin; i < end; i++) {
+        uint64_t first, degree = gz_csr_row(csr, (uint64_t)frontier->nodes[i], &first, &corrupt);
+        for (int64_t edge = offsets[i]; edge < offsets[i + 1]; edge++) {
+            uint64_t rank = (uint64_t)positions[edge];
+            positions[edge] = (int64_t)gz_edge_of_rank(csr, first, degree, rank, &corrupt);
+        }
+        prefetch_neighbors(csr, positions + offsets[i], offsets[i + 1] - offsets[i]);
+    }
+    return corrupt;
+}
+
+/* Writes ranks, and asks for what they stand for. */
+static void draw_ranks(const gz_csr *csr, const gz_hop *hop, uint64_t stream, const gz_row *row,
+                       int64_t count, int64_t *out)
+{
+    if (hop->rule.time == GZ_TIME_LAST)
+        for (int64_t i = 0; i < count; i++)
+            out[i] = (int64_t)row->degree - 1 - i;
+    else
+        draw_one_node(hop, stream, 0, row->degree, count, out);
+    for (int64_t i = 0; i < count; i++)
+        gz_prefetch(gz_id_address(&csr->time_order, row->first + (uint64_t)out[i]));
+}
+
+static uint64_t stream_of(const gz_hop *hop, const gz_frontier *frontier, int64_t i)
+{
+    uint64_t item = hop->rule.by_seed ? (uint64_t)i : (uint64_t)frontier->nodes[i];
+    uint64_t stream = gz_stream(gz_draws_key(&hop->draws, item), item);
+    return frontier->trees == NULL ? stream : gz_stream(stream, (uint64_t)frontier->trees[i]);
+}
+
+uint64_t gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const gz_frontier *frontier,
                           const gz_row *rows, const int64_t *offsets, int64_t begin, int64_t end,
                           int64_t *positions)
 {
@@ -137,17 +216,25 @@ uint64_t gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const int64_t *n
     for (int64_t i = begin; i < end; i++) {
         int64_t count = offsets[i + 1] - offsets[i];
         int64_t *out = positions + offsets[i];
-        if (hop->weighted && i + AHEAD < end)
+        if (hop->rule.weighted && i + AHEAD < end)
             prefetch_sums(csr, &rows[i + AHEAD]);
         if (count == 0)
             continue;
-        uint64_t item = hop->by_seed ? (uint64_t)i : (uint64_t)nodes[i];
-        uint64_t stream = gz_stream(hop->key, item);
-        if (hop->weighted)
-            corrupt += draw_one_weighted(csr, hop, stream, &rows[i], count, out);
+        if (hop->rule.labor)
+            corrupt += gz_labor_positions(csr, &hop->draws, rows[i].first, rows[i].degree,
+                                          hop->fanout, count, out);
+        else if (hop->rule.weighted)
+            corrupt +=
+                draw_one_weighted(csr, hop, stream_of(hop, frontier, i), &rows[i], count, out);
+        else if (hop->rule.time != GZ_TIME_ANY)
+            draw_ranks(csr, hop, stream_of(hop, frontier, i), &rows[i], count, out);
         else
-            draw_one_node(hop, stream, rows[i].first, rows[i].degree, count, out);
-        prefetch_neighbors(csr, out, count);
+            draw_one_node(hop, stream_of(hop, frontier, i), rows[i].first, rows[i].degree, count,
+                          out);
+        if (hop->rule.time == GZ_TIME_ANY)
+            prefetch_neighbors(csr, out, count);
     }
+    if (hop->rule.time != GZ_TIME_ANY)
+        corrupt += positions_of_ranks(csr, frontier, offsets, begin, end, positions);
     return corrupt;
 }

@@ -15,7 +15,7 @@ import numpy as np
 
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
-SAMPLE, WALK, SHUFFLE, NEGATIVE = 1, 2, 3, 4
+SAMPLE, WALK, SHUFFLE, NEGATIVE, PHASE = 1, 2, 3, 4, 5
 
 
 def mix(z):
@@ -191,43 +191,118 @@ def draw_weighted(stream_, row_weights, fanout, replace):
     return picks + [i for _, i in sorted(keys)[: fanout - len(picks)]]
 
 
-def sample(graph, seeds, fanouts, *, replace=False, weighted=False, seed=0, epoch=0, batch=0):
+def key_of(item, hop, dependency, numbers):
+    """The key that an item draws from in one hop of the batch (seed, epoch, batch)."""
+    seed, epoch, batch = numbers
+    group, place = divmod(batch, dependency)
+    phase = stream(key(PHASE, seed, epoch, 0), hop)
+    if place + bounded(draw(phase, item), dependency) >= dependency:
+        group += 1
+    return stream(key(SAMPLE, seed, epoch, group), hop)
+
+
+def is_until(time, until, strictly):
+    return time < until if strictly else time <= until
+
+
+def _draw_until(stream_, row, fanout, replace, until, last, strictly):
+    """Positions in a list that one node of a tree with a time draws."""
+    by_time = sorted(range(len(row)), key=lambda i: row[i][3])  # stable
+    eligible = [i for i in by_time if is_until(row[i][3], until, strictly)]
+    if last:
+        return eligible[::-1][: len(eligible) if fanout < 0 else fanout]
+    return [eligible[rank] for rank in draw_positions(stream_, len(eligible), fanout, replace)]
+
+
+@dataclass
+class Tree:
+    """Which nodes a seed's tree has, and its time; one for all seeds unless they are disjoint."""
+
+    number: int
+    local: dict
+    until: int | None = None
+
+
+def _start(seeds, disjoint, times):
+    if not disjoint and times is None:
+        trees = [Tree(0, {})] * len(seeds)
+    else:
+        trees = [Tree(i, {}, None if times is None else times[i]) for i in range(len(seeds))]
+    for i, node in enumerate(seeds):
+        trees[i].local.setdefault(node, i)
+    return trees
+
+
+def sample(
+    graph,
+    seeds,
+    fanouts,
+    *,
+    replace=False,
+    weighted=False,
+    labor=False,
+    disjoint=False,
+    temporal_strategy="uniform",
+    strictly_before=False,
+    subgraph_type="directional",
+    batch_dependency=1,
+    times=None,
+    seed=0,
+    epoch=0,
+    batch=0,
+):
     """Dictionary of the arrays of a `Subgraph`."""
     nodes = [int(graph.node_rank[node]) for node in seeds]
-    local = {}
-    for i, node in enumerate(nodes):
-        local.setdefault(node, i)
-    num_nodes, num_edges = [len(nodes)], []
-    sources, targets, edge_ids = [], [], []
+    trees = _start(nodes, disjoint, times)
+    is_disjoint = disjoint or times is not None
+
+    def draw_from(row, node, tree, hop, fanout):
+        key_ = key_of(node, hop, batch_dependency, (seed, epoch, batch))
+        stream_ = stream(key_, node)
+        if is_disjoint:
+            stream_ = stream(stream_, tree.number)
+        if times is not None:
+            last = temporal_strategy == "last"
+            return _draw_until(stream_, row, fanout, replace, tree.until, last, strictly_before)
+        if weighted:
+            return draw_weighted(stream_, [entry[2] for entry in row], fanout, replace)
+        if labor and 0 <= fanout < len(row):
+            keys = [key_of(t, hop, batch_dependency, (seed, epoch, batch)) for t, *_ in row]
+            numbers = [draw(key_, entry[0]) for key_, entry in zip(keys, row, strict=True)]
+            return [i for i, r in enumerate(numbers) if r * len(row) < fanout << 64]
+        return draw_positions(stream_, len(row), fanout, replace)
+
+    num_nodes, num_edges, edges = [len(nodes)], [], []
     begin = 0
     for hop, fanout in enumerate(fanouts):
-        hop_key = stream(key(SAMPLE, seed, epoch, batch), hop)
-        end, edges_before = len(nodes), len(sources)
+        end, edges_before = len(nodes), len(edges)
         for target in range(begin, end):
-            row = graph.rows[nodes[target]]
-            drawn_from = stream(hop_key, nodes[target])
-            if weighted:
-                weights = [entry[2] for entry in row]
-                drawn = draw_weighted(drawn_from, weights, fanout, replace)
-            else:
-                drawn = draw_positions(drawn_from, len(row), fanout, replace)
-            for position in drawn:
+            row, tree = graph.rows[nodes[target]], trees[target]
+            for position in draw_from(row, nodes[target], tree, hop, fanout):
                 neighbor, edge_id = row[position][:2]
-                if neighbor not in local:
-                    local[neighbor] = len(nodes)
+                if neighbor not in tree.local:
+                    tree.local[neighbor] = len(nodes)
                     nodes.append(neighbor)
-                sources.append(local[neighbor])
-                targets.append(target)
-                edge_ids.append(edge_id)
+                    trees.append(tree)
+                edges.append((tree.local[neighbor], target, edge_id))
         begin = end
         num_nodes.append(len(nodes) - end)
-        num_edges.append(len(sources) - edges_before)
+        num_edges.append(len(edges) - edges_before)
+    if subgraph_type == "induced":
+        num_edges, edges = None, []
+        for target, (node, tree) in enumerate(zip(nodes, trees, strict=True)):
+            for neighbor, edge_id, _, time in graph.rows[node]:
+                allowed = times is None or is_until(time, tree.until, strictly_before)
+                if allowed and neighbor in tree.local:
+                    edges.append((tree.local[neighbor], target, edge_id))
+    columns = np.array(edges, dtype=np.int64).reshape(-1, 3).T
     return {
         "n_id": graph.node_ids[nodes],
-        "edge_index": np.array([sources, targets], dtype=np.int64),
-        "e_id": np.array(edge_ids, dtype=np.int64),
+        "edge_index": columns[:2],
+        "e_id": columns[2],
         "num_sampled_nodes": num_nodes,
         "num_sampled_edges": num_edges,
+        "batch": np.array([tree.number for tree in trees]) if is_disjoint else None,
     }
 
 

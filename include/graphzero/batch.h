@@ -13,9 +13,15 @@
 
 #define GZ_MOST_HOPS 64
 
-/* The result of the last batch, and the memory of all of them: it only ever grows. */
+/* The result of the last batch, and the memory of all of them: it only ever grows. Of disjoint
+ * trees, the map numbers pairs: tree * num_nodes + node. */
 typedef struct gz_batch {
-    gz_idmap map;       /* map.nodes: stored ids of the nodes, seeds first, then hop by hop */
+    gz_idmap map;
+    const int64_t *nodes; /* stored ids, seeds first, then hop by hop: map.nodes, or of_trees */
+    int64_t num_nodes;
+    int64_t *trees;    /* of disjoint trees: the tree of each node, which is that of its seed */
+    int64_t *of_trees; /* and its stored id */
+    int64_t tree_room;
     int64_t *sources;   /* local id of each sampled neighbour */
     int64_t *targets;   /* local id of the node that it was sampled for */
     int64_t *positions; /* stored position of the edge */
@@ -31,18 +37,24 @@ typedef struct gz_batch {
 typedef struct gz_plan {
     const int64_t *fanouts;
     int num_hops;
-    bool replace;
-    bool weighted;
-    uint64_t key; /* gz_key of the batch; each hop draws from gz_stream(key, hop) */
+    gz_rule rule;
+    bool disjoint;        /* every seed has a tree of its own, in which no node of another is */
+    bool induced;         /* in place of the edges that were drawn, all between the nodes */
+    gz_draws draws;       /* of the batch; those of hop h are gz_draws_below(draws, h) */
+    const int64_t *until; /* the time of each seed, with rule.time; needs disjoint trees */
 } gz_plan;
 
 void gz_batch_init(gz_batch *batch);
 void gz_batch_free(gz_batch *batch);
 
 /* Samples the neighbourhood of `count` seeds (stored ids, in range). The draws are those of
- * gz_hop_positions. *corrupt counts entries of the file that were out of range. */
+ * gz_hop_positions. With plan->induced, hop_edges are not those of the result. *corrupt counts
+ * entries of the file that were out of range. */
 GZ_MUST_CHECK gz_code gz_batch_sample(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
                                       const int64_t *seeds, int64_t count, uint64_t *corrupt,
                                       gz_error *err);
+
+/* Makes room for `count` edges in all, keeping those that are there. */
+GZ_MUST_CHECK gz_code gz_batch_reserve_edges(gz_batch *batch, int64_t count, gz_error *err);
 
 #endif

@@ -46,4 +46,10 @@ void gz_idmap_seed(gz_idmap *map, const int64_t *seeds, int64_t count);
 void gz_idmap_relabel(gz_idmap *map, const int64_t *ids, int64_t begin, int64_t end,
                       int64_t *local);
 
+/* Number of an id, or -1. */
+int64_t gz_idmap_find(const gz_idmap *map, int64_t id);
+
+/* Asks for the cache line where an id is looked for. */
+void gz_idmap_prefetch(const gz_idmap *map, int64_t id);
+
 #endif

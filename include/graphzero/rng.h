@@ -55,6 +55,7 @@ typedef enum gz_purpose {
     GZ_PURPOSE_WALK = 2,
     GZ_PURPOSE_SHUFFLE = 3,
     GZ_PURPOSE_NEGATIVE = 4,
+    GZ_PURPOSE_PHASE = 5,
 } gz_purpose;
 
 /* The key of everything drawn for one purpose in one batch of one epoch under one seed. */
