@@ -41,11 +41,15 @@ int main(void)
     test_checksum();
     test_rng();
     test_rng_portable();
+    test_draws();
     test_format();
     test_mapping();
     test_csr();
     test_idmap();
     test_sampling();
+    test_labor();
+    test_temporal();
+    test_induced();
     test_walk();
     test_negatives();
     test_weighted();

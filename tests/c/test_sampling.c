@@ -16,19 +16,23 @@ static int64_t offsets[NODES + 1], positions[ROOM];
 
 static gz_hop hop_of(int64_t fanout, bool replace, uint64_t key)
 {
-    return (gz_hop){
-        .fanout = fanout, .replace = replace, .key = gz_key(GZ_PURPOSE_SAMPLE, key, 0, 0)};
+    return (gz_hop){.fanout = fanout,
+                    .rule.replace = replace,
+                    .draws.key = gz_key(GZ_PURPOSE_SAMPLE, key, 0, 0)};
 }
 
 /* Both passes over all nodes, as the caller makes them; returns the corrupt rows of both. */
 static uint64_t sample(const gz_hop *hop, const int64_t *nodes)
 {
-    uint64_t corrupt = gz_hop_counts(&g.csr, hop, nodes, 0, NODES, rows, offsets + 1);
+    uint64_t corrupt =
+        gz_hop_counts(&g.csr, hop, &(gz_frontier){.nodes = nodes}, 0, NODES, rows, offsets + 1);
     offsets[0] = 0;
     for (int i = 0; i < NODES; i++)
         offsets[i + 1] += offsets[i];
     CHECK(offsets[NODES] <= ROOM);
-    CHECK_EQ(gz_hop_positions(&g.csr, hop, nodes, rows, offsets, 0, NODES, positions), 0);
+    CHECK_EQ(gz_hop_positions(&g.csr, hop, &(gz_frontier){.nodes = nodes}, rows, offsets, 0, NODES,
+                              positions),
+             0);
     return corrupt;
 }
 
@@ -86,7 +90,9 @@ static double chi_square(int node, int64_t fanout, bool replace, int trials)
         int64_t ends[2] = {0, fanout};
         const int64_t one[] = {node};
         const gz_row row = {g.indptr[node], (uint64_t)DEGREES[node]};
-        CHECK_EQ(gz_hop_positions(&g.csr, &hop, one, &row, ends, 0, 1, positions), 0);
+        CHECK_EQ(gz_hop_positions(&g.csr, &hop, &(gz_frontier){.nodes = one}, &row, ends, 0, 1,
+                                  positions),
+                 0);
         for (int64_t i = 0; i < fanout; i++)
             counts[positions[i] - (int64_t)g.indptr[node]]++;
     }
@@ -122,13 +128,15 @@ static void draws_depend_on_key_and_node_alone(void)
         memcpy(ends, offsets, sizeof ends);
         memset(positions, 0, sizeof positions);
         for (int i = 0; i < NODES; i++) /* in eight ranges */
-            CHECK_EQ(gz_hop_positions(&g.csr, &hop, ALL, rows, offsets, i, i + 1, positions), 0);
+            CHECK_EQ(gz_hop_positions(&g.csr, &hop, &(gz_frontier){.nodes = ALL}, rows, offsets, i,
+                                      i + 1, positions),
+                     0);
         CHECK(memcmp(positions, one_way, (size_t)ends[NODES] * sizeof *positions) == 0);
         CHECK_EQ(sample(&hop, reversed), 0);
         for (int i = 0; i < NODES; i++)
             CHECK(memcmp(positions + offsets[i], one_way + ends[NODES - 1 - i],
                          (size_t)(offsets[i + 1] - offsets[i]) * sizeof *positions) == 0);
-        hop.key++;
+        hop.draws.key++;
         CHECK_EQ(sample(&hop, ALL), 0);
         CHECK(memcmp(positions, one_way, (size_t)ends[NODES] * sizeof *positions) != 0);
     }
@@ -141,7 +149,7 @@ static void repeats_draw_together_or_each_for_itself(void)
     graph_with_degrees(&g, DEGREES, NODES);
     CHECK_EQ(sample(&hop, repeats), 0);
     CHECK(memcmp(positions + offsets[0], positions + offsets[7], 20 * sizeof *positions) == 0);
-    hop.by_seed = true;
+    hop.rule.by_seed = true;
     CHECK_EQ(sample(&hop, repeats), 0);
     for (int i = 1; i < 4; i++)
         CHECK(memcmp(positions, positions + offsets[i], 20 * sizeof *positions) != 0);
@@ -167,11 +175,17 @@ static void rows_that_change_between_the_passes(void)
     for (int h = 0; h < 3; h++) {
         int64_t place[2] = {0, 0}, wanted[12], out[12];
         graph_with_degrees(&g, DEGREES, NODES);
-        CHECK_EQ(gz_hop_counts(&g.csr, &hops[h], one, 0, 1, rows, &place[1]), 0);
-        CHECK_EQ(gz_hop_positions(&g.csr, &hops[h], one, rows, place, 0, 1, wanted), 0);
+        CHECK_EQ(
+            gz_hop_counts(&g.csr, &hops[h], &(gz_frontier){.nodes = one}, 0, 1, rows, &place[1]),
+            0);
+        CHECK_EQ(gz_hop_positions(&g.csr, &hops[h], &(gz_frontier){.nodes = one}, rows, place, 0, 1,
+                                  wanted),
+                 0);
         for (int e = 0; e < 4; e++) {
             g.indptr[3] = ends[e];
-            CHECK_EQ(gz_hop_positions(&g.csr, &hops[h], one, rows, place, 0, 1, out), 0);
+            CHECK_EQ(gz_hop_positions(&g.csr, &hops[h], &(gz_frontier){.nodes = one}, rows, place,
+                                      0, 1, out),
+                     0);
             CHECK(memcmp(out, wanted, (size_t)place[1] * sizeof *out) == 0);
         }
     }

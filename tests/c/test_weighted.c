@@ -40,18 +40,21 @@ static void make_graph(void)
 
 static gz_hop hop_of(int64_t fanout, bool replace, uint64_t key)
 {
-    return (gz_hop){.fanout = fanout, .replace = replace, .key = key, .weighted = true};
+    return (gz_hop){
+        .fanout = fanout, .rule = {.replace = replace, .weighted = true}, .draws.key = key};
 }
 
 static uint64_t sample(const gz_hop *hop)
 {
-    uint64_t corrupt = gz_hop_counts(&g.csr, hop, ALL, 0, NODES, rows, offsets + 1);
+    uint64_t corrupt =
+        gz_hop_counts(&g.csr, hop, &(gz_frontier){.nodes = ALL}, 0, NODES, rows, offsets + 1);
     offsets[0] = 0;
     for (int v = 0; v < NODES; v++)
         offsets[v + 1] += offsets[v];
     if (!CHECK(offsets[NODES] <= MOST_DRAWS))
         return corrupt;
-    return corrupt + gz_hop_positions(&g.csr, hop, ALL, rows, offsets, 0, NODES, positions);
+    return corrupt + gz_hop_positions(&g.csr, hop, &(gz_frontier){.nodes = ALL}, rows, offsets, 0,
+                                      NODES, positions);
 }
 
 static void check_in_their_lists(void)
@@ -231,8 +234,8 @@ static void sums_that_change_between_the_passes(void)
                 spoil(how);
             else
                 memset(sums, 0, sizeof sums);
-            uint64_t corrupt =
-                gz_hop_positions(&g.csr, &hop, ALL, rows, offsets, 0, NODES, positions);
+            uint64_t corrupt = gz_hop_positions(&g.csr, &hop, &(gz_frontier){.nodes = ALL}, rows,
+                                                offsets, 0, NODES, positions);
             CHECK(corrupt > 0 || how == DESCENDING);
             check_in_their_lists();
         }

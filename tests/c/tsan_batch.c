@@ -43,14 +43,14 @@ static int ascending(const void *a, const void *b)
 
 static int ask_for_pages(const shared *with, const gz_batch *batch)
 {
-    size_t count = (size_t)batch->map.count;
+    size_t count = (size_t)batch->num_nodes;
     int64_t *rows = malloc(count * sizeof *rows);
     gz_run *runs = malloc(count * sizeof *runs);
     gz_readahead done;
     gz_error err;
     int failed = rows == NULL || runs == NULL;
     if (!failed) {
-        memcpy(rows, batch->map.nodes, count * sizeof *rows);
+        memcpy(rows, batch->nodes, count * sizeof *rows);
         qsort(rows, count, sizeof *rows, ascending);
         int64_t num_runs =
             gz_page_runs(rows, (int64_t)count, 0, ROW_BYTES, 0, with->mapping.size, runs);
@@ -67,7 +67,7 @@ static int one_batch(worker *self, gz_batch *batch, int round)
     int64_t seeds[SEEDS];
     gz_plan plan = {.fanouts = with->fanouts,
                     .num_hops = HOPS,
-                    .key = gz_key(GZ_PURPOSE_SAMPLE, 1, 0, (uint64_t)round)};
+                    .draws = gz_draws_of(GZ_PURPOSE_SAMPLE, 1, 0, (uint64_t)round, 1)};
     uint64_t corrupt, digest = 0;
     gz_error err;
     for (int i = 0; i < SEEDS; i++)
@@ -75,12 +75,12 @@ static int one_batch(worker *self, gz_batch *batch, int round)
     if (gz_batch_sample(batch, &with->csr, &plan, seeds, SEEDS, &corrupt, &err) != GZ_OK ||
         corrupt != 0 || ask_for_pages(with, batch))
         return 1;
-    size_t count = (size_t)batch->map.count;
+    size_t count = (size_t)batch->num_nodes;
     unsigned char *rows = malloc(count * ROW_BYTES);
     if (rows == NULL)
         return 1;
-    gz_gather_rows(with->mapping.base, ROW_BYTES, batch->map.nodes, 0, batch->map.count, rows);
-    digest = mix(digest, batch->map.nodes, count * sizeof *batch->map.nodes);
+    gz_gather_rows(with->mapping.base, ROW_BYTES, batch->nodes, 0, batch->num_nodes, rows);
+    digest = mix(digest, batch->nodes, count * sizeof *batch->nodes);
     digest = mix(digest, batch->sources, (size_t)batch->num_edges * sizeof *batch->sources);
     digest = mix(digest, rows, count * ROW_BYTES);
     free(rows);
