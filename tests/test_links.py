@@ -194,40 +194,6 @@ def test_the_last_negatives_of_a_nearly_complete_graph_are_found(tmp_path, order
     np.testing.assert_array_equal(drawn, reference.negative_pairs(naive, 400, seed=5))
 
 
-def chi_square(counts, expected):
-    return ((counts - expected) ** 2 / expected).sum()
-
-
-@pytest.mark.parametrize("num_edges", [100, 700])  # by rejection; and dense: bounded, then exact
-def test_binary_negatives_are_uniform(tmp_path, order, num_edges):
-    edges = np.unique(files.random_edges(20, num_edges, seed=3), axis=0)
-    ds, _ = open_graph(tmp_path / "data", edges, 20, order=order)
-    free = np.ones((20, 20), dtype=bool)
-    free[edges[:, 0], edges[:, 1]] = False
-    np.fill_diagonal(free, False)
-    loader = batches(ds, edges[:50].T, neg_sampling="binary", amount=800, batch_size=50)
-    (batch,) = map(gz.Collate(ds), loader)
-    counts = np.zeros((20, 20))
-    np.add.at(counts, tuple(pairs_of(batch)[:, 50:]), 1)
-    assert counts[~free].sum() == 0
-    freedom = free.sum() - 1
-    assert freedom > 80
-    # the 0.9999 quantile of chi-square, by its normal approximation
-    limit = freedom + 3.8 * math.sqrt(2 * freedom) + 10
-    assert chi_square(counts[free], 40_000 / free.sum()) < limit
-
-
-def test_triplet_negatives_are_uniform(tmp_path, order):
-    edges = [[0, 3], [0, 4], [0, 4], [1, 2], [0, 0]]
-    ds, _ = open_graph(tmp_path / "data", edges, 12, order=order)
-    loader = batches(ds, [[0], [9]], neg_sampling="triplet", amount=8000)
-    (batch,) = map(gz.Collate(ds), loader)
-    counts = np.bincount(triplets_of(batch)[2][0], minlength=12)
-    allowed = [1, 2, 5, 6, 7, 8, 10, 11]
-    assert counts[allowed].sum() == 8000
-    assert chi_square(counts[allowed], 1000) < 29.9  # 0.9999 quantile, 7 degrees of freedom
-
-
 def test_negatives_change_with_epoch_batch_and_seed(tmp_path):
     ds, _ = open_graph(tmp_path / "data", files.random_edges(500, 1000), 500)
     seeds = np.zeros((2, 64), dtype=np.int64)
