@@ -105,7 +105,9 @@ def as_times(values: Any, count: int, name: str) -> IdArray:
     """
     array = np.asarray(values)
     if array.shape != (count,):
-        raise ValueError(f"{name} must hold a time for each of the {count} seeds, not {array.shape}")
+        raise ValueError(
+            f"{name} must hold a time for each of the {count} seeds, not {array.shape}"
+        )
     if array.size and array.dtype.kind not in "iu":
         raise ValueError(f"{name} must be integers, as the graph's timestamps, not {array.dtype}")
     if array.dtype == np.uint64 and array.size and int(array.max()) > np.iinfo(np.int64).max:

@@ -135,7 +135,9 @@ class NeighborDataset(SeedDataset):
         subgraph = self.sampler.sample(
             self.seeds[positions], seed_time=times, epoch=epoch, batch=batch
         )
-        return SampledBatch(subgraph, positions, fields={} if times is None else {"seed_time": times})
+        return SampledBatch(
+            subgraph, positions, fields={} if times is None else {"seed_time": times}
+        )
 
     def _seed_options(self) -> dict[str, Any]:
         times = {} if self.input_time is None else {"times_crc": zlib.crc32(self.input_time.data)}
