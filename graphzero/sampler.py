@@ -146,10 +146,9 @@ class NeighborSampler:
         if seed_time is not None:
             self.sampling.check_timed()
             seed_time = as_times(seed_time, ids.shape[0], "seed_time")
-        elif self.num_threads > 1 and self.sampling.subgraph_type == "directional":
-            if not self.sampling.disjoint:
-                return self._sample_hops(stored, draws)
-        return self._sample_whole(stored, draws, seed_time)
+        if self.num_threads == 1 or seed_time is not None or self.sampling.needs_whole_batches:
+            return self._sample_whole(stored, draws, seed_time)
+        return self._sample_hops(stored, draws)
 
     def _sample_whole(
         self, seeds: IdArray, draws: _core.Draws, seed_time: IdArray | None

@@ -103,6 +103,11 @@ class Sampling:
                 "batch_dependency excludes disjoint: trees of other batches belong to other seeds"
             )
 
+    @property
+    def needs_whole_batches(self) -> bool:
+        """Whether there is more to it than drawing hop by hop, which threads could share."""
+        return self.disjoint or self.subgraph_type != "directional"
+
     def check_timed(self) -> None:
         """Raises `ValueError` where seeds cannot have times."""
         for name in ("weighted", "labor"):

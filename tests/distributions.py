@@ -29,9 +29,11 @@ class Input:
     edges: Sequence[Sequence[int]]
     num_nodes: int
     weights: Sequence[float] | None = None
+    times: Sequence[int] | None = None
 
     def write(self, folder: Any) -> tuple[Library, Twin]:
-        options = {} if self.weights is None else {"weights": np.asarray(self.weights)}
+        columns = {"weights": self.weights, "times": self.times}
+        options = {name: np.asarray(c) for name, c in columns.items() if c is not None}
         naive = files.write_dataset(folder, self.edges, self.num_nodes, order="hot", **options)
         return Library(gz.open(folder)), Twin(naive)
 

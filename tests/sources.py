@@ -24,6 +24,9 @@ class Source(Protocol):
     def hops(self, seeds: Any, fanouts: list[int], *, batches: int) -> list[Ids]:
         """The same for each of so many batches, one hop after the other."""
 
+    def edges(self, seeds: Any, fanout: int, *, batch: int, times: Any, **options: Any) -> Ids:
+        """(target, its number in the batch, neighbour) of each edge of a one-hop batch, (n, 3)."""
+
     def walk(self, start: Any, length: int, **options: Any) -> Ids:
         """Walks, (n, length + 1)."""
 
@@ -35,6 +38,10 @@ class Source(Protocol):
 
     def order(self, count: int, *, epoch: int) -> Ids:
         """A permutation, (count,)."""
+
+
+def _edges(n_id: Ids, edge_index: Ids) -> Ids:
+    return np.stack([n_id[edge_index[1]], edge_index[1], n_id[edge_index[0]]], axis=1)
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,11 @@ class Library:
         sampler = gz.NeighborSampler(self.ds.graph, fanouts, num_threads=1)
         drawn = [sampler.sample(seeds, batch=batch) for batch in range(batches)]
         return [subgraph.n_id[subgraph.edge_index[0]] for subgraph in drawn]
+
+    def edges(self, seeds, fanout, *, batch=0, times=None, **options):
+        sampler = gz.NeighborSampler(self.ds.graph, [fanout], num_threads=1, **options)
+        got = sampler.sample(seeds, seed_time=times, batch=batch)
+        return _edges(got.n_id, got.edge_index)
 
     def walk(self, start, length, **options):
         return self.ds.graph.random_walk(start, length, num_threads=1, **options)
@@ -86,6 +98,10 @@ class Twin:
     def hops(self, seeds, fanouts, *, batches):
         drawn = [reference.sample(self.graph, seeds, fanouts, batch=b) for b in range(batches)]
         return [subgraph["n_id"][subgraph["edge_index"][0]] for subgraph in drawn]
+
+    def edges(self, seeds, fanout, **options):
+        got = reference.sample(self.graph, seeds, [fanout], **options)
+        return _edges(got["n_id"], got["edge_index"])
 
     def walk(self, start, length, **options):
         return reference.walk(self.graph, start, length, **options)

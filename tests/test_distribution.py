@@ -8,11 +8,12 @@ import chi_square
 import pytest
 import reference
 from distributions import CASES
+from distributions_of_kinds import KINDS
 
 LEAST_P, MOST_P = 1e-4, 1 - 1e-6  # a fit that is too good is no draw either
 
 
-@pytest.fixture(params=CASES, ids=lambda case: case.name)
+@pytest.fixture(params=[*CASES, *KINDS], ids=lambda case: case.name)
 def case(request):
     return request.param
 

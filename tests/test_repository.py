@@ -56,6 +56,7 @@ LEVELS = [
     {"errors", "atomic", "include_dir", "units", "pipeline", "metrics"},
     {"_core", "format"},
     {"ids", "views", "manifest", "residency"},
+    {"sampling"},
     {"legacy"},
     {"graph", "features"},
     {"sampler", "dataset", "prefetch", "order", "resume"},
