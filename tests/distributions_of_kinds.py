@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 
 import numpy as np
 from distributions import Case, Input, Shares, both, evenly
@@ -57,37 +56,39 @@ def until(name: str, strictly: bool, replace: bool) -> Case:
 
 
 def disjoint() -> Case:
-    """A neighbour each for five trees of one seed."""
+    """Two neighbours each for two trees of one seed."""
 
     def draw(source: Source, size: int) -> Ids:
-        batches = [source.edges([0] * 5, 1, batch=batch, disjoint=True) for batch in range(size)]
-        return np.array([batch[np.argsort(batch[:, 1]), 2] for batch in batches])
+        options = {"disjoint": True, "replace": True}
+        batches = [source.edges([0, 0], 2, batch=batch, **options) for batch in range(size)]
+        return np.array([batch[:, 2] for batch in batches])
 
-    shares = evenly(itertools.product((1, 2, 3), repeat=5))
+    shares = evenly(itertools.product((1, 2, 3), repeat=4))
     return Case("disjoint", Input([(0, 1), (0, 2), (0, 3)], 4), draw, shares, 4000)
 
 
 def dependent(dependency: int) -> Case:
-    """A neighbour in each of two batches that follow each other: kept, or drawn anew."""
+    """A neighbour for two nodes in two batches that follow each other: kept, or drawn anew."""
     changes = 1 / dependency
-    pairs: Shares = {
+    of_one: Shares = {
         (a, b): changes / 9 + (1 - changes) / 3 * (a == b)
         for a, b in itertools.product(range(3), repeat=2)
     }
 
     def draw(source: Source, size: int) -> Ids:
         rows = []
-        for seed in range(math.ceil(size / SOURCES)):
+        for seed in range(2 * size // SOURCES):
             options = {"seed": seed, "batch_dependency": dependency}
             drawn = [
                 source.edges(range(SOURCES), 1, batch=batch, **options)[:, 2] - SOURCES
                 for batch in (seed % 7, seed % 7 + 1)
             ]
-            rows.append(np.stack(drawn, axis=1))
+            rows.append(np.stack(drawn, axis=1).reshape(-1, 4))
         return np.concatenate(rows)
 
     edges = [[node, SOURCES + i] for node in range(SOURCES) for i in range(3)]
-    return Case(f"dependent, {dependency}", Input(edges, SOURCES + 3), draw, pairs, few=4000)
+    graph = Input(edges, SOURCES + 3)
+    return Case(f"dependent, {dependency}", graph, draw, both(of_one, of_one))
 
 
 KINDS = [
