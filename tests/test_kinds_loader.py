@@ -1,0 +1,135 @@
+"""Every kind of sampling through the DataLoader."""
+
+from __future__ import annotations
+
+import files
+import numpy as np
+import pytest
+from kinds import KINDS, options_of
+
+import graphzero as gz
+
+torch = pytest.importorskip("torch")
+DataLoader = torch.utils.data.DataLoader
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+
+NODES, EDGES, SEEDS = 500, 6000, 200
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    rng = np.random.default_rng(3)
+    folder = tmp_path_factory.mktemp("kinds") / "data"
+    files.write_dataset(
+        folder,
+        files.random_edges(NODES, EDGES),
+        NODES,
+        order="hot",
+        weights=rng.random(EDGES),
+        times=rng.integers(0, 100, EDGES),
+        features=rng.standard_normal((NODES, 4)).astype(np.float32),
+    )
+    return folder
+
+
+def make(folder, kind, **more):
+    options, timed = options_of(kind)
+    ds = gz.open(folder)
+    seeds = np.random.default_rng(0).permutation(NODES)[:SEEDS]
+    return ds, gz.NeighborDataset(
+        ds,
+        seeds,
+        [4, 3],
+        batch_size=16,
+        shuffle=True,
+        seed=9,
+        input_time=np.arange(SEEDS) % 100 if timed else None,
+        **options,
+        **more,
+    )
+
+
+def fingerprints(ds, batches, workers):
+    loader = DataLoader(
+        batches,
+        batch_size=None,
+        num_workers=workers,
+        collate_fn=gz.Collate(ds),
+        multiprocessing_context="fork" if workers else None,
+    )
+    names = ("n_id", "edge_index", "e_id", "input_id", "x", "batch", "seed_time")
+    return [
+        [None if (t := getattr(batch, name)) is None else t.numpy().tobytes() for name in names]
+        for batch in loader
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_workers_and_threads_do_not_change_a_byte(folder, kind):
+    expected = fingerprints(*make(folder, kind, num_threads=1), 0)
+    assert len(expected) == 13
+    assert fingerprints(*make(folder, kind, num_threads=4), 0) == expected
+    for workers in (1, 3):
+        assert fingerprints(*make(folder, kind, num_threads=2), workers) == expected
+
+
+def test_batches_know_their_trees_and_times(folder):
+    ds, batches = make(folder, "until")
+    batch = gz.Collate(ds)(next(iter(batches)))
+    assert batch.batch.shape == batch.n_id.shape
+    assert batch.batch[: batch.batch_size].tolist() == list(range(16))
+    np.testing.assert_array_equal(batch.seed_time, batches.input_time[batch.input_id])
+    np.testing.assert_array_equal(batch.x, ds.features.gather(batch.n_id.numpy()))
+    moved = batch.to("cpu")
+    assert torch.equal(moved.batch, batch.batch)
+    assert torch.equal(moved.seed_time, batch.seed_time)
+
+
+def test_trees_and_times_are_passed_on_to_pyg(folder):
+    pytest.importorskip("torch_geometric")
+    ds, batches = make(folder, "until")
+    batch = gz.Collate(ds)(next(iter(batches)))
+    data = batch.to_pyg()
+    assert torch.equal(data.batch, batch.batch)
+    assert torch.equal(data.seed_time, batch.seed_time)
+    ds, batches = make(folder, "induced")
+    assert gz.Collate(ds)(next(iter(batches))).to_pyg().num_sampled_edges is None
+
+
+def test_a_resumed_epoch_must_have_the_same_options_and_times(folder):
+    _, timed = make(folder, "until")
+    state = timed.state_after(2)
+    _, other = make(folder, "last until")
+    with pytest.raises(ValueError, match="temporal_strategy"):
+        other.resume(state)
+    ds = timed.dataset
+    late = gz.NeighborDataset(
+        ds, timed.seeds, [4, 3], batch_size=16, shuffle=True, seed=9, input_time=np.full(SEEDS, 5)
+    )
+    with pytest.raises(ValueError, match="times_crc"):
+        late.resume(state)
+    make(folder, "until")[1].resume(state)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"input_time": [1, 2]}, f"a time for each of the {SEEDS} seeds"),
+        ({"input_time": np.zeros(SEEDS, int), "labor": True}, "labor sampling has no times"),
+        ({"labor": True, "replace": True}, "labor excludes replace"),
+    ],
+)
+def test_bad_options_are_named_before_the_first_batch(folder, options, message):
+    with pytest.raises(ValueError, match=message):
+        gz.NeighborDataset(gz.open(folder), np.arange(SEEDS), [2], **options)
+
+
+def test_link_batches_take_the_options_too(folder):
+    ds = gz.open(folder)
+    edges = files.random_edges(NODES, 50, seed=5).T
+    induced, labor = (
+        gz.Collate(ds)(next(iter(gz.LinkNeighborDataset(ds, edges, [3], batch_size=50, **options))))
+        for options in ({"subgraph_type": "induced"}, {"labor": True})
+    )
+    assert induced.num_sampled_edges is None
+    assert labor.num_sampled_edges is not None
