@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.format import FLAG_DIRECTED, FileWriter, Header, id_dtype, layout
+from graphzero.filewriter import FileWriter
+from graphzero.format import FLAG_DIRECTED, Header, id_dtype, layout
 from graphzero.ingest.edges import EdgeList
 from graphzero.ingest.progress import Progress
 from graphzero.ingest.rank import HotOrder
