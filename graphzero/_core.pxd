@@ -87,6 +87,7 @@ cdef extern from "graphzero/csr.h" nogil:
         const float *weights
         const double *cum_weights
         const int64_t *times
+        gz_ids time_order
     gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, gz_csr *out,
                                gz_error *err)
     gz_code gz_ids_from_header(const gz_header *header, const gz_mapping *mapping,

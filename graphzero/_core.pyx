@@ -509,6 +509,17 @@ cdef class CSR:
                 f"{self.mapping.path} has no weights to draw by: build it with a weight column, "
                 f"or pass weighted=False")
 
+    def require_time_order(self):
+        """Raises `ValueError` where the file has no order of times to sample by."""
+        if self.c.times == NULL:
+            raise ValueError(
+                f"{self.mapping.path} has no timestamps to sample by: build it with a timestamp "
+                f"column, or sample without times")
+        if self.c.time_order.data == NULL:
+            raise ValueError(
+                f"{self.mapping.path} has timestamps but was built without their order: build it "
+                f"again, or sample without times")
+
     def degrees(self, const int64_t[::1] nodes, int num_threads):
         """Stored degrees, (n,) int64."""
         cdef int64_t n = nodes.shape[0], i

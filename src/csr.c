@@ -63,6 +63,7 @@ gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, g
     } ids[] = {
         {"indices", header->width, &out->indices},
         {"edge_ids", header->width, &out->edge_ids},
+        {"time_order", header->width, &out->time_order},
         {"node_ids", header->num_nodes, &out->node_ids},
         {"node_rank", header->num_nodes, &out->node_rank},
     };
@@ -92,6 +93,8 @@ gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, g
         return gz_fail(err, GZ_E_FORMAT, 0, 0, "lacks the section 'indptr' or 'indices'");
     if ((out->node_ids.data == NULL) != (out->node_rank.data == NULL))
         return gz_fail(err, GZ_E_FORMAT, 0, 0, "has 'node_ids' or 'node_rank' without the other");
+    if (out->time_order.data != NULL && times == NULL)
+        return gz_fail(err, GZ_E_FORMAT, 0, 0, "has 'time_order' without 'times'");
     out->indptr = indptr;
     out->weights = weights;
     out->cum_weights = cum_weights;

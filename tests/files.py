@@ -36,6 +36,7 @@ def write_graph(
         arrays["cum_weights"] = ("<f8", np.array(graph.sums, dtype=np.float64))
     if times is not None:
         arrays["times"] = ("<i8", graph.column(3, np.int64))
+        arrays["time_order"] = (id_type, np.array(graph.time_order, dtype=np.int64))
     if edge_ids:
         arrays["edge_ids"] = (id_type, graph.column(1, np.int64))
     if order == "hot":

@@ -55,7 +55,7 @@ def test_the_format_has_one_page_size_and_version() -> None:
 LEVELS = [
     {"errors", "atomic", "include_dir", "units", "pipeline", "metrics"},
     {"_core", "format"},
-    {"filewriter"},
+    {"filewriter", "time_check"},
     {"ids", "views", "manifest", "residency"},
     {"legacy"},
     {"graph", "features"},

@@ -32,6 +32,7 @@ typedef struct gz_csr {
     const float *weights;      /* NULL if unweighted */
     const double *cum_weights; /* running sums of the weights of each list; NULL if unweighted */
     const int64_t *times;      /* NULL if without timestamps */
+    gz_ids time_order;         /* offsets within each list, oldest edge first; or NULL */
 } gz_csr;
 
 static inline uint64_t gz_id(const gz_ids *ids, uint64_t i)
