@@ -1,8 +1,9 @@
 """The ``.gl`` and ``.gd`` formats in pure Python: the twin of ``src/format.c``.
 
-``docs/format.md`` is the table that both implement. Python writes the files (`FileWriter`); C
-reads them at run time; `decode_header`, `read_file` and `verify_file` read them here, for tests,
-for ``graphzero verify`` and for anyone who wants to read the format without compiling it.
+``docs/format.md`` is the table that both implement. Python writes the files
+(`graphzero.filewriter`); C reads them at run time; `decode_header`, `read_file` and `verify_file`
+read them here, for tests, for ``graphzero verify`` and for anyone who wants to read the format
+without compiling it.
 """
 
 from __future__ import annotations
@@ -13,19 +14,16 @@ import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.atomic import StagedFile
 from graphzero.errors import FormatError
 
 __all__ = [
     "FLAG_DIRECTED",
     "FLAG_VECTOR",
-    "FileWriter",
     "Header",
     "Section",
     "decode_header",
@@ -61,7 +59,7 @@ _FIXED = struct.Struct("<8sIIQQQQI")
 _SECTION = struct.Struct("<16sI4xQQQI12x")
 _SECTIONS_AT = 64
 _CRC_AT = PAGE_BYTES - 4
-_CHUNK_BYTES = 8 << 20
+CHUNK_BYTES = 8 << 20
 
 Progress = Callable[[int], None]
 
@@ -251,117 +249,6 @@ def layout(
     return Header(kind, flags, end, num_nodes, width, num_input_edges, tuple(sections))
 
 
-class FileWriter:
-    """Writes a file of a known layout, section by section, in any interleaving.
-
-    A context manager: leaving it normally publishes the file under its final name in one step,
-    leaving it by an exception removes what was written. `seal` and `publish` are there for
-    callers that publish several files together.
-
-    Parameters
-    ----------
-    path : path-like
-    header : Header
-        From `layout`.
-
-    Raises
-    ------
-    OSError
-        With errno and path; a full disk is found here, before anything is written.
-    """
-
-    def __init__(self, path: str | os.PathLike[str], header: Header) -> None:
-        self.header = header
-        self._index = {section.name: i for i, section in enumerate(header.sections)}
-        self._written = [0] * len(header.sections)
-        self._crc = [0] * len(header.sections)
-        self._sealed = False
-        self.staged = StagedFile(path, header.file_bytes)
-
-    def append(self, name: str, array: npt.ArrayLike) -> None:
-        """Appends elements to a section, converting them to its dtype.
-
-        Raises
-        ------
-        ValueError
-            If there are more than the layout has.
-        """
-        index = self._index[name]
-        section = self.header.sections[index]
-        data = np.ascontiguousarray(array, dtype=DTYPES[section.dtype]).reshape(-1)
-        at = self._written[index]
-        if data.nbytes > section.length - at:
-            raise ValueError(f"more than {section.count} elements for section '{name}'")
-        if data.nbytes == 0:
-            return  # a memoryview without elements cannot be cast
-        view = data.data.cast("B")
-        for begin in range(0, data.nbytes, _CHUNK_BYTES):
-            chunk = view[begin : begin + _CHUNK_BYTES]
-            self._crc[index] = zlib.crc32(chunk, self._crc[index])
-            self.staged.write(chunk, section.offset + at + begin)
-        self._written[index] += data.nbytes
-
-    def seal(self) -> None:
-        """Writes the header and flushes everything, still under the temporary name.
-
-        Raises
-        ------
-        ValueError
-            If a section is not complete.
-        """
-        sections = []
-        for section, written, crc in zip(
-            self.header.sections, self._written, self._crc, strict=True
-        ):
-            if written != section.length:
-                raise ValueError(f"section '{section.name}' is not complete")
-            sections.append(
-                Section(
-                    section.name, section.dtype, section.offset, section.count, section.length, crc
-                )
-            )
-        self.header = Header(
-            self.header.kind,
-            self.header.flags,
-            self.header.file_bytes,
-            self.header.num_nodes,
-            self.header.width,
-            self.header.num_input_edges,
-            tuple(sections),
-        )
-        self.staged.write(encode_header(self.header), 0)
-        self.staged.seal()
-        self._sealed = True
-
-    def publish(self) -> None:
-        """Gives the sealed file its final name."""
-        self.staged.publish()
-
-    def discard(self) -> None:
-        """Removes the unfinished file."""
-        self.staged.discard()
-
-    def __enter__(self) -> FileWriter:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is not None:
-            self.discard()
-            return
-        try:
-            if not self._sealed:
-                self.seal()
-            self.publish()
-        except BaseException:
-            self.discard()
-            raise
-
-
 def _kind_of(path: Path) -> str:
     with open(path, "rb") as file:
         magic = file.read(8)
@@ -426,7 +313,7 @@ def verify_file(path: str | os.PathLike[str], progress: Progress | None = None) 
             file.seek(section.offset)
             crc, left = 0, section.length
             while left:
-                chunk = file.read(min(left, _CHUNK_BYTES))
+                chunk = file.read(min(left, CHUNK_BYTES))
                 if not chunk:
                     raise FormatError(f"{path} is truncated in section '{section.name}'")
                 crc, left = zlib.crc32(chunk, crc), left - len(chunk)

@@ -158,6 +158,11 @@ class Graph(LegacyGraphMethods):
         return self._view("times")
 
     @property
+    def time_order(self) -> npt.NDArray[Any] | None:
+        """Offsets within each list, its oldest edge first, (num_edges,) view, or None."""
+        return self._view("time_order")
+
+    @property
     def node_ids(self) -> npt.NDArray[Any] | None:
         """The user's id of each stored row, (num_nodes,) view; None if they are the same."""
         return self._view("node_ids")

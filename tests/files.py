@@ -8,6 +8,7 @@ import numpy as np
 import reference
 
 from graphzero import format as gz_format
+from graphzero.filewriter import FileWriter
 from graphzero.manifest import FileEntry, Manifest, write_manifest
 
 
@@ -35,6 +36,7 @@ def write_graph(
         arrays["cum_weights"] = ("<f8", np.array(graph.sums, dtype=np.float64))
     if times is not None:
         arrays["times"] = ("<i8", graph.column(3, np.int64))
+        arrays["time_order"] = (id_type, np.array(graph.time_order, dtype=np.int64))
     if edge_ids:
         arrays["edge_ids"] = (id_type, graph.column(1, np.int64))
     if order == "hot":
@@ -48,7 +50,7 @@ def write_graph(
         flags=gz_format.FLAG_DIRECTED if directed else 0,
         num_input_edges=len(edges),
     )
-    with gz_format.FileWriter(path, header) as writer:
+    with FileWriter(path, header) as writer:
         for name, (_, values) in arrays.items():
             writer.append(name, values)
     return graph
@@ -70,7 +72,7 @@ def write_rows(path, rows, *, rank=None, wide=False):
         width=1 if rows.ndim == 1 else rows.shape[1],
         flags=gz_format.FLAG_VECTOR if rows.ndim == 1 else 0,
     )
-    with gz_format.FileWriter(path, header) as writer:
+    with FileWriter(path, header) as writer:
         writer.append("rows", stored)
         if rank is not None:
             writer.append("node_rank", rank)

@@ -83,6 +83,13 @@ class Adjacency:
         return [s for row in self.rows for s in _sums_and_weights([e[2] for e in row])[0]]
 
     @property
+    def time_order(self):
+        """Offsets within each list, the oldest edge first, equal times in list order."""
+        return [
+            i for row in self.rows for i in sorted(range(len(row)), key=lambda i: (row[i][3], i))
+        ]
+
+    @property
     def indices(self):
         return self.column(0, np.int64)
 

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from graphzero.atomic import is_staging_name
-from graphzero.format import FileWriter, read_file, verify_file
+from graphzero.filewriter import FileWriter
+from graphzero.format import read_file, verify_file
 from graphzero.ingest import build_dataset, folder
 from graphzero.manifest import MANIFEST_NAME, Manifest, finish_renames, read_manifest
 

@@ -44,6 +44,9 @@ def assert_same(
         assert (name in arrays) is (options.get(given_as) is not None)
         if name in arrays:
             np.testing.assert_array_equal(arrays[name], naive.column(at, arrays[name].dtype))
+    assert ("time_order" in arrays) is ("times" in arrays)
+    if "time_order" in arrays:
+        np.testing.assert_array_equal(arrays["time_order"], naive.time_order)
     assert ("node_ids" in arrays) is (options.get("order") == "hot")
     if "node_ids" in arrays:
         np.testing.assert_array_equal(arrays["node_ids"], naive.node_ids)

@@ -37,6 +37,7 @@ build_dataset(
     f"{folder}/edges.{kind}",
     folder + "/features.npy",
     memory_limit=int(limit),
+    timestamp=folder + "/times.npy" if kind == "npy" else None,
     directed=False,
     edge_ids=True,
 )
@@ -67,7 +68,7 @@ def test_many_runs_give_the_same_bytes(
         "order": order,
         "edge_ids": payload,
         "weight": np.arange(150_000, dtype=np.float32) if payload else None,
-        "timestamp": np.arange(150_000) if payload else None,
+        "timestamp": np.random.default_rng(2).integers(-50, 50, 150_000) if payload else None,
         "splits": {"all": np.arange(20_000)},
         "labels": np.arange(20_000),
     }
@@ -87,6 +88,7 @@ def test_memory_stays_within_the_limit(tmp_path: Path, kind: str) -> None:
     np.save(tmp_path / "features.npy", np.ones((400_000, 64), np.float32))
     if kind == "npy":
         np.save(tmp_path / "edges.npy", edges)
+        np.save(tmp_path / "times.npy", np.random.default_rng(3).integers(0, 99, len(edges)))
     else:
         rows = np.char.add(np.char.add(edges[:, 0].astype(str), ","), edges[:, 1].astype(str))
         (tmp_path / "edges.csv").write_text("\n".join(rows.tolist()))

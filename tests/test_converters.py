@@ -54,7 +54,7 @@ def test_third_column_that_is_no_weight(tmp_path: Path, third: str) -> None:
     value = "x" if third == "name" else "5"
     (tmp_path / "e.csv").write_text(f"src,dst,{third}\n0,1,{value}\n")
     convert_csv_to_gl(tmp_path / "e.csv", tmp_path / "g.gl", True)
-    extra = set() if third == "name" else {"times"}
+    extra = set() if third == "name" else {"times", "time_order"}
     assert read_file(tmp_path / "g.gl")[1].keys() == {"indptr", "indices"} | extra
 
 

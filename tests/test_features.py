@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import graphzero as gz
 from graphzero import format as gz_format
+from graphzero.filewriter import FileWriter
 
 torch = pytest.importorskip("torch")
 
@@ -151,7 +152,7 @@ def test_counts_that_contradict_the_rows_are_refused(tmp_path):
         with pytest.raises(gz.FormatError, match="section 'rows' has 40 elements"):
             gz.FeatureStore(path)
     header = gz_format.layout("features", [("other", "<f4", 3)], num_nodes=3, width=1)
-    with gz_format.FileWriter(path, header) as writer:
+    with FileWriter(path, header) as writer:
         writer.append("other", [1, 2, 3])
     with pytest.raises(gz.FormatError, match="lacks the section 'rows'"):
         gz.FeatureStore(path)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import graphzero as gz
 from graphzero import _core
 from graphzero import format as gz_format
+from graphzero.filewriter import FileWriter
 
 NAMES = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=16)
 
@@ -145,7 +146,7 @@ def test_writer_and_reader_agree_on_every_dtype(tmp_path):
     header = gz_format.layout(
         "features", [(n, a.dtype, a.size) for n, a in arrays.items()], num_nodes=0, width=0
     )
-    with gz_format.FileWriter(tmp_path / "all.gd", header) as writer:
+    with FileWriter(tmp_path / "all.gd", header) as writer:
         for name, values in reversed(arrays.items()):  # any interleaving
             writer.append(name, values[:3])
             writer.append(name, values[3:3])
@@ -160,12 +161,12 @@ def test_writer_refuses_too_much_and_too_little(tmp_path):
     header = gz_format.layout("features", [("rows", "<f4", 4)], num_nodes=4, width=1)
     with (
         pytest.raises(ValueError, match="more than 4"),
-        gz_format.FileWriter(tmp_path / "a.gd", header) as writer,
+        FileWriter(tmp_path / "a.gd", header) as writer,
     ):
         writer.append("rows", np.zeros(5, np.float32))
     with (
         pytest.raises(ValueError, match="not complete"),
-        gz_format.FileWriter(tmp_path / "a.gd", header) as writer,
+        FileWriter(tmp_path / "a.gd", header) as writer,
     ):
         writer.append("rows", np.zeros(3, np.float32))
     assert list(tmp_path.iterdir()) == []
@@ -176,7 +177,7 @@ def test_a_failed_write_leaves_the_earlier_file(tmp_path):
     files.write_rows(path, np.arange(10.0))
     before = path.read_bytes()
     header = gz_format.layout("features", [("rows", "<f8", 4)], num_nodes=4, width=1)
-    with pytest.raises(RuntimeError), gz_format.FileWriter(path, header) as writer:
+    with pytest.raises(RuntimeError), FileWriter(path, header) as writer:
         writer.append("rows", np.zeros(2))
         raise RuntimeError("interrupted")
     assert path.read_bytes() == before

@@ -55,6 +55,7 @@ def test_the_format_has_one_page_size_and_version() -> None:
 LEVELS = [
     {"errors", "atomic", "include_dir", "units", "pipeline", "metrics"},
     {"_core", "format"},
+    {"filewriter", "time_check"},
     {"ids", "views", "manifest", "residency"},
     {"sampling"},
     {"legacy"},
@@ -70,7 +71,7 @@ LEVELS = [
     {"commands"},
     {"cli", "__main__"},
 ]
-INGEST_MAY_IMPORT = {"atomic", "errors", "format", "manifest", "ingest"}
+INGEST_MAY_IMPORT = {"atomic", "errors", "filewriter", "format", "manifest", "ingest"}
 ONLY_IN = {
     "torch": {"world", "batch", "seed_dataset", "loader", "model", "evaluate", "train"},
     "pyarrow": {"ingest"},

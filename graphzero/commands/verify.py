@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
@@ -12,7 +13,9 @@ from graphzero.commands.options import SubParsers, add_command, shows_progress
 from graphzero.dataset import open_dataset
 from graphzero.errors import FormatError
 from graphzero.format import verify_file
+from graphzero.graph import Graph
 from graphzero.manifest import read_manifest
+from graphzero.time_check import first_unordered
 from graphzero.units import format_bytes
 
 __all__ = ["add_parser"]
@@ -29,7 +32,7 @@ def add_parser(commands: SubParsers) -> None:
         commands,
         "verify",
         run,
-        help="read every byte of a dataset or file and compare it with its checksums",
+        help="check every byte of a dataset or file against its checksums, and time orders",
         examples=_EXAMPLES,
     )
     parser.add_argument("path", help="a dataset folder, a .gl or a .gd file")
@@ -41,16 +44,36 @@ def _files(path: Path) -> list[Path]:
     return [entry.resolve(path) for entry in read_manifest(path).entries()]
 
 
+def _bar(path: Path, total: int, unit: str, *, progress: bool) -> tqdm[Any]:
+    return tqdm(
+        total=total, desc=path.name, unit=unit, unit_scale=True, leave=False, disable=not progress
+    )
+
+
+def _check_time_order(path: Path, *, progress: bool) -> None:
+    graph = Graph(path)
+    times, time_order, node_ids = graph.times, graph.time_order, graph.node_ids
+    if times is None or time_order is None:
+        return
+    with _bar(path, graph.num_edges, "edges", progress=progress) as bar:
+        node = first_unordered(graph.indptr, times, time_order, bar.update)
+    if node is not None:
+        name = node if node_ids is None else int(node_ids[node])
+        raise FormatError(
+            f"{path}: section 'time_order' does not put the edges of node {name} in order of "
+            f"time: build the file again"
+        )
+
+
 def _is_intact(path: Path, *, progress: bool) -> bool:
-    size = path.stat().st_size
-    with tqdm(
-        total=size, desc=path.name, unit="B", unit_scale=True, leave=False, disable=not progress
-    ) as bar:
-        try:
-            verify_file(path, bar.update)
-        except FormatError as error:
-            print(f"graphzero: {error}", file=sys.stderr)
-            return False
+    try:
+        with _bar(path, path.stat().st_size, "B", progress=progress) as bar:
+            header = verify_file(path, bar.update)
+        if header.kind == "graph":
+            _check_time_order(path, progress=progress)
+    except FormatError as error:
+        print(f"graphzero: {error}", file=sys.stderr)
+        return False
     return True
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from graphzero.format import FileWriter
+from graphzero.filewriter import FileWriter
 from graphzero.ingest.columns import MAX_NODES
 from graphzero.ingest.csr import graph_layout, sort_scratch, write_graph
 from graphzero.ingest.edge_input import EdgeInput, open_edges

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from graphzero.format import FileWriter
+from graphzero.filewriter import FileWriter
 from graphzero.ingest.csr import write_graph
 from graphzero.ingest.csv_format import is_number, sniff_csv
 from graphzero.ingest.edge_input import TIME_NAMES, EdgeInput, edges_of_table

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.format import FLAG_DIRECTED, FileWriter, Header, id_dtype, layout
+from graphzero.filewriter import FileWriter
+from graphzero.format import FLAG_DIRECTED, Header, id_dtype, layout
 from graphzero.ingest.edges import EdgeList
-from graphzero.ingest.progress import Progress
+from graphzero.ingest.progress import Advance, Progress
 from graphzero.ingest.rank import HotOrder
 from graphzero.ingest.row_sums import RowSums
 from graphzero.ingest.sort import EdgeSorter
+from graphzero.ingest.time_order import TimeOrderWriter
 
 __all__ = ["graph_layout", "sort_scratch", "write_graph"]
 
@@ -39,7 +41,7 @@ def graph_layout(
     if edges.weight is not None:
         arrays += [("weights", "<f4", count), ("cum_weights", "<f8", count)]
     if edges.time is not None:
-        arrays.append(("times", "<i8", count))
+        arrays += [("times", "<i8", count), ("time_order", id_dtype(count), count)]
     if hot:
         arrays += [("node_ids", ids, num_nodes), ("node_rank", ids, num_nodes)]
     return layout(
@@ -69,9 +71,19 @@ def _run_rows(payload_bytes: int, directed: bool, memory: int) -> int:
     return max(_MIN_ROWS, memory // (entry_bytes if directed else 2 * entry_bytes))
 
 
+def _time_memory(edges: EdgeList, memory: int) -> int:
+    """The part of the sort's memory in which lists are ordered by time."""
+    return memory // 4 if edges.time is not None else 0
+
+
 def sort_scratch(edges: EdgeList, *, directed: bool, edge_ids: bool, memory: int) -> int:
-    """Bytes of disk that sorting takes beside the file itself; 0 where one run is enough."""
+    """Bytes of disk that sorting takes beside the file itself; 0 where one run is enough.
+
+    What a list takes that is too long to be ordered by time at once is not known before the sort,
+    and not in it.
+    """
     payload_bytes = sum(dtype.itemsize for dtype in _payload_dtypes(edges, edge_ids).values())
+    memory -= _time_memory(edges, memory)
     if len(edges) <= _run_rows(payload_bytes, directed, memory):
         return 0
     return edges.num_stored(directed) * (8 + payload_bytes)
@@ -147,6 +159,30 @@ def _pieces(
             yield keys[cut], tuple(array[cut] for array in payload)
 
 
+def _write_lists(
+    file: FileWriter,
+    blocks: Iterator[tuple[npt.NDArray[np.uint64], tuple[npt.NDArray[Any], ...]]],
+    names: list[str],
+    time_order: TimeOrderWriter,
+    advance: Advance,
+) -> None:
+    """Writes the sorted entries, their payload of these names, and what is made of both."""
+    indptr, sums = _IndptrWriter(file, file.header.num_nodes), RowSums()
+    for keys, payload in _pieces(blocks):
+        sources = keys >> _HALF
+        indptr.add(sources)
+        file.append("indices", (keys & _LOW).astype(np.uint32))
+        for name, array in zip(names, payload, strict=True):
+            file.append(name, array)
+            if name == "weights":
+                file.append("cum_weights", sums.add(sources, array))
+            elif name == "times":
+                time_order.add(sources, array)
+        advance(len(keys))
+    indptr.finish()
+    time_order.finish()
+
+
 def write_graph(
     path: Path,
     edges: EdgeList,
@@ -189,9 +225,12 @@ def write_graph(
         edges, num_nodes, directed=directed, edge_ids=edge_ids, hot=order is not None
     )
     dtypes = _payload_dtypes(edges, edge_ids)
+    time_memory = _time_memory(edges, memory)
+    memory -= time_memory
     rows = _run_rows(sum(dtype.itemsize for dtype in dtypes.values()), directed, memory)
     file = FileWriter(path, header)
     sorter = EdgeSorter(path.parent, list(dtypes.values()), memory)
+    time_order = TimeOrderWriter(file, path.parent, time_memory)
     try:
         with progress.phase("sorting edges", len(edges)) as advance:
             for begin in range(0, len(edges), rows):
@@ -200,17 +239,8 @@ def write_graph(
                 sorter.add(*_entries(edges, begin, end, order, directed, edge_ids))
                 advance(end - begin)
         edges.close()
-        indptr, sums = _IndptrWriter(file, num_nodes), RowSums()
         with progress.phase("writing graph", header.width, "edges") as advance:
-            for keys, payload in _pieces(sorter.merged()):
-                indptr.add(keys >> _HALF)
-                file.append("indices", (keys & _LOW).astype(np.uint32))
-                for name, array in zip(dtypes, payload, strict=True):
-                    file.append(name, array)
-                    if name == "weights":
-                        file.append("cum_weights", sums.add(keys >> _HALF, array))
-                advance(len(keys))
-            indptr.finish()
+            _write_lists(file, sorter.merged(), list(dtypes), time_order, advance)
             if order is not None:
                 for begin in range(0, num_nodes, _CHUNK):
                     file.append("node_ids", order.node_ids[begin : begin + _CHUNK])
@@ -221,4 +251,5 @@ def write_graph(
         raise
     finally:
         sorter.close()
+        time_order.close()
     return file

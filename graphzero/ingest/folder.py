@@ -11,7 +11,7 @@ from pathlib import Path
 
 from graphzero.atomic import is_staging_name
 from graphzero.errors import FormatError
-from graphzero.format import FileWriter
+from graphzero.filewriter import FileWriter
 from graphzero.manifest import FileEntry, Manifest, finish_renames, read_manifest, write_manifest
 
 __all__ = ["commit", "entry_of", "folder_lock", "recover"]

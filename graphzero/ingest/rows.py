@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.format import FLAG_VECTOR, FileWriter, Header, id_dtype, layout
+from graphzero.filewriter import FileWriter
+from graphzero.format import FLAG_VECTOR, Header, id_dtype, layout
 from graphzero.ingest.progress import Progress
 from graphzero.ingest.rank import HotOrder
 from graphzero.ingest.row_input import Rows

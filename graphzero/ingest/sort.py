@@ -57,8 +57,8 @@ class _Cursor:
 class EdgeSorter:
     """Sorts batches into runs and merges the runs.
 
-    A key is source << 32 | target. What else belongs to an edge is its payload: arrays that are
-    permuted along.
+    The key of an edge is source << 32 | target; any other 64-bit number will do. What else belongs
+    to a key is its payload: arrays that are permuted along.
 
     Parameters
     ----------

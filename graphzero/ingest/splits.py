@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.format import FLAG_VECTOR, FileWriter, layout
+from graphzero.filewriter import FileWriter
+from graphzero.format import FLAG_VECTOR, layout
 from graphzero.ingest.columns import Column
 from graphzero.ingest.spill import TempColumn
 from graphzero.ingest.tables import load_array, open_table

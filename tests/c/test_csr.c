@@ -51,7 +51,7 @@ static void views_the_sections(void)
     CHECK_EQ(csr.num_edges, 4);
     CHECK(!csr.indices.wide);
     CHECK(csr.weights == NULL && csr.cum_weights == NULL && csr.times == NULL &&
-          csr.edge_ids.data == NULL);
+          csr.edge_ids.data == NULL && csr.time_order.data == NULL);
     CHECK_EQ(gz_csr_row(&csr, 0, &first, &corrupt), 2);
     CHECK_EQ(first, 0);
     CHECK_EQ(gz_csr_row(&csr, 2, &first, &corrupt), 1);
@@ -67,12 +67,13 @@ static void optional_sections_are_found(void)
         const char *name;
         uint32_t dtype;
         uint64_t count;
-    } some[] = {{"weights", GZ_FLOAT32, 4}, {"cum_weights", GZ_FLOAT64, 4},
-                {"times", GZ_INT64, 4},     {"edge_ids", GZ_UINT64, 4},
-                {"node_ids", GZ_UINT32, 3}, {"node_rank", GZ_UINT32, 3}};
+    } some[] = {{"weights", GZ_FLOAT32, 4},  {"cum_weights", GZ_FLOAT64, 4},
+                {"times", GZ_INT64, 4},      {"edge_ids", GZ_UINT64, 4},
+                {"node_ids", GZ_UINT32, 3},  {"node_rank", GZ_UINT32, 3},
+                {"time_order", GZ_UINT32, 4}};
     unsigned char file[SMALL_FILE_BYTES];
     start(file);
-    for (unsigned i = 0; i < 6; i++) { /* all over the same bytes: only the views are looked at */
+    for (unsigned i = 0; i < 7; i++) { /* all over the same bytes: only the views are looked at */
         gz_section *section = &header.sections[header.num_sections++];
         *section = (gz_section){"", some[i].dtype, 4096, some[i].count, 0, 0};
         memcpy(section->name, some[i].name, strlen(some[i].name));
@@ -83,6 +84,7 @@ static void optional_sections_are_found(void)
     CHECK((const void *)csr.cum_weights == mapping.base + 4096);
     CHECK((const void *)csr.times == mapping.base + 4096);
     CHECK(csr.edge_ids.data == mapping.base + 4096 && csr.edge_ids.wide);
+    CHECK(csr.time_order.data == mapping.base + 4096 && !csr.time_order.wide);
     CHECK(csr.node_ids.data == mapping.base + 4096 && !csr.node_ids.wide);
     CHECK(csr.node_rank.data == mapping.base + 4096 && !csr.node_rank.wide);
     gz_mapping_close(&mapping);
@@ -120,6 +122,27 @@ static void sections_must_fit_the_counts(void)
     header.sections[header.num_sections++] =
         (gz_section){"cum_weights", GZ_FLOAT64, 4096, 3, 24, 0};
     expect_refusal(file, "'cum_weights' has 3 elements");
+}
+
+static void order_of_times_must_fit_the_times(void)
+{
+    unsigned char file[SMALL_FILE_BYTES];
+    const gz_section times = {"times", GZ_INT64, 4096, 4, 32, 0};
+    const gz_section order = {"time_order", GZ_UINT32, 4096, 4, 16, 0};
+    start(file);
+    header.sections[header.num_sections++] = order;
+    expect_refusal(file, "has 'time_order' without 'times'");
+    start(file);
+    header.sections[header.num_sections++] = times;
+    CHECK_EQ(open_with(&header, file), GZ_OK);
+    CHECK(csr.times != NULL && csr.time_order.data == NULL);
+    gz_mapping_close(&mapping);
+    header.sections[header.num_sections++] = order;
+    header.sections[3].dtype = GZ_INT32;
+    expect_refusal(file, "'time_order' has a wrong dtype");
+    header.sections[3] = order;
+    header.sections[3].count = 3;
+    expect_refusal(file, "'time_order' has 3 elements, the counts ask for 4");
 }
 
 /* num_nodes + 1 must not wrap to the number of row pointers that a file can have. */
@@ -210,6 +233,7 @@ void test_csr(void)
     RUN(views_the_sections);
     RUN(optional_sections_are_found);
     RUN(sections_must_fit_the_counts);
+    RUN(order_of_times_must_fit_the_times);
     RUN(counts_near_the_limit_do_not_overflow);
     RUN(row_pointers_must_span_the_edges);
     RUN(corrupt_rows_are_empty_and_counted);

@@ -1,0 +1,249 @@
+"""``time_order``: each neighbour list by time, as it is built, read and verified."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+
+import files
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import graphzero as gz
+from graphzero import _core
+from graphzero.cli import main
+from graphzero.format import dtype_code, encode_header, read_file, read_header
+from graphzero.ingest import build_dataset
+from graphzero.time_check import first_unordered
+
+EXTREMES = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 1]
+
+
+def random_times(rng, count, kind):
+    if kind == "extreme":
+        return rng.choice(np.array(EXTREMES), count)
+    return rng.integers(*((-3, 3) if kind == "tied" else (-(2**63), 2**63 - 1)), count)
+
+
+def rewrite(path, changed="time_order", **fields):
+    """Changes a section's entry in the header, and makes all checksums right."""
+    header = read_header(path)
+    sections = [
+        replace(section, **fields) if section.name == changed else section
+        for section in header.sections
+    ]
+    content = path.read_bytes()
+    sections = [
+        replace(s, crc=zlib.crc32(content[s.offset : s.offset + s.length])) for s in sections
+    ]
+    page = encode_header(replace(header, sections=tuple(sections)))
+    path.write_bytes(page + content[len(page) :])
+
+
+def write_order(path, begin, values):
+    """Puts other entries at a stored position, under a right checksum."""
+    section = read_header(path).find("time_order")
+    with path.open("r+b") as file:
+        file.seek(section.offset + 4 * begin)
+        file.write(np.array(values, "<u4").tobytes())
+    rewrite(path)
+
+
+# ---- the build
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    num_nodes=st.integers(1, 6),
+    num_edges=st.integers(1, 250),
+    kind=st.sampled_from(["tied", "extreme", "any"]),
+    directed=st.booleans(),
+    order=st.sampled_from(["input", "hot"]),
+    piece=st.integers(1, 60),
+    most=st.integers(1, 60),
+)
+def test_the_build_orders_each_list(
+    tmp_path_factory, seed, num_nodes, num_edges, kind, directed, order, piece, most
+):
+    """Lists that end within a piece, reach over several, and over several runs on the disk."""
+    rng = np.random.default_rng(seed)
+    edges = rng.integers(0, num_nodes, (num_edges, 2))
+    times = random_times(rng, num_edges, kind)
+    folder = tmp_path_factory.mktemp("built")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("graphzero.ingest.csr._CHUNK", piece)
+        patch.setattr("graphzero.ingest.csr._time_memory", lambda *_: 0)
+        patch.setattr("graphzero.ingest.time_order._MIN_ENTRIES", most)
+        build_dataset(
+            folder,
+            edges,
+            timestamp=times,
+            num_nodes=num_nodes,
+            directed=directed,
+            order=order,
+            edge_ids=True,
+        )
+    naive = reference.adjacency(edges, num_nodes, directed=directed, order=order, times=times)
+    _, arrays = read_file(folder / "graph.gl")
+    np.testing.assert_array_equal(arrays["time_order"], naive.time_order)
+    # Both directions of an edge carry its time.
+    np.testing.assert_array_equal(arrays["times"], times[arrays["edge_ids"]])
+    assert arrays["time_order"].dtype == "<u4"
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_a_tiny_memory_limit(tmp_path, order, directed):
+    """Lists far longer than what is ordered at once, many of their times tied."""
+    rng = np.random.default_rng(2)
+    edges = np.stack([rng.integers(0, 3, 60_000), rng.integers(0, 500, 60_000)], axis=1)
+    times = rng.integers(-100, 100, 60_000)
+    options = {"timestamp": times, "order": order, "directed": directed}
+    build_dataset(tmp_path / "data", edges, memory_limit="1MiB", **options)
+    _, arrays = read_file(tmp_path / "data" / "graph.gl")
+    indptr = arrays["indptr"].astype(np.int64)
+    assert np.diff(indptr).max() > 15_000
+    lists = np.repeat(np.arange(500), np.diff(indptr))
+    expected = np.lexsort((arrays["times"], lists)) - indptr[lists]
+    np.testing.assert_array_equal(arrays["time_order"], expected)
+
+
+def test_without_timestamps_there_is_no_order(tmp_path):
+    build_dataset(tmp_path, files.random_edges(20, 100))
+    assert "time_order" not in read_file(tmp_path / "graph.gl")[1]
+
+
+# ---- reading
+
+
+@pytest.fixture
+def timed(tmp_path, order):
+    """Path of a graph with tied times, and its naive adjacency lists."""
+    edges = files.random_edges(40, 600)
+    times = random_times(np.random.default_rng(4), 600, "tied")
+    return tmp_path / "t.gl", files.write_graph(
+        tmp_path / "t.gl", edges, 40, order=order, times=times
+    )
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_graph_and_twin_read_the_same(tmp_path, wide):
+    edges = files.random_edges(40, 600)
+    times = np.arange(600) % 7
+    naive = files.write_graph(tmp_path / "t.gl", edges, 40, times=times, wide=wide)
+    with gz.Graph(tmp_path / "t.gl") as graph:
+        order = graph.time_order.copy()
+    assert order.dtype == ("<u8" if wide else "<u4")
+    np.testing.assert_array_equal(order, naive.time_order)
+    np.testing.assert_array_equal(order, read_file(tmp_path / "t.gl")[1]["time_order"])
+
+
+HOSTILE = {
+    "section 'time_order' has 599 elements, the counts ask for 600": (
+        "time_order",
+        {"count": 599, "length": 4 * 599},
+    ),
+    "section 'time_order' has a wrong dtype": ("time_order", {"dtype": dtype_code("<i4")}),
+    "has 'time_order' without 'times'": ("times", {"name": "other"}),
+}
+
+
+@pytest.mark.parametrize("message", HOSTILE)
+def test_hostile_headers_are_refused_by_open_and_verify(timed, capfd, message):
+    path, _ = timed
+    changed, fields = HOSTILE[message]
+    rewrite(path, changed, **fields)
+    with pytest.raises(gz.FormatError, match=message):
+        gz.Graph(path)
+    assert main(["verify", str(path)]) == 1
+    (line,) = capfd.readouterr().err.splitlines()
+    assert str(path) in line
+    assert message in line
+
+
+def test_the_order_is_required_where_it_is_needed(tmp_path, timed):
+    path, _ = timed
+    _core.CSR(_core.Mapping(path)).require_time_order()
+    rewrite(path, name="other")  # as a writer without this section
+    with pytest.raises(ValueError, match=r"t\.gl has timestamps but .* without their order: build"):
+        _core.CSR(_core.Mapping(path)).require_time_order()
+    with gz.Graph(path) as graph:
+        assert graph.time_order is None
+        assert len(graph.times) == 600
+    files.write_graph(tmp_path / "plain.gl", files.random_edges(40, 600), 40)
+    with pytest.raises(ValueError, match=r"plain\.gl has no timestamps .* a timestamp column"):
+        _core.CSR(_core.Mapping(tmp_path / "plain.gl")).require_time_order()
+
+
+# ---- verify
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    kind=st.sampled_from(["tied", "extreme", "any"]),
+    block=st.integers(1, 40),
+    at=st.integers(0, 119),
+    value=st.integers(0, 2**64 - 1) | st.integers(0, 120),
+)
+def test_any_changed_entry_is_found(seed, kind, block, at, value):
+    rng = np.random.default_rng(seed)
+    edges = rng.integers(0, 5, (120, 2)) * [2, 1]  # nodes without a list between those with one
+    naive = reference.adjacency(edges, 10, times=random_times(rng, 120, kind))
+    indptr, times = naive.indptr.astype(np.uint64), naive.column(3, np.int64)
+    time_order = np.array(naive.time_order, np.uint64)
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("graphzero.time_check._BLOCK", block)
+        assert first_unordered(indptr, times, time_order, seen.append) is None
+        assert sum(seen) == 120
+        before, time_order[at] = time_order[at], value
+        found = first_unordered(indptr, times, time_order)
+    node = int(np.searchsorted(naive.indptr, at, "right")) - 1
+    assert found == (None if before == value else node)
+
+
+@pytest.mark.parametrize("block", [2, 3, 100])
+@pytest.mark.parametrize(
+    ("times", "time_order", "expected"),
+    [
+        ([5, 5, 5, 5], [0, 1, 2, 3], None),
+        ([5, 5, 5, 5], [0, 2, 1, 3], 1),  # a tie not in list order
+        ([5, 6, 7, 8], [0, 1, 3, 2], 1),
+        ([5, 6, 7, 8], [0, 1, 1, 2], 1),
+        ([8, 7, 6, 5], [3, 2, 1, 0], None),
+    ],
+)
+def test_lists_out_of_order_are_found(monkeypatch, block, times, time_order, expected):
+    monkeypatch.setattr("graphzero.time_check._BLOCK", block)
+    arrays = np.array([0, 0, 4], np.uint64), np.array(times), np.array(time_order, np.uint32)
+    assert first_unordered(*arrays) == expected
+
+
+@pytest.mark.parametrize("middle", [3, 2**63, 2**64 - 1])
+def test_row_pointers_that_descend_are_found_and_not_followed(middle):
+    indptr = np.array([0, 1, middle, 2], np.uint64)
+    arrays = np.arange(2), np.array([0, 0], np.uint32)
+    assert first_unordered(indptr, *arrays) in (1, 2)
+
+
+def test_verify_names_the_node_that_is_out_of_order(timed, capfd, order):
+    path, naive = timed
+    assert main(["verify", str(path)]) == 0
+    assert ": intact, " in capfd.readouterr().out
+    renumbered = naive.node_ids != np.arange(40)
+    could = (np.diff(naive.indptr) > 1) & (renumbered if order == "hot" else True)
+    stored = int(np.flatnonzero(could)[-1])
+    user = naive.node_ids[stored]
+    begin, end = naive.indptr[stored : stored + 2]
+    write_order(path, begin, naive.time_order[begin:end][::-1])
+    assert main(["verify", str(path)]) == 1
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.splitlines() == [
+        f"graphzero: {path}: section 'time_order' does not put the edges of node "
+        f"{user} in order of time: build the file again"
+    ]
