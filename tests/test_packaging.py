@@ -95,6 +95,7 @@ import numpy as np
 from graphzero import _core
 from graphzero.filewriter import FileWriter
 from graphzero.format import layout
+from graphzero.sampling import Sampling
 n, degree = 5000, 4
 header = layout("graph", [("indptr", "<u8", n + 1), ("indices", "<u4", n * degree)],
                 num_nodes=n, width=n * degree)
@@ -104,7 +105,7 @@ with FileWriter("ring.gl", header) as writer:
     writer.append("indices", np.sort(neighbors, axis=1))
 csr = _core.CSR(_core.Mapping("ring.gl"))
 nodes = np.arange(n)
-edges = csr.sample_hop(nodes, 2, False, 7, 2)
+edges = csr.sample_hop(nodes, 2, Sampling(), _core.Draws(7, 0, 0), 2)
 walks = csr.walk(nodes, 5, 1.0, 1.0, 7, 2)
 biased = csr.walk(nodes, 5, 0.5, 2.0, 7, 2)
 import hashlib
