@@ -242,6 +242,10 @@ cdef extern from "graphzero/prefetch.h" nogil:
     ctypedef struct gz_run:
         uint64_t offset
         uint64_t length
+    ctypedef enum gz_readahead_mode:
+        GZ_READAHEAD_ALL
+        GZ_READAHEAD_MISSING
+        GZ_READAHEAD_LOOK
     ctypedef struct gz_readahead:
         uint64_t pages
         uint64_t missing
@@ -249,7 +253,7 @@ cdef extern from "graphzero/prefetch.h" nogil:
     int64_t gz_page_runs(const int64_t *rows, int64_t count, uint64_t origin, uint64_t row_bytes,
                          uint64_t gap, uint64_t file_bytes, gz_run *runs)
     gz_code gz_read_ahead(const gz_mapping *mapping, const gz_run *runs, int64_t count,
-                          int trust_mincore, gz_readahead *done, gz_error *err)
+                          gz_readahead_mode mode, gz_readahead *done, gz_error *err)
 
 
 cdef extern from "graphzero/fork.h" nogil:

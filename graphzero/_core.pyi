@@ -75,6 +75,7 @@ class Mapping:
         row_bytes: int,
         gap: int = 0,
         trust_mincore: bool = True,
+        only_look: bool = False,
     ) -> tuple[int, int, int]: ...
 
 @disjoint_base

@@ -274,7 +274,7 @@ cdef class Mapping:
         return pages
 
     def read_ahead(self, const int64_t[::1] rows, uint64_t origin, uint64_t row_bytes,
-                   uint64_t gap=0, bint trust_mincore=True):
+                   uint64_t gap=0, bint trust_mincore=True, bint only_look=False):
         """Asks the kernel for the pages of ascending rows.
 
         Parameters
@@ -285,6 +285,8 @@ cdef class Mapping:
             Pages that a run may skip over.
         trust_mincore : bool
             False where ``mincore`` is known to lie: then every run is asked for.
+        only_look : bool
+            Count what is missing, and ask for nothing.
 
         Returns
         -------
@@ -294,7 +296,12 @@ cdef class Mapping:
         cdef gz_error err
         cdef gz_code code
         cdef gz_readahead done
+        cdef gz_readahead_mode mode = GZ_READAHEAD_MISSING
         cdef int64_t count = rows.shape[0], num_runs
+        if only_look:
+            mode = GZ_READAHEAD_LOOK
+        elif not trust_mincore:
+            mode = GZ_READAHEAD_ALL
         if count == 0:
             return 0, 0, 0
         if rows[0] < 0 or origin + (<uint64_t> rows[count - 1] + 1) * row_bytes > self.c.size:
@@ -305,7 +312,7 @@ cdef class Mapping:
         try:
             with nogil:
                 num_runs = gz_page_runs(&rows[0], count, origin, row_bytes, gap, self.c.size, runs)
-                code = gz_read_ahead(&self.c, runs, num_runs, trust_mincore, &done, &err)
+                code = gz_read_ahead(&self.c, runs, num_runs, mode, &done, &err)
         finally:
             self.unpin()
         if code != GZ_OK:

@@ -258,6 +258,13 @@ class FeatureStore:
         """
         return self._mapping.read_ahead(rows, self._rows.origin, self.row_bytes, gap, trust_mincore)
 
+    def count_missing(self, rows: npt.NDArray[np.int64]) -> tuple[int, int]:
+        """Pages of ascending row numbers, and how many of them are not in the page cache."""
+        pages, missing, _ = self._mapping.read_ahead(
+            rows, self._rows.origin, self.row_bytes, only_look=True
+        )
+        return pages, missing
+
     def advise(self, advice: str) -> None:
         """``madvise`` for the whole file: "normal", "random" or "sequential"."""
         self._mapping.advise(advice)

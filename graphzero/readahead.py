@@ -18,6 +18,7 @@ from graphzero.residency import mincore_is_honest
 __all__ = ["PagesAsked", "ReadAhead"]
 
 _MOST_SKIPPED = 32
+_PROBES = 256  # where one page in a hundred is missing, so many rows find it 12 times in 13
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,8 @@ class PagesAsked:
     Attributes
     ----------
     pages, missing : int
-        Pages that the rows cover, and those that were not in the page cache when asked for. 0 if
-        the request was skipped.
+        Pages that were looked at, and those that were not in the page cache then. 0 if the
+        request was skipped.
     """
 
     pages: int = 0
@@ -38,8 +39,9 @@ class PagesAsked:
 class ReadAhead:
     """Reads ahead the rows of some stores that keep their rows in the same order.
 
-    While nothing is ever missing, requests are skipped, at most 32 in a row: data that is in
-    memory should not pay for being looked up.
+    A few rows of a request are looked up first; the others only if one of these is missing. While
+    nothing is ever missing, requests are skipped, at most 32 in a row: data that is in memory
+    should not pay for being looked up.
 
     Parameters
     ----------
@@ -81,7 +83,9 @@ class ReadAhead:
             if self._to_skip > 0:
                 self._to_skip -= 1
                 return PagesAsked()
-            asked = self._ask_stores(np.sort(rows))
+            asked = self._probe(rows)
+            if asked is None or asked.missing:
+                asked = self._ask_stores(np.sort(rows))
             self._skipped = 0 if asked.missing else min(2 * self._skipped + 1, _MOST_SKIPPED)
             self._to_skip = self._skipped
             return asked
@@ -92,6 +96,14 @@ class ReadAhead:
         finally:
             with self._lock:
                 self._outstanding -= rows.shape[0] * self._row_bytes
+
+    def _probe(self, rows: IdArray) -> PagesAsked | None:
+        """What is missing of a few rows; None where that cannot be known, or they are all."""
+        if rows.shape[0] <= _PROBES or not all(is_honest for _, is_honest in self._stores):
+            return None
+        some = np.sort(rows[:: -(-rows.shape[0] // _PROBES)])
+        counts = [store.count_missing(some) for store, _ in self._stores]
+        return PagesAsked(sum(pages for pages, _ in counts), sum(missing for _, missing in counts))
 
     def _ask_stores(self, rows: IdArray) -> PagesAsked:
         pages = missing = 0

@@ -27,7 +27,7 @@ int64_t gz_page_runs(const int64_t *rows, int64_t count, uint64_t origin, uint64
 }
 
 gz_code gz_read_ahead(const gz_mapping *mapping, const gz_run *runs, int64_t count,
-                      int trust_mincore, gz_readahead *done, gz_error *err)
+                      gz_readahead_mode mode, gz_readahead *done, gz_error *err)
 {
     uint64_t page = gz_system_page_bytes();
     *done = (gz_readahead){0, 0, 0};
@@ -37,9 +37,9 @@ gz_code gz_read_ahead(const gz_mapping *mapping, const gz_run *runs, int64_t cou
             uint64_t step = left < MOST_BYTES_A_CALL ? left : MOST_BYTES_A_CALL;
             uint64_t pages = (step + page - 1) / page, resident = 0;
             gz_code code = GZ_OK;
-            if (trust_mincore)
+            if (mode != GZ_READAHEAD_ALL)
                 code = gz_mapping_resident(mapping, offset, step, &resident, err);
-            if (code == GZ_OK && resident < pages) {
+            if (code == GZ_OK && resident < pages && mode != GZ_READAHEAD_LOOK) {
                 code = gz_mapping_advise(mapping, offset, step, GZ_ADVICE_WILLNEED, err);
                 done->calls++;
             }

@@ -108,6 +108,28 @@ def test_requests_are_skipped_while_nothing_is_missing(tmp_path):
     assert [i for i, was in enumerate(asked) if was] == [0, 2, 6, 14, 30, 62, 95]
 
 
+def test_a_few_rows_are_looked_up_first(cold_store):
+    """Where all is in memory, the others are not."""
+    rows = np.random.default_rng(0).permutation(FAR_ROWS)
+    cold_store.gather(rows)
+    readahead = ReadAhead([cold_store], gz.Prefetch())
+    try:
+        asked = readahead.submit(rows).result(timeout=60)
+        assert asked.missing == 0
+        assert 0 < asked.pages <= 256
+        everywhere = np.arange(32_768)  # now most are missing, and all of these asked for
+        readahead.submit(everywhere).result(timeout=60)  # skipped
+        asked = readahead.submit(everywhere).result(timeout=60)
+        assert (asked.pages, asked.missing > 3000) == (4096, True)
+    finally:
+        readahead.close()
+
+
+def test_looking_asks_for_nothing(cold_store):
+    assert cold_store.count_missing(FAR_ROWS) == (448, 448)
+    assert cold_store._mapping.resident_pages() < 64
+
+
 def test_rows_beyond_the_budget_are_left_to_faults(cold_store):
     readahead = ReadAhead([cold_store], gz.Prefetch(budget=100 * 512))
     try:

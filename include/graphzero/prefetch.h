@@ -24,10 +24,17 @@ typedef struct gz_readahead {
     uint64_t calls;   /* of madvise */
 } gz_readahead;
 
+/* Whether residency is looked at, and whether what is missing is asked for. */
+typedef enum gz_readahead_mode {
+    GZ_READAHEAD_ALL,     /* ask for every run: residency cannot be had (see gz_mapping_resident),
+                             and counts as missing */
+    GZ_READAHEAD_MISSING, /* ask for what is not resident */
+    GZ_READAHEAD_LOOK,    /* only count it */
+} gz_readahead_mode;
+
 /* Asks the kernel to read the runs that are not resident. MADV_WILLNEED is cut silently at the
- * device's read-ahead limit (2 to 16 MiB), so longer runs are split. With `trust_mincore` zero the
- * residency is not asked for (see gz_mapping_resident) and counts as missing. */
+ * device's read-ahead limit (2 to 16 MiB), so longer runs are split. */
 GZ_MUST_CHECK gz_code gz_read_ahead(const gz_mapping *mapping, const gz_run *runs, int64_t count,
-                                    int trust_mincore, gz_readahead *done, gz_error *err);
+                                    gz_readahead_mode mode, gz_readahead *done, gz_error *err);
 
 #endif

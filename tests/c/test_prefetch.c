@@ -96,7 +96,7 @@ static void long_runs_are_split(void)
     if (!map_file(&mapping))
         return;
     page = gz_system_page_bytes();
-    CHECK_EQ(gz_read_ahead(&mapping, runs, 2, 0, &done, &err), GZ_OK);
+    CHECK_EQ(gz_read_ahead(&mapping, runs, 2, GZ_READAHEAD_ALL, &done, &err), GZ_OK);
     CHECK_EQ(done.pages, (5 << 20) / page + 1);
     CHECK_EQ(done.missing, done.pages); /* as nothing else is known */
     CHECK_EQ(done.calls, 4);            /* 2 + 2 + 1 MiB, and the tail */
@@ -111,7 +111,7 @@ static void resident_pages_are_not_asked_for(void)
     gz_error err;
     if (!map_file(&mapping))
         return;
-    CHECK_EQ(gz_read_ahead(&mapping, runs, 1, 1, &done, &err), GZ_OK);
+    CHECK_EQ(gz_read_ahead(&mapping, runs, 1, GZ_READAHEAD_MISSING, &done, &err), GZ_OK);
     CHECK(done.pages > 0);
     CHECK_EQ(done.missing, 0);
     CHECK_EQ(done.calls, 0);
@@ -126,8 +126,8 @@ static void runs_beyond_the_file_are_refused(void)
     gz_error err;
     if (!map_file(&mapping))
         return;
-    for (int trust = 0; trust < 2; trust++) {
-        CHECK_EQ(gz_read_ahead(&mapping, runs, 2, trust, &done, &err), GZ_E_OS);
+    for (int mode = GZ_READAHEAD_ALL; mode <= GZ_READAHEAD_MISSING; mode++) {
+        CHECK_EQ(gz_read_ahead(&mapping, runs, 2, (gz_readahead_mode)mode, &done, &err), GZ_E_OS);
         CHECK_EQ(err.offset, 5 << 20);
     }
     gz_mapping_close(&mapping);

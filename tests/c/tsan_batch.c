@@ -54,7 +54,8 @@ static int ask_for_pages(const shared *with, const gz_batch *batch)
         qsort(rows, count, sizeof *rows, ascending);
         int64_t num_runs =
             gz_page_runs(rows, (int64_t)count, 0, ROW_BYTES, 0, with->mapping.size, runs);
-        failed = gz_read_ahead(&with->mapping, runs, num_runs, 1, &done, &err) != GZ_OK;
+        failed = gz_read_ahead(&with->mapping, runs, num_runs, GZ_READAHEAD_MISSING, &done, &err) !=
+                 GZ_OK;
     }
     free(runs);
     free(rows);
