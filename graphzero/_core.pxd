@@ -69,6 +69,9 @@ cdef extern from "graphzero/mapping.h" nogil:
                               gz_advice advice, gz_error *err)
     gz_code gz_mapping_resident(const gz_mapping *mapping, uint64_t offset, uint64_t length,
                                 uint64_t *pages, gz_error *err)
+    gz_code gz_mapping_lock(const gz_mapping *mapping, uint64_t offset, uint64_t length,
+                            gz_error *err)
+    void gz_mapping_unlock(const gz_mapping *mapping, uint64_t offset, uint64_t length)
     uint64_t gz_system_page_bytes()
 
 

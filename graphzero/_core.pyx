@@ -273,6 +273,34 @@ cdef class Mapping:
             _raise(&err, self.path)
         return pages
 
+    def lock(self, uint64_t offset, uint64_t length):
+        """Reads the pages of a byte range and keeps them in memory (``mlock``).
+
+        Raises
+        ------
+        OSError
+            ENOMEM or EPERM where the process may not lock so much (``ulimit -l``).
+        """
+        cdef gz_error err
+        cdef gz_code code
+        self.pin()
+        try:
+            with nogil:
+                code = gz_mapping_lock(&self.c, offset, length, &err)
+        finally:
+            self.unpin()
+        if code != GZ_OK:
+            _raise(&err, self.path)
+
+    def unlock(self, uint64_t offset, uint64_t length):
+        """Lets the kernel drop the pages of a byte range again."""
+        self.pin()
+        try:
+            with nogil:
+                gz_mapping_unlock(&self.c, offset, length)
+        finally:
+            self.unpin()
+
     def read_ahead(self, const int64_t[::1] rows, uint64_t origin, uint64_t row_bytes,
                    uint64_t gap=0, bint trust_mincore=True, bint only_look=False):
         """Asks the kernel for the pages of ascending rows.

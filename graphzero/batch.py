@@ -26,14 +26,17 @@ class BatchStats:
         Seconds of sampling (in a background thread, where there are any), of the training loop's
         waiting for the batch and its read-ahead, of gathering rows.
     pages_missed : int
-        Pages of its rows that were not in memory when they were asked for ahead; 0 where nothing
-        was asked (see `Prefetch`).
+        Pages of its rows that were not in memory when they were asked for ahead, or were read past
+        the page cache; 0 where nothing was asked (see `Prefetch`).
+    io : str
+        How its rows were read, and why so.
     """
 
     sampled: float = 0.0
     waited: float = 0.0
     gathered: float = 0.0
     pages_missed: int = 0
+    io: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,8 @@ from graphzero.views import check_identity, identity, section_view
 
 __all__ = ["FeatureStore"]
 
+_PAGE = 4096
+_MOST_ADVISED = 2 << 20  # a longer MADV_WILLNEED is cut silently at the device's limit
 _NPY_MAGIC = b"\x93NUMPY"
 _MOST_NPY_HEADER = 1 << 16
 
@@ -118,6 +120,8 @@ class FeatureStore:
         except BaseException:
             self._mapping.close()
             raise
+        self._kept_rows = 0
+        self._may_lock = True
 
     @property
     def path(self) -> str:
@@ -242,6 +246,22 @@ class FeatureStore:
         """Row numbers of the user's ids, which must be in range."""
         return self._rows.to_stored(nodes)
 
+    @property
+    def is_hot(self) -> bool:
+        """Whether the file begins with the rows that are wanted most, in an order of its own."""
+        return self._layout.rank is not None
+
+    def direct_reader(self, engine: str, threads: int) -> _core.DirectReader:
+        """Reads rows of the file past the page cache, by "uring" or "pread"."""
+        return _core.DirectReader(
+            self._mapping,
+            self._rows.origin,
+            self.row_bytes,
+            self.num_nodes,
+            engine=engine,
+            threads=threads,
+        )
+
     def keeps_order_of(self, order: tuple[Any, ...] | None) -> bool:
         """Whether the rows are in the order that another file's checksums describe."""
         return self._layout.order == order
@@ -264,6 +284,41 @@ class FeatureStore:
             rows, self._rows.origin, self.row_bytes, only_look=True
         )
         return pages, missing
+
+    @property
+    def kept_rows(self) -> int:
+        """Rows at the head of the file that `keep_rows` holds in memory."""
+        return self._kept_rows
+
+    def ask_for_rows(self, begin: int, end: int) -> None:
+        """Has the kernel read rows [begin, end), by row number, without waiting for them."""
+        origin = self._rows.origin
+        for at in range(begin * self.row_bytes, end * self.row_bytes, _MOST_ADVISED):
+            length = min(_MOST_ADVISED, end * self.row_bytes - at)
+            self._mapping.advise("willneed", origin + at, length)
+
+    def keep_rows(self, count: int) -> None:
+        """Holds the first `count` rows of the file in memory, and lets go of all others.
+
+        They are locked, or only read once where the process may not lock so much.
+        """
+        origin, row_bytes = self._rows.origin, self.row_bytes
+        begin, end = self._kept_rows * row_bytes, count * row_bytes
+        if end > begin:
+            try:
+                if self._may_lock:
+                    self._mapping.lock(origin + begin, end - begin)
+            except OSError:
+                self._may_lock = False
+            if not self._may_lock:
+                head = section_view(self._mapping, np.dtype(np.uint8), origin, (end,))
+                head[begin:end:_PAGE].max()
+        elif end < begin:
+            # whole pages: the one that holds the last kept row stays locked
+            first = -(-(origin + end) // _PAGE) * _PAGE
+            if origin + begin > first:
+                self._mapping.unlock(first, origin + begin - first)
+        self._kept_rows = count
 
     def advise(self, advice: str) -> None:
         """``madvise`` for the whole file: "normal", "random" or "sequential"."""

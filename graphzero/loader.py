@@ -20,8 +20,9 @@ from graphzero.dataset import Dataset
 from graphzero.features import FeatureStore
 from graphzero.ids import IdArray, as_ids, as_times
 from graphzero.prefetch import Prefetch
+from graphzero.row_io import gather_rows
 from graphzero.sampler import NeighborSampler
-from graphzero.seed_dataset import SampledBatch, SeedDataset, gather_rows
+from graphzero.seed_dataset import SampledBatch, SeedDataset
 from graphzero.world import default_threads
 
 if TYPE_CHECKING:

@@ -57,7 +57,7 @@ class ReadAhead:
         self._lock = threading.Lock()
         self._to_skip = self._skipped = 0
         self._executor: ThreadPoolExecutor | None = None
-        if prefetch.strategy == "willneed" and self._row_bytes > 0:
+        if prefetch.strategy != "none" and self._row_bytes > 0:
             # An executor, because the interpreter waits for its thread at exit; a daemon thread
             # of our own would be torn down in the middle of a call.
             self._executor = ThreadPoolExecutor(1, thread_name_prefix="graphzero-readahead")
@@ -72,7 +72,7 @@ class ReadAhead:
             nothing.set_result(PagesAsked())
             return nothing
         with self._lock:
-            room = max(0, self._prefetch.budget - self._outstanding)
+            room = max(0, self._prefetch.budget_bytes - self._outstanding)
             rows = rows[: room // self._row_bytes]
             self._outstanding += rows.shape[0] * self._row_bytes
         return self._executor.submit(self._ask, rows)

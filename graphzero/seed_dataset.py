@@ -17,14 +17,16 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import IterableDataset
 
+from graphzero import _core
 from graphzero.batch import BatchStats
 from graphzero.dataset import Dataset
-from graphzero.features import FeatureStore
 from graphzero.ids import IdArray, as_count, as_threads
+from graphzero.io_plan import Facts, IOPlan, make_plan
+from graphzero.limits import memory_left
 from graphzero.order import Share, batch_ids, batch_positions, epoch_order, num_batches
 from graphzero.pipeline import Stage, run_ahead
 from graphzero.prefetch import Prefetch
-from graphzero.readahead import PagesAsked, ReadAhead
+from graphzero.readahead import PagesAsked
 from graphzero.resume import (
     Position,
     Progress,
@@ -33,10 +35,13 @@ from graphzero.resume import (
     read_position,
     read_progress,
 )
+from graphzero.row_io import RowIO
 from graphzero.sampler import NeighborSampler, Subgraph
 from graphzero.world import current_rank, current_share, default_threads
 
-__all__ = ["BatchIterator", "SampledBatch", "SeedDataset", "gather_rows"]
+__all__ = ["BatchIterator", "SampledBatch", "SeedDataset"]
+
+_QUEUED = 2  # finished batches of a DataLoader worker, waiting to be taken
 
 
 @dataclass(frozen=True)
@@ -208,51 +213,81 @@ class SeedDataset(IterableDataset[SampledBatch]):
         here = self._read_position()
         return BatchIterator(self, Progress(here.epoch, here.batches, 0, share))
 
-    def _stores(self) -> list[FeatureStore]:
-        """The files whose pages the rows of a batch will touch."""
-        stores = [self.dataset.features, self.dataset.labels]
-        order = self.dataset.graph.stored_order
-        return [store for store in stores if store is not None and store.keeps_order_of(order)]
+    def _plan(self, share: Share, first: range, epoch: int) -> IOPlan:
+        """How the rows of an iteration are read; in each process for itself."""
+        graph, features = self.dataset.graph, self.dataset.features
+        available = self.prefetch.limit_bytes
+        facts = Facts(
+            features=0 if features is None else features.num_nodes * features.row_bytes,
+            topology=graph._mapping.size,
+            batch=0,
+            batches=0,
+            available=memory_left() if available is None else available,
+            is_hot=features is not None and features.is_hot,
+            uring_refusal=_core.uring_refusal(),
+        )
+        if 2 * (facts.features + facts.topology) > facts.available and len(first) > 0:
+            sampled = self._sample(self._positions(epoch, first[0]), epoch, first[0])
+            facts = replace(
+                facts, batch=self._bytes_of(sampled.subgraph), batches=self._at_a_time(share)
+            )
+        return make_plan(self.prefetch, facts)
 
-    def _iterate(self, epoch: int, batch_ids: range) -> Generator[SampledBatch, None, None]:
+    def _positions(self, epoch: int, batch: int) -> IdArray:
         order = epoch_order(self.num_seeds, self.shuffle, self.sampler.seed, epoch)
-        stores = self._stores()
-        for store in stores:
-            store.advise(self.prefetch.advice)
-        readahead = ReadAhead(stores, self.prefetch)
+        return batch_positions(order, batch, self.batch_size)
+
+    def _bytes_of(self, subgraph: Subgraph) -> int:
+        """Memory of a mini-batch: rows, edges, ids."""
+        stores = (self.dataset.features, self.dataset.labels)
+        row_bytes: int = sum(store.row_bytes for store in stores if store is not None)
+        nodes, edges = subgraph.n_id.shape[0], subgraph.edge_index.shape[1]
+        return nodes * (row_bytes + 16) + edges * 24
+
+    def _at_a_time(self, share: Share) -> int:
+        """Mini-batches that exist at the same time: one in use, the others under way."""
+        ahead = max(self.prefetch.lookahead, default_threads(self.num_threads))
+        of_one_process = 2 + (ahead if self.prefetch.lookahead else 0)
+        workers = share.num_workers
+        return of_one_process if workers == 1 else workers * (of_one_process + _QUEUED)
+
+    def _iterate(
+        self, epoch: int, share: Share, batch_ids: range
+    ) -> Generator[SampledBatch, None, None]:
+        plan = self._plan(share, batch_ids, epoch)
+        order = epoch_order(self.num_seeds, self.shuffle, self.sampler.seed, epoch)
+        row_io = RowIO(self.dataset, self.prefetch, plan)
 
         def sample(batch: int) -> tuple[SampledBatch, Future[PagesAsked]]:
             positions = batch_positions(order, batch, self.batch_size)
             started = time.perf_counter()
             sampled = self._sample(positions, epoch, batch)
-            stats = BatchStats(sampled=time.perf_counter() - started)
-            pages = readahead.submit(sampled.subgraph.stored_id)
-            return replace(sampled, stats=stats), pages
+            stats = BatchStats(sampled=time.perf_counter() - started, io=str(plan))
+            return replace(sampled, stats=stats), row_io.submit(sampled.subgraph.stored_id)
+
+        def gather(sampled: tuple[SampledBatch, Future[PagesAsked]]) -> SampledBatch:
+            """With the rows, once their pages have been asked for: then it is faster."""
+            batch, asked = sampled
+            missing = asked.result().missing
+            started, rows = time.perf_counter(), {}
+            for name in self.gather:
+                if name in row_io.stores:
+                    rows[name], read = row_io.gather(name, batch.subgraph)
+                    missing += read
+            gathered = time.perf_counter() - started
+            stats = replace(batch.stats, gathered=gathered, pages_missed=missing)
+            return replace(batch, rows=rows, stats=stats)
 
         threads = default_threads(self.num_threads)
         lookahead = self.prefetch.lookahead
         batches = run_ahead(
-            [Stage(sample, threads), Stage(self._gather)],
+            [Stage(sample, threads), Stage(gather)],
             batch_ids,
             ahead=max(lookahead, threads) if lookahead else 0,
         )
-        # Closed from the right: the threads that submit, then the thread that they submit to.
-        with closing(readahead), closing(batches):
+        # Closed from the right: the threads that submit, then the threads that they submit to.
+        with closing(row_io), closing(batches):
             yield from _measure_waiting(batches)
-
-    def _gather(self, sampled: tuple[SampledBatch, Future[PagesAsked]]) -> SampledBatch:
-        """The batch with its rows, once their pages have been asked for: then it is faster."""
-        batch, asked = sampled
-        missing = asked.result().missing
-        started = time.perf_counter()
-        rows = {
-            name: gather_rows(self.dataset, store, batch.subgraph, 1)
-            for name, store in (("x", self.dataset.features), ("y", self.dataset.labels))
-            if name in self.gather and store is not None
-        }
-        gathered = time.perf_counter() - started
-        stats = replace(batch.stats, gathered=gathered, pages_missed=missing)
-        return replace(batch, rows=rows, stats=stats)
 
 
 class BatchIterator(Iterator[SampledBatch]):
@@ -276,7 +311,7 @@ class BatchIterator(Iterator[SampledBatch]):
         self._progress = progress
         total = self._dataset._num_batches
         left = batch_ids(total, progress.share, progress.first)[progress.taken :]
-        self._batches = self._dataset._iterate(progress.epoch, left)
+        self._batches = self._dataset._iterate(progress.epoch, progress.share, left)
 
     def __iter__(self) -> BatchIterator:
         """Itself."""
@@ -310,15 +345,6 @@ class BatchIterator(Iterator[SampledBatch]):
         check_share(progress, self._progress.share)
         self.close()
         self._start(progress)
-
-
-def gather_rows(
-    dataset: Dataset, store: FeatureStore, subgraph: Subgraph, num_threads: int
-) -> npt.NDArray[Any]:
-    """Rows of a subgraph's nodes; without translation where the store is in the graph's order."""
-    if store.keeps_order_of(dataset.graph.stored_order):
-        return store.gather_stored(subgraph.stored_id, None, num_threads)
-    return store.gather_stored(store.to_stored(subgraph.n_id), None, num_threads)
 
 
 def _measure_waiting(batches: Iterator[SampledBatch]) -> Iterator[SampledBatch]:

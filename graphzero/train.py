@@ -50,6 +50,8 @@ class EpochReport:
         Seconds of the training loop's wait for batches.
     waited : float
         Seconds for which batches waited for their pages; in the workers, where there are some.
+    io : str
+        How the rows of the last batch were read, and why so.
     """
 
     epoch: int
@@ -61,6 +63,7 @@ class EpochReport:
     batches_per_second: float
     loading: float
     waited: float
+    io: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,8 @@ class TrainReport:
         By name: train, val, test, those that the dataset has.
     num_classes, num_parameters : int
     device : str
+    io : str
+        How the rows of the last epoch were read, and why so.
     memory : MemoryReport
         At the end of the last epoch, workers included.
     """
@@ -88,6 +93,7 @@ class TrainReport:
     num_parameters: int
     device: str
     memory: MemoryReport
+    io: str = ""
 
 
 def _as_device(device: str) -> torch.device:
@@ -157,6 +163,7 @@ class _Sums:
     batches: int = 0
     loading: float = 0.0
     waited: float = 0.0
+    io: str = ""
 
 
 def _train_epoch(
@@ -181,6 +188,7 @@ def _train_epoch(
         sums.seeds += batch.batch_size
         sums.batches += 1
         sums.waited += batch.stats.waited
+        sums.io = batch.stats.io
         bar.update()
         asked = time.perf_counter()
     return sums
@@ -197,6 +205,7 @@ def _epoch_report(epoch: int, sums: _Sums, seconds: float, val: SplitReport | No
         batches_per_second=sums.batches / seconds,
         loading=sums.loading,
         waited=sums.waited,
+        io=sums.io,
     )
 
 
@@ -350,4 +359,5 @@ def train(
         num_parameters=sum(parameter.numel() for parameter in model.parameters()),
         device=str(on),
         memory=memory,
+        io=reports[-1].io,
     )

@@ -2,15 +2,56 @@
 
 from __future__ import annotations
 
-__all__ = ["format_bytes"]
+import re
 
-_UNITS = ("bytes", "kB", "MB", "GB", "TB")
+__all__ = ["format_bytes", "parse_size"]
+
+_STEPS = ("bytes", "kB", "MB", "GB", "TB")
+_UNITS = {
+    "": 1,
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KIB": 1 << 10,
+    "MIB": 1 << 20,
+    "GIB": 1 << 30,
+    "TIB": 1 << 40,
+}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
 def format_bytes(count: int) -> str:
     """Bytes with a unit, in powers of 1000: ``"1.2 GB"``."""
     size, unit = float(count), 0
-    while size >= 999.5 and unit < len(_UNITS) - 1:
+    while size >= 999.5 and unit < len(_STEPS) - 1:
         size, unit = size / 1000, unit + 1
     decimals = 1 if unit > 0 and size < 9.95 else 0
-    return f"{size:.{decimals}f} {_UNITS[unit]}"
+    return f"{size:.{decimals}f} {_STEPS[unit]}"
+
+
+def parse_size(size: int | str, what: str) -> int:
+    """Bytes, from a number or a text.
+
+    Parameters
+    ----------
+    size : int or str
+        A number of bytes, or a number with one of the units B, KB, MB, GB, TB (powers of 1000),
+        KiB, MiB, GiB, TiB (powers of 1024), such as ``"2GB"`` or ``"512 MiB"``.
+    what : str
+        What the size is of, for messages.
+
+    Raises
+    ------
+    ValueError
+        If it is not such a size.
+    """
+    if isinstance(size, str):
+        match = _SIZE.fullmatch(size)
+        if match is None or match[2].upper() not in _UNITS:
+            raise ValueError(f"{what} {size!r} is not a size: write it like '2GB' or '512MiB'")
+        return int(float(match[1]) * _UNITS[match[2].upper()])
+    if isinstance(size, int) and not isinstance(size, bool):
+        return size
+    raise ValueError(f"{what} {size!r} is neither a number of bytes nor a text like '2GB'")

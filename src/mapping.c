@@ -129,3 +129,20 @@ gz_code gz_mapping_resident(const gz_mapping *mapping, uint64_t offset, uint64_t
     }
     return GZ_OK;
 }
+
+gz_code gz_mapping_lock(const gz_mapping *mapping, uint64_t offset, uint64_t length, gz_error *err)
+{
+    uint64_t begin, bytes;
+    if (!to_pages(mapping, offset, length, &begin, &bytes))
+        return gz_fail(err, GZ_E_OS, EINVAL, offset, "lock beyond the end of the file");
+    if (bytes > 0 && mlock(mapping->base + begin, (size_t)bytes) != 0)
+        return gz_fail(err, GZ_E_OS, errno, offset, "mlock failed at byte %" PRIu64, offset);
+    return GZ_OK;
+}
+
+void gz_mapping_unlock(const gz_mapping *mapping, uint64_t offset, uint64_t length)
+{
+    uint64_t begin, bytes;
+    if (to_pages(mapping, offset, length, &begin, &bytes) && bytes > 0)
+        munlock(mapping->base + begin, (size_t)bytes);
+}

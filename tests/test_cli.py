@@ -102,7 +102,7 @@ def test_version(capfd):
         (["train", "d", "--epochs", "many"], "invalid int value: 'many'"),
         (["train", "d", "--prefetch", "magic"], "strategy must be one of"),
         (["train", "d", "--prefetch", "none:speed=9"], "'speed' is not one of"),
-        (["train", "d", "--prefetch", "willneed:lookahead=x"], "invalid literal"),
+        (["train", "d", "--prefetch", "willneed:lookahead=x"], "must be an integer"),
         (["train", "d", "--prefetch", "willneed:lookahead=-1"], "lookahead must be at least 0"),
         (["info"], "required: path"),
     ],
@@ -119,7 +119,10 @@ def test_wrong_usage_is_exit_code_2(words, message, capfd):
 def test_prefetch_is_a_strategy_with_options():
     assert as_prefetch("none") == Prefetch("none")
     assert as_prefetch("willneed:lookahead=2,advice=normal,gap=3") == Prefetch(
-        lookahead=2, advice="normal", gap=3
+        "willneed", lookahead=2, advice="normal", gap=3
+    )
+    assert as_prefetch("uring:resident=0.25,memory_limit=2GB") == Prefetch(
+        "uring", resident=0.25, memory_limit=2 * 10**9
     )
 
 

@@ -61,8 +61,8 @@ LEVELS = [
     {"legacy"},
     {"graph", "features"},
     {"sampler", "dataset", "prefetch", "order", "resume"},
-    {"readahead", "world", "memory", "labelled"},
-    {"batch", "interop"},
+    {"readahead", "world", "memory", "labelled", "limits", "io_plan", "resident"},
+    {"batch", "interop", "row_io"},
     {"seed_dataset"},
     {"loader"},
     {"links"},
@@ -71,7 +71,7 @@ LEVELS = [
     {"commands"},
     {"cli", "__main__"},
 ]
-INGEST_MAY_IMPORT = {"atomic", "errors", "filewriter", "format", "manifest", "ingest"}
+INGEST_MAY_IMPORT = {"atomic", "errors", "filewriter", "format", "manifest", "units", "ingest"}
 ONLY_IN = {
     "torch": {"world", "batch", "seed_dataset", "loader", "model", "evaluate", "train"},
     "pyarrow": {"ingest"},

@@ -81,19 +81,28 @@ def as_fanouts(text: str) -> list[int]:
 
 
 def as_prefetch(text: str) -> Prefetch:
-    """``"willneed:lookahead=2,gap=1"``: a strategy and, after a colon, fields of `Prefetch`."""
+    """``"uring:lookahead=2,resident=2GB"``: a strategy and, after a colon, fields of `Prefetch`."""
     strategy, _, options = text.partition(":")
-    types = {field.name: field.type for field in fields(Prefetch)}
+    names = {field.name for field in fields(Prefetch)} - {"strategy"}
     values: dict[str, Any] = {"strategy": strategy}
     try:
         for option in filter(None, options.split(",")):
             name, _, value = option.partition("=")
-            if name not in types or name == "strategy":
-                raise ValueError(f"{name!r} is not one of {sorted(set(types) - {'strategy'})}")
-            values[name] = int(value) if types[name] == "int" else value
+            if name not in names:
+                raise ValueError(f"{name!r} is not one of {sorted(names)}")
+            values[name] = _number_or_text(value)
         return Prefetch(**values)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+
+
+def _number_or_text(value: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return value
 
 
 def as_split(text: str) -> tuple[str, str]:

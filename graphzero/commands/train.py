@@ -65,7 +65,8 @@ def add_training_options(parser: argparse.ArgumentParser, *, epochs: int) -> Non
         type=as_prefetch,
         default=Prefetch().strategy,
         metavar="NAME[:KEY=VALUE,...]",
-        help="how pages are read ahead: willneed or none, with lookahead, budget, gap, advice",
+        help="how rows are read: auto, none, willneed, pread or uring, with the other fields of "
+        "graphzero.Prefetch, such as resident=0.25,memory_limit=2GB",
     )
     add("--json", metavar="FILE", help="write the report to this file too")
 
@@ -131,5 +132,6 @@ def _closing_lines(report: TrainReport) -> list[str]:
         f"speed: {batches / seconds:.1f} batches/s on {report.device}, {batches} batches in "
         f"{seconds:.1f} s, {loading:.1f} s of them waiting for batches, which waited "
         f"{waited:.1f} s for their pages",
+        f"rows: {report.io}",
         format_memory(report.memory),
     ]

@@ -38,6 +38,14 @@ GZ_MUST_CHECK gz_code gz_mapping_advise(const gz_mapping *mapping, uint64_t offs
 GZ_MUST_CHECK gz_code gz_mapping_resident(const gz_mapping *mapping, uint64_t offset,
                                           uint64_t length, uint64_t *pages, gz_error *err);
 
+/* mlock over the pages that hold [offset, offset + length): they are read, and stay in memory
+ * until they are unlocked or unmapped. Refused with ENOMEM or EPERM beyond RLIMIT_MEMLOCK. */
+GZ_MUST_CHECK gz_code gz_mapping_lock(const gz_mapping *mapping, uint64_t offset, uint64_t length,
+                                      gz_error *err);
+
+/* Undoes it; what is not locked is left as it is. */
+void gz_mapping_unlock(const gz_mapping *mapping, uint64_t offset, uint64_t length);
+
 uint64_t gz_system_page_bytes(void);
 
 #endif

@@ -1,0 +1,119 @@
+"""`IOPlan`: how the rows of one iteration will be read, and why; a function of plain numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphzero.prefetch import Prefetch
+from graphzero.units import format_bytes
+
+__all__ = ["Facts", "IOPlan", "make_plan"]
+
+# Of what memory leaves, for what nobody accounts for: the interpreter's growth, the model's
+# activations, page tables.
+_SLACK = 0.1
+# Topology of up to so large a part of what is left is kept in the page cache whole.
+_MOST_TOPOLOGY = 0.5
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a plan depends on; sizes in bytes.
+
+    Attributes
+    ----------
+    features, topology : int
+        Sizes of the files.
+    batch : int
+        Rows, edges and ids of one mini-batch.
+    batches : int
+        Mini-batches that exist at the same time, over all processes.
+    available : int
+        What all of it may take.
+    is_hot : bool
+        Whether the file begins with the rows that are wanted most.
+    uring_refusal : str or None
+        Why io_uring cannot be used.
+    """
+
+    features: int
+    topology: int
+    batch: int
+    batches: int
+    available: int
+    is_hot: bool
+    uring_refusal: str | None = None
+
+
+@dataclass(frozen=True)
+class IOPlan:
+    """How rows are read.
+
+    Attributes
+    ----------
+    strategy : {"none", "willneed", "pread", "uring"}
+    resident : int
+        Bytes of the features' head that are kept in memory.
+    keep_topology : bool
+        Whether the topology is read into the page cache at the start.
+    reason : str
+    """
+
+    strategy: str
+    resident: int = 0
+    keep_topology: bool = False
+    reason: str = ""
+
+    def __str__(self) -> str:
+        kept = f", {format_bytes(self.resident)} of rows resident" if self.resident else ""
+        return f"{self.strategy}{kept}: {self.reason}"
+
+
+def make_plan(prefetch: Prefetch, facts: Facts) -> IOPlan:
+    """The plan for one iteration."""
+    fits = facts.features + facts.topology + facts.batches * facts.batch <= facts.available
+    room, keeps_topology = _room_for_rows(facts)
+    strategy, reason = _strategy(prefetch, facts, fits)
+    asked = _asked(prefetch, facts, strategy)
+    resident = min(asked, facts.features) if fits else min(asked, facts.features, room)
+    if resident < min(asked, facts.features):
+        reason += f"; memory leaves {format_bytes(room)} for resident rows"
+    larger = not fits and strategy != "none"
+    return IOPlan(strategy, resident, keeps_topology and larger, reason)
+
+
+def _room_for_rows(facts: Facts) -> tuple[int, bool]:
+    """Bytes that resident rows may take, and whether the whole topology is kept beside them."""
+    left = int(facts.available * (1 - _SLACK)) - facts.batches * facts.batch
+    keeps_topology = facts.topology <= _MOST_TOPOLOGY * left
+    # a part of a larger topology, its hubs, lives in the page cache as well
+    topology = facts.topology if keeps_topology else int(_MOST_TOPOLOGY * left)
+    return max(0, left - topology), keeps_topology
+
+
+def _strategy(prefetch: Prefetch, facts: Facts, fits: bool) -> tuple[str, str]:
+    if prefetch.strategy in ("none", "willneed", "pread"):
+        return prefetch.strategy, "as asked for"
+    if prefetch.strategy == "uring":
+        if facts.uring_refusal is None:
+            return "uring", "as asked for"
+        return "pread", f"io_uring was asked for and cannot be had ({facts.uring_refusal})"
+    if fits:
+        return "willneed", "the dataset fits in memory"
+    larger = (
+        f"features of {format_bytes(facts.features)} and topology of "
+        f"{format_bytes(facts.topology)} against {format_bytes(facts.available)} of memory"
+    )
+    if facts.uring_refusal is None:
+        return "uring", larger
+    return "pread", f"{larger}; io_uring cannot be had ({facts.uring_refusal})"
+
+
+def _asked(prefetch: Prefetch, facts: Facts, strategy: str) -> int:
+    """Bytes of resident rows that are wanted."""
+    asked = prefetch.resident_bytes(facts.features)
+    if asked is not None:
+        return asked
+    # in another order the head is no better than the rest
+    direct = strategy in ("pread", "uring")
+    return facts.features if prefetch.strategy == "auto" and direct and facts.is_hot else 0

@@ -1,0 +1,102 @@
+"""How the rows of mini-batches come into memory, as an `IOPlan` says."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero import _core
+from graphzero.dataset import Dataset
+from graphzero.features import FeatureStore
+from graphzero.ids import IdArray
+from graphzero.io_plan import IOPlan
+from graphzero.prefetch import Prefetch
+from graphzero.readahead import PagesAsked, ReadAhead
+from graphzero.resident import HeadKeeper
+from graphzero.sampler import Subgraph
+
+__all__ = ["RowIO", "gather_rows"]
+
+_DIRECT = ("pread", "uring")
+
+
+class RowIO:
+    """Reads the rows of a dataset's mini-batches during one iteration.
+
+    Only features are ever read past the page cache: a page holds the labels of hundreds of nodes.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    prefetch : Prefetch
+    plan : IOPlan
+    """
+
+    def __init__(self, dataset: Dataset, prefetch: Prefetch, plan: IOPlan) -> None:
+        self._dataset = dataset
+        self._gap = prefetch.gap
+        self._direct: _core.DirectReader | None = None
+        self._keeper: HeadKeeper | None = None
+        self._stack = ExitStack()
+        features = dataset.features
+        stores = {"x": features, "y": dataset.labels}
+        self.stores = {name: store for name, store in stores.items() if store is not None}
+        order = dataset.graph.stored_order
+        ahead = [store for store in self.stores.values() if store.keeps_order_of(order)]
+        for store in ahead:
+            store.advise(prefetch.advice)
+        try:
+            if features is not None and plan.strategy in _DIRECT and features.row_bytes > 0:
+                self._direct = features.direct_reader(plan.strategy, prefetch.threads)
+                self._stack.callback(self._direct.close)
+                ahead = [store for store in ahead if store is not features]
+            if features is not None and features.row_bytes > 0:
+                whole = (dataset.graph._mapping,) if plan.keep_topology else ()
+                self._keeper = HeadKeeper(features, plan.resident, whole)
+                self._stack.callback(self._keeper.close)
+            asks = plan.strategy != "none"
+            self._readahead = ReadAhead(ahead if asks else [], prefetch)
+            self._stack.callback(self._readahead.close)
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def submit(self, rows: IdArray) -> Future[PagesAsked]:
+        """Asks for rows that will be gathered; never blocks, never fails."""
+        return self._readahead.submit(rows)
+
+    def gather(self, name: str, subgraph: Subgraph) -> tuple[npt.NDArray[Any], int]:
+        """The rows "x" or "y" of a batch, and how many pages were read for them from the disk.
+
+        The number is 0 where the kernel reads, which does not say.
+        """
+        store = self.stores[name]
+        if name != "x" or self._direct is None:
+            return gather_rows(self._dataset, store, subgraph, 1), 0
+        rows = _rows_of(self._dataset, store, subgraph)
+        out = _core.empty((rows.shape[0], *store.shape[1:]), store.dtype)
+        kept = 0 if self._keeper is None else self._keeper.rows
+        _, read, _ = self._direct.gather(rows, out.reshape(-1).view(np.uint8), kept, self._gap)
+        return out, read
+
+    def close(self) -> None:
+        """Ends the threads; what they are working on is waited for."""
+        self._stack.close()
+
+
+def _rows_of(dataset: Dataset, store: FeatureStore, subgraph: Subgraph) -> IdArray:
+    """Row numbers of a subgraph's nodes."""
+    if store.keeps_order_of(dataset.graph.stored_order):
+        return subgraph.stored_id
+    return store.to_stored(subgraph.n_id)
+
+
+def gather_rows(
+    dataset: Dataset, store: FeatureStore, subgraph: Subgraph, num_threads: int
+) -> npt.NDArray[Any]:
+    """Rows of a subgraph's nodes, through the mapping."""
+    return store.gather_stored(_rows_of(dataset, store, subgraph), None, num_threads)

@@ -1,0 +1,91 @@
+"""Which way rows are read: a function of sizes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import graphzero as gz
+from graphzero.io_plan import Facts, make_plan
+
+GB = 10**9
+FACTS = Facts(
+    features=20 * GB, topology=1 * GB, batch=GB // 10, batches=5, available=8 * GB, is_hot=True
+)
+
+
+def plan(facts=FACTS, **prefetch):
+    return make_plan(gz.Prefetch(**prefetch), facts)
+
+
+def test_what_fits_in_memory_is_left_to_the_kernel():
+    small = plan(replace(FACTS, features=5 * GB))
+    assert (small.strategy, small.resident, small.keep_topology) == ("willneed", 0, False)
+    assert "fits in memory" in str(small)
+
+
+def test_batches_under_way_take_memory_too():
+    tight = replace(FACTS, features=6 * GB, batch=GB // 2)
+    assert plan(tight).strategy == "uring"
+    assert plan(replace(tight, batch=0)).strategy == "willneed"
+
+
+def test_larger_datasets_are_read_past_the_page_cache():
+    large = plan()
+    assert large.strategy == "uring"
+    # 8 GB less a tenth, five batches and the topology
+    assert large.resident == pytest.approx(5.7 * GB, rel=1e-6)
+    assert large.keep_topology
+    assert "features of 20 GB" in str(large)
+    assert "5.7 GB of rows resident" in str(large)
+
+
+def test_without_io_uring_threads_stand_in():
+    facts = replace(FACTS, uring_refusal="forbidden here")
+    for strategy in ("auto", "uring"):
+        chosen = plan(facts, strategy=strategy)
+        assert chosen.strategy == "pread"
+        assert "forbidden here" in chosen.reason
+
+
+def test_only_the_head_of_a_hot_order_is_worth_keeping():
+    assert plan(replace(FACTS, is_hot=False)).resident == 0
+    assert plan(replace(FACTS, is_hot=False), resident=GB).resident == GB
+
+
+@pytest.mark.parametrize("strategy", ["none", "willneed", "pread", "uring"])
+def test_what_is_asked_for_is_done(strategy):
+    chosen = plan(strategy=strategy)
+    assert (chosen.strategy, chosen.resident) == (strategy, 0)
+    assert plan(strategy=strategy, resident=2 * GB).resident == 2 * GB
+    assert plan(strategy=strategy, resident=0.25).resident == 5 * GB
+
+
+def test_resident_rows_never_take_more_than_memory_leaves():
+    chosen = plan(strategy="uring", resident=0.9)
+    assert chosen.resident == pytest.approx(5.7 * GB, rel=1e-6)
+    assert "memory leaves 5.7 GB" in chosen.reason
+    assert plan(replace(FACTS, available=0)).resident == 0
+
+
+def test_topology_that_is_larger_than_memory_is_not_kept_whole():
+    chosen = plan(replace(FACTS, topology=30 * GB))
+    assert not chosen.keep_topology
+    assert 0 < chosen.resident < 4 * GB
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"strategy": "magic"}, "strategy must be one of"),
+        ({"resident": 1.5}, "fraction from 0.0 to 1.0"),
+        ({"resident": -1}, "resident must be at least 0"),
+        ({"resident": float("nan")}, "fraction from 0.0 to 1.0"),
+        ({"memory_limit": -1}, "memory_limit must be at least 0"),
+        ({"threads": 0}, "threads must be at least 1"),
+    ],
+)
+def test_bad_choices_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        gz.Prefetch(**options)

@@ -1,0 +1,124 @@
+"""Rows that are kept in memory."""
+
+from __future__ import annotations
+
+import os
+
+import files
+import numpy as np
+import pytest
+
+import graphzero as gz
+from graphzero import _core
+from graphzero.resident import HeadKeeper
+
+ROWS, DIM = 32_768, 128  # 16 MiB
+
+
+def drop_from_cache(path):
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Rows in a file, none of them in the page cache."""
+    path = tmp_path / "f.gd"
+    files.write_rows(path, np.arange(ROWS * DIM, dtype=np.float32).reshape(ROWS, DIM))
+    drop_from_cache(path)
+    with gz.FeatureStore(path) as store:
+        if store._mapping.resident_pages() > 64:
+            pytest.skip("this file system keeps pages that it was told to drop")
+        store.advise("random")
+        yield store
+
+
+def locked_bytes():
+    with open("/proc/self/status") as status:
+        fields = dict(line.split(":", 1) for line in status)
+    return int(fields["VmLck"].split()[0]) * 1024
+
+
+def test_the_head_comes_into_memory_and_stays(store):
+    before = locked_bytes()
+    keeper = HeadKeeper(store, 8 << 20)
+    keeper.wait()
+    keeper.close()
+    assert keeper.rows == store.kept_rows == ROWS // 2
+    assert 2048 <= store._mapping.resident_pages() < 2048 + 64
+    if store._may_lock:
+        assert 8 << 20 <= locked_bytes() - before <= (8 << 20) + 8192
+        drop_from_cache(store.path)
+        assert store._mapping.resident_pages() >= 2048
+    store.close()
+    assert locked_bytes() == before
+
+
+def test_what_is_not_wanted_any_more_is_let_go(store):
+    before = locked_bytes()
+    store.keep_rows(ROWS)
+    HeadKeeper(store, 1 << 20).close()
+    assert store.kept_rows == 2048
+    assert locked_bytes() - before <= (1 << 20) + 8192
+    HeadKeeper(store, 0).close()
+    assert locked_bytes() == before
+
+
+def test_closing_early_ends_the_thread_between_two_steps(store):
+    keeper = HeadKeeper(store, 16 << 20)
+    keeper.close()
+    assert store.kept_rows <= ROWS
+    again = HeadKeeper(store, 16 << 20)  # and goes on where it was
+    again.wait()
+    again.close()
+    assert store.kept_rows == ROWS
+
+
+def test_where_locking_is_forbidden_rows_are_read_all_the_same(store, monkeypatch):
+    class NoLock:
+        def __init__(self, mapping):
+            self._mapping = mapping
+
+        def lock(self, offset, length):
+            raise OSError(12, "mlock failed")
+
+        def __getattr__(self, name):
+            return getattr(self._mapping, name)
+
+    mapping = store._mapping
+    monkeypatch.setattr(store, "_mapping", NoLock(mapping))
+    monkeypatch.setattr("graphzero.features.section_view", lambda _, *rest: view(mapping, *rest))
+    keeper = HeadKeeper(store, 8 << 20)
+    keeper.wait()
+    keeper.close()
+    assert keeper.rows == ROWS // 2
+    assert mapping.resident_pages() >= 2048
+    monkeypatch.undo()
+
+
+def view(mapping, dtype, offset, shape):
+    return np.frombuffer(mapping, dtype, int(np.prod(shape)), offset).reshape(shape)
+
+
+def test_whole_files_are_read_along(store, tmp_path):
+    other = tmp_path / "other.gd"
+    files.write_rows(other, np.ones((8192, 128), dtype=np.float32))
+    drop_from_cache(other)
+    mapping = _core.Mapping(other)
+    keeper = HeadKeeper(store, 0, (mapping,))
+    keeper.wait()
+    keeper.close()
+    np.frombuffer(mapping, np.uint8)[::4096].max()  # waits for what is still being read
+    assert mapping.resident_pages() >= 1024
+    assert store.kept_rows == 0
+
+
+def test_files_without_rows_have_nothing_to_keep(tmp_path):
+    files.write_rows(tmp_path / "f.gd", np.empty((0, 4), dtype=np.float32))
+    with gz.FeatureStore(tmp_path / "f.gd") as store:
+        HeadKeeper(store, 1 << 20).close()
+        assert store.kept_rows == 0

@@ -1,0 +1,156 @@
+"""Rows are the same whichever way they are read, and it is said which."""
+
+from __future__ import annotations
+
+import os
+
+import files
+import numpy as np
+import pytest
+
+import graphzero as gz
+from graphzero import _core
+
+torch = pytest.importorskip("torch")
+DataLoader = torch.utils.data.DataLoader
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+
+NODES, DIM = 20_000, 128  # 10 MB of rows
+PLENTY, LITTLE = 1 << 40, 4 << 20
+
+
+@pytest.fixture(scope="module", params=["input", "hot"])
+def folder(request, tmp_path_factory):
+    rng = np.random.default_rng(0)
+    folder = tmp_path_factory.mktemp("rows") / "data"
+    files.write_dataset(
+        folder,
+        files.random_edges(NODES, 200_000),
+        NODES,
+        features=rng.standard_normal((NODES, DIM)).astype(np.float32),
+        labels=rng.integers(0, 5, NODES),
+        order=request.param,
+    )
+    return folder
+
+
+def make(folder, **prefetch):
+    ds = gz.open(folder)
+    batches = gz.NeighborDataset(
+        ds, np.arange(600), [8, 8], batch_size=64, prefetch=gz.Prefetch(**prefetch)
+    )
+    return ds, batches
+
+
+def batches_of(folder, workers=0, **prefetch):
+    ds, batches = make(folder, **prefetch)
+    loader = DataLoader(
+        batches,
+        batch_size=None,
+        num_workers=workers,
+        collate_fn=gz.Collate(ds),
+        multiprocessing_context="fork" if workers else None,
+    )
+    return list(loader)
+
+
+def fingerprints(batches):
+    return [batch.x.numpy().tobytes() + batch.y.numpy().tobytes() for batch in batches]
+
+
+def drop_from_cache(folder):
+    for path in folder.iterdir():
+        descriptor = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
+
+
+@pytest.fixture(scope="module")
+def expected(folder):
+    ds, batches = make(folder, strategy="none", lookahead=0)
+    result = []
+    for sampled in batches:
+        batch = gz.Collate(ds)(sampled)
+        np.testing.assert_array_equal(batch.x, ds.features.gather(batch.n_id.numpy()))
+        result.append(batch)
+    return fingerprints(result)
+
+
+@pytest.mark.parametrize("strategy", ["none", "willneed", "pread", "uring", "auto"])
+@pytest.mark.parametrize("resident", [0, 1 << 20, 0.5, 1.0])
+@pytest.mark.parametrize("lookahead", [0, 3])
+def test_every_strategy_gives_the_same_bytes(folder, expected, strategy, resident, lookahead):
+    drop_from_cache(folder)
+    got = batches_of(folder, strategy=strategy, resident=resident, lookahead=lookahead, gap=2)
+    assert fingerprints(got) == expected
+    again = batches_of(folder, strategy=strategy, resident=resident, lookahead=lookahead)
+    assert fingerprints(again) == expected
+
+
+@pytest.mark.parametrize("strategy", ["pread", "uring", "auto"])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_so_it_is_in_workers(folder, expected, strategy, workers):
+    batches_of(folder, strategy=strategy)  # with readers that the workers must not inherit
+    got = batches_of(folder, workers, strategy=strategy, resident=0.25, memory_limit=64 << 20)
+    assert fingerprints(got) == expected
+
+
+def test_batches_say_how_their_rows_were_read(folder):
+    fits = batches_of(folder, memory_limit=PLENTY)[0]
+    assert fits.stats.io == "willneed: the dataset fits in memory"
+    larger = batches_of(folder, memory_limit=LITTLE)[0]
+    direct = "uring" if _core.uring_refusal() is None else "pread"
+    assert larger.stats.io.startswith(direct)
+    assert "features of 10 MB" in larger.stats.io
+
+
+def test_direct_reads_count_their_pages(folder):
+    drop_from_cache(folder)
+    got = batches_of(folder, strategy="pread")
+    for batch in got:
+        # eight rows a page
+        assert batch.num_nodes / 8 <= batch.stats.pages_missed <= batch.num_nodes
+    kept = batches_of(folder, strategy="pread", resident=1.0, lookahead=0)
+    assert kept[-1].stats.pages_missed == 0
+
+
+@pytest.mark.parametrize("strategy", ["pread", "uring", "auto"])
+def test_nothing_is_resident_without_memory(folder, expected, strategy):
+    ds, batches = make(folder, strategy=strategy, resident=0.9, memory_limit=0, budget=0)
+    got = [gz.Collate(ds)(sampled) for sampled in batches]
+    assert fingerprints(got) == expected
+    assert ds.features.kept_rows == 0
+    assert "memory leaves 0 bytes" in got[0].stats.io
+
+
+def test_uring_that_cannot_be_had_is_replaced_and_named(folder, expected, monkeypatch):
+    monkeypatch.setattr(_core, "uring_refusal", lambda: "forbidden for this test")
+    got = batches_of(folder, strategy="uring")
+    assert fingerprints(got) == expected
+    assert got[0].stats.io.startswith("pread: io_uring was asked for and cannot be had (forbidden")
+
+
+@pytest.mark.parametrize("strategy", ["pread", "uring"])
+def test_a_file_truncated_under_the_reader_is_an_error(folder, tmp_path, strategy):
+    import shutil
+
+    shutil.copytree(folder, tmp_path / "data")
+    ds, batches = make(tmp_path / "data", strategy=strategy)
+    iterator = iter(batches)
+    next(iterator)
+    with open(ds.features.path, "r+b") as file:
+        file.truncate(1 << 20)
+    with pytest.raises((OSError, gz.FormatError), match="features"):
+        list(iterator)
+
+
+def test_iterations_leave_nothing_but_what_is_kept(folder):
+    ds, batches = make(folder, strategy="pread", resident=0.5)
+    for _ in range(2):
+        next(iter(batches))
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        iterator = iter(batches)
+        next(iterator)
+        iterator.close()
+    assert len(os.listdir("/proc/self/fd")) == before
