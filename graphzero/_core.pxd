@@ -259,6 +259,67 @@ cdef extern from "graphzero/prefetch.h" nogil:
                           gz_readahead_mode mode, gz_readahead *done, gz_error *err)
 
 
+cdef extern from "graphzero/reads.h" nogil:
+    ctypedef struct gz_pick:
+        uint64_t row
+        uint64_t place
+    ctypedef struct gz_reads:
+        const gz_pick *picks
+        int64_t count
+        uint64_t origin
+        uint64_t row_bytes
+        uint64_t gap
+        uint64_t most_bytes
+        uint64_t page_bytes
+        uint64_t pages_wanted
+        uint64_t pages_read
+        uint64_t reads
+    int64_t gz_picks_split(const int64_t *rows, int64_t count, int64_t first_direct_row,
+                           gz_pick *picks)
+    void gz_picks_sort(gz_pick *picks, gz_pick *room, int64_t count)
+
+
+cdef extern from "graphzero/buffers.h" nogil:
+    enum:
+        GZ_BUFFER_BYTES
+    ctypedef struct gz_buffers:
+        unsigned char *memory
+    gz_code gz_buffers_open(unsigned count, gz_buffers *out, gz_error *err)
+    void gz_buffers_close(gz_buffers *buffers)
+
+
+cdef extern from "graphzero/direct.h" nogil:
+    ctypedef struct gz_direct:
+        int fd
+        bool_t is_direct
+        uint64_t size
+    ctypedef struct gz_fetch:
+        const gz_direct *file
+        gz_reads reads
+        const gz_pick *resident
+        int64_t num_resident
+        const unsigned char *mapped
+        unsigned char *out
+    gz_code gz_direct_open(const gz_mapping *mapping, gz_direct *out, gz_error *err)
+    void gz_direct_close(gz_direct *file)
+    gz_code gz_direct_check(const gz_direct *file, gz_error *err)
+
+
+cdef extern from "graphzero/preads.h" nogil:
+    gz_code gz_preads_fetch(const gz_buffers *buffers, gz_fetch *fetch, gz_error *err)
+
+
+cdef extern from "graphzero/uring.h" nogil:
+    ctypedef struct gz_uring:
+        pass
+    bool_t gz_uring_is_built()
+    gz_code gz_uring_probe(gz_error *err)
+    gz_code gz_uring_open(const gz_direct *file, const gz_buffers *buffers, gz_uring **out,
+                          gz_error *err)
+    void gz_uring_close(gz_uring *ring)
+    gz_code gz_uring_fetch(gz_uring *ring, gz_fetch *fetch, gz_error *err)
+
+
 cdef extern from "graphzero/fork.h" nogil:
     void gz_fork_guard()
     bool_t gz_may_use_threads()

@@ -1,7 +1,7 @@
 """Builds the C tests with the sources of ``src/``, and runs them.
 
 Without options: with every compiler found (``$CC`` or cc, gcc, clang), with and without OpenMP,
-every warning an error, and once more under valgrind where there is one. With ``--sanitize``: with
+with and without io_uring, every warning an error, and once more under valgrind where there is one. With ``--sanitize``: with
 the first compiler, under AddressSanitizer (leaks included) and UBSan. With ``--threads``: the
 programs with threads of their own (``tsan_*.c``), with the first compiler, under ThreadSanitizer.
 """
@@ -22,6 +22,7 @@ WARNINGS = "-std=c11 -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -We
 SANITIZE = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 SANITIZE_THREADS = "-fsanitize=thread -fno-omit-frame-pointer"
 OPENMP = "-fopenmp -DGZ_HAVE_OMP_PAUSE=1"
+URING = "-DGZ_HAVE_URING=1"
 VALGRIND = "valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=definite"
 LIMIT_S = 600
 
@@ -50,6 +51,14 @@ def has_openmp(compiler: list[str], folder: Path) -> bool:
     )
 
 
+def has_uring(compiler: list[str], folder: Path) -> bool:
+    """Whether a program with liburing builds."""
+    source, program = folder / "probe.c", folder / "probe"
+    source.write_text("#include <liburing.h>\nint main(void) { io_uring_get_probe(); }\n")
+    command = [*compiler, str(source), "-luring", "-o", str(program)]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
 def build(compiler: list[str], options: str, folder: Path, tests: list[Path]) -> Path:
     """One program out of all sources and these tests."""
     program = folder / "tests"
@@ -59,7 +68,7 @@ def build(compiler: list[str], options: str, folder: Path, tests: list[Path]) ->
         *shlex.split(f"{WARNINGS} {options}"),
         *("-g", f"-I{ROOT / 'include'}", f"-I{ROOT / 'tests' / 'c'}"),
         *map(str, sources),
-        *("-o", str(program), "-lpthread", "-lm"),
+        *("-o", str(program), "-lpthread", "-lm", *(["-luring"] if "URING" in options else [])),
     ]
     if subprocess.run(command, check=False).returncode != 0:
         raise SystemExit(f"the C tests do not build: {shlex.join([*compiler, options])}")

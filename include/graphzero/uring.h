@@ -1,0 +1,28 @@
+/* Reads of a batch by io_uring: one thread keeps as many under way as there are buffers. */
+#ifndef GRAPHZERO_URING_H
+#define GRAPHZERO_URING_H
+
+#include <stdbool.h>
+
+#include "graphzero/direct.h"
+
+/* Whether liburing was there when this was built; without it, opening fails. */
+bool gz_uring_is_built(void);
+
+/* Fails, with the reason, where this process cannot use io_uring now. */
+GZ_MUST_CHECK gz_code gz_uring_probe(gz_error *err);
+
+typedef struct gz_uring gz_uring;
+
+/* A ring for reads of this file into these buffers; both must outlive it. */
+GZ_MUST_CHECK gz_code gz_uring_open(const gz_direct *file, const gz_buffers *buffers,
+                                    gz_uring **out, gz_error *err);
+
+/* NULL is fine. In a forked child, lets go of the parent's. */
+void gz_uring_close(gz_uring *ring);
+
+/* Brings all rows of a fetch to their places. After an error nothing is under way any more, but
+ * ring and buffers must be closed. One thread at a time. */
+GZ_MUST_CHECK gz_code gz_uring_fetch(gz_uring *ring, gz_fetch *fetch, gz_error *err);
+
+#endif

@@ -1,0 +1,133 @@
+#include "graphzero/reads.h"
+
+#include <string.h>
+
+#include "graphzero/csr.h"
+
+enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, PICKS_AHEAD = 8, LINE = 64, LINES_ASKED = 8 };
+
+int64_t gz_picks_split(const int64_t *rows, int64_t count, int64_t first_direct_row, gz_pick *picks)
+{
+    int64_t front = 0, back = count;
+    for (int64_t i = 0; i < count; i++) {
+        gz_pick pick = {(uint64_t)rows[i], (uint64_t)i};
+        if (rows[i] >= first_direct_row)
+            picks[front++] = pick;
+        else
+            picks[--back] = pick;
+    }
+    return front;
+}
+
+/* One pass of a radix sort; false if all picks have the same digit, and nothing was moved. */
+static bool sort_by_digit(const gz_pick *from, gz_pick *to, int64_t count, unsigned shift)
+{
+    int64_t starts[DIGITS] = {0}, sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        starts[(from[i].row >> shift) % DIGITS]++;
+    if (starts[(from[0].row >> shift) % DIGITS] == count)
+        return false;
+    for (int d = 0; d < DIGITS; d++) {
+        int64_t here = starts[d];
+        starts[d] = sum;
+        sum += here;
+    }
+    for (int64_t i = 0; i < count; i++)
+        to[starts[(from[i].row >> shift) % DIGITS]++] = from[i];
+    return true;
+}
+
+void gz_picks_sort(gz_pick *picks, gz_pick *room, int64_t count)
+{
+    gz_pick *from = picks, *to = room;
+    uint64_t all = 0;
+    for (int64_t i = 0; i < count; i++)
+        all |= picks[i].row;
+    for (unsigned shift = 0; shift < 64 && all >> shift != 0; shift += DIGIT_BITS) {
+        if (sort_by_digit(from, to, count, shift)) {
+            gz_pick *sorted = to;
+            to = from;
+            from = sorted;
+        }
+    }
+    if (from != picks && count > 0)
+        memcpy(picks, from, (size_t)count * sizeof *picks);
+}
+
+void gz_picks_copy(const gz_pick *picks, int64_t count, const unsigned char *rows,
+                   uint64_t row_bytes, unsigned char *out)
+{
+    /* The hardware prefetcher follows a row once it has seen its first lines. */
+    uint64_t asked = row_bytes < LINES_ASKED * LINE ? row_bytes : LINES_ASKED * LINE;
+    for (int64_t i = 0; i < count; i++) {
+        if (i + PICKS_AHEAD < count) {
+            const unsigned char *row = rows + picks[i + PICKS_AHEAD].row * row_bytes;
+            for (uint64_t at = 0; at < asked; at += LINE)
+                gz_prefetch(row + at);
+        }
+        memcpy(out + picks[i].place * row_bytes, rows + picks[i].row * row_bytes,
+               (size_t)row_bytes);
+    }
+}
+
+static uint64_t first_byte(const gz_reads *reads, int64_t pick)
+{
+    return reads->origin + reads->picks[pick].row * reads->row_bytes;
+}
+
+/* Counts the pages [begin, end), in bytes, that no earlier pick has wanted. */
+static void count_wanted(gz_reads *reads, uint64_t begin, uint64_t end)
+{
+    if (begin < reads->wanted_up_to)
+        begin = reads->wanted_up_to;
+    if (end <= begin)
+        return;
+    reads->pages_wanted += (end - begin) / reads->page_bytes;
+    reads->wanted_up_to = end;
+}
+
+bool gz_reads_next(gz_reads *reads, gz_read *out)
+{
+    uint64_t page = reads->page_bytes;
+    if (reads->next >= reads->count)
+        return false;
+    uint64_t begin = first_byte(reads, reads->next) / page * page;
+    if (begin < reads->read_up_to)
+        begin = reads->read_up_to;
+    uint64_t end = begin, limit = begin + reads->most_bytes;
+    int64_t pick = reads->next, first = pick;
+    for (; pick < reads->count; pick++) {
+        uint64_t byte = first_byte(reads, pick), row_begin = byte / page * page;
+        uint64_t row_end = (byte + reads->row_bytes - 1) / page * page + page;
+        if (pick > first && (row_begin > end + reads->gap * page || row_begin >= limit))
+            break;
+        count_wanted(reads, row_begin, row_end < limit ? row_end : limit);
+        end = row_end > end ? row_end : end;
+        if (end > limit)
+            break; /* this pick goes on in the next read */
+    }
+    reads->next = pick;
+    if (end > limit) {
+        end = limit;
+        while (pick < reads->count && first_byte(reads, pick) < end)
+            pick++; /* so do its repeats, and all rows that begin before the cut */
+    }
+    *out = (gz_read){begin, end - begin, first, pick};
+    reads->read_up_to = end;
+    reads->pages_read += (end - begin) / page;
+    reads->reads++;
+    return true;
+}
+
+void gz_reads_scatter(const gz_reads *reads, const gz_read *read, const unsigned char *bytes,
+                      unsigned char *out)
+{
+    uint64_t row_bytes = reads->row_bytes, read_end = read->offset + read->length;
+    for (int64_t i = read->first; i < read->end; i++) {
+        uint64_t begin = first_byte(reads, i), end = begin + row_bytes;
+        uint64_t from = begin > read->offset ? begin : read->offset;
+        uint64_t to = end < read_end ? end : read_end;
+        memcpy(out + reads->picks[i].place * row_bytes + (from - begin),
+               bytes + (from - read->offset), (size_t)(to - from));
+    }
+}
