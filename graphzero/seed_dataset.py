@@ -241,7 +241,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
         """Memory of a mini-batch: rows, edges, ids."""
         stores = (self.dataset.features, self.dataset.labels)
         row_bytes: int = sum(store.row_bytes for store in stores if store is not None)
-        nodes, edges = subgraph.n_id.shape[0], subgraph.edge_index.shape[1]
+        nodes, edges = len(subgraph.n_id), subgraph.edge_index.shape[1]
         return nodes * (row_bytes + 16) + edges * 24
 
     def _at_a_time(self, share: Share) -> int:
