@@ -1024,12 +1024,12 @@ cdef class DirectReader:
             raise ValueError(f"engine must be 'uring' or 'pread', not {engine!r}")
         self.count = _at_a_time("depth", depth) if engine == "uring" else (
             _at_a_time("threads", threads))
-        _require_rows(mapping, origin, row_bytes, num_rows)
         self.mapping, self.engine = mapping, engine
         self.origin, self.row_bytes, self.num_rows = origin, row_bytes, num_rows
         self.lock, self.owner = threading.Lock(), os.getpid()
         mapping.pin()
         try:
+            _require_rows(mapping, origin, row_bytes, num_rows)
             with nogil:
                 code = gz_direct_open(&mapping.c, &self.file, &err)
         finally:

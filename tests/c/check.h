@@ -17,8 +17,10 @@ void run_test(void (*test)(void), const char *name);
 
 /* One for each file of src/. */
 void test_batch(void);
+void test_buffers(void);
 void test_checksum(void);
 void test_csr(void);
+void test_direct(void);
 void test_draws(void);
 void test_fork(void);
 void test_format(void);
@@ -29,12 +31,15 @@ void test_labor(void);
 void test_mapping(void);
 void test_negatives(void);
 void test_pool(void);
+void test_preads(void);
 void test_prefetch(void);
+void test_reads(void);
 void test_rng(void);
 void test_rng_portable(void);
 void test_sampling(void);
 void test_status(void);
 void test_temporal(void);
+void test_uring(void);
 void test_walk(void);
 void test_weighted(void);
 

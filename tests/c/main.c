@@ -56,6 +56,11 @@ int main(void)
     test_gather();
     test_pool();
     test_prefetch();
+    test_reads();
+    test_buffers();
+    test_direct();
+    test_preads();
+    test_uring();
     test_fork();
     printf("%d passed, %d failed\n", passed, failed);
     return failed == 0 ? 0 : 1;

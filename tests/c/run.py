@@ -1,9 +1,10 @@
 """Builds the C tests with the sources of ``src/``, and runs them.
 
-Without options: with every compiler found (``$CC`` or cc, gcc, clang), with and without OpenMP,
-with and without io_uring, every warning an error, and once more under valgrind where there is one. With ``--sanitize``: with
-the first compiler, under AddressSanitizer (leaks included) and UBSan. With ``--threads``: the
-programs with threads of their own (``tsan_*.c``), with the first compiler, under ThreadSanitizer.
+Without options: with every compiler found (``$CC`` or cc, gcc, clang), with neither OpenMP nor
+io_uring and with both, every warning an error, and once more under valgrind where there is one.
+With ``--sanitize``: with the first compiler, under AddressSanitizer (leaks included) and UBSan.
+With ``--threads``: the programs with threads of their own (``tsan_*.c``), with the first compiler,
+under ThreadSanitizer.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from itertools import compress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 WARNINGS = "-std=c11 -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Werror"
 SANITIZE = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
+# allocator_may_return_null: running out of memory is a case that is tested
+ASAN = "detect_leaks=1:detect_stack_use_after_return=1:allocator_may_return_null=1"
 SANITIZE_THREADS = "-fsanitize=thread -fno-omit-frame-pointer"
 OPENMP = "-fopenmp -DGZ_HAVE_OMP_PAUSE=1"
 URING = "-DGZ_HAVE_URING=1"
@@ -105,13 +109,14 @@ def main() -> int:
         if options.threads:
             return 0 if run_threads(folder) else 1
         for compiler in compilers()[: 1 if sanitize else None]:
-            variants = [""] + [OPENMP] * has_openmp(compiler, folder)
+            has_both = [has_openmp(compiler, folder), has_uring(compiler, folder)]
+            everything = " ".join(compress([OPENMP, URING], has_both))
+            variants = [""] + [everything] * any(has_both)
             for variant in variants:
                 title = f"{shlex.join(compiler)} {variant}"
                 if sanitize:
                     program = build(compiler, f"-O1 {SANITIZE} {variant}", folder, tests)
-                    settings = {"ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1"}
-                    passed.append(run(f"{title} sanitized", [str(program)], **settings))
+                    passed.append(run(f"{title} sanitized", [str(program)], ASAN_OPTIONS=ASAN))
                 else:
                     program = build(compiler, f"-O2 {variant}", folder, tests)
                     passed.append(run(title, [str(program)]))

@@ -1,0 +1,189 @@
+#define _GNU_SOURCE /* unlink, ftruncate and nanosleep under -std=c11 */
+#define _DARWIN_C_SOURCE
+
+#include "fetches.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "graphzero/rng.h"
+#include "support.h"
+
+enum { OUT_BYTES = 8 << 20 };
+
+static char path[PATH_BYTES];
+
+void known_bytes(unsigned char *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        bytes[i] = (unsigned char)(gz_draw(5, i / 8) >> (i % 8 * 8));
+}
+
+bool open_rows(rows_file *out)
+{
+    gz_error err = {0};
+    unsigned char *bytes = malloc(FETCH_FILE_BYTES);
+    if (!CHECK(bytes != NULL))
+        return false;
+    known_bytes(bytes, FETCH_FILE_BYTES);
+    write_file(path, "fetched", bytes, FETCH_FILE_BYTES);
+    free(bytes);
+    if (!CHECK_EQ(gz_mapping_open(path, &out->mapping, &err), GZ_OK))
+        return false;
+    return CHECK_EQ(gz_direct_open(&out->mapping, &out->file, &err), GZ_OK);
+}
+
+void close_rows(rows_file *rows)
+{
+    gz_direct_close(&rows->file);
+    gz_mapping_close(&rows->mapping);
+    unlink(path);
+}
+
+batch_of_rows *draw_batch(const rows_file *file, uint64_t row_bytes, int64_t count, bool resident,
+                          uint64_t gap)
+{
+    static batch_of_rows batch;
+    static gz_pick picks[MOST_FETCHED], room[MOST_FETCHED];
+    static unsigned char out[OUT_BYTES];
+    uint64_t num_rows = (FETCH_FILE_BYTES - FETCH_ORIGIN) / row_bytes;
+    batch.row_bytes = row_bytes;
+    batch.count = count;
+    if ((uint64_t)count > OUT_BYTES / row_bytes)
+        batch.count = (int64_t)(OUT_BYTES / row_bytes);
+    for (int64_t i = 0; i < batch.count; i++)
+        batch.rows[i] =
+            (int64_t)gz_bounded(gz_draw(row_bytes, (uint64_t)(i - i % 7 / 6)), num_rows);
+    batch.rows[0] = (int64_t)num_rows - 1; /* up to the end of the file, or nearly so */
+    memset(out, 0xEE, sizeof out);
+    int64_t direct =
+        gz_picks_split(batch.rows, batch.count, resident ? (int64_t)num_rows / 3 : 0, picks);
+    gz_picks_sort(picks, room, direct);
+    batch.fetch = (gz_fetch){.file = &file->file,
+                             .resident = picks + direct,
+                             .num_resident = batch.count - direct,
+                             .mapped = file->mapping.base + FETCH_ORIGIN,
+                             .out = out};
+    batch.fetch.reads = (gz_reads){.picks = picks,
+                                   .count = direct,
+                                   .origin = FETCH_ORIGIN,
+                                   .row_bytes = row_bytes,
+                                   .gap = gap,
+                                   .most_bytes = GZ_BUFFER_BYTES,
+                                   .page_bytes = gz_system_page_bytes()};
+    return &batch;
+}
+
+bool has_its_rows(const batch_of_rows *batch)
+{
+    static unsigned char bytes[FETCH_FILE_BYTES];
+    known_bytes(bytes, sizeof bytes);
+    for (int64_t i = 0; i < batch->count; i++) {
+        uint64_t at = FETCH_ORIGIN + (uint64_t)batch->rows[i] * batch->row_bytes;
+        const unsigned char *got = batch->fetch.out + (uint64_t)i * batch->row_bytes;
+        if (!CHECK(memcmp(got, bytes + at, (size_t)batch->row_bytes) == 0))
+            return false;
+    }
+    return true;
+}
+
+void rows_come_to_their_places(fetch_with *with)
+{
+    const uint64_t widths[] = {1, 4, 500, 512, 4096, 5000, 200000};
+    const unsigned depths[] = {1, 2, 64};
+    rows_file rows;
+    gz_error err = {0};
+    if (!open_rows(&rows))
+        return;
+    for (unsigned w = 0; w < sizeof widths / sizeof *widths; w++)
+        for (unsigned d = 0; d < sizeof depths / sizeof *depths; d++)
+            for (uint64_t gap = 0; gap < 4; gap += 3) {
+                gz_buffers buffers;
+                batch_of_rows *batch =
+                    draw_batch(&rows, widths[w], 1 + 13 * depths[d], d % 2 == 1, gap);
+                if (!CHECK_EQ(gz_buffers_open(depths[d], &buffers, &err), GZ_OK))
+                    break;
+                CHECK_EQ(with(&rows, &buffers, &batch->fetch, &err), GZ_OK);
+                CHECK_EQ(batch->fetch.num_resident, 0);
+                has_its_rows(batch);
+                gz_buffers_close(&buffers);
+            }
+    close_rows(&rows);
+}
+
+void a_file_that_was_cut_is_an_error(fetch_with *with)
+{
+    rows_file rows;
+    gz_buffers buffers;
+    gz_error err = {0};
+    if (!open_rows(&rows))
+        return;
+    batch_of_rows *batch = draw_batch(&rows, 512, MOST_FETCHED, false, 0);
+    CHECK_EQ(truncate(path, 1 << 20), 0);
+    if (CHECK_EQ(gz_buffers_open(8, &buffers, &err), GZ_OK)) {
+        CHECK_EQ(with(&rows, &buffers, &batch->fetch, &err), GZ_E_FORMAT);
+        CHECK(err.offset >= 1 << 20);
+        CHECK(strstr(err.message, "truncated") != NULL);
+        gz_buffers_close(&buffers);
+    }
+    close_rows(&rows);
+}
+
+void a_descriptor_that_cannot_be_read_is_an_error(fetch_with *with)
+{
+    rows_file rows;
+    gz_buffers buffers;
+    gz_error err = {0};
+    if (!open_rows(&rows))
+        return;
+    gz_direct_close(&rows.file);
+    rows.file.fd = open("/", O_RDONLY);
+    batch_of_rows *batch = draw_batch(&rows, 512, 100, false, 0);
+    if (CHECK_EQ(gz_buffers_open(8, &buffers, &err), GZ_OK)) {
+        CHECK_EQ(with(&rows, &buffers, &batch->fetch, &err), GZ_E_OS);
+        CHECK_EQ(err.saved_errno, EISDIR);
+        gz_buffers_close(&buffers);
+    }
+    close_rows(&rows);
+}
+
+static bool is_all(const unsigned char *bytes, size_t count, unsigned char value)
+{
+    for (size_t i = 0; i < count; i++)
+        if (bytes[i] != value)
+            return false;
+    return true;
+}
+
+void failed_reads_end_all(fetch_with *with)
+{
+    enum { DEPTH = 64 };
+    const struct timespec a_while = {0, 30 * 1000 * 1000};
+    rows_file rows;
+    gz_buffers buffers;
+    gz_error err = {0};
+    if (!open_rows(&rows))
+        return;
+    batch_of_rows *batch = draw_batch(&rows, 512, MOST_FETCHED, true, 0);
+    unsigned char *forbidden =
+        mmap(NULL, GZ_BUFFER_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (CHECK(forbidden != MAP_FAILED) && CHECK_EQ(gz_buffers_open(DEPTH, &buffers, &err), GZ_OK)) {
+        for (unsigned i = 1; i < DEPTH; i += 2)
+            buffers.each[i].bytes = forbidden; /* as good as a disk that fails */
+        CHECK_EQ(with(&rows, &buffers, &batch->fetch, &err), GZ_E_OS);
+        CHECK_EQ(err.saved_errno, EFAULT);
+        /* None of the good ones may still be on its way. */
+        memset(buffers.memory, 0xAA, (size_t)DEPTH * GZ_BUFFER_BYTES);
+        nanosleep(&a_while, NULL);
+        CHECK(is_all(buffers.memory, (size_t)DEPTH * GZ_BUFFER_BYTES, 0xAA));
+        gz_buffers_close(&buffers);
+    }
+    munmap(forbidden, GZ_BUFFER_BYTES);
+    close_rows(&rows);
+}

@@ -1,0 +1,55 @@
+#include <string.h>
+
+#include "check.h"
+#include "fetches.h"
+#include "graphzero/preads.h"
+
+static gz_code by_threads(rows_file *rows, const gz_buffers *buffers, gz_fetch *fetch,
+                          gz_error *err)
+{
+    (void)rows;
+    return gz_preads_fetch(buffers, fetch, err);
+}
+
+static void threads_bring_rows_to_their_places(void) { rows_come_to_their_places(by_threads); }
+
+static void threads_report_a_file_that_was_cut(void)
+{
+    a_file_that_was_cut_is_an_error(by_threads);
+}
+
+static void threads_report_what_cannot_be_read(void)
+{
+    a_descriptor_that_cannot_be_read_is_an_error(by_threads);
+}
+
+static void a_thread_that_fails_ends_all(void) { failed_reads_end_all(by_threads); }
+
+static void rows_in_memory_need_no_reads(void)
+{
+    rows_file rows;
+    gz_buffers buffers;
+    gz_error err;
+    if (!open_rows(&rows))
+        return;
+    batch_of_rows *batch = draw_batch(&rows, 512, 1, false, 0);
+    batch->fetch.resident = batch->fetch.reads.picks;
+    batch->fetch.num_resident = 1;
+    batch->fetch.reads.count = 0;
+    if (CHECK_EQ(gz_buffers_open(2, &buffers, &err), GZ_OK)) {
+        CHECK_EQ(gz_preads_fetch(&buffers, &batch->fetch, &err), GZ_OK);
+        CHECK_EQ(batch->fetch.reads.reads, 0);
+        has_its_rows(batch);
+        gz_buffers_close(&buffers);
+    }
+    close_rows(&rows);
+}
+
+void test_preads(void)
+{
+    RUN(threads_bring_rows_to_their_places);
+    RUN(threads_report_a_file_that_was_cut);
+    RUN(threads_report_what_cannot_be_read);
+    RUN(a_thread_that_fails_ends_all);
+    RUN(rows_in_memory_need_no_reads);
+}

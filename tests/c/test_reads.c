@@ -1,0 +1,155 @@
+#include "graphzero/reads.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "graphzero/prefetch.h"
+#include "graphzero/rng.h"
+
+enum { PAGE = 4096, PAGES = 600, MOST_ROWS = 400, WIDEST = 40000 };
+
+static void picks_keep_their_places(void)
+{
+    const int64_t rows[] = {9, 2, 5, 9, 0};
+    gz_pick picks[5];
+    CHECK_EQ(gz_picks_split(rows, 5, 5, picks), 3);
+    for (int i = 0; i < 5; i++) {
+        CHECK_EQ(picks[i].row, rows[picks[i].place]);
+        CHECK_EQ(picks[i].row >= 5, i < 3);
+    }
+}
+
+static void picks_are_sorted(void)
+{
+    static gz_pick picks[MOST_ROWS], room[MOST_ROWS];
+    const uint64_t limits[] = {1, 7, 2048, 2049, 100000, UINT64_C(1) << 40, UINT64_MAX};
+    for (unsigned l = 0; l < sizeof limits / sizeof *limits; l++)
+        for (int64_t count = 0; count <= MOST_ROWS; count += 1 + count) {
+            for (int64_t i = 0; i < count; i++)
+                picks[i] = (gz_pick){gz_bounded(gz_draw(l, (uint64_t)i), limits[l]), (uint64_t)i};
+            gz_picks_sort(picks, room, count);
+            uint64_t places = 0;
+            for (int64_t i = 0; i < count; i++) {
+                gz_pick pick = picks[i];
+                places += pick.place;
+                CHECK_EQ(pick.row, gz_bounded(gz_draw(l, pick.place), limits[l]));
+                if (i > 0)
+                    CHECK(picks[i - 1].row < pick.row ||
+                          (picks[i - 1].row == pick.row && picks[i - 1].place < pick.place));
+            }
+            CHECK_EQ(places, count * (count - 1) / 2);
+        }
+}
+
+static unsigned char file[PAGES * PAGE];
+static gz_pick picks[MOST_ROWS];
+static int64_t rows[MOST_ROWS];
+
+/* Ascending rows with repeats; returns how many. */
+static int64_t draw_rows(uint64_t trial, uint64_t origin, uint64_t width)
+{
+    uint64_t row = 0, spread = 1 + gz_bounded(gz_draw(width, trial), 2 + 12 * PAGE / width);
+    int64_t count = 0;
+    while (count < MOST_ROWS && origin + (row + 1) * width <= sizeof file) {
+        rows[count] = (int64_t)row;
+        picks[count] = (gz_pick){row, (uint64_t)(count * 7 % MOST_ROWS)}; /* 7: not in order */
+        count++;
+        row += gz_bounded(gz_draw(trial, row + (uint64_t)count), 2 * spread);
+    }
+    return count;
+}
+
+static int naive_pages(int64_t count, uint64_t origin, uint64_t width)
+{
+    static bool wanted[PAGES];
+    int sum = 0;
+    memset(wanted, 0, sizeof wanted);
+    for (int64_t i = 0; i < count; i++)
+        for (uint64_t b = 0; b < width; b++)
+            wanted[(origin + (uint64_t)rows[i] * width + b) / PAGE] = true;
+    for (int i = 0; i < PAGES; i++)
+        sum += wanted[i];
+    return sum;
+}
+
+/* Makes all reads from memory, and checks that they ascend and keep to their limit. */
+static void read_all(gz_reads *reads, unsigned char *out)
+{
+    gz_read read;
+    uint64_t end = 0, pages = 0;
+    while (gz_reads_next(reads, &read)) {
+        CHECK(read.offset % PAGE == 0 && read.length % PAGE == 0);
+        CHECK(read.length > 0 && read.length <= reads->most_bytes);
+        CHECK(read.offset >= end); /* no page twice */
+        end = read.offset + read.length;
+        pages += read.length / PAGE;
+        /* Only what was read may be looked at: it lies in memory of its own. */
+        unsigned char *bytes = malloc(read.length);
+        if (!CHECK(bytes != NULL && end <= sizeof file))
+            return;
+        memcpy(bytes, file + read.offset, read.length);
+        gz_reads_scatter(reads, &read, bytes, out);
+        free(bytes);
+    }
+    CHECK_EQ(reads->pages_read, pages);
+}
+
+static void check_rows(const gz_reads *reads, const unsigned char *out)
+{
+    for (int64_t i = 0; i < reads->count; i++)
+        if (!CHECK(memcmp(out + picks[i].place * reads->row_bytes,
+                          file + reads->origin + picks[i].row * reads->row_bytes,
+                          reads->row_bytes) == 0))
+            return;
+}
+
+static void every_row_is_read_and_no_page_twice(void)
+{
+    const uint64_t widths[] = {1, 100, 512, 4096, 5000, WIDEST};
+    const uint64_t limits[] = {PAGE, 3 * PAGE, 16 * PAGE, 2 * PAGES * PAGE};
+    static gz_run runs[MOST_ROWS];
+    unsigned char *out = malloc((size_t)MOST_ROWS * WIDEST);
+    if (!CHECK(out != NULL))
+        return;
+    for (size_t i = 0; i < sizeof file; i++)
+        file[i] = (unsigned char)gz_draw(1, i);
+    for (uint64_t trial = 0; trial < 6 * 4 * 10; trial++) {
+        uint64_t width = widths[trial % 6], limit = limits[trial / 6 % 4], gap = trial % 5;
+        uint64_t origin = trial % 2 ? 128 : PAGE;
+        int64_t count = draw_rows(trial, origin, width);
+        gz_reads reads = {.picks = picks,
+                          .count = count,
+                          .origin = origin,
+                          .row_bytes = width,
+                          .gap = gap,
+                          .most_bytes = limit,
+                          .page_bytes = PAGE};
+        memset(out, 0xEE, (size_t)MOST_ROWS * WIDEST);
+        read_all(&reads, out);
+        check_rows(&reads, out);
+        CHECK_EQ(reads.pages_wanted, naive_pages(count, origin, width));
+        if (gap == 0)
+            CHECK_EQ(reads.pages_read, reads.pages_wanted);
+        if (limit > sizeof file && gz_system_page_bytes() == PAGE)
+            CHECK_EQ(reads.reads, gz_page_runs(rows, count, origin, width, gap, sizeof file, runs));
+    }
+    free(out);
+}
+
+static void picks_are_copied_from_memory(void)
+{
+    const unsigned char from[] = "aabbccdd";
+    const gz_pick some[] = {{3, 0}, {1, 2}, {3, 1}};
+    char out[7] = "......";
+    gz_picks_copy(some, 3, from, 2, (unsigned char *)out);
+    CHECK(strcmp(out, "ddddbb") == 0);
+}
+
+void test_reads(void)
+{
+    RUN(picks_keep_their_places);
+    RUN(picks_are_sorted);
+    RUN(every_row_is_read_and_no_page_twice);
+    RUN(picks_are_copied_from_memory);
+}

@@ -1,0 +1,391 @@
+"""Rows read past the page cache: the same bytes by every way, and what happens when it fails."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import graphzero as gz
+from graphzero import _core
+
+MEBIBYTE = 1 << 20
+REFUSAL = _core.uring_refusal()
+needs_uring = pytest.mark.skipif(REFUSAL is not None, reason=str(REFUSAL))
+needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+engines = pytest.mark.parametrize("engine", [pytest.param("uring", marks=needs_uring), "pread"])
+
+
+class RowsFile:
+    """A file of random rows, its mapping, and the rows as they must come."""
+
+    def __init__(self, path, num_rows, row_bytes, origin=0):
+        rng = np.random.default_rng(row_bytes)
+        self.path, self.origin, self.row_bytes, self.num_rows = path, origin, row_bytes, num_rows
+        self.rows = rng.integers(0, 256, (num_rows, row_bytes), dtype=np.uint8)
+        path.write_bytes(bytes(origin) + self.rows.tobytes())
+        self.mapping = _core.Mapping(path)
+
+    def reader(self, engine="pread", **options):
+        return _core.DirectReader(
+            self.mapping, self.origin, self.row_bytes, self.num_rows, engine=engine, **options
+        )
+
+    def drop_from_cache(self):
+        descriptor = os.open(self.path, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
+
+
+def gather(reader, rows, first_direct_row=0, gap=0):
+    rows = np.asarray(rows, dtype=np.int64)
+    out = np.full(len(rows) * reader.row_bytes, 0xEE, dtype=np.uint8)
+    counts = reader.gather(rows, out, first_direct_row, gap)
+    return out.reshape(len(rows), reader.row_bytes), counts
+
+
+@pytest.fixture
+def many(tmp_path):
+    """32,768 rows of 512 bytes, 16 MiB, behind a header of 128."""
+    file = RowsFile(tmp_path / "rows.npy", 32_768, 512, origin=128)
+    yield file
+    file.mapping.close()
+
+
+@pytest.fixture(scope="module")
+def files_of_rows(tmp_path_factory):
+    """A function that gives the file, closed, of a width and origin."""
+
+    @functools.cache
+    def write(row_bytes, origin):
+        path = tmp_path_factory.mktemp("rows") / "rows.bin"
+        file = RowsFile(path, 300_000 // row_bytes + 7, row_bytes, origin)
+        file.mapping.close()
+        return file
+
+    return write
+
+
+def pages_of(rows, file):
+    first = (file.origin + rows * file.row_bytes) // 4096
+    last = (file.origin + (rows + 1) * file.row_bytes - 1) // 4096
+    return {page for a, b in zip(first, last, strict=True) for page in range(a, b + 1)}
+
+
+@engines
+@given(data=st.data())
+@settings(max_examples=150, deadline=None)
+def test_rows_are_those_of_a_plain_gather(files_of_rows, engine, data):
+    row_bytes = data.draw(st.sampled_from([1, 4, 500, 512, 4096, 5000, 150_000]))
+    file = files_of_rows(row_bytes, data.draw(st.sampled_from([0, 128, 4096])))
+    last = file.num_rows - 1
+    rows = np.array(data.draw(st.lists(st.integers(0, last), max_size=80)), dtype=np.int64)
+    first_direct_row = data.draw(st.sampled_from([0, 1, last // 2, last + 1]))
+    gap = data.draw(st.sampled_from([0, 1, 3, 1000]))
+    depth = data.draw(st.sampled_from([1, 2, 128]))
+    file.mapping = _core.Mapping(file.path)
+    reader = file.reader(engine, depth=depth, threads=min(depth, 16))
+    try:
+        out, (wanted, read, reads) = gather(reader, rows, first_direct_row, gap)
+    finally:
+        reader.close()
+        file.mapping.close()
+    np.testing.assert_array_equal(out, file.rows[rows])
+    direct = rows[rows >= first_direct_row]
+    assert wanted == len(pages_of(direct, file))
+    assert wanted <= read <= wanted + gap * len(direct)
+    assert (reads == 0) == (len(direct) == 0)
+
+
+@engines
+def test_gaps_are_read_over_if_asked(many, engine):
+    reader = many.reader(engine)
+    rows = np.arange(100, 1100, 40)  # every fifth page
+    assert gather(reader, rows)[1] == (25, 25, 25)
+    assert gather(reader, rows, gap=3)[1] == (25, 25, 25)
+    out, (wanted, read, reads) = gather(reader, rows, gap=4)
+    # 64 KiB a read: 4 pages with rows and what is between them, but not what follows the last
+    assert (wanted, read, reads) == (25, 6 * 16 + 1, 7)
+    np.testing.assert_array_equal(out, many.rows[rows])
+
+
+@engines
+def test_nothing_is_read_for_nothing(many, engine):
+    reader = many.reader(engine)
+    assert gather(reader, [])[1] == (0, 0, 0)
+    empty = _core.DirectReader(many.mapping, 128, 0, 10, engine=engine)
+    assert gather(empty, [1, 2])[1] == (0, 0, 0)
+
+
+@engines
+def test_a_cold_file_stays_cold(many, engine):
+    many.drop_from_cache()
+    reader = many.reader(engine)
+    before = many.mapping.resident_pages()
+    if before > 64 or not reader.is_direct:
+        pytest.skip("this file system has no direct reads, or keeps pages that it should drop")
+    rows = np.random.default_rng(0).integers(0, many.num_rows, 3000)
+    out, _ = gather(reader, rows)
+    assert many.mapping.resident_pages() == before
+    np.testing.assert_array_equal(out, many.rows[rows])
+
+
+@engines
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="has no tmpfs")
+def test_a_file_system_without_direct_reads_gives_the_same_rows(engine):
+    path = Path(f"/dev/shm/graphzero-{os.getpid()}.bin")
+    try:
+        file = RowsFile(path, 10_000, 500, origin=128)
+    finally:
+        path.unlink()
+    reader = file.reader(engine)  # of a file that has no name any more
+    assert not reader.is_direct
+    rows = np.random.default_rng(0).integers(0, 10_000, 3000)
+    np.testing.assert_array_equal(gather(reader, rows, 2000)[0], file.rows[rows])
+
+
+@engines
+def test_the_file_is_that_of_the_mapping(many, engine):
+    many.path.rename(many.path.with_suffix(".old"))
+    many.path.write_bytes(bytes(16 * MEBIBYTE + 128))
+    rows = np.arange(0, 32_768, 5)
+    np.testing.assert_array_equal(gather(many.reader(engine), rows)[0], many.rows[rows])
+
+
+@engines
+@pytest.mark.parametrize("size", [0, 9 * MEBIBYTE, 16 * MEBIBYTE + 127])
+def test_a_file_that_was_cut_is_an_error(many, engine, size):
+    reader = many.reader(engine)
+    gather(reader, np.arange(1000))
+    os.truncate(many.path, size)
+    with pytest.raises(gz.FormatError, match=rf"rows.npy is truncated: .* byte {size},.* again"):
+        gather(reader, np.arange(0, 32_768, 3))
+    with open(many.path, "r+b") as file:  # and back: the reader is none the worse
+        file.seek(128)
+        file.write(many.rows.tobytes())
+    np.testing.assert_array_equal(gather(reader, [7, 32_767])[0], many.rows[[7, 32_767]])
+
+
+def descriptors_of(path):
+    links = {int(name): f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")}
+    return {n for n, link in links.items() if os.path.exists(link) and os.path.samefile(link, path)}
+
+
+@needs_linux
+@engines
+def test_errors_of_reading_name_file_and_errno(many, engine):
+    """A descriptor that is something else now stands in for a disk that fails."""
+    before = descriptors_of(many.path)
+    reader = many.reader(engine)
+    (number,) = descriptors_of(many.path) - before
+    writer = os.open(many.path, os.O_WRONLY)
+    os.dup2(writer, number)
+    os.close(writer)
+    if engine == "uring":  # has registered the file: what it opens anew has the other one
+        os.truncate(many.path, 100)
+        with pytest.raises(gz.FormatError):
+            gather(reader, [5])
+        os.truncate(many.path, 16 * MEBIBYTE + 128)
+    with pytest.raises(OSError, match="cannot be read at byte") as caught:
+        gather(reader, np.arange(8, 1000))
+    assert caught.value.errno == errno.EBADF
+    assert caught.value.filename == str(many.path)
+
+
+@engines
+def test_what_does_not_fit_is_refused(many, engine):
+    reader = many.reader(engine)
+    for row in (-1, 32_768, 1 << 40):
+        with pytest.raises(IndexError, match=r"rows must be in \[0, 32768\)"):
+            gather(reader, [5, row])
+    with pytest.raises(ValueError, match="out has the wrong size"):
+        reader.gather(np.arange(3), np.empty(3 * 512 - 1, np.uint8))
+    with pytest.raises(gz.FormatError, match="beyond its end"):
+        _core.DirectReader(many.mapping, 129, 512, 32_768, engine=engine)
+    reader.close()
+    reader.close()
+    with pytest.raises(ValueError, match="closed"):
+        gather(reader, [1])
+
+
+def test_options_that_make_no_sense_are_refused(many):
+    with pytest.raises(ValueError, match="engine must be 'uring' or 'pread', not 'aio'"):
+        many.reader("aio")
+    with pytest.raises(ValueError, match="threads must be 1 to 4096, not 0"):
+        many.reader("pread", threads=0)
+    with pytest.raises(ValueError, match="depth must be 1 to 4096, not 5000"):
+        many.reader("uring", depth=5000)
+    many.mapping.close()
+    with pytest.raises(ValueError, match="is closed"):
+        many.reader("pread")
+
+
+@engines
+def test_threads_take_turns(many, engine):
+    reader = many.reader(engine, depth=8, threads=4)
+    rng = np.random.default_rng(3)
+    batches = [rng.integers(0, many.num_rows, 200) for _ in range(20)]
+    with ThreadPoolExecutor(4) as pool:
+        results = pool.map(lambda rows: gather(reader, rows), batches)
+        for rows, (out, _) in zip(batches, results, strict=True):
+            np.testing.assert_array_equal(out, many.rows[rows])
+
+
+def in_child(work):
+    """Exit status of a forked child that does this."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@engines
+def test_a_forked_child_reads_by_itself(many, engine):
+    reader, rows = many.reader(engine), np.arange(0, 32_768, 11)
+    gather(reader, rows)
+
+    def read():
+        for _ in range(3):
+            np.testing.assert_array_equal(gather(reader, rows)[0], many.rows[rows])
+        reader.close()
+
+    assert in_child(read) == 0
+    assert in_child(reader.close) == 0
+    np.testing.assert_array_equal(gather(reader, rows)[0], many.rows[rows])
+
+
+@engines
+def test_a_child_forked_in_the_middle_of_a_call_reads(many, engine):
+    reader, rows = many.reader(engine, depth=2, threads=2), np.arange(0, 32_768, 8)
+    ended = threading.Event()
+
+    def read_all_the_time():
+        while not ended.is_set():
+            gather(reader, rows)
+
+    thread = threading.Thread(target=read_all_the_time)
+    thread.start()
+    try:
+        some = np.arange(40)
+        for _ in range(5):
+            assert (
+                in_child(
+                    lambda: np.testing.assert_array_equal(gather(reader, some)[0], many.rows[some])
+                )
+                == 0
+            )
+    finally:
+        ended.set()
+        thread.join()
+
+
+def private_bytes():
+    """Private memory that is mapped, whether touched or not."""
+    with open("/proc/self/status") as status:
+        fields = dict(line.split(":", 1) for line in status)
+    return int(fields["VmData"].split()[0]) * 1024
+
+
+@needs_linux
+@pytest.mark.no_asan  # which keeps freed memory aside, by design
+@engines
+@pytest.mark.parametrize("way", ["close", "del", "error"])
+def test_nothing_is_left_behind(many, engine, way):
+    def use():
+        reader = many.reader(engine, depth=64, threads=64)
+        assert reader.buffer_bytes == 64 * 65_536
+        gather(reader, np.arange(0, 32_768, 64))
+        if way == "close":
+            reader.close()
+            reader.close()
+        elif way == "error":
+            os.truncate(many.path, 100)
+            with pytest.raises(gz.FormatError):
+                gather(reader, [1])
+            os.truncate(many.path, 16 * MEBIBYTE + 128)
+        else:
+            del reader
+
+    use()
+    descriptors, memory = len(os.listdir("/proc/self/fd")), private_bytes()
+    for _ in range(20):
+        use()
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert private_bytes() - memory < 2 * 64 * 65_536
+
+
+FORBIDDEN = """
+import ctypes, os, struct, sys
+import numpy as np
+from graphzero import _core
+
+path, code = sys.argv[1], int(sys.argv[2])
+mapping = _core.Mapping(path)
+before = _core.DirectReader(mapping, 0, 512, 64) if _core.HAVE_URING else None
+
+# BPF: load the number of the system call; return an error for io_uring_setup, else allow.
+ALLOW, ERRNO, IO_URING_SETUP = 0x7FFF0000, 0x00050000 | code, 425
+program = b"".join(struct.pack("HBBI", *one) for one in [
+    (0x20, 0, 0, 0), (0x15, 0, 1, IO_URING_SETUP), (0x06, 0, 0, ERRNO), (0x06, 0, 0, ALLOW)])
+filter_ = ctypes.create_string_buffer(program)
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+libc = ctypes.CDLL(None, use_errno=True)
+one = Program(4, ctypes.addressof(filter_))
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(one), 0, 0):
+    print("no seccomp")
+    sys.exit(77)
+
+print(_core.uring_refusal())
+try:
+    _core.DirectReader(mapping, 0, 512, 64)
+except OSError as error:
+    print(error.errno, error.filename == path)
+out = np.empty(64 * 512, np.uint8)
+want = np.frombuffer(mapping, np.uint8)[: 64 * 512]
+for reader in (before, _core.DirectReader(mapping, 0, 512, 64, engine="pread")):
+    if reader is not None:
+        out[:] = 0
+        reader.gather(np.arange(64), out)
+        assert (out == want).all()
+print("read")
+"""
+
+
+@needs_linux
+@pytest.mark.parametrize("code", [errno.EPERM, errno.ENOSYS])
+def test_io_uring_forbidden_is_said_and_threads_read(tmp_path, code):
+    path = tmp_path / "rows.bin"
+    RowsFile(path, 64, 512)
+    command = [sys.executable, "-c", FORBIDDEN, str(path), str(code)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    if done.returncode == 77 or REFUSAL is not None:
+        pytest.skip("cannot forbid what is forbidden already, or has no seccomp")
+    assert done.returncode == 0, done.stderr
+    reason, raised, read = done.stdout.splitlines()
+    assert ("forbidden by seccomp" if code == errno.EPERM else "not known to this kernel") in reason
+    assert raised == f"{code} True"
+    assert read == "read"
+
+
+@pytest.mark.skipif(REFUSAL is None, reason="io_uring can be used here")
+def test_io_uring_refused_is_an_error(many):
+    with pytest.raises(OSError, match="io_uring") as caught:
+        many.reader("uring")
+    assert caught.value.errno
