@@ -271,7 +271,7 @@ def test_info_of_one_file(data, inputs, name, capfd):
     assert run("info", path) == 0
     out = capfd.readouterr().out
     assert out.startswith(f"{path}\n")
-    assert ("20, in hot order" if name == "graph.gl" else "20 x 4, float32") in out
+    assert ("20, in hot or presample order" if name == "graph.gl" else "20 x 4, float32") in out
     assert f"{name}: " in out
 
 

@@ -61,7 +61,7 @@ LEVELS = [
     {"legacy"},
     {"graph", "features"},
     {"sampler", "dataset", "prefetch", "order", "resume"},
-    {"readahead", "world", "memory", "labelled"},
+    {"readahead", "world", "memory", "labelled", "presample", "misses"},
     {"batch", "interop"},
     {"seed_dataset"},
     {"loader"},
