@@ -31,6 +31,8 @@ class Presample:
     fanouts : tuple of int
     batch_size : int
     epochs : int
+    min_batches : int
+        More epochs are sampled until there are so many: a few mini-batches say little.
     max_batches : int
         The most to sample. Of more seeds than that needs, evenly spread ones are taken.
     seed : int
@@ -45,18 +47,24 @@ class Presample:
     fanouts: tuple[int, ...] = (15, 10, 5)
     batch_size: int = 1024
     epochs: int = 2
+    min_batches: int = 64
     max_batches: int = 1000
     seed: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fanouts", tuple(check_fanout(each) for each in self.fanouts))
-        for name in ("batch_size", "epochs", "max_batches"):
+        for name in ("batch_size", "epochs", "min_batches", "max_batches"):
             object.__setattr__(self, name, as_count(getattr(self, name), name))
         check_seed(self.seed)
 
     def num_batches(self, num_seeds: int) -> int:
         """Mini-batches that are sampled from so many seeds."""
-        return min(self.max_batches, self.epochs * num_batches(num_seeds, self.batch_size, False))
+        wanted = self.epochs * self._per_epoch(num_seeds)
+        return min(max(wanted, self.min_batches), self.max_batches)
+
+    def _per_epoch(self, num_seeds: int) -> int:
+        # A short last one would count as much as a full one, and stand for less.
+        return num_batches(num_seeds, self.batch_size, drop_last=num_seeds >= self.batch_size)
 
     def count_visits(
         self,
@@ -110,11 +118,11 @@ class Presample:
         """Epoch, batch and seeds of each mini-batch."""
         # Evenly spread, because shuffling all of very many seeds takes memory for all of them.
         used = min(num_seeds, self.max_batches * self.batch_size)
-        left = self.num_batches(num_seeds)
-        for epoch in range(self.epochs):
-            order = epoch_order(used, True, check_seed(self.seed), epoch)
-            for batch in range(min(left, num_batches(used, self.batch_size, False))):
-                positions = batch_positions(order, batch, self.batch_size) * num_seeds // used
-                chosen: Any = positions if seeds is None else seeds[positions]
-                yield epoch, batch, np.asarray(chosen, dtype=np.int64)
-                left -= 1
+        per_epoch = self._per_epoch(used)
+        for i in range(self.num_batches(num_seeds)):
+            epoch, batch = divmod(i, per_epoch)
+            if batch == 0:
+                order = epoch_order(used, True, check_seed(self.seed), epoch)
+            positions = batch_positions(order, batch, self.batch_size) * num_seeds // used
+            chosen: Any = positions if seeds is None else seeds[positions]
+            yield epoch, batch, np.asarray(chosen, dtype=np.int64)

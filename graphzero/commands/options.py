@@ -81,6 +81,7 @@ def add_presample_options(parser: argparse.ArgumentParser) -> None:
     for name, meaning in (
         ("batch_size", "seeds of a mini-batch"),
         ("epochs", "epochs to sample"),
+        ("min_batches", "mini-batches to sample at least, in more epochs if needed"),
         ("max_batches", "mini-batches to sample at most"),
         ("seed", "of the draws"),
     ):
