@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import graphzero as gz
+from graphzero.atomic import is_staging_name
 from graphzero.format import PAGE_BYTES, read_file
 from graphzero.manifest import Presampling, read_manifest
 from graphzero.misses import predict_misses, touch_probabilities
@@ -131,6 +133,7 @@ def test_often_visited_nodes_come_first(tmp_path: Path) -> None:
     np.testing.assert_array_equal(stored["rows"], np.sort(visits)[::-1])
     assert stored["rows"].dtype == np.uint32
     assert visits.max() <= 10
+    assert not [name for name in os.listdir(tmp_path) if is_staging_name(name)]
     assert (visits[300:340] >= 2).all(), "each epoch visits each seed"
     # Nodes that no seed reaches in one hop are not visited, however many their neighbours.
     reached = {*range(300, 340), *edges[(edges[:, 0] >= 300) & (edges[:, 0] < 340), 1].tolist()}
