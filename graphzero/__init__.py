@@ -28,11 +28,12 @@ from graphzero.features import FeatureStore
 from graphzero.graph import Graph, SampledNeighbors
 from graphzero.include_dir import get_include
 from graphzero.prefetch import Prefetch
+from graphzero.presample import Presample
 from graphzero.sampler import NeighborSampler, Subgraph
 from graphzero.sampling import Sampling
 
 if TYPE_CHECKING:
-    from graphzero.api import build
+    from graphzero.api import build, reorder
     from graphzero.batch import BatchStats, MiniBatch
     from graphzero.ingest.converters import DataType, convert_csv_to_gd, convert_csv_to_gl
     from graphzero.links import LinkNeighborDataset
@@ -56,6 +57,7 @@ __all__ = [
     "NeighborDataset",
     "NeighborSampler",
     "Prefetch",
+    "Presample",
     "SampledBatch",
     "SampledNeighbors",
     "Sampling",
@@ -66,6 +68,7 @@ __all__ = [
     "get_include",
     "memory_report",
     "open",
+    "reorder",
 ]
 
 # What needs torch, pyarrow or psutil, and where it lives; imported at first use.
@@ -82,6 +85,7 @@ _LAZY = {
     "convert_csv_to_gd": "graphzero.ingest.converters",
     "convert_csv_to_gl": "graphzero.ingest.converters",
     "memory_report": "graphzero.memory",
+    "reorder": "graphzero.api",
 }
 
 

@@ -172,12 +172,12 @@ class FeatureStore:
         Raises
         ------
         ValueError
-            If the file keeps its rows in hot order, where row i is not node i, and
+            If the file keeps its rows in an order of its own, where row i is not node i, and
             `stored_order` was not asked for. Use `gather`, or build with ``order="input"``.
         """
         if self._layout.rank is not None and not stored_order:
             raise ValueError(
-                f"{self.path} keeps rows in hot order: row i of a view is not node i. Use "
+                f"{self.path} keeps hot rows first: row i of a view is not node i. Use "
                 f"gather(nodes), build with order='input', or pass stored_order=True"
             )
         return section_view(self._mapping, self.dtype, self._layout.origin, self.shape)

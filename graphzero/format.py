@@ -59,9 +59,9 @@ _FIXED = struct.Struct("<8sIIQQQQI")
 _SECTION = struct.Struct("<16sI4xQQQI12x")
 _SECTIONS_AT = 64
 _CRC_AT = PAGE_BYTES - 4
-CHUNK_BYTES = 8 << 20
+CHUNK_BYTES = 1 << 20
 
-Progress = Callable[[int], None]
+Progress = Callable[[int], object]
 
 
 def id_dtype(count: int) -> np.dtype[Any]:

@@ -21,6 +21,7 @@ __all__ = [
     "MANIFEST_NAME",
     "FileEntry",
     "Manifest",
+    "Presampling",
     "finish_renames",
     "read_manifest",
     "write_manifest",
@@ -45,6 +46,29 @@ class FileEntry:
 
 
 @dataclass(frozen=True)
+class Presampling:
+    """How visits were counted.
+
+    Attributes
+    ----------
+    batches : int
+        Mini-batches that were sampled: the most that a node can have been visited.
+    batch_size : int
+    fanouts : tuple of int
+    num_seeds : int
+        Seeds of an epoch.
+    seed : int
+        Of the draws.
+    """
+
+    batches: int
+    batch_size: int
+    fanouts: tuple[int, ...]
+    num_seeds: int
+    seed: int
+
+
+@dataclass(frozen=True)
 class Manifest:
     """The content of ``dataset.json``.
 
@@ -56,12 +80,16 @@ class Manifest:
     num_input_edges : int
         Rows of the edge list.
     directed : bool
-    order : {"input", "hot"}
+    order : {"input", "hot", "presample"}
     num_classes : int or None
         Largest label + 1, where labels are integers.
     graph : FileEntry
     features, labels : FileEntry or None
     splits : dict of str to FileEntry
+    visits : FileEntry or None
+        In how many sampled mini-batches each node was.
+    presampling : Presampling or None
+        How they were sampled.
     """
 
     num_nodes: int
@@ -74,10 +102,12 @@ class Manifest:
     features: FileEntry | None = None
     labels: FileEntry | None = None
     splits: dict[str, FileEntry] = field(default_factory=dict)
+    visits: FileEntry | None = None
+    presampling: Presampling | None = None
 
     def entries(self) -> list[FileEntry]:
         """Every file of the dataset."""
-        some = [self.graph, self.features, self.labels, *self.splits.values()]
+        some = [self.graph, self.features, self.labels, *self.splits.values(), self.visits]
         return [entry for entry in some if entry is not None]
 
 
@@ -90,6 +120,16 @@ def _entry(value: Any) -> FileEntry | None:
     if not is_staging_name(names[1]):
         raise ValueError("a staged name is not one")
     return FileEntry(*names)
+
+
+def _presampling(value: Any) -> Presampling | None:
+    if value is None:
+        return None
+    names = ("batches", "batch_size", "num_seeds", "seed")
+    counts = {name: int(value[name]) for name in names}
+    if counts["batches"] < 1:
+        raise ValueError("visits of no batches")
+    return Presampling(fanouts=tuple(int(fanout) for fanout in value["fanouts"]), **counts)
 
 
 def _parse(content: dict[str, Any]) -> Manifest:
@@ -112,6 +152,8 @@ def _parse(content: dict[str, Any]) -> Manifest:
         features=_entry(content["features"]),
         labels=_entry(content["labels"]),
         splits=splits,
+        visits=_entry(content.get("visits")),
+        presampling=_presampling(content.get("presampling")),
     )
 
 

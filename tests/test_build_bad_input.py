@@ -289,7 +289,7 @@ def test_splits(tmp_path: Path, refused: Callable[..., None]) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"order": "cold"}, "order must be 'hot' or 'input'"),
+        ({"order": "cold"}, "order must be 'hot', 'input' or 'presample'"),
         ({"num_nodes": 0}, "num_nodes=0 is not an integer from 1 to 2"),
         ({"num_nodes": -1}, "num_nodes=-1"),
         ({"num_nodes": (1 << 32) + 1}, "num_nodes=4294967297 is not"),

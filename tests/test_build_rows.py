@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from graphzero.format import DTYPES, FLAG_VECTOR, Header, read_file, verify_file
 from graphzero.ingest import build_dataset
 from graphzero.ingest.progress import Progress
-from graphzero.ingest.rank import HotOrder
+from graphzero.ingest.rank import NodeOrder
 from graphzero.ingest.row_input import ArrayRows, TableRows, features_of_table
 from graphzero.ingest.rows import write_rows
 from graphzero.ingest.tables import open_table
@@ -204,7 +204,7 @@ def test_permutation_in_any_number_of_blocks(
         path,
         ArrayRows("x", values),
         num_nodes,
-        order=HotOrder(node_ids, rank),
+        order=NodeOrder(node_ids, rank),
         fill_missing=True,
         memory=memory,
         progress=Progress(),

@@ -18,7 +18,7 @@ from graphzero.cli import main
 from graphzero.commands.options import as_prefetch
 from graphzero.prefetch import Prefetch
 
-COMMANDS = ("build", "info", "verify", "train", "demo")
+COMMANDS = ("build", "reorder", "info", "verify", "train", "demo")
 
 
 @pytest.fixture
@@ -105,6 +105,9 @@ def test_version(capfd):
         (["train", "d", "--prefetch", "willneed:lookahead=x"], "must be an integer"),
         (["train", "d", "--prefetch", "willneed:lookahead=-1"], "lookahead must be at least 0"),
         (["info"], "required: path"),
+        (["info", "d", "--memory"], "expected one argument"),
+        (["reorder", "d"], "required: --order"),
+        (["reorder", "d", "--order", "presample", "--fanouts", "x"], "is not a list of fanouts"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(words, message, capfd):
@@ -178,13 +181,88 @@ def test_build_warns_in_one_line(inputs, tmp_path, capfd):
     assert "18" in line
 
 
+# --- reorder
+
+COUNTING = ["--fanouts", "2,1", "--batch-size", 4, "--epochs", 1, "--max-batches", 2, "--seed", 3]
+
+
+def test_reorder_and_what_info_then_says(data, capfd):
+    with gz.open(data) as ds:
+        before = [ds.graph.neighbors(node).tolist() for node in range(20)]
+        rows = ds.features[np.arange(20)]
+    assert run("reorder", data, "--order", "presample", *COUNTING) == 0
+    out, err = capfd.readouterr()
+    assert only_line(out).startswith(f"{data}: 20 nodes in presample order, ")
+    assert err == ""
+    with gz.open(data) as ds:
+        assert [ds.graph.neighbors(node).tolist() for node in range(20)] == before
+        assert np.array_equal(ds.features[np.arange(20)], rows)
+    assert run("info", data, "--memory", "1MiB", "--iops", 1000) == 0
+    out = capfd.readouterr().out
+    for part in (
+        "nodes     20, in presample order",
+        "visits    counted in 2 mini-batches of 4 seeds, fanouts 2,1",
+        "misses    with 1.0 MB of features resident (100 %): 0 of 1 pages a mini-batch, 0 bytes",
+        "0 s a mini-batch to read them, one read a page",
+    ):
+        assert part in out
+    assert run("verify", data) == 0
+    assert f"{data / 'visits.gd'}: intact" in capfd.readouterr().out
+    assert run("reorder", data, "--order", "input") == 0
+    assert "20 nodes in input order" in capfd.readouterr().out
+
+
+def test_info_predicts_misses_as_json(tmp_path, inputs, capfd):
+    np.save(inputs / "wide.npy", np.zeros((2000, 256), np.float32))
+    ring = np.stack([np.arange(2000), (np.arange(2000) + 1) % 2000], 1)
+    np.save(inputs / "ring.npy", ring)
+    words = ["--edges", inputs / "ring.npy", "--features", inputs / "wide.npy"]
+    counting = ["--order", "presample", "--fanouts", 1, "--batch-size", 500, "--min-batches", 8]
+    assert run("build", tmp_path / "d", *words, *counting) == 0
+    capfd.readouterr()
+    assert run("info", tmp_path / "d", "--json", "--memory", "1MiB", "--iops", 2) == 0
+    content = json.loads(capfd.readouterr().out)
+    assert content["order"] == "presample"
+    assert content["visits"] == {
+        "batches": 8, "batch_size": 500, "fanouts": [1], "num_seeds": 2000, "seed": 0
+    }  # fmt: skip
+    misses = content["misses"]
+    assert (misses["resident_pages"], misses["total_pages"]) == (256, 500)
+    assert 0 < misses["missing_pages"] < misses["touched_pages"] <= 500
+    assert misses["missing_bytes"] == misses["missing_pages"] * 4096
+    assert misses["seconds"] == misses["missing_pages"] / 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--memory", "1MiB"], "no visit counts: 'graphzero reorder "),
+        (["--memory", "much"], "memory limit 'much' is not a size"),
+        (["--memory", "1MiB", "--iops", 0], "--iops must be positive, not 0"),
+        (["--iops", 5], "--iops needs --memory"),
+    ],
+)
+def test_info_says_why_it_predicts_nothing(data, words, message, capfd):
+    assert run("info", data, *words) == 1
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert message in only_line(err)
+
+
+def test_counting_is_for_its_order(data, capfd):
+    assert run("reorder", data, "--order", "input", "--epochs", 1) == 1
+    assert "presample= is for order='presample'" in only_line(capfd.readouterr().err)
+
+
 # --- errors of all commands
 
 
-@pytest.mark.parametrize("command", ["info", "verify", "train"])
+@pytest.mark.parametrize(
+    "command", [["info"], ["verify"], ["train"], ["reorder", "--order", "hot"]], ids=" ".join
+)
 def test_a_missing_dataset(command, tmp_path, capfd):
     missing = tmp_path / "nowhere"
-    assert run(command, missing) == 1
+    assert run(*command, missing) == 1
     out, err = capfd.readouterr()
     assert out == ""
     assert only_line(err).startswith(f"graphzero: {missing}: ")
@@ -274,7 +352,7 @@ def test_info_of_one_file(data, inputs, name, capfd):
     assert run("info", path) == 0
     out = capfd.readouterr().out
     assert out.startswith(f"{path}\n")
-    assert ("20, in hot order" if name == "graph.gl" else "20 x 4, float32") in out
+    assert ("20, in hot or presample order" if name == "graph.gl" else "20 x 4, float32") in out
     assert f"{name}: " in out
 
 

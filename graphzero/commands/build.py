@@ -8,8 +8,10 @@ import time
 from graphzero.commands.options import (
     SubParsers,
     add_command,
+    add_presample_options,
     as_column,
     as_split,
+    presample_of,
     shows_progress,
 )
 from graphzero.units import format_bytes
@@ -49,11 +51,17 @@ def add_parser(commands: SubParsers) -> None:
         help="node ids of a split; may be repeated",
     )
     parser.add_argument("--undirected", action="store_true", help="store both directions")
-    parser.add_argument("--order", choices=("hot", "input"), default="hot", help="order of nodes")
+    parser.add_argument(
+        "--order",
+        choices=("hot", "input", "presample"),
+        default="hot",
+        help="order of nodes: by in-degree, by id, or by visits in a few sampled epochs",
+    )
     parser.add_argument("--memory-limit", default="2GB", metavar="SIZE", help="memory to use")
     parser.add_argument("--num-nodes", type=int, metavar="N", help="if more than the files name")
     parser.add_argument("--edge-ids", action="store_true", help="store each edge's row number")
     _add_text_options(parser)
+    add_presample_options(parser)
 
 
 def _add_text_options(parser: argparse.ArgumentParser) -> None:
@@ -89,6 +97,7 @@ def run(args: argparse.Namespace) -> int:
         num_nodes=args.num_nodes,
         directed=not args.undirected,
         order=args.order,
+        presample=presample_of(args),
         src=args.src,
         dst=args.dst,
         weight=False if args.weight == "none" else args.weight,

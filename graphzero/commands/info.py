@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from graphzero.dataset import Dataset, open_dataset
 from graphzero.features import FeatureStore
 from graphzero.format import DTYPES, read_header
 from graphzero.graph import Graph
+from graphzero.manifest import read_manifest
+from graphzero.misses import predict_misses
 from graphzero.residency import resident_bytes
 from graphzero.units import format_bytes
 
@@ -26,6 +29,7 @@ _EXAMPLES = """\
   graphzero info data/
   graphzero info data/graph.gl --degrees
   graphzero info data/ --json
+  graphzero info data/ --memory 640MB --iops 90000
 """
 _BLOCK = 1 << 20
 
@@ -42,16 +46,46 @@ def add_parser(commands: SubParsers) -> None:
     parser.add_argument("path", help="a dataset folder, a .gl, .gd or .npy file")
     parser.add_argument("--degrees", action="store_true", help="read all degrees as well")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--memory",
+        metavar="SIZE",
+        help="predict the pages of features that a mini-batch misses if so many bytes of them "
+        "are resident; needs visit counts (order presample)",
+    )
+    parser.add_argument(
+        "--iops", type=float, metavar="N", help="reads a second of the disk: predict seconds too"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Opens, describes, prints."""
     content = _describe(args.path, degrees=args.degrees)
+    if args.memory is not None:
+        content["misses"] = _misses(args.path, args.memory, args.iops)
+    elif args.iops is not None:
+        raise ValueError("--iops needs --memory: without it there are no misses to predict")
     if args.json:
         print(json.dumps(content, indent=2))
     else:
         print("\n".join(_lines(content)))
     return 0
+
+
+def _misses(path: str, memory: str, iops: float | None) -> dict[str, Any]:
+    from graphzero.ingest.sizes import parse_bytes  # pyarrow takes long to import
+
+    if iops is not None and not iops > 0:
+        raise ValueError(f"--iops must be positive, not {iops:g}")
+    found = predict_misses(path, parse_bytes(memory))
+    return {
+        "memory": found.memory,
+        "resident_pages": found.resident_pages,
+        "total_pages": found.total_pages,
+        "touched_pages": found.touched_pages,
+        "missing_pages": found.missing_pages,
+        "missing_bytes": found.missing_bytes,
+        "seconds": None if iops is None else found.seconds(iops),
+    }
 
 
 def _describe(path: str, *, degrees: bool) -> dict[str, Any]:
@@ -63,28 +97,33 @@ def _describe(path: str, *, degrees: bool) -> dict[str, Any]:
             return {"path": path, "rows": _rows(store), "files": [_file(store._mapping)]}
     with closing(Graph(path)) as graph:
         files = [_file(graph._mapping)]
-        return {"path": path, **_graph(graph, degrees=degrees), "files": files}
+        # Which order it is only dataset.json knows.
+        order = "input" if graph.stored_order is None else "hot or presample"
+        return {"path": path, **_graph(graph, order, degrees=degrees), "files": files}
 
 
 def _describe_dataset(path: str, ds: Dataset, *, degrees: bool) -> dict[str, Any]:
-    content = {"path": path, **_graph(ds.graph, degrees=degrees)}
+    manifest = read_manifest(path)
+    content = {"path": path, **_graph(ds.graph, manifest.order, degrees=degrees)}
     for name, store in (("features", ds.features), ("labels", ds.labels)):
         if store is not None:
             content[name] = _rows(store)
     content["num_classes"] = ds.num_classes
     content["splits"] = {name: len(store) for name, store in ds.splits.stores.items()}
+    counted = manifest.presampling
+    content["visits"] = None if counted is None else asdict(counted)
     content["files"] = [_file(mapping) for mapping in ds.mappings]
     return content
 
 
-def _graph(graph: Graph, *, degrees: bool) -> dict[str, Any]:
+def _graph(graph: Graph, order: str, *, degrees: bool) -> dict[str, Any]:
     size = graph._mapping.size
     content: dict[str, Any] = {
         "num_nodes": graph.num_nodes,
         "num_edges": graph.num_edges,
         "num_input_edges": graph.num_input_edges,
         "directed": graph.is_directed,
-        "order": "input" if graph.stored_order is None else "hot",
+        "order": order,
         "mean_degree": graph.num_edges / graph.num_nodes if graph.num_nodes else 0.0,
         "bytes_per_edge": size / graph.num_edges if graph.num_edges else None,
     }
@@ -152,12 +191,32 @@ def _lines(content: dict[str, Any]) -> Iterator[str]:
         yield f"  classes   {content['num_classes']}"
     for name, count in content.get("splits", {}).items():
         yield f"  split     {name}: {count:,} nodes"
+    if content.get("visits") is not None:
+        counted = content["visits"]
+        fanouts = ",".join(map(str, counted["fanouts"]))
+        yield (
+            f"  visits    counted in {counted['batches']:,} mini-batches of "
+            f"{counted['batch_size']:,} seeds, fanouts {fanouts}"
+        )
+    if "misses" in content:
+        yield from _miss_lines(content["misses"])
     if "degrees" in content:
         yield f"  degrees   largest {content['degrees']['max']:,}; nodes by degree:"
         for range_, count in content["degrees"]["nodes"].items():
             yield f"    {range_:>21s}  {count:,}"
     for file in content["files"]:
         yield from _file_lines(file)
+
+
+def _miss_lines(misses: dict[str, Any]) -> Iterator[str]:
+    share = 100 * misses["resident_pages"] / max(misses["total_pages"], 1)
+    yield (
+        f"  misses    with {format_bytes(misses['memory'])} of features resident ({share:.0f} %): "
+        f"{misses['missing_pages']:,.0f} of {misses['touched_pages']:,.0f} pages a mini-batch, "
+        f"{format_bytes(round(misses['missing_bytes']))} (predicted)"
+    )
+    if misses["seconds"] is not None:
+        yield f"            {misses['seconds']:.3g} s a mini-batch to read them, one read a page"
 
 
 def _file_lines(file: dict[str, Any]) -> Iterator[str]:

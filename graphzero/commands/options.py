@@ -9,15 +9,18 @@ from dataclasses import fields
 from typing import Any
 
 from graphzero.prefetch import Prefetch
+from graphzero.presample import Presample
 
 __all__ = [
     "SubParsers",
     "add_command",
     "add_flags",
+    "add_presample_options",
     "as_column",
     "as_fanouts",
     "as_prefetch",
     "as_split",
+    "presample_of",
     "shows_progress",
 ]
 
@@ -60,6 +63,44 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescription
         if action.default is None or action.default is False or action.default == []:
             return action.help
         return super()._get_help_string(action)
+
+
+def add_presample_options(parser: argparse.ArgumentParser) -> None:
+    """How visits are counted; `presample_of` reads them."""
+    group = parser.add_argument_group(
+        "order presample",
+        "how visits are counted, from the split 'train' or else all nodes: as training will sample",
+    )
+    default = Presample()
+    group.add_argument(
+        "--fanouts",
+        type=as_fanouts,
+        metavar="N,N,...",
+        help=f"neighbours per node in each hop (default: {','.join(map(str, default.fanouts))})",
+    )
+    for name, meaning in (
+        ("batch_size", "seeds of a mini-batch"),
+        ("epochs", "epochs to sample"),
+        ("min_batches", "mini-batches to sample at least, in more epochs if needed"),
+        ("max_batches", "mini-batches to sample at most"),
+        ("seed", "of the draws"),
+    ):
+        group.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=int,
+            metavar="N",
+            help=f"{meaning} (default: {getattr(default, name)})",
+        )
+
+
+def presample_of(args: argparse.Namespace) -> Presample | None:
+    """What the command line says about counting visits; None where it says nothing."""
+    given = {
+        field.name: getattr(args, field.name)
+        for field in fields(Presample)
+        if getattr(args, field.name) is not None
+    }
+    return Presample(**given) if given else None
 
 
 def shows_progress(args: argparse.Namespace) -> bool:

@@ -15,12 +15,15 @@ from graphzero.ingest.csr import graph_layout, sort_scratch, write_graph
 from graphzero.ingest.edge_input import EdgeInput, open_edges
 from graphzero.ingest.edges import EdgeList, read_edges
 from graphzero.ingest.folder import commit, entry_of, folder_lock, recover
+from graphzero.ingest.presampling import Presampler, Visits, presample_order
 from graphzero.ingest.progress import Progress
-from graphzero.ingest.rank import HotOrder, hot_order
+from graphzero.ingest.rank import NodeOrder, hot_order
+from graphzero.ingest.reorder import check_order, rewrite_graph, split_seeds
 from graphzero.ingest.row_input import Rows, count_classes, open_features, open_labels
 from graphzero.ingest.rows import place_scratch, rows_layout, write_rows
 from graphzero.ingest.sizes import parse_bytes, require_disk_space
 from graphzero.ingest.splits import check_split_names, write_split
+from graphzero.ingest.stored import open_stored_graph
 from graphzero.manifest import FileEntry, Manifest
 
 __all__ = ["build_dataset"]
@@ -37,10 +40,16 @@ _ROWS_SHARE = 8
 @dataclass(frozen=True)
 class _Options:
     directed: bool
-    hot: bool
+    order: str
+    presampler: Presampler | None
     edge_ids: bool
     limit: int
     progress: Progress
+
+    @property
+    def hot(self) -> bool:
+        """Whether the graph is first written in hot order."""
+        return self.order != "input"
 
     def share(self, sixteenths: int) -> int:
         return self.limit * sixteenths // 16
@@ -83,6 +92,8 @@ def _check_space(
         needed += rows_layout(rows, num_nodes, hot=hot).file_bytes
         placing = place_scratch(rows, num_nodes, hot=hot, memory=options.share(_ROWS_SHARE))
         scratch = max(scratch, placing)
+    if options.presampler is not None:
+        needed += graph.file_bytes  # sampled from, and then replaced
     require_disk_space(folder, needed + scratch)
 
 
@@ -92,7 +103,7 @@ def _build_graph(
     tables: Mapping[str, Rows],
     num_nodes: int | None,
     options: _Options,
-) -> tuple[FileWriter, HotOrder | None]:
+) -> tuple[FileWriter, NodeOrder | None]:
     known, why = _known_count(num_nodes, tables.values())
     edges = read_edges(
         source,
@@ -105,9 +116,10 @@ def _build_graph(
     try:
         count = _final_count(known, edges, tables.values(), source.table.name)
         _check_space(folder, edges, tables.values(), count, options)
-        order: HotOrder | None = None
+        order: NodeOrder | None = None
         if options.hot:
-            memory = options.share(_ORDER_SHARE)
+            # Presampling needs the rest for the visits and for the order that comes of them.
+            memory = options.share(_ORDER_SHARE) // (1 if options.presampler is None else 4)
             occurrences = edges.occurrences(options.directed, memory // 32)
             with options.progress.phase("ordering nodes", None):
                 order = hot_order(folder, count, occurrences, memory)
@@ -126,6 +138,26 @@ def _build_graph(
     return graph, order
 
 
+def _presampled(
+    folder: Path,
+    hot_graph: FileWriter,
+    train: FileEntry | None,
+    hot: NodeOrder,
+    presampler: Presampler,
+    options: _Options,
+) -> tuple[FileWriter, NodeOrder, Visits]:
+    """The graph in presample order, made from one in hot order."""
+    graph = open_stored_graph(hot_graph.staged.staged_path)
+    seeds = None if train is None else split_seeds(train.resolve(folder))
+    memory, progress = options.share(_ORDER_SHARE), options.progress
+    order, visits = presample_order(graph, seeds, presampler, hot, memory, progress)
+    del hot
+    file = rewrite_graph(
+        graph, folder / "graph.gl", order, memory=options.share(_SORT_SHARE), progress=progress
+    )
+    return file, order, visits
+
+
 def _build_files(
     folder: Path,
     source: EdgeInput,
@@ -139,8 +171,24 @@ def _build_files(
     graph, order = _build_graph(folder, source, tables, num_nodes, options)
     staged.append(graph)
     count = graph.header.num_nodes
+    lists: dict[str, FileEntry] = {}
+    for name, value in splits.items():
+        path = folder / f"split_{name}.gd"
+        file = write_split(path, name, value, count, memory=options.share(_COLUMNS_SHARE))
+        staged.append(file)
+        lists[name] = entry_of(file)
+    rows_of: dict[str, Rows] = dict(tables)
+    visits: Visits | None = None
+    if options.presampler is not None and order is not None:
+        hot_graph = graph
+        graph, order, visits = _presampled(
+            folder, hot_graph, lists.get("train"), order, options.presampler, options
+        )
+        staged.append(graph)
+        hot_graph.discard()
+        rows_of["visits"] = visits.rows()
     entries: dict[str, FileEntry] = {}
-    for name, rows in tables.items():
+    for name, rows in rows_of.items():
         file = write_rows(
             folder / f"{name}.gd",
             rows,
@@ -152,23 +200,19 @@ def _build_files(
         )
         staged.append(file)
         entries[name] = entry_of(file)
-    lists: dict[str, FileEntry] = {}
-    for name, value in splits.items():
-        path = folder / f"split_{name}.gd"
-        file = write_split(path, name, value, count, memory=options.share(_COLUMNS_SHARE))
-        staged.append(file)
-        lists[name] = entry_of(file)
     return Manifest(
         num_nodes=count,
         num_edges=graph.header.width,
         num_input_edges=graph.header.num_input_edges,
         directed=options.directed,
-        order="hot" if options.hot else "input",
+        order=options.order,
         num_classes=count_classes(tables["labels"]) if "labels" in tables else None,
         graph=entry_of(graph),
         features=entries.get("features"),
         labels=entries.get("labels"),
         splits=lists,
+        visits=entries.get("visits"),
+        presampling=None if visits is None else visits.presampling,
     )
 
 
@@ -191,7 +235,8 @@ def build_dataset(
     *,
     num_nodes: int | None = None,
     directed: bool = True,
-    order: Literal["hot", "input"] = "hot",
+    order: Literal["hot", "input", "presample"] = "hot",
+    presample: Any = None,
     src: str | int | None = None,
     dst: str | int | None = None,
     weight: Any = None,
@@ -229,8 +274,12 @@ def build_dataset(
         By default the rows of features or labels, else the largest id + 1.
     directed : bool
         If False each row is stored in both directions, a self-loop once.
-    order : {"hot", "input"}
-        "hot" stores nodes by descending in-degree, equal ones by id; "input" by id.
+    order : {"hot", "input", "presample"}
+        "hot" stores nodes by descending in-degree, equal ones by id; "input" by id; "presample" by
+        descending number of visits in a few sampled epochs from the split "train" (all nodes, if
+        there is none), equal ones by in-degree, then id. Visit counts are kept in the dataset.
+    presample : Presample, optional
+        How to sample, for order="presample".
     src, dst : str or int, optional
         Columns of the edge list by name or position. By default the columns named src and dst, or
         source and target, else the first two.
@@ -265,13 +314,13 @@ def build_dataset(
     OSError
         With errno and path: no such file, no permission, no disk space, another build at work.
     """
-    if order not in ("hot", "input"):
-        raise ValueError(f"order must be 'hot' or 'input', not {order!r}")
+    check_order(order, presample)
     if num_nodes is not None:
         num_nodes = _checked_count(num_nodes)
     options = _Options(
         directed=directed,
-        hot=order == "hot",
+        order=order,
+        presampler=presample,
         edge_ids=edge_ids,
         limit=parse_bytes(memory_limit),
         progress=Progress(progress),

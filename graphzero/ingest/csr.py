@@ -13,7 +13,7 @@ from graphzero.filewriter import FileWriter
 from graphzero.format import FLAG_DIRECTED, Header, id_dtype, layout
 from graphzero.ingest.edges import EdgeList
 from graphzero.ingest.progress import Advance, Progress
-from graphzero.ingest.rank import HotOrder
+from graphzero.ingest.rank import NodeOrder
 from graphzero.ingest.row_sums import RowSums
 from graphzero.ingest.sort import EdgeSorter
 from graphzero.ingest.time_order import TimeOrderWriter
@@ -37,7 +37,7 @@ def graph_layout(
         ("indices", ids, count),
     ]
     if edge_ids:
-        arrays.append(("edge_ids", id_dtype(len(edges)), count))
+        arrays.append(("edge_ids", id_dtype(edges.num_input_edges), count))
     if edges.weight is not None:
         arrays += [("weights", "<f4", count), ("cum_weights", "<f8", count)]
     if edges.time is not None:
@@ -50,14 +50,14 @@ def graph_layout(
         num_nodes=num_nodes,
         width=count,
         flags=FLAG_DIRECTED if directed else 0,
-        num_input_edges=len(edges),
+        num_input_edges=edges.num_input_edges,
     )
 
 
 def _payload_dtypes(edges: EdgeList, edge_ids: bool) -> dict[str, np.dtype[Any]]:
     dtypes: dict[str, np.dtype[Any]] = {}
     if edge_ids:
-        dtypes["edge_ids"] = id_dtype(len(edges))
+        dtypes["edge_ids"] = id_dtype(edges.num_input_edges)
     if edges.weight is not None:
         dtypes["weights"] = edges.weight.dtype
     if edges.time is not None:
@@ -65,10 +65,10 @@ def _payload_dtypes(edges: EdgeList, edge_ids: bool) -> dict[str, np.dtype[Any]]
     return dtypes
 
 
-def _run_rows(payload_bytes: int, directed: bool, memory: int) -> int:
+def _run_rows(payload_bytes: int, mirrored: bool, memory: int) -> int:
     """Rows of the edge list that can be sorted at once: keys, copies and permutations counted."""
     entry_bytes = 32 + (32 + 3 * payload_bytes if payload_bytes else 0)
-    return max(_MIN_ROWS, memory // (entry_bytes if directed else 2 * entry_bytes))
+    return max(_MIN_ROWS, memory // (2 * entry_bytes if mirrored else entry_bytes))
 
 
 def _time_memory(edges: EdgeList, memory: int) -> int:
@@ -84,13 +84,13 @@ def sort_scratch(edges: EdgeList, *, directed: bool, edge_ids: bool, memory: int
     """
     payload_bytes = sum(dtype.itemsize for dtype in _payload_dtypes(edges, edge_ids).values())
     memory -= _time_memory(edges, memory)
-    if len(edges) <= _run_rows(payload_bytes, directed, memory):
+    if len(edges) <= _run_rows(payload_bytes, edges.needs_mirrors(directed), memory):
         return 0
     return edges.num_stored(directed) * (8 + payload_bytes)
 
 
 def _entries(
-    edges: EdgeList, begin: int, end: int, order: HotOrder | None, directed: bool, edge_ids: bool
+    edges: EdgeList, begin: int, end: int, order: NodeOrder | None, directed: bool, edge_ids: bool
 ) -> tuple[npt.NDArray[np.uint64], tuple[npt.NDArray[Any], ...]]:
     """Keys source << 32 | target in stored ids of the rows [begin, end), and their payload."""
     source, target = edges.source.read(begin, end), edges.target.read(begin, end)
@@ -98,14 +98,17 @@ def _entries(
         source, target = order.node_rank[source], order.node_rank[target]
     payload: list[npt.NDArray[Any]] = []
     if edge_ids:
-        payload.append(np.arange(begin, end, dtype=id_dtype(len(edges))))
+        if edges.row is None:
+            payload.append(np.arange(begin, end, dtype=id_dtype(len(edges))))
+        else:
+            payload.append(edges.row.read(begin, end))
     payload += [
         column.read(begin, end) for column in (edges.weight, edges.time) if column is not None
     ]
     keys = source.astype(np.uint64)
     keys <<= _HALF
     keys |= target
-    if directed:
+    if not edges.needs_mirrors(directed):
         return keys, tuple(payload)
     # Mirrored beside its row and not after all rows: parallel edges stay in input order.
     both = np.empty(2 * len(keys), np.uint64)
@@ -189,7 +192,7 @@ def write_graph(
     num_nodes: int,
     *,
     directed: bool,
-    order: HotOrder | None,
+    order: NodeOrder | None,
     edge_ids: bool,
     memory: int,
     progress: Progress,
@@ -204,7 +207,7 @@ def write_graph(
         Closed before this returns.
     num_nodes : int
     directed : bool
-    order : HotOrder or None
+    order : NodeOrder or None
     edge_ids : bool
         Whether every entry's row in the edge list is stored.
     memory : int
@@ -227,7 +230,8 @@ def write_graph(
     dtypes = _payload_dtypes(edges, edge_ids)
     time_memory = _time_memory(edges, memory)
     memory -= time_memory
-    rows = _run_rows(sum(dtype.itemsize for dtype in dtypes.values()), directed, memory)
+    payload_bytes = sum(dtype.itemsize for dtype in dtypes.values())
+    rows = _run_rows(payload_bytes, edges.needs_mirrors(directed), memory)
     file = FileWriter(path, header)
     sorter = EdgeSorter(path.parent, list(dtypes.values()), memory)
     time_order = TimeOrderWriter(file, path.parent, time_memory)

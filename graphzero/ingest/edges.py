@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,30 @@ from graphzero.ingest.sizes import require_disk_space
 from graphzero.ingest.spill import TempColumn
 from graphzero.ingest.tables import Table
 
-__all__ = ["EdgeList", "read_edges"]
+__all__ = ["EdgeColumn", "EdgeList", "read_edges"]
 
 _MAX_CHUNK_ROWS = 1 << 20
+
+
+class EdgeColumn(Protocol):
+    """One value of every edge, read in pieces.
+
+    Attributes
+    ----------
+    dtype : numpy.dtype
+    """
+
+    dtype: np.dtype[Any]
+
+    def __len__(self) -> int: ...
+
+    def read(self, begin: int, end: int) -> npt.NDArray[Any]:
+        """Values [begin, end); not to be written to."""
+        ...
+
+    def close(self) -> None:
+        """Gives memory and disk space back."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -28,27 +49,43 @@ class EdgeList:
 
     Attributes
     ----------
-    source, target : TempColumn of uint32
-    weight, time : TempColumn or None
+    source, target : EdgeColumn of uint32
+    weight, time : EdgeColumn or None
     num_loops : int
         Edges from a node to itself.
     max_id : int
         Largest id, -1 without edges.
+    row : EdgeColumn or None
+        Of the user's edge list, for each edge; None where edge i is row i.
+    stored_rows : int or None
+        None for the user's own edge list. For the entries of neighbour lists, which have both
+        directions already, the rows that they were made from.
     """
 
-    source: TempColumn
-    target: TempColumn
-    weight: TempColumn | None
-    time: TempColumn | None
+    source: EdgeColumn
+    target: EdgeColumn
+    weight: EdgeColumn | None
+    time: EdgeColumn | None
     num_loops: int
     max_id: int
+    row: EdgeColumn | None = None
+    stored_rows: int | None = None
 
     def __len__(self) -> int:
         return len(self.source)
 
+    @property
+    def num_input_edges(self) -> int:
+        """Rows of the user's edge list."""
+        return len(self) if self.stored_rows is None else self.stored_rows
+
+    def needs_mirrors(self, directed: bool) -> bool:
+        """Whether the other direction of each edge is still to be made."""
+        return not directed and self.stored_rows is None
+
     def num_stored(self, directed: bool) -> int:
         """Entries of the neighbour lists: a mirrored self-loop is stored once."""
-        return len(self) if directed else 2 * len(self) - self.num_loops
+        return 2 * len(self) - self.num_loops if self.needs_mirrors(directed) else len(self)
 
     def occurrences(self, directed: bool, max_rows: int) -> Iterator[npt.NDArray[Any]]:
         """Every id as often as it occurs in the neighbour lists, in pieces."""
@@ -56,13 +93,13 @@ class EdgeList:
             end = min(begin + max_rows, len(self))
             target = self.target.read(begin, end)
             yield target
-            if not directed:
+            if self.needs_mirrors(directed):
                 source = self.source.read(begin, end)
                 yield source[source != target]
 
     def close(self) -> None:
         """Gives memory and disk space back."""
-        for column in (self.source, self.target, self.weight, self.time):
+        for column in (self.source, self.target, self.weight, self.time, self.row):
             if column is not None:
                 column.close()
 

@@ -1,4 +1,4 @@
-"""Hot order: the nodes by how often they occur as a neighbour."""
+"""Orders of nodes, hottest first: by how often they occur as a neighbour, or were visited."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy.typing as npt
 
 from graphzero.ingest.spill import temp_array
 
-__all__ = ["HotOrder", "hot_order"]
+__all__ = ["NodeOrder", "hot_order", "visit_order"]
 
 _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
-class HotOrder:
+class NodeOrder:
     """Both directions of the renumbering.
 
     Attributes
@@ -35,7 +35,7 @@ class HotOrder:
 
 def hot_order(
     folder: Path, num_nodes: int, occurrences: Iterator[npt.NDArray[Any]], memory: int
-) -> HotOrder:
+) -> NodeOrder:
     """Order by descending number of occurrences, equal ones by ascending id.
 
     Parameters
@@ -48,14 +48,52 @@ def hot_order(
     memory : int
         Bytes.
     """
-    keep = memory // 4
-    keys = temp_array(folder, num_nodes, np.uint64, 2 * keep)
+    counts = temp_array(folder, num_nodes, np.uint64, memory // 2)
     one = np.uint64(1)
     for ids in occurrences:
         for begin in range(0, len(ids), _CHUNK):
-            np.add.at(keys, ids[begin : begin + _CHUNK].astype(np.intp), one)
-    # One sort of (rarity, id) packed in 64 bits, in place. A count that does not fit beside the
-    # id is cut: such hubs are equally hot.
+            np.add.at(counts, ids[begin : begin + _CHUNK].astype(np.intp), one)
+    return _by_count(folder, counts, None, memory)
+
+
+def visit_order(
+    folder: Path,
+    visits: npt.NDArray[Any],
+    nodes: npt.NDArray[Any] | None,
+    ties: NodeOrder,
+    memory: int,
+) -> NodeOrder:
+    """Order by descending number of visits, equal ones as another order has them.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        On whose disk arrays larger than the memory live.
+    visits : (N,) integers
+    nodes : (N,) integers or None
+        The node, in the user's ids, that each count belongs to; None for node i.
+    ties : NodeOrder
+    memory : int
+        Bytes.
+    """
+    counts = temp_array(folder, len(visits), np.uint64, memory // 2)
+    for begin in range(0, len(visits), _CHUNK):
+        end = min(begin + _CHUNK, len(visits))
+        ids = slice(begin, end) if nodes is None else nodes[begin:end]
+        counts[ties.node_rank[ids]] = visits[begin:end]
+    return _by_count(folder, counts, ties.node_ids, memory)
+
+
+def _by_count(
+    folder: Path, keys: npt.NDArray[np.uint64], nodes: npt.NDArray[Any] | None, memory: int
+) -> NodeOrder:
+    """Order by descending count, equal ones by position; `keys` are the counts, and sorted.
+
+    `nodes` has the user's id of each position; None if they are the same.
+    """
+    num_nodes, keep = len(keys), memory // 4
+    # One sort of (rarity, position) packed in 64 bits, in place. A count that does not fit beside
+    # the position is cut: such hubs are equally hot.
     bits = max(1, (num_nodes - 1).bit_length())
     most = np.uint64((1 << (64 - bits)) - 1)
     for begin in range(0, num_nodes, _CHUNK):
@@ -70,6 +108,8 @@ def hot_order(
     low = np.uint64((1 << bits) - 1)
     for begin in range(0, num_nodes, _CHUNK):
         ids = (keys[begin : begin + _CHUNK] & low).astype(np.uint32)
+        if nodes is not None:
+            ids = nodes[ids]
         node_ids[begin : begin + len(ids)] = ids
         node_rank[ids] = np.arange(begin, begin + len(ids), dtype=np.uint32)
-    return HotOrder(node_ids, node_rank)
+    return NodeOrder(node_ids, node_rank)

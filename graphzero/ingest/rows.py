@@ -13,7 +13,7 @@ import numpy.typing as npt
 from graphzero.filewriter import FileWriter
 from graphzero.format import FLAG_VECTOR, Header, id_dtype, layout
 from graphzero.ingest.progress import Progress
-from graphzero.ingest.rank import HotOrder
+from graphzero.ingest.rank import NodeOrder
 from graphzero.ingest.row_input import Rows
 from graphzero.ingest.spill import TempFile, temp_array
 
@@ -146,7 +146,7 @@ def _collect(
     rows: Rows,
     placement: _Placement,
     seen: _Seen | None,
-    order: HotOrder | None,
+    order: NodeOrder | None,
     max_rows: int,
     advance: Any,
 ) -> None:
@@ -181,7 +181,7 @@ def write_rows(
     rows: Rows,
     num_nodes: int,
     *,
-    order: HotOrder | None,
+    order: NodeOrder | None,
     fill_missing: bool,
     memory: int,
     progress: Progress,
@@ -194,7 +194,7 @@ def write_rows(
         Final path; temporary data lives in its folder too.
     rows : Rows
     num_nodes : int
-    order : HotOrder or None
+    order : NodeOrder or None
     fill_missing : bool
         Whether nodes without a row get zeros and a warning that counts them, or are an error.
     memory : int

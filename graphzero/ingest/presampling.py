@@ -1,0 +1,103 @@
+"""Presample order: the nodes by how many sampled mini-batches they were in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero.ingest.progress import Advance, Progress
+from graphzero.ingest.rank import NodeOrder, hot_order, visit_order
+from graphzero.ingest.spill import temp_array
+from graphzero.ingest.stored import StoredGraph, StoredRows
+from graphzero.manifest import Presampling
+
+__all__ = ["Presampler", "Visits", "in_degree_order", "presample_order"]
+
+Seeds = npt.NDArray[np.int64]
+
+
+class Presampler(Protocol):
+    """What samples; it stands above the build, which only knows what it asks of it."""
+
+    def num_batches(self, num_seeds: int) -> int:
+        """Mini-batches that will be sampled."""
+        ...
+
+    def count_visits(
+        self, graph: Path, seeds: Seeds | None, visits: npt.NDArray[np.uint32], advance: Advance
+    ) -> Presampling:
+        """Adds, for each stored node of a graph file, the mini-batches that it is in."""
+        ...
+
+
+@dataclass(frozen=True)
+class Visits:
+    """In how many mini-batches each stored node of a graph was.
+
+    Attributes
+    ----------
+    counts : (N,) uint32
+    node_ids : (N,) array or None
+        The user's id of each.
+    presampling : Presampling
+    """
+
+    counts: npt.NDArray[np.uint32]
+    node_ids: npt.NDArray[Any] | None
+    presampling: Presampling
+
+    def rows(self) -> StoredRows:
+        """The counts as rows to be written."""
+        counts = self.counts
+        return StoredRows(
+            "visits", counts.dtype, counts.shape, lambda i, j: counts[i:j], self.node_ids
+        )
+
+
+def in_degree_order(graph: StoredGraph, memory: int, progress: Progress) -> NodeOrder:
+    """Hot order of a graph that is in any order."""
+    edges = graph.edges()
+    with progress.phase("ordering nodes", None):
+        occurrences = edges.occurrences(graph.is_directed, memory // 32)
+        return hot_order(graph.path.parent, graph.num_nodes, occurrences, memory)
+
+
+def presample_order(
+    graph: StoredGraph,
+    seeds: Seeds | None,
+    presampler: Presampler,
+    ties: NodeOrder | None,
+    memory: int,
+    progress: Progress,
+) -> tuple[NodeOrder, Visits]:
+    """Order by descending number of visits, ties by in-degree, then by id.
+
+    Parameters
+    ----------
+    graph : StoredGraph
+        Of any order.
+    seeds : (n,) int64 or None
+        The user's ids; None for all nodes.
+    presampler : Presampler
+    ties : NodeOrder or None
+        Hot order, if it is known.
+    memory : int
+        Bytes, of which the counts keep a quarter. What the sampler takes for one mini-batch comes
+        on top.
+    progress : Progress
+    """
+    folder, part = graph.path.parent, memory // 4
+    counts = temp_array(folder, graph.num_nodes, np.uint32, part)
+    num_seeds = graph.num_nodes if seeds is None else len(seeds)
+    total = presampler.num_batches(num_seeds)
+    with progress.phase("sampling", total, "batches") as advance:
+        presampling = presampler.count_visits(graph.path, seeds, counts, advance)
+    if ties is None:
+        ties = in_degree_order(graph, part, progress)
+    with progress.phase("ordering nodes", None):
+        order = visit_order(folder, counts, graph.node_ids, ties, 2 * part)
+    return order, Visits(counts, graph.node_ids, presampling)

@@ -1,0 +1,261 @@
+"""The files of a dataset as input of another build: entries as edges, rows as rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero.errors import FormatError
+from graphzero.format import DTYPES, FLAG_DIRECTED, FLAG_VECTOR, Header, Section, read_header
+from graphzero.ingest.columns import MAX_NODES
+from graphzero.ingest.edges import EdgeList
+from graphzero.ingest.row_input import RowChunk
+
+__all__ = ["StoredGraph", "StoredRows", "open_stored_graph", "open_stored_rows"]
+
+_CHUNK = 1 << 16
+
+Read = Callable[[int, int], npt.NDArray[Any]]
+
+
+def _read(path: Path, section: Section, begin: int, end: int) -> npt.NDArray[Any]:
+    """Elements [begin, end) of a section; read and not mapped, so that memory stays counted."""
+    dtype = DTYPES[section.dtype]
+    array = np.fromfile(path, dtype, end - begin, offset=section.offset + begin * dtype.itemsize)
+    if len(array) != end - begin:
+        raise FormatError(f"{path} is truncated in section '{section.name}'")
+    return array
+
+
+def _map(path: Path, section: Section) -> npt.NDArray[Any]:
+    dtype = DTYPES[section.dtype]
+    if section.count == 0:
+        return np.empty(0, dtype)
+    return np.memmap(path, dtype, "r", section.offset, (section.count,))
+
+
+class _Column:
+    """One value of every entry, by a function that reads some."""
+
+    def __init__(self, dtype: npt.DTypeLike, count: int, read: Read) -> None:
+        self.dtype = np.dtype(dtype)
+        self._count = count
+        self.read = read
+
+    def __len__(self) -> int:
+        return self._count
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+@dataclass(frozen=True)
+class StoredGraph:
+    """A ``.gl`` file.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+    header : Header
+    node_ids : (N,) array or None
+        Mapped: the user's id of each stored id; None where they are the same.
+    """
+
+    path: Path
+    header: Header
+    node_ids: npt.NDArray[Any] | None
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes."""
+        return self.header.num_nodes
+
+    @property
+    def is_directed(self) -> bool:
+        """Whether edges are stored in the given direction only."""
+        return bool(self.header.flags & FLAG_DIRECTED)
+
+    @property
+    def has_edge_ids(self) -> bool:
+        """Whether entries know their row in the user's edge list."""
+        return self.header.find("edge_ids") is not None
+
+    def to_user(self, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The user's ids of stored ids, checked: a checksum says nothing about a file's writer.
+
+        Raises
+        ------
+        FormatError
+            If one is out of range.
+        """
+        self._check_ids(stored)
+        if self.node_ids is None:
+            return stored
+        ids: npt.NDArray[Any] = self.node_ids[stored]
+        self._check_ids(ids)
+        return ids
+
+    def _check_ids(self, ids: npt.NDArray[Any]) -> None:
+        if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < self.num_nodes:
+            raise FormatError(f"{self.path} has ids out of range: build the dataset again")
+
+    def edges(self) -> EdgeList:
+        """Every entry of the neighbour lists, in their order, in the user's ids."""
+        indptr = _map(self.path, _section(self.path, self.header, "indptr"))
+        indices = _section(self.path, self.header, "indices")
+
+        def sources(begin: int, end: int) -> npt.NDArray[Any]:
+            entries = np.arange(begin, end, dtype=indptr.dtype)
+            return np.searchsorted(indptr, entries, "right") - 1
+
+        def targets(begin: int, end: int) -> npt.NDArray[Any]:
+            return _read(self.path, indices, begin, end)
+
+        return EdgeList(
+            source=_Column(np.uint32, indices.count, self._users(sources)),
+            target=_Column(np.uint32, indices.count, self._users(targets)),
+            weight=self._values("weights"),
+            time=self._values("times"),
+            num_loops=0,
+            max_id=self.num_nodes - 1,
+            row=self._values("edge_ids"),
+            stored_rows=self.header.num_input_edges,
+        )
+
+    def _users(self, read: Read) -> Read:
+        """Reads stored ids, and gives the user's."""
+
+        def ids(begin: int, end: int) -> npt.NDArray[Any]:
+            out = np.empty(end - begin, np.uint32)
+            # In small pieces: what each takes on the way is several times its ids.
+            for at in range(begin, end, _CHUNK):
+                stop = min(at + _CHUNK, end)
+                out[at - begin : stop - begin] = self.to_user(read(at, stop))
+            return out
+
+        return ids
+
+    def _values(self, name: str) -> _Column | None:
+        section = self.header.find(name)
+        if section is None:
+            return None
+        found = section  # not None, within the function as well
+        return _Column(
+            DTYPES[found.dtype],
+            found.count,
+            lambda begin, end: _read(self.path, found, begin, end),
+        )
+
+
+def _section(path: Path, header: Header, name: str) -> Section:
+    section = header.find(name)
+    if section is None:
+        raise FormatError(f"{path} lacks the section '{name}'")
+    return section
+
+
+def open_stored_graph(path: Path) -> StoredGraph:
+    """A ``.gl`` file as a list of edges.
+
+    Raises
+    ------
+    FormatError
+        If it is damaged.
+    ValueError
+        If it has more nodes than can be built.
+    """
+    header = read_header(path)
+    if header.num_nodes > MAX_NODES:
+        raise ValueError(f"{path} has {header.num_nodes} nodes, more than the builder's 2^32")
+    counts = (
+        _section(path, header, "indptr").count == header.num_nodes + 1,
+        _section(path, header, "indices").count == header.width,
+    )
+    node_ids = header.find("node_ids")
+    if not all(counts) or (node_ids is not None and node_ids.count != header.num_nodes):
+        raise FormatError(f"{path} has sections that do not fit its counts: build it again")
+    return StoredGraph(path, header, None if node_ids is None else _map(path, node_ids))
+
+
+class StoredRows:
+    """One row for each node, in a stored order; what `write_rows` takes.
+
+    Parameters
+    ----------
+    name : str
+    dtype : numpy.dtype
+    shape : tuple of int
+        (N, width) or (N,).
+    read : callable
+        Elements [begin, end) of the rows, one after the other.
+    node_ids : (N,) array or None
+        The user's id of each row; None where they are the same.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        dtype: np.dtype[Any],
+        shape: tuple[int, ...],
+        read: Read,
+        node_ids: npt.NDArray[Any] | None,
+    ) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.vector = len(shape) == 1
+        self.width = 1 if self.vector else shape[1]
+        # Rows that name their nodes are checked: every node has one, and only one.
+        self.in_order = node_ids is None
+        self._num_rows = shape[0]
+        self._read = read
+        self._node_ids = node_ids
+
+    def count(self) -> int:
+        """Rows."""
+        return self._num_rows
+
+    def chunks(self, max_rows: int) -> Iterator[RowChunk]:
+        """Pieces of the rows."""
+        for begin in range(0, self._num_rows, max_rows):
+            end = min(begin + max_rows, self._num_rows)
+            ids = np.arange(begin, end) if self._node_ids is None else self._node_ids[begin:end]
+            rows = self._read(begin * self.width, end * self.width)
+            yield ids, rows.reshape(end - begin, self.width)
+
+    def locate(self, row: int) -> str:
+        """A row by its number from 0."""
+        return f"row {row}"
+
+
+def open_stored_rows(path: Path, graph: StoredGraph) -> StoredRows:
+    """The rows of a ``.gd`` file that belongs to a graph.
+
+    Raises
+    ------
+    FormatError
+        If it is damaged, or keeps another order than the graph.
+    """
+    header = read_header(path)
+    section = _section(path, header, "rows")
+    num_rows, width = header.num_nodes, header.width
+    if num_rows != graph.num_nodes or section.count != num_rows * width:
+        raise FormatError(f"{path} does not have one row for each node: build the dataset again")
+    node_ids = None
+    rank, graph_rank = header.find("node_rank"), graph.header.find("node_rank")
+    if rank is not None:
+        if graph_rank is None or (rank.dtype, rank.crc) != (graph_rank.dtype, graph_rank.crc):
+            raise FormatError(f"{path} keeps another order than the graph: build the dataset again")
+        node_ids = graph.node_ids
+    return StoredRows(
+        os.fspath(path),
+        DTYPES[section.dtype],
+        (num_rows,) if header.flags & FLAG_VECTOR else (num_rows, width),
+        lambda begin, end: _read(path, section, begin, end),
+        node_ids,
+    )

@@ -1,0 +1,261 @@
+"""Visit counts: their order, what it saves, and how many pages they say will be missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import files
+import numpy as np
+import pytest
+
+import graphzero as gz
+from graphzero.atomic import is_staging_name
+from graphzero.format import PAGE_BYTES, read_file
+from graphzero.manifest import Presampling, read_manifest
+from graphzero.misses import predict_misses, touch_probabilities
+
+# Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
+sys.path.append(str(Path(__file__).parents[1]))
+
+from benchmarks.rmat import edge_chunk
+
+NODES = 1 << 15
+DIM = 40  # rows of 160 bytes: some cross from one page into the next
+SAMPLING = gz.Presample(fanouts=(10, 5), batch_size=128)  # 64 mini-batches
+
+
+def corner_graph() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """R-MAT edges and seeds among ids that the graph's hubs are not near, in scrambled ids.
+
+    Two graphs side by side with few edges between them: only one has seeds.
+    """
+    rng = np.random.default_rng(0)
+    half = NODES // 2
+    sides = [edge_chunk(rng, 14, 160_000) + side * half for side in (0, 1)]
+    bridges = np.stack([rng.integers(0, half, 2000), rng.integers(half, NODES, 2000)], 1)
+    scrambled = rng.permutation(NODES)
+    return scrambled[np.concatenate([*sides, bridges])], scrambled[rng.permutation(half)[:4096]]
+
+
+@pytest.fixture(scope="module")
+def corner(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The same dataset in each order, all with visit counts."""
+    edges, seeds = corner_graph()
+    features = np.zeros((NODES, DIM), np.float32)
+    paths = {}
+    for order in ("presample", "hot", "input"):
+        paths[order] = tmp_path_factory.mktemp(order)
+        options: dict[str, Any] = {"features": features, "splits": {"train": seeds}}
+        gz.build(paths[order], edges, order="presample", presample=SAMPLING, **options).close()
+        if order != "presample":
+            gz.reorder(paths[order], order).close()
+    return paths
+
+
+def fresh_pages(path: Path, resident: int, num_batches: int = 16) -> float:
+    """Distinct pages beyond the first ones that a new mini-batch touches, on average."""
+    found = 0
+    ds = gz.open(path)
+    assert ds.features is not None
+    row_bytes = ds.features.row_bytes
+    seeds = ds.splits["train"].copy()
+    sampler = gz.NeighborSampler(ds.graph, SAMPLING.fanouts, seed=1234)
+    rng = np.random.default_rng(5)
+    for batch in range(num_batches):
+        chosen = rng.permutation(seeds)[: SAMPLING.batch_size]
+        rows = sampler.sample(chosen, batch=batch).stored_id
+        touched = set((rows * row_bytes // PAGE_BYTES).tolist())
+        touched |= set((((rows + 1) * row_bytes - 1) // PAGE_BYTES).tolist())
+        found += sum(page >= resident for page in touched)
+    ds.close()
+    return found / num_batches
+
+
+def visits_of(path: Path) -> np.ndarray[Any, Any]:
+    """Counts by the user's ids."""
+    with gz.FeatureStore(path / "visits.gd") as store:
+        return store.gather(np.arange(store.num_nodes))
+
+
+def test_counts_are_those_of_a_plain_loop(tmp_path: Path) -> None:
+    seeds = np.array([5, 9, 5, 200, 31])
+    presample = gz.Presample(fanouts=(4, 3), batch_size=2, epochs=3, min_batches=1, seed=7)
+    files.write_dataset(tmp_path, files.random_edges(300, 3000), 300, order="hot")
+    counts = np.zeros(300, np.uint32)
+    done = []
+    found = presample.count_visits(tmp_path / "graph.gl", seeds, counts, done.append)
+    assert found == Presampling(6, 2, (4, 3), 5, 7)
+    assert done == [1] * 6
+    expected = np.zeros(300, int)
+    with gz.Graph(tmp_path / "graph.gl") as graph:
+        for epoch in range(3):
+            sampler = gz.NeighborSampler(graph, [4, 3], seed=7)
+            order = gz._core.permutation(5, gz._core.key("shuffle", 7, epoch, 0))
+            for batch in range(2):  # the fifth seed would make a short one
+                chosen = seeds[order[2 * batch : 2 * batch + 2]]
+                nodes = sampler.sample(chosen, epoch=epoch, batch=batch).stored_id
+                expected[np.unique(nodes)] += 1
+    np.testing.assert_array_equal(counts, expected)
+
+
+@pytest.mark.parametrize("seeds", [None, np.arange(100, 300)])
+def test_of_very_many_seeds_evenly_spread_ones_are_taken(
+    tmp_path: Path, seeds: np.ndarray[Any, Any] | None
+) -> None:
+    files.write_dataset(tmp_path, np.empty((0, 2), int), 300)
+    counts = np.zeros(300, np.uint32)
+    presample = gz.Presample(fanouts=(2,), batch_size=5, max_batches=10)
+    assert presample.num_batches(300) == 10
+    presample.count_visits(tmp_path / "graph.gl", seeds, counts)
+    nodes = np.arange(300) if seeds is None else seeds
+    chosen = nodes[np.arange(50) * len(nodes) // 50]
+    np.testing.assert_array_equal(np.flatnonzero(counts), chosen)  # without edges only seeds
+    assert set(counts.tolist()) == {0, 1}
+
+
+def test_often_visited_nodes_come_first(tmp_path: Path) -> None:
+    edges = files.random_edges(400, 4000)
+    ds = gz.build(
+        tmp_path, edges, splits={"train": np.arange(300, 340)}, order="presample",
+        presample=gz.Presample(fanouts=(3,), batch_size=8, min_batches=9),
+    )  # fmt: skip
+    ds.close()
+    visits = visits_of(tmp_path).astype(int)
+    in_degree = np.bincount(edges[:, 1], minlength=400)
+    expected = sorted(range(400), key=lambda node: (-visits[node], -in_degree[node], node))
+    _, arrays = read_file(tmp_path / "graph.gl")
+    np.testing.assert_array_equal(arrays["node_ids"], expected)
+    _, stored = read_file(tmp_path / "visits.gd")
+    np.testing.assert_array_equal(stored["rows"], np.sort(visits)[::-1])
+    assert stored["rows"].dtype == np.uint32
+    assert visits.max() <= 10
+    assert not [name for name in os.listdir(tmp_path) if is_staging_name(name)]
+    assert (visits[300:340] >= 2).all(), "each epoch visits each seed"
+    # Nodes that no seed reaches in one hop are not visited, however many their neighbours.
+    reached = {*range(300, 340), *edges[(edges[:, 0] >= 300) & (edges[:, 0] < 340), 1].tolist()}
+    assert set(np.flatnonzero(visits).tolist()) <= reached
+
+
+def test_the_same_seed_gives_the_same_files(tmp_path: Path) -> None:
+    edges = files.random_edges(400, 4000)
+
+    def built(name: str, **options: Any) -> list[bytes]:
+        path = tmp_path / name
+        presample = gz.Presample(fanouts=(3, 3), batch_size=16, **options)
+        gz.build(path, edges, order="presample", presample=presample).close()
+        return [(path / file).read_bytes() for file in ("graph.gl", "visits.gd")]
+
+    assert built("a") == built("b")
+    assert built("a", seed=1) != built("b")
+
+
+def test_defaults_are_used_and_noted(tmp_path: Path) -> None:
+    gz.build(tmp_path, files.random_edges(400, 4000), order="presample").close()
+    assert read_manifest(tmp_path).presampling == Presampling(64, 1024, (15, 10, 5), 400, 0)
+    assert read_manifest(tmp_path).order == "presample"
+
+
+def test_fewer_pages_than_in_other_orders(corner: dict[str, Path]) -> None:
+    # All of the visited half fits in memory only where it is stored together.
+    total = NODES * DIM * 4 // PAGE_BYTES
+    for resident in (0, total // 10, total * 3 // 10):
+        pages = {order: fresh_pages(path, resident) for order, path in corner.items()}
+        assert pages["presample"] < pages["hot"] < pages["input"]
+    assert pages["presample"] < 0.6 * pages["hot"]
+
+
+@pytest.mark.parametrize("order", ["presample", "hot", "input"])
+def test_the_prediction_holds_for_new_batches(corner: dict[str, Path], order: str) -> None:
+    total = NODES * DIM * 4 // PAGE_BYTES
+    for resident in (0, total // 10, total // 5):
+        predicted = predict_misses(corner[order], resident * PAGE_BYTES)
+        assert predicted.resident_pages == resident
+        assert predicted.total_pages == total
+        assert predicted.missing_pages == pytest.approx(
+            fresh_pages(corner[order], resident), rel=0.15
+        )
+    everything = predict_misses(corner[order], 2 * total * PAGE_BYTES)
+    assert everything.missing_pages == 0
+    assert everything.touched_pages > 0
+
+
+def test_a_page_is_missed_by_the_rows_on_it(tmp_path: Path) -> None:
+    """By hand: four mini-batches, rows of 3,072 bytes, so that pages hold parts of two rows."""
+    gz.build(
+        tmp_path, [[0, 1]], np.zeros((5, 768), np.float32), num_nodes=5, order="presample",
+        presample=gz.Presample(fanouts=(1,), batch_size=5, epochs=1, min_batches=4),
+    ).close()  # fmt: skip
+    rows = np.array([4, 3, 1, 1, 0], np.uint32)
+    files.write_rows(tmp_path / "visits.gd", rows, rank=np.arange(5))
+    miss = 1 - np.minimum(rows / 4, 1 - 1e-12)
+    pages = [miss[[0, 1]], miss[[1, 2]], miss[[2, 3]], miss[[4]]]
+    touched = [1 - float(np.prod(page)) for page in pages]
+    for resident in range(5):
+        found = predict_misses(tmp_path, resident * PAGE_BYTES + 100)
+        assert found.missing_pages == pytest.approx(sum(touched[resident:]))
+        assert found.missing_bytes == pytest.approx(sum(touched[resident:]) * PAGE_BYTES)
+        assert found.seconds(10) == pytest.approx(sum(touched[resident:]) / 10)
+
+
+def test_unseen_nodes_are_not_taken_for_unreachable() -> None:
+    nodes = np.array([1000, 200, 90, 10, 5])
+    seeds = np.array([0, 80, 0, 0, 5])
+    found = touch_probabilities(nodes, seeds)
+    # 1,000 nodes without a visit share what the 120 with one stand for: one new in five batches.
+    assert found[0] == pytest.approx(120 / 5 / 1000)
+    assert found[1] == pytest.approx((120 * (2 / 5 * 90 / 120) + 80 * (1 / 4)) / 200)
+    np.testing.assert_allclose(found[2:], [2 / 4, 3 / 4, 1])
+
+
+def test_what_cannot_be_predicted(tmp_path: Path) -> None:
+    gz.build(tmp_path / "hot", [[0, 1]], np.zeros((2, 3))).close()
+    with pytest.raises(ValueError, match="no visit counts: 'graphzero reorder .* presample'"):
+        predict_misses(tmp_path / "hot", 1 << 20)
+    gz.build(tmp_path / "bare", [[0, 1]], order="presample").close()
+    with pytest.raises(ValueError, match="has no features"):
+        predict_misses(tmp_path / "bare", 1 << 20)
+    gz.build(tmp_path / "bad", [[0, 1]], np.zeros((2, 3)), order="presample").close()
+    files.write_rows(tmp_path / "bad" / "visits.gd", np.array([65, 0], np.uint32))
+    with pytest.raises(gz.FormatError, match="more visits than there were batches"):
+        predict_misses(tmp_path / "bad", 1 << 20)
+    files.write_rows(tmp_path / "bad" / "visits.gd", np.zeros(3, np.uint32))
+    with pytest.raises(gz.FormatError, match="one count for each node"):
+        predict_misses(tmp_path / "bad", 1 << 20)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"fanouts": (3, 0)}, "fanout must be a positive integer"),
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"epochs": -1}, "epochs must be at least 1"),
+        ({"min_batches": True}, "min_batches must be at least 1"),
+        ({"max_batches": 1.5}, "max_batches must be an integer"),
+        ({"seed": "x"}, "seed must be an integer"),
+    ],
+)
+def test_wrong_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        gz.Presample(**options)
+
+
+@pytest.mark.parametrize("change", [{"batches": 0}, {"fanouts": 3}, {"seed": None}])
+def test_a_damaged_note_of_the_counts(tmp_path: Path, change: dict[str, Any]) -> None:
+    gz.build(tmp_path, [[0, 1]], order="presample").close()
+    content = json.loads((tmp_path / "dataset.json").read_text())
+    content["presampling"] |= change
+    (tmp_path / "dataset.json").write_text(json.dumps(content))
+    with pytest.raises(gz.FormatError, match="is corrupt"):
+        gz.open(tmp_path)
+
+
+def test_a_manifest_without_visits_is_read(tmp_path: Path) -> None:
+    gz.build(tmp_path, [[0, 1]]).close()
+    content = json.loads((tmp_path / "dataset.json").read_text())
+    del content["visits"], content["presampling"]
+    (tmp_path / "dataset.json").write_text(json.dumps(content))
+    gz.open(tmp_path).close()
