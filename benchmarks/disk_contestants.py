@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from benchmarks.contestants import GRAPHZERO02, PYG, known_peers
 from benchmarks.peers import Peer
 
-__all__ = ["BASELINE", "RAM", "Contestant", "Host", "baselines", "host_of", "strategies"]
+__all__ = [
+    "BASELINE",
+    "RAM",
+    "Contestant",
+    "Host",
+    "all_names",
+    "baselines",
+    "chosen",
+    "host_of",
+    "strategies",
+    "train_host",
+]
 
 STRATEGIES = ("none", "willneed", "pread", "uring", "auto")
 RAM = "ram"
@@ -121,8 +131,3 @@ def train_host() -> Host:
 def chosen(contestants: Sequence[Contestant], only: Sequence[str]) -> list[Contestant]:
     """Those that were asked for; all, if none was named."""
     return [one for one in contestants if not only or one.name in only]
-
-
-def dataset_files(folder: Path) -> list[Path]:
-    """Every file that a contestant may read."""
-    return [path for path in folder.rglob("*") if path.is_file()]

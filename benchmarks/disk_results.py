@@ -73,14 +73,19 @@ class RowsResult:
         return statistics.median(self.seconds)
 
     @property
+    def pages_read(self) -> float:
+        """Pages fetched from the device for a batch."""
+        return self.read_bytes / PAGE_BYTES
+
+    @property
     def pages_per_row(self) -> float:
         """Pages fetched from the device for each row of a batch."""
-        return self.read_bytes / PAGE_BYTES / self.rows
+        return self.pages_read / self.rows
 
     @property
     def pages_per_second(self) -> float:
         """Pages fetched from the device."""
-        return self.read_bytes / PAGE_BYTES / self.median
+        return self.pages_read / self.median
 
 
 def rows_result(
@@ -200,10 +205,15 @@ def rows_table(results: Sequence[RowsResult], baseline: str, disk_rate: float | 
         The contestant that others are held against.
     disk_rate : float or None
         Pages a second that the disk itself can do.
+
+    Returns
+    -------
+    str
+        "read/missing": pages fetched for each that the library found missing.
     """
     base = next((one.median for one in results if one.contestant == baseline), None)
     heads = ["contestant", "order", "s/batch", f"against {baseline}", "rows/s", "pages read/row"]
-    heads += ["MiB read/batch", "major faults/batch", "IOPS", "pages/s of fio's"]
+    heads += ["MiB read/batch", "read/missing", "major faults/batch", "IOPS", "pages/s of fio's"]
     heads += ["CPU s/batch", "stall s/batch", "peak anonymous MiB"]
     table = [heads]
     for one in results:
@@ -216,6 +226,7 @@ def rows_table(results: Sequence[RowsResult], baseline: str, disk_rate: float | 
                 f"{one.rows / one.median:,.0f}",
                 f"{one.pages_per_row:.3f}",
                 _mib(one.read_bytes),
+                "-" if not one.pages_missed else f"{one.pages_read / one.pages_missed:.2f}",
                 f"{one.major_faults:,.0f}",
                 f"{one.device_reads:,.0f}",
                 "-" if disk_rate is None else f"{one.pages_per_second / disk_rate:.2f}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ __all__ = ["Runner", "Training"]
 
 PROBE = Plan(warm_up=0, runs=1, batches=1, checked=0)
 LEFT_OVER = 0.01
+DROP_ATTEMPTS = 4
 
 
 @dataclass(frozen=True)
@@ -125,10 +127,8 @@ class Runner:
     def _limited(
         self, host: Host, request: dict[str, Any], own: int, label: str
     ) -> tuple[dict[str, Any], dict[str, int]]:
-        files = self._files()
-        drop_cached(files)
-        left = resident_share(files)
-        if left is not None and left > LEFT_OVER:
+        left = self._drop_all()
+        if left > LEFT_OVER:
             self._note(label, f"{left:.0%} of the files' pages stayed in the cache at the start")
         with memory_group(self.limit + own) as group:
             self.kind = group.kind
@@ -163,6 +163,17 @@ class Runner:
             prefix=prefix,
             isolated=host.installed,
         )
+
+    def _drop_all(self) -> float:
+        """Share of the files' pages that stayed in the cache, as far as is known."""
+        files = self._files()
+        for attempt in range(DROP_ATTEMPTS):
+            time.sleep(attempt)  # pages under way cannot be dropped
+            drop_cached(files)
+            left = resident_share(files) or 0.0
+            if left <= LEFT_OVER:
+                break
+        return left
 
     def _files(self) -> list[Path]:
         return [path for path in Path(self.inputs.folder).rglob("*") if path.is_file()]

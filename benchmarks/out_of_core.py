@@ -271,7 +271,7 @@ def heading(found: dict[str, Any]) -> str:
                 f"{fio[when]['version']} {when}: {iops} random reads/s of 4 KiB "
                 f"(O_DIRECT, depth 128, {fio[when]['engine']})"
             )
-    return "\n".join([*lines, *(f"without {name}: {why}" for name, why in found["notes"].items())])
+    return "\n".join([*lines, *(f"{name}: {why}" for name, why in found["notes"].items())])
 
 
 def _versions_line(found: dict[str, str | None]) -> str:

@@ -26,7 +26,8 @@ class Session:
         """Anonymous memory of the process with nothing opened: get_tensor copies all rows."""
         with PeakAnonymous() as anonymous:
             pass
-        return {"peak_anonymous": anonymous.peak}
+        versions = {"graphzero02": graphzero.__version__}
+        return {"peak_anonymous": anonymous.peak, "versions": versions}
 
     def rows(self, features: str, batches: str, plan: dict[str, int]) -> dict[str, Any]:
         """By NumPy, from what get_tensor gives."""
@@ -34,5 +35,4 @@ class Session:
         with np.load(batches) as arrays:
             saved = [arrays[f"nodes{i}"] for i in range(planned.total)]
         matrix = graphzero.FeatureStore(features).get_tensor()
-        result = time_runs(((nodes, matrix[nodes]) for nodes in saved), planned, features)
-        return {**result, "versions": {"graphzero": graphzero.__version__}}
+        return time_runs(((nodes, matrix[nodes]) for nodes in saved), planned, features)

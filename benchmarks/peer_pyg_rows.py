@@ -68,5 +68,5 @@ class Session:
                 yield batch.n_id.numpy(), batch.x.numpy()
 
         result = time_runs(read(), planned, features)
-        versions = {"torch_geometric": torch_geometric.__version__, "torch": torch.__version__}
+        versions = {"torch_geometric": torch_geometric.__version__}
         return {**result, "versions": versions}
