@@ -19,6 +19,7 @@ __all__ = [
     "Usage",
     "describe_disk",
     "describe_machine",
+    "drop_cached",
     "others_share",
     "read_usage",
     "resident_share",
@@ -87,29 +88,36 @@ def _cpu_name() -> str:
 
 
 def describe_disk(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """Device and file system that hold a folder; rotational is None where it cannot be known."""
+    """Device and file system that hold a folder, and settings of the device's queue.
+
+    ``rotational``, and ``read_ahead_kb``, up to which the kernel reads on by itself, are None
+    where they cannot be known.
+    """
     path = Path(folder).resolve()
     holding = [
         mount for mount in psutil.disk_partitions(all=True) if path.is_relative_to(mount.mountpoint)
     ]
     if not holding:
-        return {"device": None, "file_system": None, "rotational": None}
+        nothing = ("device", "file_system", "rotational", "read_ahead_kb")
+        return dict.fromkeys(nothing)
     # Of two mounts on one folder, the later one is seen.
     mount = max(enumerate(holding), key=lambda item: (len(item[1].mountpoint), item[0]))[1]
+    rotational, read_ahead_kb = (_queue(path, name) for name in ("rotational", "read_ahead_kb"))
     return {
         "device": mount.device,
         "file_system": mount.fstype,
-        "rotational": _is_rotational(path),
+        "rotational": None if rotational is None else rotational == 1,
+        "read_ahead_kb": read_ahead_kb,
     }
 
 
-def _is_rotational(path: Path) -> bool | None:
+def _queue(path: Path, name: str) -> int | None:
     number = path.stat().st_dev
     block = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
     for folder in (block, block.resolve().parent):
-        flag = folder / "queue" / "rotational"
-        if flag.exists():
-            return flag.read_text().strip() == "1"
+        setting = folder / "queue" / name
+        if setting.exists():
+            return int(setting.read_text())
     return None
 
 
@@ -131,6 +139,17 @@ def resident_share(paths: Iterable[str | os.PathLike[str]]) -> float | None:
         total += pages.size
         resident += int((pages & 1).sum())
     return resident / total if total else None
+
+
+def drop_cached(paths: Iterable[str | os.PathLike[str]]) -> None:
+    """Has the page cache forget some files; pages that a process has mapped stay."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)  # what is not written yet cannot be dropped
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
 
 
 def versions(packages: Iterable[str]) -> dict[str, str | None]:

@@ -99,6 +99,10 @@ class Worker:
         Takes what the process writes to its standard error.
     threads : int
         ``OMP_NUM_THREADS`` of the process.
+    prefix : sequence of str
+        A command that enters a group and then runs the one that follows it.
+    isolated : bool
+        Keep the caller's environment variables for Python, and so its graphzero, away.
     """
 
     def __init__(
@@ -108,13 +112,16 @@ class Worker:
         *,
         log: str | os.PathLike[str],
         threads: int,
+        prefix: Sequence[str] = (),
+        isolated: bool = True,
     ) -> None:
         self.name = peer.name
         self._log = Path(log)
         here = Path(__file__).parent
+        served = [str(here / "serve.py"), str(here / peer.script)]
         with open(self._log, "wb") as errors:
             self._process = subprocess.Popen(
-                [str(python), "-I", str(here / "serve.py"), str(here / peer.script)],
+                [*prefix, str(python), *(["-I"] if isolated else []), *served],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.timing import Comparison, Spread
 
-__all__ = ["rate_table", "ratio_table", "to_json"]
+__all__ = ["markdown", "rate_table", "ratio_table", "to_json"]
 
 
 def rate_table(comparisons: Sequence[Comparison], names: Sequence[str]) -> str:
@@ -30,7 +30,7 @@ def rate_table(comparisons: Sequence[Comparison], names: Sequence[str]) -> str:
             marks = [f" [{numbers.setdefault(note, len(numbers) + 1)}]" for note in notes]
             cells.append(_rate_cell(result.rates.get(name)) + "".join(marks))
         rows.append([result.workload, result.unit, *cells])
-    return "\n".join([_markdown(rows), *(f"[{i}] {note}" for note, i in numbers.items())])
+    return "\n".join([markdown(rows), *(f"[{i}] {note}" for note, i in numbers.items())])
 
 
 def ratio_table(comparisons: Sequence[Comparison], names: Sequence[str]) -> str:
@@ -50,7 +50,7 @@ def ratio_table(comparisons: Sequence[Comparison], names: Sequence[str]) -> str:
                     {True: "met", False: "missed", None: "-"}[result.met(name)],
                 ]
             )
-    return _markdown(rows)
+    return markdown(rows)
 
 
 def _rate_cell(rate: Spread | None) -> str:
@@ -59,7 +59,8 @@ def _rate_cell(rate: Spread | None) -> str:
     return f"{rate.median:.3g} ({rate.low:.3g} to {rate.high:.3g}) on {rate.cores:.1f}"
 
 
-def _markdown(rows: Sequence[Sequence[str]]) -> str:
+def markdown(rows: Sequence[Sequence[str]]) -> str:
+    """A table of aligned cells; the first row is the heading."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = [_line(row, widths) for row in rows]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")

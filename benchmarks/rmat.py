@@ -49,7 +49,12 @@ def edge_chunk(
 
 
 def write_edges(
-    path: str | os.PathLike[str], scale: int, num_edges: int, *, seed: int = 0
+    path: str | os.PathLike[str],
+    scale: int,
+    num_edges: int,
+    *,
+    seed: int = 0,
+    num_nodes: int | None = None,
 ) -> np.memmap[Any, np.dtype[np.int64]]:
     """Writes an R-MAT edge list in pieces, so that memory stays bounded.
 
@@ -60,9 +65,12 @@ def write_edges(
     path : path-like
         The ``.npy`` file to write.
     scale : int
-        The graph has 2^scale nodes.
+        Bits of a node id.
     num_edges, seed : int
         Equal arguments give equal files.
+    num_nodes : int, optional
+        At most 2^scale, the default: edges of the nodes beyond, which have the lowest degrees,
+        are drawn again.
 
     Returns
     -------
@@ -70,11 +78,14 @@ def write_edges(
         The file, mapped read-only.
     """
     rng = np.random.default_rng(seed)
-    scrambled = rng.permutation(1 << scale)
+    scrambled = rng.permutation(1 << scale if num_nodes is None else num_nodes)
     out = np.lib.format.open_memmap(path, mode="w+", dtype=np.int64, shape=(num_edges, 2))
-    for begin in range(0, num_edges, CHUNK_EDGES):
-        count = min(CHUNK_EDGES, num_edges - begin)
-        out[begin : begin + count] = scrambled[edge_chunk(rng, scale, count)]
+    begin = 0
+    while begin < num_edges:
+        drawn = edge_chunk(rng, scale, min(CHUNK_EDGES, num_edges - begin))
+        drawn = drawn[drawn.max(axis=1) < scrambled.size]
+        out[begin : begin + len(drawn)] = scrambled[drawn]
+        begin += len(drawn)
     out.flush()
     edges: np.memmap[Any, np.dtype[np.int64]] = np.load(path, mmap_mode="r")
     return edges

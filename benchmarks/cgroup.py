@@ -1,0 +1,218 @@
+"""Memory groups of the kernel: a limit on what a process and the pages it reads may take.
+
+Version 1 and version 2, where a group may be made, and else a scope of systemd. The file is also
+the program that enters a group: ``python cgroup.py PROCS COMMAND...``, with nothing but the
+standard library, so that a process is inside before it has imported or mapped anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["MemoryGroup", "NoMemoryGroup", "memory_group"]
+
+REMOVE_SECONDS = 10.0
+# By version of the interface: limit, limit with swap, and the names of two counts in memory.stat.
+FILES = {
+    1: ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", ("rss", "cache")),
+    2: ("memory.max", "memory.swap.max", ("anon", "file")),
+}
+
+
+class NoMemoryGroup(RuntimeError):
+    """No memory group can be made here; the message says what was tried."""
+
+
+@dataclass(frozen=True)
+class MemoryGroup:
+    """A group with a limit.
+
+    Attributes
+    ----------
+    kind : str
+        Which interface it was made by.
+    limit : int
+        In bytes.
+    prefix : tuple of str
+        The command that enters the group and runs the command that follows.
+    folder : pathlib.Path or None
+        Of the group's files; None in a scope of systemd.
+    """
+
+    kind: str
+    limit: int
+    prefix: tuple[str, ...]
+    folder: Path | None = None
+
+    def usage(self) -> dict[str, int]:
+        """Bytes that are charged now: {"anonymous": ..., "file": ...}; empty if unknown."""
+        if self.folder is None:
+            return {}
+        stat = _read_counts(self.folder / "memory.stat")
+        names = FILES[1 if (self.folder / FILES[1][0]).exists() else 2][2]
+        return {key: stat[name] for key, name in zip(("anonymous", "file"), names, strict=True)}
+
+    def kills(self) -> int:
+        """How many processes the kernel has killed for want of memory; 0 if unknown."""
+        if self.folder is None:
+            return 0
+        for name in ("memory.oom_control", "memory.events"):
+            if (self.folder / name).exists():
+                return _read_counts(self.folder / name).get("oom_kill", 0)
+        return 0
+
+
+def _read_counts(path: Path) -> dict[str, int]:
+    pairs = (line.split() for line in path.read_text().splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
+
+
+def hierarchies(mounts: str, own: str) -> list[tuple[int, list[Path]]]:
+    """Where memory groups might be made.
+
+    Parameters
+    ----------
+    mounts, own : str
+        Contents of ``/proc/mounts`` and ``/proc/self/cgroup``.
+
+    Returns
+    -------
+    list of (int, list of pathlib.Path)
+        Of each hierarchy the version, and the groups that a new one might be put into: that of
+        this process, those above it, the root.
+    """
+    paths: dict[int, str] = {}
+    for line in own.splitlines():
+        number, controllers, path = line.split(":", 2)
+        if number == "0":
+            paths[2] = path
+        elif "memory" in controllers.split(","):
+            paths[1] = path
+    found = []
+    for line in mounts.splitlines():
+        _, mount, kind, flags, *_ = line.split()
+        if kind == "cgroup2":
+            version = 2
+        elif kind == "cgroup" and "memory" in flags.split(","):
+            version = 1
+        else:
+            continue
+        inner = Path(paths.get(version, "/"))
+        parents = [Path(mount) / part.relative_to("/") for part in (inner, *inner.parents)]
+        found.append((version, parents))
+    return found
+
+
+def _make(version: int, parent: Path, limit: int) -> MemoryGroup:
+    """A group within another; raises OSError where that cannot be."""
+    if version == 2:
+        if "memory" not in (parent / "cgroup.controllers").read_text().split():
+            raise OSError(f"{parent} has no memory controller")
+        if "memory" not in (parent / "cgroup.subtree_control").read_text().split():
+            (parent / "cgroup.subtree_control").write_text("+memory")
+    folder = parent / f"graphzero-benchmark-{os.getpid()}-{time.monotonic_ns()}"
+    folder.mkdir()
+    try:
+        most, with_swap, _ = FILES[version]
+        (folder / most).write_text(str(limit))
+        # Absent where swap is not counted.
+        with contextlib.suppress(OSError):
+            (folder / with_swap).write_text(str(limit if version == 1 else 0))
+        enter = (sys.executable, "-I", str(Path(__file__).resolve()), str(folder / "cgroup.procs"))
+        _try([*enter, "true"])
+    except BaseException:
+        folder.rmdir()
+        raise
+    return MemoryGroup(f"cgroup version {version}", limit, enter, folder)
+
+
+def _try(command: Sequence[str]) -> None:
+    try:
+        subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    except subprocess.CalledProcessError as error:
+        last = error.stderr.strip().splitlines()[-1:]
+        raise OSError(f"{command[0]}: {' '.join(last)}") from error
+    except subprocess.TimeoutExpired as error:
+        raise OSError(f"{command[0]}: no answer") from error
+
+
+def _scope(limit: int) -> MemoryGroup:
+    program = shutil.which("systemd-run")
+    if program is None:
+        raise OSError("there is no systemd-run")
+    options = ["--scope", "--quiet", "-p", f"MemoryMax={limit}", "-p", "MemorySwapMax=0"]
+    prefix = (program, *([] if os.geteuid() == 0 else ["--user"]), *options, "--")
+    _try([*prefix, "true"])
+    return MemoryGroup("systemd-run", limit, prefix)
+
+
+def _find(limit: int) -> MemoryGroup:
+    tried = []
+    try:
+        mounts, own = (Path(f"/proc/{name}").read_text() for name in ("mounts", "self/cgroup"))
+    except OSError as error:
+        raise NoMemoryGroup(f"no memory group can be made: {error}") from None
+    for version, parents in hierarchies(mounts, own):
+        for parent in parents:
+            try:
+                return _make(version, parent, limit)
+            except OSError as error:
+                tried.append(f"version {version}: {error}")
+    try:
+        return _scope(limit)
+    except OSError as error:
+        tried.append(str(error))
+    raise NoMemoryGroup(f"no memory group can be made: {'; '.join(dict.fromkeys(tried))}")
+
+
+def _remove(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        (folder / "memory.force_empty").write_text("0")  # version 1 only
+    end = time.monotonic() + REMOVE_SECONDS
+    while True:
+        try:
+            folder.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError:  # a process has ended, but the kernel has not buried it yet
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
+        else:
+            return
+
+
+@contextmanager
+def memory_group(limit: int) -> Iterator[MemoryGroup]:
+    """A group that exists as long as the context; its processes must have ended by then.
+
+    Raises
+    ------
+    NoMemoryGroup
+    """
+    group = _find(limit)
+    try:
+        yield group
+    finally:
+        if group.folder is not None:
+            _remove(group.folder)
+
+
+def enter(procs: str, command: Sequence[str]) -> None:
+    """Puts this process into a group and has it run another program."""
+    with open(procs, "w") as file:
+        file.write(str(os.getpid()))
+    os.execvp(command[0], list(command))
+
+
+if __name__ == "__main__":
+    enter(sys.argv[1], sys.argv[2:])

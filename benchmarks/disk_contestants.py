@@ -1,0 +1,133 @@
+"""Who reads rows and trains in the out-of-core benchmark, and in which process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.contestants import GRAPHZERO02, PYG, known_peers
+from benchmarks.peers import Peer
+
+__all__ = [
+    "BASELINE",
+    "RAM",
+    "Contestant",
+    "Host",
+    "all_names",
+    "baselines",
+    "chosen",
+    "host_of",
+    "strategies",
+    "train_host",
+]
+
+STRATEGIES = ("none", "willneed", "pread", "uring", "auto")
+RAM = "ram"
+BASELINE = "memmap"
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """One way of reading rows.
+
+    Attributes
+    ----------
+    name : str
+    operation : str
+        Of its session: pipeline, gather, memmap; or the name of a peer.
+    prefetch : dict
+        Fields of `gz.Prefetch`, where it is one.
+    any_order : bool
+        Whether it reads graphzero's files in whatever order; else ``features.npy`` as it is.
+    random : bool
+        Whether a mapped array is advised MADV_RANDOM.
+    """
+
+    name: str
+    operation: str
+    prefetch: dict[str, Any] = field(default_factory=dict)
+    any_order: bool = False
+    random: bool = False
+
+    @property
+    def peer(self) -> str | None:
+        """The peer in whose environment it runs."""
+        return self.operation if self.operation in (GRAPHZERO02, PYG) else None
+
+
+@dataclass(frozen=True)
+class Host:
+    """The process of a contestant: what it runs, and whether in an environment of its own."""
+
+    peer: Peer
+    installed: bool
+
+
+def strategies(resident: float, fields: dict[str, Any]) -> tuple[list[Contestant], dict[str, str]]:
+    """What graphzero offers, found by asking: every strategy, without and with a resident prefix.
+
+    Parameters
+    ----------
+    resident : float
+        Share of the rows that is kept in memory.
+    fields : dict
+        Further fields of `gz.Prefetch`, for all of them.
+
+    Returns
+    -------
+    list of Contestant
+    dict of str to str
+        Why others are missing.
+    """
+    import graphzero as gz
+
+    found, missing = [], {}
+    for strategy in STRATEGIES:
+        kinds: list[tuple[str, dict[str, Any]]] = [(strategy, {})]
+        if strategy != "none":
+            kinds.append((f"{strategy}+resident", {"resident": resident}))
+        for name, more in kinds:
+            prefetch = {"strategy": strategy, **more, **fields}
+            try:
+                gz.Prefetch(**prefetch)
+            except (TypeError, ValueError) as error:
+                missing[name] = str(error)
+            else:
+                found.append(Contestant(name, "pipeline", prefetch, any_order=True))
+    return found, missing
+
+
+def baselines() -> list[Contestant]:
+    """What others do, and plain page faults."""
+    return [
+        Contestant(BASELINE, "memmap"),
+        Contestant(f"{BASELINE}-random", "memmap", random=True),
+        Contestant("gather", "gather", any_order=True),
+        Contestant(GRAPHZERO02, GRAPHZERO02),
+        Contestant(PYG, PYG),
+    ]
+
+
+def all_names() -> list[str]:
+    """Every name that may be asked for."""
+    with_resident = [f"{name}+resident" for name in STRATEGIES[1:]]
+    return [*STRATEGIES, *with_resident, *(one.name for one in baselines()), RAM]
+
+
+def host_of(contestant: Contestant) -> Host:
+    """The process that a contestant's rows are read in."""
+    if contestant.peer is None:
+        return Host(Peer(contestant.name, (), "session_rows.py"), installed=False)
+    installs = known_peers()[contestant.peer].installs
+    return Host(Peer(contestant.peer, installs, f"peer_{contestant.peer}_rows.py"), installed=True)
+
+
+def train_host() -> Host:
+    """The process that trains."""
+    return Host(Peer("training", (), "session_train.py"), installed=False)
+
+
+def chosen(contestants: Sequence[Contestant], only: Sequence[str]) -> list[Contestant]:
+    """Those that were asked for; all, if none was named."""
+    return [one for one in contestants if not only or one.name in only]

@@ -1,0 +1,266 @@
+"""Results of the out-of-core benchmark, from counters to tables."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from benchmarks.report import markdown
+
+__all__ = [
+    "EpochResult",
+    "RowsResult",
+    "TrainResult",
+    "rows_result",
+    "rows_table",
+    "train_result",
+    "train_table",
+]
+
+PAGE_BYTES = 4096
+
+
+def _difference(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
+    return {name: after[name] - before[name] for name in before}
+
+
+@dataclass(frozen=True)
+class RowsResult:
+    """What a batch's rows cost one contestant.
+
+    Attributes
+    ----------
+    contestant, order : str
+    seconds : tuple of float
+        A batch, by run.
+    rows, read_bytes, major_faults, processor_seconds : float
+        A batch.
+    stalled : float
+        Seconds a batch in which processors were not at work for it: wall time less processor
+        time, the least that was waited.
+    device_reads : float
+        Requests a second that the device completed, whoever made them.
+    device_bytes : float
+        Bytes a batch that the device read, for whomever.
+    pages_missed : float or None
+        A batch, by the library's own count of missing pages; None where it does not count.
+    peak_anonymous : int
+        Bytes.
+    charged : dict of str to int
+        Bytes of anonymous memory and of page cache in the group at the end.
+    """
+
+    contestant: str
+    order: str
+    seconds: tuple[float, ...]
+    rows: float
+    read_bytes: float
+    major_faults: float
+    processor_seconds: float
+    stalled: float
+    device_reads: float
+    device_bytes: float
+    pages_missed: float | None
+    peak_anonymous: int
+    charged: dict[str, int]
+
+    @property
+    def median(self) -> float:
+        """Seconds a batch."""
+        return statistics.median(self.seconds)
+
+    @property
+    def pages_read(self) -> float:
+        """Pages fetched from the device for a batch."""
+        return self.read_bytes / PAGE_BYTES
+
+    @property
+    def pages_per_row(self) -> float:
+        """Pages fetched from the device for each row of a batch."""
+        return self.pages_read / self.rows
+
+    @property
+    def pages_per_second(self) -> float:
+        """Pages fetched from the device."""
+        return self.pages_read / self.median
+
+
+def rows_result(
+    contestant: str, order: str, batches: int, answer: dict[str, Any], charged: dict[str, int]
+) -> RowsResult:
+    """From the answer of a session.
+
+    Parameters
+    ----------
+    contestant, order : str
+    batches : int
+        Of each run.
+    answer : dict
+        Of `meter.time_runs`.
+    charged : dict of str to int
+    """
+    readings = answer["readings"]
+    runs = [_difference(*pair) for pair in pairwise(readings)]
+    total = _difference(readings[0], readings[-1])
+    count = batches * len(runs)
+    missed = answer.get("pages_missed")
+    return RowsResult(
+        contestant=contestant,
+        order=order,
+        seconds=tuple(run["seconds"] / batches for run in runs),
+        rows=sum(answer["rows"]) / count,
+        read_bytes=total["read_bytes"] / count,
+        major_faults=total["major_faults"] / count,
+        processor_seconds=total["processor_seconds"] / count,
+        stalled=max(0.0, total["seconds"] - total["processor_seconds"]) / count,
+        device_reads=total["device_reads"] / total["seconds"],
+        device_bytes=total["device_bytes"] / count,
+        pages_missed=statistics.fmean(missed) if missed else None,
+        peak_anonymous=answer["peak_anonymous"],
+        charged=charged,
+    )
+
+
+@dataclass(frozen=True)
+class EpochResult:
+    """One epoch's part; seconds of all its batches, the rest a batch."""
+
+    seconds: float
+    stalled: float
+    processor_seconds: float
+    read_bytes: float
+    major_faults: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What training cost one contestant.
+
+    Attributes
+    ----------
+    contestant, order : str
+    epochs : tuple of EpochResult
+        The first one from a cold cache, but for the contestant in memory.
+    peak_anonymous : int
+    charged : dict of str to int
+        As in `RowsResult`.
+    """
+
+    contestant: str
+    order: str
+    epochs: tuple[EpochResult, ...]
+    peak_anonymous: int
+    charged: dict[str, int]
+
+    @property
+    def cold(self) -> float:
+        """Seconds of the first epoch."""
+        return self.epochs[0].seconds
+
+    @property
+    def warm(self) -> float:
+        """Median seconds of the later epochs."""
+        return statistics.median(epoch.seconds for epoch in self.epochs[1:])
+
+
+def train_result(
+    contestant: str, order: str, answer: dict[str, Any], charged: dict[str, int]
+) -> TrainResult:
+    """From the answer of a session's `train`."""
+    epochs = []
+    for epoch in answer["epochs"]:
+        cost, batches = _difference(epoch["before"], epoch["after"]), epoch["batches"]
+        epochs.append(
+            EpochResult(
+                seconds=cost["seconds"],
+                stalled=epoch["stalled"],
+                processor_seconds=cost["processor_seconds"] / batches,
+                read_bytes=cost["read_bytes"] / batches,
+                major_faults=cost["major_faults"] / batches,
+                loss=epoch["loss"],
+            )
+        )
+    return TrainResult(contestant, order, tuple(epochs), answer["peak_anonymous"], charged)
+
+
+def _mib(count: float) -> str:
+    return f"{count / 2**20:,.1f}"
+
+
+def _span(median: float, values: Sequence[float]) -> str:
+    return f"{median:.3g} ({min(values):.3g} to {max(values):.3g})"
+
+
+def rows_table(results: Sequence[RowsResult], baseline: str, disk_rate: float | None) -> str:
+    """A row per contestant and order.
+
+    Parameters
+    ----------
+    results : sequence of RowsResult
+    baseline : str
+        The contestant that others are held against.
+    disk_rate : float or None
+        Pages a second that the disk itself can do.
+
+    Returns
+    -------
+    str
+        "read/missing": pages fetched for each that the library found missing.
+    """
+    base = next((one.median for one in results if one.contestant == baseline), None)
+    heads = ["contestant", "order", "s/batch", f"against {baseline}", "rows/s", "pages read/row"]
+    heads += ["MiB read/batch", "read/missing", "major faults/batch", "IOPS", "pages/s of fio's"]
+    heads += ["CPU s/batch", "stall s/batch", "peak anonymous MiB"]
+    table = [heads]
+    for one in results:
+        table.append(
+            [
+                one.contestant,
+                one.order,
+                _span(one.median, one.seconds),
+                "-" if base is None else f"{base / one.median:.1f}x",
+                f"{one.rows / one.median:,.0f}",
+                f"{one.pages_per_row:.3f}",
+                _mib(one.read_bytes),
+                "-" if not one.pages_missed else f"{one.pages_read / one.pages_missed:.2f}",
+                f"{one.major_faults:,.0f}",
+                f"{one.device_reads:,.0f}",
+                "-" if disk_rate is None else f"{one.pages_per_second / disk_rate:.2f}",
+                f"{one.processor_seconds:.3f}",
+                f"{one.stalled:.3f}",
+                _mib(one.peak_anonymous),
+            ]
+        )
+    return markdown(table)
+
+
+def train_table(results: Sequence[TrainResult], in_memory: str) -> str:
+    """A row per contestant and order; speeds against the fastest that has everything in RAM."""
+    fastest = min((one.warm for one in results if one.contestant == in_memory), default=None)
+    heads = ["contestant", "order", "first epoch s", "later epochs s", "speed of RAM's"]
+    heads += ["first / later", "stall s/epoch", "CPU s/batch", "MiB read/batch"]
+    heads += ["major faults/batch", "peak anonymous MiB", "page cache MiB"]
+    table = [heads]
+    for one in results:
+        later = one.epochs[1:]
+        table.append(
+            [
+                one.contestant,
+                one.order,
+                f"{one.cold:.3g}",
+                _span(one.warm, [epoch.seconds for epoch in later]),
+                "-" if fastest is None else f"{fastest / one.warm:.3f}",
+                f"{one.cold / one.warm:.2f}",
+                f"{statistics.median(epoch.stalled for epoch in later):.3g}",
+                f"{statistics.median(epoch.processor_seconds for epoch in later):.3f}",
+                _mib(statistics.median(epoch.read_bytes for epoch in later)),
+                f"{statistics.median(epoch.major_faults for epoch in later):,.0f}",
+                _mib(one.peak_anonymous),
+                _mib(one.charged["file"]) if one.charged else "-",
+            ]
+        )
+    return markdown(table)

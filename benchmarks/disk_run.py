@@ -1,0 +1,233 @@
+"""Runs a contestant of the out-of-core benchmark: cold files, a limit, a process of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.cgroup import MemoryGroup, memory_group
+from benchmarks.contestants import GRAPHZERO02, PYG
+from benchmarks.disk_contestants import RAM, Contestant, Host, host_of, train_host
+from benchmarks.disk_inputs import DiskInputs
+from benchmarks.machine import drop_cached, resident_share
+from benchmarks.meter import Plan
+from benchmarks.peers import PeerError, Worker, install
+
+__all__ = ["Runner", "Training"]
+
+PROBE = Plan(warm_up=0, runs=1, batches=1, checked=0)
+LEFT_OVER = 0.01
+DROP_ATTEMPTS = 4
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a session trains, besides what it reads by."""
+
+    fanouts: Sequence[int]
+    batch_size: int
+    hidden: int
+    epochs: int
+    batches: int
+
+
+@dataclass
+class Runner:
+    """Starts processes under the limit, one after another.
+
+    Attributes
+    ----------
+    inputs : DiskInputs
+    datasets, batches : dict of str to path
+        By order.
+    pyg_graph : dict of str to str
+        PyG's topology.
+    limit : int
+        Bytes; to each process's limit its own anonymous memory is added.
+    threads : int
+    plan : Plan
+    training : Training
+    peer_dir, scratch : pathlib.Path
+    own : dict of str to int
+        Anonymous bytes by kind of process, measured when one is first needed.
+    notes : dict of str to str
+        What went wrong, by contestant.
+    versions : dict of str to str
+        Of peers.
+    kind : str
+        Of the memory groups.
+    """
+
+    inputs: DiskInputs
+    datasets: dict[str, Path]
+    batches: dict[str, str]
+    pyg_graph: dict[str, str]
+    limit: int
+    threads: int
+    plan: Plan
+    training: Training
+    peer_dir: Path
+    scratch: Path
+    own: dict[str, int] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    kind: str = ""
+
+    def rows(
+        self, contestant: Contestant, order: str
+    ) -> tuple[dict[str, Any], dict[str, int]] | None:
+        """Reads rows under the limit; the answer and what was charged, None if it failed."""
+        host, kind = host_of(contestant), contestant.operation
+        request = self._rows_request(contestant, order)
+        label = _label(contestant.name, order)
+        try:
+            if kind not in self.own:
+                probe = self._probe_request(contestant, order)
+                self.own[kind] = self._call(host, probe)["peak_anonymous"]
+                # Saved node ids are the benchmark's, not a contestant's.
+                self.own[kind] += os.path.getsize(self.batches[order])
+            return self._limited(host, request, self.own[kind], label)
+        except PeerError as error:
+            self._note(label, str(error))
+            return None
+
+    def train(
+        self, contestant: Contestant, order: str
+    ) -> tuple[dict[str, Any], dict[str, int]] | None:
+        """Trains, under the limit but for the contestant in memory."""
+        host = train_host()
+        label = _label(contestant.name, order)
+        prefetch = contestant.prefetch
+        try:
+            if contestant.name == RAM:
+                for path in self._files():
+                    _read(path)
+                return self._call(host, self._train_request(order, prefetch)), {}
+            if "training" not in self.own:
+                probe = self._train_request(order, {"strategy": "none"})
+                most = self.training.batch_size
+                probe |= {"epochs": 1, "batches": 1, "most_seeds": most}
+                self.own["training"] = self._call(host, probe)["peak_anonymous"]
+            request = self._train_request(order, prefetch)
+            return self._limited(host, request, self.own["training"], label)
+        except PeerError as error:
+            self._note(label, str(error))
+            return None
+
+    def _note(self, label: str, what: str) -> None:
+        self.notes[label] = what
+        print(f"{label}: {what}", file=sys.stderr)
+
+    def _limited(
+        self, host: Host, request: dict[str, Any], own: int, label: str
+    ) -> tuple[dict[str, Any], dict[str, int]]:
+        left = self._drop_all()
+        if left > LEFT_OVER:
+            self._note(label, f"{left:.0%} of the files' pages stayed in the cache at the start")
+        with memory_group(self.limit + own) as group:
+            self.kind = group.kind
+            return self._call_in(host, request, group)
+
+    def _call_in(
+        self, host: Host, request: dict[str, Any], group: MemoryGroup
+    ) -> tuple[dict[str, Any], dict[str, int]]:
+        try:
+            with ExitStack() as stack:
+                worker = stack.enter_context(self._start(host, group.prefix))
+                return worker.call(**request), group.usage()
+        except PeerError as error:
+            if group.kills():
+                raise PeerError(f"killed: it needs more memory than the limit ({error})") from None
+            raise
+
+    def _call(self, host: Host, request: dict[str, Any]) -> dict[str, Any]:
+        with self._start(host, ()) as worker:
+            answer = worker.call(**request)
+        self.versions |= answer.get("versions", {}) if host.installed else {}
+        return answer
+
+    def _start(self, host: Host, prefix: Sequence[str]) -> Worker:
+        python = install(host.peer, self.peer_dir) if host.installed else sys.executable
+        log = self.scratch / f"{host.peer.name}.log"
+        return Worker(
+            host.peer,
+            python,
+            log=log,
+            threads=self.threads,
+            prefix=prefix,
+            isolated=host.installed,
+        )
+
+    def _drop_all(self) -> float:
+        """Share of the files' pages that stayed in the cache, as far as is known."""
+        files = self._files()
+        for attempt in range(DROP_ATTEMPTS):
+            time.sleep(attempt)  # pages under way cannot be dropped
+            drop_cached(files)
+            left = resident_share(files) or 0.0
+            if left <= LEFT_OVER:
+                break
+        return left
+
+    def _files(self) -> list[Path]:
+        return [path for path in Path(self.inputs.folder).rglob("*") if path.is_file()]
+
+    def _rows_request(
+        self, contestant: Contestant, order: str, plan: Plan | None = None
+    ) -> dict[str, Any]:
+        features, folder = str(self.inputs.path("features.npy")), str(self.datasets[order])
+        request: dict[str, Any] = {"op": "rows", "plan": vars(plan or self.plan)}
+        if contestant.operation == GRAPHZERO02:
+            features02 = str(self.inputs.path("features02.gd"))
+            return request | {"features": features02, "batches": self.batches[order]}
+        request["threads"] = self.threads
+        if contestant.operation == PYG:
+            return request | {
+                "features": features,
+                **self.pyg_graph,
+                "seeds": str(self.inputs.path("train.npy")),
+                "fanouts": list(self.training.fanouts),
+                "batch_size": self.training.batch_size,
+            }
+        request |= {"op": contestant.operation, "batches": self.batches[order]}
+        if contestant.operation == "memmap":
+            return request | {"features": features, "random": contestant.random}
+        request["dataset"] = folder
+        if contestant.operation == "pipeline":
+            request["prefetch"] = contestant.prefetch
+        return request
+
+    def _probe_request(self, contestant: Contestant, order: str) -> dict[str, Any]:
+        """One batch, without a limit and without anything kept resident."""
+        if contestant.operation == GRAPHZERO02:
+            return {"op": "own"}
+        request = self._rows_request(contestant, order, PROBE)
+        if "prefetch" in request:
+            request["prefetch"] = {"strategy": "none"}
+        return request
+
+    def _train_request(self, order: str, prefetch: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "op": "train",
+            "dataset": str(self.datasets[order]),
+            "prefetch": prefetch,
+            "threads": self.threads,
+            **vars(self.training),
+            "most_seeds": None,
+        }
+
+
+def _label(name: str, order: str) -> str:
+    return f"{name}, {order}"
+
+
+def _read(path: Path) -> None:
+    with open(path, "rb") as file:
+        while file.read(1 << 22):
+            pass

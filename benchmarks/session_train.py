@@ -1,0 +1,107 @@
+"""Session that trains GraphSAGE for some batches of some epochs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+
+import graphzero as gz
+from graphzero.model import GraphSAGE
+
+# Last, so that the uncompiled graphzero/ beside benchmarks/ does not shadow the installed package.
+sys.path.append(str(Path(__file__).parents[1]))
+
+from benchmarks.meter import PeakAnonymous, read_counters
+
+
+class Session:
+    """What one process keeps open; `train` answers with counters."""
+
+    def __init__(self, stopwatch: Any) -> None:
+        self.stopwatch = stopwatch
+
+    def train(
+        self,
+        dataset: str,
+        prefetch: dict[str, Any],
+        threads: int,
+        fanouts: list[int],
+        batch_size: int,
+        hidden: int,
+        epochs: int,
+        batches: int,
+        most_seeds: int | None,
+    ) -> dict[str, Any]:
+        """Trains for the first batches of each epoch.
+
+        Returns
+        -------
+        dict
+            ``epochs``: of each the counters before and after, seconds of the loop's waiting for
+            batches, mean loss; ``peak_anonymous`` in bytes.
+        """
+        torch.set_num_threads(threads)
+        torch.manual_seed(0)
+        done = []
+        with gz.open(dataset) as ds, PeakAnonymous() as anonymous:
+            assert ds.features is not None
+            assert ds.num_classes is not None
+            model = GraphSAGE(ds.features.feature_dim, hidden, ds.num_classes, len(fanouts))
+            optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
+            seeds = gz.NeighborDataset(
+                ds,
+                ds.splits["train"][:most_seeds].copy(),
+                fanouts,
+                batch_size=batch_size,
+                shuffle=True,
+                prefetch=gz.Prefetch(**prefetch),
+                num_threads=threads,
+            )
+            for epoch in range(epochs):
+                seeds.set_epoch(epoch)
+                done.append(_epoch(ds, seeds, model, optimizer, batches, dataset))
+        return {"epochs": done, "peak_anonymous": anonymous.peak}
+
+
+def _epoch(
+    ds: gz.Dataset,
+    seeds: gz.NeighborDataset,
+    model: GraphSAGE,
+    optimizer: torch.optim.Optimizer,
+    batches: int,
+    folder: str,
+) -> dict[str, Any]:
+    collate: Any = gz.Collate(ds)
+    model.train()
+    stalled, losses, missed = 0.0, [], 0
+    before = read_counters(folder)
+    loader = iter(DataLoader(seeds, batch_size=None, collate_fn=collate))
+    asked = time.perf_counter()
+    for batch in islice(loader, batches):
+        stalled += time.perf_counter() - asked
+        scores = model(batch.x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
+        loss = F.cross_entropy(scores[: batch.batch_size], batch.y[: batch.batch_size])
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        losses.append(loss.item())
+        missed += batch.stats.pages_missed
+        del batch, scores, loss  # their memory is wanted for the next ones
+        asked = time.perf_counter()
+    after = read_counters(folder)
+    return {
+        "before": asdict(before),
+        "after": asdict(after),
+        "batches": len(losses),
+        "stalled": stalled,
+        "pages_missed": missed,
+        "loss": sum(losses) / len(losses),
+    }
