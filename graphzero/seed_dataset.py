@@ -242,7 +242,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
         stores = (self.dataset.features, self.dataset.labels)
         row_bytes: int = sum(store.row_bytes for store in stores if store is not None)
         nodes, edges = len(subgraph.n_id), subgraph.edge_index.shape[1]
-        return nodes * (row_bytes + 16) + edges * 24
+        return int(nodes * (row_bytes + 16) + edges * 24)
 
     def _at_a_time(self, share: Share) -> int:
         """Mini-batches that exist at the same time: one in use, the others under way."""
