@@ -20,7 +20,7 @@ static void walk_group(const gz_csr *csr, uint64_t key, const int64_t *start, in
         group[w].stream = gz_stream(key, (uint64_t)(begin + w));
         group[w].node = start[begin + w];
         out[(begin + w) * (length + 1)] = group[w].node;
-        gz_prefetch(&csr->indptr[group[w].node]);
+        gz_csr_ask_row(csr, group[w].node);
     }
     for (int64_t step = 0; step < length; step++) {
         for (int64_t w = 0; w < count; w++) {
@@ -37,7 +37,7 @@ static void walk_group(const gz_csr *csr, uint64_t key, const int64_t *start, in
             walker *me = &group[w];
             if (me->node >= 0 && me->degree > 0) {
                 me->node = (int64_t)gz_csr_neighbor(csr, me->first, corrupt);
-                gz_prefetch(&csr->indptr[me->node]);
+                gz_csr_ask_row(csr, me->node);
             } else {
                 me->node = -1;
             }
@@ -133,7 +133,7 @@ static void search_group(const gz_csr *csr, const gz_walk *walk, const int64_t *
         group[w].stream = gz_stream(walk->key, (uint64_t)(begin + w));
         group[w].node = start[begin + w];
         out[(begin + w) * (length + 1)] = group[w].node;
-        gz_prefetch(&csr->indptr[group[w].node]);
+        gz_csr_ask_row(csr, group[w].node);
     }
     for (int64_t step = 0; step < length; step++) {
         for (int64_t w = 0; w < count; w++)
@@ -146,7 +146,7 @@ static void search_group(const gz_csr *csr, const gz_walk *walk, const int64_t *
             group[w].node = arrive(csr, walk, &group[w], start[begin + w], corrupt);
             out[(begin + w) * (length + 1) + step + 1] = group[w].node;
             if (group[w].node >= 0)
-                gz_prefetch(&csr->indptr[group[w].node]);
+                gz_csr_ask_row(csr, group[w].node);
         }
     }
 }
