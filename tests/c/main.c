@@ -46,7 +46,10 @@ int main(void)
     test_csr();
     test_idmap();
     test_sampling();
+    test_window();
     test_walk();
+    test_bias();
+    test_node2vec();
     test_negatives();
     test_weighted();
     test_gather();
