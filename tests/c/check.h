@@ -17,6 +17,7 @@ void run_test(void (*test)(void), const char *name);
 
 /* One for each file of src/. */
 void test_batch(void);
+void test_bias(void);
 void test_checksum(void);
 void test_csr(void);
 void test_draws(void);
@@ -28,6 +29,7 @@ void test_induced(void);
 void test_labor(void);
 void test_mapping(void);
 void test_negatives(void);
+void test_node2vec(void);
 void test_pool(void);
 void test_prefetch(void);
 void test_rng(void);
@@ -37,5 +39,6 @@ void test_status(void);
 void test_temporal(void);
 void test_walk(void);
 void test_weighted(void);
+void test_window(void);
 
 #endif
