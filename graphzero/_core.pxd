@@ -217,6 +217,9 @@ cdef extern from "graphzero/walk.h" nogil:
                              int64_t end, int64_t length, int64_t *out)
     uint64_t gz_walk_first_order(const gz_csr *csr, const gz_walk *walk, const int64_t *start,
                                  int64_t begin, int64_t end, int64_t length, int64_t *out)
+
+
+cdef extern from "graphzero/node2vec.h" nogil:
     uint64_t gz_walk_node2vec(const gz_csr *csr, const gz_walk *walk, const int64_t *start,
                               int64_t begin, int64_t end, int64_t length, int64_t *out)
 

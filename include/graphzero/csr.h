@@ -45,13 +45,28 @@ static inline const void *gz_id_address(const gz_ids *ids, uint64_t i)
     return (const char *)ids->data + (i << (ids->wide ? 3 : 2));
 }
 
-static inline void gz_prefetch(const void *address)
+/* gcc takes a function that only prefetches for one without effects, and drops those of its calls
+ * that it has not inlined by then. */
+#if defined(__GNUC__)
+#define GZ_INLINE static inline __attribute__((always_inline))
+#else
+#define GZ_INLINE static inline
+#endif
+
+GZ_INLINE void gz_prefetch(const void *address)
 {
 #if defined(__GNUC__)
     __builtin_prefetch(address);
 #else
     (void)address;
 #endif
+}
+
+/* Asks for what gz_csr_row will read: two entries, which may be in two cache lines. */
+GZ_INLINE void gz_csr_ask_row(const gz_csr *csr, int64_t v)
+{
+    gz_prefetch(&csr->indptr[v]);
+    gz_prefetch(&csr->indptr[v + 1]);
 }
 
 /* First entry and number of neighbours of node v, which must be below num_nodes. A row that

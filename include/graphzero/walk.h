@@ -1,4 +1,4 @@
-/* Random walks along the stored direction of the edges. */
+/* First-order random walks along the stored direction of the edges. */
 #ifndef GRAPHZERO_WALK_H
 #define GRAPHZERO_WALK_H
 
@@ -9,7 +9,7 @@
 
 typedef struct gz_walk {
     uint64_t key;
-    double p, q;    /* of node2vec: finite and positive */
+    double p, q;    /* of node2vec.h: finite and positive; first-order walks do not read them */
     double restart; /* probability of going back to the start instead of a step, in [0, 1) */
     bool weighted;  /* steps in proportion to the weights; csr->cum_weights must not be NULL */
 } gz_walk;
@@ -23,15 +23,8 @@ uint64_t gz_walk_uniform(const gz_csr *csr, uint64_t key, const int64_t *start, 
 
 /* The same by the weights of the edges, or with restarts, or both (random walk with restart, the
  * walk of personalised PageRank: Tong, Faloutsos, Pan, ICDM 2006). At a dead end a walk that may
- * restart does so. p and q are not read. */
+ * restart does so. */
 uint64_t gz_walk_first_order(const gz_csr *csr, const gz_walk *walk, const int64_t *start,
                              int64_t begin, int64_t end, int64_t length, int64_t *out);
-
-/* The same for second-order walks (Grover, Leskovec: "node2vec", KDD 2016): from t over v, a
- * neighbour x of v is drawn with weight 1/p if x = t, 1 if the edge (t, x) exists, else 1/q, times
- * the weight of the edge (v, x). By rejection (Yang et al., "KnightKing", SOSP 2019). The first
- * step, and the first one after a restart, is first-order. */
-uint64_t gz_walk_node2vec(const gz_csr *csr, const gz_walk *walk, const int64_t *start,
-                          int64_t begin, int64_t end, int64_t length, int64_t *out);
 
 #endif

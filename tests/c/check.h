@@ -18,6 +18,7 @@ void run_test(void (*test)(void), const char *name);
 /* One for each file of src/. */
 void test_batch(void);
 void test_buffers(void);
+void test_bias(void);
 void test_checksum(void);
 void test_csr(void);
 void test_direct(void);
@@ -30,6 +31,7 @@ void test_induced(void);
 void test_labor(void);
 void test_mapping(void);
 void test_negatives(void);
+void test_node2vec(void);
 void test_pool(void);
 void test_preads(void);
 void test_prefetch(void);
@@ -42,5 +44,6 @@ void test_temporal(void);
 void test_uring(void);
 void test_walk(void);
 void test_weighted(void);
+void test_window(void);
 
 #endif

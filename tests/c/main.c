@@ -50,7 +50,10 @@ int main(void)
     test_labor();
     test_temporal();
     test_induced();
+    test_window();
     test_walk();
+    test_bias();
+    test_node2vec();
     test_negatives();
     test_weighted();
     test_gather();

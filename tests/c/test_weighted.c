@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "graphzero/node2vec.h"
 #include "graphzero/rng.h"
 #include "graphzero/sampling.h"
 #include "graphzero/walk.h"
