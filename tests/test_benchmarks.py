@@ -19,7 +19,7 @@ import pytest
 # Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
 sys.path.append(str(Path(__file__).parents[1]))
 
-from benchmarks import files02, machine, peers, report, rmat, sampling, serve, timing
+from benchmarks import files02, machine, ordering, peers, report, rmat, sampling, serve, timing
 from benchmarks.checks import WrongResult, check_one_hop, check_subgraph, check_walks
 from benchmarks.inputs import Inputs, feature_rows, labels_of, prepare
 
@@ -461,3 +461,13 @@ def test_help_needs_neither_peer_nor_graph() -> None:
     )
     assert done.returncode == 0
     assert "--quick" in done.stdout
+
+
+def test_the_table_of_orders(capsys: pytest.CaptureFixture[str]) -> None:
+    ordering.run(scale=9, num_edges=4000, dim=64)
+    lines = [line.split(" | ") for line in capsys.readouterr().out.splitlines()]
+    assert [line[1] for line in lines[2:]] == ["presample", "hot", "input"] * 2
+    for line in lines[2:]:
+        counted = [int(cell.split()[0].replace(",", "")) for cell in line[2:]]
+        assert counted == sorted(counted, reverse=True)
+        assert 0 < counted[0] <= 32

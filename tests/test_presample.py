@@ -183,12 +183,16 @@ def test_the_prediction_holds_for_new_batches(corner: dict[str, Path], order: st
     assert everything.touched_pages > 0
 
 
-def test_a_page_is_missed_by_the_rows_on_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("piece", [1, 2, 1000])
+def test_a_page_is_missed_by_the_rows_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
     """By hand: four mini-batches, rows of 3,072 bytes, so that pages hold parts of two rows."""
     gz.build(
         tmp_path, [[0, 1]], np.zeros((5, 768), np.float32), num_nodes=5, order="presample",
         presample=gz.Presample(fanouts=(1,), batch_size=5, epochs=1, min_batches=4),
     ).close()  # fmt: skip
+    monkeypatch.setattr("graphzero.misses._CHUNK_ROWS", piece)
     rows = np.array([4, 3, 1, 1, 0], np.uint32)
     files.write_rows(tmp_path / "visits.gd", rows, rank=np.arange(5))
     miss = 1 - np.minimum(rows / 4, 1 - 1e-12)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +216,50 @@ def test_stop_at_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step
     reorder_dataset(tmp_path, "input")
     assert read_manifest(tmp_path).order == "input"
     assert not [name for name in os.listdir(tmp_path) if is_staging_name(name)]
+
+
+SCRIPT = """
+import sys
+import graphzero as gz
+
+print("ready", flush=True)
+while True:
+    for order in ("input", "presample", "hot"):
+        gz.reorder(sys.argv[1], order, memory_limit="1MiB").close()
+"""
+
+
+def test_kill_at_random_moments(tmp_path: Path) -> None:
+    target = tmp_path / "data"
+    features = np.random.default_rng(0).random((3000, 8), np.float32)
+    build_dataset(target, files.random_edges(3000, 20_000), features, splits={"train": [1, 2]})
+    before = seen(target)
+    script = tmp_path / "reorder.py"
+    script.write_text(SCRIPT)
+    rng = random.Random(0)
+    staged = 0
+    for _ in range(6):
+        process = subprocess.Popen(
+            [sys.executable, str(script), str(target)], stdout=subprocess.PIPE, cwd=tmp_path
+        )
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == b"ready\n"
+            time.sleep(rng.uniform(0.3, 1.0))
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+        for entry in read_manifest(target).entries():
+            verify_file(entry.resolve(target))
+        after = seen(target)
+        after["rows"].pop("visits.gd", None)
+        assert after == before
+        staged += sum(is_staging_name(name) for name in os.listdir(target))
+    assert staged, "no kill came in the middle"
+    reorder_dataset(target, "input")
+    reorder_dataset(target, "hot")
+    assert not [name for name in os.listdir(target) if is_staging_name(name)]
 
 
 def test_a_stopped_presampled_build_leaves_the_earlier_dataset(
