@@ -21,7 +21,7 @@ from graphzero.graph import Graph
 from graphzero.manifest import read_manifest
 from graphzero.misses import predict_misses
 from graphzero.residency import resident_bytes
-from graphzero.units import format_bytes
+from graphzero.units import format_bytes, parse_size
 
 __all__ = ["add_parser"]
 
@@ -72,11 +72,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _misses(path: str, memory: str, iops: float | None) -> dict[str, Any]:
-    from graphzero.ingest.sizes import parse_bytes  # pyarrow takes long to import
-
     if iops is not None and not iops > 0:
         raise ValueError(f"--iops must be positive, not {iops:g}")
-    found = predict_misses(path, parse_bytes(memory))
+    found = predict_misses(path, parse_size(memory, "memory limit"))
     return {
         "memory": found.memory,
         "resident_pages": found.resident_pages,
