@@ -1075,7 +1075,7 @@ cdef class DirectReader:
         ValueError
             If the reader is closed, or out has another size.
         """
-        cdef int64_t n = rows.shape[0], num_direct
+        cdef int64_t n = rows.shape[0]
         cdef gz_error err
         cdef gz_code code
         cdef gz_fetch fetch
