@@ -8,7 +8,10 @@ static gz_code by_threads(rows_file *rows, const gz_buffers *buffers, gz_fetch *
                           gz_error *err)
 {
     (void)rows;
-    return gz_preads_fetch(buffers, fetch, err);
+    gz_code code = gz_preads_fetch(buffers, fetch, err);
+    if (code != GZ_OK)
+        mark(buffers);
+    return code;
 }
 
 static void threads_bring_rows_or_errors(void)

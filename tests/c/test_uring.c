@@ -18,6 +18,8 @@ static gz_code by_ring(rows_file *rows, const gz_buffers *buffers, gz_fetch *fet
     gz_code code = gz_uring_open(&rows->file, buffers, &ring, err);
     if (code == GZ_OK)
         code = gz_uring_fetch(ring, fetch, err);
+    if (code != GZ_OK)
+        mark(buffers);
     gz_uring_close(ring);
     return code;
 }
