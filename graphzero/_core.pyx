@@ -15,6 +15,7 @@ from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_FillInfo
 from cython.parallel cimport prange
 from libc.errno cimport EIO
 from libc.string cimport memcpy, memset
+from posix.unistd cimport getpid, pid_t
 
 from graphzero.errors import FormatError
 
@@ -1011,7 +1012,8 @@ cdef class DirectReader:
     cdef gz_uring *ring
     cdef unsigned count
     cdef bint is_open
-    cdef object lock, owner
+    cdef object lock
+    cdef pid_t owner
 
     def __cinit__(self, Mapping mapping, uint64_t origin, uint64_t row_bytes, uint64_t num_rows,
                   *, str engine="uring", int depth=128, int threads=16):
@@ -1026,7 +1028,7 @@ cdef class DirectReader:
             _at_a_time("threads", threads))
         self.mapping, self.engine = mapping, engine
         self.origin, self.row_bytes, self.num_rows = origin, row_bytes, num_rows
-        self.lock, self.owner = threading.Lock(), os.getpid()
+        self.lock, self.owner = threading.Lock(), getpid()
         mapping.pin()
         try:
             _require_rows(mapping, origin, row_bytes, num_rows)
@@ -1060,9 +1062,12 @@ cdef class DirectReader:
 
     cdef int _leave_to_parent(self) except -1:
         """In a forked child: its parent's ring, and its parent's lock, which a thread may hold."""
-        if self.owner != os.getpid():
-            self.lock, self.owner = threading.Lock(), os.getpid()
-            self._close_engine()
+        cdef pid_t here = getpid()
+        if self.owner != here:
+            lock = threading.Lock()
+            if self.owner != here:  # no other thread came first: from here on none can
+                self.lock, self.owner = lock, here
+                self._close_engine()
         return 0
 
     @property
@@ -1103,7 +1108,7 @@ cdef class DirectReader:
         ValueError
             If the reader is closed, or out has another size.
         """
-        cdef int64_t n = rows.shape[0], num_direct
+        cdef int64_t n = rows.shape[0]
         cdef gz_error err
         cdef gz_code code
         cdef gz_fetch fetch
@@ -1145,7 +1150,8 @@ cdef class DirectReader:
         gz_picks_sort(picks, picks + n, fetch.reads.count)
         fetch.reads.picks = picks
         fetch.reads.origin, fetch.reads.row_bytes = self.origin, self.row_bytes
-        fetch.reads.gap, fetch.reads.most_bytes = gap, GZ_BUFFER_BYTES
+        fetch.reads.gap = min(gap, <uint64_t> GZ_BUFFER_BYTES)
+        fetch.reads.most_bytes = GZ_BUFFER_BYTES
         fetch.reads.page_bytes = gz_system_page_bytes()
         fetch.resident = picks + fetch.reads.count
         fetch.num_resident = n - fetch.reads.count

@@ -153,10 +153,15 @@ void a_descriptor_that_cannot_be_read_is_an_error(fetch_with *with)
     close_rows(&rows);
 }
 
-static bool is_all(const unsigned char *bytes, size_t count, unsigned char value)
+void mark(const gz_buffers *buffers)
 {
-    for (size_t i = 0; i < count; i++)
-        if (bytes[i] != value)
+    memset(buffers->memory, 0xAA, (size_t)buffers->count * GZ_BUFFER_BYTES);
+}
+
+static bool is_marked(const gz_buffers *buffers)
+{
+    for (size_t i = 0; i < (size_t)buffers->count * GZ_BUFFER_BYTES; i++)
+        if (buffers->memory[i] != 0xAA)
             return false;
     return true;
 }
@@ -179,9 +184,8 @@ void failed_reads_end_all(fetch_with *with)
         CHECK_EQ(with(&rows, &buffers, &batch->fetch, &err), GZ_E_OS);
         CHECK_EQ(err.saved_errno, EFAULT);
         /* None of the good ones may still be on its way. */
-        memset(buffers.memory, 0xAA, (size_t)DEPTH * GZ_BUFFER_BYTES);
         nanosleep(&a_while, NULL);
-        CHECK(is_all(buffers.memory, (size_t)DEPTH * GZ_BUFFER_BYTES, 0xAA));
+        CHECK(is_marked(&buffers));
         gz_buffers_close(&buffers);
     }
     munmap(forbidden, GZ_BUFFER_BYTES);

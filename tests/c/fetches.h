@@ -35,9 +35,12 @@ batch_of_rows *draw_batch(const rows_file *file, uint64_t row_bytes, int64_t cou
 /* Checks every byte of the result. */
 bool has_its_rows(const batch_of_rows *batch);
 
-/* A way to fetch, for what must hold with each. */
+/* A way to fetch, for what must hold with each. Where it fails it marks the buffers, before it lets
+ * go of whatever might still be reading into them. */
 typedef gz_code fetch_with(rows_file *file, const gz_buffers *buffers, gz_fetch *fetch,
                            gz_error *err);
+
+void mark(const gz_buffers *buffers);
 
 void rows_come_to_their_places(fetch_with *with);
 void a_file_that_was_cut_is_an_error(fetch_with *with);

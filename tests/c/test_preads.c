@@ -8,22 +8,19 @@ static gz_code by_threads(rows_file *rows, const gz_buffers *buffers, gz_fetch *
                           gz_error *err)
 {
     (void)rows;
-    return gz_preads_fetch(buffers, fetch, err);
+    gz_code code = gz_preads_fetch(buffers, fetch, err);
+    if (code != GZ_OK)
+        mark(buffers);
+    return code;
 }
 
-static void threads_bring_rows_to_their_places(void) { rows_come_to_their_places(by_threads); }
-
-static void threads_report_a_file_that_was_cut(void)
+static void threads_bring_rows_or_errors(void)
 {
+    rows_come_to_their_places(by_threads);
     a_file_that_was_cut_is_an_error(by_threads);
-}
-
-static void threads_report_what_cannot_be_read(void)
-{
     a_descriptor_that_cannot_be_read_is_an_error(by_threads);
+    failed_reads_end_all(by_threads);
 }
-
-static void a_thread_that_fails_ends_all(void) { failed_reads_end_all(by_threads); }
 
 static void rows_in_memory_need_no_reads(void)
 {
@@ -47,9 +44,6 @@ static void rows_in_memory_need_no_reads(void)
 
 void test_preads(void)
 {
-    RUN(threads_bring_rows_to_their_places);
-    RUN(threads_report_a_file_that_was_cut);
-    RUN(threads_report_what_cannot_be_read);
-    RUN(a_thread_that_fails_ends_all);
+    RUN(threads_bring_rows_or_errors);
     RUN(rows_in_memory_need_no_reads);
 }
