@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -150,7 +151,9 @@ def run_rows(
             print(f"rows: {one.name}, {order} ...", file=sys.stderr)
             done = runner.rows(one, order)
             if done is not None:
-                results.append(rows_result(one.name, order, runner.plan.batches, *done))
+                whole = runner.rows_of_batch if one.parts > 1 else None
+                batches = runner.plan.batches
+                results.append(rows_result(one.name, order, batches, *done, whole=whole))
                 print(f"    {results[-1].median:.3f} s/batch", file=sys.stderr)
     return results
 
@@ -362,6 +365,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints."""
     options = parse(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # leave no group and no process behind
     os.makedirs(options.data, exist_ok=True)
     try:
         with memory_group(1 << 30):
