@@ -365,7 +365,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints."""
     options = parse(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # leave no group and no process behind
     os.makedirs(options.data, exist_ok=True)
     try:
         with memory_group(1 << 30):
@@ -390,6 +389,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # leave no group and no process behind
     # -m puts the current folder first, whose uncompiled graphzero/ would hide the installed one.
     sys.path.append(sys.path.pop(0))
     sys.exit(main())
