@@ -25,6 +25,7 @@ __all__ = [
 STRATEGIES = ("none", "willneed", "pread", "uring", "auto")
 RAM = "ram"
 BASELINE = "memmap"
+PARTS = 256
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,9 @@ class Contestant:
         Whether it reads graphzero's files in whatever order; else ``features.npy`` as it is.
     random : bool
         Whether a mapped array is advised MADV_RANDOM.
+    parts : int
+        It reads one of so many parts of each batch, and its figures are scaled up by the rows:
+        where the kernel reads on by megabytes at each fault, a whole batch takes many minutes.
     """
 
     name: str
@@ -49,6 +53,7 @@ class Contestant:
     prefetch: dict[str, Any] = field(default_factory=dict)
     any_order: bool = False
     random: bool = False
+    parts: int = 1
 
     @property
     def peer(self) -> str | None:
@@ -101,11 +106,12 @@ def strategies(resident: float, fields: dict[str, Any]) -> tuple[list[Contestant
 def baselines() -> list[Contestant]:
     """What others do, and plain page faults."""
     return [
-        Contestant(BASELINE, "memmap"),
+        Contestant(BASELINE, "memmap", parts=PARTS),
         Contestant(f"{BASELINE}-random", "memmap", random=True),
         Contestant("gather", "gather", any_order=True),
         Contestant(GRAPHZERO02, GRAPHZERO02),
-        Contestant(PYG, PYG),
+        Contestant(PYG, PYG, parts=PARTS),
+        Contestant(f"{PYG}-random", PYG, random=True),
     ]
 
 

@@ -89,7 +89,13 @@ class RowsResult:
 
 
 def rows_result(
-    contestant: str, order: str, batches: int, answer: dict[str, Any], charged: dict[str, int]
+    contestant: str,
+    order: str,
+    batches: int,
+    answer: dict[str, Any],
+    charged: dict[str, int],
+    *,
+    whole: float | None = None,
 ) -> RowsResult:
     """From the answer of a session.
 
@@ -101,16 +107,19 @@ def rows_result(
     answer : dict
         Of `meter.time_runs`.
     charged : dict of str to int
+    whole : float, optional
+        Rows of a whole batch, where only parts were read: figures are scaled up to them.
     """
     readings = answer["readings"]
     runs = [_difference(*pair) for pair in pairwise(readings)]
     total = _difference(readings[0], readings[-1])
-    count = batches * len(runs)
+    counts = [batches if whole is None else rows / whole for rows in answer["rows"]]
+    count = sum(counts)
     missed = answer.get("pages_missed")
     return RowsResult(
         contestant=contestant,
         order=order,
-        seconds=tuple(run["seconds"] / batches for run in runs),
+        seconds=tuple(run["seconds"] / part for run, part in zip(runs, counts, strict=True)),
         rows=sum(answer["rows"]) / count,
         read_bytes=total["read_bytes"] / count,
         major_faults=total["major_faults"] / count,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import statistics
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from benchmarks.disk_inputs import DiskInputs
 from benchmarks.machine import drop_cached, resident_share
 from benchmarks.meter import Plan
 from benchmarks.peers import PeerError, Worker, install
+from benchmarks.saved_batches import load_batches
 
 __all__ = ["Runner", "Training"]
 
@@ -79,6 +82,12 @@ class Runner:
     versions: dict[str, str] = field(default_factory=dict)
     kind: str = ""
 
+    @cached_property
+    def rows_of_batch(self) -> float:
+        """Rows of a batch, on average."""
+        saved = load_batches(next(iter(self.batches.values())), self.plan.total)
+        return statistics.fmean(nodes.size for nodes, _, _ in saved)
+
     def rows(
         self, contestant: Contestant, order: str
     ) -> tuple[dict[str, Any], dict[str, int]] | None:
@@ -86,6 +95,8 @@ class Runner:
         host, kind = host_of(contestant), contestant.operation
         request = self._rows_request(contestant, order)
         label = _label(contestant.name, order)
+        if contestant.parts > 1:
+            self.notes[label] = f"scaled up from 1/{contestant.parts} of each batch"
         try:
             if kind not in self.own:
                 probe = self._probe_request(contestant, order)
@@ -193,11 +204,13 @@ class Runner:
                 **self.pyg_graph,
                 "seeds": str(self.inputs.path("train.npy")),
                 "fanouts": list(self.training.fanouts),
-                "batch_size": self.training.batch_size,
+                "batch_size": max(1, self.training.batch_size // contestant.parts),
+                "random": contestant.random,
             }
         request |= {"op": contestant.operation, "batches": self.batches[order]}
         if contestant.operation == "memmap":
-            return request | {"features": features, "random": contestant.random}
+            how = {"random": contestant.random, "parts": contestant.parts}
+            return request | {"features": features, **how}
         request["dataset"] = folder
         if contestant.operation == "pipeline":
             request["prefetch"] = contestant.prefetch

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -150,7 +151,9 @@ def run_rows(
             print(f"rows: {one.name}, {order} ...", file=sys.stderr)
             done = runner.rows(one, order)
             if done is not None:
-                results.append(rows_result(one.name, order, runner.plan.batches, *done))
+                whole = runner.rows_of_batch if one.parts > 1 else None
+                batches = runner.plan.batches
+                results.append(rows_result(one.name, order, batches, *done, whole=whole))
                 print(f"    {results[-1].median:.3f} s/batch", file=sys.stderr)
     return results
 
@@ -386,6 +389,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # leave no group and no process behind
     # -m puts the current folder first, whose uncompiled graphzero/ would hide the installed one.
     sys.path.append(sys.path.pop(0))
     sys.exit(main())

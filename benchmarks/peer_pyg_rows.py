@@ -6,6 +6,7 @@ The topology is mapped too, and the batches are of PyG's own sampling, by torch-
 from __future__ import annotations
 
 import importlib
+import mmap
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,16 +38,18 @@ class Session:
         seeds: str,
         fanouts: list[int],
         batch_size: int,
+        random: bool,
         threads: int,
         plan: dict[str, int],
     ) -> dict[str, Any]:
         """Batches of a NeighborLoader without workers."""
         planned = Plan(**plan)
         torch.set_num_threads(threads)
-        mapped = {
-            name: torch.from_numpy(np.load(path, mmap_mode="r"))
-            for name, path in (("x", features), ("colptr", colptr), ("row", row))
-        }
+        files = {"x": features, "colptr": colptr, "row": row}
+        arrays = {name: np.load(path, mmap_mode="r") for name, path in files.items()}
+        if random:
+            arrays["x"]._mmap.madvise(mmap.MADV_RANDOM)
+        mapped = {name: torch.from_numpy(array) for name, array in arrays.items()}
         nodes = mapped["colptr"].numel() - 1
         # PyG samples the edges that arrive at a node: row i of adj_t holds what node i samples.
         adj_t = importlib.import_module("torch_sparse").SparseTensor(

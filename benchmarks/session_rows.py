@@ -74,15 +74,24 @@ class Session:
             return time_runs(read, planned, dataset)
 
     def memmap(
-        self, features: str, batches: str, random: bool, threads: int, plan: dict[str, int]
+        self,
+        features: str,
+        batches: str,
+        random: bool,
+        parts: int,
+        threads: int,
+        plan: dict[str, int],
     ) -> dict[str, Any]:
-        """By torch, from a mapped NumPy array, with the kernel's default advice or MADV_RANDOM."""
+        """By torch, from a mapped NumPy array, with the kernel's default advice or MADV_RANDOM.
+
+        Of each batch, one of `parts` parts is read.
+        """
         planned = Plan(**plan)
         torch.set_num_threads(threads)
-        saved = load_batches(batches, planned.total)
+        saved = [nodes[::parts].copy() for nodes, _, _ in load_batches(batches, planned.total)]
         mapped = np.load(features, mmap_mode="r")
         if random:
             mapped._mmap.madvise(mmap.MADV_RANDOM)
         matrix = torch.from_numpy(mapped)
-        read = ((nodes, matrix[torch.from_numpy(nodes)].numpy()) for nodes, _, _ in saved)
+        read = ((nodes, matrix[torch.from_numpy(nodes)].numpy()) for nodes in saved)
         return time_runs(read, planned, features)

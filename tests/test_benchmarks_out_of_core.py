@@ -232,6 +232,14 @@ class TestResults:
         assert result.device_reads == pytest.approx(180 / 18)
         assert result.pages_missed == 25
 
+    def test_parts_are_scaled_up_to_whole_batches(self) -> None:
+        answer = answer_of([4.0, 2.0, 12.0])
+        result = disk_results.rows_result("memmap", "input", 2, answer, {}, whole=1000.0)
+        assert result.seconds == pytest.approx((20.0, 10.0, 60.0))
+        assert (result.rows, result.read_bytes) == pytest.approx((1000, 250 * 4096))
+        assert result.pages_per_row == pytest.approx(0.25)
+        assert (result.major_faults, result.processor_seconds) == pytest.approx((50, 5.0))
+
     def test_rows_are_held_against_the_baseline_and_the_disk(self) -> None:
         slow = disk_results.rows_result("memmap", "input", 2, answer_of([20.0]), {})
         fast = disk_results.rows_result(
