@@ -94,20 +94,6 @@ def test_the_thread_reports_what_was_missing(cold_store):
         readahead.close()
 
 
-def test_requests_are_skipped_while_nothing_is_missing(tmp_path):
-    files.write_rows(tmp_path / "f.gd", np.ones((4000, 16)))
-    store = gz.FeatureStore(tmp_path / "f.gd")
-    rows = np.arange(4000)
-    store.gather(rows)
-    readahead = ReadAhead([store], gz.Prefetch())
-    try:
-        asked = [readahead.submit(rows).result(timeout=60).pages > 0 for _ in range(100)]
-    finally:
-        readahead.close()
-    # 1 request, 1 skipped, 1 request, 3 skipped, 7, 15, then 32 at most
-    assert [i for i, was in enumerate(asked) if was] == [0, 2, 6, 14, 30, 62, 95]
-
-
 def test_a_few_rows_are_looked_up_first(cold_store):
     """Where all is in memory, the others are not."""
     rows = np.random.default_rng(0).permutation(FAR_ROWS)
@@ -116,9 +102,8 @@ def test_a_few_rows_are_looked_up_first(cold_store):
     try:
         asked = readahead.submit(rows).result(timeout=60)
         assert asked.missing == 0
-        assert 0 < asked.pages <= 256
+        assert 0 < asked.pages <= 128
         everywhere = np.arange(32_768)  # now most are missing, and all of these asked for
-        readahead.submit(everywhere).result(timeout=60)  # skipped
         asked = readahead.submit(everywhere).result(timeout=60)
         assert (asked.pages, asked.missing > 3000) == (4096, True)
     finally:
