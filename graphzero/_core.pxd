@@ -317,8 +317,7 @@ cdef extern from "graphzero/uring.h" nogil:
         pass
     bool_t gz_uring_is_built()
     gz_code gz_uring_probe(gz_error *err)
-    gz_code gz_uring_open(const gz_direct *file, const gz_buffers *buffers, gz_uring **out,
-                          gz_error *err)
+    gz_code gz_uring_open(const gz_buffers *buffers, gz_uring **out, gz_error *err)
     void gz_uring_close(gz_uring *ring)
     gz_code gz_uring_fetch(gz_uring *ring, gz_fetch *fetch, gz_error *err)
 

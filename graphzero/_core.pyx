@@ -1049,7 +1049,7 @@ cdef class DirectReader:
         cdef gz_error err
         cdef gz_code code = gz_buffers_open(self.count, &self.buffers, &err)
         if code == GZ_OK and self.engine == "uring":
-            code = gz_uring_open(&self.file, &self.buffers, &self.ring, &err)
+            code = gz_uring_open(&self.buffers, &self.ring, &err)
         if code != GZ_OK:
             self._close_engine()
             _raise(&err, self.mapping.path)

@@ -21,8 +21,7 @@ struct gz_uring {
     const gz_buffers *buffers;
     unsigned *idle; /* numbers of the buffers without a read, the first num_idle */
     unsigned num_idle;
-    bool has_file;    /* registered with the kernel, which saves work with every read */
-    bool has_buffers; /* likewise */
+    bool has_buffers; /* registered with the kernel, which saves a sixth of the work of a read */
     pid_t owner;
 };
 
@@ -73,8 +72,7 @@ gz_code gz_uring_probe(gz_error *err)
     return GZ_OK;
 }
 
-gz_code gz_uring_open(const gz_direct *file, const gz_buffers *buffers, gz_uring **out,
-                      gz_error *err)
+gz_code gz_uring_open(const gz_buffers *buffers, gz_uring **out, gz_error *err)
 {
     gz_uring *self = calloc(1, sizeof *self);
     unsigned *idle = calloc(buffers->count, sizeof *idle);
@@ -91,7 +89,6 @@ gz_code gz_uring_open(const gz_direct *file, const gz_buffers *buffers, gz_uring
     for (; self->num_idle < buffers->count; self->num_idle++)
         idle[self->num_idle] = self->num_idle;
     struct iovec memory = {buffers->memory, (size_t)buffers->count * GZ_BUFFER_BYTES};
-    self->has_file = io_uring_register_files(&self->ring, &file->fd, 1) == 0;
     self->has_buffers = io_uring_register_buffers(&self->ring, &memory, 1) == 0;
     *out = self;
     return GZ_OK;
@@ -117,13 +114,10 @@ static void prepare(gz_uring *self, const gz_direct *file, unsigned number)
     struct io_uring_sqe *sqe = io_uring_get_sqe(&self->ring);
     unsigned length = (unsigned)(buffer->read.length - buffer->got);
     uint64_t offset = buffer->read.offset + buffer->got;
-    int fd = self->has_file ? 0 : file->fd;
     if (self->has_buffers)
-        io_uring_prep_read_fixed(sqe, fd, buffer->bytes + buffer->got, length, offset, 0);
+        io_uring_prep_read_fixed(sqe, file->fd, buffer->bytes + buffer->got, length, offset, 0);
     else
-        io_uring_prep_read(sqe, fd, buffer->bytes + buffer->got, length, offset);
-    if (self->has_file)
-        sqe->flags |= IOSQE_FIXED_FILE;
+        io_uring_prep_read(sqe, file->fd, buffer->bytes + buffer->got, length, offset);
     sqe->user_data = number;
 }
 
@@ -217,10 +211,9 @@ gz_code gz_uring_probe(gz_error *err)
                    "or use the strategy 'pread'");
 }
 
-gz_code gz_uring_open(const gz_direct *file, const gz_buffers *buffers, gz_uring **out,
-                      gz_error *err)
+gz_code gz_uring_open(const gz_buffers *buffers, gz_uring **out, gz_error *err)
 {
-    (void)file, (void)buffers;
+    (void)buffers;
     *out = NULL;
     return gz_uring_probe(err);
 }

@@ -6,7 +6,6 @@ import errno
 import functools
 import mmap
 import os
-import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows_files import RowsFile, gather
 
 import graphzero as gz
 from graphzero import _core
@@ -25,35 +25,6 @@ REFUSAL = _core.uring_refusal()
 needs_uring = pytest.mark.skipif(REFUSAL is not None, reason=str(REFUSAL))
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 engines = pytest.mark.parametrize("engine", [pytest.param("uring", marks=needs_uring), "pread"])
-
-
-class RowsFile:
-    """A file of random rows, its mapping, and the rows as they must come."""
-
-    def __init__(self, path, num_rows, row_bytes, origin=0):
-        rng = np.random.default_rng(row_bytes)
-        self.path, self.origin, self.row_bytes, self.num_rows = path, origin, row_bytes, num_rows
-        self.rows = rng.integers(0, 256, (num_rows, row_bytes), dtype=np.uint8)
-        path.write_bytes(bytes(origin) + self.rows.tobytes())
-        self.mapping = _core.Mapping(path)
-
-    def reader(self, engine="pread", **options):
-        return _core.DirectReader(
-            self.mapping, self.origin, self.row_bytes, self.num_rows, engine=engine, **options
-        )
-
-    def drop_from_cache(self):
-        descriptor = os.open(self.path, os.O_RDONLY)
-        os.fsync(descriptor)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(descriptor)
-
-
-def gather(reader, rows, first_direct_row=0, gap=0):
-    rows = np.asarray(rows, dtype=np.int64)
-    out = np.full(len(rows) * reader.row_bytes, 0xEE, dtype=np.uint8)
-    counts = reader.gather(rows, out, first_direct_row, gap)
-    return out.reshape(len(rows), reader.row_bytes), counts
 
 
 @pytest.fixture
@@ -205,11 +176,6 @@ def test_errors_of_reading_name_file_and_errno(many, engine):
     writer = os.open(many.path, os.O_WRONLY)
     os.dup2(writer, number)
     os.close(writer)
-    if engine == "uring":  # has registered the file: what it opens anew has the other one
-        os.truncate(many.path, 100)
-        with pytest.raises(gz.FormatError):
-            gather(reader, [5])
-        os.truncate(many.path, 16 * MEBIBYTE + 128)
     with pytest.raises(OSError, match="cannot be read at byte") as caught:
         gather(reader, np.arange(8, 1000))
     assert caught.value.errno == errno.EBADF
@@ -341,64 +307,3 @@ def test_nothing_is_left_behind(many, engine, way):
         use()
     assert len(os.listdir("/proc/self/fd")) == descriptors
     assert private_bytes() - memory < 2 * 64 * 65_536
-
-
-FORBIDDEN = """
-import ctypes, os, struct, sys
-import numpy as np
-from graphzero import _core
-
-path, code = sys.argv[1], int(sys.argv[2])
-mapping = _core.Mapping(path)
-before = _core.DirectReader(mapping, 0, 512, 64) if _core.HAVE_URING else None
-
-# BPF: load the number of the system call; return an error for io_uring_setup, else allow.
-ALLOW, ERRNO, IO_URING_SETUP = 0x7FFF0000, 0x00050000 | code, 425
-program = b"".join(struct.pack("HBBI", *one) for one in [
-    (0x20, 0, 0, 0), (0x15, 0, 1, IO_URING_SETUP), (0x06, 0, 0, ERRNO), (0x06, 0, 0, ALLOW)])
-filter_ = ctypes.create_string_buffer(program)
-class Program(ctypes.Structure):
-    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
-libc = ctypes.CDLL(None, use_errno=True)
-one = Program(4, ctypes.addressof(filter_))
-if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(one), 0, 0):
-    print("no seccomp")
-    sys.exit(77)
-
-print(_core.uring_refusal())
-try:
-    _core.DirectReader(mapping, 0, 512, 64)
-except OSError as error:
-    print(error.errno, error.filename == path)
-out = np.empty(64 * 512, np.uint8)
-want = np.frombuffer(mapping, np.uint8)[: 64 * 512]
-for reader in (before, _core.DirectReader(mapping, 0, 512, 64, engine="pread")):
-    if reader is not None:
-        out[:] = 0
-        reader.gather(np.arange(64), out)
-        assert (out == want).all()
-print("read")
-"""
-
-
-@needs_linux
-@pytest.mark.parametrize("code", [errno.EPERM, errno.ENOSYS])
-def test_io_uring_forbidden_is_said_and_threads_read(tmp_path, code):
-    path = tmp_path / "rows.bin"
-    RowsFile(path, 64, 512)
-    command = [sys.executable, "-c", FORBIDDEN, str(path), str(code)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
-    if done.returncode == 77 or REFUSAL is not None:
-        pytest.skip("cannot forbid what is forbidden already, or has no seccomp")
-    assert done.returncode == 0, done.stderr
-    reason, raised, read = done.stdout.splitlines()
-    assert ("forbidden by seccomp" if code == errno.EPERM else "not known to this kernel") in reason
-    assert raised == f"{code} True"
-    assert read == "read"
-
-
-@pytest.mark.skipif(REFUSAL is None, reason="io_uring can be used here")
-def test_io_uring_refused_is_an_error(many):
-    with pytest.raises(OSError, match="io_uring") as caught:
-        many.reader("uring")
-    assert caught.value.errno

@@ -14,9 +14,8 @@ GZ_MUST_CHECK gz_code gz_uring_probe(gz_error *err);
 
 typedef struct gz_uring gz_uring;
 
-/* A ring for reads of this file into these buffers; both must outlive it. */
-GZ_MUST_CHECK gz_code gz_uring_open(const gz_direct *file, const gz_buffers *buffers,
-                                    gz_uring **out, gz_error *err);
+/* A ring for reads into these buffers, which must outlive it. */
+GZ_MUST_CHECK gz_code gz_uring_open(const gz_buffers *buffers, gz_uring **out, gz_error *err);
 
 /* NULL is fine. In a forked child, lets go of the parent's. */
 void gz_uring_close(gz_uring *ring);

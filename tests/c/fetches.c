@@ -109,7 +109,7 @@ void rows_come_to_their_places(fetch_with *with)
                     draw_batch(&rows, widths[w], 1 + 13 * depths[d], d % 2 == 1, gap);
                 if (!CHECK_EQ(gz_buffers_open(depths[d], &buffers, &err), GZ_OK))
                     break;
-                CHECK_EQ(with(&rows, &buffers, &batch->fetch, &err), GZ_OK);
+                CHECK_EQ(with(&buffers, &batch->fetch, &err), GZ_OK);
                 CHECK_EQ(batch->fetch.num_resident, 0);
                 has_its_rows(batch);
                 gz_buffers_close(&buffers);
@@ -127,7 +127,7 @@ void a_file_that_was_cut_is_an_error(fetch_with *with)
     batch_of_rows *batch = draw_batch(&rows, 512, MOST_FETCHED, false, 0);
     CHECK_EQ(truncate(path, 1 << 20), 0);
     if (CHECK_EQ(gz_buffers_open(8, &buffers, &err), GZ_OK)) {
-        CHECK_EQ(with(&rows, &buffers, &batch->fetch, &err), GZ_E_FORMAT);
+        CHECK_EQ(with(&buffers, &batch->fetch, &err), GZ_E_FORMAT);
         CHECK(err.offset >= 1 << 20);
         CHECK(strstr(err.message, "truncated") != NULL);
         gz_buffers_close(&buffers);
@@ -146,7 +146,7 @@ void a_descriptor_that_cannot_be_read_is_an_error(fetch_with *with)
     rows.file.fd = open("/", O_RDONLY);
     batch_of_rows *batch = draw_batch(&rows, 512, 100, false, 0);
     if (CHECK_EQ(gz_buffers_open(8, &buffers, &err), GZ_OK)) {
-        CHECK_EQ(with(&rows, &buffers, &batch->fetch, &err), GZ_E_OS);
+        CHECK_EQ(with(&buffers, &batch->fetch, &err), GZ_E_OS);
         CHECK_EQ(err.saved_errno, EISDIR);
         gz_buffers_close(&buffers);
     }
@@ -181,7 +181,7 @@ void failed_reads_end_all(fetch_with *with)
     if (CHECK(forbidden != MAP_FAILED) && CHECK_EQ(gz_buffers_open(DEPTH, &buffers, &err), GZ_OK)) {
         for (unsigned i = 1; i < DEPTH; i += 2)
             buffers.each[i].bytes = forbidden; /* as good as a disk that fails */
-        CHECK_EQ(with(&rows, &buffers, &batch->fetch, &err), GZ_E_OS);
+        CHECK_EQ(with(&buffers, &batch->fetch, &err), GZ_E_OS);
         CHECK_EQ(err.saved_errno, EFAULT);
         /* None of the good ones may still be on its way. */
         nanosleep(&a_while, NULL);

@@ -37,8 +37,7 @@ bool has_its_rows(const batch_of_rows *batch);
 
 /* A way to fetch, for what must hold with each. Where it fails it marks the buffers, before it lets
  * go of whatever might still be reading into them. */
-typedef gz_code fetch_with(rows_file *file, const gz_buffers *buffers, gz_fetch *fetch,
-                           gz_error *err);
+typedef gz_code fetch_with(const gz_buffers *buffers, gz_fetch *fetch, gz_error *err);
 
 void mark(const gz_buffers *buffers);
 

@@ -4,10 +4,8 @@
 #include "fetches.h"
 #include "graphzero/preads.h"
 
-static gz_code by_threads(rows_file *rows, const gz_buffers *buffers, gz_fetch *fetch,
-                          gz_error *err)
+static gz_code by_threads(const gz_buffers *buffers, gz_fetch *fetch, gz_error *err)
 {
-    (void)rows;
     gz_code code = gz_preads_fetch(buffers, fetch, err);
     if (code != GZ_OK)
         mark(buffers);

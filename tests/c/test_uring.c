@@ -12,10 +12,10 @@
 #include "fetches.h"
 #include "graphzero/uring.h"
 
-static gz_code by_ring(rows_file *rows, const gz_buffers *buffers, gz_fetch *fetch, gz_error *err)
+static gz_code by_ring(const gz_buffers *buffers, gz_fetch *fetch, gz_error *err)
 {
     gz_uring *ring;
-    gz_code code = gz_uring_open(&rows->file, buffers, &ring, err);
+    gz_code code = gz_uring_open(buffers, &ring, err);
     if (code == GZ_OK)
         code = gz_uring_fetch(ring, fetch, err);
     if (code != GZ_OK)
@@ -36,7 +36,7 @@ static bool open_ring(rows_file *rows, gz_buffers *buffers, gz_uring **ring)
 {
     gz_error err;
     return open_rows(rows) && CHECK_EQ(gz_buffers_open(16, buffers, &err), GZ_OK) &&
-           CHECK_EQ(gz_uring_open(&rows->file, buffers, ring, &err), GZ_OK);
+           CHECK_EQ(gz_uring_open(buffers, ring, &err), GZ_OK);
 }
 
 static void close_ring(rows_file *rows, gz_buffers *buffers, gz_uring *ring)
@@ -79,7 +79,7 @@ static void a_child_lets_go_of_its_parents_ring(void)
         gz_buffers_close(&buffers);
         /* and has one of its own */
         bool fine = gz_buffers_open(16, &buffers, &err) == GZ_OK &&
-                    by_ring(&rows, &buffers, &batch->fetch, &err) == GZ_OK && has_its_rows(batch);
+                    by_ring(&buffers, &batch->fetch, &err) == GZ_OK && has_its_rows(batch);
         gz_buffers_close(&buffers);
         _exit(fine ? 0 : 1);
     }
@@ -103,7 +103,7 @@ static void a_ring_that_cannot_be_made_is_an_error(void)
     none.rlim_max = before.rlim_max;
     setrlimit(RLIMIT_NOFILE, &none);
     CHECK_EQ(gz_uring_probe(&err), GZ_E_OS);
-    CHECK_EQ(gz_uring_open(&rows.file, &buffers, &ring, &err), GZ_E_OS);
+    CHECK_EQ(gz_uring_open(&buffers, &ring, &err), GZ_E_OS);
     setrlimit(RLIMIT_NOFILE, &before);
     CHECK_EQ(err.saved_errno, EMFILE);
     CHECK(ring == NULL);
@@ -116,7 +116,7 @@ static void without_liburing_there_is_a_reason(void)
     gz_error err;
     gz_uring *ring;
     gz_fetch fetch = {0};
-    CHECK_EQ(gz_uring_open(NULL, NULL, &ring, &err), GZ_E_OS);
+    CHECK_EQ(gz_uring_open(NULL, &ring, &err), GZ_E_OS);
     CHECK(ring == NULL);
     gz_uring_close(ring);
     CHECK_EQ(gz_uring_fetch(NULL, &fetch, &err), GZ_E_OS);

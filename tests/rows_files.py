@@ -1,0 +1,38 @@
+"""A file of random rows, and how tests read it past the page cache."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from graphzero import _core
+
+
+class RowsFile:
+    """A file of random rows, its mapping, and the rows as they must come."""
+
+    def __init__(self, path, num_rows, row_bytes, origin=0):
+        rng = np.random.default_rng(row_bytes)
+        self.path, self.origin, self.row_bytes, self.num_rows = path, origin, row_bytes, num_rows
+        self.rows = rng.integers(0, 256, (num_rows, row_bytes), dtype=np.uint8)
+        path.write_bytes(bytes(origin) + self.rows.tobytes())
+        self.mapping = _core.Mapping(path)
+
+    def reader(self, engine="pread", **options):
+        return _core.DirectReader(
+            self.mapping, self.origin, self.row_bytes, self.num_rows, engine=engine, **options
+        )
+
+    def drop_from_cache(self):
+        descriptor = os.open(self.path, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
+
+
+def gather(reader, rows, first_direct_row=0, gap=0):
+    rows = np.asarray(rows, dtype=np.int64)
+    out = np.full(len(rows) * reader.row_bytes, 0xEE, dtype=np.uint8)
+    counts = reader.gather(rows, out, first_direct_row, gap)
+    return out.reshape(len(rows), reader.row_bytes), counts
