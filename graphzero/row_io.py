@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,15 @@ class RowIO:
     dataset : Dataset
     prefetch : Prefetch
     plan : IOPlan
+
+    Attributes
+    ----------
+    plan : IOPlan
+        As it is carried out.
     """
 
     def __init__(self, dataset: Dataset, prefetch: Prefetch, plan: IOPlan) -> None:
+        self.plan = plan
         self._dataset = dataset
         self._gap = prefetch.gap
         self._direct: _core.DirectReader | None = None
@@ -51,7 +58,7 @@ class RowIO:
             store.advise(prefetch.advice)
         try:
             if features is not None and plan.strategy in _DIRECT and features.row_bytes > 0:
-                self._direct = features.direct_reader(plan.strategy, prefetch.threads)
+                self._direct = self._reader_of(features, prefetch)
                 self._stack.callback(self._direct.close)
                 ahead = [store for store in ahead if store is not features]
             if features is not None and features.row_bytes > 0:
@@ -64,6 +71,17 @@ class RowIO:
         except BaseException:
             self._stack.close()
             raise
+
+    def _reader_of(self, features: FeatureStore, prefetch: Prefetch) -> _core.DirectReader:
+        """As planned; by threads where a whole ring is refused after all."""
+        try:
+            return features.direct_reader(self.plan.strategy, prefetch.threads)
+        except OSError as error:
+            if self.plan.strategy != "uring":
+                raise
+            reason = f"{self.plan.reason}; io_uring refused a ring ({error})"
+            self.plan = replace(self.plan, strategy="pread", reason=reason)
+            return features.direct_reader("pread", prefetch.threads)
 
     def submit(self, rows: IdArray) -> Future[PagesAsked]:
         """Asks for rows that will be gathered; never blocks, never fails."""

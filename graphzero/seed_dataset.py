@@ -254,15 +254,14 @@ class SeedDataset(IterableDataset[SampledBatch]):
     def _iterate(
         self, epoch: int, share: Share, batch_ids: range
     ) -> Generator[SampledBatch, None, None]:
-        plan = self._plan(share, batch_ids, epoch)
         order = epoch_order(self.num_seeds, self.shuffle, self.sampler.seed, epoch)
-        row_io = RowIO(self.dataset, self.prefetch, plan)
+        row_io = RowIO(self.dataset, self.prefetch, self._plan(share, batch_ids, epoch))
 
         def sample(batch: int) -> tuple[SampledBatch, Future[PagesAsked]]:
             positions = batch_positions(order, batch, self.batch_size)
             started = time.perf_counter()
             sampled = self._sample(positions, epoch, batch)
-            stats = BatchStats(sampled=time.perf_counter() - started, io=str(plan))
+            stats = BatchStats(sampled=time.perf_counter() - started, io=str(row_io.plan))
             return replace(sampled, stats=stats), row_io.submit(sampled.subgraph.stored_id)
 
         def gather(sampled: tuple[SampledBatch, Future[PagesAsked]]) -> SampledBatch:

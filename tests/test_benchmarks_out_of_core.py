@@ -377,7 +377,6 @@ class TestInputs:
         assert replace(inputs, seed=1).features_bytes == 12_000
 
 
-@pytest.mark.no_asan  # its processes' memory is limited, and the sanitizer's counts
 @pytest.mark.slow
 @pytest.mark.no_asan  # a limit that fits the plain interpreter does not fit the checked one
 def test_a_small_run_from_end_to_end(tmp_path: Path) -> None:

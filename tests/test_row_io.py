@@ -130,6 +130,22 @@ def test_uring_that_cannot_be_had_is_replaced_and_named(folder, expected, monkey
     assert got[0].stats.io.startswith("pread: io_uring was asked for and cannot be had (forbidden")
 
 
+def test_a_ring_that_is_refused_after_all_is_replaced_and_named(folder, expected, monkeypatch):
+    make_reader = gz.FeatureStore.direct_reader
+
+    def refuse(store, engine, threads):
+        if engine == "uring":
+            raise OSError(12, "no memory for a ring")
+        return make_reader(store, engine, threads)
+
+    monkeypatch.setattr(_core, "uring_refusal", lambda: None)
+    monkeypatch.setattr(gz.FeatureStore, "direct_reader", refuse)
+    got = batches_of(folder, strategy="uring")
+    assert fingerprints(got) == expected
+    assert got[0].stats.io.startswith("pread: ")
+    assert "no memory for a ring" in got[0].stats.io
+
+
 @pytest.mark.parametrize("strategy", ["pread", "uring"])
 def test_a_file_truncated_under_the_reader_is_an_error(folder, tmp_path, strategy):
     import shutil
