@@ -390,6 +390,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # leave no group and no process behind
-    # -m puts the current folder first, whose uncompiled graphzero/ would hide the installed one.
-    sys.path.append(sys.path.pop(0))
     sys.exit(main())

@@ -256,6 +256,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    # -m puts the current folder first, whose uncompiled graphzero/ would hide the installed one.
-    sys.path.append(sys.path.pop(0))
     sys.exit(main())

@@ -60,7 +60,8 @@ def test_io_uring_forbidden_is_said_and_threads_read(tmp_path, code):
     path = tmp_path / "rows.bin"
     RowsFile(path, 64, 512)
     command = [sys.executable, "-c", FORBIDDEN, str(path), str(code)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    # elsewhere than in the source tree, whose uncompiled package would be imported
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path)
     if done.returncode == 77 or REFUSAL is not None:
         pytest.skip("cannot forbid what is forbidden already, or has no seccomp")
     assert done.returncode == 0, done.stderr
@@ -100,7 +101,8 @@ def test_a_limit_of_locked_memory_slows_or_is_said(tmp_path, limit):
     path = tmp_path / "rows.bin"
     RowsFile(path, 64, 512)
     command = [sys.executable, "-c", LIMITED, str(path), str(limit)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    # elsewhere than in the source tree, whose uncompiled package would be imported
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     if limit == 0 and done.stdout != "True\n":
         assert done.stdout.startswith(f"{errno.ENOMEM} io_uring gets no memory (see ulimit -l)")

@@ -44,26 +44,23 @@ def make_loader(folder, workers=0, **options):
 
 
 def held():
-    """(threads, descriptors, child processes, blocks that arrays live in)."""
+    """(threads, descriptors, child processes, blocks that arrays live in).
+
+    When a loop with workers ends, torch does not wait for the threads that feed its queues to them
+    (``cancel_join_thread``): they are on their way out, for longer on a machine that is busy.
+    """
     gc.collect()
+    end = time.monotonic() + 30
+    while time.monotonic() < end and any(
+        thread.name.startswith("QueueFeederThread") for thread in threading.enumerate()
+    ):
+        time.sleep(0.01)
     return (
         threading.active_count(),
         len(os.listdir("/proc/self/fd")),
         len(psutil.Process().children()),
         _core.pool_state()[0],
     )
-
-
-def held_at_last(before):
-    """What is held when it is what was held before, or after half a minute.
-
-    When a loop with workers ends, torch does not wait for the threads that feed its queues to them
-    (``cancel_join_thread``): they are on their way out, for longer on a machine that is busy.
-    """
-    end = time.monotonic() + 30
-    while (now := held()) != before and time.monotonic() < end:
-        time.sleep(0.1)
-    return now
 
 
 def anonymous_bytes():
@@ -102,7 +99,7 @@ def test_leaving_the_loop_early_leaves_nothing_behind(dataset, workers):
         if i == 2:
             break
     del _
-    assert held_at_last(before) == before
+    assert held() == before
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -115,7 +112,7 @@ def test_an_exception_in_the_loop_leaves_nothing_behind(dataset, workers):
         for _ in loader:
             raise KeyError("training failed")
     del _
-    assert held_at_last(before) == before
+    assert held() == before
 
 
 def corrupt_neighbors(path):

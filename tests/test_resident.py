@@ -43,6 +43,7 @@ def locked_bytes():
     return int(fields["VmLck"].split()[0]) * 1024
 
 
+@pytest.mark.no_asan  # the sanitizer makes mlock do nothing
 def test_the_head_comes_into_memory_and_stays(store):
     before = locked_bytes()
     keeper = HeadKeeper(store, 8 << 20)
