@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import numpy as np
@@ -118,3 +119,13 @@ def random_edges(num_nodes, num_edges, seed=0):
 def let_be_interrupted():
     """As ``preexec_fn`` of a process: whoever runs the tests may have chosen to ignore SIGINT."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def drop_from_cache(path):
+    """Has the kernel forget a file's pages; those that a process has mapped stay."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import files
 import numpy as np
 import pytest
@@ -16,21 +14,12 @@ from graphzero import _core
 from graphzero.readahead import ReadAhead
 
 
-def drop_from_cache(path):
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(descriptor)
-
-
 @pytest.fixture
 def cold_store(tmp_path):
     """16 MiB of rows, none of them in the page cache."""
     path = tmp_path / "f.gd"
     files.write_rows(path, np.arange(32_768 * 128, dtype=np.float32).reshape(32_768, 128))
-    drop_from_cache(path)
+    files.drop_from_cache(path)
     store = gz.FeatureStore(path)
     if store._mapping.resident_pages() > 64:
         pytest.skip("this file system keeps pages that it was told to drop")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import files
 import numpy as np
 import pytest
@@ -15,21 +13,12 @@ from graphzero.resident import HeadKeeper
 ROWS, DIM = 32_768, 128  # 16 MiB
 
 
-def drop_from_cache(path):
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(descriptor)
-
-
 @pytest.fixture
 def store(tmp_path):
     """Rows in a file, none of them in the page cache."""
     path = tmp_path / "f.gd"
     files.write_rows(path, np.arange(ROWS * DIM, dtype=np.float32).reshape(ROWS, DIM))
-    drop_from_cache(path)
+    files.drop_from_cache(path)
     with gz.FeatureStore(path) as store:
         if store._mapping.resident_pages() > 64:
             pytest.skip("this file system keeps pages that it was told to drop")
@@ -53,7 +42,7 @@ def test_the_head_comes_into_memory_and_stays(store):
     assert 2048 <= store._mapping.resident_pages() < 2048 + 64
     if store._may_lock:
         assert 8 << 20 <= locked_bytes() - before <= (8 << 20) + 8192
-        drop_from_cache(store.path)
+        files.drop_from_cache(store.path)
         assert store._mapping.resident_pages() >= 2048
     store.close()
     assert locked_bytes() == before
@@ -108,7 +97,7 @@ def view(mapping, dtype, offset, shape):
 def test_whole_files_are_read_along(store, tmp_path):
     other = tmp_path / "other.gd"
     files.write_rows(other, np.ones((8192, 128), dtype=np.float32))
-    drop_from_cache(other)
+    files.drop_from_cache(other)
     mapping = _core.Mapping(other)
     keeper = HeadKeeper(store, 0, (mapping,))
     keeper.wait()

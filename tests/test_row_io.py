@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import files
 import numpy as np
@@ -58,13 +59,6 @@ def fingerprints(batches):
     return [batch.x.numpy().tobytes() + batch.y.numpy().tobytes() for batch in batches]
 
 
-def drop_from_cache(folder):
-    for path in folder.iterdir():
-        descriptor = os.open(path, os.O_RDONLY)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(descriptor)
-
-
 @pytest.fixture(scope="module")
 def expected(folder):
     ds, batches = make(folder, strategy="none", lookahead=0)
@@ -80,7 +74,8 @@ def expected(folder):
 @pytest.mark.parametrize("resident", [0, 1 << 20, 0.5, 1.0])
 @pytest.mark.parametrize("lookahead", [0, 3])
 def test_every_strategy_gives_the_same_bytes(folder, expected, strategy, resident, lookahead):
-    drop_from_cache(folder)
+    for path in folder.iterdir():
+        files.drop_from_cache(path)
     got = batches_of(folder, strategy=strategy, resident=resident, lookahead=lookahead, gap=2)
     assert fingerprints(got) == expected
     again = batches_of(folder, strategy=strategy, resident=resident, lookahead=lookahead)
@@ -105,7 +100,8 @@ def test_batches_say_how_their_rows_were_read(folder):
 
 
 def test_direct_reads_count_their_pages(folder):
-    drop_from_cache(folder)
+    for path in folder.iterdir():
+        files.drop_from_cache(path)
     got = batches_of(folder, strategy="pread")
     for batch in got:
         # eight rows a page
@@ -148,8 +144,6 @@ def test_a_ring_that_is_refused_after_all_is_replaced_and_named(folder, expected
 
 @pytest.mark.parametrize("strategy", ["pread", "uring"])
 def test_a_file_truncated_under_the_reader_is_an_error(folder, tmp_path, strategy):
-    import shutil
-
     shutil.copytree(folder, tmp_path / "data")
     ds, batches = make(tmp_path / "data", strategy=strategy)
     iterator = iter(batches)
