@@ -179,6 +179,31 @@ cdef extern from "graphzero/sampling.h" nogil:
                               int64_t end, int64_t *positions)
 
 
+cdef extern from "graphzero/prefetch.h" nogil:
+    ctypedef struct gz_run:
+        uint64_t offset
+        uint64_t length
+    ctypedef enum gz_readahead_mode:
+        GZ_READAHEAD_ALL
+        GZ_READAHEAD_MISSING
+        GZ_READAHEAD_LOOK
+    ctypedef struct gz_readahead:
+        uint64_t pages
+        uint64_t missing
+        uint64_t calls
+    int64_t gz_page_runs(const int64_t *rows, int64_t count, uint64_t origin, uint64_t row_bytes,
+                         uint64_t gap, uint64_t file_bytes, gz_run *runs)
+    gz_code gz_read_ahead(const gz_mapping *mapping, const gz_run *runs, int64_t count,
+                          gz_readahead_mode mode, gz_readahead *done, gz_error *err)
+
+
+cdef extern from "graphzero/ahead.h" nogil:
+    ctypedef struct gz_ahead:
+        const gz_mapping *mapping
+        gz_readahead_mode mode
+        int64_t kept_nodes
+
+
 cdef extern from "graphzero/batch.h" nogil:
     enum:
         GZ_MOST_HOPS
@@ -190,6 +215,7 @@ cdef extern from "graphzero/batch.h" nogil:
         bool_t induced
         gz_draws draws
         const int64_t *until
+        const gz_ahead *ahead
     ctypedef struct gz_batch:
         const int64_t *nodes
         int64_t num_nodes
@@ -198,6 +224,7 @@ cdef extern from "graphzero/batch.h" nogil:
         int64_t *targets
         int64_t *positions
         int64_t num_edges
+        gz_readahead asked
         int64_t hop_nodes[65]
         int64_t hop_edges[64]
     void gz_batch_init(gz_batch *batch)
@@ -242,24 +269,6 @@ cdef extern from "graphzero/gather.h" nogil:
     uint64_t gz_translate(const gz_ids *table, uint64_t limit, const int64_t *ids, int64_t begin,
                           int64_t end, int64_t *out)
     int64_t gz_first_outside(const int64_t *ids, int64_t begin, int64_t end, int64_t limit)
-
-
-cdef extern from "graphzero/prefetch.h" nogil:
-    ctypedef struct gz_run:
-        uint64_t offset
-        uint64_t length
-    ctypedef enum gz_readahead_mode:
-        GZ_READAHEAD_ALL
-        GZ_READAHEAD_MISSING
-        GZ_READAHEAD_LOOK
-    ctypedef struct gz_readahead:
-        uint64_t pages
-        uint64_t missing
-        uint64_t calls
-    int64_t gz_page_runs(const int64_t *rows, int64_t count, uint64_t origin, uint64_t row_bytes,
-                         uint64_t gap, uint64_t file_bytes, gz_run *runs)
-    gz_code gz_read_ahead(const gz_mapping *mapping, const gz_run *runs, int64_t count,
-                          gz_readahead_mode mode, gz_readahead *done, gz_error *err)
 
 
 cdef extern from "graphzero/reads.h" nogil:

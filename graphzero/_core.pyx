@@ -545,6 +545,8 @@ cdef class IdMap:
 cdef class CSR:
     """Adjacency of one mapped ``.gl`` file; every id here is a *stored* id."""
     cdef gz_csr c
+    cdef gz_ahead ahead
+    cdef bint asks_ahead
     cdef readonly Mapping mapping
     cdef readonly dict header
 
@@ -552,6 +554,7 @@ cdef class CSR:
         cdef gz_header header
         cdef gz_error err
         self.mapping = mapping
+        self.asks_ahead = False
         mapping.pin()
         try:
             _read_header(mapping, GZ_KIND_GRAPH, &header)
@@ -573,6 +576,22 @@ cdef class CSR:
     def is_wide(self):
         """Whether ids may be 2^32 or more."""
         return bool(self.c.indices.wide)
+
+    def ask_ahead(self, kept_nodes, bint trust_mincore=True):
+        """Whether a `Batch` asks for the topology of each hop before it reads it, from now on.
+
+        Parameters
+        ----------
+        kept_nodes : int or None
+            Rows and lists of the nodes below are in memory, and not asked for. None: of all.
+        trust_mincore : bool
+            False where ``mincore`` is known to lie: then pages in memory are asked for as well.
+        """
+        self.asks_ahead = kept_nodes is not None
+        if kept_nodes is not None:
+            self.ahead.mapping = &self.mapping.c
+            self.ahead.mode = GZ_READAHEAD_MISSING if trust_mincore else GZ_READAHEAD_ALL
+            self.ahead.kept_nodes = kept_nodes
 
     def require_weights(self):
         """Raises `ValueError` where the file has no sums of weights to draw by."""
@@ -837,8 +856,11 @@ cdef class Batch:
         trees : (num_nodes,) int64 or None
             The tree of each node, where they are disjoint.
         num_sampled_nodes, num_sampled_edges : list of int
+        pages_missed : int
+            Pages of topology that were asked for, see `CSR.ask_ahead`.
         """
         cdef gz_plan plan
+        cdef gz_ahead ahead = csr.ahead
         cdef gz_error err
         cdef gz_code code
         cdef uint64_t corrupt
@@ -850,6 +872,7 @@ cdef class Batch:
         plan.induced = sampling.subgraph_type == "induced"
         plan.draws = draws.c
         plan.until = NULL
+        plan.ahead = &ahead if csr.asks_ahead else NULL
         if until is not None:
             if until.shape[0] != n:
                 raise ValueError("until must have a time for each seed")
@@ -876,7 +899,8 @@ cdef class Batch:
                 _copy(self.c.positions, self.c.num_edges),
                 _copy(self.c.trees, self.c.num_nodes) if plan.disjoint else None,
                 [self.c.hop_nodes[h] for h in range(plan.num_hops + 1)],
-                [self.c.hop_edges[h] for h in range(plan.num_hops)])
+                [self.c.hop_edges[h] for h in range(plan.num_hops)],
+                self.c.asked.missing)
 
 
 # ---------------------------------------------------------------------------- rows

@@ -28,6 +28,9 @@ class BatchStats:
     pages_missed : int
         Pages of its rows that were not in memory when they were asked for ahead, or were read past
         the page cache; 0 where nothing was asked (see `Prefetch`).
+    topology_missed : int
+        Pages of topology that were not in memory when they were asked for, hop by hop; 0 where
+        topology is kept in memory, or left to page faults.
     io : str
         How its rows were read, and why so.
     """
@@ -36,6 +39,7 @@ class BatchStats:
     waited: float = 0.0
     gathered: float = 0.0
     pages_missed: int = 0
+    topology_missed: int = 0
     io: str = ""
 
 

@@ -15,13 +15,12 @@ from graphzero import _core
 from graphzero.errors import FormatError
 from graphzero.format import DTYPES, FLAG_VECTOR
 from graphzero.ids import as_id, as_ids, as_threads
+from graphzero.kept import KeptRange
 from graphzero.legacy import either
 from graphzero.views import check_identity, identity, section_view
 
 __all__ = ["FeatureStore"]
 
-_PAGE = 4096
-_MOST_ADVISED = 2 << 20  # a longer MADV_WILLNEED is cut silently at the device's limit
 _NPY_MAGIC = b"\x93NUMPY"
 _MOST_NPY_HEADER = 1 << 16
 
@@ -120,8 +119,7 @@ class FeatureStore:
         except BaseException:
             self._mapping.close()
             raise
-        self._kept_rows = 0
-        self._may_lock = True
+        self._head = KeptRange(self._mapping, self._rows.origin)
 
     @property
     def path(self) -> str:
@@ -286,39 +284,14 @@ class FeatureStore:
         return pages, missing
 
     @property
+    def head(self) -> KeptRange:
+        """The rows in the order of the file, of which the first ones may be kept in memory."""
+        return self._head
+
+    @property
     def kept_rows(self) -> int:
-        """Rows at the head of the file that `keep_rows` holds in memory."""
-        return self._kept_rows
-
-    def ask_for_rows(self, begin: int, end: int) -> None:
-        """Has the kernel read rows [begin, end), by row number, without waiting for them."""
-        origin = self._rows.origin
-        for at in range(begin * self.row_bytes, end * self.row_bytes, _MOST_ADVISED):
-            length = min(_MOST_ADVISED, end * self.row_bytes - at)
-            self._mapping.advise("willneed", origin + at, length)
-
-    def keep_rows(self, count: int) -> None:
-        """Holds the first `count` rows of the file in memory, and lets go of all others.
-
-        They are locked, or only read once where the process may not lock so much.
-        """
-        origin, row_bytes = self._rows.origin, self.row_bytes
-        begin, end = self._kept_rows * row_bytes, count * row_bytes
-        if end > begin:
-            try:
-                if self._may_lock:
-                    self._mapping.lock(origin + begin, end - begin)
-            except OSError:
-                self._may_lock = False
-            if not self._may_lock:
-                head = section_view(self._mapping, np.dtype(np.uint8), origin, (end,))
-                head[begin:end:_PAGE].max()
-        elif end < begin:
-            # whole pages: the one that holds the last kept row stays locked
-            first = -(-(origin + end) // _PAGE) * _PAGE
-            if origin + begin > first:
-                self._mapping.unlock(first, origin + begin - first)
-        self._kept_rows = count
+        """Rows at the head of the file that are kept in memory."""
+        return self._head.num_bytes // self.row_bytes if self.row_bytes else 0
 
     def advise(self, advice: str) -> None:
         """``madvise`` for the whole file: "normal", "random" or "sequential"."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from graphzero import _core
 from graphzero.format import DTYPES, FLAG_DIRECTED
 from graphzero.ids import IdArray, as_count, as_id, as_ids, as_threads
+from graphzero.kept import KeptRange
 from graphzero.legacy import LegacyGraphMethods, either
 from graphzero.sampling import Sampling
 from graphzero.views import check_identity, identity, section_view
@@ -122,6 +124,27 @@ class Graph(LegacyGraphMethods):
     def is_directed(self) -> bool:
         """Whether edges are stored in the given direction only."""
         return bool(self._csr.header["flags"] & FLAG_DIRECTED)
+
+    @cached_property
+    def section_bytes(self) -> dict[str, int]:
+        """Bytes of each section of the file, by name."""
+        return {name: entry[3] for name, entry in self._sections.items()}
+
+    def section_width(self, name: str) -> int:
+        """Bytes of an element of a section."""
+        return DTYPES[self._sections[name][0]].itemsize
+
+    @cached_property
+    def heads(self) -> dict[str, KeptRange]:
+        """The sections, of which the first bytes may be kept in memory."""
+        return {
+            name: KeptRange(self._mapping, offset)
+            for name, (_dtype, offset, _count, _length, _crc) in self._sections.items()
+        }
+
+    def advise(self, advice: str) -> None:
+        """``madvise`` for the whole file: "normal", "random" or "sequential"."""
+        self._mapping.advise(advice)
 
     def _view(self, name: str) -> npt.NDArray[Any] | None:
         if name not in self._sections:

@@ -12,8 +12,10 @@ __all__ = ["Facts", "IOPlan", "make_plan"]
 # Of what memory leaves, for what nobody accounts for: the interpreter's growth, the model's
 # activations, page tables.
 _SLACK = 0.1
-# Topology of up to so large a part of what is left is kept in the page cache whole.
+# Topology may take so large a part of what is left; where it is larger, so much of that is kept,
+# and the page cache has the rest for what is asked for hop by hop.
 _MOST_TOPOLOGY = 0.5
+_OF_LARGER_TOPOLOGY = 0.75
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Facts:
     Attributes
     ----------
     features, topology : int
-        Sizes of the files.
+        Sizes of the rows, and of what sampling reads.
     batch : int
         Rows, edges and ids of one mini-batch.
     batches : int
@@ -54,41 +56,48 @@ class IOPlan:
     strategy : {"none", "willneed", "pread", "uring"}
     resident : int
         Bytes of the features' head that are kept in memory.
-    keep_topology : bool
-        Whether the topology is read into the page cache at the start.
+    topology : int or None
+        Bytes of the topology that are kept in memory; what is beyond is asked for hop by hop.
+        None: all of it is left to page faults.
+    is_larger : bool
+        Whether the dataset does not fit in memory.
     reason : str
     """
 
     strategy: str
     resident: int = 0
-    keep_topology: bool = False
+    topology: int | None = None
+    is_larger: bool = False
     reason: str = ""
 
     def __str__(self) -> str:
-        kept = f", {format_bytes(self.resident)} of rows resident" if self.resident else ""
-        return f"{self.strategy}{kept}: {self.reason}"
+        kept = f", {format_bytes(self.resident)} of rows" if self.resident else ""
+        if self.topology:
+            kept += f"{' and' if kept else ','} {format_bytes(self.topology)} of topology"
+        return f"{self.strategy}{kept}{' resident' if kept else ''}: {self.reason}"
 
 
 def make_plan(prefetch: Prefetch, facts: Facts) -> IOPlan:
     """The plan for one iteration."""
     fits = facts.features + facts.topology + facts.batches * facts.batch <= facts.available
-    room, keeps_topology = _room_for_rows(facts)
+    room, topology = _room(facts)
     strategy, reason = _strategy(prefetch, facts, fits)
     asked = _asked(prefetch, facts, strategy)
     resident = min(asked, facts.features) if fits else min(asked, facts.features, room)
     if resident < min(asked, facts.features):
         reason += f"; memory leaves {format_bytes(room)} for resident rows"
-    larger = not fits and strategy != "none"
-    return IOPlan(strategy, resident, keeps_topology and larger, reason)
+    keeps_topology = not fits and strategy != "none"
+    return IOPlan(strategy, resident, topology if keeps_topology else None, not fits, reason)
 
 
-def _room_for_rows(facts: Facts) -> tuple[int, bool]:
-    """Bytes that resident rows may take, and whether the whole topology is kept beside them."""
-    left = int(facts.available * (1 - _SLACK)) - facts.batches * facts.batch
-    keeps_topology = facts.topology <= _MOST_TOPOLOGY * left
-    # a part of a larger topology, its hubs, lives in the page cache as well
-    topology = facts.topology if keeps_topology else int(_MOST_TOPOLOGY * left)
-    return max(0, left - topology), keeps_topology
+def _room(facts: Facts) -> tuple[int, int]:
+    """Bytes that resident rows may take, and resident topology."""
+    left = max(0, int(facts.available * (1 - _SLACK)) - facts.batches * facts.batch)
+    # a part of a larger topology lives in the page cache as well
+    most = int(_MOST_TOPOLOGY * left)
+    if facts.topology <= most:
+        return left - facts.topology, facts.topology
+    return left - most, int(_OF_LARGER_TOPOLOGY * most)
 
 
 def _strategy(prefetch: Prefetch, facts: Facts, fits: bool) -> tuple[str, str]:

@@ -124,8 +124,6 @@ class NeighborDataset(SeedDataset):
             gather=gather,
             num_threads=num_threads,
         )
-
-        self.input_time: IdArray | None = None
         if input_time is not None:
             self.sampler.sampling.check_timed()
             dataset.graph._csr.require_time_order()

@@ -47,7 +47,6 @@ class RowIO:
         self._dataset = dataset
         self._gap = prefetch.gap
         self._direct: _core.DirectReader | None = None
-        self._keeper: HeadKeeper | None = None
         self._stack = ExitStack()
         features = dataset.features
         stores = {"x": features, "y": dataset.labels}
@@ -62,9 +61,9 @@ class RowIO:
                 self._stack.callback(self._direct.close)
                 ahead = [store for store in ahead if store is not features]
             if features is not None and features.row_bytes > 0:
-                whole = (dataset.graph._mapping,) if plan.keep_topology else ()
-                self._keeper = HeadKeeper(features, plan.resident, whole)
-                self._stack.callback(self._keeper.close)
+                rows = min(plan.resident // features.row_bytes, features.num_nodes)
+                keeper = HeadKeeper([(features.head, rows * features.row_bytes)])
+                self._stack.callback(keeper.close)
             asks = plan.strategy != "none"
             self._readahead = ReadAhead(ahead if asks else [], prefetch)
             self._stack.callback(self._readahead.close)
@@ -97,8 +96,8 @@ class RowIO:
             return gather_rows(self._dataset, store, subgraph, 1), 0
         rows = _rows_of(self._dataset, store, subgraph)
         out = _core.empty((rows.shape[0], *store.shape[1:]), store.dtype)
-        kept = 0 if self._keeper is None else self._keeper.rows
-        _, read, _ = self._direct.gather(rows, out.reshape(-1).view(np.uint8), kept, self._gap)
+        kept, target = store.kept_rows, out.reshape(-1).view(np.uint8)
+        _, read, _ = self._direct.gather(rows, target, kept, self._gap)
         return out, read
 
     def close(self) -> None:

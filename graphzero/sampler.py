@@ -45,6 +45,8 @@ class Subgraph:
         `n_id` as the files number them: what features are gathered and read ahead by.
     batch : (num_nodes,) int64 or None
         Of disjoint trees: the seed, 0 to batch_size - 1, to whose tree each node belongs.
+    pages_missed : int
+        Pages of topology that had to be read for it, where they were asked for ahead.
     """
 
     n_id: IdArray
@@ -55,6 +57,7 @@ class Subgraph:
     num_sampled_edges: list[int] | None
     stored_id: IdArray
     batch: IdArray | None = None
+    pages_missed: int = 0
 
 
 class NeighborSampler:
@@ -157,14 +160,14 @@ class NeighborSampler:
         batch = _take(self._idle_batches, _core.Batch)
         fanouts = np.array(self.fanouts)
         try:
-            nodes, edge_index, positions, trees, num_nodes, num_edges = batch.sample(
+            nodes, edge_index, positions, trees, num_nodes, num_edges, missed = batch.sample(
                 self.graph._csr, seeds, fanouts, self.sampling, draws, seed_time
             )
         finally:
             self._idle_batches.append(batch)
         induced = self.sampling.subgraph_type == "induced"
         hop_edges = None if induced else num_edges
-        return self._subgraph(nodes, edge_index, positions, num_nodes, hop_edges, trees)
+        return self._subgraph(nodes, edge_index, positions, num_nodes, hop_edges, trees, missed)
 
     def _sample_hops(self, seeds: IdArray, draws: _core.Draws) -> Subgraph:
         """The same batch, the threads sharing each hop: for large batches one at a time."""
@@ -206,6 +209,7 @@ class NeighborSampler:
         num_sampled_nodes: list[int],
         num_sampled_edges: list[int] | None,
         trees: IdArray | None = None,
+        pages_missed: int = 0,
     ) -> Subgraph:
         """Stored ids and positions become the user's."""
         csr = self.graph._csr
@@ -218,6 +222,7 @@ class NeighborSampler:
             num_sampled_edges=num_sampled_edges,
             stored_id=nodes,
             batch=trees,
+            pages_missed=pages_missed,
         )
 
     def __getstate__(self) -> dict[str, Any]:

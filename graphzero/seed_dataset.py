@@ -37,6 +37,7 @@ from graphzero.resume import (
 )
 from graphzero.row_io import RowIO
 from graphzero.sampler import NeighborSampler, Subgraph
+from graphzero.topology_io import TopologyIO, ask_hop_by_hop, sections_read
 from graphzero.world import current_rank, current_share, default_threads
 
 __all__ = ["BatchIterator", "SampledBatch", "SeedDataset"]
@@ -73,6 +74,8 @@ class SeedDataset(IterableDataset[SampledBatch]):
 
     A subclass says how many seeds there are, and makes the batch of some of them.
     """
+
+    input_time: IdArray | None = None  # of each seed, in subclasses whose seeds have times
 
     def __init__(
         self,
@@ -217,9 +220,10 @@ class SeedDataset(IterableDataset[SampledBatch]):
         """How the rows of an iteration are read; in each process for itself."""
         graph, features = self.dataset.graph, self.dataset.features
         available = self.prefetch.limit_bytes
+        topology = sum(graph.section_bytes[name] for name in self._sections)
         facts = Facts(
             features=0 if features is None else features.num_nodes * features.row_bytes,
-            topology=graph._mapping.size,
+            topology=topology,
             batch=0,
             batches=0,
             available=memory_left() if available is None else available,
@@ -227,11 +231,20 @@ class SeedDataset(IterableDataset[SampledBatch]):
             uring_refusal=_core.uring_refusal(),
         )
         if 2 * (facts.features + facts.topology) > facts.available and len(first) > 0:
+            # Whatever comes of it, a first batch by page faults that read around could take long.
+            graph.advise(self.prefetch.advice)
+            ask_hop_by_hop(graph, 0)
             sampled = self._sample(self._positions(epoch, first[0]), epoch, first[0])
             facts = replace(
                 facts, batch=self._bytes_of(sampled.subgraph), batches=self._at_a_time(share)
             )
         return make_plan(self.prefetch, facts)
+
+    @cached_property
+    def _sections(self) -> list[str]:
+        """Of the graph's file, what sampling reads."""
+        weighted, timed = self.sampler.sampling.weighted, self.input_time is not None
+        return sections_read(self.dataset.graph, weighted=weighted, timed=timed)
 
     def _positions(self, epoch: int, batch: int) -> IdArray:
         order = epoch_order(self.num_seeds, self.shuffle, self.sampler.seed, epoch)
@@ -254,14 +267,23 @@ class SeedDataset(IterableDataset[SampledBatch]):
     def _iterate(
         self, epoch: int, share: Share, batch_ids: range
     ) -> Generator[SampledBatch, None, None]:
+        plan = self._plan(share, batch_ids, epoch)
+        topology_io = TopologyIO(self.dataset.graph, self._sections, self.prefetch, plan)
+        with closing(topology_io), closing(RowIO(self.dataset, self.prefetch, plan)) as row_io:
+            yield from self._run_ahead(epoch, batch_ids, row_io)
+
+    def _run_ahead(self, epoch: int, batch_ids: range, row_io: RowIO) -> Iterator[SampledBatch]:
         order = epoch_order(self.num_seeds, self.shuffle, self.sampler.seed, epoch)
-        row_io = RowIO(self.dataset, self.prefetch, self._plan(share, batch_ids, epoch))
 
         def sample(batch: int) -> tuple[SampledBatch, Future[PagesAsked]]:
             positions = batch_positions(order, batch, self.batch_size)
             started = time.perf_counter()
             sampled = self._sample(positions, epoch, batch)
-            stats = BatchStats(sampled=time.perf_counter() - started, io=str(row_io.plan))
+            stats = BatchStats(
+                sampled=time.perf_counter() - started,
+                topology_missed=sampled.subgraph.pages_missed,
+                io=str(row_io.plan),
+            )
             return replace(sampled, stats=stats), row_io.submit(sampled.subgraph.stored_id)
 
         def gather(sampled: tuple[SampledBatch, Future[PagesAsked]]) -> SampledBatch:
@@ -284,8 +306,8 @@ class SeedDataset(IterableDataset[SampledBatch]):
             batch_ids,
             ahead=max(lookahead, threads) if lookahead else 0,
         )
-        # Closed from the right: the threads that submit, then the threads that they submit to.
-        with closing(row_io), closing(batches):
+        # Before row_io: the threads that submit, then the threads that they submit to.
+        with closing(batches):
             yield from _measure_waiting(batches)
 
 

@@ -27,6 +27,7 @@ void gz_batch_free(gz_batch *batch)
     free(batch->positions);
     free(batch->offsets);
     free(batch->rows);
+    free(batch->picks);
     gz_batch_init(batch);
 }
 
@@ -117,6 +118,7 @@ static gz_code start(gz_batch *batch, const gz_csr *csr, const gz_plan *plan, co
     int64_t num_nodes = (int64_t)csr->num_nodes;
     gz_idmap_clear(&batch->map, csr->indices.wide || plan->disjoint);
     batch->num_edges = batch->num_nodes = 0;
+    batch->asked = (gz_readahead){0, 0, 0};
     gz_code code = gz_idmap_reserve(&batch->map, (uint64_t)count, err);
     if (code != GZ_OK)
         return code;
@@ -192,6 +194,25 @@ static gz_code sample_part(gz_batch *batch, const gz_csr *csr, const gz_plan *pl
     return code;
 }
 
+gz_code gz_batch_ask(gz_batch *batch, const gz_csr *csr, const gz_plan *plan, const gz_hop *hop,
+                     int64_t first, int64_t count, gz_error *err)
+{
+    if (plan->ahead == NULL)
+        return GZ_OK;
+    if (count > batch->pick_room) {
+        int64_t room = count + count / 2;
+        gz_pick *picks = grown(batch->picks, 2 * room, sizeof *picks, err);
+        if (picks == NULL)
+            return err->code;
+        batch->picks = picks;
+        batch->pick_room = room;
+    }
+    const gz_frontier frontier = frontier_of(batch, plan, first);
+    gz_ahead_of_hop(plan->ahead, csr, hop, &frontier, count, batch->picks,
+                    batch->picks + batch->pick_room, &batch->asked);
+    return GZ_OK;
+}
+
 /* The frontier is nodes [first, first + count) of the batch. LABOR reads whole lists to count, and
  * again to draw: block by block, they are in the cache the second time. */
 static gz_code sample_hop(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
@@ -200,6 +221,8 @@ static gz_code sample_hop(gz_batch *batch, const gz_csr *csr, const gz_plan *pla
 {
     int64_t part = hop->rule.labor ? BLOCK : count;
     gz_code code = reserve_frontier(batch, count, err);
+    if (code == GZ_OK)
+        code = gz_batch_ask(batch, csr, plan, hop, first, count, err);
     if (code != GZ_OK)
         return code;
     batch->offsets[0] = batch->num_edges;

@@ -31,6 +31,10 @@ static void induce_node(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
 gz_code gz_batch_induce(gz_batch *batch, const gz_csr *csr, const gz_plan *plan, uint64_t *corrupt,
                         gz_error *err)
 {
+    const gz_hop all = {.fanout = -1, .rule = {.time = plan->rule.time}};
+    gz_code asked = gz_batch_ask(batch, csr, plan, &all, 0, batch->num_nodes, err);
+    if (asked != GZ_OK)
+        return asked;
     batch->num_edges = 0;
     for (int64_t i = 0; i < batch->num_nodes; i++) {
         uint64_t first, degree;

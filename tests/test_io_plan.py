@@ -21,7 +21,8 @@ def plan(facts=FACTS, **prefetch):
 
 def test_what_fits_in_memory_is_left_to_the_kernel():
     small = plan(replace(FACTS, features=5 * GB))
-    assert (small.strategy, small.resident, small.keep_topology) == ("willneed", 0, False)
+    assert (small.strategy, small.resident, small.topology) == ("willneed", 0, None)
+    assert not small.is_larger
     assert "fits in memory" in str(small)
 
 
@@ -36,9 +37,10 @@ def test_larger_datasets_are_read_past_the_page_cache():
     assert large.strategy == "uring"
     # 8 GB less a tenth, five batches and the topology
     assert large.resident == pytest.approx(5.7 * GB, rel=1e-6)
-    assert large.keep_topology
+    assert large.topology == 1 * GB
+    assert large.is_larger
     assert "features of 20 GB" in str(large)
-    assert "5.7 GB of rows resident" in str(large)
+    assert "5.7 GB of rows and 1.0 GB of topology resident" in str(large)
 
 
 def test_without_io_uring_threads_stand_in():
@@ -71,8 +73,15 @@ def test_resident_rows_never_take_more_than_memory_leaves():
 
 def test_topology_that_is_larger_than_memory_is_not_kept_whole():
     chosen = plan(replace(FACTS, topology=30 * GB))
-    assert not chosen.keep_topology
-    assert 0 < chosen.resident < 4 * GB
+    # of half of what is left, three quarters are kept, and the rest is for what is asked for
+    assert chosen.topology == pytest.approx(0.75 * 0.5 * 6.7 * GB)
+    assert chosen.resident == pytest.approx(0.5 * 6.7 * GB)
+
+
+def test_page_faults_bring_topology_too_where_they_were_asked_for():
+    chosen = plan(strategy="none")
+    assert chosen.topology is None
+    assert chosen.is_larger
 
 
 @pytest.mark.parametrize(

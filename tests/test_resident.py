@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero import _core
 from graphzero.resident import HeadKeeper
 
 ROWS, DIM = 32_768, 128  # 16 MiB
@@ -32,15 +31,19 @@ def locked_bytes():
     return int(fields["VmLck"].split()[0]) * 1024
 
 
+def keep(store, num_bytes):
+    return HeadKeeper([(store.head, num_bytes)])
+
+
 @pytest.mark.no_asan  # the sanitizer makes mlock do nothing
 def test_the_head_comes_into_memory_and_stays(store):
     before = locked_bytes()
-    keeper = HeadKeeper(store, 8 << 20)
+    keeper = keep(store, 8 << 20)
     keeper.wait()
     keeper.close()
-    assert keeper.rows == store.kept_rows == ROWS // 2
+    assert store.kept_rows == ROWS // 2
     assert 2048 <= store._mapping.resident_pages() < 2048 + 64
-    if store._may_lock:
+    if store.head._may_lock:
         assert 8 << 20 <= locked_bytes() - before <= (8 << 20) + 8192
         files.drop_from_cache(store.path)
         assert store._mapping.resident_pages() >= 2048
@@ -50,19 +53,19 @@ def test_the_head_comes_into_memory_and_stays(store):
 
 def test_what_is_not_wanted_any_more_is_let_go(store):
     before = locked_bytes()
-    store.keep_rows(ROWS)
-    HeadKeeper(store, 1 << 20).close()
+    store.head.keep(16 << 20)
+    keep(store, 1 << 20).close()
     assert store.kept_rows == 2048
     assert locked_bytes() - before <= (1 << 20) + 8192
-    HeadKeeper(store, 0).close()
+    keep(store, 0).close()
     assert locked_bytes() == before
 
 
 def test_closing_early_ends_the_thread_between_two_steps(store):
-    keeper = HeadKeeper(store, 16 << 20)
+    keeper = keep(store, 16 << 20)
     keeper.close()
     assert store.kept_rows <= ROWS
-    again = HeadKeeper(store, 16 << 20)  # and goes on where it was
+    again = keep(store, 16 << 20)  # and goes on where it was
     again.wait()
     again.close()
     assert store.kept_rows == ROWS
@@ -80,12 +83,12 @@ def test_where_locking_is_forbidden_rows_are_read_all_the_same(store, monkeypatc
             return getattr(self._mapping, name)
 
     mapping = store._mapping
-    monkeypatch.setattr(store, "_mapping", NoLock(mapping))
-    monkeypatch.setattr("graphzero.features.section_view", lambda _, *rest: view(mapping, *rest))
-    keeper = HeadKeeper(store, 8 << 20)
+    monkeypatch.setattr(store.head, "_mapping", NoLock(mapping))
+    monkeypatch.setattr("graphzero.kept.section_view", lambda _, *rest: view(mapping, *rest))
+    keeper = keep(store, 8 << 20)
     keeper.wait()
     keeper.close()
-    assert keeper.rows == ROWS // 2
+    assert store.kept_rows == ROWS // 2
     assert mapping.resident_pages() >= 2048
     monkeypatch.undo()
 
@@ -94,21 +97,25 @@ def view(mapping, dtype, offset, shape):
     return np.frombuffer(mapping, dtype, int(np.prod(shape)), offset).reshape(shape)
 
 
-def test_whole_files_are_read_along(store, tmp_path):
+def test_several_ranges_are_kept_and_then_it_is_said(store, tmp_path):
     other = tmp_path / "other.gd"
     files.write_rows(other, np.ones((8192, 128), dtype=np.float32))
     files.drop_from_cache(other)
-    mapping = _core.Mapping(other)
-    keeper = HeadKeeper(store, 0, (mapping,))
-    keeper.wait()
-    keeper.close()
-    np.frombuffer(mapping, np.uint8)[::4096].max()  # waits for what is still being read
-    assert mapping.resident_pages() >= 1024
-    assert store.kept_rows == 0
+    said = []
+    with gz.FeatureStore(other) as second:
+        goals = [(second.head, 4 << 20), (store.head, 1 << 20)]
+        keeper = HeadKeeper(goals, lambda: said.append(store.kept_rows))
+        keeper.wait()
+        keeper.close()
+        assert said == [2048]
+        assert second.kept_rows == 8192
+        assert second._mapping.resident_pages() >= 1024
+        HeadKeeper(goals, lambda: said.append("at once")).close()
+        assert said == [2048, "at once"]
 
 
 def test_files_without_rows_have_nothing_to_keep(tmp_path):
     files.write_rows(tmp_path / "f.gd", np.empty((0, 4), dtype=np.float32))
     with gz.FeatureStore(tmp_path / "f.gd") as store:
-        HeadKeeper(store, 1 << 20).close()
+        keep(store, 1 << 20).close()
         assert store.kept_rows == 0

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "graphzero/ahead.h"
 #include "graphzero/csr.h"
 #include "graphzero/idmap.h"
 #include "graphzero/sampling.h"
@@ -30,6 +31,9 @@ typedef struct gz_batch {
     int64_t num_edges;
     int64_t edge_room;
     int64_t frontier_room;
+    gz_pick *picks; /* twice as many as pick_room */
+    int64_t pick_room;
+    gz_readahead asked;                  /* for topology, in this batch */
     int64_t hop_nodes[GZ_MOST_HOPS + 1]; /* seeds, then the new nodes of each hop */
     int64_t hop_edges[GZ_MOST_HOPS];
 } gz_batch;
@@ -38,10 +42,11 @@ typedef struct gz_plan {
     const int64_t *fanouts;
     int num_hops;
     gz_rule rule;
-    bool disjoint;        /* every seed has a tree of its own, in which no node of another is */
-    bool induced;         /* in place of the edges that were drawn, all between the nodes */
-    gz_draws draws;       /* of the batch; those of hop h are gz_draws_below(draws, h) */
-    const int64_t *until; /* the time of each seed, with rule.time; needs disjoint trees */
+    bool disjoint;         /* every seed has a tree of its own, in which no node of another is */
+    bool induced;          /* in place of the edges that were drawn, all between the nodes */
+    gz_draws draws;        /* of the batch; those of hop h are gz_draws_below(draws, h) */
+    const int64_t *until;  /* the time of each seed, with rule.time; needs disjoint trees */
+    const gz_ahead *ahead; /* NULL if topology is not read ahead */
 } gz_plan;
 
 void gz_batch_init(gz_batch *batch);
@@ -53,6 +58,11 @@ void gz_batch_free(gz_batch *batch);
 GZ_MUST_CHECK gz_code gz_batch_sample(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
                                       const int64_t *seeds, int64_t count, uint64_t *corrupt,
                                       gz_error *err);
+
+/* Asks for what a hop will read, where the plan says so. The frontier is nodes [first, first +
+ * count) of the batch. */
+GZ_MUST_CHECK gz_code gz_batch_ask(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
+                                   const gz_hop *hop, int64_t first, int64_t count, gz_error *err);
 
 /* Makes room for `count` edges in all, keeping those that are there. */
 GZ_MUST_CHECK gz_code gz_batch_reserve_edges(gz_batch *batch, int64_t count, gz_error *err);

@@ -16,6 +16,7 @@ void run_test(void (*test)(void), const char *name);
 #define RUN(test) run_test(test, #test)
 
 /* One for each file of src/. */
+void test_ahead(void);
 void test_batch(void);
 void test_buffers(void);
 void test_bias(void);

@@ -37,6 +37,7 @@ void run_test(void (*test)(void), const char *name)
 int main(void)
 {
     test_status();
+    test_ahead();
     test_batch();
     test_checksum();
     test_rng();

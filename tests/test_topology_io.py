@@ -1,0 +1,199 @@
+"""Topology that does not fit in memory: what is kept of it, and the rest asked for hop by hop."""
+
+from __future__ import annotations
+
+import resource
+from contextlib import contextmanager
+
+import files
+import numpy as np
+import pytest
+from kinds import KINDS, options_of
+
+import graphzero as gz
+from graphzero import _core
+from graphzero.sampler import NeighborSampler
+from graphzero.topology_io import ask_hop_by_hop, head_of, sections_read
+
+NODES, EDGES, PAGE = 100_000, 2_000_000, 4096
+
+
+@pytest.fixture(scope="module", params=["input", "hot"])
+def path(request, tmp_path_factory):
+    rng = np.random.default_rng(0)
+    folder = tmp_path_factory.mktemp("topology") / "data"
+    files.write_dataset(
+        folder,
+        files.random_edges(NODES, EDGES),
+        NODES,
+        order=request.param,
+        edge_ids=True,
+        weights=rng.random(EDGES).astype(np.float32),
+        times=rng.integers(0, 1000, EDGES),
+    )
+    return folder / "graph.gl"
+
+
+@contextmanager
+def cold(path):
+    """None of it in the page cache, and no page read along with another."""
+    files.drop_from_cache(path)
+    with gz.Graph(path) as graph:
+        if graph._mapping.resident_pages() > 64:
+            pytest.skip("this file system keeps pages that it was told to drop")
+        graph.advise("random")
+        yield graph
+
+
+@pytest.fixture
+def graph(path):
+    with cold(path) as graph:
+        yield graph
+
+
+def sample(graph, fanouts=(10, 5), batch=0, **options):
+    options, has_times = options, options.pop("times", False)
+    sampler = NeighborSampler(graph, fanouts, num_threads=1, **options)
+    seeds = np.arange(batch * 300, batch * 300 + 300)
+    times = np.full(300, 500) if has_times else None
+    return sampler.sample(seeds, seed_time=times, batch=batch)
+
+
+def fingerprint(subgraph):
+    parts = (subgraph.n_id, subgraph.edge_index, subgraph.e_id)
+    return [part.tobytes() for part in parts]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_draws_are_the_same(graph, kind):
+    options, times = options_of(kind)
+    expected = sample(graph, times=times, **options)
+    assert expected.pages_missed == 0
+    for kept_nodes, is_honest in [(0, True), (NODES // 2, True), (0, False)]:
+        graph._csr.ask_ahead(kept_nodes, is_honest)
+        asked = sample(graph, times=times, **options)
+        assert is_honest or asked.pages_missed > 0
+        assert fingerprint(asked) == fingerprint(expected)
+    graph._csr.ask_ahead(None)
+    assert sample(graph, times=times, **options).pages_missed == 0
+
+
+def faults_of(path, kept_nodes, **options):
+    """A first batch, and the major faults that it took this thread."""
+    with cold(path) as graph:
+        ask_hop_by_hop(graph, kept_nodes)
+        before = resource.getrusage(resource.RUSAGE_THREAD).ru_majflt
+        subgraph = sample(graph, **options)
+        return subgraph, resource.getrusage(resource.RUSAGE_THREAD).ru_majflt - before
+
+
+@pytest.mark.parametrize("kind", ["uniform", "LABOR", "by weight", "until", "induced"])
+def test_pages_are_there_before_they_are_touched(path, kind):
+    options, times = options_of(kind)
+    _, by_faults = faults_of(path, None, times=times, **options)
+    if by_faults < 500:
+        pytest.skip("this file system reads pages without faults that wait")
+    subgraph, after = faults_of(path, 0, times=times, **options)
+    assert subgraph.pages_missed > 500
+    # those of the tables of user ids, which every batch reads all over, are left
+    tables = 2 * 4 * NODES // PAGE
+    assert after <= tables + by_faults // 20
+
+
+def test_a_second_time_nothing_is_missing(graph):
+    ask_hop_by_hop(graph, 0)
+    first = sample(graph)
+    assert first.pages_missed > 0
+    assert sample(graph).pages_missed == 0
+
+
+def bytes_of(graph, names):
+    return sum(graph.section_bytes[name] for name in names)
+
+
+def test_only_sections_that_are_read_count(graph):
+    plain = sections_read(graph, weighted=False, timed=False)
+    assert {"indptr", "indices", "edge_ids"} <= set(plain)
+    assert not {"weights", "cum_weights", "times", "time_order"} & set(plain)
+    assert set(sections_read(graph, weighted=True, timed=False)) - set(plain) == {"cum_weights"}
+    timed = set(sections_read(graph, weighted=False, timed=True)) - set(plain)
+    assert timed == {"times", "time_order"}
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.1, 0.3, 0.7, 0.99, 1.0])
+def test_what_is_kept_stays_within_its_bytes(graph, share):
+    names = sections_read(graph, weighted=False, timed=False)
+    total = bytes_of(graph, names)
+    head = head_of(graph, names, int(share * total))
+    kept = {name: size for name, (_, size) in zip(graph.heads, head.goals, strict=True)}
+    assert sum(kept.values()) <= share * total
+    assert {name for name, size in kept.items() if size} <= set(names)
+    if share == 1.0:
+        assert head.nodes == NODES
+        assert sum(kept.values()) == total
+    elif graph.stored_order is None:
+        assert head.nodes == 0  # in another order the first lists are no better than the others
+    else:
+        assert head.nodes < NODES
+        assert kept["indices"] == 4 * int(graph.indptr[head.nodes])
+        assert head.nodes == 0 or kept["indptr"] >= 8 * (head.nodes + 1)
+        # no room for another list
+        longest = int(np.diff(graph.indptr).max())
+        assert share < 0.1 or sum(kept.values()) > share * total - 8 * (longest + 1)
+
+
+def batches_of(path, **prefetch):
+    """Of a dataset that was not in memory, and the bytes of its graph that are kept at the end."""
+    files.drop_from_cache(path)
+    with gz.open(path.parent) as ds:
+        batches = gz.NeighborDataset(
+            ds,
+            np.arange(0, NODES, 50),
+            [10, 5],
+            batch_size=256,
+            prefetch=gz.Prefetch(**prefetch),
+        )
+        return list(batches), sum(head.num_bytes for head in ds.graph.heads.values())
+
+
+@pytest.mark.parametrize("memory", [0, 6 << 20, 16 << 20, 1 << 40])
+def test_batches_of_a_dataset_are_the_same(path, memory):
+    expected, _ = batches_of(path, strategy="none", lookahead=0)
+    got, kept = batches_of(path, memory_limit=memory, lookahead=2)
+    prints = [fingerprint(batch.subgraph) for batch in got]
+    assert prints == [fingerprint(batch.subgraph) for batch in expected]
+    missed = [batch.stats.topology_missed for batch in got]
+    plan = got[0].stats.io
+    if memory == 1 << 40:
+        assert "fits in memory" in plan
+        assert (sum(missed), kept) == (0, 0)
+    else:
+        assert sum(missed) > 0
+        assert kept <= memory
+    if memory == 16 << 20:
+        assert "of topology resident" in plan
+        assert kept > 0
+
+
+def test_corruption_is_found_all_the_same(path, tmp_path):
+    copy = tmp_path / "graph.gl"
+    copy.write_bytes(path.read_bytes())
+    with gz.Graph(copy) as graph:
+        _, offset, *_ = graph._sections["indptr"]
+    with open(copy, "r+b") as file:
+        file.seek(offset + 8 * 5)
+        file.write(b"\xff" * 8)
+    with gz.Graph(copy) as graph:
+        ask_hop_by_hop(graph, 0)
+        with pytest.raises(gz.FormatError, match="corrupt"):
+            NeighborSampler(graph, [5], num_threads=1).sample(
+                np.arange(NODES)[:2000] if graph.stored_order is None else graph.node_ids[:2000]
+            )
+
+
+def test_asking_is_per_graph_and_can_be_ended(graph):
+    graph._csr.ask_ahead(0, False)
+    assert sample(graph).pages_missed > 0
+    graph._csr.ask_ahead(None)
+    assert sample(graph).pages_missed == 0
+    assert isinstance(graph._csr, _core.CSR)
