@@ -24,6 +24,7 @@ from benchmarks.saved_batches import load_batches
 
 __all__ = ["Runner", "Training"]
 
+PROBE_BATCHES = 6  # of training
 PROBE = Plan(warm_up=0, runs=1, batches=1, checked=0)
 LEFT_OVER = 0.01
 DROP_ATTEMPTS = 4
@@ -121,9 +122,9 @@ class Runner:
                     _read(path)
                 return self._call(host, self._train_request(order, prefetch)), {}
             if "training" not in self.own:
-                probe = self._train_request(order, {"strategy": "none"})
-                most = self.training.batch_size
-                probe |= {"epochs": 1, "batches": 1, "most_seeds": most}
+                # Without anything prepared ahead; some batches, for the model to be at its largest.
+                probe = self._train_request(order, {"strategy": "none", "lookahead": 0})
+                probe |= {"epochs": 1, "batches": PROBE_BATCHES}
                 self.own["training"] = self._call(host, probe)["peak_anonymous"]
             request = self._train_request(order, prefetch)
             return self._limited(host, request, self.own["training"], label)
@@ -232,7 +233,6 @@ class Runner:
             "prefetch": prefetch,
             "threads": self.threads,
             **vars(self.training),
-            "most_seeds": None,
         }
 
 

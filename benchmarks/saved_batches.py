@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +104,7 @@ class SavedBatches(SeedDataset):
 
     def _seed_options(self) -> dict[str, Any]:
         return {}
+
+    @cached_property
+    def _sections(self) -> list[str]:
+        return []

@@ -38,7 +38,6 @@ class Session:
         hidden: int,
         epochs: int,
         batches: int,
-        most_seeds: int | None,
     ) -> dict[str, Any]:
         """Trains for the first batches of each epoch.
 
@@ -58,7 +57,7 @@ class Session:
             optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
             seeds = gz.NeighborDataset(
                 ds,
-                ds.splits["train"][:most_seeds].copy(),
+                ds.splits["train"],
                 fanouts,
                 batch_size=batch_size,
                 shuffle=True,

@@ -136,9 +136,12 @@ class Graph(LegacyGraphMethods):
 
     @cached_property
     def heads(self) -> dict[str, KeptRange]:
-        """The sections, of which the first bytes may be kept in memory."""
+        """The sections, of which the first bytes may be kept in memory.
+
+        Not locked: page faults are slow, and what does not fit beside a model is fatal.
+        """
         return {
-            name: KeptRange(self._mapping, offset)
+            name: KeptRange(self._mapping, offset, lock=False)
             for name, (_dtype, offset, _count, _length, _crc) in self._sections.items()
         }
 

@@ -55,10 +55,16 @@ class IOPlan:
     ----------
     strategy : {"none", "willneed", "pread", "uring"}
     resident : int
-        Bytes of the features' head that are kept in memory.
+        Bytes of the features' head that are kept in memory, once the model is known to leave them.
+    first_resident : int
+        Of these, what is kept before.
+    reserve : int
+        Bytes that resident rows must leave beside what processes take: for topology.
     topology : int or None
         Bytes of the topology that are kept in memory; what is beyond is asked for hop by hop.
         None: all of it is left to page faults.
+    page_cache : int or None
+        Bytes that are left for pages that are read ahead. None: as many as there are.
     is_larger : bool
         Whether the dataset does not fit in memory.
     reason : str
@@ -66,7 +72,10 @@ class IOPlan:
 
     strategy: str
     resident: int = 0
+    first_resident: int = 0
+    reserve: int = 0
     topology: int | None = None
+    page_cache: int | None = None
     is_larger: bool = False
     reason: str = ""
 
@@ -80,24 +89,34 @@ class IOPlan:
 def make_plan(prefetch: Prefetch, facts: Facts) -> IOPlan:
     """The plan for one iteration."""
     fits = facts.features + facts.topology + facts.batches * facts.batch <= facts.available
-    room, topology = _room(facts)
+    room, reserve, topology = _room(facts)
     strategy, reason = _strategy(prefetch, facts, fits)
     asked = _asked(prefetch, facts, strategy)
     resident = min(asked, facts.features) if fits else min(asked, facts.features, room)
     if resident < min(asked, facts.features):
         reason += f"; memory leaves {format_bytes(room)} for resident rows"
-    keeps_topology = not fits and strategy != "none"
-    return IOPlan(strategy, resident, topology if keeps_topology else None, not fits, reason)
+    if fits:
+        return IOPlan(strategy, resident, first_resident=resident, reason=reason)
+    return IOPlan(
+        strategy,
+        resident,
+        first_resident=min(resident, room // 2),
+        reserve=reserve,
+        topology=None if strategy == "none" else topology,
+        page_cache=room - resident,
+        is_larger=True,
+        reason=reason,
+    )
 
 
-def _room(facts: Facts) -> tuple[int, int]:
-    """Bytes that resident rows may take, and resident topology."""
+def _room(facts: Facts) -> tuple[int, int, int]:
+    """Bytes that resident rows may take; that all topology may; and what is kept of it."""
     left = max(0, int(facts.available * (1 - _SLACK)) - facts.batches * facts.batch)
     # a part of a larger topology lives in the page cache as well
     most = int(_MOST_TOPOLOGY * left)
     if facts.topology <= most:
-        return left - facts.topology, facts.topology
-    return left - most, int(_OF_LARGER_TOPOLOGY * most)
+        return left - facts.topology, facts.topology, facts.topology
+    return left - most, most, int(_OF_LARGER_TOPOLOGY * most)
 
 
 def _strategy(prefetch: Prefetch, facts: Facts, fits: bool) -> tuple[str, str]:

@@ -21,6 +21,9 @@ class KeptRange:
     mapping : _core.Mapping
     origin : int
         Byte of the file where the range begins.
+    lock : bool
+        Whether it is to be locked (``mlock``). Else it is read, and the kernel may drop it where
+        memory is short.
 
     Attributes
     ----------
@@ -28,11 +31,11 @@ class KeptRange:
         That are held.
     """
 
-    def __init__(self, mapping: _core.Mapping, origin: int) -> None:
+    def __init__(self, mapping: _core.Mapping, origin: int, *, lock: bool = True) -> None:
         self.num_bytes = 0
         self._mapping = mapping
         self._origin = origin
-        self._may_lock = True
+        self._may_lock = lock
 
     def ask(self, begin: int, end: int) -> None:
         """Has the kernel read bytes [begin, end) of the range, without waiting for them."""
@@ -42,7 +45,7 @@ class KeptRange:
     def keep(self, num_bytes: int) -> None:
         """Holds the first `num_bytes` of the range in memory, and lets go of all others.
 
-        They are locked, or only read once where the process may not lock so much.
+        They are only read once where the process may not lock so much.
         """
         origin, begin, end = self._origin, self.num_bytes, num_bytes
         if end > begin:

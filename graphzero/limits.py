@@ -3,27 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from mmap import PAGESIZE
 from pathlib import Path
 
 import psutil
 
-__all__ = ["cgroup_memory_left", "memory_left"]
+__all__ = ["MemoryWatch", "cgroup_memory_left", "memory_left"]
 
 # Version 1, then version 2: file of the limit, and the line of memory.stat that counts what
 # cannot be dropped. Page cache is charged too, but gives way.
 _FILES = (("memory.limit_in_bytes", "total_rss"), ("memory.max", "anon"))
 _NO_LIMIT = 1 << 60  # version 1 writes a number of this size where there is none
+_STATM = Path("/proc/self/statm")
 
 
-def memory_left() -> int:
+def memory_left(locked: int = 0) -> int:
     """Bytes that this process may still use before something is dropped or killed.
 
     The least of what the machine has available and what each memory control group above the
     process allows beyond its anonymous memory.
+
+    Parameters
+    ----------
+    locked : int
+        Bytes of files that the process has locked and could let go.
     """
-    available = int(psutil.virtual_memory().available)
+    available = int(psutil.virtual_memory().available) + locked
     within = cgroup_memory_left(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
     return available if within is None else max(0, min(available, within))
+
+
+class MemoryWatch:
+    """The least memory that was left at any moment, however short.
+
+    What a model takes comes and goes with each mini-batch, in less time than a look at all limits
+    should be taken: between two of these, the process's own anonymous memory is looked at.
+
+    Attributes
+    ----------
+    least_left : int
+        Bytes, as of `memory_left`.
+    """
+
+    def __init__(self) -> None:
+        self.least_left = 1 << 62
+        self._peak = 0
+
+    def glance(self) -> None:
+        """Takes note of the process's own memory; some microseconds."""
+        self._peak = max(self._peak, _anonymous_bytes())
+
+    def look(self, locked: int) -> None:
+        """Takes note of what is left, and would have been left at the peak since the last look."""
+        self.glance()
+        beyond = self._peak - _anonymous_bytes()
+        self.least_left = min(self.least_left, memory_left(locked) - beyond)
+        self._peak = 0
+
+
+def _anonymous_bytes() -> int:
+    """Resident memory of the process that is not of files."""
+    try:
+        _, resident, of_files, *_ = _STATM.read_text().split()
+    except OSError:  # not Linux: memory of files counts as well, and less is kept than could be
+        return int(psutil.Process().memory_info().rss)
+    return (int(resident) - int(of_files)) * PAGESIZE
 
 
 def cgroup_memory_left(membership: Path, mount: Path) -> int | None:

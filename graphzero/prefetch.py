@@ -31,7 +31,9 @@ class Prefetch:
         as many as threads prepare them. More hides more latency, and needs memory.
         0: each batch is prepared when it is asked for.
     budget : int or str
-        Bytes of rows that "willneed" may ask for ahead; what does not fit is left to page faults.
+        Bytes of pages that "willneed" may have read and not gathered yet: later batches wait for
+        earlier ones. Rows of a single batch beyond it are left to page faults. Never more than
+        memory leaves.
     gap : int
         Pages that are read along to merge two runs into one.
     resident : int, str or float, optional

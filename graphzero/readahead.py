@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from mmap import PAGESIZE
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from graphzero.residency import mincore_is_honest
 
 __all__ = ["PagesAsked", "ReadAhead"]
 
+_ROWS_A_TURN = 4096  # between two looks at how much room there is
 _PROBES = 128  # where one page in twenty is missing, so many rows miss it once in 700 times
 
 
@@ -38,20 +40,28 @@ class ReadAhead:
     """Reads ahead the rows of some stores that keep their rows in the same order.
 
     A few rows of a request are looked up first, and the others only if one of these is missing:
-    data that is in memory should not pay for being looked up.
+    data that is in memory should not pay for being looked up. Pages that are read too early are
+    dropped before they are used where memory is short: what has been asked for and not gathered
+    is bounded, and what is beyond waits.
 
     Parameters
     ----------
     stores : sequence of FeatureStore
     prefetch : Prefetch
+    room : int, optional
+        Bytes of pages that fit in memory, in addition to `prefetch.budget`.
     """
 
-    def __init__(self, stores: Sequence[FeatureStore], prefetch: Prefetch) -> None:
+    def __init__(
+        self, stores: Sequence[FeatureStore], prefetch: Prefetch, room: int | None = None
+    ) -> None:
         self._stores = [(store, mincore_is_honest(store.path)) for store in stores]
         self._row_bytes = sum(store.row_bytes for store in stores)
         self._prefetch = prefetch
-        self._outstanding = 0  # bytes that have been submitted and not asked for yet
-        self._lock = threading.Lock()
+        self._most = prefetch.budget_bytes if room is None else min(room, prefetch.budget_bytes)
+        self._outstanding = 0  # bytes of pages that were missing, asked for, and not gathered yet
+        self._changed = threading.Condition()
+        self._is_closed = False
         self._executor: ThreadPoolExecutor | None = None
         if prefetch.strategy != "none" and self._row_bytes > 0:
             # An executor, because the interpreter waits for its thread at exit; a daemon thread
@@ -61,32 +71,51 @@ class ReadAhead:
     def submit(self, rows: IdArray) -> Future[PagesAsked]:
         """Asks for rows by row number; never blocks, never fails.
 
-        Rows beyond the budget are left to page faults.
+        Rows of one request beyond the budget are left to page faults.
         """
         if self._executor is None:
             nothing: Future[PagesAsked] = Future()
             nothing.set_result(PagesAsked())
             return nothing
-        with self._lock:
-            room = max(0, self._prefetch.budget_bytes - self._outstanding)
-            rows = rows[: room // self._row_bytes]
-            self._outstanding += rows.shape[0] * self._row_bytes
-        return self._executor.submit(self._ask, rows)
+        return self._executor.submit(
+            self._ask, rows[: self._prefetch.budget_bytes // self._row_bytes]
+        )
+
+    def finish(self, asked: PagesAsked) -> None:
+        """The rows of a request have been gathered: others may take the room of its pages."""
+        with self._changed:
+            self._outstanding -= asked.missing * PAGESIZE
+            self._changed.notify()
 
     def _ask(self, rows: IdArray) -> PagesAsked:
         """What the thread does for one request."""
+        done = PagesAsked()
         try:
-            asked = self._probe(rows)
-            if asked is None or asked.missing:
-                asked = self._ask_stores(np.sort(rows))
-            return asked
+            probed = self._probe(rows)
+            if probed is not None and not probed.missing:
+                return probed
+            rows = np.sort(rows)
+            for begin in range(0, rows.shape[0], _ROWS_A_TURN):
+                if not self._wait_for_room(done.missing * PAGESIZE):
+                    break
+                part = self._ask_stores(rows[begin : begin + _ROWS_A_TURN])
+                done = PagesAsked(done.pages + part.pages, done.missing + part.missing)
+                with self._changed:
+                    self._outstanding += part.missing * PAGESIZE
         except OSError as error:
             # Advice only: the gather reads the pages anyway, and reports what is really wrong.
             warnings.warn(f"read-ahead failed: {error}", RuntimeWarning, stacklevel=1)
-            return PagesAsked()
-        finally:
-            with self._lock:
-                self._outstanding -= rows.shape[0] * self._row_bytes
+        return done
+
+    def _wait_for_room(self, own: int) -> bool:
+        """Until there is room, or nothing but the request's own bytes; False when closed."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: (
+                    self._is_closed or self._outstanding <= own or self._outstanding < self._most
+                )
+            )
+            return not self._is_closed
 
     def _probe(self, rows: IdArray) -> PagesAsked | None:
         """What is missing of a few rows; None where that cannot be known, or they are all."""
@@ -104,7 +133,10 @@ class ReadAhead:
         return PagesAsked(pages, missing)
 
     def close(self) -> None:
-        """Ends the thread after the request that it is working on; drops the others."""
+        """Ends the thread after the call that it is in; drops the other requests."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
         if self._executor is not None:
             self._executor.shutdown(wait=True, cancel_futures=True)
             self._executor = None

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from mmap import PAGESIZE
 
 from graphzero.kept import KeptRange
+from graphzero.limits import MemoryWatch
 
-__all__ = ["HeadKeeper"]
+__all__ = ["ElasticHead", "HeadKeeper"]
 
 _STEP = 4 << 20  # bytes that are locked at a time: the thread can be stopped between two
+_GLANCE_SECONDS = 0.01  # between two looks at the process's own memory
+_GLANCES = 10  # between two looks at all limits
+_SETTLED = 4  # batches, after which a model has taken all the memory that it will
+_SLACK = 0.1  # of what was left at the worst moment
 _STEPS_AHEAD = 4  # that the kernel has been asked to read, for locking alone reads page by page
 
 
@@ -56,6 +63,78 @@ class HeadKeeper:
                 kept.ask(begin, min(begin + _STEPS_AHEAD * _STEP, goal))
                 kept.keep(min(begin + _STEP, goal))
         self._then()
+
+    def close(self) -> None:
+        """Ends the thread; what is in memory stays."""
+        self._stop.set()
+        if self._executor is not None:
+            self._executor.shutdown(wait=True)
+            self._executor = None
+
+
+class ElasticHead:
+    """Keeps as much of the beginning of a range in memory as the process leaves at its peaks.
+
+    How much a model takes is not known before it has been trained for some batches, and locked
+    pages that it then lacks are no slowdown but the end of the process. So the range begins small,
+    grows when the batches have been seen to leave room for more, and shrinks as soon as they do
+    not. It grows and shrinks in a background thread, and stays as it is when that ends.
+
+    Parameters
+    ----------
+    kept : KeptRange
+        What an earlier iteration kept of it stays.
+    first, most : int
+        Bytes that are kept until the model is known, and at most.
+    reserve : int
+        Bytes that are left to others beyond what has been seen to be taken.
+    """
+
+    def __init__(self, kept: KeptRange, *, first: int, most: int, reserve: int) -> None:
+        self._kept = kept
+        self._first = first
+        self._most = most
+        self._reserve = reserve
+        self._batches = 0
+        self._watch = MemoryWatch()
+        self._stop = threading.Event()
+        self._executor: ThreadPoolExecutor | None = None
+        kept.keep(min(kept.num_bytes, most))
+        if most > 0:
+            self._executor = ThreadPoolExecutor(1, thread_name_prefix="graphzero-resident")
+            self._executor.submit(self._run)
+
+    def count_batch(self) -> None:
+        """The training loop is done with another mini-batch."""
+        self._batches += 1
+
+    def _run(self) -> None:
+        glances = 0
+        try:
+            while not self._stop.is_set():
+                if glances % _GLANCES == 0:
+                    self._watch.look(self._kept.num_bytes)
+                if not self._adapt():
+                    self._stop.wait(_GLANCE_SECONDS)
+                self._watch.glance()
+                glances += 1
+        except OSError as error:
+            # Rows that are not kept are read like all others, and that says what is really wrong.
+            warnings.warn(f"keeping rows in memory failed: {error}", RuntimeWarning, stacklevel=1)
+
+    def _adapt(self) -> bool:
+        """Keeps less, or a step more; whether there is another step to be made at once."""
+        left = int((1 - _SLACK) * self._watch.least_left) - self._reserve
+        allowed = max(0, min(self._most, left) // PAGESIZE * PAGESIZE)
+        if self._batches < _SETTLED:
+            allowed = min(allowed, max(self._first, self._kept.num_bytes))
+        if allowed > self._kept.num_bytes:
+            begin = self._kept.num_bytes
+            self._kept.ask(begin, min(begin + _STEPS_AHEAD * _STEP, allowed))
+            self._kept.keep(min(begin + _STEP, allowed))
+        elif allowed < self._kept.num_bytes:
+            self._kept.keep(allowed)
+        return allowed > self._kept.num_bytes
 
     def close(self) -> None:
         """Ends the thread; what is in memory stays."""

@@ -17,7 +17,7 @@ from graphzero.ids import IdArray
 from graphzero.io_plan import IOPlan
 from graphzero.prefetch import Prefetch
 from graphzero.readahead import PagesAsked, ReadAhead
-from graphzero.resident import HeadKeeper
+from graphzero.resident import ElasticHead
 from graphzero.sampler import Subgraph
 
 __all__ = ["RowIO", "gather_rows"]
@@ -47,6 +47,7 @@ class RowIO:
         self._dataset = dataset
         self._gap = prefetch.gap
         self._direct: _core.DirectReader | None = None
+        self._head: ElasticHead | None = None
         self._stack = ExitStack()
         features = dataset.features
         stores = {"x": features, "y": dataset.labels}
@@ -61,11 +62,15 @@ class RowIO:
                 self._stack.callback(self._direct.close)
                 ahead = [store for store in ahead if store is not features]
             if features is not None and features.row_bytes > 0:
-                rows = min(plan.resident // features.row_bytes, features.num_nodes)
-                keeper = HeadKeeper([(features.head, rows * features.row_bytes)])
-                self._stack.callback(keeper.close)
+                self._head = ElasticHead(
+                    features.head,
+                    first=plan.first_resident,
+                    most=plan.resident,
+                    reserve=plan.reserve,
+                )
+                self._stack.callback(self._head.close)
             asks = plan.strategy != "none"
-            self._readahead = ReadAhead(ahead if asks else [], prefetch)
+            self._readahead = ReadAhead(ahead if asks else [], prefetch, plan.page_cache)
             self._stack.callback(self._readahead.close)
         except BaseException:
             self._stack.close()
@@ -86,6 +91,10 @@ class RowIO:
         """Asks for rows that will be gathered; never blocks, never fails."""
         return self._readahead.submit(rows)
 
+    def finish(self, asked: PagesAsked) -> None:
+        """The rows that were asked for have been gathered, or will not be."""
+        self._readahead.finish(asked)
+
     def gather(self, name: str, subgraph: Subgraph) -> tuple[npt.NDArray[Any], int]:
         """The rows "x" or "y" of a batch, and how many pages were read for them from the disk.
 
@@ -99,6 +108,11 @@ class RowIO:
         kept, target = store.kept_rows, out.reshape(-1).view(np.uint8)
         _, read, _ = self._direct.gather(rows, target, kept, self._gap)
         return out, read
+
+    def count_batch(self) -> None:
+        """The training loop is done with another mini-batch."""
+        if self._head is not None:
+            self._head.count_batch()
 
     def close(self) -> None:
         """Ends the threads; what they are working on is waited for."""

@@ -288,13 +288,16 @@ class SeedDataset(IterableDataset[SampledBatch]):
 
         def gather(sampled: tuple[SampledBatch, Future[PagesAsked]]) -> SampledBatch:
             """With the rows, once their pages have been asked for: then it is faster."""
-            batch, asked = sampled
-            missing = asked.result().missing
-            started, rows = time.perf_counter(), {}
-            for name in self.gather:
-                if name in row_io.stores:
-                    rows[name], read = row_io.gather(name, batch.subgraph)
-                    missing += read
+            batch, future = sampled
+            asked = future.result()
+            started, rows, missing = time.perf_counter(), {}, asked.missing
+            try:
+                for name in self.gather:
+                    if name in row_io.stores:
+                        rows[name], read = row_io.gather(name, batch.subgraph)
+                        missing += read
+            finally:
+                row_io.finish(asked)
             gathered = time.perf_counter() - started
             stats = replace(batch.stats, gathered=gathered, pages_missed=missing)
             return replace(batch, rows=rows, stats=stats)
@@ -308,7 +311,10 @@ class SeedDataset(IterableDataset[SampledBatch]):
         )
         # Before row_io: the threads that submit, then the threads that they submit to.
         with closing(batches):
-            yield from _measure_waiting(batches)
+            for batch in _measure_waiting(batches):
+                yield batch
+                del batch  # its memory is wanted for the next one
+                row_io.count_batch()
 
 
 class BatchIterator(Iterator[SampledBatch]):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from graphzero.limits import cgroup_memory_left, memory_left
+from graphzero import limits
+from graphzero.limits import MemoryWatch, cgroup_memory_left, memory_left
 
 MB = 1 << 20
 
@@ -54,3 +55,27 @@ def test_without_control_groups_there_is_none(tmp_path):
 
 def test_this_process_has_memory_left():
     assert memory_left() > 10 * MB
+
+
+def test_what_is_locked_could_be_let_go():
+    assert memory_left(1 << 50) >= 1 << 50
+
+
+def test_short_peaks_between_two_looks_count(monkeypatch):
+    taken = iter([100, 700, 200, 300, 200, 200, 200, 200])
+    monkeypatch.setattr(limits, "_anonymous_bytes", lambda: next(taken) * MB)
+    monkeypatch.setattr(limits, "memory_left", lambda locked: 1000 * MB + locked)
+    watch = MemoryWatch()
+    watch.glance()
+    watch.glance()  # 700
+    watch.look(5 * MB)  # 300 more than at the peak
+    assert watch.least_left == 1000 * MB + 5 * MB - 400 * MB
+    watch.look(0)  # what has been seen stays
+    assert watch.least_left == 605 * MB
+
+
+def test_own_memory_is_seen():
+    before = limits._anonymous_bytes()
+    block = bytearray(64 * MB)
+    assert 64 * MB <= limits._anonymous_bytes() - before < 80 * MB
+    del block

@@ -109,9 +109,35 @@ def test_rows_beyond_the_budget_are_left_to_faults(cold_store):
     try:
         asked = readahead.submit(FAR_ROWS).result(timeout=60)
         assert asked.pages == 100
+        readahead.finish(asked)
         assert readahead.submit(np.arange(8)).result(timeout=60).pages == 1  # given back
     finally:
         readahead.close()
+
+
+def test_pages_read_too_early_wait_for_those_before_to_be_gathered(cold_store):
+    first, second = FAR_ROWS[:200], FAR_ROWS[200:]
+    readahead = ReadAhead([cold_store], gz.Prefetch(), room=100 * 4096)
+    try:
+        asked = readahead.submit(first).result(timeout=60)
+        assert asked.missing == 200  # nothing else is in memory: it may be more than fits
+        waiting = readahead.submit(second)
+        with pytest.raises(TimeoutError):
+            waiting.result(timeout=0.5)
+        assert cold_store.count_missing(second) == (248, 248)
+        readahead.finish(asked)
+        assert waiting.result(timeout=60).missing == 248
+    finally:
+        readahead.close()
+
+
+def test_closing_ends_the_waiting(cold_store):
+    readahead = ReadAhead([cold_store], gz.Prefetch(), room=0)
+    readahead.submit(FAR_ROWS[:200]).result(timeout=60)
+    waiting = readahead.submit(FAR_ROWS[200:])
+    readahead.close()
+    assert waiting.cancelled() or waiting.result(timeout=60).pages == 0
+    assert cold_store.count_missing(FAR_ROWS[200:]) == (248, 248)
 
 
 def test_the_none_strategy_asks_for_nothing(cold_store):

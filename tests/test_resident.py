@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import files
 import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero.resident import HeadKeeper
+from graphzero import limits
+from graphzero.resident import ElasticHead, HeadKeeper
 
 ROWS, DIM = 32_768, 128  # 16 MiB
 
@@ -119,3 +122,61 @@ def test_files_without_rows_have_nothing_to_keep(tmp_path):
     with gz.FeatureStore(tmp_path / "f.gd") as store:
         keep(store, 1 << 20).close()
         assert store.kept_rows == 0
+
+
+def until(condition):
+    """Waits for a background thread."""
+    for _ in range(3000):
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_rows_are_kept_as_far_as_the_model_leaves_memory(store, monkeypatch):
+    left = 40 << 20
+    monkeypatch.setattr(limits, "memory_left", lambda locked: left)
+    monkeypatch.setattr(limits, "_anonymous_bytes", lambda: 0)
+    head = ElasticHead(store.head, first=2 << 20, most=12 << 20, reserve=1 << 20)
+    try:
+        assert until(lambda: store.head.num_bytes == 2 << 20)
+        for _ in range(3):
+            head.count_batch()
+        time.sleep(0.3)
+        assert store.head.num_bytes == 2 << 20  # a model may still be taking its memory
+        head.count_batch()
+        assert until(lambda: store.head.num_bytes == 12 << 20)
+        left = 10 << 20
+        assert until(lambda: store.head.num_bytes == 8 << 20)  # less a tenth, less the reserve
+        left = 40 << 20
+        time.sleep(0.3)
+        assert store.head.num_bytes == 8 << 20  # what has been seen will come again
+        left = 0
+        assert until(lambda: store.head.num_bytes == 0)
+    finally:
+        head.close()
+
+
+def test_what_an_earlier_iteration_kept_stays(store, monkeypatch):
+    monkeypatch.setattr(limits, "memory_left", lambda locked: 1 << 30)
+    store.head.keep(8 << 20)
+    for most, kept in [(12 << 20, 8 << 20), (4 << 20, 4 << 20), (0, 0)]:
+        head = ElasticHead(store.head, first=1 << 20, most=most, reserve=0)
+        time.sleep(0.2)
+        head.close()
+        assert store.head.num_bytes == kept
+
+
+def test_failing_to_keep_rows_warns_and_goes_on(store, monkeypatch):
+    def refuse(begin, end):
+        raise OSError(5, "no advice")
+
+    def keep_until_it_fails():
+        head = ElasticHead(store.head, first=1 << 20, most=1 << 20, reserve=0)
+        head._executor.shutdown(wait=True)
+        head.close()
+
+    monkeypatch.setattr(store.head, "ask", refuse)
+    with pytest.warns(RuntimeWarning, match="keeping rows in memory failed"):
+        keep_until_it_fails()
+    assert store.kept_rows == 0
