@@ -1,0 +1,87 @@
+#include "graphzero/convert.h"
+
+#include "graphzero/format.h"
+
+/* As C converts, which rounds to nearest, ties to even. The copies make no assumption about
+ * alignment, and cost nothing: compilers see loads and stores, and vectorise the loop. */
+#define FROM(type)                                                                                 \
+    static void from_##type(const unsigned char *restrict from, uint64_t count,                    \
+                            unsigned char *restrict to)                                            \
+    {                                                                                              \
+        for (uint64_t i = 0; i < count; i++) {                                                     \
+            type stored;                                                                           \
+            memcpy(&stored, from + i * sizeof stored, sizeof stored);                              \
+            float number = (float)stored;                                                          \
+            memcpy(to + i * sizeof number, &number, sizeof number);                                \
+        }                                                                                          \
+    }
+
+FROM(int8_t)
+FROM(uint8_t)
+FROM(int16_t)
+FROM(uint16_t)
+FROM(int32_t)
+FROM(uint32_t)
+FROM(int64_t)
+FROM(uint64_t)
+FROM(double)
+
+/* The upper half of a float32. */
+static void from_bfloat16(const unsigned char *restrict from, uint64_t count,
+                          unsigned char *restrict to)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        uint16_t stored;
+        memcpy(&stored, from + i * sizeof stored, sizeof stored);
+        uint32_t bits = (uint32_t)stored << 16;
+        memcpy(to + i * sizeof bits, &bits, sizeof bits);
+    }
+}
+
+enum {
+    HALF_SIGN = 0x8000,
+    HALF_FRACTION = 0x03ff,
+    FRACTION_SHIFT = 23 - 10, /* from the fraction of a float16 to that of a float32 */
+    HALF_FIRST_NORMAL = 1 << 23,
+    HALF_INFINITY = 31 << 23,
+    REBIAS = (127 - 15) << 23,
+    INFINITE = 255 << 23,
+};
+
+/* All three kinds of numbers are computed, and one is chosen, so that there is no branch. None of
+ * them is a subnormal float32, which a thread may have told its processor to take for zero. */
+static void from_float16(const unsigned char *restrict from, uint64_t count,
+                         unsigned char *restrict to)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        uint16_t stored;
+        memcpy(&stored, from + i * sizeof stored, sizeof stored);
+        uint32_t sign = (uint32_t)(stored & HALF_SIGN) << 16;
+        uint32_t bits = (uint32_t)(stored & (HALF_SIGN - 1)) << FRACTION_SHIFT;
+        float number = (float)(stored & HALF_FRACTION) * 0x1p-24f;
+        uint32_t subnormal;
+        memcpy(&subnormal, &number, sizeof number);
+        uint32_t normal = bits + REBIAS, infinite = bits | INFINITE; /* or no number */
+        bits = bits < HALF_FIRST_NORMAL ? subnormal : bits < HALF_INFINITY ? normal : infinite;
+        bits |= sign;
+        memcpy(to + i * sizeof bits, &bits, sizeof bits);
+    }
+}
+
+gz_cast gz_cast_of(uint32_t dtype)
+{
+    switch (dtype) {
+    case GZ_INT8: return (gz_cast){from_int8_t, 0};
+    case GZ_UINT8: return (gz_cast){from_uint8_t, 0};
+    case GZ_INT16: return (gz_cast){from_int16_t, 1};
+    case GZ_UINT16: return (gz_cast){from_uint16_t, 1};
+    case GZ_INT32: return (gz_cast){from_int32_t, 2};
+    case GZ_UINT32: return (gz_cast){from_uint32_t, 2};
+    case GZ_INT64: return (gz_cast){from_int64_t, 3};
+    case GZ_UINT64: return (gz_cast){from_uint64_t, 3};
+    case GZ_FLOAT16: return (gz_cast){from_float16, 1};
+    case GZ_BFLOAT16: return (gz_cast){from_bfloat16, 1};
+    case GZ_FLOAT64: return (gz_cast){from_double, 3};
+    default: return (gz_cast){NULL, 0};
+    }
+}
