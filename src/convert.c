@@ -44,27 +44,26 @@ enum {
     FRACTION_SHIFT = 23 - 10, /* from the fraction of a float16 to that of a float32 */
     HALF_FIRST_NORMAL = 1 << 23,
     HALF_INFINITY = 31 << 23,
-    REBIAS = (127 - 15) << 23,
-    INFINITE = 255 << 23,
+    REBIAS = (127 - 15) << 23, /* of the exponent; once more for those that are no finite number */
 };
 
-/* All three kinds of numbers are computed, and one is chosen, so that there is no branch. None of
- * them is a subnormal float32, which a thread may have told its processor to take for zero. */
+/* Masks choose, where a branch would keep compilers from vectorising the loop. Subnormal numbers,
+ * which are normal ones as float32, are multiplied: a thread may have told its processor to take
+ * subnormal float32 for zero, but none come up here. */
 static void from_float16(const unsigned char *restrict from, uint64_t count,
                          unsigned char *restrict to)
 {
     for (uint64_t i = 0; i < count; i++) {
         uint16_t stored;
         memcpy(&stored, from + i * sizeof stored, sizeof stored);
-        uint32_t sign = (uint32_t)(stored & HALF_SIGN) << 16;
-        uint32_t bits = (uint32_t)(stored & (HALF_SIGN - 1)) << FRACTION_SHIFT;
+        int32_t bits = (stored & (HALF_SIGN - 1)) << FRACTION_SHIFT, subnormal;
         float number = (float)(stored & HALF_FRACTION) * 0x1p-24f;
-        uint32_t subnormal;
         memcpy(&subnormal, &number, sizeof number);
-        uint32_t normal = bits + REBIAS, infinite = bits | INFINITE; /* or no number */
-        bits = bits < HALF_FIRST_NORMAL ? subnormal : bits < HALF_INFINITY ? normal : infinite;
-        bits |= sign;
-        memcpy(to + i * sizeof bits, &bits, sizeof bits);
+        int32_t is_subnormal = -(bits < HALF_FIRST_NORMAL), is_infinite = -(bits >= HALF_INFINITY);
+        int32_t normal = bits + REBIAS + (REBIAS & is_infinite);
+        uint32_t magnitude = (uint32_t)((subnormal & is_subnormal) | (normal & ~is_subnormal));
+        uint32_t out = magnitude | (uint32_t)(stored & HALF_SIGN) << 16;
+        memcpy(to + i * sizeof out, &out, sizeof out);
     }
 }
 

@@ -54,8 +54,8 @@ void gz_picks_sort(gz_pick *picks, gz_pick *room, int64_t count)
         memcpy(picks, from, (size_t)count * sizeof *picks);
 }
 
-void gz_picks_copy(const gz_pick *picks, int64_t count, const unsigned char *rows,
-                   uint64_t row_bytes, const gz_cast *cast, unsigned char *out)
+GZ_INLINE void copy_picks(const gz_pick *picks, int64_t count, const unsigned char *rows,
+                          uint64_t row_bytes, const gz_cast *cast, unsigned char *out)
 {
     /* The hardware prefetcher follows a row once it has seen its first lines. */
     uint64_t asked = row_bytes < LINES_ASKED * LINE ? row_bytes : LINES_ASKED * LINE;
@@ -69,6 +69,15 @@ void gz_picks_copy(const gz_pick *picks, int64_t count, const unsigned char *row
         gz_cast_copy(cast, rows + picks[i].row * row_bytes, row_bytes,
                      out + picks[i].place * out_bytes);
     }
+}
+
+void gz_picks_copy(const gz_pick *picks, int64_t count, const unsigned char *rows,
+                   uint64_t row_bytes, const gz_cast *cast, unsigned char *out)
+{
+    if (cast->convert == NULL)
+        copy_picks(picks, count, rows, row_bytes, &GZ_AS_STORED, out);
+    else
+        copy_picks(picks, count, rows, row_bytes, cast, out);
 }
 
 static uint64_t first_byte(const gz_reads *reads, int64_t pick)

@@ -9,11 +9,14 @@
 typedef void gz_convert(const unsigned char *restrict from, uint64_t count,
                         unsigned char *restrict to);
 
-/* How the numbers of a row get to their place. All zeros: as they are. */
+/* How the numbers of a row get to their place. All zeros: as they are stored. */
 typedef struct gz_cast {
     gz_convert *convert;
     unsigned shift; /* a stored number has 1 << shift bytes */
 } gz_cast;
+
+/* For loops of which the compiler is to make one that does nothing but copy. */
+static const gz_cast GZ_AS_STORED = {NULL, 0};
 
 /* What makes float32 of a dtype. All zeros for float32 itself, and for a code that is not known. */
 gz_cast gz_cast_of(uint32_t dtype);

@@ -186,10 +186,10 @@ static void picks_are_copied_from_memory(void)
 {
     const unsigned char from[] = "aabbccdd";
     const gz_pick some[] = {{3, 0}, {1, 2}, {3, 1}};
-    const gz_cast as_they_are = {NULL, 0}, from_bytes = gz_cast_of(GZ_UINT8);
+    const gz_cast from_bytes = gz_cast_of(GZ_UINT8);
     char out[7] = "......";
     float numbers[6];
-    gz_picks_copy(some, 3, from, 2, &as_they_are, (unsigned char *)out);
+    gz_picks_copy(some, 3, from, 2, &GZ_AS_STORED, (unsigned char *)out);
     CHECK(strcmp(out, "ddddbb") == 0);
     gz_picks_copy(some, 3, from, 2, &from_bytes, (unsigned char *)numbers);
     for (int i = 0; i < 6; i++)
