@@ -1,6 +1,14 @@
 #include "graphzero/convert.h"
 
+#include <stdbool.h>
+
 #include "graphzero/format.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <cpuid.h>
+#include <immintrin.h>
+#define MAY_HAVE_F16C
+#endif
 
 /* As C converts, which rounds to nearest, ties to even. The copies make no assumption about
  * alignment, and cost nothing: compilers see loads and stores, and vectorise the loop. */
@@ -44,7 +52,8 @@ enum {
     FRACTION_SHIFT = 23 - 10, /* from the fraction of a float16 to that of a float32 */
     HALF_FIRST_NORMAL = 1 << 23,
     HALF_INFINITY = 31 << 23,
-    REBIAS = (127 - 15) << 23, /* of the exponent; once more for those that are no finite number */
+    REBIAS = (127 - 15) << 23, /* of the exponent; once more for those that are not finite */
+    QUIET = 1 << 22,           /* what is no number becomes a quiet one, as processors have it */
 };
 
 /* Masks choose, where a branch would keep compilers from vectorising the loop. Subnormal numbers,
@@ -59,13 +68,41 @@ static void from_float16(const unsigned char *restrict from, uint64_t count,
         int32_t bits = (stored & (HALF_SIGN - 1)) << FRACTION_SHIFT, subnormal;
         float number = (float)(stored & HALF_FRACTION) * 0x1p-24f;
         memcpy(&subnormal, &number, sizeof number);
-        int32_t is_subnormal = -(bits < HALF_FIRST_NORMAL), is_infinite = -(bits >= HALF_INFINITY);
-        int32_t normal = bits + REBIAS + (REBIAS & is_infinite);
+        int32_t is_subnormal = -(bits < HALF_FIRST_NORMAL), is_special = -(bits >= HALF_INFINITY);
+        int32_t normal = bits + REBIAS + (REBIAS & is_special);
+        normal |= QUIET & -(bits > HALF_INFINITY);
         uint32_t magnitude = (uint32_t)((subnormal & is_subnormal) | (normal & ~is_subnormal));
         uint32_t out = magnitude | (uint32_t)(stored & HALF_SIGN) << 16;
         memcpy(to + i * sizeof out, &out, sizeof out);
     }
 }
+
+#if defined(MAY_HAVE_F16C)
+
+/* The same bits in a quarter of the time, by an instruction for it. */
+__attribute__((target("avx,f16c"))) static void
+from_float16_f16c(const unsigned char *restrict from, uint64_t count, unsigned char *restrict to)
+{
+    uint64_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        __m128i stored = _mm_loadu_si128((const __m128i *)(const void *)(from + i * 2));
+        _mm256_storeu_ps((float *)(void *)(to + i * sizeof(float)), _mm256_cvtph_ps(stored));
+    }
+    from_float16(from + i * 2, count - i, to + i * sizeof(float));
+}
+
+static gz_convert *float16_converter(void)
+{
+    unsigned a, b, c, d;
+    bool has = __builtin_cpu_supports("avx") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    return has ? from_float16_f16c : from_float16;
+}
+
+#else
+
+static gz_convert *float16_converter(void) { return from_float16; }
+
+#endif
 
 gz_cast gz_cast_of(uint32_t dtype)
 {
@@ -78,7 +115,7 @@ gz_cast gz_cast_of(uint32_t dtype)
     case GZ_UINT32: return (gz_cast){from_uint32_t, 2};
     case GZ_INT64: return (gz_cast){from_int64_t, 3};
     case GZ_UINT64: return (gz_cast){from_uint64_t, 3};
-    case GZ_FLOAT16: return (gz_cast){from_float16, 1};
+    case GZ_FLOAT16: return (gz_cast){float16_converter(), 1};
     case GZ_BFLOAT16: return (gz_cast){from_bfloat16, 1};
     case GZ_FLOAT64: return (gz_cast){from_double, 3};
     default: return (gz_cast){NULL, 0};
