@@ -57,8 +57,8 @@ class FileWriter:
         if data.nbytes > section.length - at:
             raise ValueError(f"more than {section.count} elements for section '{name}'")
         if data.nbytes == 0:
-            return
-        view = data.view(np.uint8).data
+            return  # a memoryview without elements cannot be cast
+        view = data.data.cast("B")
         for begin in range(0, data.nbytes, CHUNK_BYTES):
             chunk = view[begin : begin + CHUNK_BYTES]
             self._crc[index] = zlib.crc32(chunk, self._crc[index])

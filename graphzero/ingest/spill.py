@@ -48,7 +48,7 @@ class TempFile:
 
     def write(self, array: npt.NDArray[Any], offset: int) -> None:
         """Writes an array's bytes at a byte offset; not for empty arrays."""
-        view = memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        view = memoryview(np.ascontiguousarray(array).data).cast("B")
         while view.nbytes:
             try:
                 written = os.pwrite(self._file.fileno(), view, offset)
