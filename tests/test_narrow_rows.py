@@ -198,15 +198,15 @@ def save_at(path, rows, origin):
 @pytest.mark.parametrize("name", ["float16", "bfloat16", "int8", "float64"])
 @pytest.mark.parametrize("origin", [128, 129, 130, 4095])
 def test_npy_files_as_they_are_wherever_their_numbers_begin(tmp_path, engine, name, origin):
-    rows = numbers.draw(numbers.NAMES[name], (700, 41))
+    rows = numbers.draw(numbers.NAMES[name], (4000, 41))
     save_at(tmp_path / "x.npy", rows, origin)
-    nodes = np.random.default_rng(0).integers(0, 700, 2000)
+    nodes = np.random.default_rng(0).integers(0, 4000, 3000)
     wanted = numbers.as_float32(rows)[nodes]
     with gz.FeatureStore(tmp_path / "x.npy") as store:
         assert store.dtype == rows.dtype
         np.testing.assert_array_equal(store.gather(nodes, dtype="float32"), wanted)
         assert numbers.as_bits(store.gather(nodes)) == numbers.as_bits(rows[nodes])
-        got = read_past_the_cache(store, engine, nodes, 200)
+        got = read_past_the_cache(store, engine, nodes, 900)
         np.testing.assert_array_equal(got, wanted)
 
 
