@@ -25,6 +25,7 @@ from graphzero.dataset import Dataset
 from graphzero.dataset import open_dataset as open
 from graphzero.errors import FormatError
 from graphzero.features import FeatureStore
+from graphzero.format import BFLOAT16
 from graphzero.graph import Graph, SampledNeighbors
 from graphzero.include_dir import get_include
 from graphzero.prefetch import Prefetch
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 __version__ = "1.0.0.dev0"
 
 __all__ = [
+    "BFLOAT16",
     "BatchStats",
     "Collate",
     "DataType",

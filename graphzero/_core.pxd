@@ -46,6 +46,7 @@ cdef extern from "graphzero/format.h" nogil:
         uint64_t num_input_edges
         uint32_t num_sections
         gz_section sections[62]
+    uint32_t gz_dtype_size(uint32_t dtype)
     gz_code gz_header_decode(const unsigned char *page, uint64_t file_bytes, gz_kind kind,
                              gz_header *out, gz_error *err)
     void gz_header_encode(const gz_header *header, unsigned char *page)
@@ -263,9 +264,18 @@ cdef extern from "graphzero/negatives.h" nogil:
                                int64_t *destinations)
 
 
+cdef extern from "graphzero/convert.h" nogil:
+    ctypedef struct gz_cast:
+        unsigned shift
+    gz_cast gz_cast_of(uint32_t dtype)
+    uint64_t gz_cast_bytes(const gz_cast *cast, uint64_t bytes_)
+    void gz_cast_copy(const gz_cast *cast, const unsigned char *source, uint64_t bytes_,
+                      unsigned char *to)
+
+
 cdef extern from "graphzero/gather.h" nogil:
-    void gz_gather_rows(const unsigned char *rows, uint64_t row_bytes, const int64_t *ids,
-                        int64_t begin, int64_t end, unsigned char *out)
+    void gz_gather_rows(const unsigned char *rows, uint64_t row_bytes, const gz_cast *cast,
+                        const int64_t *ids, int64_t begin, int64_t end, unsigned char *out)
     uint64_t gz_translate(const gz_ids *table, uint64_t limit, const int64_t *ids, int64_t begin,
                           int64_t end, int64_t *out)
     int64_t gz_first_outside(const int64_t *ids, int64_t begin, int64_t end, int64_t limit)
@@ -280,6 +290,7 @@ cdef extern from "graphzero/reads.h" nogil:
         int64_t count
         uint64_t origin
         uint64_t row_bytes
+        gz_cast cast
         uint64_t gap
         uint64_t most_bytes
         uint64_t page_bytes

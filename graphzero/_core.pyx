@@ -920,6 +920,15 @@ cdef int _require_rows(Mapping mapping, uint64_t origin, uint64_t row_bytes,
     return 0
 
 
+cdef int _cast_rows(uint32_t from_dtype, uint64_t row_bytes, gz_cast *cast) except -1:
+    """How rows of a dtype become float32; for 0, as they are."""
+    cdef uint32_t size = gz_dtype_size(from_dtype)
+    if from_dtype != 0 and (size == 0 or row_bytes % size != 0):
+        raise ValueError(f"rows of {row_bytes} bytes do not have numbers of dtype {from_dtype}")
+    cast[0] = gz_cast_of(from_dtype)
+    return 0
+
+
 cdef class Rows:
     """Rows of fixed size somewhere in a mapped file: those of a ``.gd`` or an ``.npy``.
 
@@ -951,18 +960,24 @@ cdef class Rows:
             return ids
         return _translate(self.mapping, &self.rank, self.num_rows, ids, num_threads)
 
-    def gather(self, const int64_t[::1] rows, unsigned char[::1] out, int num_threads):
-        """Copies whole rows, by row number, into the bytes of out."""
+    def gather(self, const int64_t[::1] rows, unsigned char[::1] out, int num_threads,
+               uint32_t from_dtype=0):
+        """Copies whole rows, by row number, into the bytes of out.
+
+        With `from_dtype`, the code of what is stored, float32 numbers are made of them.
+        """
         cdef int64_t n = rows.shape[0], i
         cdef const unsigned char *data
-        if <uint64_t> out.shape[0] != n * self.row_bytes:
+        cdef gz_cast cast
+        _cast_rows(from_dtype, self.row_bytes, &cast)
+        if <uint64_t> out.shape[0] != n * gz_cast_bytes(&cast, self.row_bytes):
             raise ValueError("out has the wrong size")
         self.mapping.pin()
         try:
             data = self.mapping.c.base + self.origin
             for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
-                gz_gather_rows(data, self.row_bytes, &rows[0], i * ITEMS_A_RANGE, _end(i, n),
-                               &out[0])
+                gz_gather_rows(data, self.row_bytes, &cast, &rows[0], i * ITEMS_A_RANGE,
+                               _end(i, n), &out[0])
         finally:
             self.mapping.unpin()
 
@@ -1103,7 +1118,7 @@ cdef class DirectReader:
         return <uint64_t> self.count * GZ_BUFFER_BYTES
 
     def gather(self, const int64_t[::1] rows, unsigned char[::1] out, int64_t first_direct_row=0,
-               uint64_t gap=0):
+               uint64_t gap=0, uint32_t from_dtype=0):
         """Brings rows to an array; each page is read once.
 
         Parameters
@@ -1111,10 +1126,13 @@ cdef class DirectReader:
         rows : (n,) int64
             Row numbers in any order, with repeats.
         out : (n * row_bytes,) uint8
+            With `from_dtype`, four bytes for each number.
         first_direct_row : int
             Rows below it are copied from the mapping, which should have them in memory.
         gap : int
             Pages that are not wanted and that a read may run over.
+        from_dtype : int
+            Code of the stored numbers, to have float32 made of them; 0 for bytes as they are.
 
         Returns
         -------
@@ -1130,19 +1148,28 @@ cdef class DirectReader:
         IndexError
             If a row is out of range.
         ValueError
-            If the reader is closed, or out has another size.
+            If the reader is closed, out has another size, or rows have no such numbers.
         """
         cdef int64_t n = rows.shape[0]
         cdef gz_error err
         cdef gz_code code
         cdef gz_fetch fetch
         cdef gz_pick[::1] picks
-        if <uint64_t> out.shape[0] != n * self.row_bytes:
+        cdef gz_cast cast
+        cdef unsigned char[::1] stored
+        _cast_rows(from_dtype, self.row_bytes, &cast)
+        if <uint64_t> out.shape[0] != n * gz_cast_bytes(&cast, self.row_bytes):
             raise ValueError("out has the wrong size")
         if n > 0 and gz_first_outside(&rows[0], 0, n, self.num_rows) < n:
             raise IndexError(f"{self.mapping.path}: rows must be in [0, {self.num_rows})")
         if n == 0 or self.row_bytes == 0:
             return 0, 0, 0
+        if self.origin % (1 << cast.shift) != 0:  # two reads may have a part of a number each
+            stored = empty(n * self.row_bytes, np.uint8)
+            counts = self.gather(rows, stored, first_direct_row, gap)
+            with nogil:
+                gz_cast_copy(&cast, &stored[0], n * self.row_bytes, &out[0])
+            return counts
         picks = empty(2 * n, _PICK)
         self._leave_to_parent()
         with self.lock:
@@ -1153,8 +1180,9 @@ cdef class DirectReader:
             self.mapping.pin()
             try:
                 with nogil:
-                    code = self._fetch(&fetch, &rows[0], n, first_direct_row, gap, &picks[0],
-                                       &out[0], &err)
+                    memset(&fetch, 0, sizeof(fetch))
+                    fetch.reads.cast, fetch.out = cast, &out[0]
+                    code = self._fetch(&fetch, &rows[0], n, first_direct_row, gap, &picks[0], &err)
             finally:
                 self.mapping.unpin()
             if code != GZ_OK:
@@ -1164,11 +1192,10 @@ cdef class DirectReader:
 
     cdef gz_code _fetch(self, gz_fetch *fetch, const int64_t *rows, int64_t n,
                         int64_t first_direct_row, uint64_t gap, gz_pick *picks,
-                        unsigned char *out, gz_error *err) noexcept nogil:
+                        gz_error *err) noexcept nogil:
         cdef gz_code code = gz_direct_check(&self.file, err)
         if code != GZ_OK:
             return code
-        memset(fetch, 0, sizeof(fetch[0]))
         fetch.file = &self.file
         fetch.reads.count = gz_picks_split(rows, n, first_direct_row, picks)
         gz_picks_sort(picks, picks + n, fetch.reads.count)
@@ -1180,7 +1207,6 @@ cdef class DirectReader:
         fetch.resident = picks + fetch.reads.count
         fetch.num_resident = n - fetch.reads.count
         fetch.mapped = self.mapping.c.base + self.origin
-        fetch.out = out
         if self.ring != NULL:
             return gz_uring_fetch(self.ring, fetch, err)
         return gz_preads_fetch(&self.buffers, fetch, err)

@@ -6,14 +6,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["BatchStats", "MiniBatch"]
+from graphzero.format import BFLOAT16
+
+__all__ = ["BatchStats", "MiniBatch", "as_tensor"]
 
 _OF_LINKS = ("edge_label_index", "edge_label", "src_index", "dst_pos_index", "dst_neg_index")
 _OF_TREES = ("batch", "seed_time")
 _TENSORS = ("n_id", "edge_index", "e_id", "input_id", "x", "y", *_OF_TREES, *_OF_LINKS)
+
+
+def as_tensor(rows: npt.NDArray[Any]) -> Tensor:
+    """A tensor over the memory of gathered rows, torch.bfloat16 where they hold its bits."""
+    if rows.dtype == BFLOAT16:
+        return torch.from_numpy(rows.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(rows)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.errors import FormatError
-from graphzero.format import DTYPES, FLAG_VECTOR
+from graphzero.format import BFLOAT16, DTYPES, FLAG_VECTOR, as_dtype, dtype_code, dtype_name
 from graphzero.ids import as_id, as_ids, as_threads
 from graphzero.kept import KeptRange
 from graphzero.legacy import either
@@ -23,6 +23,7 @@ __all__ = ["FeatureStore"]
 
 _NPY_MAGIC = b"\x93NUMPY"
 _MOST_NPY_HEADER = 1 << 16
+_V2_HINT = "; if it is bfloat16, as x.view([('bfloat16', '<u2')])"
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ def _npy_layout(mapping: _core.Mapping) -> _Layout:
         raise FormatError(
             f"{mapping.path} has dtype {dtype}, which cannot be mapped; "
             f"save it again as little-endian numbers"
+            f"{_V2_HINT if dtype == np.dtype('V2') else ''}"
         )
     if len(shape) not in (1, 2) or (fortran_order and len(shape) == 2):
         raise FormatError(
@@ -133,7 +135,7 @@ class FeatureStore:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the stored numbers."""
+        """Of the stored numbers; bfloat16 is `graphzero.BFLOAT16`, which holds its bits."""
         return self._layout.dtype
 
     @property
@@ -196,6 +198,8 @@ class FeatureStore:
         nodes: Any,
         out: npt.NDArray[Any] | None = None,
         num_threads: int | None = None,
+        *,
+        dtype: npt.DTypeLike | None = None,
     ) -> npt.NDArray[Any]:
         """Copies the rows of some nodes.
 
@@ -204,9 +208,12 @@ class FeatureStore:
         nodes : (n,) integers
             The user's ids, in any order, with repeats.
         out : (n, feature_dim) array, optional
-            Where to write; contiguous, of the store's dtype ((n,) for a vector).
+            Where to write; contiguous, of the dtype of the result ((n,) for a vector).
         num_threads : int, optional
             Default: all processors of the process.
+        dtype : dtype-like, optional
+            float32, to have it made of what is stored on the way (rounded to nearest, ties to
+            even). Default: as stored.
 
         Returns
         -------
@@ -218,27 +225,58 @@ class FeatureStore:
         IndexError
             If a node is out of range.
         ValueError
-            If out does not fit.
+            If out does not fit, or dtype is another.
         """
         ids = as_ids(nodes, self.num_nodes, "nodes")
         threads = as_threads(num_threads)
-        return self.gather_stored(self._rows.to_stored(ids, threads), out, threads)
+        return self.gather_stored(self._rows.to_stored(ids, threads), out, threads, dtype=dtype)
 
     def gather_stored(
-        self, rows: npt.NDArray[np.int64], out: npt.NDArray[Any] | None, num_threads: int
+        self,
+        rows: npt.NDArray[np.int64],
+        out: npt.NDArray[Any] | None,
+        num_threads: int,
+        *,
+        dtype: npt.DTypeLike | None = None,
     ) -> npt.NDArray[Any]:
         """`gather` by row numbers of the file, which must be in range."""
         shape = (rows.shape[0], *self.shape[1:])
+        wanted, from_dtype = self.conversion(dtype)
         if out is None:
-            out = _core.empty(shape, self.dtype)
-        elif out.shape != shape or out.dtype != self.dtype or not out.flags.c_contiguous:
+            out = _core.empty(shape, wanted)
+        elif out.shape != shape or out.dtype != wanted or not out.flags.c_contiguous:
             raise ValueError(
-                f"out must be a contiguous {self.dtype} array of shape {shape}, "
-                f"not {out.dtype} of shape {out.shape}"
+                f"out must be a contiguous {dtype_name(wanted)} array of shape {shape}, "
+                f"not {dtype_name(out.dtype)} of shape {out.shape}"
             )
         if out.size:
-            self._rows.gather(rows, out.reshape(-1).view(np.uint8), num_threads)
+            self._rows.gather(rows, out.reshape(-1).view(np.uint8), num_threads, from_dtype)
         return out
+
+    def conversion(self, dtype: npt.DTypeLike | None) -> tuple[np.dtype[Any], int]:
+        """How rows come to be of a dtype.
+
+        Returns
+        -------
+        numpy.dtype
+            Of the result.
+        int
+            Code of the stored dtype where it is another, else 0: what `_core` takes.
+
+        Raises
+        ------
+        ValueError
+            If it is neither float32 nor that of the store.
+        """
+        wanted = self.dtype if dtype is None else as_dtype(dtype)
+        if wanted == self.dtype:
+            return self.dtype, 0
+        if wanted != np.float32:
+            raise ValueError(
+                f"rows of {dtype_name(self.dtype)} are gathered as they are or as float32, "
+                f"not as {dtype_name(wanted)}"
+            )
+        return wanted, dtype_code(self.dtype)
 
     def to_stored(self, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Row numbers of the user's ids, which must be in range."""
@@ -310,7 +348,11 @@ class FeatureStore:
         """All rows in the user's order: a copy of the whole file."""
         if copy is False:
             raise ValueError("an array of a FeatureStore is a copy; use get_tensor for a view")
-        return self.gather(np.arange(self.num_nodes)).astype(dtype or self.dtype, copy=False)
+        wanted = self.dtype if dtype is None else np.dtype(dtype)
+        # NumPy would take the bits of a bfloat16 for an integer
+        on_the_way = np.float32 if self.dtype == BFLOAT16 != wanted else None
+        rows = self.gather(np.arange(self.num_nodes), dtype=on_the_way)
+        return rows.astype(wanted, copy=False)
 
     def close(self) -> None:
         """Unmaps the file; the store cannot be used afterwards.
@@ -332,7 +374,7 @@ class FeatureStore:
         return _reopen_store, (self.path, self._layout.identity)
 
     def __repr__(self) -> str:
-        return f"FeatureStore({self.path!r}, shape={self.shape}, dtype={self.dtype})"
+        return f"FeatureStore({self.path!r}, shape={self.shape}, dtype={dtype_name(self.dtype)})"
 
 
 def _reopen_store(path: str, expected: tuple[Any, ...]) -> FeatureStore:

@@ -22,11 +22,14 @@ import numpy.typing as npt
 from graphzero.errors import FormatError
 
 __all__ = [
+    "BFLOAT16",
     "FLAG_DIRECTED",
     "FLAG_VECTOR",
     "Header",
     "Section",
+    "as_dtype",
     "decode_header",
+    "dtype_name",
     "encode_header",
     "id_dtype",
     "layout",
@@ -41,6 +44,8 @@ NAME_BYTES = 16
 FLAG_DIRECTED = 1
 FLAG_VECTOR = 2
 MAGIC = {"graph": b"\x89GZL\r\n\x1a\n", "features": b"\x89GZD\r\n\x1a\n"}
+# NumPy has no bfloat16: its bits, under its name. ``ml_dtypes`` and torch give it arithmetic.
+BFLOAT16: np.dtype[Any] = np.dtype([("bfloat16", "<u2")])
 DTYPES: dict[int, np.dtype[Any]] = {
     1: np.dtype("<i1"),
     2: np.dtype("<u1"),
@@ -51,6 +56,7 @@ DTYPES: dict[int, np.dtype[Any]] = {
     7: np.dtype("<i8"),
     8: np.dtype("<u8"),
     9: np.dtype("<f2"),
+    10: BFLOAT16,
     11: np.dtype("<f4"),
     12: np.dtype("<f8"),
 }
@@ -69,6 +75,30 @@ def id_dtype(count: int) -> np.dtype[Any]:
     return np.dtype("<u4") if count <= 1 << 32 else np.dtype("<u8")
 
 
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """Name of a dtype for people, such as "float32" or "bfloat16"."""
+    return "bfloat16" if dtype == BFLOAT16 else str(dtype)
+
+
+def as_dtype(value: Any) -> np.dtype[Any]:
+    """A dtype of the format, by what NumPy takes for one, or by the name "bfloat16".
+
+    Raises
+    ------
+    ValueError
+        If the format has no such dtype.
+    """
+    try:
+        dtype = BFLOAT16 if isinstance(value, str) and value == "bfloat16" else np.dtype(value)
+    except TypeError:
+        raise ValueError(f"{value!r} is no dtype; use one of {_names()}") from None
+    return DTYPES[dtype_code(BFLOAT16 if dtype.name == "bfloat16" else dtype)]
+
+
+def _names() -> str:
+    return ", ".join(dtype_name(dtype) for dtype in DTYPES.values())
+
+
 def dtype_code(dtype: npt.DTypeLike) -> int:
     """Code of a dtype in a section table.
 
@@ -79,8 +109,7 @@ def dtype_code(dtype: npt.DTypeLike) -> int:
     """
     little = np.dtype(dtype).newbyteorder("<")
     if little not in _CODES:
-        names = ", ".join(str(known) for known in _CODES)
-        raise ValueError(f"dtype {np.dtype(dtype)} cannot be stored; use one of {names}")
+        raise ValueError(f"dtype {np.dtype(dtype)} cannot be stored; use one of {_names()}")
     return _CODES[little]
 
 

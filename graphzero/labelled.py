@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphzero.dataset import Dataset
+from graphzero.format import dtype_name
 from graphzero.ids import IdArray
 
 __all__ = ["count_classes", "labelled_splits"]
@@ -32,8 +33,8 @@ def labelled_splits(ds: Dataset) -> dict[str, IdArray]:
         raise ValueError("the dataset has no labels: build it with labels to train on it")
     if ds.labels.dtype.kind not in "iu" or ds.labels.feature_dim != 1:
         raise ValueError(
-            f"labels are {ds.labels.dtype} of shape {ds.labels.shape}: training needs one integer "
-            f"class per node, from 0, or -1 for unknown"
+            f"labels are {dtype_name(ds.labels.dtype)} of shape {ds.labels.shape}: training needs "
+            f"one integer class per node, from 0, or -1 for unknown"
         )
     if not ds.splits:
         named = {"train": np.arange(ds.num_nodes)}

@@ -142,6 +142,8 @@ class LinkNeighborDataset(SeedDataset):
         How pages are read ahead.
     gather : sequence of {"x", "y"}
         Which rows to gather in the background, as in `NeighborDataset`.
+    feature_dtype : {None, "float32"}
+        "float32" converts narrower (or wider) features on the way; None leaves them as stored.
     num_threads : int, optional
         Threads that sample, a batch each, in the background. Default: one in a worker, else all
         processors.
@@ -172,6 +174,7 @@ class LinkNeighborDataset(SeedDataset):
         seed: int = 0,
         prefetch: Prefetch | None = None,
         gather: Sequence[str] = ("x", "y"),
+        feature_dtype: npt.DTypeLike | None = None,
         num_threads: int | None = None,
         **options: Unpack[SamplingOptions],
     ) -> None:
@@ -189,6 +192,7 @@ class LinkNeighborDataset(SeedDataset):
             drop_last=drop_last,
             prefetch=prefetch,
             gather=gather,
+            feature_dtype=feature_dtype,
             num_threads=num_threads,
         )
         if self.neg_sampling == "triplet":

@@ -13,9 +13,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
-from graphzero.batch import MiniBatch
+from graphzero.batch import MiniBatch, as_tensor
 from graphzero.dataset import Dataset
 from graphzero.features import FeatureStore
 from graphzero.ids import IdArray, as_ids, as_times
@@ -81,6 +82,8 @@ class NeighborDataset(SeedDataset):
     gather : sequence of {"x", "y"}
         Which rows to gather in the background, where the dataset has them: features, labels.
         `Collate` gathers what it wants and does not find.
+    feature_dtype : {None, "float32"}
+        "float32" converts narrower (or wider) features on the way; None leaves them as stored.
     num_threads : int, optional
         Threads that sample, a batch each, in the background. Default: one in a worker, else all
         processors.
@@ -109,6 +112,7 @@ class NeighborDataset(SeedDataset):
         seed: int = 0,
         prefetch: Prefetch | None = None,
         gather: Sequence[str] = ("x", "y"),
+        feature_dtype: npt.DTypeLike | None = None,
         num_threads: int | None = None,
         **options: Unpack[SamplingOptions],
     ) -> None:
@@ -122,6 +126,7 @@ class NeighborDataset(SeedDataset):
             drop_last=drop_last,
             prefetch=prefetch,
             gather=gather,
+            feature_dtype=feature_dtype,
             num_threads=num_threads,
         )
         if input_time is not None:
@@ -200,5 +205,6 @@ class Collate:
         rows = sampled.rows.get(name)
         if rows is None:
             threads = default_threads(self.num_threads)
-            rows = gather_rows(self.dataset, store, sampled.subgraph, threads)
-        return torch.from_numpy(rows)
+            dtype = sampled.feature_dtype if name == "x" else None
+            rows = gather_rows(self.dataset, store, sampled.subgraph, threads, dtype=dtype)
+        return as_tensor(rows)

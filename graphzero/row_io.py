@@ -35,6 +35,8 @@ class RowIO:
     dataset : Dataset
     prefetch : Prefetch
     plan : IOPlan
+    feature_dtype : dtype-like, optional
+        float32, to have the features converted on the way.
 
     Attributes
     ----------
@@ -42,8 +44,16 @@ class RowIO:
         As it is carried out.
     """
 
-    def __init__(self, dataset: Dataset, prefetch: Prefetch, plan: IOPlan) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        prefetch: Prefetch,
+        plan: IOPlan,
+        *,
+        feature_dtype: npt.DTypeLike | None = None,
+    ) -> None:
         self.plan = plan
+        self._dtypes = {"x": feature_dtype, "y": None}
         self._dataset = dataset
         self._gap = prefetch.gap
         self._direct: _core.DirectReader | None = None
@@ -102,11 +112,12 @@ class RowIO:
         """
         store = self.stores[name]
         if name != "x" or self._direct is None:
-            return gather_rows(self._dataset, store, subgraph, 1), 0
+            return gather_rows(self._dataset, store, subgraph, 1, dtype=self._dtypes[name]), 0
         rows = _rows_of(self._dataset, store, subgraph)
-        out = _core.empty((rows.shape[0], *store.shape[1:]), store.dtype)
+        dtype, from_dtype = store.conversion(self._dtypes[name])
+        out = _core.empty((rows.shape[0], *store.shape[1:]), dtype)
         kept, target = store.kept_rows, out.reshape(-1).view(np.uint8)
-        _, read, _ = self._direct.gather(rows, target, kept, self._gap)
+        _, read, _ = self._direct.gather(rows, target, kept, self._gap, from_dtype)
         return out, read
 
     def count_batch(self) -> None:
@@ -127,7 +138,12 @@ def _rows_of(dataset: Dataset, store: FeatureStore, subgraph: Subgraph) -> IdArr
 
 
 def gather_rows(
-    dataset: Dataset, store: FeatureStore, subgraph: Subgraph, num_threads: int
+    dataset: Dataset,
+    store: FeatureStore,
+    subgraph: Subgraph,
+    num_threads: int,
+    *,
+    dtype: npt.DTypeLike | None = None,
 ) -> npt.NDArray[Any]:
     """Rows of a subgraph's nodes, through the mapping."""
-    return store.gather_stored(_rows_of(dataset, store, subgraph), None, num_threads)
+    return store.gather_stored(_rows_of(dataset, store, subgraph), None, num_threads, dtype=dtype)

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import torch
 from torch.utils.data import IterableDataset
@@ -45,6 +46,17 @@ __all__ = ["BatchIterator", "SampledBatch", "SeedDataset"]
 _QUEUED = 2  # finished batches of a DataLoader worker, waiting to be taken
 
 
+def _as_feature_dtype(value: Any) -> np.dtype[Any] | None:
+    float32 = np.dtype(np.float32)
+    try:
+        fits = value is None or np.dtype(value) == float32
+    except TypeError:
+        fits = False
+    if not fits:
+        raise ValueError(f"feature_dtype must be 'float32', or None for as stored, not {value!r}")
+    return None if value is None else float32
+
+
 @dataclass(frozen=True)
 class SampledBatch:
     """What datasets of seeds yield: a subgraph and its rows, in NumPy arrays.
@@ -57,6 +69,8 @@ class SampledBatch:
     stats : BatchStats
     rows : dict of str to array
         Those that have been gathered: "x" and "y", with one row per node.
+    feature_dtype : numpy.dtype or None
+        What "x" has been, or is to be, converted to.
     fields : dict of str to array
         What a `MiniBatch` says beyond that, by the names of its fields: about seed edges, times of
         seeds.
@@ -66,6 +80,7 @@ class SampledBatch:
     input_id: IdArray
     stats: BatchStats = field(default_factory=BatchStats)
     rows: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    feature_dtype: np.dtype[Any] | None = None
     fields: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
 
 
@@ -88,6 +103,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
         drop_last: bool,
         prefetch: Prefetch | None,
         gather: Sequence[str],
+        feature_dtype: npt.DTypeLike | None,
         num_threads: int | None,
     ) -> None:
         super().__init__()
@@ -100,6 +116,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
         self.gather = tuple(gather)
         if set(self.gather) - {"x", "y"}:
             raise ValueError(f"gather may name 'x' and 'y', not {gather!r}")
+        self.feature_dtype = _as_feature_dtype(feature_dtype)
         self.prefetch = prefetch if prefetch is not None else Prefetch()
         self.num_threads = None if num_threads is None else as_threads(num_threads)
         # Epoch, and its batches that are done: a Position. In shared memory, because persistent
@@ -252,8 +269,13 @@ class SeedDataset(IterableDataset[SampledBatch]):
 
     def _bytes_of(self, subgraph: Subgraph) -> int:
         """Memory of a mini-batch: rows, edges, ids."""
-        stores = (self.dataset.features, self.dataset.labels)
-        row_bytes: int = sum(store.row_bytes for store in stores if store is not None)
+        row_bytes = 0
+        for store, wanted in (
+            (self.dataset.features, self.feature_dtype),
+            (self.dataset.labels, None),
+        ):
+            if store is not None:
+                row_bytes += store.feature_dim * store.conversion(wanted)[0].itemsize
         nodes, edges = len(subgraph.n_id), subgraph.edge_index.shape[1]
         return int(nodes * (row_bytes + 16) + edges * 24)
 
@@ -269,8 +291,10 @@ class SeedDataset(IterableDataset[SampledBatch]):
     ) -> Generator[SampledBatch, None, None]:
         plan = self._plan(share, batch_ids, epoch)
         topology_io = TopologyIO(self.dataset.graph, self._sections, self.prefetch, plan)
-        with closing(topology_io), closing(RowIO(self.dataset, self.prefetch, plan)) as row_io:
-            yield from self._run_ahead(epoch, batch_ids, row_io)
+        with closing(topology_io):
+            row_io = RowIO(self.dataset, self.prefetch, plan, feature_dtype=self.feature_dtype)
+            with closing(row_io):
+                yield from self._run_ahead(epoch, batch_ids, row_io)
 
     def _run_ahead(self, epoch: int, batch_ids: range, row_io: RowIO) -> Iterator[SampledBatch]:
         order = epoch_order(self.num_seeds, self.shuffle, self.sampler.seed, epoch)
@@ -284,7 +308,8 @@ class SeedDataset(IterableDataset[SampledBatch]):
                 topology_missed=sampled.subgraph.pages_missed,
                 io=str(row_io.plan),
             )
-            return replace(sampled, stats=stats), row_io.submit(sampled.subgraph.stored_id)
+            sampled = replace(sampled, stats=stats, feature_dtype=self.feature_dtype)
+            return sampled, row_io.submit(sampled.subgraph.stored_id)
 
         def gather(sampled: tuple[SampledBatch, Future[PagesAsked]]) -> SampledBatch:
             """With the rows, once their pages have been asked for: then it is faster."""

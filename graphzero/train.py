@@ -139,6 +139,7 @@ class _Loaders:
             shuffle=shuffle,
             seed=self.seed,
             prefetch=self.prefetch,
+            feature_dtype="float32",
         )
         collate: Any = Collate(self.dataset)  # torch's types know lists of samples only
         return batches, DataLoader(

@@ -57,7 +57,8 @@ uint32_t gz_dtype_size(uint32_t dtype)
     case GZ_UINT8: return 1;
     case GZ_INT16:
     case GZ_UINT16:
-    case GZ_FLOAT16: return 2;
+    case GZ_FLOAT16:
+    case GZ_BFLOAT16: return 2;
     case GZ_INT32:
     case GZ_UINT32:
     case GZ_FLOAT32: return 4;

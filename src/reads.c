@@ -54,20 +54,30 @@ void gz_picks_sort(gz_pick *picks, gz_pick *room, int64_t count)
         memcpy(picks, from, (size_t)count * sizeof *picks);
 }
 
-void gz_picks_copy(const gz_pick *picks, int64_t count, const unsigned char *rows,
-                   uint64_t row_bytes, unsigned char *out)
+GZ_INLINE void copy_picks(const gz_pick *picks, int64_t count, const unsigned char *rows,
+                          uint64_t row_bytes, const gz_cast *cast, unsigned char *out)
 {
     /* The hardware prefetcher follows a row once it has seen its first lines. */
     uint64_t asked = row_bytes < LINES_ASKED * LINE ? row_bytes : LINES_ASKED * LINE;
+    uint64_t out_bytes = gz_cast_bytes(cast, row_bytes);
     for (int64_t i = 0; i < count; i++) {
         if (i + PICKS_AHEAD < count) {
             const unsigned char *row = rows + picks[i + PICKS_AHEAD].row * row_bytes;
             for (uint64_t at = 0; at < asked; at += LINE)
                 gz_prefetch(row + at);
         }
-        memcpy(out + picks[i].place * row_bytes, rows + picks[i].row * row_bytes,
-               (size_t)row_bytes);
+        gz_cast_copy(cast, rows + picks[i].row * row_bytes, row_bytes,
+                     out + picks[i].place * out_bytes);
     }
+}
+
+void gz_picks_copy(const gz_pick *picks, int64_t count, const unsigned char *rows,
+                   uint64_t row_bytes, const gz_cast *cast, unsigned char *out)
+{
+    if (cast->convert == NULL)
+        copy_picks(picks, count, rows, row_bytes, &GZ_AS_STORED, out);
+    else
+        copy_picks(picks, count, rows, row_bytes, cast, out);
 }
 
 static uint64_t first_byte(const gz_reads *reads, int64_t pick)
@@ -123,11 +133,13 @@ void gz_reads_scatter(const gz_reads *reads, const gz_read *read, const unsigned
                       unsigned char *out)
 {
     uint64_t row_bytes = reads->row_bytes, read_end = read->offset + read->length;
+    uint64_t out_bytes = gz_cast_bytes(&reads->cast, row_bytes);
     for (int64_t i = read->first; i < read->end; i++) {
         uint64_t begin = first_byte(reads, i), end = begin + row_bytes;
         uint64_t from = begin > read->offset ? begin : read->offset;
         uint64_t to = end < read_end ? end : read_end;
-        memcpy(out + reads->picks[i].place * row_bytes + (from - begin),
-               bytes + (from - read->offset), (size_t)(to - from));
+        uint64_t skipped = gz_cast_bytes(&reads->cast, from - begin);
+        gz_cast_copy(&reads->cast, bytes + (from - read->offset), to - from,
+                     out + reads->picks[i].place * out_bytes + skipped);
     }
 }

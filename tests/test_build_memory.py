@@ -21,7 +21,7 @@ def anonymous():
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("RssAnon")) * 1024
 
-folder, kind, limit = sys.argv[1:]
+folder, kind, limit, dtype = sys.argv[1:]
 done = threading.Event()
 baseline = peak = anonymous()
 
@@ -40,6 +40,7 @@ build_dataset(
     timestamp=folder + "/times.npy" if kind == "npy" else None,
     directed=False,
     edge_ids=True,
+    feature_dtype=dtype or None,
 )
 done.set()
 thread.join()
@@ -81,8 +82,8 @@ def test_many_runs_give_the_same_bytes(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.no_asan  # keeps freed memory in quarantine
-@pytest.mark.parametrize("kind", ["csv", "npy"])
-def test_memory_stays_within_the_limit(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(("kind", "dtype"), [("csv", ""), ("npy", ""), ("npy", "bfloat16")])
+def test_memory_stays_within_the_limit(tmp_path: Path, kind: str, dtype: str) -> None:
     limit = 12 << 20
     edges = random_graph(400_000, 3_000_000 if kind == "npy" else 1_000_000)
     np.save(tmp_path / "features.npy", np.ones((400_000, 64), np.float32))
@@ -95,7 +96,7 @@ def test_memory_stays_within_the_limit(tmp_path: Path, kind: str) -> None:
     script = tmp_path / "measure.py"
     script.write_text(MEASURE)
     done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path), kind, str(limit)],
+        [sys.executable, str(script), str(tmp_path), kind, str(limit), dtype],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -103,7 +104,7 @@ def test_memory_stays_within_the_limit(tmp_path: Path, kind: str) -> None:
     )
     # pyarrow's blocks, and what the interpreter takes once, are not the build's own memory.
     allowance = 24 << 20 if kind == "csv" else 4 << 20
-    print(f"{kind}: {int(done.stdout):,} bytes of {limit:,}")
+    print(f"{kind} {dtype}: {int(done.stdout):,} bytes of {limit:,}")
     assert int(done.stdout) < limit + allowance
     written = sum(path.stat().st_size for path in (tmp_path / "data").glob("*.g[ld]"))
     assert written > 2 * (limit + allowance)

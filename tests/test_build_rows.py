@@ -35,9 +35,9 @@ def rows_of(path: Path) -> tuple[Header, np.ndarray[Any, Any]]:
     return header, rows[arrays["node_rank"]] if "node_rank" in arrays else rows
 
 
-@pytest.mark.parametrize("dtype", [str(dtype) for dtype in DTYPES.values()] + [">f4", "?"])
+@pytest.mark.parametrize("dtype", [*DTYPES.values(), ">f4", "?"], ids=str)
 @pytest.mark.parametrize("on_disk", [True, False])
-def test_arrays(tmp_path: Path, order: str, dtype: str, on_disk: bool) -> None:
+def test_arrays(tmp_path: Path, order: str, dtype: Any, on_disk: bool) -> None:
     features = np.arange(NODES * 3).reshape(NODES, 3).astype(dtype)
     given: Any = features
     if on_disk:

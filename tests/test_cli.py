@@ -423,7 +423,7 @@ def test_train_on_a_graph_without_labels(inputs, tmp_path, capfd):
 
 
 def test_an_error_in_a_worker_is_one_line_too(data, monkeypatch, capfd):
-    def broken(*_):
+    def broken(*_, **__):
         raise gz.FormatError("the file went bad")
 
     monkeypatch.setattr(gz.FeatureStore, "gather_stored", broken)

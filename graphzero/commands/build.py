@@ -14,6 +14,7 @@ from graphzero.commands.options import (
     presample_of,
     shows_progress,
 )
+from graphzero.format import DTYPES, dtype_name
 from graphzero.units import format_bytes
 
 __all__ = ["add_parser"]
@@ -41,6 +42,12 @@ def add_parser(commands: SubParsers) -> None:
         "--edges", required=True, metavar="FILE", help="CSV (also .gz), TSV, Parquet or .npy"
     )
     parser.add_argument("--features", metavar="FILE", help=".npy, CSV or Parquet")
+    parser.add_argument(
+        "--feature-dtype",
+        choices=[dtype_name(dtype) for dtype in DTYPES.values()],
+        metavar="DTYPE",
+        help="store features as this, such as float16 or bfloat16 (default: as they come)",
+    )
     parser.add_argument("--labels", metavar="FILE", help=".npy, CSV or Parquet")
     parser.add_argument(
         "--split",
@@ -105,6 +112,7 @@ def run(args: argparse.Namespace) -> int:
         header="auto" if args.header is None else args.header,
         delimiter=_DELIMITERS.get(args.delimiter, args.delimiter),
         edge_ids=args.edge_ids,
+        feature_dtype=args.feature_dtype,
         memory_limit=args.memory_limit,
         progress=shows_progress(args),
     ) as ds:

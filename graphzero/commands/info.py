@@ -16,7 +16,7 @@ from graphzero import _core
 from graphzero.commands.options import SubParsers, add_command
 from graphzero.dataset import Dataset, open_dataset
 from graphzero.features import FeatureStore
-from graphzero.format import DTYPES, read_header
+from graphzero.format import DTYPES, dtype_name, read_header
 from graphzero.graph import Graph
 from graphzero.manifest import read_manifest
 from graphzero.misses import predict_misses
@@ -146,7 +146,7 @@ def _degrees(graph: Graph) -> dict[str, Any]:
 
 
 def _rows(store: FeatureStore) -> dict[str, Any]:
-    return {"shape": list(store.shape), "dtype": str(store.dtype)}
+    return {"shape": list(store.shape), "dtype": dtype_name(store.dtype)}
 
 
 def _file(mapping: _core.Mapping) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def _file(mapping: _core.Mapping) -> dict[str, Any]:
         content["sections"] = [
             {
                 "name": section.name,
-                "dtype": str(DTYPES[section.dtype]),
+                "dtype": dtype_name(DTYPES[section.dtype]),
                 "count": section.count,
                 "offset": section.offset,
                 "bytes": section.length,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from graphzero.filewriter import FileWriter
+from graphzero.format import as_dtype
 from graphzero.ingest.columns import MAX_NODES
 from graphzero.ingest.csr import graph_layout, sort_scratch, write_graph
 from graphzero.ingest.edge_input import EdgeInput, open_edges
@@ -244,6 +245,7 @@ def build_dataset(
     header: bool | Literal["auto"] = "auto",
     delimiter: str = "auto",
     edge_ids: bool = False,
+    feature_dtype: Any = None,
     memory_limit: int | str = "2GB",
     progress: bool = False,
 ) -> Manifest:
@@ -293,6 +295,11 @@ def build_dataset(
         Of the edges: one character, or "auto" for tab, semicolon, comma or space.
     edge_ids : bool
         Whether to store each entry's row in the edge list.
+    feature_dtype : str or dtype-like, optional
+        What features are stored as: "float16", "bfloat16", ..., any of ``docs/format.md``. Floats
+        are rounded to nearest, ties to even; a number that does not fit is an error. A ``.npy``
+        file of dtype ``|V2``, which ml_dtypes' bfloat16 is saved as, needs "bfloat16". Default: as
+        they come.
     memory_limit : int or str
         Bytes, or a text such as "2GB" or "512MiB". Bounds what the build itself allocates, beyond
         the interpreter and pyarrow's buffers (some 20 MB, whatever the size of the input); what
@@ -338,7 +345,10 @@ def build_dataset(
     )
     tables: dict[str, Rows] = {}
     if features is not None:
-        tables["features"] = open_features(features)
+        stored_as = None if feature_dtype is None else as_dtype(feature_dtype)
+        tables["features"] = open_features(features, stored_as)
+    elif feature_dtype is not None:
+        raise ValueError("feature_dtype is for features, and there are none")
     if labels is not None:
         tables["labels"] = open_labels(labels)
     folder = Path(path)

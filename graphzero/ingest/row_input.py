@@ -10,10 +10,18 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.format import dtype_code
+from graphzero.format import BFLOAT16, dtype_code
+from graphzero.ingest.casting import CastRows
 from graphzero.ingest.columns import Column, id_column
 from graphzero.ingest.csv_format import is_number
-from graphzero.ingest.tables import CsvTable, ParquetTable, load_array, open_table
+from graphzero.ingest.tables import (
+    CsvTable,
+    ParquetTable,
+    load_array,
+    load_numpy,
+    open_table,
+    require_numbers,
+)
 
 __all__ = [
     "ArrayRows",
@@ -172,20 +180,56 @@ def _parquet_dtype(table: ParquetTable, first: int) -> np.dtype[Any]:
     return np.result_type(*table.dtypes[first:])
 
 
-def open_features(value: Any) -> Rows:
+def _feature_array(value: Any, name: str, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
+    """`load_array` that knows bfloat16, whoever made it: ml_dtypes, torch, or this package."""
+    if str(getattr(value, "dtype", None)) == "torch.bfloat16":
+        int16 = value[:0].short().dtype  # torch's; it is not imported here
+        return np.asarray(value.detach().cpu().contiguous().view(int16)).view(BFLOAT16)
+    array = load_numpy(value) if _is_npy(value) else np.asarray(value)
+    if array.dtype == "V2":
+        # What np.save makes of ml_dtypes' bfloat16; it could be anything of two bytes.
+        if dtype != BFLOAT16:
+            raise ValueError(
+                f"{name} has dtype |V2, two bytes that NumPy has no name for: if they are "
+                f"bfloat16, say so by feature_dtype='bfloat16'"
+            )
+        return array.view(BFLOAT16)
+    if array.dtype == BFLOAT16 or array.dtype.name == "bfloat16":
+        return array.view(BFLOAT16)
+    return require_numbers(array, name)
+
+
+def open_features(value: Any, dtype: np.dtype[Any] | None = None) -> Rows:
     """Features from a path, an array or a tensor.
+
+    Parameters
+    ----------
+    value : path, array or tensor
+    dtype : numpy.dtype, optional
+        Of the format; to be converted to. Default: CSV values become float32, others keep theirs.
 
     Raises
     ------
     ValueError
-        If there is no feature, or a dtype that the format does not store.
+        If there is no feature, a dtype that the format does not store, or one that cannot become
+        the other.
     OSError
         If the file cannot be read.
     """
+    rows: Rows
     if not _is_table(value):
         name = os.fspath(value) if _is_npy(value) else "features"
-        return ArrayRows(name, load_array(value, name))
-    return features_of_table(open_table(Path(value)))
+        rows = ArrayRows(name, _feature_array(value, name, dtype))
+    else:
+        rows = features_of_table(open_table(Path(value)), _parsed_as(dtype))
+    return rows if dtype is None or dtype == rows.dtype else CastRows(rows, dtype)
+
+
+def _parsed_as(dtype: np.dtype[Any] | None) -> npt.DTypeLike:
+    """What CSV values are read as to become a dtype, rounded once."""
+    if dtype is None or dtype == np.float32:
+        return np.float32
+    return np.int64 if dtype.kind in "iu" else np.float64
 
 
 def features_of_table(

@@ -17,7 +17,17 @@ from graphzero.ingest.columns import Column
 from graphzero.ingest.csv_errors import find_bad_line, line_of_row
 from graphzero.ingest.csv_format import CsvFormat, sniff_csv
 
-__all__ = ["ArrayTable", "CsvTable", "ParquetTable", "Table", "is_csv", "load_array", "open_table"]
+__all__ = [
+    "ArrayTable",
+    "CsvTable",
+    "ParquetTable",
+    "Table",
+    "is_csv",
+    "load_array",
+    "load_numpy",
+    "open_table",
+    "require_numbers",
+]
 
 _BLOCK_BYTES = 1 << 18
 _ARROW = {np.dtype(name): pa.type_for_alias(name) for name in (
@@ -268,18 +278,38 @@ def load_array(value: Any, what: str) -> npt.NDArray[Any]:
         If the file cannot be read.
     """
     if isinstance(value, str | os.PathLike):
-        name = os.fspath(value)
-        try:
-            array = np.load(name, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError) as error:
-            raise ValueError(f"{name} is not a whole NumPy file of numbers: {error}") from None
-        if not isinstance(array, np.ndarray):
-            raise ValueError(f"{name} holds several arrays: give one .npy file")
-        return _numeric(array, name)
-    return _numeric(np.asarray(value), what)
+        return require_numbers(load_numpy(value), os.fspath(value))
+    return require_numbers(np.asarray(value), what)
 
 
-def _numeric(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+def load_numpy(path: str | os.PathLike[str]) -> npt.NDArray[Any]:
+    """An array of any dtype but objects, mapped, from a ``.npy`` path.
+
+    Raises
+    ------
+    ValueError
+        If the file is not a whole NumPy file.
+    OSError
+        If the file cannot be read.
+    """
+    name = os.fspath(path)
+    try:
+        array = np.load(name, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{name} is not a whole NumPy file of numbers: {error}") from None
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{name} holds several arrays: give one .npy file")
+    return array
+
+
+def require_numbers(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    """The same array.
+
+    Raises
+    ------
+    ValueError
+        If it does not hold numbers.
+    """
     if array.dtype.kind not in "iufb":
         raise ValueError(f"{name} has dtype {array.dtype}: it must hold numbers")
     return array

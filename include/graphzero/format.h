@@ -28,6 +28,7 @@ typedef enum gz_dtype {
     GZ_INT64 = 7,
     GZ_UINT64 = 8,
     GZ_FLOAT16 = 9,
+    GZ_BFLOAT16 = 10,
     GZ_FLOAT32 = 11,
     GZ_FLOAT64 = 12,
 } gz_dtype;

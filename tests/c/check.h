@@ -21,6 +21,7 @@ void test_batch(void);
 void test_buffers(void);
 void test_bias(void);
 void test_checksum(void);
+void test_convert(void);
 void test_csr(void);
 void test_direct(void);
 void test_draws(void);

@@ -57,6 +57,7 @@ int main(void)
     test_node2vec();
     test_negatives();
     test_weighted();
+    test_convert();
     test_gather();
     test_pool();
     test_prefetch();

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "graphzero/format.h"
 #include "graphzero/gather.h"
 #include "graphzero/rng.h"
 
@@ -24,9 +25,33 @@ static void copies_rows_of_any_width(void)
         for (uint64_t i = 5; i < PICKS; i++) /* the rows before the range stay untouched */
             for (uint64_t b = 0; b < width; b++)
                 wanted[i * width + b] = rows[(uint64_t)ids[i] * width + b];
-        gz_gather_rows(rows, width, ids, 5, 17, out);
-        gz_gather_rows(rows, width, ids, 17, PICKS, out);
+        gz_gather_rows(rows, width, &GZ_AS_STORED, ids, 5, 17, out);
+        gz_gather_rows(rows, width, &GZ_AS_STORED, ids, 17, PICKS, out);
         CHECK(memcmp(out, wanted, sizeof out) == 0);
+    }
+}
+
+static void converts_rows_of_any_width(void)
+{
+    enum { WIDTH = 5 };
+    static int16_t rows[ROWS * WIDTH];
+    float out[PICKS * WIDTH];
+    int64_t ids[PICKS];
+    gz_cast cast = gz_cast_of(GZ_INT16);
+    for (int i = 0; i < ROWS * WIDTH; i++)
+        rows[i] = (int16_t)gz_draw(1, (uint64_t)i);
+    for (uint64_t i = 0; i < PICKS; i++)
+        ids[i] = (int64_t)gz_bounded(gz_draw(2, i), ROWS);
+    for (int width = 1; width <= WIDTH; width += 2) {
+        for (int i = 0; i < PICKS * WIDTH; i++)
+            out[i] = 0.5f;
+        gz_gather_rows((const unsigned char *)rows, (uint64_t)width * sizeof *rows, &cast, ids, 3,
+                       PICKS, (unsigned char *)out);
+        for (int i = 0; i < 3 * width; i++)
+            CHECK(out[i] == 0.5f);
+        for (int i = 3; i < PICKS; i++)
+            for (int j = 0; j < width; j++)
+                CHECK(out[i * width + j] == (float)rows[ids[i] * width + j]);
     }
 }
 
@@ -85,6 +110,7 @@ static void finds_the_first_id_outside(void)
 void test_gather(void)
 {
     RUN(copies_rows_of_any_width);
+    RUN(converts_rows_of_any_width);
     RUN(translates_and_leaves_ended_walks);
     RUN(entries_beyond_the_limit_become_0);
     RUN(finds_the_first_id_outside);

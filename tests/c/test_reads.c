@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "graphzero/format.h"
 #include "graphzero/prefetch.h"
 #include "graphzero/rng.h"
 
@@ -45,6 +46,12 @@ static void picks_are_sorted(void)
 static unsigned char file[PAGES * PAGE];
 static gz_pick picks[MOST_ROWS];
 static int64_t rows[MOST_ROWS];
+
+static void fill_file(void)
+{
+    for (size_t i = 0; i < sizeof file; i++)
+        file[i] = (unsigned char)gz_draw(1, i);
+}
 
 /* Ascending rows with repeats; returns how many. */
 static int64_t draw_rows(uint64_t trial, uint64_t origin, uint64_t width)
@@ -112,8 +119,7 @@ static void every_row_is_read_and_no_page_twice(void)
     unsigned char *out = malloc((size_t)MOST_ROWS * WIDEST);
     if (!CHECK(out != NULL))
         return;
-    for (size_t i = 0; i < sizeof file; i++)
-        file[i] = (unsigned char)gz_draw(1, i);
+    fill_file();
     for (uint64_t trial = 0; trial < 6 * 4 * 10; trial++) {
         uint64_t width = widths[trial % 6], limit = limits[trial / 6 % 4], gap = trial % 5;
         uint64_t origin = trial % 2 ? 128 : PAGE;
@@ -137,13 +143,57 @@ static void every_row_is_read_and_no_page_twice(void)
     free(out);
 }
 
+static void check_numbers(const gz_reads *reads, const float *out)
+{
+    uint64_t numbers = reads->row_bytes / sizeof(int16_t);
+    for (int64_t i = 0; i < reads->count; i++)
+        for (uint64_t j = 0; j < numbers; j++) {
+            int16_t number;
+            memcpy(&number, file + reads->origin + (picks[i].row * numbers + j) * sizeof number,
+                   sizeof number);
+            if (!CHECK(out[picks[i].place * numbers + j] == (float)number))
+                return;
+        }
+}
+
+/* Rows are cut by the limit, always between two numbers. */
+static void rows_are_converted_on_the_way(void)
+{
+    const uint64_t widths[] = {2, 6, 512, 4096, 5002, WIDEST};
+    const uint64_t origins[] = {2, 128, PAGE};
+    float *out = malloc((size_t)MOST_ROWS * WIDEST * 2);
+    if (!CHECK(out != NULL))
+        return;
+    fill_file();
+    for (uint64_t trial = 0; trial < 6 * 3 * 3; trial++) {
+        uint64_t width = widths[trial % 6], origin = origins[trial / 6 % 3];
+        gz_reads reads = {.picks = picks,
+                          .count = draw_rows(trial, origin, width),
+                          .origin = origin,
+                          .row_bytes = width,
+                          .cast = gz_cast_of(GZ_INT16),
+                          .gap = trial % 2,
+                          .most_bytes = (1 + trial / 18) * PAGE,
+                          .page_bytes = PAGE};
+        memset(out, 0xEE, (size_t)MOST_ROWS * WIDEST * 2);
+        read_all(&reads, (unsigned char *)out);
+        check_numbers(&reads, out);
+    }
+    free(out);
+}
+
 static void picks_are_copied_from_memory(void)
 {
     const unsigned char from[] = "aabbccdd";
     const gz_pick some[] = {{3, 0}, {1, 2}, {3, 1}};
+    const gz_cast from_bytes = gz_cast_of(GZ_UINT8);
     char out[7] = "......";
-    gz_picks_copy(some, 3, from, 2, (unsigned char *)out);
+    float numbers[6];
+    gz_picks_copy(some, 3, from, 2, &GZ_AS_STORED, (unsigned char *)out);
     CHECK(strcmp(out, "ddddbb") == 0);
+    gz_picks_copy(some, 3, from, 2, &from_bytes, (unsigned char *)numbers);
+    for (int i = 0; i < 6; i++)
+        CHECK(numbers[i] == (float)out[i]);
 }
 
 void test_reads(void)
@@ -151,5 +201,6 @@ void test_reads(void)
     RUN(picks_keep_their_places);
     RUN(picks_are_sorted);
     RUN(every_row_is_read_and_no_page_twice);
+    RUN(rows_are_converted_on_the_way);
     RUN(picks_are_copied_from_memory);
 }

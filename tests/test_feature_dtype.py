@@ -1,0 +1,297 @@
+"""Features that are stored as another dtype than they come in."""
+
+from __future__ import annotations
+
+import files
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import numbers_of_dtypes as numbers  # noqa: E402 (it needs torch)
+
+import graphzero as gz  # noqa: E402
+from graphzero import train as training  # noqa: E402
+from graphzero.cli import main  # noqa: E402
+from graphzero.format import read_header, verify_file  # noqa: E402
+from graphzero.ingest.casting import CastRows, round_to  # noqa: E402
+from graphzero.ingest.progress import Progress  # noqa: E402
+from graphzero.ingest.rank import NodeOrder  # noqa: E402
+from graphzero.ingest.row_input import ArrayRows  # noqa: E402
+from graphzero.ingest.rows import write_rows  # noqa: E402
+
+NODES = 60
+EDGES = files.random_edges(NODES, 300)
+FLOATS = ["float16", "bfloat16", "float32", "float64"]
+
+
+def built(tmp_path, features, dtype=None, **options):
+    """Features of a dataset that is built so, by node id."""
+    with gz.build(
+        tmp_path / "d", EDGES, features, num_nodes=NODES, feature_dtype=dtype, **options
+    ) as ds:
+        verify_file(ds.features.path)
+        return ds.features.gather(np.arange(NODES))
+
+
+def some_rows(dtype=np.float32):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((NODES, 5)) * 10.0 ** rng.integers(-7, 4, (NODES, 5))
+    rows[3, 1:] = np.nan, np.inf, -np.inf, -0.0
+    return rows.astype(dtype)
+
+
+def rounded(rows, name):
+    """By NumPy, or torch."""
+    if name == "bfloat16":
+        halves = torch.from_numpy(rows.astype(np.float32)).to(torch.bfloat16)
+        return halves.view(torch.int16).numpy().view(gz.BFLOAT16)
+    return rows.astype(name)
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_floats_are_rounded_on_the_way_in(tmp_path, order, name):
+    rows = some_rows()
+    got = built(tmp_path, rows, name, order=order)
+    assert got.dtype == numbers.NAMES[name]
+    np.testing.assert_array_equal(numbers.as_float32(got), numbers.as_float32(rounded(rows, name)))
+
+
+def test_bfloat16_rounds_to_nearest_and_ties_to_even():
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 1 << 32, 200_000, np.uint32)
+    bits[::2] &= 0xFFFF8000  # in the middle of two, half of them
+    values = bits.view(np.float32)
+    got = round_to(values, gz.BFLOAT16).view(np.uint16)
+    wanted = torch.from_numpy(values).to(torch.bfloat16).view(torch.int16).numpy().view(np.uint16)
+    is_number = ~np.isnan(values)
+    np.testing.assert_array_equal(got[is_number], wanted[is_number])
+    assert np.isnan(numbers.as_float32(got[~is_number].view(gz.BFLOAT16))).all()
+
+
+def test_doubles_are_rounded_once():
+    above_the_middle = 1 + 2.0**-8 + 2.0**-40  # which a float32 cannot tell from the middle
+    below_the_middle = 1 + 3 * 2.0**-8 - 2.0**-40
+    values = np.array([above_the_middle, below_the_middle, 1e-300, 1e300, -1e300, np.nan])
+    values = np.concatenate([values, -values])
+    got = numbers.as_float32(round_to(values, gz.BFLOAT16))
+    wanted = [1 + 2**-7, 1 + 2**-7, 0, np.inf, -np.inf, np.nan]
+    np.testing.assert_array_equal(got, [*wanted, *(-x for x in wanted)])
+    half = round_to(np.array([1 + 2.0**-11 + 2.0**-40]), np.dtype(np.float16))
+    assert half[0] == np.float16(1 + 2**-10)
+
+
+@pytest.mark.parametrize(
+    ("name", "fits", "fits_not"),
+    [
+        ("float16", 65519.996, 65520.0),
+        ("bfloat16", 3.3895313e38, 3.4e38),
+        ("float32", 3.4028235e38, 3.5e38),
+    ],
+)
+def test_a_number_that_becomes_infinite_is_named(tmp_path, name, fits, fits_not):
+    rows = some_rows(np.float64)
+    rows[41, 2] = -fits
+    with np.errstate(over="ignore"):
+        assert np.isfinite(numbers.as_float32(built(tmp_path, rows, name)))[41].all()
+    rows[41, 2] = -fits_not
+    before = sorted(path.name for path in (tmp_path / "d").iterdir())
+    with pytest.raises(ValueError, match=rf"features, row 41: -.* does not fit {name}: name a"):
+        built(tmp_path, rows, name)
+    assert sorted(path.name for path in (tmp_path / "d").iterdir()) == before
+    np.save(tmp_path / "x.npy", rows)
+    with pytest.raises(ValueError, match=r"x\.npy, row 41: "):
+        built(tmp_path, tmp_path / "x.npy", name)
+
+
+def write_csv(path, rows, ids):
+    path.write_text("".join(f"{i},{','.join(map(repr, rows[i].tolist()))}\n" for i in ids))
+    return path
+
+
+def test_csv_values_are_rounded_once_and_named_by_line(tmp_path, order):
+    ids = np.random.default_rng(1).permutation(NODES)
+    rows = np.random.default_rng(2).standard_normal((NODES, 2))
+    rows[ids[6], 1] = 1 + 2.0**-8 + 2.0**-40
+    path = write_csv(tmp_path / "x.csv", rows, ids)
+    got = numbers.as_float32(built(tmp_path, path, "bfloat16", order=order))
+    assert got[ids[6], 1] == 1 + 2**-7
+    np.testing.assert_array_equal(got, numbers.as_float32(round_to(rows, gz.BFLOAT16)))
+    rows[ids[6], 1] = 1e5
+    write_csv(path, rows, ids)
+    with pytest.raises(ValueError, match=r"x\.csv, line 7: 100000\.0 does not fit float16"):
+        built(tmp_path, path, "float16", order=order)
+    with pytest.raises(ValueError, match=r"x\.csv, line 1: '.*' is not a feature 0"):
+        built(tmp_path, path, "int16", order=order)
+
+
+def test_csv_integers(tmp_path, order):
+    rows = np.random.default_rng(2).integers(0, 256, (NODES, 3))
+    path = write_csv(tmp_path / "x.csv", rows, range(NODES))
+    got = built(tmp_path, path, "uint8", order=order)
+    assert got.dtype == np.uint8
+    np.testing.assert_array_equal(got, rows)
+    with pytest.raises(ValueError, match=r"x\.csv, line \d+: \d+ does not fit int8"):
+        built(tmp_path, path, "int8", order=order)
+
+
+def test_parquet(tmp_path, order):
+    rows = some_rows(np.float64)
+    columns = {"id": np.arange(NODES), **{f"c{i}": rows[:, i] for i in range(5)}}
+    pq.write_table(pa.table(columns), tmp_path / "x.parquet", row_group_size=7)
+    got = built(tmp_path, tmp_path / "x.parquet", "float16", order=order)
+    np.testing.assert_array_equal(got, rows.astype(np.float16))
+
+
+@pytest.mark.parametrize("source", ["int64", "uint16", "int8", "bool"])
+def test_integers_become_floats_and_other_integers(tmp_path, source):
+    rows = np.random.default_rng(0).integers(0, 2 if source == "bool" else 100, (NODES, 3))
+    for name in ("float16", "bfloat16", "float32", "int8", "uint8", "int64"):
+        got = built(tmp_path, rows.astype(source), name)
+        assert got.dtype == numbers.NAMES[name]
+        np.testing.assert_array_equal(numbers.as_float32(got), rows)
+
+
+def test_integers_that_do_not_fit_are_named(tmp_path):
+    rows = np.zeros((NODES, 3), np.int64)
+    rows[17, 0] = -1
+    with pytest.raises(ValueError, match="features, row 17: -1 does not fit uint8"):
+        built(tmp_path, rows, "uint8")
+    rows[17, 0] = 70_000
+    with pytest.raises(ValueError, match="features, row 17: 70000 does not fit float16"):
+        built(tmp_path, rows, "float16")
+
+
+def test_fractions_are_not_cut_off(tmp_path):
+    with pytest.raises(ValueError, match="float32 numbers cannot be stored as int8 without"):
+        built(tmp_path, some_rows(), "int8")
+    with pytest.raises(ValueError, match="bfloat16 numbers cannot be stored as uint8 without"):
+        built(tmp_path, rounded(some_rows(), "bfloat16"), "uint8")
+
+
+@pytest.mark.parametrize("dtype", [None, "bfloat16", "float32", "float16"])
+def test_bfloat16_comes_in_under_its_name(tmp_path, order, dtype):
+    rows = rounded(np.clip(some_rows(), -1e4, 1e4), "bfloat16")
+    tensor = torch.from_numpy(rows.view(np.int16)).view(torch.bfloat16)
+    np.save(tmp_path / "x.npy", rows)
+    for given in (
+        rows,
+        np.asfortranarray(rows),
+        tensor,
+        tensor.T.contiguous().T,
+        tmp_path / "x.npy",
+    ):
+        got = built(tmp_path, given, dtype, order=order)
+        assert got.dtype == numbers.NAMES[dtype or "bfloat16"]
+        wanted = rows if dtype in (None, "bfloat16") else numbers.as_float32(rows).astype(dtype)
+        assert numbers.as_bits(got) == numbers.as_bits(wanted)
+
+
+def test_two_nameless_bytes_are_bfloat16_only_if_so_called(tmp_path):
+    rows = rounded(some_rows(), "bfloat16")
+    np.save(tmp_path / "x.npy", rows.view("V2"))  # as of ml_dtypes
+    got = built(tmp_path, tmp_path / "x.npy", "bfloat16")
+    assert numbers.as_bits(got) == numbers.as_bits(rows)
+    for dtype in (None, "float16", "float32"):
+        with pytest.raises(ValueError, match=r"x\.npy has dtype \|V2, .*feature_dtype='bfloat16'"):
+            built(tmp_path, tmp_path / "x.npy", dtype)
+    np.save(tmp_path / "x.npy", np.zeros((NODES, 2), "V4"))
+    with pytest.raises(ValueError, match=r"dtype \|V4: it must hold numbers"):
+        built(tmp_path, tmp_path / "x.npy", "bfloat16")
+
+
+def test_dtypes_that_there_are_not_are_refused(tmp_path):
+    for wrong in ("float8", "bf16", 7):
+        with pytest.raises(ValueError, match=r"is no dtype; use one of .*float16, bfloat16"):
+            built(tmp_path, some_rows(), wrong)
+    with pytest.raises(ValueError, match="complex64 cannot be stored"):
+        built(tmp_path, some_rows(), "complex64")
+    with pytest.raises(ValueError, match="feature_dtype is for features, and there are none"):
+        built(tmp_path, None, "float16")
+    assert not (tmp_path / "d").exists()
+
+
+@pytest.mark.parametrize("memory", [1, 3000, 1 << 20])
+def test_pieces_of_any_size_give_the_same_file(tmp_path, memory):
+    rows = np.random.default_rng(0).standard_normal((500, 7))
+    cast = CastRows(ArrayRows("x", rows), np.dtype(np.float16))
+    for max_rows in (1, 2, 100, 10**6):
+        chunks = list(cast.chunks(max_rows))
+        assert max(len(ids) for ids, _ in chunks) <= max_rows
+        np.testing.assert_array_equal(np.concatenate([ids for ids, _ in chunks]), np.arange(500))
+    node_ids = np.random.default_rng(1).permutation(500)
+    file = write_rows(
+        tmp_path / "x.gd",
+        CastRows(ArrayRows("x", rows), gz.BFLOAT16),
+        500,
+        order=NodeOrder(node_ids, np.argsort(node_ids).astype(np.uint32)),
+        fill_missing=False,
+        memory=memory,
+        progress=Progress(),
+    )
+    file.publish()
+    with gz.FeatureStore(tmp_path / "x.gd") as store:
+        got = store.gather(np.arange(500))
+    assert numbers.as_bits(got) == numbers.as_bits(round_to(rows, gz.BFLOAT16))
+
+
+def test_reordered_rows_are_the_same(tmp_path):
+    rows = built(tmp_path, some_rows(), "bfloat16", order="input")
+    gz.reorder(tmp_path / "d", "hot").close()
+    with gz.open(tmp_path / "d") as ds:
+        assert ds.features.is_hot
+        verify_file(ds.features.path)
+        assert numbers.as_bits(ds.features.gather(np.arange(NODES))) == numbers.as_bits(rows)
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "uint8"])
+def test_training_converts(tmp_path, name):
+    labels = np.arange(NODES) % 3
+    rows = (np.eye(3)[labels] * 5).astype(np.float32)
+    reports = []
+    for dtype in (None, name):
+        features = rows if dtype != "uint8" else rows.astype(np.uint8)
+        with gz.build(tmp_path / "d", EDGES, features, labels, feature_dtype=dtype) as ds:
+            assert ds.features.dtype == numbers.NAMES[dtype or "float32"]
+            report = training.train(ds, epochs=3, hidden=8, fanouts=[3], batch_size=16)
+            reports.append([epoch.loss for epoch in report.epochs])
+    assert reports[0] == reports[1]
+
+
+def test_training_asks_for_float32(tmp_path, monkeypatch):
+    asked = []
+    make = training.NeighborDataset
+
+    def note(*args, **options):
+        asked.append(options["feature_dtype"])
+        return make(*args, **options)
+
+    monkeypatch.setattr(training, "NeighborDataset", note)
+    with gz.build(tmp_path / "d", EDGES, some_rows(), np.arange(NODES) % 2) as ds:
+        ds_rows = ds.features.gather(np.arange(NODES))
+        assert ds_rows.dtype == np.float32
+        with pytest.raises(ValueError, match="the loss of epoch 1"):  # there are NaN among them
+            training.train(ds, epochs=1, fanouts=[3])
+    assert set(asked) == {"float32"}
+
+
+def test_the_command_line_stores_and_shows_it(tmp_path, capfd):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((NODES, 4)))
+    np.save(tmp_path / "y.npy", np.arange(NODES) % 2)
+    np.save(tmp_path / "edges.npy", EDGES)
+    folder, parts = str(tmp_path / "d"), [f"--features={tmp_path / 'x.npy'}"]
+    parts += [f"--labels={tmp_path / 'y.npy'}", f"--edges={tmp_path / 'edges.npy'}"]
+    assert main(["build", folder, *parts, "--feature-dtype", "bfloat16"]) == 0
+    assert read_header(tmp_path / "d" / "features.gd").find("rows").dtype == 10
+    assert main(["verify", folder]) == 0
+    capfd.readouterr()
+    assert main(["info", folder]) == 0
+    assert "features  60 x 4, bfloat16" in capfd.readouterr().out
+    assert main(["info", folder + "/features.gd", "--json"]) == 0
+    assert '"dtype": "bfloat16"' in capfd.readouterr().out
+    assert main(["train", folder, "--epochs", "1", "--fanouts", "3", "-q"]) == 0
+    with pytest.raises(SystemExit) as done:
+        main(["build", folder, *parts, "--feature-dtype", "float8"])
+    assert done.value.code == 2

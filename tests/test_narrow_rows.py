@@ -1,0 +1,265 @@
+"""Rows of every dtype, as they are stored and as float32, by every way to read them."""
+
+from __future__ import annotations
+
+import struct
+
+import files
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import numbers_of_dtypes as numbers  # noqa: E402 (it needs torch)
+
+import graphzero as gz  # noqa: E402
+from graphzero import _core  # noqa: E402
+from graphzero.format import DTYPES  # noqa: E402
+
+DataLoader = torch.utils.data.DataLoader
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+
+NODES, DIM = 3000, 67
+STRATEGIES = ["none", "willneed", "pread", "uring"]
+dtypes = pytest.mark.parametrize("dtype", list(DTYPES.values()), ids=list(numbers.NAMES))
+QUIET = np.uint32(1 << 22)
+
+
+def equal_bits(got, wanted):
+    """Of float32, where what is no number may be told to be a quiet one on the way."""
+    got, wanted = got.view(np.uint32), wanted.view(np.uint32)
+    no_number = (wanted & 0x7FFFFFFF) > 0x7F800000
+    np.testing.assert_array_equal(got[~no_number], wanted[~no_number])
+    np.testing.assert_array_equal(got[no_number] | QUIET, wanted[no_number] | QUIET)
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_every_pattern_of_16_bits_is_exact(tmp_path, name):
+    rows = np.arange(1 << 16, dtype=np.uint16).reshape(-1, 4).view(numbers.NAMES[name])
+    files.write_rows(tmp_path / "x.gd", rows)
+    store = gz.FeatureStore(tmp_path / "x.gd")
+    got = store.gather(np.arange(len(rows)), dtype="float32")
+    assert got.dtype == np.float32
+    equal_bits(got, numbers.as_float32(rows))
+
+
+@dtypes
+@pytest.mark.parametrize("width", [None, 1, 3, 5, 67])
+def test_gather_as_stored_and_as_float32(tmp_path, dtype, width):
+    shape = (500,) if width is None else (500, width)
+    rows, nodes = numbers.draw(dtype, shape), np.random.default_rng(1).integers(0, 500, 3000)
+    files.write_rows(tmp_path / "x.gd", rows, rank=np.random.default_rng(2).permutation(500))
+    store = gz.FeatureStore(tmp_path / "x.gd")
+    as_stored = store.gather(nodes, dtype=dtype)
+    assert as_stored.dtype == store.dtype == dtype
+    assert numbers.as_bits(as_stored) == numbers.as_bits(rows[nodes])
+    out = np.empty((3000, *shape[1:]), np.float32)
+    assert store.gather(nodes, out, 2, dtype=np.float32) is out
+    np.testing.assert_array_equal(out, numbers.as_float32(rows)[nodes])
+
+
+@pytest.fixture(scope="module")
+def folder_of(tmp_path_factory):
+    """A function that gives the folder of a dataset with features of a dtype, and these."""
+    made = {}
+
+    def make(dtype):
+        if dtype not in made:
+            folder = tmp_path_factory.mktemp("data") / "data"
+            rows = numbers.draw(dtype, (NODES, DIM))
+            edges = files.random_edges(NODES, 20_000)
+            labels = np.arange(NODES) % 3
+            files.write_dataset(folder, edges, NODES, features=rows, labels=labels, order="hot")
+            made[dtype] = folder, rows
+        return made[dtype]
+
+    return make
+
+
+def batches_of(ds, workers=0, kind=gz.NeighborDataset, seeds=None, **options):
+    seeds = np.arange(300) if seeds is None else seeds
+    batches = kind(ds, seeds, [6, 4], batch_size=64, **options)
+    context = "fork" if workers else None
+    return list(
+        DataLoader(
+            batches,
+            batch_size=None,
+            num_workers=workers,
+            collate_fn=gz.Collate(ds),
+            multiprocessing_context=context,
+        )
+    )
+
+
+def check(batches, rows, converted):
+    assert batches
+    wanted = numbers.as_float32(rows) if converted else rows
+    for batch in batches:
+        assert batch.y.dtype == torch.int64
+        if converted:
+            assert batch.x.dtype == torch.float32
+        assert numbers.as_bits(batch.x) == numbers.as_bits(wanted[batch.n_id.numpy()])
+
+
+@dtypes
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("converted", [False, True])
+def test_every_strategy_gives_the_same_rows(folder_of, dtype, strategy, converted):
+    folder, rows = folder_of(dtype)
+    prefetch = gz.Prefetch(strategy, resident=0.3)
+    with gz.open(folder) as ds:
+        got = batches_of(ds, prefetch=prefetch, feature_dtype="float32" if converted else None)
+        assert got[0].stats.io.startswith(("pread", strategy))
+        check(got, rows, converted)
+
+
+def test_bfloat16_is_that_of_torch(folder_of):
+    folder, rows = folder_of(gz.BFLOAT16)
+    with gz.open(folder) as ds:
+        batch = batches_of(ds)[0]
+    assert batch.x.dtype == torch.bfloat16
+    np.testing.assert_array_equal(batch.x.float(), numbers.as_float32(rows)[batch.n_id])
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "uint8", "float32"])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_collate_converts_what_it_gathers_itself(folder_of, name, workers):
+    folder, rows = folder_of(numbers.NAMES[name])
+    with gz.open(folder) as ds:
+        check(batches_of(ds, workers, gather=(), feature_dtype=np.float32), rows, True)
+        check(batches_of(ds, workers, gather=()), rows, False)
+
+
+def test_link_seeds_convert_too(folder_of):
+    folder, rows = folder_of(numbers.NAMES["float16"])
+    edges = files.random_edges(NODES, 200).T
+    with gz.open(folder) as ds:
+        for gather in ((), ("x", "y")):
+            got = batches_of(
+                ds, kind=gz.LinkNeighborDataset, seeds=edges, gather=gather, feature_dtype="float32"
+            )
+            check(got, rows, True)
+
+
+def test_memory_is_that_of_the_converted_rows(folder_of):
+    folder, _ = folder_of(numbers.NAMES["uint8"])
+    with gz.open(folder) as ds:
+        stored = gz.NeighborDataset(ds, fanouts=[4])
+        converted = gz.NeighborDataset(ds, fanouts=[4], feature_dtype="float32")
+        subgraph = next(iter(stored)).subgraph
+        more = converted._bytes_of(subgraph) - stored._bytes_of(subgraph)
+        assert more == len(subgraph.n_id) * DIM * 3
+
+
+def read_past_the_cache(store, engine, rows, first_direct_row):
+    """Rows by a direct reader, as float32."""
+    dtype, code = store.conversion(np.float32)
+    out = np.full((len(rows), *store.shape[1:]), np.nan, dtype)
+    reader = store.direct_reader(engine, 4)
+    try:
+        reader.gather(rows, out.reshape(-1).view(np.uint8), first_direct_row, 1, code)
+    finally:
+        reader.close()
+    return out
+
+
+ENGINES = [
+    "pread",
+    pytest.param(
+        "uring", marks=pytest.mark.skipif(_core.uring_refusal() is not None, reason="no io_uring")
+    ),
+]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "int8", "float64"])
+@pytest.mark.parametrize("width", [1, 3, 5, 2049, 40_001])
+def test_rows_cut_by_pages_and_buffers(tmp_path, engine, name, width):
+    count = max(3, 20_000 // width)
+    rows = numbers.draw(numbers.NAMES[name], (count, width))
+    files.write_rows(tmp_path / "x.gd", rows)
+    chosen = np.random.default_rng(0).integers(0, count, 2 * min(count, 2000))
+    with gz.FeatureStore(tmp_path / "x.gd") as store:
+        got = read_past_the_cache(store, engine, chosen, count // 3)
+    np.testing.assert_array_equal(got, numbers.as_float32(rows)[chosen])
+
+
+def save_at(path, rows, origin):
+    """A ``.npy`` file whose numbers begin at some byte."""
+    descr = rows.dtype.descr if rows.dtype.names else rows.dtype.str
+    text = repr({"descr": descr, "fortran_order": False, "shape": rows.shape})
+    length = origin - 10
+    head = b"\x93NUMPY\x01\x00" + struct.pack("<H", length) + text.ljust(length - 1).encode()
+    path.write_bytes(head + b"\n" + rows.tobytes())
+    np.testing.assert_array_equal(np.load(path), rows)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "int8", "float64"])
+@pytest.mark.parametrize("origin", [128, 129, 130, 4095])
+def test_npy_files_as_they_are_wherever_their_numbers_begin(tmp_path, engine, name, origin):
+    rows = numbers.draw(numbers.NAMES[name], (4000, 41))
+    save_at(tmp_path / "x.npy", rows, origin)
+    nodes = np.random.default_rng(0).integers(0, 4000, 3000)
+    wanted = numbers.as_float32(rows)[nodes]
+    with gz.FeatureStore(tmp_path / "x.npy") as store:
+        assert store.dtype == rows.dtype
+        np.testing.assert_array_equal(store.gather(nodes, dtype="float32"), wanted)
+        assert numbers.as_bits(store.gather(nodes)) == numbers.as_bits(rows[nodes])
+        got = read_past_the_cache(store, engine, nodes, 900)
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_arrays_and_names_of_bfloat16(tmp_path):
+    rows = numbers.draw(gz.BFLOAT16, (9, 2))
+    files.write_rows(tmp_path / "x.gd", rows)
+    with gz.FeatureStore(tmp_path / "x.gd") as store:
+        assert "dtype=bfloat16" in repr(store)
+        assert store.get_tensor().dtype == gz.BFLOAT16
+        np.testing.assert_array_equal(np.asarray(store), rows)
+        for dtype in (np.float32, np.float64):
+            whole = np.asarray(store, dtype=dtype)
+            assert whole.dtype == dtype
+            np.testing.assert_array_equal(whole, numbers.as_float32(rows))
+
+
+def test_what_cannot_be_converted_is_refused(tmp_path, folder_of):
+    files.write_rows(tmp_path / "x.gd", np.ones((4, 3), np.float32))
+    store = gz.FeatureStore(tmp_path / "x.gd")
+    with pytest.raises(ValueError, match="float32 are gathered as they are or as float32, not as"):
+        store.gather([1], dtype="bfloat16")
+    with pytest.raises(ValueError, match="'float8' is no dtype; use one of int8, .*bfloat16"):
+        store.gather([1], dtype="float8")
+    files.write_rows(tmp_path / "y.gd", np.ones((4, 3), np.float16))
+    store = gz.FeatureStore(tmp_path / "y.gd")
+    with pytest.raises(ValueError, match="contiguous float32 array .* not float16 of shape"):
+        store.gather([1], np.empty((1, 3), np.float16), dtype=np.float32)
+    with gz.open(folder_of(numbers.NAMES["float16"])[0]) as ds:
+        for wrong in ("float16", "float8", 3):
+            with pytest.raises(ValueError, match="feature_dtype must be 'float32', or None"):
+                gz.NeighborDataset(ds, feature_dtype=wrong)
+
+
+def test_the_core_takes_no_dtype_that_rows_cannot_have(tmp_path):
+    files.write_rows(tmp_path / "x.gd", np.ones((4, 3), np.uint8))
+    mapping = _core.Mapping(tmp_path / "x.gd")
+    rows = _core.Rows(mapping, 4096, 3, 4)
+    reader = _core.DirectReader(mapping, 4096, 3, 4, engine="pread")
+    chosen = np.zeros(2, np.int64)
+    for code, size in ((9, 4), (99, 6)):
+        message = f"rows of 3 bytes do not have numbers of dtype {code}"
+        with pytest.raises(ValueError, match=message):
+            rows.gather(chosen, np.empty(size, np.uint8), 1, code)
+        with pytest.raises(ValueError, match=message):
+            reader.gather(chosen, np.empty(size, np.uint8), 0, 0, code)
+    for size in (6, 23, 25):
+        with pytest.raises(ValueError, match="wrong size"):
+            rows.gather(chosen, np.empty(size, np.uint8), 1, 2)
+        with pytest.raises(ValueError, match="wrong size"):
+            reader.gather(chosen, np.empty(size, np.uint8), 0, 0, 2)
+
+
+def test_npy_of_two_nameless_bytes_says_what_to_do(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((4, 3), "V2"))
+    with pytest.raises(gz.FormatError, match=r"if it is bfloat16, as x\.view"):
+        gz.FeatureStore(tmp_path / "x.npy")
