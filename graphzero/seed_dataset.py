@@ -236,7 +236,10 @@ class SeedDataset(IterableDataset[SampledBatch]):
             ask_hop_by_hop(graph, 0)
             sampled = self._sample(self._positions(epoch, first[0]), epoch, first[0])
             facts = replace(
-                facts, batch=self._bytes_of(sampled.subgraph), batches=self._at_a_time(share)
+                facts,
+                batch=self._bytes_of(sampled.subgraph),
+                batches=self._at_a_time(share),
+                buffers=share.num_workers * self._bytes_of_reads(),
             )
         return make_plan(self.prefetch, facts)
 
@@ -256,6 +259,12 @@ class SeedDataset(IterableDataset[SampledBatch]):
         row_bytes: int = sum(store.row_bytes for store in stores if store is not None)
         nodes, edges = len(subgraph.n_id), subgraph.edge_index.shape[1]
         return int(nodes * (row_bytes + 16) + edges * 24)
+
+    def _bytes_of_reads(self) -> int:
+        """Memory that the reads past the page cache are made in, of one process."""
+        by_threads = self.prefetch.strategy == "pread" or _core.uring_refusal() is not None
+        count = self.prefetch.threads if by_threads else _core.URING_DEPTH
+        return count * _core.BUFFER_BYTES
 
     def _at_a_time(self, share: Share) -> int:
         """Mini-batches that exist at the same time: one in use, the others under way."""
