@@ -42,7 +42,7 @@ STYLE = {
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
 }
-WIDTH, ROW, CAPTION_COLUMNS = 8.0, 0.24, 118
+WIDTH, ROW, CAPTION_COLUMNS = 9.0, 0.24, 150
 FIO_GOAL, MISSING_GOAL, SPEED_GOAL = 0.9, 1.2, 0.95
 
 
@@ -136,7 +136,7 @@ def _line(axes: Axes, at: float, label: str, style: str = "--") -> None:
 
 
 def _finish(figure: Figure, found: dict[str, Any], axes: Axes, more: str = "") -> Figure:
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower left", ncols=3)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper")
     figure.supxlabel(
         f"{caption_of(found)}{more}", x=0.01, ha="left", fontsize=7, color=GREY, linespacing=1.4
     )
@@ -238,13 +238,12 @@ def training(found: dict[str, Any]) -> Figure:
         raise Missing("nothing was trained")
     settings = found["settings"]
     figure, (axes,) = _canvas(
-        f"Seconds to train {settings['epoch_batches']} batches of an epoch "
-        "(filled: later epochs, hollow: the first one, from a cold cache)",
+        f"Seconds of a training epoch of {settings['epoch_batches']} batches",
         len(_labels(points)),
     )
     _plot(axes, points)
     axes.set_xlim(left=0)
-    axes.set_xlabel("seconds")
+    axes.set_xlabel("seconds; filled: later epochs, hollow: the first one, from a cold cache")
     if in_memory:
         _line(axes, min(in_memory), "everything in RAM", "-")
         _line(axes, min(in_memory) / SPEED_GOAL, f"{SPEED_GOAL} of its speed")

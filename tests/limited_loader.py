@@ -39,7 +39,7 @@ def iterate(folder: str, prefetch: dict[str, Any]) -> dict[str, Any]:
     dict
         In bytes: ``own``, anonymous memory before anything was opened, ``left``, what the control
         groups and the machine left then, ``growth`` of the anonymous memory at its peak, ``kept``,
-        the most resident rows and topology. ``batches``, the fingerprints; ``io`` of the last batch.
+        the most resident rows and topology. ``batches``, their fingerprints; ``io`` of the last.
     """
     with PeakAnonymous() as before:
         left = memory_left()
