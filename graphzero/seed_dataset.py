@@ -226,7 +226,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
             topology=topology,
             batch=0,
             batches=0,
-            available=memory_left() if available is None else available,
+            available=_memory_left() if available is None else available,
             is_hot=features is not None and features.is_hot,
             uring_refusal=_core.uring_refusal(),
         )
@@ -375,6 +375,12 @@ class BatchIterator(Iterator[SampledBatch]):
         check_share(progress, self._progress.share)
         self.close()
         self._start(progress)
+
+
+def _memory_left() -> int:
+    """What is left, and what batches have given back: the next ones are made in it."""
+    _, idle = _core.pool_state()
+    return memory_left() + idle
 
 
 def _measure_waiting(batches: Iterator[SampledBatch]) -> Iterator[SampledBatch]:

@@ -39,11 +39,12 @@ def iterate(folder: str, prefetch: dict[str, Any]) -> dict[str, Any]:
     dict
         In bytes: ``own``, anonymous memory before anything was opened, ``left``, what the control
         groups and the machine left then, ``growth`` of the anonymous memory at its peak, ``kept``,
-        the most resident rows and topology. ``batches``, their fingerprints; ``io`` of the last.
+        the most resident rows and topology of each epoch. ``batches``, their fingerprints; ``io``
+        of the last one.
     """
     with PeakAnonymous() as before:
         left = memory_left()
-    kept, fingerprints, io = 0, [], ""
+    kept, fingerprints, io = [0] * EPOCHS, [], ""
     with gz.open(folder) as ds, PeakAnonymous() as anonymous:
         assert ds.features is not None
         batches = gz.NeighborDataset(
@@ -62,7 +63,8 @@ def iterate(folder: str, prefetch: dict[str, Any]) -> dict[str, Any]:
             for batch in loader:
                 fingerprints.append(fingerprint(batch))
                 heads = sum(head.num_bytes for head in ds.graph.heads.values())
-                kept = max(kept, heads + ds.features.kept_rows * ds.features.row_bytes)
+                rows = ds.features.kept_rows * ds.features.row_bytes
+                kept[epoch] = max(kept[epoch], heads + rows)
                 io = batch.stats.io
     return {
         "own": before.peak,

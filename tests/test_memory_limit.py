@@ -95,8 +95,11 @@ def test_a_group_of_a_third_of_the_features_is_enough(
     assert found["left"] <= ALLOWANCE + (1 << 20)
     assert FEATURES >= 3 * ALLOWANCE
     limit = found["left"] if memory_limit is None else memory_limit
-    assert found["kept"] >= LEAST_KEPT, found["io"]
-    assert found["growth"] + found["kept"] < limit, found["io"]
+    most = max(found["kept"])
+    assert most >= LEAST_KEPT, found["io"]
+    # What batches have given back is there for the next ones, and does not drive rows out.
+    assert found["kept"][-1] > 0.6 * most, found["io"]
+    assert found["growth"] + most < limit, found["io"]
 
 
 @pytest.mark.parametrize("strategy", ["auto", "uring", "pread"])
@@ -107,5 +110,8 @@ def test_a_limit_that_is_given_holds_without_a_group(
     found = run(folder, strategy=strategy, resident=1.0, memory_limit=limit)
     assert found["batches"] == unlimited["batches"]
     assert found["left"] > 3 * limit
-    assert found["kept"] >= LEAST_KEPT, found["io"]
-    assert found["growth"] + found["kept"] < limit, found["io"]
+    most = max(found["kept"])
+    assert most >= LEAST_KEPT, found["io"]
+    # What batches have given back is there for the next ones, and does not drive rows out.
+    assert found["kept"][-1] > 0.6 * most, found["io"]
+    assert found["growth"] + most < limit, found["io"]
