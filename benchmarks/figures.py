@@ -29,7 +29,7 @@ __all__ = ["FIGURES", "Missing", "draw", "main"]
 # Okabe and Ito's colours, which the colour-blind tell apart; the markers tell the same.
 ORDERS = {"input": ("#d55e00", "o"), "hot": ("#0072b2", "s"), "presample": ("#009e73", "^")}
 ANONYMOUS, FILE, GREY = "#e69f00", "#56b4e9", "#666666"
-STYLE = {
+STYLE: Any = {
     "svg.hashsalt": "graphzero",
     "svg.fonttype": "none",
     "font.size": 9,
