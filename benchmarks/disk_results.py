@@ -221,9 +221,9 @@ def rows_table(results: Sequence[RowsResult], baseline: str, disk_rate: float | 
         "read/missing": pages fetched for each that the library found missing.
     """
     base = next((one.median for one in results if one.contestant == baseline), None)
-    heads = ["contestant", "order", "s/batch", f"against {baseline}", "rows/s", "pages read/row"]
-    heads += ["MiB read/batch", "read/missing", "major faults/batch", "IOPS", "pages/s of fio's"]
-    heads += ["CPU s/batch", "stall s/batch", "peak anonymous MiB"]
+    heads = ["contestant", "order", "s/batch", "runs", f"against {baseline}", "rows/s"]
+    heads += ["pages read/row", "MiB read/batch", "read/missing", "major faults/batch", "IOPS"]
+    heads += ["pages/s of fio's", "CPU s/batch", "stall s/batch", "peak anonymous MiB"]
     table = [heads]
     for one in results:
         table.append(
@@ -231,6 +231,7 @@ def rows_table(results: Sequence[RowsResult], baseline: str, disk_rate: float | 
                 one.contestant,
                 one.order,
                 _span(one.median, one.seconds),
+                f"{len(one.seconds)}",
                 "-" if base is None else f"{base / one.median:.1f}x",
                 f"{one.rows / one.median:,.0f}",
                 f"{one.pages_per_row:.3f}",

@@ -86,6 +86,7 @@ class SavedBatches(SeedDataset):
             drop_last=False,
             prefetch=prefetch,
             gather=("x",),
+            feature_dtype=None,
             num_threads=num_threads,
         )
 

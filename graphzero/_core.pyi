@@ -31,6 +31,8 @@ class _Sampling(Protocol):
 
 PAGE_BYTES: int
 MOST_HOPS: int
+BUFFER_BYTES: int
+URING_DEPTH: int
 ADVICE: dict[str, int]
 KINDS: dict[str, int]
 

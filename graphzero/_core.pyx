@@ -25,6 +25,8 @@ PAGE_BYTES = int(gz_system_page_bytes())
 ADVICE = {"normal": GZ_ADVICE_NORMAL, "random": GZ_ADVICE_RANDOM,
           "sequential": GZ_ADVICE_SEQUENTIAL, "willneed": GZ_ADVICE_WILLNEED}
 MOST_HOPS = GZ_MOST_HOPS
+BUFFER_BYTES = GZ_BUFFER_BYTES
+URING_DEPTH = 128
 KINDS = {"graph": GZ_KIND_GRAPH, "features": GZ_KIND_FEATURES}
 
 cdef enum:
@@ -1055,7 +1057,7 @@ cdef class DirectReader:
     cdef pid_t owner
 
     def __cinit__(self, Mapping mapping, uint64_t origin, uint64_t row_bytes, uint64_t num_rows,
-                  *, str engine="uring", int depth=128, int threads=16):
+                  *, str engine="uring", int depth=URING_DEPTH, int threads=16):
         cdef gz_error err
         self.ring = NULL
         self.buffers.memory = NULL

@@ -16,6 +16,7 @@ _SLACK = 0.1
 # and the page cache has the rest for what is asked for hop by hop.
 _MOST_TOPOLOGY = 0.5
 _OF_LARGER_TOPOLOGY = 0.75
+_DIRECT = ("pread", "uring")
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Facts:
         Whether the file begins with the rows that are wanted most.
     uring_refusal : str or None
         Why io_uring cannot be used.
+    buffers : int
+        Of reads past the page cache that are under way at the same time, over all processes.
     """
 
     features: int
@@ -45,6 +48,7 @@ class Facts:
     available: int
     is_hot: bool
     uring_refusal: str | None = None
+    buffers: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,8 +93,8 @@ class IOPlan:
 def make_plan(prefetch: Prefetch, facts: Facts) -> IOPlan:
     """The plan for one iteration."""
     fits = facts.features + facts.topology + facts.batches * facts.batch <= facts.available
-    room, reserve, topology = _room(facts)
     strategy, reason = _strategy(prefetch, facts, fits)
+    room, reserve, topology = _room(facts, facts.buffers if strategy in _DIRECT else 0)
     asked = _asked(prefetch, facts, strategy)
     resident = min(asked, facts.features) if fits else min(asked, facts.features, room)
     if resident < min(asked, facts.features):
@@ -109,9 +113,9 @@ def make_plan(prefetch: Prefetch, facts: Facts) -> IOPlan:
     )
 
 
-def _room(facts: Facts) -> tuple[int, int, int]:
+def _room(facts: Facts, buffers: int) -> tuple[int, int, int]:
     """Bytes that resident rows may take; that all topology may; and what is kept of it."""
-    left = max(0, int(facts.available * (1 - _SLACK)) - facts.batches * facts.batch)
+    left = max(0, int(facts.available * (1 - _SLACK)) - facts.batches * facts.batch - buffers)
     # a part of a larger topology lives in the page cache as well
     most = int(_MOST_TOPOLOGY * left)
     if facts.topology <= most:
@@ -143,5 +147,5 @@ def _asked(prefetch: Prefetch, facts: Facts, strategy: str) -> int:
     if asked is not None:
         return asked
     # in another order the head is no better than the rest
-    direct = strategy in ("pread", "uring")
+    direct = strategy in _DIRECT
     return facts.features if prefetch.strategy == "auto" and direct and facts.is_hot else 0

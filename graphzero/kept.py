@@ -37,6 +37,11 @@ class KeptRange:
         self._origin = origin
         self._may_lock = lock
 
+    @property
+    def locked_bytes(self) -> int:
+        """Bytes that are held, where they are locked; else 0."""
+        return self.num_bytes if self._may_lock else 0
+
     def ask(self, begin: int, end: int) -> None:
         """Has the kernel read bytes [begin, end) of the range, without waiting for them."""
         for at in range(begin, end, _MOST_ADVISED):

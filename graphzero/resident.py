@@ -113,7 +113,7 @@ class ElasticHead:
         try:
             while not self._stop.is_set():
                 if glances % _GLANCES == 0:
-                    self._watch.look(self._kept.num_bytes)
+                    self._watch.look(self._kept.locked_bytes)
                 if not self._adapt():
                     self._stop.wait(_GLANCE_SECONDS)
                 self._watch.glance()

@@ -21,6 +21,7 @@ from torch.utils.data import IterableDataset
 from graphzero import _core
 from graphzero.batch import BatchStats
 from graphzero.dataset import Dataset
+from graphzero.features import FeatureStore
 from graphzero.ids import IdArray, as_count, as_threads
 from graphzero.io_plan import Facts, IOPlan, make_plan
 from graphzero.limits import memory_left
@@ -243,7 +244,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
             topology=topology,
             batch=0,
             batches=0,
-            available=memory_left() if available is None else available,
+            available=_memory_left(features) if available is None else available,
             is_hot=features is not None and features.is_hot,
             uring_refusal=_core.uring_refusal(),
         )
@@ -253,7 +254,10 @@ class SeedDataset(IterableDataset[SampledBatch]):
             ask_hop_by_hop(graph, 0)
             sampled = self._sample(self._positions(epoch, first[0]), epoch, first[0])
             facts = replace(
-                facts, batch=self._bytes_of(sampled.subgraph), batches=self._at_a_time(share)
+                facts,
+                batch=self._bytes_of(sampled.subgraph),
+                batches=self._at_a_time(share),
+                buffers=share.num_workers * self._bytes_of_reads(),
             )
         return make_plan(self.prefetch, facts)
 
@@ -278,6 +282,12 @@ class SeedDataset(IterableDataset[SampledBatch]):
                 row_bytes += store.feature_dim * store.conversion(wanted)[0].itemsize
         nodes, edges = len(subgraph.n_id), subgraph.edge_index.shape[1]
         return int(nodes * (row_bytes + 16) + edges * 24)
+
+    def _bytes_of_reads(self) -> int:
+        """Memory that the reads past the page cache are made in, of one process."""
+        by_threads = self.prefetch.strategy == "pread" or _core.uring_refusal() is not None
+        count = self.prefetch.threads if by_threads else _core.URING_DEPTH
+        return count * _core.BUFFER_BYTES
 
     def _at_a_time(self, share: Share) -> int:
         """Mini-batches that exist at the same time: one in use, the others under way."""
@@ -397,6 +407,12 @@ class BatchIterator(Iterator[SampledBatch]):
         check_share(progress, self._progress.share)
         self.close()
         self._start(progress)
+
+
+def _memory_left(features: FeatureStore | None) -> int:
+    """What is left, with what an iteration takes over: resident rows, and memory of batches."""
+    _, idle = _core.pool_state()
+    return memory_left(0 if features is None else features.head.locked_bytes) + idle
 
 
 def _measure_waiting(batches: Iterator[SampledBatch]) -> Iterator[SampledBatch]:

@@ -98,9 +98,13 @@ void gz_uring_close(gz_uring *self)
 {
     if (self == NULL)
         return;
-    if (self->owner == getpid())
+    if (self->owner == getpid()) {
+        /* The kernel ends a ring later, in the background, and would hold the buffers until then:
+         * twice as many, where the next ring comes first. */
+        if (self->has_buffers)
+            (void)io_uring_unregister_buffers(&self->ring);
         io_uring_queue_exit(&self->ring);
-    else
+    } else
         close(self->ring.ring_fd); /* its queues are not in this process */
     free(self->idle);
     free(self);

@@ -243,7 +243,7 @@ class TestResults:
     def test_rows_are_held_against_the_baseline_and_the_disk(self) -> None:
         slow = disk_results.rows_result("memmap", "input", 2, answer_of([20.0]), {})
         fast = disk_results.rows_result(
-            "uring", "hot", 2, answer_of([1.0], pages_missed=[8, 12]), {}
+            "uring", "hot", 2, answer_of([1.0, 1.0], pages_missed=[8, 12]), {}
         )
         table = disk_results.rows_table([slow, fast], "memmap", 100.0)
         of_slow, of_fast = cells(table)
@@ -253,6 +253,7 @@ class TestResults:
         assert of_fast["read/missing"] == "2.50"
         assert of_slow["read/missing"] == "-"
         assert of_fast["stall s/batch"] == "0.000"
+        assert (of_slow["runs"], of_fast["runs"]) == ("1", "2")
         without = cells(disk_results.rows_table([fast], "memmap", None))[0]
         assert without["against memmap"] == without["pages/s of fio's"] == "-"
 

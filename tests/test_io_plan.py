@@ -56,6 +56,16 @@ def test_only_the_head_of_a_hot_order_is_worth_keeping():
     assert plan(replace(FACTS, is_hot=False), resident=GB).resident == GB
 
 
+def test_reads_under_way_take_memory_where_rows_are_read_past_the_page_cache():
+    facts = replace(FACTS, buffers=GB)
+    for strategy in ("auto", "uring", "pread"):
+        fewer = plan(FACTS, strategy=strategy, resident=1.0).resident - GB
+        assert plan(facts, strategy=strategy, resident=1.0).resident == pytest.approx(fewer)
+    assert plan(facts, strategy="willneed", resident=1.0) == plan(
+        FACTS, strategy="willneed", resident=1.0
+    )
+
+
 @pytest.mark.parametrize("strategy", ["none", "willneed", "pread", "uring"])
 def test_what_is_asked_for_is_done(strategy):
     chosen = plan(strategy=strategy)
