@@ -64,10 +64,21 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Host:
-    """The process of a contestant: what it runs, and whether in an environment of its own."""
+    """The process of a contestant.
+
+    Attributes
+    ----------
+    peer : Peer
+        What it runs.
+    installed : bool
+        Whether in an environment of its own.
+    variables : dict of str to str
+        Of its environment.
+    """
 
     peer: Peer
     installed: bool
+    variables: dict[str, str] = field(default_factory=dict)
 
 
 def strategies(resident: float, fields: dict[str, Any]) -> tuple[list[Contestant], dict[str, str]]:
@@ -131,8 +142,13 @@ def host_of(contestant: Contestant) -> Host:
 
 
 def train_host() -> Host:
-    """The process that trains."""
-    return Host(Peer("training", (), "session_train.py"), installed=False)
+    """The process that trains.
+
+    OpenMP's threads sleep while they wait, as in ``graphzero train``: else they keep the threads
+    that prepare mini-batches from the processors, whichever way these are read.
+    """
+    peer = Peer("training", (), "session_train.py")
+    return Host(peer, installed=False, variables={"OMP_WAIT_POLICY": "passive"})
 
 
 def chosen(contestants: Sequence[Contestant], only: Sequence[str]) -> list[Contestant]:

@@ -174,6 +174,7 @@ class Runner:
             threads=self.threads,
             prefix=prefix,
             isolated=host.installed,
+            environment=host.variables,
         )
 
     def _drop_all(self) -> float:

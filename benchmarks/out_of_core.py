@@ -264,7 +264,7 @@ def heading(found: dict[str, Any]) -> str:
         f"{settings['fanouts']}; rows: {settings['warm_up']} batches to warm up, then "
         f"{settings['runs']} runs of {settings['batches']}, median (lowest to highest); training: "
         f"{settings['epochs']} epochs of {settings['epoch_batches']} batches, hidden "
-        f"{settings['hidden']}",
+        f"{settings['hidden']}, OMP_WAIT_POLICY=passive",
         _versions_line(found["versions"] | found["peer_versions"]),
     ]
     for when in ("before", "after"):

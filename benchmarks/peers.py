@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -103,6 +103,8 @@ class Worker:
         A command that enters a group and then runs the one that follows it.
     isolated : bool
         Keep the caller's environment variables for Python, and so its graphzero, away.
+    environment : mapping of str to str, optional
+        Further variables of the process.
     """
 
     def __init__(
@@ -114,6 +116,7 @@ class Worker:
         threads: int,
         prefix: Sequence[str] = (),
         isolated: bool = True,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.name = peer.name
         self._log = Path(log)
@@ -125,7 +128,7 @@ class Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+                env={**os.environ, "OMP_NUM_THREADS": str(threads), **(environment or {})},
                 text=True,
             )
 

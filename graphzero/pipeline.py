@@ -24,10 +24,14 @@ class Stage:
         thread; it should leave the interpreter's lock to others.
     threads : int
         How many calls run side by side. With one, calls are made in the order of the items.
+    most : int, optional
+        Results, large ones, that may exist or be under way beyond the one being consumed: calls for
+        items further ahead wait.
     """
 
     function: Callable[[Any], Any]
     threads: int = 1
+    most: int | None = None
 
 
 def run_ahead(
@@ -65,19 +69,23 @@ def run_ahead(
             for stage in stages
         ]
 
-        def begin(item: Any) -> None:
-            futures = [executors[0].submit(stages[0].function, item)]
-            for stage, executor in zip(stages[1:], executors[1:], strict=True):
-                futures.append(executor.submit(_follow, stage.function, futures[-1]))
-            pending.append(futures)
+        def begin(items: Iterable[Any]) -> None:
+            for item in items:
+                given: Future[Any] = Future()
+                given.set_result(item)
+                pending.append([given])
+            for i, futures in enumerate(pending):
+                for number in range(len(futures) - 1, len(stages)):
+                    stage, before = stages[number], futures[-1]
+                    if stage.most is not None and i >= stage.most:
+                        break
+                    futures.append(executors[number].submit(_follow, stage.function, before))
 
         try:
-            for item in islice(source, ahead):
-                begin(item)
+            begin(islice(source, ahead))
             while pending:
                 result = pending.popleft()[-1].result()
-                for item in islice(source, 1):
-                    begin(item)
+                begin(islice(source, 1))
                 yield result
                 del result  # a mini-batch's memory is wanted for the next one
         finally:

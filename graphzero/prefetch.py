@@ -27,8 +27,8 @@ class Prefetch:
         "willneed" for a dataset that fits in memory, else "uring", or "pread" where io_uring
         cannot be had; ``batch.stats.io`` says what was chosen, and why.
     lookahead : int
-        Batches that are sampled, and whose rows are asked for, before they are wanted; at least
-        as many as threads prepare them. More hides more latency, and needs memory.
+        Batches whose rows are in memory before they are wanted; as many are sampled, and more
+        where more threads sample. More hides more latency, and needs memory.
         0: each batch is prepared when it is asked for.
     budget : int or str
         Bytes of pages that "willneed" may have read and not gathered yet: later batches wait for

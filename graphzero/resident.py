@@ -17,7 +17,7 @@ _STEP = 4 << 20  # bytes that are locked at a time: the thread can be stopped be
 _GLANCE_SECONDS = 0.01  # between two looks at the process's own memory
 _GLANCES = 10  # between two looks at all limits
 _SETTLED = 4  # batches, after which a model has taken all the memory that it will
-_SLACK = 0.1  # of what was left at the worst moment
+_SLACK = 0.05  # of what was left at the worst moment
 _STEPS_AHEAD = 4  # that the kernel has been asked to read, for locking alone reads page by page
 
 

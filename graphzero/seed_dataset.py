@@ -290,9 +290,10 @@ class SeedDataset(IterableDataset[SampledBatch]):
         return count * _core.BUFFER_BYTES
 
     def _at_a_time(self, share: Share) -> int:
-        """Mini-batches that exist at the same time: one in use, the others under way."""
-        ahead = max(self.prefetch.lookahead, default_threads(self.num_threads))
-        of_one_process = 2 + (ahead if self.prefetch.lookahead else 0)
+        """Mini-batches with their rows at the same time: one in use, the next being given to a loop
+        that has not let go of it, the others ahead.
+        """
+        of_one_process = 2 + self.prefetch.lookahead
         workers = share.num_workers
         return of_one_process if workers == 1 else workers * (of_one_process + _QUEUED)
 
@@ -340,7 +341,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
         threads = default_threads(self.num_threads)
         lookahead = self.prefetch.lookahead
         batches = run_ahead(
-            [Stage(sample, threads), Stage(gather)],
+            [Stage(sample, threads), Stage(gather, most=lookahead)],
             batch_ids,
             ahead=max(lookahead, threads) if lookahead else 0,
         )

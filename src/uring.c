@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CQES_A_TURN = 128, ROWS_A_TURN = 256, MOST_REFUSALS = 1000, PROBE_DEPTH = 2 };
+enum { CQES_A_TURN = 128, ROWS_A_TURN = 2048, READS_A_TURN = 32, MOST_REFUSALS = 1000, PROBE_DEPTH = 2 };
 
 static const struct timespec A_MILLISECOND = {0, 1000000};
 
@@ -190,7 +190,10 @@ gz_code gz_uring_fetch(gz_uring *self, gz_fetch *fetch, gz_error *err)
             fill(self, fetch);
         if (self->num_idle == self->buffers->count)
             break;
-        int sent = io_uring_submit_and_wait(&self->ring, fetch->num_resident > 0 ? 0 : 1);
+        /* Few turns with many reads each: every turn is a context switch and a call of the disk. */
+        unsigned busy = self->buffers->count - self->num_idle;
+        unsigned ended = busy < READS_A_TURN ? busy : READS_A_TURN;
+        int sent = io_uring_submit_and_wait(&self->ring, fetch->num_resident > 0 ? 0 : ended);
         bool is_busy = sent == -EAGAIN || sent == -EBUSY;
         refusals = is_busy ? refusals + 1 : 0;
         if (sent < 0 && sent != -EINTR && (!is_busy || refusals > MOST_REFUSALS))

@@ -50,6 +50,31 @@ def test_no_more_than_asked_for_runs_ahead(ahead):
     assert len(begun) <= 9 + ahead
 
 
+@pytest.mark.parametrize("most", [1, 2])
+def test_large_results_are_few_and_small_ones_run_ahead(most):
+    small, large = [], []
+
+    def enlarge(item):
+        large.append(item)
+        return item
+
+    def shrink(item):
+        small.append(item)
+        return item
+
+    stages = [Stage(shrink, 2), Stage(enlarge, most=most)]
+    results = run_ahead(stages, range(100), ahead=5)
+    for consumed in range(1, 20):
+        assert next(results) == consumed - 1
+        for _ in range(1000):
+            if len(small) == consumed + 5 and len(large) == consumed + most:
+                break
+            time.sleep(0.002)
+        assert len(small) == consumed + 5
+        assert len(large) == consumed + most
+    assert list(results) == list(range(19, 100))
+
+
 @pytest.mark.parametrize("ahead", [0, 2])
 def test_exceptions_come_where_the_result_would_have_been(ahead):
     def fail_at_three(item):
