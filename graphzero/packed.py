@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Sequence
-from dataclasses import fields
+from dataclasses import asdict
 from typing import Any
 
 from graphzero.dataset import Dataset
@@ -17,7 +17,6 @@ from graphzero.prefetch import Prefetch
 from graphzero.resume import differences
 from graphzero.row_io import RowSource
 from graphzero.sampler import Subgraph
-from graphzero.sampling import Sampling
 from graphzero.seed_dataset import SampledBatch
 
 __all__ = ["PackedDataset"]
@@ -85,7 +84,7 @@ class PackedDataset(NeighborDataset):
             store.shape[1:],
         ):
             raise FormatError(f"{store.path} has other rows than the features: pack again")
-        sampling: Any = {each.name: info.options[each.name] for each in fields(Sampling)}
+        sampling: Any = asdict(info.sampling)
         super().__init__(
             dataset,
             seeds,

@@ -17,6 +17,7 @@ from graphzero.dataset import Dataset
 from graphzero.errors import FormatError
 from graphzero.features import FeatureStore
 from graphzero.format import DTYPES
+from graphzero.graph import check_fanout, check_seed
 from graphzero.ids import IdArray, as_count
 from graphzero.order import num_batches
 from graphzero.sampling import Sampling
@@ -26,8 +27,8 @@ __all__ = ["OFFSETS", "OPTIONS", "Pack", "PackInfo", "files_of", "open_pack"]
 
 OPTIONS, OFFSETS = "pack_options", "batch_offsets"
 VERSION = 1
-_COUNTS = ("num_seeds", "batch_size", "seed")
-_NEEDED = {*_COUNTS, "fanouts", "shuffle", "drop_last", *(each.name for each in fields(Sampling))}
+_SAMPLING = tuple(each.name for each in fields(Sampling))
+_NEEDED = {"num_seeds", "batch_size", "fanouts", "shuffle", "drop_last", "seed", *_SAMPLING}
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,11 @@ class PackInfo:
     first_epoch: int
     epochs: int
     resident_rows: int
+
+    @property
+    def sampling(self) -> Sampling:
+        """How neighbours are drawn."""
+        return Sampling(**{name: self.options[name] for name in _SAMPLING})
 
     @property
     def batches_per_epoch(self) -> int:
@@ -77,14 +83,18 @@ class PackInfo:
             if version != VERSION:
                 raise ValueError(f"version {version!r}, this graphzero reads version {VERSION}")
             info = PackInfo(**found)
-            missing = _NEEDED - set(info.options)
-            if missing or set(info.files) != {"graph", "features"}:
+            missing = _NEEDED - info.options.keys()
+            if missing or info.files.keys() != {"graph", "features"}:
                 raise ValueError(f"does not name {sorted(missing) or 'graph and features'}")
-            for name in _COUNTS:
-                as_count(info.options[name], name, int(name == "batch_size"))
+            as_count(info.options["num_seeds"], "num_seeds", 0)
+            as_count(info.options["batch_size"], "batch_size")
+            check_seed(info.options["seed"])
+            for fanout in info.options["fanouts"]:
+                check_fanout(fanout)
             as_count(info.first_epoch, "first_epoch", 0)
             as_count(info.epochs, "epochs")
             as_count(info.resident_rows, "resident_rows", 0)
+            _ = info.sampling
         except (AttributeError, KeyError, TypeError, RecursionError) as error:
             raise ValueError(f"not the options of a pack ({error})") from None
         return info

@@ -270,6 +270,7 @@ class Packing:
                     writer.resize(num_rows)
                 writer.append("rows", rows)
                 advance(1)
+                del rows  # its memory is wanted for the next ones
             writer.resize(num_rows)
             writer.append(OFFSETS, offsets)
 

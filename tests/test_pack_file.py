@@ -132,6 +132,10 @@ def test_sections_that_contradict_each_other(ds, tmp_path):
         gz.PackedDataset(ds, bad, SEEDS)
 
 
+def with_option(name, value):
+    return lambda found: {**found, "options": {**found["options"], name: value}}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -142,7 +146,13 @@ def test_sections_that_contradict_each_other(ds, tmp_path):
         (lambda found: {**found, "files": {}}, "does not name graph and features"),
         (lambda found: {**found, "epochs": 0}, "epochs must be at least 1"),
         (lambda found: {**found, "resident_rows": "many"}, "resident_rows must be an integer"),
-        (lambda found: {**found, "options": {**found["options"], "batch_size": 0}}, "batch_size"),
+        (lambda found: {**found, "files": ["graph", "features"]}, "not the options of a pack"),
+        (with_option("batch_size", 0), "batch_size must be at least 1"),
+        (with_option("num_seeds", 1.5), "num_seeds must be an integer"),
+        (with_option("fanouts", None), "not the options of a pack"),
+        (with_option("fanouts", [5, 0]), "fanout"),
+        (with_option("seed", "x"), "seed must be an integer"),
+        (with_option("subgraph_type", "odd"), "subgraph_type must be one of"),
     ],
 )
 def test_options_that_make_no_sense(ds, tmp_path, change, message):

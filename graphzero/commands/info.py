@@ -93,7 +93,11 @@ def _describe(path: str, *, degrees: bool) -> dict[str, Any]:
             return _describe_dataset(path, ds, degrees=degrees)
     if path.endswith(".npy") or read_header(path).kind == "features":
         with closing(FeatureStore(path)) as store:
-            content = {"path": path, "rows": _rows(store), "files": [_file(store._mapping)]}
+            content: dict[str, Any] = {
+                "path": path,
+                "rows": _rows(store),
+                "files": [_file(store._mapping)],
+            }
         if any(section["name"] == OPTIONS for section in content["files"][0]["sections"]):
             content["pack"] = _pack(path)
         return content
