@@ -178,6 +178,20 @@ def test_a_packed_batch_is_one_run(folder, tmp_path):
     reader.close()
 
 
+def test_willneed_asks_for_the_run(folder, tmp_path):
+    """Of what is not in the page cache; the labels, in an order of their own, are."""
+    ds = gz.open(folder)
+    out = make_pack(ds, tmp_path / "p.gd", resident=0)
+    ds.labels[:]
+    files.drop_from_cache(out)
+    prefetch = gz.Prefetch("willneed", lookahead=0)
+    for sampled in gz.PackedDataset(ds, out, SEEDS, prefetch=prefetch):
+        pages = len(sampled.subgraph.n_id) * DIM * 4 / 4096
+        assert pages - 1 <= sampled.stats.pages_missed <= pages + 2
+    again = gz.PackedDataset(ds, out, SEEDS, prefetch=prefetch)
+    assert [sampled.stats.pages_missed for sampled in again] == [0] * 5
+
+
 def test_resident_rows_are_those_of_the_plan(folder, expected, tmp_path):
     """All that was left out of the batches; less where memory, or the user, allows less."""
     ds = gz.open(folder)

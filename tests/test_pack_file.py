@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rows_files import RowsFile
 
 import graphzero as gz
-from graphzero import packing, seed_dataset
+from graphzero import _core, packing, seed_dataset
 from graphzero.atomic import is_staging_name
 from graphzero.cli import main
 from graphzero.filewriter import FileWriter
@@ -71,8 +71,10 @@ def test_files_that_are_no_packs(ds, folder, tmp_path):
         (folder / "graph.gl", "is a graph file"),
         (tmp_path / "x.npy", "wrong magic bytes"),
     ):
-        with pytest.raises(gz.FormatError, match=message):
+        before = _core.open_mappings()
+        with pytest.raises(gz.FormatError, match=message) as caught:
             gz.PackedDataset(ds, path, SEEDS)
+        assert _core.open_mappings() == before, caught
     with pytest.raises(FileNotFoundError):
         gz.PackedDataset(ds, tmp_path / "nothing", SEEDS)
 
@@ -167,7 +169,7 @@ def test_options_that_make_no_sense(ds, tmp_path, change, message):
 # --- what is refused before the work
 
 
-def test_nothing_is_replaced_unasked(ds, folder, tmp_path):
+def test_nothing_is_replaced_unasked(ds, folder, tmp_path, monkeypatch):
     out = make(ds, tmp_path / "p.gd")
     before = out.read_bytes()
     with pytest.raises(FileExistsError, match=r"p\.gd"):
@@ -175,6 +177,7 @@ def test_nothing_is_replaced_unasked(ds, folder, tmp_path):
     assert out.read_bytes() == before
     make(ds, out, epochs=2, overwrite=True)
     assert open_pack(out).info.epochs == 2
+    monkeypatch.setattr(packing.Packing, "_write", None)  # all is refused before the work
     with pytest.raises(IsADirectoryError):
         make(ds, tmp_path, overwrite=True)
     os.link(folder / "features.gd", tmp_path / "link.gd")
@@ -320,8 +323,10 @@ def test_the_cost_is_what_is_written_and_read(ds, tmp_path, resident):
 
 
 def test_later_epochs_may_have_other_sizes(ds, tmp_path):
-    todo = packing.Packing(ds, SEEDS, [5, 3], epochs=9, resident=0.1, **SAMPLING)
+    options = {**SAMPLING, "prefetch": gz.Prefetch("pread")}
+    todo = packing.Packing(ds, SEEDS, [5, 3], epochs=9, resident=0.1, **options)
     out = todo.write(tmp_path / "p.gd")
+    assert ds.features.kept_rows == 0  # packing keeps none of the rows that it leaves out
     assert os.path.getsize(out) == pytest.approx(todo.cost.file_bytes, rel=0.1)
     assert os.path.getsize(out) == read_file(out)[0].file_bytes
 
