@@ -184,6 +184,9 @@ def test_willneed_asks_for_the_run(folder, tmp_path):
     out = make_pack(ds, tmp_path / "p.gd", resident=0)
     ds.labels[:]
     files.drop_from_cache(out)
+    with gz.FeatureStore(out) as store:
+        if store._mapping.resident_pages() > 64:
+            pytest.skip("this file system keeps pages that it was told to drop")
     prefetch = gz.Prefetch("willneed", lookahead=0)
     for sampled in gz.PackedDataset(ds, out, SEEDS, prefetch=prefetch):
         pages = len(sampled.subgraph.n_id) * DIM * 4 / 4096
