@@ -7,6 +7,8 @@ from collections.abc import Generator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy.typing as npt
+
 from graphzero.dataset import Dataset
 from graphzero.errors import FormatError
 from graphzero.ids import IdArray
@@ -52,7 +54,7 @@ class PackedDataset(NeighborDataset):
     gather : sequence of {"x", "y"}
         Which rows to gather in the background. Features that are not, `Collate` gathers from the
         dataset, not from the pack.
-    num_threads : int, optional
+    feature_dtype, num_threads : optional
         As in `NeighborDataset`.
 
     Raises
@@ -73,6 +75,7 @@ class PackedDataset(NeighborDataset):
         input_time: Any = None,
         prefetch: Prefetch | None = None,
         gather: Sequence[str] = ("x", "y"),
+        feature_dtype: npt.DTypeLike | None = None,
         num_threads: int | None = None,
     ) -> None:
         self._pack = open_pack(pack)
@@ -96,6 +99,7 @@ class PackedDataset(NeighborDataset):
             seed=info.options["seed"],
             prefetch=prefetch,
             gather=gather,
+            feature_dtype=feature_dtype,
             num_threads=num_threads,
             **sampling,
         )

@@ -140,6 +140,13 @@ class RowIO:
             for source, readahead in self._readaheads
         ]
 
+    def wait(self, requests: list[Future[PagesAsked]]) -> list[PagesAsked]:
+        """What became of the requests of one batch, the first that has not been gathered."""
+        return [
+            readahead.result(request)
+            for (_, readahead), request in zip(self._readaheads, requests, strict=True)
+        ]
+
     def finish(self, asked: list[PagesAsked]) -> None:
         """The rows that were asked for have been gathered, or will not be."""
         for (_, readahead), pages in zip(self._readaheads, asked, strict=True):

@@ -306,11 +306,13 @@ class SeedDataset(IterableDataset[SampledBatch]):
         self, epoch: int, share: Share, batch_ids: range
     ) -> Generator[SampledBatch, None, None]:
         plan = self._plan(share, batch_ids, epoch)
-        topology_io = TopologyIO(self.dataset.graph, self._sections, self.prefetch, plan)
         sources, dtype = self._sources(epoch), self.feature_dtype
-        with closing(topology_io):
-            with closing(RowIO(sources, self.prefetch, plan, feature_dtype=dtype)) as row_io:
-                yield from self._run_ahead(epoch, batch_ids, row_io)
+        topology_io = TopologyIO(self.dataset.graph, self._sections, self.prefetch, plan)
+        with (
+            closing(topology_io),
+            closing(RowIO(sources, self.prefetch, plan, feature_dtype=dtype)) as row_io,
+        ):
+            yield from self._run_ahead(epoch, batch_ids, row_io)
 
     def _run_ahead(self, epoch: int, batch_ids: range, row_io: RowIO) -> Iterator[SampledBatch]:
         order = epoch_order(self.num_seeds, self.shuffle, self.sampler.seed, epoch)
@@ -330,8 +332,8 @@ class SeedDataset(IterableDataset[SampledBatch]):
 
         def gather(sampled: tuple[int, SampledBatch, list[Future[PagesAsked]]]) -> SampledBatch:
             """With the rows, once their pages have been asked for: then it is faster."""
-            number, batch, futures = sampled
-            asked = [future.result() for future in futures]
+            number, batch, requests = sampled
+            asked = row_io.wait(requests)
             missing = sum(pages.missing for pages in asked)
             started, rows = time.perf_counter(), {}
             try:

@@ -319,10 +319,11 @@ def _at(batches, epoch):
     return batches
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.int8, np.float64])
+@pytest.mark.parametrize("dtype", [np.float16, np.int8, np.float64, gz.BFLOAT16])
 def test_a_vector_of_any_dtype_is_packed(tmp_path, dtype):
     """Rows shorter and longer than those of other tests, and one-dimensional features."""
-    values = np.random.default_rng(0).integers(-100, 100, NODES).astype(dtype)
+    values = np.random.default_rng(0).integers(-100, 100, NODES)
+    values = values.astype(np.uint16 if dtype == gz.BFLOAT16 else dtype).view(dtype)
     files.write_dataset(
         tmp_path / "data", files.random_edges(NODES, 20_000), NODES, features=values, order="hot"
     )
@@ -331,6 +332,11 @@ def test_a_vector_of_any_dtype_is_packed(tmp_path, dtype):
     for sampled in gz.PackedDataset(ds, out, SEEDS, prefetch=gz.Prefetch("pread")):
         assert sampled.rows["x"].dtype == dtype
         np.testing.assert_array_equal(sampled.rows["x"], values[sampled.subgraph.n_id])
+    converted = gz.PackedDataset(ds, out, SEEDS, feature_dtype="float32")
+    for sampled in converted:
+        expected = ds.features.gather(sampled.subgraph.n_id, dtype="float32")
+        np.testing.assert_array_equal(sampled.rows["x"], expected)
+        assert sampled.rows["x"].dtype == np.float32
 
 
 def test_datasets_in_presample_order(tmp_path):
