@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from graphzero.links import LinkNeighborDataset
     from graphzero.loader import Collate, NeighborDataset
     from graphzero.memory import MemoryReport, memory_report
+    from graphzero.packed import PackedDataset
+    from graphzero.packing import pack
     from graphzero.seed_dataset import SampledBatch
 
 __version__ = "1.0.0.dev0"
@@ -58,6 +60,7 @@ __all__ = [
     "MiniBatch",
     "NeighborDataset",
     "NeighborSampler",
+    "PackedDataset",
     "Prefetch",
     "Presample",
     "SampledBatch",
@@ -70,6 +73,7 @@ __all__ = [
     "get_include",
     "memory_report",
     "open",
+    "pack",
     "reorder",
 ]
 
@@ -82,11 +86,13 @@ _LAZY = {
     "MemoryReport": "graphzero.memory",
     "MiniBatch": "graphzero.batch",
     "NeighborDataset": "graphzero.loader",
+    "PackedDataset": "graphzero.packed",
     "SampledBatch": "graphzero.seed_dataset",
     "build": "graphzero.api",
     "convert_csv_to_gd": "graphzero.ingest.converters",
     "convert_csv_to_gl": "graphzero.ingest.converters",
     "memory_report": "graphzero.memory",
+    "pack": "graphzero.packing",
     "reorder": "graphzero.api",
 }
 

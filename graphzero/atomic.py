@@ -89,8 +89,13 @@ class StagedFile:
                 raise OSError(error.errno, os.strerror(error.errno or 0), str(self.path)) from error
             view, offset = view[written:], offset + written
 
-    def seal(self) -> None:
-        """Flushes the content to the disk and closes the descriptor; the name stays staged."""
+    def seal(self, size: int | None = None) -> None:
+        """Flushes the content to the disk and closes the descriptor; the name stays staged.
+
+        `size` bytes of what was reserved are kept. Default: all.
+        """
+        if size is not None:
+            os.ftruncate(self.fd, size)
         os.fsync(self.fd)
         os.close(self.fd)
         self._open = False

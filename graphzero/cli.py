@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import graphzero
-from graphzero.commands import build, demo, info, reorder, train, verify
+from graphzero.commands import build, demo, info, pack, reorder, train, verify
 from graphzero.commands.options import add_flags
 
 __all__ = ["main"]
@@ -35,7 +35,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", required=True
     )
-    for command in (build, reorder, info, verify, train, demo):
+    for command in (build, reorder, pack, info, verify, train, demo):
         command.add_parser(commands)
     return parser
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from dataclasses import replace
 from types import TracebackType
 
 import numpy as np
@@ -65,6 +66,21 @@ class FileWriter:
             self.staged.write(chunk, section.offset + at + begin)
         self._written[index] += data.nbytes
 
+    def resize(self, num_nodes: int) -> None:
+        """Gives a feature file another number of rows: for those who do not know it beforehand.
+
+        The rows must be the last section, and none of them may have been written beyond the end.
+        """
+        header, rows = self.header, self.header.sections[-1]
+        count = num_nodes * header.width
+        length = count * DTYPES[rows.dtype].itemsize
+        self.header = replace(
+            header,
+            num_nodes=num_nodes,
+            file_bytes=rows.offset + length,
+            sections=(*header.sections[:-1], replace(rows, count=count, length=length)),
+        )
+
     def seal(self) -> None:
         """Writes the header and flushes everything, still under the temporary name.
 
@@ -94,7 +110,7 @@ class FileWriter:
             tuple(sections),
         )
         self.staged.write(encode_header(self.header), 0)
-        self.staged.seal()
+        self.staged.seal(self.header.file_bytes)
         self._sealed = True
 
     def publish(self) -> None:

@@ -39,6 +39,9 @@ class Facts:
         Why io_uring cannot be used.
     buffers : int
         Of reads past the page cache that are under way at the same time, over all processes.
+    head : int or None
+        Of the features, what is to be resident and nothing beyond it, whatever the order; None:
+        the plan decides.
     """
 
     features: int
@@ -49,6 +52,7 @@ class Facts:
     is_hot: bool
     uring_refusal: str | None = None
     buffers: int = 0
+    head: int | None = None
 
 
 @dataclass(frozen=True)
@@ -143,9 +147,12 @@ def _strategy(prefetch: Prefetch, facts: Facts, fits: bool) -> tuple[str, str]:
 
 def _asked(prefetch: Prefetch, facts: Facts, strategy: str) -> int:
     """Bytes of resident rows that are wanted."""
-    asked = prefetch.resident_bytes(facts.features)
+    most = facts.features if facts.head is None else facts.head
+    asked = prefetch.resident_bytes(most)
     if asked is not None:
-        return asked
+        return min(asked, most)
+    if facts.head is not None:
+        return facts.head
     # in another order the head is no better than the rest
     direct = strategy in _DIRECT
     return facts.features if prefetch.strategy == "auto" and direct and facts.is_hot else 0

@@ -62,6 +62,7 @@ class ReadAhead:
         self._outstanding = 0  # bytes of pages that were missing, asked for, and not gathered yet
         self._changed = threading.Condition()
         self._is_closed = False
+        self._waiting = 0  # calls of `result`
         self._executor: ThreadPoolExecutor | None = None
         if prefetch.strategy != "none" and self._row_bytes > 0:
             # An executor, because the interpreter waits for its thread at exit; a daemon thread
@@ -80,6 +81,21 @@ class ReadAhead:
         return self._executor.submit(
             self._ask, rows[: self._prefetch.budget_bytes // self._row_bytes]
         )
+
+    def result(self, request: Future[PagesAsked]) -> PagesAsked:
+        """What became of a request, when the rows of all batches before it have been gathered.
+
+        Threads that sample side by side may have submitted later batches before it. These are
+        gathered after it, so no request waits for their room until it is done.
+        """
+        with self._changed:
+            self._waiting += 1
+            self._changed.notify()
+        try:
+            return request.result()
+        finally:
+            with self._changed:
+                self._waiting -= 1
 
     def finish(self, asked: PagesAsked) -> None:
         """The rows of a request have been gathered: others may take the room of its pages."""
@@ -112,7 +128,10 @@ class ReadAhead:
         with self._changed:
             self._changed.wait_for(
                 lambda: (
-                    self._is_closed or self._outstanding <= own or self._outstanding < self._most
+                    self._is_closed
+                    or self._waiting > 0
+                    or self._outstanding <= own
+                    or self._outstanding < self._most
                 )
             )
             return not self._is_closed

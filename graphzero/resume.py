@@ -12,7 +12,15 @@ from typing import Any
 
 from graphzero.order import Share
 
-__all__ = ["Position", "Progress", "State", "check_share", "read_position", "read_progress"]
+__all__ = [
+    "Position",
+    "Progress",
+    "State",
+    "check_share",
+    "differences",
+    "read_position",
+    "read_progress",
+]
 
 VERSION = 1
 
@@ -69,6 +77,15 @@ class Progress:
         }
 
 
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What is not as it was, by name, with both values."""
+    return [
+        f"{name} ({before.get(name)!r}, now {now.get(name)!r})"
+        for name in sorted({*before, *now})
+        if before.get(name) != now.get(name)
+    ]
+
+
 def _check(state: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     if state.get("version") != VERSION:
         raise ValueError(
@@ -78,12 +95,7 @@ def _check(state: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     taken_with = state.get("options")
     if not isinstance(taken_with, Mapping):
         raise ValueError("the state does not say with which options it was taken")
-    names = sorted({*taken_with, *options})
-    differing = [
-        f"{name} ({taken_with.get(name)!r}, now {options.get(name)!r})"
-        for name in names
-        if taken_with.get(name) != options.get(name)
-    ]
+    differing = differences(taken_with, options)
     if differing:
         raise ValueError(
             f"the state was taken with another {', '.join(differing)}: "

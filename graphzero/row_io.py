@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,19 +21,54 @@ from graphzero.readahead import PagesAsked, ReadAhead
 from graphzero.resident import ElasticHead
 from graphzero.sampler import Subgraph
 
-__all__ = ["RowIO", "gather_rows"]
+__all__ = ["RowIO", "RowSource", "gather_rows", "row_sources"]
 
 _DIRECT = ("pread", "uring")
 
 
+@dataclass(frozen=True)
+class RowSource:
+    """Where one kind of rows is found during an iteration.
+
+    Attributes
+    ----------
+    store : FeatureStore
+    rows_of : callable
+        From the number of a batch in its epoch, and its subgraph, to (num_nodes,) int64: the row
+        of the store that each node has.
+    ahead : bool
+        Whether rows may be asked for ahead: not where `rows_of` has to read a file.
+    head : int, optional
+        Bytes at the beginning of the rows that are to be resident. Default: as the plan finds best.
+    """
+
+    store: FeatureStore
+    rows_of: Callable[[int, Subgraph], IdArray]
+    ahead: bool = True
+    head: int | None = None
+
+
+def row_sources(dataset: Dataset) -> dict[str, RowSource]:
+    """The files of a dataset: features as "x", labels as "y", as far as there are any."""
+
+    def source(store: FeatureStore) -> RowSource:
+        if store.keeps_order_of(dataset.graph.stored_order):
+            return RowSource(store, _stored_ids)
+        return RowSource(store, lambda _, subgraph: store.to_stored(subgraph.n_id), ahead=False)
+
+    stores = {"x": dataset.features, "y": dataset.labels}
+    return {name: source(store) for name, store in stores.items() if store is not None}
+
+
 class RowIO:
-    """Reads the rows of a dataset's mini-batches during one iteration.
+    """Reads the rows of mini-batches during one iteration.
 
     Only features are ever read past the page cache: a page holds the labels of hundreds of nodes.
 
     Parameters
     ----------
-    dataset : Dataset
+    sources : mapping
+        By "x" and "y".
     prefetch : Prefetch
     plan : IOPlan
     feature_dtype : dtype-like, optional
@@ -46,31 +82,28 @@ class RowIO:
 
     def __init__(
         self,
-        dataset: Dataset,
+        sources: Mapping[str, RowSource],
         prefetch: Prefetch,
         plan: IOPlan,
         *,
         feature_dtype: npt.DTypeLike | None = None,
     ) -> None:
         self.plan = plan
+        self.sources = sources
         self._dtypes = {"x": feature_dtype, "y": None}
-        self._dataset = dataset
         self._gap = prefetch.gap
         self._direct: _core.DirectReader | None = None
         self._head: ElasticHead | None = None
         self._stack = ExitStack()
-        features = dataset.features
-        stores = {"x": features, "y": dataset.labels}
-        self.stores = {name: store for name, store in stores.items() if store is not None}
-        order = dataset.graph.stored_order
-        ahead = [store for store in self.stores.values() if store.keeps_order_of(order)]
-        for store in ahead:
-            store.advise(prefetch.advice)
+        features = sources["x"].store if "x" in sources else None
+        ahead = [source for source in sources.values() if source.ahead]
+        for source in ahead:
+            source.store.advise(prefetch.advice)
         try:
             if features is not None and plan.strategy in _DIRECT and features.row_bytes > 0:
                 self._direct = self._reader_of(features, prefetch)
                 self._stack.callback(self._direct.close)
-                ahead = [store for store in ahead if store is not features]
+                ahead = [source for source in ahead if source.store is not features]
             if features is not None and features.row_bytes > 0:
                 self._head = ElasticHead(
                     features.head,
@@ -79,9 +112,12 @@ class RowIO:
                     reserve=plan.reserve,
                 )
                 self._stack.callback(self._head.close)
-            asks = plan.strategy != "none"
-            self._readahead = ReadAhead(ahead if asks else [], prefetch, plan.page_cache)
-            self._stack.callback(self._readahead.close)
+            self._readaheads: list[tuple[RowSource, ReadAhead]] = []
+            for alike in _with_equal_rows(ahead) if plan.strategy != "none" else []:
+                stores = [source.store for source in alike]
+                readahead = ReadAhead(stores, prefetch, plan.page_cache)
+                self._stack.callback(readahead.close)
+                self._readaheads.append((alike[0], readahead))
         except BaseException:
             self._stack.close()
             raise
@@ -97,23 +133,34 @@ class RowIO:
             self.plan = replace(self.plan, strategy="pread", reason=reason)
             return features.direct_reader("pread", prefetch.threads)
 
-    def submit(self, rows: IdArray) -> Future[PagesAsked]:
-        """Asks for rows that will be gathered; never blocks, never fails."""
-        return self._readahead.submit(rows)
+    def submit(self, batch: int, subgraph: Subgraph) -> list[Future[PagesAsked]]:
+        """Asks for the rows of a batch, which will be gathered; never blocks."""
+        return [
+            readahead.submit(source.rows_of(batch, subgraph))
+            for source, readahead in self._readaheads
+        ]
 
-    def finish(self, asked: PagesAsked) -> None:
+    def wait(self, requests: list[Future[PagesAsked]]) -> list[PagesAsked]:
+        """What became of the requests of one batch, the first that has not been gathered."""
+        return [
+            readahead.result(request)
+            for (_, readahead), request in zip(self._readaheads, requests, strict=True)
+        ]
+
+    def finish(self, asked: list[PagesAsked]) -> None:
         """The rows that were asked for have been gathered, or will not be."""
-        self._readahead.finish(asked)
+        for (_, readahead), pages in zip(self._readaheads, asked, strict=True):
+            readahead.finish(pages)
 
-    def gather(self, name: str, subgraph: Subgraph) -> tuple[npt.NDArray[Any], int]:
+    def gather(self, name: str, batch: int, subgraph: Subgraph) -> tuple[npt.NDArray[Any], int]:
         """The rows "x" or "y" of a batch, and how many pages were read for them from the disk.
 
         The number is 0 where the kernel reads, which does not say.
         """
-        store = self.stores[name]
+        store = self.sources[name].store
+        rows = self.sources[name].rows_of(batch, subgraph)
         if name != "x" or self._direct is None:
-            return gather_rows(self._dataset, store, subgraph, 1, dtype=self._dtypes[name]), 0
-        rows = _rows_of(self._dataset, store, subgraph)
+            return store.gather_stored(rows, None, 1, dtype=self._dtypes[name]), 0
         dtype, from_dtype = store.conversion(self._dtypes[name])
         out = _core.empty((rows.shape[0], *store.shape[1:]), dtype)
         kept, target = store.kept_rows, out.reshape(-1).view(np.uint8)
@@ -130,11 +177,17 @@ class RowIO:
         self._stack.close()
 
 
-def _rows_of(dataset: Dataset, store: FeatureStore, subgraph: Subgraph) -> IdArray:
-    """Row numbers of a subgraph's nodes."""
-    if store.keeps_order_of(dataset.graph.stored_order):
-        return subgraph.stored_id
-    return store.to_stored(subgraph.n_id)
+def _stored_ids(_: int, subgraph: Subgraph) -> IdArray:
+    """Row numbers in files that keep the order of the graph."""
+    return subgraph.stored_id
+
+
+def _with_equal_rows(sources: list[RowSource]) -> list[list[RowSource]]:
+    """Those together whose batches have the same row numbers."""
+    alike: dict[Callable[[int, Subgraph], IdArray], list[RowSource]] = {}
+    for source in sources:
+        alike.setdefault(source.rows_of, []).append(source)
+    return list(alike.values())
 
 
 def gather_rows(
@@ -146,4 +199,6 @@ def gather_rows(
     dtype: npt.DTypeLike | None = None,
 ) -> npt.NDArray[Any]:
     """Rows of a subgraph's nodes, through the mapping."""
-    return store.gather_stored(_rows_of(dataset, store, subgraph), None, num_threads, dtype=dtype)
+    same_order = store.keeps_order_of(dataset.graph.stored_order)
+    rows = subgraph.stored_id if same_order else store.to_stored(subgraph.n_id)
+    return store.gather_stored(rows, None, num_threads, dtype=dtype)

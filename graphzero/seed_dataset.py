@@ -37,7 +37,7 @@ from graphzero.resume import (
     read_position,
     read_progress,
 )
-from graphzero.row_io import RowIO
+from graphzero.row_io import RowIO, RowSource, row_sources
 from graphzero.sampler import NeighborSampler, Subgraph
 from graphzero.topology_io import TopologyIO, ask_hop_by_hop, sections_read
 from graphzero.world import current_rank, current_share, default_threads
@@ -129,6 +129,10 @@ class SeedDataset(IterableDataset[SampledBatch]):
     def _sample(self, positions: IdArray, epoch: int, batch: int) -> SampledBatch:
         """The batch of the seeds at some positions, without rows; called in any thread."""
         raise NotImplementedError
+
+    def _sources(self, epoch: int) -> dict[str, RowSource]:
+        """Where the rows of an epoch's batches are found."""
+        return row_sources(self.dataset)
 
     @property
     def epoch(self) -> int:
@@ -236,7 +240,8 @@ class SeedDataset(IterableDataset[SampledBatch]):
 
     def _plan(self, share: Share, first: range, epoch: int) -> IOPlan:
         """How the rows of an iteration are read; in each process for itself."""
-        graph, features = self.dataset.graph, self.dataset.features
+        graph, source = self.dataset.graph, self._sources(epoch).get("x")
+        features = None if source is None else source.store
         available = self.prefetch.limit_bytes
         topology = sum(graph.section_bytes[name] for name in self._sections)
         facts = Facts(
@@ -247,6 +252,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
             available=_memory_left(features) if available is None else available,
             is_hot=features is not None and features.is_hot,
             uring_refusal=_core.uring_refusal(),
+            head=None if source is None else source.head,
         )
         if 2 * (facts.features + facts.topology) > facts.available and len(first) > 0:
             # Whatever comes of it, a first batch by page faults that read around could take long.
@@ -301,16 +307,18 @@ class SeedDataset(IterableDataset[SampledBatch]):
         self, epoch: int, share: Share, batch_ids: range
     ) -> Generator[SampledBatch, None, None]:
         plan = self._plan(share, batch_ids, epoch)
+        sources, dtype = self._sources(epoch), self.feature_dtype
         topology_io = TopologyIO(self.dataset.graph, self._sections, self.prefetch, plan)
-        with closing(topology_io):
-            row_io = RowIO(self.dataset, self.prefetch, plan, feature_dtype=self.feature_dtype)
-            with closing(row_io):
-                yield from self._run_ahead(epoch, batch_ids, row_io)
+        with (
+            closing(topology_io),
+            closing(RowIO(sources, self.prefetch, plan, feature_dtype=dtype)) as row_io,
+        ):
+            yield from self._run_ahead(epoch, batch_ids, row_io)
 
     def _run_ahead(self, epoch: int, batch_ids: range, row_io: RowIO) -> Iterator[SampledBatch]:
         order = epoch_order(self.num_seeds, self.shuffle, self.sampler.seed, epoch)
 
-        def sample(batch: int) -> tuple[SampledBatch, Future[PagesAsked]]:
+        def sample(batch: int) -> tuple[int, SampledBatch, list[Future[PagesAsked]]]:
             positions = batch_positions(order, batch, self.batch_size)
             started = time.perf_counter()
             sampled = self._sample(positions, epoch, batch)
@@ -320,17 +328,19 @@ class SeedDataset(IterableDataset[SampledBatch]):
                 io=str(row_io.plan),
             )
             sampled = replace(sampled, stats=stats, feature_dtype=self.feature_dtype)
-            return sampled, row_io.submit(sampled.subgraph.stored_id)
+            asked = row_io.submit(batch, sampled.subgraph)
+            return batch, sampled, asked
 
-        def gather(sampled: tuple[SampledBatch, Future[PagesAsked]]) -> SampledBatch:
+        def gather(sampled: tuple[int, SampledBatch, list[Future[PagesAsked]]]) -> SampledBatch:
             """With the rows, once their pages have been asked for: then it is faster."""
-            batch, future = sampled
-            asked = future.result()
-            started, rows, missing = time.perf_counter(), {}, asked.missing
+            number, batch, requests = sampled
+            asked = row_io.wait(requests)
+            missing = sum(pages.missing for pages in asked)
+            started, rows = time.perf_counter(), {}
             try:
                 for name in self.gather:
-                    if name in row_io.stores:
-                        rows[name], read = row_io.gather(name, batch.subgraph)
+                    if name in row_io.sources:
+                        rows[name], read = row_io.gather(name, number, batch.subgraph)
                         missing += read
             finally:
                 row_io.finish(asked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 from pathlib import Path
 
 import files
@@ -55,6 +56,24 @@ def dataset(tmp_path, order):
         order=order,
     )
     return tmp_path / "data", features, labels
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 4 MiB."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(path)]
+    try:
+        done = subprocess.run(mount, capture_output=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no mount command")
+    if done.returncode != 0:
+        pytest.skip("mounting a small file system needs root")
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "-l", str(path)], check=True)
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import files
@@ -178,24 +177,6 @@ def test_stop_at_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step
         build_dataset(tmp_path, np.empty((0, 2), int))
     assert version_of(tmp_path) == expected
     assert not [name for name in os.listdir(tmp_path) if is_staging_name(name)]
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 4 MiB."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(path)]
-    try:
-        done = subprocess.run(mount, capture_output=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no mount command")
-    if done.returncode != 0:
-        pytest.skip("mounting a small file system needs root")
-    try:
-        yield path
-    finally:
-        subprocess.run(["umount", "-l", str(path)], check=True)
 
 
 def check_full(path: Path, *args: object, **options: object) -> None:

@@ -18,7 +18,7 @@ from graphzero.cli import main
 from graphzero.commands.options import as_prefetch
 from graphzero.prefetch import Prefetch
 
-COMMANDS = ("build", "reorder", "info", "verify", "train", "demo")
+COMMANDS = ("build", "reorder", "pack", "info", "verify", "train", "demo")
 
 
 @pytest.fixture

@@ -168,3 +168,15 @@ def test_rows_beyond_the_file_are_refused(tmp_path):
     store = gz.FeatureStore(tmp_path / "f.gd")
     with pytest.raises(IndexError, match="beyond the end"):
         store.read_ahead(np.array([0, 10]), gap=0, trust_mincore=True)
+
+
+@pytest.mark.timeout(60)
+def test_a_batch_that_is_waited_for_does_not_wait_for_later_ones(cold_store):
+    """Threads that sample side by side submit in any order; rows are gathered in one."""
+    readahead = ReadAhead([cold_store], gz.Prefetch("willneed"), room=4096)
+    later, still_later = FAR_ROWS[200:300], FAR_ROWS[300:400]
+    assert readahead.submit(later).result().missing == 100
+    readahead.submit(still_later)
+    first = readahead.submit(FAR_ROWS[:100])
+    assert readahead.result(first).missing == 100
+    readahead.close()

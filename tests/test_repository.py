@@ -60,7 +60,7 @@ LEVELS = [
     {"sampling"},
     {"legacy"},
     {"graph", "features"},
-    {"sampler", "dataset", "prefetch", "order", "resume"},
+    {"sampler", "dataset", "prefetch", "order", "resume", "packfile"},
     {
         "readahead",
         "world",
@@ -76,7 +76,7 @@ LEVELS = [
     {"batch", "interop", "row_io"},
     {"seed_dataset"},
     {"loader"},
-    {"links"},
+    {"links", "packed", "packing"},
     {"model", "evaluate", "demo"},
     {"train", "ingest", "api"},
     {"commands"},

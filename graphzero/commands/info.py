@@ -20,6 +20,7 @@ from graphzero.format import DTYPES, dtype_name, read_header
 from graphzero.graph import Graph
 from graphzero.manifest import read_manifest
 from graphzero.misses import predict_misses
+from graphzero.packfile import OPTIONS, open_pack
 from graphzero.residency import resident_bytes
 from graphzero.units import format_bytes, parse_size
 
@@ -92,7 +93,14 @@ def _describe(path: str, *, degrees: bool) -> dict[str, Any]:
             return _describe_dataset(path, ds, degrees=degrees)
     if path.endswith(".npy") or read_header(path).kind == "features":
         with closing(FeatureStore(path)) as store:
-            return {"path": path, "rows": _rows(store), "files": [_file(store._mapping)]}
+            content: dict[str, Any] = {
+                "path": path,
+                "rows": _rows(store),
+                "files": [_file(store._mapping)],
+            }
+        if any(section["name"] == OPTIONS for section in content["files"][0]["sections"]):
+            content["pack"] = _pack(path)
+        return content
     with closing(Graph(path)) as graph:
         files = [_file(graph._mapping)]
         # Which order it is only dataset.json knows.
@@ -145,6 +153,13 @@ def _degrees(graph: Graph) -> dict[str, Any]:
     return {"max": largest, "nodes": histogram}
 
 
+def _pack(path: str) -> dict[str, Any]:
+    pack = open_pack(path)
+    with closing(pack.store):
+        content = asdict(pack.info)
+        return {**content, "batches": len(pack.offsets) - 1, "resident_bytes": pack.resident_bytes}
+
+
 def _rows(store: FeatureStore) -> dict[str, Any]:
     return {"shape": list(store.shape), "dtype": dtype_name(store.dtype)}
 
@@ -185,6 +200,15 @@ def _lines(content: dict[str, Any]) -> Iterator[str]:
         if name in content:
             shape = " x ".join(f"{count:,}" for count in content[name]["shape"])
             yield f"  {name:9s} {shape}, {content[name]['dtype']}"
+    if "pack" in content:
+        packed = content["pack"]
+        fanouts = ",".join(map(str, packed["options"]["fanouts"]))
+        yield (
+            f"  packed    {packed['batches']:,} batches of epochs {packed['first_epoch']} to "
+            f"{packed['first_epoch'] + packed['epochs'] - 1}, "
+            f"{packed['options']['batch_size']:,} seeds each, fanouts {fanouts}, "
+            f"{format_bytes(packed['resident_bytes'])} of rows resident"
+        )
     if content.get("num_classes") is not None:
         yield f"  classes   {content['num_classes']}"
     for name, count in content.get("splits", {}).items():

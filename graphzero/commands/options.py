@@ -19,6 +19,7 @@ __all__ = [
     "as_column",
     "as_fanouts",
     "as_prefetch",
+    "as_size",
     "as_split",
     "presample_of",
     "shows_progress",
@@ -135,6 +136,16 @@ def as_prefetch(text: str) -> Prefetch:
         return Prefetch(**values)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+
+
+def as_size(text: str) -> int | float | str:
+    """``"2GB"``, a number of bytes, or a fraction such as ``"0.2"``: as `Prefetch.resident`."""
+    value = _number_or_text(text)
+    try:
+        Prefetch(resident=value)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return value
 
 
 def _number_or_text(value: str) -> int | float | str:

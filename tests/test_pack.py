@@ -1,0 +1,380 @@
+"""Packed batches are those of a `NeighborDataset`, byte for byte, and come from the pack."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+
+import files
+import numpy as np
+import pytest
+
+import graphzero as gz
+from graphzero import _core
+from graphzero.format import read_file
+from graphzero.order import num_batches
+from graphzero.packfile import open_pack
+
+torch = pytest.importorskip("torch")
+DataLoader = torch.utils.data.DataLoader
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+
+NODES, DIM, BATCH = 6000, 64, 32  # 256 bytes a row
+SEEDS = np.random.default_rng(3).integers(0, NODES, 150)  # some repeated, a short last batch
+SEEDS[5:9] = SEEDS[0]
+SAMPLING = {"batch_size": BATCH, "shuffle": True, "seed": 5}
+FANOUTS = [6, 4]
+EPOCHS = range(2, 5)
+
+
+def write_dataset(folder, order="hot", seed=0, **options):
+    rng = np.random.default_rng(seed)
+    files.write_dataset(
+        folder,
+        files.random_edges(NODES, 60_000),
+        NODES,
+        features=rng.standard_normal((NODES, DIM)).astype(np.float32),
+        labels=rng.integers(0, 5, NODES),
+        order=order,
+        **options,
+    )
+
+
+@pytest.fixture(scope="module", params=["input", "hot"])
+def folder(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("packed") / "data"
+    write_dataset(folder, request.param)
+    return folder
+
+
+@pytest.fixture(scope="module", params=[0, 0.3, 1.0])
+def packed(request, folder, tmp_path_factory):
+    """(folder, pack); nothing, a part and all of the rows are resident."""
+    out = tmp_path_factory.mktemp("pack") / "p.gd"
+    with gz.open(folder) as ds:
+        make_pack(ds, out, resident=request.param)
+    return folder, out
+
+
+def make_pack(ds, out, seeds=SEEDS, **options):
+    given = {"epochs": len(EPOCHS), "first_epoch": EPOCHS[0], **SAMPLING, **options}
+    return gz.pack(ds, out, seeds, FANOUTS, **given)
+
+
+def fingerprint(batch):
+    tensors = [batch.n_id, batch.edge_index, batch.e_id, batch.input_id, batch.x, batch.y]
+    return b"".join(tensor.numpy().tobytes() for tensor in tensors if tensor is not None)
+
+
+def loader_of(batches, workers=0, method="fork"):
+    return DataLoader(
+        batches,
+        batch_size=None,
+        num_workers=workers,
+        collate_fn=gz.Collate(batches.dataset),
+        multiprocessing_context=method if workers else None,
+    )
+
+
+def epoch_of(batches, epoch, workers=0, method="fork"):
+    batches.set_epoch(epoch)
+    return [fingerprint(batch) for batch in loader_of(batches, workers, method)]
+
+
+@pytest.fixture(scope="module")
+def expected(folder):
+    """Fingerprints of the batches of each packed epoch."""
+    plain = gz.NeighborDataset(gz.open(folder), SEEDS, FANOUTS, **SAMPLING)
+    return {epoch: epoch_of(plain, epoch) for epoch in EPOCHS}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "lookahead"),
+    [("none", 0), ("willneed", 3), ("pread", 0), ("uring", 3), ("auto", 1)],
+)
+def test_every_strategy_gives_the_same_bytes(packed, expected, strategy, lookahead):
+    folder, out = packed
+    files.drop_from_cache(out)
+    prefetch = gz.Prefetch(strategy, lookahead=lookahead)
+    batches = gz.PackedDataset(gz.open(folder), out, SEEDS, prefetch=prefetch)
+    assert len(batches) == 5
+    for epoch in EPOCHS:
+        assert epoch_of(batches, epoch) == expected[epoch]
+
+
+@pytest.mark.parametrize(("workers", "method"), [(1, "fork"), (2, "fork"), (2, "spawn")])
+def test_so_it_is_in_workers(packed, expected, workers, method):
+    folder, out = packed
+    batches = gz.PackedDataset(gz.open(folder), out, SEEDS)
+    assert epoch_of(batches, 3, workers, method) == expected[3]
+
+
+def test_ranks_share_an_epoch(packed, expected):
+    folder, out = packed
+    for rank in range(2):
+        batches = gz.PackedDataset(gz.open(folder), out, SEEDS)
+        batches._rank = (rank, 2)
+        assert epoch_of(batches, 4) == expected[4][rank::2]
+
+
+def test_the_file_holds_the_rows_of_each_batch(packed):
+    """Read by the pure-Python reader, and compared with what a sampler and an array say."""
+    folder, out = packed
+    ds = gz.open(folder)
+    header, arrays = read_file(out)
+    pack = open_pack(out)
+    resident = pack.info.resident_rows
+    assert header.num_nodes == pack.store.num_nodes
+    rows, offsets = arrays["rows"].reshape(-1, DIM), arrays["batch_offsets"]
+    stored = ds.features.get_tensor(stored_order=True)
+    np.testing.assert_array_equal(rows[:resident], stored[:resident])
+    plain = gz.NeighborDataset(ds, SEEDS, FANOUTS, gather=(), **SAMPLING)
+    at = 0
+    for epoch in EPOCHS:
+        plain.set_epoch(epoch)
+        for sampled in plain:
+            wanted = sampled.subgraph.stored_id
+            wanted = wanted[wanted >= resident]
+            np.testing.assert_array_equal(rows[offsets[at] : offsets[at + 1]], stored[wanted])
+            at += 1
+    assert at == len(offsets) - 1 == len(EPOCHS) * num_batches(len(SEEDS), BATCH, False)
+    assert offsets[-1] == len(rows)
+
+
+@pytest.mark.parametrize("strategy", ["none", "pread"])
+def test_rows_come_from_the_pack(folder, tmp_path, strategy):
+    out = tmp_path / "p.gd"
+    ds = gz.open(folder)
+    make_pack(ds, out, resident=0.3)
+    resident = open_pack(out).info.resident_rows
+    section = read_file(out)[0].find("rows")
+    values = np.repeat(np.float32([1, 2]), [resident * DIM, section.count - resident * DIM])
+    with open(out, "r+b") as file:
+        file.seek(section.offset)
+        file.write(values.tobytes())
+    batches = gz.PackedDataset(ds, out, SEEDS, prefetch=gz.Prefetch(strategy))
+    for sampled in batches:
+        is_packed = sampled.subgraph.stored_id >= resident
+        assert is_packed.any()
+        assert not is_packed.all()
+        np.testing.assert_array_equal(sampled.rows["x"], 1 + np.tile(is_packed, (DIM, 1)).T)
+
+
+def test_a_packed_batch_is_one_run(folder, tmp_path):
+    """Its bytes and the pages at both ends, in reads of 64 KiB."""
+    ds = gz.open(folder)
+    out = make_pack(ds, tmp_path / "p.gd", resident=0)
+    pack = open_pack(out)
+    batches = gz.PackedDataset(ds, out, SEEDS, prefetch=gz.Prefetch("pread"))
+    plain = gz.NeighborDataset(ds, SEEDS, FANOUTS, prefetch=gz.Prefetch("pread"), **SAMPLING)
+    for each in (batches, plain):
+        each.set_epoch(2)
+    for packed, unpacked in zip(batches, plain, strict=True):
+        row_bytes = len(packed.subgraph.n_id) * DIM * 4
+        assert row_bytes / 4096 <= packed.stats.pages_missed <= row_bytes / 4096 + 2
+        assert unpacked.stats.pages_missed > 2 * packed.stats.pages_missed
+    reader = pack.store.direct_reader("pread", 2)
+    for begin, end in zip(pack.offsets[:-1], pack.offsets[1:], strict=True):
+        buffer = _core.empty((end - begin) * DIM * 4, np.uint8)
+        _, pages, reads = reader.gather(np.arange(begin, end), buffer)
+        assert reads == -(-pages // 16)
+    reader.close()
+
+
+def test_willneed_asks_for_the_run(folder, tmp_path):
+    """Of what is not in the page cache; the labels, in an order of their own, are."""
+    ds = gz.open(folder)
+    out = make_pack(ds, tmp_path / "p.gd", resident=0)
+    ds.labels[:]
+    files.drop_from_cache(out)
+    with gz.FeatureStore(out) as store:
+        if store._mapping.resident_pages() > 64:
+            pytest.skip("this file system keeps pages that it was told to drop")
+    prefetch = gz.Prefetch("willneed", lookahead=0)
+    for sampled in gz.PackedDataset(ds, out, SEEDS, prefetch=prefetch):
+        pages = len(sampled.subgraph.n_id) * DIM * 4 / 4096
+        assert pages - 1 <= sampled.stats.pages_missed <= pages + 2
+    again = gz.PackedDataset(ds, out, SEEDS, prefetch=prefetch)
+    assert [sampled.stats.pages_missed for sampled in again] == [0] * 5
+
+
+@pytest.mark.timeout(60)
+def test_the_room_of_a_run_is_given_back(packed, expected):
+    """Else the batches after it would wait for ever."""
+    folder, out = packed
+    files.drop_from_cache(out)
+    prefetch = gz.Prefetch("willneed", lookahead=3, budget=1 << 14)
+    batches = gz.PackedDataset(gz.open(folder), out, SEEDS, prefetch=prefetch)
+    assert epoch_of(batches, 2) == expected[2]
+
+
+def test_resident_rows_are_those_of_the_plan(folder, expected, tmp_path):
+    """All that was left out of the batches; less where memory, or the user, allows less."""
+    ds = gz.open(folder)
+    head = 3072  # whole pages
+    out = make_pack(ds, tmp_path / "p.gd", resident=head * DIM * 4)
+    assert open_pack(out).info.resident_rows == head
+
+    def rows_kept(wanted, strategy="pread", **prefetch):
+        prefetch = gz.Prefetch(strategy, lookahead=0, **prefetch)
+        batches = gz.PackedDataset(ds, out, SEEDS, prefetch=prefetch)
+        assert epoch_of(batches, 2) == expected[2]
+        store = batches._pack.store
+        with closing(iter(batches)) as iterator:
+            io = next(iterator).stats.io
+            deadline = time.monotonic() + 20  # rows are kept in the background
+            while not wanted(store.kept_rows) and time.monotonic() < deadline:
+                time.sleep(0.01)
+        assert epoch_of(batches, 3) == expected[3]
+        assert wanted(store.kept_rows)
+        return io
+
+    rows_kept(head.__eq__)
+    rows_kept((head // 2).__eq__, resident=0.5)
+    rows_kept(head.__eq__, resident=1 << 30)
+    rows_kept((0).__eq__, resident=0)
+    assert "memory leaves 0 bytes" in rows_kept((0).__eq__, memory_limit=0)
+    # without the buffers of direct reads, which are larger than this file
+    io = rows_kept(lambda rows: 0 < rows < head, "willneed", memory_limit=1_400_000)
+    assert "for resident rows" in io
+
+
+def test_later_epochs_are_packed_ones_again(packed, expected):
+    folder, out = packed
+    batches = gz.PackedDataset(gz.open(folder), out, SEEDS)
+    assert batches.packed_epochs == EPOCHS
+    for epoch, of in ((5, 2), (7, 4), (0, 3), (1, 4), (302, 2)):
+        assert batches.packed_epoch(epoch) == of
+        assert epoch_of(batches, epoch) == expected[of]
+        assert batches.epoch == epoch
+
+
+@pytest.mark.parametrize("epoch", [3, 6])
+def test_an_epoch_that_was_broken_off_goes_on(packed, expected, epoch):
+    folder, out = packed
+    ds = gz.open(folder)
+    batches = gz.PackedDataset(ds, out, SEEDS)
+    batches.set_epoch(epoch)
+    iterator = iter(loader_of(batches, 2))
+    assert [fingerprint(next(iterator)) for _ in range(2)] == expected[3][:2]
+    state = batches.state_after(2)
+    again = gz.PackedDataset(ds, out, SEEDS)
+    again.resume(state)
+    assert again.epoch == epoch
+    assert [fingerprint(batch) for batch in loader_of(again, 1)] == expected[3][2:]
+    plain = gz.NeighborDataset(ds, SEEDS, FANOUTS, **SAMPLING)
+    with pytest.raises(ValueError, match=r"another packed_epochs \(\[2, 3\], now None\)"):
+        plain.resume(state)  # its epoch 6 would be another
+    single = iter(again)
+    next(single)
+    assert single.state_dict()["taken"] == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"replace": True}, {"labor": True, "drop_last": True}, {"disjoint": True, "shuffle": False}],
+)
+def test_sampling_options_are_the_packs(folder, tmp_path, options):
+    ds = gz.open(folder)
+    out = make_pack(ds, tmp_path / "p.gd", resident=0.1, **options)
+    plain = gz.NeighborDataset(ds, SEEDS, FANOUTS, **{**SAMPLING, **options})
+    batches = gz.PackedDataset(ds, out, SEEDS)
+    assert epoch_of(batches, 2) == epoch_of(plain, 2)
+    assert len(batches) == len(plain)
+
+
+def test_seeds_with_times_and_all_nodes(tmp_path):
+    rng = np.random.default_rng(0)
+    write_dataset(tmp_path / "data", times=rng.integers(0, 50, 60_000))
+    ds = gz.open(tmp_path / "data")
+    times = rng.integers(0, 50, NODES)
+    options = {**SAMPLING, "batch_size": 1000, "shuffle": False, "input_time": times}
+    out = gz.pack(ds, tmp_path / "p.gd", None, [3], epochs=1, **options)
+    expected = epoch_of(gz.NeighborDataset(ds, None, [3], **options), 0)
+    assert epoch_of(gz.PackedDataset(ds, out, input_time=times), 0) == expected
+    for wrong in (None, times[::-1]):
+        with pytest.raises(ValueError, match="packed from another times_crc"):
+            gz.PackedDataset(ds, out, input_time=wrong)
+
+
+def test_features_beside_a_graph_in_another_order(folder, tmp_path):
+    """An .npy, whose head is not that of the graph's order."""
+    with gz.open(folder) as whole:
+        np.save(tmp_path / "x.npy", whole.features[:])
+    ds = gz.Dataset(gz.Graph(folder / "graph.gl"), gz.FeatureStore(tmp_path / "x.npy"))
+    out = make_pack(ds, tmp_path / "p.gd", resident=0.2)
+    plain = gz.NeighborDataset(ds, SEEDS, FANOUTS, **SAMPLING)
+
+    def xs(batches):
+        return [sampled.rows["x"].tobytes() for sampled in batches]
+
+    for strategy in ("willneed", "pread"):
+        prefetch = gz.Prefetch(strategy)
+        assert xs(gz.PackedDataset(ds, out, SEEDS, prefetch=prefetch)) == xs(_at(plain, 3))
+
+
+def _at(batches, epoch):
+    batches.set_epoch(epoch)
+    return batches
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int8, np.float64, gz.BFLOAT16])
+def test_a_vector_of_any_dtype_is_packed(tmp_path, dtype):
+    """Rows shorter and longer than those of other tests, and one-dimensional features."""
+    values = np.random.default_rng(0).integers(-100, 100, NODES)
+    values = values.astype(np.uint16 if dtype == gz.BFLOAT16 else dtype).view(dtype)
+    files.write_dataset(
+        tmp_path / "data", files.random_edges(NODES, 20_000), NODES, features=values, order="hot"
+    )
+    ds = gz.open(tmp_path / "data")
+    out = make_pack(ds, tmp_path / "p.gd", resident=100)
+    for sampled in gz.PackedDataset(ds, out, SEEDS, prefetch=gz.Prefetch("pread")):
+        assert sampled.rows["x"].dtype == dtype
+        np.testing.assert_array_equal(sampled.rows["x"], values[sampled.subgraph.n_id])
+    converted = gz.PackedDataset(ds, out, SEEDS, feature_dtype="float32")
+    for sampled in converted:
+        expected = ds.features.gather(sampled.subgraph.n_id, dtype="float32")
+        np.testing.assert_array_equal(sampled.rows["x"], expected)
+        assert sampled.rows["x"].dtype == np.float32
+
+
+def test_datasets_in_presample_order(tmp_path):
+    rng = np.random.default_rng(0)
+    with gz.build(
+        tmp_path / "data",
+        files.random_edges(NODES, 60_000),
+        rng.standard_normal((NODES, DIM)).astype(np.float32),
+        rng.integers(0, 5, NODES),
+        {"train": np.unique(SEEDS)},
+        order="presample",
+        presample=gz.Presample((6, 4), batch_size=BATCH),
+    ) as ds:
+        seeds = ds.splits["train"].copy()
+        out = make_pack(ds, tmp_path / "p.gd", seeds, resident=0.2)
+        plain = gz.NeighborDataset(ds, seeds, FANOUTS, **SAMPLING)
+        batches = gz.PackedDataset(ds, out, seeds)
+        assert epoch_of(batches, 4) == epoch_of(plain, 4)
+        del plain, batches
+
+
+def test_other_seeds_and_datasets_are_named(folder, tmp_path):
+    ds = gz.open(folder)
+    out = make_pack(ds, tmp_path / "p.gd")
+    for seeds, name in ((SEEDS[::-1], "seeds_crc"), (SEEDS[:-1], "num_seeds"), (None, "num_seeds")):
+        with pytest.raises(ValueError, match=rf"packed from another .*{name} \("):
+            gz.PackedDataset(ds, out, seeds)
+    write_dataset(tmp_path / "other", seed=1)
+    other = gz.open(tmp_path / "other")
+    mixed = gz.Dataset(ds.graph, other.features)
+    with pytest.raises(ValueError, match=r"from another features \(") as caught:
+        gz.PackedDataset(mixed, out, SEEDS)
+    assert "graph (" not in str(caught.value)
+    with pytest.raises(ValueError, match=r"from another features \("):
+        gz.PackedDataset(gz.Dataset(ds.graph), out, SEEDS)
+    files.write_graph(tmp_path / "g.gl", files.random_edges(NODES, 60_000, seed=9), NODES)
+    with pytest.raises(ValueError, match=r"from another graph \("):
+        gz.PackedDataset(gz.Dataset(gz.Graph(tmp_path / "g.gl"), ds.features), out, SEEDS)
+    moved = tmp_path / "moved.gd"
+    os.rename(out, moved)
+    assert len(list(gz.PackedDataset(ds, moved, SEEDS))) == 5  # any name will do

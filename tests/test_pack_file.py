@@ -1,0 +1,410 @@
+"""Packs that are corrupt, refused, interrupted; what they cost; the command."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import files
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rows_files import RowsFile
+
+import graphzero as gz
+from graphzero import _core, packing, seed_dataset
+from graphzero.atomic import is_staging_name
+from graphzero.cli import main
+from graphzero.filewriter import FileWriter
+from graphzero.format import layout, read_file
+from graphzero.packfile import open_pack
+
+pytest.importorskip("torch")
+
+NODES, DIM = 2000, 32
+SEEDS = np.arange(0, NODES, 9)  # 223: six batches of 32, and a short one
+SAMPLING = {"batch_size": 32, "shuffle": True, "seed": 5}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    folder = tmp_path_factory.mktemp("packs") / "data"
+    files.write_dataset(
+        folder,
+        files.random_edges(NODES, 20_000),
+        NODES,
+        features=rng.standard_normal((NODES, DIM)).astype(np.float32),
+        splits={"train": SEEDS},
+        order="hot",
+    )
+    return folder
+
+
+@pytest.fixture
+def ds(folder):
+    with gz.open(folder) as ds:
+        yield ds
+
+
+def make(ds, out, epochs=1, **options):
+    return gz.pack(ds, out, SEEDS, [5, 3], epochs=epochs, **{**SAMPLING, **options})
+
+
+def staged_in(folder):
+    return [name for name in os.listdir(folder) if is_staging_name(name)]
+
+
+# --- corrupt and foreign files
+
+
+def test_files_that_are_no_packs(ds, folder, tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((999, 2)))
+    for path, message in (
+        (folder / "features.gd", "is not a pack: it lacks the section 'pack_options'"),
+        (folder / "graph.gl", "is a graph file"),
+        (tmp_path / "x.npy", "wrong magic bytes"),
+    ):
+        before = _core.open_mappings()
+        with pytest.raises(gz.FormatError, match=message) as caught:
+            gz.PackedDataset(ds, path, SEEDS)
+        assert _core.open_mappings() == before, caught
+    with pytest.raises(FileNotFoundError):
+        gz.PackedDataset(ds, tmp_path / "nothing", SEEDS)
+
+
+def test_truncated_and_corrupt_packs(ds, tmp_path):
+    whole = make(ds, tmp_path / "p.gd").read_bytes()
+    sections = {section.name: section for section in read_file(tmp_path / "p.gd")[0].sections}
+    bad = tmp_path / "bad.gd"
+    for size in (0, 100, 5000, len(whole) - 1):
+        bad.write_bytes(whole[:size])
+        with pytest.raises(gz.FormatError):
+            gz.PackedDataset(ds, bad, SEEDS)
+    for at, message in (
+        (30, "corrupt header"),
+        (sections["pack_options"].offset + 3, "'pack_options' is corrupt"),
+        (sections["batch_offsets"].offset + 8, "'batch_offsets' is corrupt"),
+    ):
+        bad.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(gz.FormatError, match=message):
+            gz.PackedDataset(ds, bad, SEEDS)
+    at = sections["rows"].offset + 5
+    bad.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    assert main(["verify", str(tmp_path / "p.gd")]) == 0
+    assert main(["verify", str(bad)]) == 1
+
+
+def rewrite(source, out, **changed):
+    """The same pack with other sections, and checksums that fit them."""
+    header, arrays = read_file(source)
+    arrays.update(changed)
+    names = [(name, array.dtype, array.size) for name, array in arrays.items()]
+    new = layout("features", names, num_nodes=header.num_nodes, width=header.width)
+    with FileWriter(out, new) as writer:
+        for name, array in arrays.items():
+            writer.append(name, array)
+
+
+def test_sections_that_contradict_each_other(ds, tmp_path):
+    source, bad = make(ds, tmp_path / "p.gd", epochs=2, resident=0.3), tmp_path / "bad.gd"
+    offsets = read_file(source)[1]["batch_offsets"]
+    wrong = [offsets[:-1], np.append(offsets, offsets[-1]), offsets[::-1].copy()]
+    for at, by in ((0, 1), (-1, 1), (3, 1 << 40), (3, 1 << 63)):
+        other = offsets.copy()
+        other[at] += np.uint64(by)
+        wrong.append(other)
+    for other in wrong:
+        rewrite(source, bad, batch_offsets=other)
+        with pytest.raises(gz.FormatError, match="'batch_offsets' does not fit"):
+            gz.PackedDataset(ds, bad, SEEDS)
+    shifted = offsets.copy()
+    shifted[3] += np.uint64(1)
+    rewrite(source, bad, batch_offsets=shifted)
+    with pytest.raises(gz.FormatError, match=r"rows of batch 2 of epoch 0, which has .* pack"):
+        list(gz.PackedDataset(ds, bad, SEEDS))
+    rewrite(source, bad, batch_offsets=offsets.astype(np.uint32))
+    with pytest.raises(gz.FormatError, match="'batch_offsets' is corrupt"):
+        gz.PackedDataset(ds, bad, SEEDS)
+
+
+def with_option(name, value):
+    return lambda found: {**found, "options": {**found["options"], name: value}}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda found: [], "not the options of a pack"),
+        (lambda found: {**found, "version": 2}, "version 2, this graphzero reads version 1"),
+        (lambda found: {**found, "more": 1}, "not the options of a pack"),
+        (lambda found: {**found, "options": {}}, r"does not name \['batch_dependency'"),
+        (lambda found: {**found, "files": {}}, "does not name graph and features"),
+        (lambda found: {**found, "epochs": 0}, "epochs must be at least 1"),
+        (lambda found: {**found, "resident_rows": "many"}, "resident_rows must be an integer"),
+        (lambda found: {**found, "files": ["graph", "features"]}, "not the options of a pack"),
+        (with_option("batch_size", 0), "batch_size must be at least 1"),
+        (with_option("num_seeds", 1.5), "num_seeds must be an integer"),
+        (with_option("fanouts", None), "not the options of a pack"),
+        (with_option("fanouts", [5, 0]), "fanout"),
+        (with_option("seed", "x"), "seed must be an integer"),
+        (with_option("subgraph_type", "odd"), "subgraph_type must be one of"),
+    ],
+)
+def test_options_that_make_no_sense(ds, tmp_path, change, message):
+    source, bad = make(ds, tmp_path / "p.gd"), tmp_path / "bad.gd"
+    found = json.loads(read_file(source)[1]["pack_options"].tobytes())
+    text = json.dumps(change(found)).encode()
+    rewrite(source, bad, pack_options=np.frombuffer(text, np.uint8))
+    with pytest.raises(gz.FormatError, match=f"'pack_options': .*{message}"):
+        gz.PackedDataset(ds, bad, SEEDS)
+
+
+# --- what is refused before the work
+
+
+def test_nothing_is_replaced_unasked(ds, folder, tmp_path, monkeypatch):
+    out = make(ds, tmp_path / "p.gd")
+    before = out.read_bytes()
+    with pytest.raises(FileExistsError, match=r"p\.gd"):
+        make(ds, out, epochs=2)
+    assert out.read_bytes() == before
+    make(ds, out, epochs=2, overwrite=True)
+    assert open_pack(out).info.epochs == 2
+    monkeypatch.setattr(packing.Packing, "_write", None)  # all is refused before the work
+    with pytest.raises(IsADirectoryError):
+        make(ds, tmp_path, overwrite=True)
+    os.link(folder / "features.gd", tmp_path / "link.gd")
+    for target in (folder / "features.gd", tmp_path / "link.gd"):
+        with pytest.raises(ValueError, match="is a file of the dataset"):
+            make(ds, target, overwrite=True)
+    with pytest.raises(FileNotFoundError):
+        make(ds, tmp_path / "nowhere" / "p.gd")
+    assert not staged_in(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"epochs": 0}, "epochs must be at least 1"),
+        ({"first_epoch": -1}, "first_epoch must be at least 0"),
+        ({"resident": 1.5}, "fraction from 0.0 to 1.0"),
+        ({"batch_size": 1000, "drop_last": True}, "no batches to pack"),
+        ({"weighted": True}, "weights"),
+    ],
+)
+def test_bad_choices_are_named(ds, tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        make(ds, tmp_path / "p.gd", **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_dataset_without_features_has_nothing_to_pack(ds, tmp_path):
+    with pytest.raises(ValueError, match="no features to pack"):
+        make(gz.Dataset(ds.graph), tmp_path / "p.gd")
+
+
+# --- interrupted and killed
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(errno.EIO, "bad disk")])
+def test_an_interrupted_packing_leaves_the_old_pack(ds, tmp_path, monkeypatch, error):
+    out = make(ds, tmp_path / "p.gd")
+    before = out.read_bytes()
+    append, calls = FileWriter.append, []
+
+    def fail_amid(writer, name, array):
+        calls.append(name)
+        if len(calls) == 6:
+            raise error
+        append(writer, name, array)
+
+    monkeypatch.setattr(FileWriter, "append", fail_amid)
+    with pytest.raises(error if isinstance(error, type) else OSError):
+        make(ds, out, epochs=3, overwrite=True)
+    assert out.read_bytes() == before
+    assert os.listdir(tmp_path) == ["p.gd"]
+
+
+SCRIPT = """
+import sys
+import graphzero as gz
+ds = gz.open(sys.argv[1])
+print("ready", flush=True)
+gz.pack(ds, sys.argv[2], None, [5, 3], epochs=100_000, batch_size=64, resident=0)
+"""
+
+
+def test_a_killed_packing_is_cleared_away_by_the_next(ds, folder, tmp_path, monkeypatch):
+    script = tmp_path / "pack.py"
+    script.write_text(SCRIPT.replace("epochs=100_000", "epochs=200"))
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    out = make(ds, disk / "p.gd", resident=0)
+    before = out.read_bytes()
+    command = [sys.executable, str(script), str(folder), str(disk / "q.gd")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=tmp_path)
+    try:
+        assert process.stdout.readline() == b"ready\n"
+        deadline = time.monotonic() + 60
+        while not staged_in(disk) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        (left,) = staged_in(disk)
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    sealed = disk / ".q.gd.00.gz-staged"  # no leftover: it may be waiting for its name
+    shutil.copy(out, sealed)
+    other = disk / ".r.gd.00.gz-staged"
+    other.write_bytes(bytes(5000))
+    make(ds, disk / "q.gd", resident=0)
+    assert sorted(os.listdir(disk)) == sorted([sealed.name, other.name, "p.gd", "q.gd"])
+    assert (disk / "q.gd").read_bytes() == out.read_bytes() == before
+
+
+def test_full_disk(ds, small_disk, monkeypatch):
+    out = make(ds, small_disk / "p.gd", resident=0)
+    before = out.read_bytes()
+
+    def check_full(match):
+        with pytest.raises(OSError, match=match) as caught:
+            make(ds, out, epochs=20, resident=0, overwrite=True)
+        assert caught.value.errno == errno.ENOSPC
+        assert str(caught.value.filename).startswith(str(small_disk))
+        assert out.read_bytes() == before
+        assert os.listdir(small_disk) == ["p.gd"]
+
+    check_full("the pack needs about .* are free: pack fewer epochs")
+    monkeypatch.setattr(packing.Packing, "check_space", lambda *_: None)
+    check_full("no room for")
+    estimate = packing.Packing.cost.func
+    too_low = property(lambda self: packing.replace(estimate(self), rows=self.resident_rows))
+    monkeypatch.setattr(packing.Packing, "cost", too_low)
+    check_full("No space left")
+
+
+# --- what it costs
+
+
+@given(st.sets(st.integers(0, 400)), st.sampled_from([8, 512, 1000, 4096, 9000]))
+def test_reads_are_counted_as_they_are_done(tmp_path_factory, rows, row_bytes):
+    file = RowsFile(tmp_path_factory.mktemp("rows") / "r", 401, row_bytes)
+    chosen = np.array(sorted(rows), dtype=np.int64)
+    out = np.empty(len(chosen) * row_bytes, np.uint8)
+    reader = file.reader(threads=1)
+    _, pages, reads = reader.gather(chosen, out)
+    reader.close()
+    file.mapping.close()
+    assert packing.count_reads(chosen, row_bytes) == packing.Reads(pages, reads)
+
+
+@pytest.mark.parametrize("resident", [0, 0.25, 1.0])
+def test_the_cost_is_what_is_written_and_read(ds, tmp_path, resident):
+    """Exact where every batch is looked at."""
+    todo = packing.Packing(ds, SEEDS, [5, 3], epochs=1, resident=resident, **SAMPLING)
+    out = todo.write(tmp_path / "p.gd")
+    assert todo.cost.file_bytes == os.path.getsize(out)
+    assert todo.cost.batches == 7
+    assert todo.cost.resident_bytes == int(resident * NODES) * DIM * 4
+    prefetch = gz.Prefetch("pread", resident=0, lookahead=0)
+    if resident == 0:
+        plain = gz.NeighborDataset(ds, SEEDS, [5, 3], prefetch=prefetch, **SAMPLING)
+        pages = [sampled.stats.pages_missed for sampled in plain][:6]
+        assert todo.cost.unpacked.pages == np.mean(pages)
+        assert todo.cost.packed.num_bytes < todo.cost.unpacked.num_bytes
+    assert todo.cost.packed.reads <= todo.cost.unpacked.reads
+
+
+def test_later_epochs_may_have_other_sizes(ds, tmp_path):
+    options = {**SAMPLING, "prefetch": gz.Prefetch("pread")}
+    todo = packing.Packing(ds, SEEDS, [5, 3], epochs=9, resident=0.1, **options)
+    out = todo.write(tmp_path / "p.gd")
+    assert ds.features.kept_rows == 0  # packing keeps none of the rows that it leaves out
+    assert os.path.getsize(out) == pytest.approx(todo.cost.file_bytes, rel=0.1)
+    assert os.path.getsize(out) == read_file(out)[0].file_bytes
+
+
+def test_by_default_as_much_is_resident_as_memory_leaves(ds, monkeypatch):
+    def resident_rows(**prefetch):
+        options = {**SAMPLING, "prefetch": gz.Prefetch(**prefetch)}
+        return packing.Packing(ds, SEEDS, [5, 3], epochs=1, **options).resident_rows
+
+    assert resident_rows(memory_limit=1 << 40) == NODES // 5
+    assert resident_rows(memory_limit=0) == 0
+    room = 700_000  # against 256 kB of rows, 190 kB of topology and some batches
+    some = resident_rows(memory_limit=room, lookahead=0)
+    monkeypatch.setattr(seed_dataset, "memory_left", lambda *_: room)
+    assert 0 < some == resident_rows(lookahead=0) < NODES
+    assert resident_rows(resident=1280) == 10
+
+
+def test_all_batches_are_packed_by_any_rank(ds, tmp_path, monkeypatch):
+    alone = make(ds, tmp_path / "a.gd").read_bytes()
+    monkeypatch.setattr(seed_dataset, "current_rank", lambda: (1, 2))
+    assert make(ds, tmp_path / "b.gd").read_bytes() == alone
+
+
+# --- the command
+
+
+def run(*words):
+    return main([str(word) for word in words])
+
+
+def test_the_command_says_the_cost_and_packs(folder, tmp_path, capfd):
+    out = tmp_path / "p.gd"
+    words = ["pack", folder, out, "--epochs", 2, "--fanouts", "5,3", "--batch-size", 32]
+    more = ["--seed", 5, "--resident", 0.25, "--first-epoch", 1]
+    assert run(*words, *more, "--dry-run") == 0
+    cost, saves = capfd.readouterr().out.splitlines()
+    assert not list(tmp_path.iterdir())
+    assert cost.startswith("cost: about ")
+    assert cost.endswith("for 14 batches")
+    assert saves.startswith("saves: a batch is about ")
+    assert saves.endswith("both with 64 kB of rows resident")
+    assert run(*words, *more) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[:2] == [cost, saves] or lines[1] == saves  # free space may change
+    assert lines[2].startswith(f"{out}: 14 batches, ")
+    ds = gz.open(folder)
+    plain = gz.NeighborDataset(ds, SEEDS, [5, 3], **SAMPLING)
+    packed = gz.PackedDataset(ds, out, ds.splits["train"])
+    for batches in (plain, packed):
+        batches.set_epoch(2)
+    for one, other in zip(plain, packed, strict=True):
+        np.testing.assert_array_equal(one.rows["x"], other.rows["x"])
+    assert run("info", out) == 0
+    text = capfd.readouterr().out
+    assert "14 batches of epochs 1 to 2, 32 seeds each, fanouts 5,3, 64 kB of rows" in text
+    assert run("info", out, "--json") == 0
+    assert json.loads(capfd.readouterr().out)["pack"]["resident_rows"] == NODES // 4
+    assert run(*words) == 1
+    assert "exists" in capfd.readouterr().err
+    assert run(*words, "--overwrite", "--quiet", "--replace", "--no-shuffle") == 0
+    assert len(capfd.readouterr().out.splitlines()) == 1
+    options = open_pack(out).info.options
+    assert (options["replace"], options["shuffle"]) == (True, False)
+
+
+def test_wrong_usage(folder, tmp_path, capfd):
+    out = tmp_path / "p.gd"
+    assert run("pack", folder, out, "--epochs", 1, "--split", "nope") == 1
+    assert "no split 'nope'; there are ['train']" in capfd.readouterr().err
+    for words, message in (
+        ([], "required: --epochs"),
+        (["--epochs", 1, "--resident", "2.5"], "fraction from 0.0 to 1.0"),
+        (["--epochs", 1, "--resident", "much"], "is not a size"),
+    ):
+        with pytest.raises(SystemExit) as done:
+            run("pack", folder, out, *words)
+        assert done.value.code == 2
+        assert message in capfd.readouterr().err.splitlines()[-1]
+    assert run("pack", folder, out, "--epochs", 1, "--split", "all", "--batch-size", 500) == 0
+    assert open_pack(out).info.options["num_seeds"] == NODES
