@@ -37,8 +37,9 @@ class Facts:
         Whether the file begins with the rows that are wanted most.
     uring_refusal : str or None
         Why io_uring cannot be used.
-    buffers : int
-        Of reads past the page cache that are under way at the same time, over all processes.
+    working : int
+        Memory that comes and goes while batches are made: of sampling, and of reads under way, over
+        all processes.
     head : int or None
         Of the features, what is to be resident and nothing beyond it, whatever the order; None:
         the plan decides.
@@ -51,7 +52,7 @@ class Facts:
     available: int
     is_hot: bool
     uring_refusal: str | None = None
-    buffers: int = 0
+    working: int = 0
     head: int | None = None
 
 
@@ -98,7 +99,7 @@ def make_plan(prefetch: Prefetch, facts: Facts) -> IOPlan:
     """The plan for one iteration."""
     fits = facts.features + facts.topology + facts.batches * facts.batch <= facts.available
     strategy, reason = _strategy(prefetch, facts, fits)
-    room, reserve, topology = _room(facts, facts.buffers if strategy in _DIRECT else 0)
+    room, reserve, topology = _room(facts)
     asked = _asked(prefetch, facts, strategy)
     resident = min(asked, facts.features) if fits else min(asked, facts.features, room)
     if resident < min(asked, facts.features):
@@ -117,9 +118,10 @@ def make_plan(prefetch: Prefetch, facts: Facts) -> IOPlan:
     )
 
 
-def _room(facts: Facts, buffers: int) -> tuple[int, int, int]:
+def _room(facts: Facts) -> tuple[int, int, int]:
     """Bytes that resident rows may take; that all topology may; and what is kept of it."""
-    left = max(0, int(facts.available * (1 - _SLACK)) - facts.batches * facts.batch - buffers)
+    used = facts.batches * facts.batch + facts.working
+    left = max(0, int(facts.available * (1 - _SLACK)) - used)
     # a part of a larger topology lives in the page cache as well
     most = int(_MOST_TOPOLOGY * left)
     if facts.topology <= most:

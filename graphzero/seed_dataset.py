@@ -263,7 +263,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
                 facts,
                 batch=self._bytes_of(sampled.subgraph),
                 batches=self._at_a_time(share),
-                buffers=share.num_workers * self._bytes_of_reads(),
+                working=share.num_workers * self._bytes_of_work(sampled.subgraph),
             )
         return make_plan(self.prefetch, facts)
 
@@ -289,11 +289,16 @@ class SeedDataset(IterableDataset[SampledBatch]):
         nodes, edges = len(subgraph.n_id), subgraph.edge_index.shape[1]
         return int(nodes * (row_bytes + 16) + edges * 24)
 
-    def _bytes_of_reads(self) -> int:
-        """Memory that the reads past the page cache are made in, of one process."""
+    def _bytes_of_work(self, subgraph: Subgraph) -> int:
+        """Memory of one process that comes and goes while mini-batches are made."""
+        nodes, edges = len(subgraph.n_id), subgraph.edge_index.shape[1]
+        threads = default_threads(self.num_threads)
+        # In the core: edges and their positions, with room for half as many more; the map of ids.
+        sampling = threads * int(1.5 * edges * 24 + nodes * 64)
+        waiting = max(0, threads - self.prefetch.lookahead) * (edges * 24 + nodes * 16)
         by_threads = self.prefetch.strategy == "pread" or _core.uring_refusal() is not None
         count = self.prefetch.threads if by_threads else _core.URING_DEPTH
-        return count * _core.BUFFER_BYTES
+        return sampling + waiting + count * _core.BUFFER_BYTES + nodes * 32
 
     def _at_a_time(self, share: Share) -> int:
         """Mini-batches with their rows at the same time: one in use, the next being given to a loop
