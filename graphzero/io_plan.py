@@ -40,6 +40,8 @@ class Facts:
     working : int
         Memory that comes and goes while batches are made: of sampling, and of reads under way, over
         all processes.
+    labels : int
+        Size of the labels, which are read through the page cache.
     head : int or None
         Of the features, what is to be resident and nothing beyond it, whatever the order; None:
         the plan decides.
@@ -53,6 +55,7 @@ class Facts:
     is_hot: bool
     uring_refusal: str | None = None
     working: int = 0
+    labels: int = 0
     head: int | None = None
 
 
@@ -68,7 +71,7 @@ class IOPlan:
     first_resident : int
         Of these, what is kept before.
     reserve : int
-        Bytes that resident rows must leave beside what processes take: for topology.
+        Bytes that resident rows must leave beside what processes take: for topology and labels.
     topology : int or None
         Bytes of the topology that are kept in memory; what is beyond is asked for hop by hop.
         None: all of it is left to page faults.
@@ -97,7 +100,8 @@ class IOPlan:
 
 def make_plan(prefetch: Prefetch, facts: Facts) -> IOPlan:
     """The plan for one iteration."""
-    fits = facts.features + facts.topology + facts.batches * facts.batch <= facts.available
+    data = facts.features + facts.topology + facts.labels
+    fits = data + facts.batches * facts.batch <= facts.available
     strategy, reason = _strategy(prefetch, facts, fits)
     room, reserve, topology = _room(facts)
     asked = _asked(prefetch, facts, strategy)
@@ -110,7 +114,7 @@ def make_plan(prefetch: Prefetch, facts: Facts) -> IOPlan:
         strategy,
         resident,
         first_resident=min(resident, room // 2),
-        reserve=reserve,
+        reserve=reserve + facts.labels,
         topology=None if strategy == "none" else topology,
         page_cache=room - resident,
         is_larger=True,
@@ -120,7 +124,7 @@ def make_plan(prefetch: Prefetch, facts: Facts) -> IOPlan:
 
 def _room(facts: Facts) -> tuple[int, int, int]:
     """Bytes that resident rows may take; that all topology may; and what is kept of it."""
-    used = facts.batches * facts.batch + facts.working
+    used = facts.batches * facts.batch + facts.working + facts.labels
     left = max(0, int(facts.available * (1 - _SLACK)) - used)
     # a part of a larger topology lives in the page cache as well
     most = int(_MOST_TOPOLOGY * left)

@@ -17,7 +17,7 @@ _STEP = 4 << 20  # bytes that are locked at a time: the thread can be stopped be
 _GLANCE_SECONDS = 0.01  # between two looks at the process's own memory
 _GLANCES = 10  # between two looks at all limits
 _SETTLED = 4  # batches, after which a model has taken all the memory that it will
-_SLACK = 0.05  # of what was left at the worst moment
+_SLACK = 0.1  # of what was left at the worst moment
 _STEPS_AHEAD = 4  # that the kernel has been asked to read, for locking alone reads page by page
 
 
@@ -85,14 +85,15 @@ class ElasticHead:
     kept : KeptRange
         What an earlier iteration kept of it stays.
     first, most : int
-        Bytes that are kept until the model is known, and at most.
+        Bytes that are kept until the model is known, where no earlier iteration has found out how
+        many it leaves; and at most.
     reserve : int
         Bytes that are left to others beyond what has been seen to be taken.
     """
 
     def __init__(self, kept: KeptRange, *, first: int, most: int, reserve: int) -> None:
         self._kept = kept
-        self._first = first
+        self._first = kept.num_bytes or first
         self._most = most
         self._reserve = reserve
         self._batches = 0
@@ -127,7 +128,7 @@ class ElasticHead:
         left = int((1 - _SLACK) * self._watch.least_left) - self._reserve
         allowed = max(0, min(self._most, left) // PAGESIZE * PAGESIZE)
         if self._batches < _SETTLED:
-            allowed = min(allowed, max(self._first, self._kept.num_bytes))
+            allowed = min(allowed, self._first)
         if allowed > self._kept.num_bytes:
             begin = self._kept.num_bytes
             self._kept.ask(begin, min(begin + _STEPS_AHEAD * _STEP, allowed))

@@ -240,7 +240,8 @@ class SeedDataset(IterableDataset[SampledBatch]):
 
     def _plan(self, share: Share, first: range, epoch: int) -> IOPlan:
         """How the rows of an iteration are read; in each process for itself."""
-        graph, source = self.dataset.graph, self._sources(epoch).get("x")
+        graph, sources = self.dataset.graph, self._sources(epoch)
+        source, labels = sources.get("x"), sources.get("y")
         features = None if source is None else source.store
         available = self.prefetch.limit_bytes
         topology = sum(graph.section_bytes[name] for name in self._sections)
@@ -252,6 +253,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
             available=_memory_left(features) if available is None else available,
             is_hot=features is not None and features.is_hot,
             uring_refusal=_core.uring_refusal(),
+            labels=0 if labels is None else labels.store.num_nodes * labels.store.row_bytes,
             head=None if source is None else source.head,
         )
         if 2 * (facts.features + facts.topology) > facts.available and len(first) > 0:
@@ -295,7 +297,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
         threads = default_threads(self.num_threads)
         # In the core: edges and their positions, with room for half as many more; the map of ids.
         sampling = threads * int(1.5 * edges * 24 + nodes * 64)
-        waiting = max(0, threads - self.prefetch.lookahead) * (edges * 24 + nodes * 16)
+        waiting: int = max(0, threads - self.prefetch.lookahead) * (edges * 24 + nodes * 16)
         by_threads = self.prefetch.strategy == "pread" or _core.uring_refusal() is not None
         count = self.prefetch.threads if by_threads else _core.URING_DEPTH
         return sampling + waiting + count * _core.BUFFER_BYTES + nodes * 32

@@ -56,6 +56,14 @@ def test_only_the_head_of_a_hot_order_is_worth_keeping():
     assert plan(replace(FACTS, is_hot=False), resident=GB).resident == GB
 
 
+def test_labels_stay_in_the_page_cache_beside_resident_rows():
+    labels = replace(FACTS, labels=GB)
+    assert plan(labels).resident == pytest.approx(plan().resident - GB)
+    assert plan(labels).reserve == pytest.approx(plan().reserve + GB)
+    assert plan(replace(FACTS, features=int(6.4 * GB))).strategy == "willneed"
+    assert plan(replace(labels, features=int(6.4 * GB))).strategy == "uring"
+
+
 @pytest.mark.parametrize("strategy", ["auto", "willneed", "uring", "pread"])
 def test_memory_that_comes_and_goes_is_left(strategy):
     fewer = plan(FACTS, strategy=strategy, resident=1.0).resident - GB
