@@ -11,6 +11,7 @@ from benchmarks.peers import Peer
 
 __all__ = [
     "BASELINE",
+    "PACKED",
     "RAM",
     "Contestant",
     "Host",
@@ -24,6 +25,7 @@ __all__ = [
 
 STRATEGIES = ("none", "willneed", "pread", "uring", "auto")
 RAM = "ram"
+PACKED = "packed"
 # The faster one of the two mapped arrays: ratios should not thrive on a setting of the kernel.
 BASELINE = "memmap-random"
 PARTS = 256
@@ -37,7 +39,7 @@ class Contestant:
     ----------
     name : str
     operation : str
-        Of its session: pipeline, gather, memmap; or the name of a peer.
+        Of its session: pipeline, packed, gather, memmap; or the name of a peer.
     prefetch : dict
         Fields of `gz.Prefetch`, where it is one.
     any_order : bool
@@ -130,7 +132,7 @@ def baselines() -> list[Contestant]:
 def all_names() -> list[str]:
     """Every name that may be asked for."""
     with_resident = [f"{name}+resident" for name in STRATEGIES[1:]]
-    return [*STRATEGIES, *with_resident, *(one.name for one in baselines()), RAM]
+    return [*STRATEGIES, *with_resident, *(one.name for one in baselines()), RAM, PACKED]
 
 
 def host_of(contestant: Contestant) -> Host:

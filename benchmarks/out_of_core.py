@@ -172,6 +172,8 @@ def run_training(
             trained.insert(0, who.Contestant(who.RAM, "pipeline", {"strategy": "none"}))
         else:
             runner.notes[who.RAM] = "the data do not fit into this machine's memory"
+    if not only or who.PACKED in only:
+        trained.append(who.Contestant(who.PACKED, "packed", {"strategy": "auto"}))
     results = []
     for one in trained:
         for order in orders:
