@@ -155,7 +155,7 @@ class Runner:
                 },
             )
             self.notes[label] = (
-                f"packed in {done['seconds']:.1f} s without the limit, "
+                f"packed in {done['packing']:.1f} s without the limit, "
                 f"{done['bytes'] / 2**20:,.0f} MiB for {training.epochs} epochs"
             )
             yield str(out)

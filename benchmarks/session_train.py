@@ -91,7 +91,7 @@ class Session:
                 shuffle=True,
                 resident=resident,
             )
-        return {"seconds": time.perf_counter() - started, "bytes": Path(out).stat().st_size}
+        return {"packing": time.perf_counter() - started, "bytes": Path(out).stat().st_size}
 
 
 def _epoch(

@@ -89,15 +89,26 @@ class ElasticHead:
         many it leaves; and at most.
     reserve : int
         Bytes that are left to others beyond what has been seen to be taken.
+    watch : MemoryWatch, optional
+        What earlier iterations have seen: a peak of theirs will come again, and a head that grew
+        until then would have driven topology out of memory.
     """
 
-    def __init__(self, kept: KeptRange, *, first: int, most: int, reserve: int) -> None:
+    def __init__(
+        self,
+        kept: KeptRange,
+        *,
+        first: int,
+        most: int,
+        reserve: int,
+        watch: MemoryWatch | None = None,
+    ) -> None:
         self._kept = kept
         self._first = kept.num_bytes or first
         self._most = most
         self._reserve = reserve
         self._batches = 0
-        self._watch = MemoryWatch()
+        self._watch = watch if watch is not None else MemoryWatch()
         self._stop = threading.Event()
         self._executor: ThreadPoolExecutor | None = None
         kept.keep(min(kept.num_bytes, most))

@@ -16,6 +16,7 @@ from graphzero.dataset import Dataset
 from graphzero.features import FeatureStore
 from graphzero.ids import IdArray
 from graphzero.io_plan import IOPlan
+from graphzero.limits import MemoryWatch
 from graphzero.prefetch import Prefetch
 from graphzero.readahead import PagesAsked, ReadAhead
 from graphzero.resident import ElasticHead
@@ -73,6 +74,8 @@ class RowIO:
     plan : IOPlan
     feature_dtype : dtype-like, optional
         float32, to have the features converted on the way.
+    watch : MemoryWatch, optional
+        What earlier iterations of the same loop have left.
 
     Attributes
     ----------
@@ -87,6 +90,7 @@ class RowIO:
         plan: IOPlan,
         *,
         feature_dtype: npt.DTypeLike | None = None,
+        watch: MemoryWatch | None = None,
     ) -> None:
         self.plan = plan
         self.sources = sources
@@ -110,6 +114,7 @@ class RowIO:
                     first=plan.first_resident,
                     most=plan.resident,
                     reserve=plan.reserve,
+                    watch=watch,
                 )
                 self._stack.callback(self._head.close)
             self._readaheads: list[tuple[RowSource, ReadAhead]] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -24,7 +24,7 @@ from graphzero.dataset import Dataset
 from graphzero.features import FeatureStore
 from graphzero.ids import IdArray, as_count, as_threads
 from graphzero.io_plan import Facts, IOPlan, make_plan
-from graphzero.limits import memory_left
+from graphzero.limits import MemoryWatch, memory_left
 from graphzero.order import Share, batch_ids, batch_positions, epoch_order, num_batches
 from graphzero.pipeline import Stage, run_ahead
 from graphzero.prefetch import Prefetch
@@ -125,6 +125,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
         self._position = torch.zeros(2, dtype=torch.int64)
         self._position.share_memory_()  # type: ignore[no-untyped-call]
         self._rank: tuple[int, int] | None = None
+        self._watch = MemoryWatch()
 
     def _sample(self, positions: IdArray, epoch: int, batch: int) -> SampledBatch:
         """The batch of the seeds at some positions, without rows; called in any thread."""
@@ -314,12 +315,17 @@ class SeedDataset(IterableDataset[SampledBatch]):
         self, epoch: int, share: Share, batch_ids: range
     ) -> Generator[SampledBatch, None, None]:
         plan = self._plan(share, batch_ids, epoch)
-        sources, dtype = self._sources(epoch), self.feature_dtype
         topology_io = TopologyIO(self.dataset.graph, self._sections, self.prefetch, plan)
-        with (
-            closing(topology_io),
-            closing(RowIO(sources, self.prefetch, plan, feature_dtype=dtype)) as row_io,
-        ):
+        with ExitStack() as stack:
+            stack.enter_context(closing(topology_io))
+            row_io = RowIO(
+                self._sources(epoch),
+                self.prefetch,
+                plan,
+                feature_dtype=self.feature_dtype,
+                watch=self._watch,
+            )
+            stack.enter_context(closing(row_io))
             yield from self._run_ahead(epoch, batch_ids, row_io)
 
     def _run_ahead(self, epoch: int, batch_ids: range, row_io: RowIO) -> Iterator[SampledBatch]:

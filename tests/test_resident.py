@@ -147,8 +147,8 @@ def test_rows_are_kept_as_far_as_the_model_leaves_memory(store, monkeypatch):
         head.count_batch()
         assert until(lambda: store.head.num_bytes == 12 << 20)
         left = 10 << 20
-        # less a twentieth, less the reserve, in whole pages
-        less = (int(0.95 * left) - (1 << 20)) // 4096 * 4096
+        # less a tenth, less the reserve, in whole pages
+        less = (int(0.9 * left) - (1 << 20)) // 4096 * 4096
         assert until(lambda: store.head.num_bytes == less)
         left = 40 << 20
         time.sleep(0.3)
@@ -167,6 +167,22 @@ def test_what_an_earlier_iteration_kept_stays(store, monkeypatch):
         time.sleep(0.2)
         head.close()
         assert store.head.num_bytes == kept
+
+
+def test_peaks_of_earlier_iterations_count(store, monkeypatch):
+    monkeypatch.setattr(limits, "memory_left", lambda locked: 1 << 30)
+    monkeypatch.setattr(limits, "_anonymous_bytes", lambda: 0)
+    watch = limits.MemoryWatch()
+    watch.least_left = 10 << 20
+    head = ElasticHead(store.head, first=16 << 20, most=16 << 20, reserve=1 << 20, watch=watch)
+    try:
+        assert until(lambda: store.head.num_bytes == 8 << 20)
+        for _ in range(4):
+            head.count_batch()
+        time.sleep(0.3)
+        assert store.head.num_bytes == 8 << 20
+    finally:
+        head.close()
 
 
 def test_failing_to_keep_rows_warns_and_goes_on(store, monkeypatch):

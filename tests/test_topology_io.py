@@ -15,7 +15,7 @@ from graphzero import _core
 from graphzero.sampler import NeighborSampler
 from graphzero.topology_io import ask_hop_by_hop, head_of, sections_read
 
-NODES, EDGES, PAGE = 100_000, 2_000_000, 4096
+NODES, EDGES, PAGE = 40_000, 800_000, 4096
 
 
 @pytest.fixture(scope="module", params=["input", "hot"])
@@ -91,10 +91,10 @@ def faults_of(path, kept_nodes, **options):
 def test_pages_are_there_before_they_are_touched(path, kind):
     options, times = options_of(kind)
     _, by_faults = faults_of(path, None, times=times, **options)
-    if by_faults < 500:
+    if by_faults < 200:
         pytest.skip("this file system reads pages without faults that wait")
     subgraph, after = faults_of(path, 0, times=times, **options)
-    assert subgraph.pages_missed > 500
+    assert subgraph.pages_missed > 200
     # those of the tables of user ids, which every batch reads all over, are left
     tables = 2 * 4 * NODES // PAGE
     assert after <= tables + by_faults // 20
@@ -156,23 +156,22 @@ def batches_of(path, **prefetch):
         return list(batches), sum(head.num_bytes for head in ds.graph.heads.values())
 
 
-@pytest.mark.parametrize("memory", [0, 6 << 20, 16 << 20, 1 << 40])
+@pytest.mark.parametrize("memory", [0, 3 << 20, 7 << 20, 1 << 40])
 def test_batches_of_a_dataset_are_the_same(path, memory):
     expected, _ = batches_of(path, strategy="none", lookahead=0)
-    got, kept = batches_of(path, memory_limit=memory, lookahead=2)
+    got, kept = batches_of(path, memory_limit=memory, strategy="pread", threads=1)
     prints = [fingerprint(batch.subgraph) for batch in got]
     assert prints == [fingerprint(batch.subgraph) for batch in expected]
     missed = [batch.stats.topology_missed for batch in got]
     plan = got[0].stats.io
     if memory == 1 << 40:
-        assert "fits in memory" in plan
+        assert "as asked for" in plan
         assert (sum(missed), kept) == (0, 0)
     else:
         assert sum(missed) > 0
         assert kept <= memory
-    if memory == 16 << 20:
+    if memory == 7 << 20:
         assert "of topology resident" in plan
-        assert kept > 0
 
 
 def test_corruption_is_found_all_the_same(path, tmp_path):
