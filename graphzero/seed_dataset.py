@@ -299,6 +299,8 @@ class SeedDataset(IterableDataset[SampledBatch]):
         # In the core: edges and their positions, with room for half as many more; the map of ids.
         sampling = threads * int(1.5 * edges * 24 + nodes * 64)
         waiting: int = max(0, threads - self.prefetch.lookahead) * (edges * 24 + nodes * 16)
+        if self.prefetch.strategy in ("none", "willneed"):
+            return sampling + waiting
         by_threads = self.prefetch.strategy == "pread" or _core.uring_refusal() is not None
         count = self.prefetch.threads if by_threads else _core.URING_DEPTH
         return sampling + waiting + count * _core.BUFFER_BYTES + nodes * 32

@@ -19,6 +19,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 
 from benchmarks import figures
 
+pytestmark = pytest.mark.no_asan  # draws, with no C of ours
 ROOT = Path(__file__).parents[1]
 MIB = 1 << 20
 

@@ -18,7 +18,10 @@ from graphzero.packfile import open_pack
 
 torch = pytest.importorskip("torch")
 DataLoader = torch.utils.data.DataLoader
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+    pytest.mark.no_asan,  # Python over C that other tests run there; it takes minutes
+]
 
 NODES, DIM, BATCH = 6000, 64, 32  # 256 bytes a row
 SEEDS = np.random.default_rng(3).integers(0, NODES, 150)  # some repeated, a short last batch
@@ -26,6 +29,7 @@ SEEDS[5:9] = SEEDS[0]
 SAMPLING = {"batch_size": BATCH, "shuffle": True, "seed": 5}
 FANOUTS = [6, 4]
 EPOCHS = range(2, 5)
+MEMORY = 1_400_000  # less than rows, topology and batches take
 
 
 def write_dataset(folder, order="hot", seed=0, **options):
@@ -236,7 +240,7 @@ def test_resident_rows_are_those_of_the_plan(folder, expected, tmp_path):
     rows_kept((0).__eq__, resident=0)
     assert "memory leaves 0 bytes" in rows_kept((0).__eq__, memory_limit=0)
     # without the buffers of direct reads, which are larger than this file
-    io = rows_kept(lambda rows: 0 < rows < head, "willneed", memory_limit=1_400_000)
+    io = rows_kept(lambda rows: 0 < rows < head, "willneed", memory_limit=MEMORY)
     assert "for resident rows" in io
 
 

@@ -100,6 +100,7 @@ def view(mapping, dtype, offset, shape):
     return np.frombuffer(mapping, dtype, int(np.prod(shape)), offset).reshape(shape)
 
 
+@pytest.mark.no_asan  # the sanitizer makes mlock do nothing
 def test_several_ranges_are_kept_and_then_it_is_said(store, tmp_path):
     other = tmp_path / "other.gd"
     files.write_rows(other, np.ones((8192, 128), dtype=np.float32))
