@@ -80,7 +80,8 @@ static int one_batch(worker *self, gz_batch *batch, int round)
     unsigned char *rows = malloc(count * ROW_BYTES);
     if (rows == NULL)
         return 1;
-    gz_gather_rows(with->mapping.base, ROW_BYTES, batch->nodes, 0, batch->num_nodes, rows);
+    gz_gather_rows(with->mapping.base, ROW_BYTES, &GZ_AS_STORED, batch->nodes, 0, batch->num_nodes,
+                   rows);
     digest = mix(digest, batch->nodes, count * sizeof *batch->nodes);
     digest = mix(digest, batch->sources, (size_t)batch->num_edges * sizeof *batch->sources);
     digest = mix(digest, rows, count * ROW_BYTES);
