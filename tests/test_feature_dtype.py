@@ -22,7 +22,6 @@ from graphzero.ingest.rank import NodeOrder  # noqa: E402
 from graphzero.ingest.row_input import ArrayRows  # noqa: E402
 from graphzero.ingest.rows import write_rows  # noqa: E402
 
-pytestmark = pytest.mark.no_asan  # the build in Python; test_narrow_rows.py runs the C there
 
 NODES = 60
 EDGES = files.random_edges(NODES, 300)

@@ -18,10 +18,7 @@ from graphzero.packfile import open_pack
 
 torch = pytest.importorskip("torch")
 DataLoader = torch.utils.data.DataLoader
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
-    pytest.mark.no_asan,  # Python over C that other tests run there; it takes minutes
-]
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 
 NODES, DIM, BATCH = 6000, 64, 32  # 256 bytes a row
 SEEDS = np.random.default_rng(3).integers(0, NODES, 150)  # some repeated, a short last batch

@@ -26,7 +26,6 @@ from graphzero.format import layout, read_file
 from graphzero.packfile import open_pack
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.no_asan  # Python over C that other tests run there
 
 NODES, DIM = 2000, 32
 SEEDS = np.arange(0, NODES, 9)  # 223: six batches of 32, and a short one
