@@ -1,4 +1,4 @@
-"""Builds ``graphzero._core``: the Cython file over the C sources of ``src/``.
+"""Builds ``graphzero._core``: the Cython files over the C sources of ``src/``.
 
 Environment
 -----------
@@ -149,7 +149,11 @@ setup(
         Extension(
             "graphzero._core",
             sources=["graphzero/_core.pyx", *sorted(map(str, Path("src").glob("*.c")))],
-            depends=["graphzero/_core.pxd", *sorted(map(str, Path("include").glob("*/*.h")))],
+            depends=[
+                "graphzero/_core.pxd",
+                *sorted(map(str, Path("graphzero/core").glob("*.pxi"))),
+                *sorted(map(str, Path("include").glob("*/*.h"))),
+            ],
             include_dirs=["include"],
             libraries=["pthread", "m"],
         )

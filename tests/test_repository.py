@@ -35,6 +35,15 @@ def test_every_c_test_is_run() -> None:
         assert f"{path.stem}();" in (ROOT / "tests" / "c" / "main.c").read_text()
 
 
+def test_every_part_of_the_core_is_included_and_described() -> None:
+    core = (ROOT / "graphzero" / "_core.pyx").read_text()
+    included = re.findall(r'^include "core/(\w+)\.pxi"$', core, re.M)
+    parts = sorted(path.stem for path in (ROOT / "graphzero" / "core").glob("*.pxi"))
+    assert sorted(included) == parts
+    section = (ROOT / "ARCHITECTURE.md").read_text().split("\n## Cython")[1].split("\n## ")[0]
+    assert re.findall(r"^\| (\w+) \|", section, re.M)[1:] == included
+
+
 def test_the_format_has_one_page_size_and_version() -> None:
     header = (ROOT / "include" / "graphzero" / "format.h").read_text()
     twin = (ROOT / "graphzero" / "format.py").read_text()

@@ -1,0 +1,258 @@
+# The topology: degrees, one hop of sampling, walks, negatives, stored ids and the user's.
+
+cdef class CSR:
+    """Adjacency of one mapped ``.gl`` file; every id here is a *stored* id."""
+    cdef gz_csr c
+    cdef gz_ahead ahead
+    cdef bint asks_ahead
+    cdef readonly Mapping mapping
+    cdef readonly dict header
+
+    def __cinit__(self, Mapping mapping):
+        cdef gz_header header
+        cdef gz_error err
+        self.mapping = mapping
+        self.asks_ahead = False
+        mapping.pin()
+        try:
+            _read_header(mapping, GZ_KIND_GRAPH, &header)
+            if gz_csr_from_header(&header, &mapping.c, &self.c, &err) != GZ_OK:
+                _raise(&err, mapping.path)
+            self.header = _header_to_dict(&header)
+        finally:
+            mapping.unpin()
+
+    @property
+    def num_nodes(self):
+        return self.c.num_nodes
+
+    @property
+    def num_edges(self):
+        return self.c.num_edges
+
+    @property
+    def is_wide(self):
+        """Whether ids may be 2^32 or more."""
+        return bool(self.c.indices.wide)
+
+    def ask_ahead(self, kept_nodes, bint trust_mincore=True):
+        """Whether a `Batch` asks for the topology of each hop before it reads it, from now on.
+
+        Parameters
+        ----------
+        kept_nodes : int or None
+            Rows and lists of the nodes below are in memory, and not asked for. None: of all.
+        trust_mincore : bool
+            False where ``mincore`` is known to lie: then pages in memory are asked for as well.
+        """
+        self.asks_ahead = kept_nodes is not None
+        if kept_nodes is not None:
+            self.ahead.mapping = &self.mapping.c
+            self.ahead.mode = GZ_READAHEAD_MISSING if trust_mincore else GZ_READAHEAD_ALL
+            self.ahead.kept_nodes = kept_nodes
+
+    def require_weights(self):
+        """Raises `ValueError` where the file has no sums of weights to draw by."""
+        if self.c.cum_weights == NULL:
+            raise ValueError(
+                f"{self.mapping.path} has no weights to draw by: build it with a weight column, "
+                f"or pass weighted=False")
+
+    def require_time_order(self):
+        """Raises `ValueError` where the file has no order of times to sample by."""
+        if self.c.times == NULL:
+            raise ValueError(
+                f"{self.mapping.path} has no timestamps to sample by: build it with a timestamp "
+                f"column, or sample without times")
+        if self.c.time_order.data == NULL:
+            raise ValueError(
+                f"{self.mapping.path} has timestamps but was built without their order: build it "
+                f"again, or sample without times")
+
+    def degrees(self, const int64_t[::1] nodes, int num_threads):
+        """Stored degrees, (n,) int64."""
+        cdef int64_t n = nodes.shape[0], i
+        cdef uint64_t corrupt = 0
+        out = np.empty(n, dtype=np.int64)
+        cdef int64_t[::1] view = out
+        self.mapping.pin()
+        try:
+            for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
+                corrupt += gz_csr_degrees(&self.c, &nodes[0], i * ITEMS_A_RANGE, _end(i, n),
+                                          &view[0])
+        finally:
+            self.mapping.unpin()
+        _refuse_corrupt(corrupt, self.mapping.path)
+        return out
+
+    def row(self, int64_t node):
+        """First and last + 1 stored position of one node's neighbours."""
+        cdef int64_t[::1] one = np.array([node], dtype=np.int64)
+        degree = int(self.degrees(one, 1)[0])
+        first = int(self.c.indptr[node])
+        return first, first + degree
+
+    def sample_hop(self, const int64_t[::1] nodes, int64_t fanout, object sampling, Draws draws,
+                   int num_threads, bint by_seed=False):
+        """One hop of sampling.
+
+        Parameters
+        ----------
+        nodes : (n,) int64
+        fanout : int
+            Neighbours a node, -1 for all.
+        sampling : Sampling
+            What concerns a single hop: replace, weighted, labor.
+        draws : Draws
+            Those of the hop.
+        num_threads : int
+        by_seed : bool
+            Let repeats of a node draw independently of each other.
+
+        Returns
+        -------
+        offsets : (n + 1,) int64
+            The edges of nodes[i] are [offsets[i], offsets[i + 1]).
+        positions : (num_edges,) int64
+            Stored positions of the drawn edges.
+        neighbors : (num_edges,) int64
+            Stored ids at these positions.
+        """
+        cdef gz_hop hop
+        cdef int64_t n = nodes.shape[0], num_edges, i
+        cdef uint64_t corrupt = 0
+        cdef int threads = _threads(num_threads, n)
+        cdef gz_frontier frontier
+        frontier.nodes = &nodes[0]
+        frontier.trees = NULL
+        hop.fanout = fanout
+        hop.rule = _rule_of(sampling, False, by_seed)
+        hop.draws = draws.c
+        if hop.rule.weighted:
+            self.require_weights()
+        offsets = np.zeros(n + 1, dtype=np.int64)
+        cdef unsigned char[::1] room = empty((n + 1) * sizeof(gz_row), np.uint8)
+        cdef gz_row *rows = <gz_row *> &room[0]
+        cdef int64_t[::1] offsets_view = offsets, positions_view, neighbors_view
+        self.mapping.pin()
+        try:
+            for i in prange(_ranges(n), nogil=True, num_threads=threads):
+                corrupt += gz_hop_counts(&self.c, &hop, &frontier, i * ITEMS_A_RANGE, _end(i, n),
+                                         rows, &offsets_view[1])
+            _refuse_corrupt(corrupt, self.mapping.path)
+            np.cumsum(offsets, out=offsets)
+            num_edges = offsets[n]
+            positions, neighbors = empty(num_edges, np.int64), empty(num_edges, np.int64)
+            positions_view, neighbors_view = positions, neighbors
+            for i in prange(_ranges(n), nogil=True, num_threads=threads):
+                corrupt += gz_hop_positions(&self.c, &hop, &frontier, rows, &offsets_view[0],
+                                            i * ITEMS_A_RANGE, _end(i, n), &positions_view[0])
+                corrupt += gz_csr_read_neighbors(
+                    &self.c, &positions_view[0], offsets_view[i * ITEMS_A_RANGE],
+                    offsets_view[_end(i, n)], &neighbors_view[0])
+        finally:
+            self.mapping.unpin()
+        _refuse_corrupt(corrupt, self.mapping.path)
+        return offsets, positions, neighbors
+
+    def walk(self, const int64_t[::1] start, int64_t length, double p, double q, uint64_t key,
+             int num_threads, bint weighted=False, double restart=0.0):
+        """Random walks of stored ids, (n, length + 1) int64, -1 after a dead end."""
+        cdef int64_t n = start.shape[0], i
+        cdef uint64_t corrupt = 0
+        cdef int threads = _threads(num_threads, n)
+        cdef bint first_order = p == 1.0 and q == 1.0
+        cdef bint uniform = first_order and not weighted and restart == 0.0
+        cdef gz_walk walk
+        walk.key, walk.p, walk.q, walk.restart, walk.weighted = key, p, q, restart, weighted
+        if weighted:
+            self.require_weights()
+        out = empty((n, length + 1), np.int64)
+        cdef int64_t[::1] view = out.reshape(-1)
+        self.mapping.pin()
+        try:
+            for i in prange(_ranges(n), nogil=True, num_threads=threads):
+                if uniform:
+                    corrupt += gz_walk_uniform(&self.c, key, &start[0], i * ITEMS_A_RANGE,
+                                               _end(i, n), length, &view[0])
+                elif first_order:
+                    corrupt += gz_walk_first_order(&self.c, &walk, &start[0], i * ITEMS_A_RANGE,
+                                                   _end(i, n), length, &view[0])
+                else:
+                    corrupt += gz_walk_node2vec(&self.c, &walk, &start[0], i * ITEMS_A_RANGE,
+                                                _end(i, n), length, &view[0])
+        finally:
+            self.mapping.unpin()
+        _refuse_corrupt(corrupt, self.mapping.path)
+        return out
+
+    def negative_counts(self, const int64_t[::1] sources, const int64_t[::1] positives,
+                        int num_threads):
+        """Nodes that are neither a source, nor its neighbours, nor its positive, (n,) int64."""
+        cdef int64_t n = sources.shape[0], i
+        cdef uint64_t corrupt = 0
+        out = np.empty(n, dtype=np.int64)
+        cdef int64_t[::1] view = out
+        self.mapping.pin()
+        try:
+            for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
+                corrupt += gz_negative_counts(&self.c, &sources[0], &positives[0],
+                                              i * ITEMS_A_RANGE, _end(i, n), &view[0])
+        finally:
+            self.mapping.unpin()
+        _refuse_corrupt(corrupt, self.mapping.path)
+        return out
+
+    def negative_destinations(self, const int64_t[::1] sources, const int64_t[::1] positives,
+                              int64_t amount, uint64_t key):
+        """Destinations that make no edge with their source, (n * amount,) int64, or -1."""
+        cdef int64_t n = sources.shape[0] * amount
+        cdef uint64_t corrupt
+        out = np.empty(n, dtype=np.int64)
+        cdef int64_t[::1] view = out
+        self.mapping.pin()
+        try:
+            with nogil:
+                corrupt = gz_negative_destinations(&self.c, key, &sources[0], &positives[0],
+                                                   amount, 0, n, &view[0])
+        finally:
+            self.mapping.unpin()
+        _refuse_corrupt(corrupt, self.mapping.path)
+        return out
+
+    def negative_pairs(self, int64_t count, const int64_t[::1] offsets, uint64_t key):
+        """Pairs that are no edges, (2, count) int64; offsets may be empty (see negatives.h)."""
+        cdef uint64_t corrupt
+        cdef const int64_t *bounds = NULL
+        if offsets.shape[0] > 0:
+            bounds = &offsets[0]
+        out = np.empty((2, count), dtype=np.int64)
+        cdef int64_t[:, ::1] view = out
+        self.mapping.pin()
+        try:
+            with nogil:
+                corrupt = gz_negative_pairs(&self.c, key, bounds, 0, count, &view[0, 0],
+                                            &view[1, 0])
+        finally:
+            self.mapping.unpin()
+        _refuse_corrupt(corrupt, self.mapping.path)
+        return out
+
+    def to_stored(self, ids, int num_threads=1):
+        """Stored ids of the user's ids: the same array where the file keeps the user's order."""
+        if self.c.node_rank.data == NULL:
+            return ids
+        return _translate(self.mapping, &self.c.node_rank, self.c.num_nodes, ids, num_threads)
+
+    def to_user(self, ids, int num_threads=1):
+        """The user's ids of stored ids; -1 stays -1."""
+        if self.c.node_ids.data == NULL:
+            return ids
+        return _translate(self.mapping, &self.c.node_ids, self.c.num_nodes, ids, num_threads)
+
+    def edge_ids(self, positions, int num_threads=1):
+        """Rows of the user's edge list at stored positions, or None if they were not kept."""
+        if self.c.edge_ids.data == NULL:
+            return None
+        return _translate(self.mapping, &self.c.edge_ids, self.header["num_input_edges"],
+                          positions, num_threads)

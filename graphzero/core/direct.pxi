@@ -1,0 +1,238 @@
+# Rows of a file, read past the page cache.
+
+BUFFER_BYTES = GZ_BUFFER_BYTES
+URING_DEPTH = 128
+HAVE_URING = bool(gz_uring_is_built())
+
+
+def uring_refusal():
+    """Why this process cannot use io_uring now, or None where it can."""
+    cdef gz_error err
+    cdef gz_code code
+    with nogil:
+        code = gz_uring_probe(&err)
+    return None if code == GZ_OK else (<bytes> err.message).decode("utf-8", "replace")
+
+
+_PICK = np.dtype([("row", np.uint64), ("place", np.uint64)])
+
+cdef enum:
+    MOST_AT_A_TIME = 4096
+
+
+cdef unsigned _at_a_time(str name, int value) except? 0:
+    if not 1 <= value <= MOST_AT_A_TIME:
+        raise ValueError(f"{name} must be 1 to {MOST_AT_A_TIME}, not {value}")
+    return value
+
+
+cdef class DirectReader:
+    """Reads rows of a mapped file past the page cache, each to its place in an array.
+
+    Its methods may be called from any thread; they take turns. A forked child that uses the
+    reader of its parent gets a ring and buffers of its own at its first call.
+
+    Parameters
+    ----------
+    mapping : Mapping
+    origin, row_bytes, num_rows : int
+        First byte of row 0, bytes of a row, number of rows.
+    engine : {"uring", "pread"}
+        io_uring from the calling thread, or threads that wait for one read each. Both give the
+        same bytes.
+    depth : int
+        Reads under way at a time, "uring".
+    threads : int
+        Likewise, "pread"; they live for one call.
+
+    Attributes
+    ----------
+    is_direct : bool
+        False where the file system has no direct reads (tmpfs, some overlays): these go through
+        the page cache, with the same results.
+    buffer_bytes : int
+        Most memory that the reads under way take.
+
+    Raises
+    ------
+    OSError
+        If `engine` is "uring" and `uring_refusal` has a reason; or if the file cannot be opened
+        again.
+    FormatError
+        If the rows reach beyond the end of the file.
+    """
+    cdef readonly Mapping mapping
+    cdef readonly str engine
+    cdef readonly uint64_t origin, row_bytes, num_rows
+    cdef gz_direct file
+    cdef gz_buffers buffers
+    cdef gz_uring *ring
+    cdef unsigned count
+    cdef bint is_open
+    cdef object lock
+    cdef pid_t owner
+
+    def __cinit__(self, Mapping mapping, uint64_t origin, uint64_t row_bytes, uint64_t num_rows,
+                  *, str engine="uring", int depth=URING_DEPTH, int threads=16):
+        cdef gz_error err
+        self.ring = NULL
+        self.buffers.memory = NULL
+        self.file.fd = -1
+        self.is_open = False
+        if engine not in ("uring", "pread"):
+            raise ValueError(f"engine must be 'uring' or 'pread', not {engine!r}")
+        self.count = _at_a_time("depth", depth) if engine == "uring" else (
+            _at_a_time("threads", threads))
+        self.mapping, self.engine = mapping, engine
+        self.origin, self.row_bytes, self.num_rows = origin, row_bytes, num_rows
+        self.lock, self.owner = threading.Lock(), getpid()
+        mapping.pin()
+        try:
+            _require_rows(mapping, origin, row_bytes, num_rows)
+            with nogil:
+                code = gz_direct_open(&mapping.c, &self.file, &err)
+        finally:
+            mapping.unpin()
+        if code != GZ_OK:
+            _raise(&err, mapping.path)
+        self._open_engine()
+        self.is_open = True
+
+    def __dealloc__(self):
+        self._close_engine()
+        gz_direct_close(&self.file)
+
+    cdef int _open_engine(self) except -1:
+        cdef gz_error err
+        cdef gz_code code = gz_buffers_open(self.count, &self.buffers, &err)
+        if code == GZ_OK and self.engine == "uring":
+            code = gz_uring_open(&self.buffers, &self.ring, &err)
+        if code != GZ_OK:
+            self._close_engine()
+            _raise(&err, self.mapping.path)
+        return 0
+
+    cdef void _close_engine(self) noexcept:
+        gz_uring_close(self.ring)
+        self.ring = NULL
+        gz_buffers_close(&self.buffers)
+
+    cdef int _leave_to_parent(self) except -1:
+        """In a forked child: its parent's ring, and its parent's lock, which a thread may hold."""
+        cdef pid_t here = getpid()
+        if self.owner != here:
+            lock = threading.Lock()
+            if self.owner != here:  # no other thread came first: from here on none can
+                self.lock, self.owner = lock, here
+                self._close_engine()
+        return 0
+
+    @property
+    def is_direct(self):
+        return self.file.is_direct
+
+    @property
+    def buffer_bytes(self):
+        return <uint64_t> self.count * GZ_BUFFER_BYTES
+
+    def gather(self, const int64_t[::1] rows, unsigned char[::1] out, int64_t first_direct_row=0,
+               uint64_t gap=0, uint32_t from_dtype=0):
+        """Brings rows to an array; each page is read once.
+
+        Parameters
+        ----------
+        rows : (n,) int64
+            Row numbers in any order, with repeats.
+        out : (n * row_bytes,) uint8
+            With `from_dtype`, four bytes for each number.
+        first_direct_row : int
+            Rows below it are copied from the mapping, which should have them in memory.
+        gap : int
+            Pages that are not wanted and that a read may run over.
+        from_dtype : int
+            Code of the stored numbers, to have float32 made of them; 0 for bytes as they are.
+
+        Returns
+        -------
+        (int, int, int)
+            Pages that hold wanted rows, pages read (with gaps), reads made.
+
+        Raises
+        ------
+        FormatError
+            If the file has been cut since it was opened. `out` is in part written then.
+        OSError
+            If reading fails.
+        IndexError
+            If a row is out of range.
+        ValueError
+            If the reader is closed, out has another size, or rows have no such numbers.
+        """
+        cdef int64_t n = rows.shape[0]
+        cdef gz_error err
+        cdef gz_code code
+        cdef gz_fetch fetch
+        cdef gz_pick[::1] picks
+        cdef gz_cast cast
+        cdef unsigned char[::1] stored
+        _cast_rows(from_dtype, self.row_bytes, &cast)
+        if <uint64_t> out.shape[0] != n * gz_cast_bytes(&cast, self.row_bytes):
+            raise ValueError("out has the wrong size")
+        if n > 0 and gz_first_outside(&rows[0], 0, n, self.num_rows) < n:
+            raise IndexError(f"{self.mapping.path}: rows must be in [0, {self.num_rows})")
+        if n == 0 or self.row_bytes == 0:
+            return 0, 0, 0
+        if self.origin % (1 << cast.shift) != 0:  # two reads may have a part of a number each
+            stored = empty(n * self.row_bytes, np.uint8)
+            counts = self.gather(rows, stored, first_direct_row, gap)
+            with nogil:
+                gz_cast_copy(&cast, &stored[0], n * self.row_bytes, &out[0])
+            return counts
+        picks = empty(2 * n, _PICK)
+        self._leave_to_parent()
+        with self.lock:
+            if not self.is_open:
+                raise ValueError(f"the reader of {self.mapping.path} is closed")
+            if self.buffers.memory == NULL:
+                self._open_engine()
+            self.mapping.pin()
+            try:
+                with nogil:
+                    memset(&fetch, 0, sizeof(fetch))
+                    fetch.reads.cast, fetch.out = cast, &out[0]
+                    code = self._fetch(&fetch, &rows[0], n, first_direct_row, gap, &picks[0], &err)
+            finally:
+                self.mapping.unpin()
+            if code != GZ_OK:
+                self._close_engine()
+                _raise(&err, self.mapping.path)
+        return fetch.reads.pages_wanted, fetch.reads.pages_read, fetch.reads.reads
+
+    cdef gz_code _fetch(self, gz_fetch *fetch, const int64_t *rows, int64_t n,
+                        int64_t first_direct_row, uint64_t gap, gz_pick *picks,
+                        gz_error *err) noexcept nogil:
+        cdef gz_code code = gz_direct_check(&self.file, err)
+        if code != GZ_OK:
+            return code
+        fetch.file = &self.file
+        fetch.reads.count = gz_picks_split(rows, n, first_direct_row, picks)
+        gz_picks_sort(picks, picks + n, fetch.reads.count)
+        fetch.reads.picks = picks
+        fetch.reads.origin, fetch.reads.row_bytes = self.origin, self.row_bytes
+        fetch.reads.gap = min(gap, <uint64_t> GZ_BUFFER_BYTES)
+        fetch.reads.most_bytes = GZ_BUFFER_BYTES
+        fetch.reads.page_bytes = gz_system_page_bytes()
+        fetch.resident = picks + fetch.reads.count
+        fetch.num_resident = n - fetch.reads.count
+        fetch.mapped = self.mapping.c.base + self.origin
+        if self.ring != NULL:
+            return gz_uring_fetch(self.ring, fetch, err)
+        return gz_preads_fetch(&self.buffers, fetch, err)
+
+    def close(self):
+        """Ends the reader after a call that is under way; the mapping stays open."""
+        self._leave_to_parent()
+        with self.lock:
+            self.is_open = False
+            self._close_engine()
+            gz_direct_close(&self.file)

@@ -1,0 +1,227 @@
+# A file in memory: open, close, views of it, and what is asked of the kernel for its pages.
+
+PAGE_BYTES = int(gz_system_page_bytes())
+ADVICE = {"normal": GZ_ADVICE_NORMAL, "random": GZ_ADVICE_RANDOM,
+          "sequential": GZ_ADVICE_SEQUENTIAL, "willneed": GZ_ADVICE_WILLNEED}
+
+cdef int64_t _open_mappings = 0
+
+
+def open_mappings():
+    """Number of `Mapping` objects that hold a file mapped (a leak counter for tests)."""
+    return _open_mappings
+
+
+cdef class Mapping:
+    """A whole file, mapped read-only and shared.
+
+    Exports a read-only buffer. NumPy arrays over it keep the mapping alive, and are counted:
+    `close` refuses while one of them, or a running kernel, still needs the pages.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        A regular file.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be opened or mapped; with errno and path.
+    """
+    cdef gz_mapping c
+    cdef bint is_open
+    cdef Py_ssize_t users
+    cdef readonly str path
+
+    def __cinit__(self, path):
+        cdef gz_error err
+        cdef bytes encoded
+        cdef const char *c_path
+        cdef gz_code code
+        global _open_mappings
+        self.is_open = False
+        self.path = os.path.abspath(os.fsdecode(path))
+        encoded = os.fsencode(self.path)
+        c_path = encoded
+        with nogil:
+            code = gz_mapping_open(c_path, &self.c, &err)
+        if code != GZ_OK:
+            _raise(&err, self.path)
+        self.is_open = True
+        _open_mappings += 1
+
+    def __dealloc__(self):
+        self._unmap()
+
+    cdef void _unmap(self) noexcept:
+        global _open_mappings
+        if self.is_open:
+            self.is_open = False
+            _open_mappings -= 1
+            gz_mapping_close(&self.c)
+
+    cdef int pin(self) except -1:
+        """Keeps the pages while a kernel runs without the GIL."""
+        if not self.is_open:
+            raise ValueError(f"{self.path} is closed")
+        self.users += 1
+        return 0
+
+    cdef void unpin(self) noexcept:
+        self.users -= 1
+
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
+        if flags & PyBUF_WRITABLE:
+            raise BufferError("a mapped file is read-only")
+        self.pin()
+        try:
+            PyBuffer_FillInfo(buffer, self, self.c.base, self.c.size, 1, flags)
+        except BaseException:
+            self.unpin()
+            raise
+
+    def __releasebuffer__(self, Py_buffer *buffer):
+        self.unpin()
+
+    def close(self):
+        """Unmaps the file.
+
+        Raises
+        ------
+        BufferError
+            While arrays over the mapping exist; delete them first.
+        """
+        if self.is_open and self.users > 0:
+            raise BufferError(
+                f"{self.path}: {self.users} arrays or calls still use the mapping; "
+                f"delete the views (or copy them) before closing")
+        self._unmap()
+
+    @property
+    def closed(self):
+        return not self.is_open
+
+    @property
+    def size(self):
+        """Bytes of the file when it was opened."""
+        return self.c.size
+
+    def read(self, uint64_t offset, uint64_t length):
+        """Bytes of the file by ``pread``: an error where a mapped page would be a SIGBUS."""
+        cdef gz_error err
+        cdef gz_code code
+        cdef bytes out = bytes(length)
+        cdef unsigned char *data = <unsigned char *> <char *> out
+        self.pin()
+        try:
+            with nogil:
+                code = gz_mapping_read(&self.c, offset, length, data, &err)
+        finally:
+            self.unpin()
+        if code != GZ_OK:
+            _raise(&err, self.path)
+        return out
+
+    def advise(self, str advice, uint64_t offset=0, length=None):
+        """``madvise`` over a byte range (default: from offset to the end of the file)."""
+        cdef gz_error err
+        cdef gz_code code
+        cdef uint64_t bytes_ = self.c.size - offset if length is None else length
+        cdef gz_advice value = ADVICE[advice]
+        self.pin()
+        try:
+            with nogil:
+                code = gz_mapping_advise(&self.c, offset, bytes_, value, &err)
+        finally:
+            self.unpin()
+        if code != GZ_OK:
+            _raise(&err, self.path)
+
+    def resident_pages(self, uint64_t offset=0, length=None):
+        """Pages of a byte range in the page cache, as ``mincore`` tells."""
+        cdef gz_error err
+        cdef gz_code code
+        cdef uint64_t pages, bytes_ = self.c.size - offset if length is None else length
+        self.pin()
+        try:
+            with nogil:
+                code = gz_mapping_resident(&self.c, offset, bytes_, &pages, &err)
+        finally:
+            self.unpin()
+        if code != GZ_OK:
+            _raise(&err, self.path)
+        return pages
+
+    def lock(self, uint64_t offset, uint64_t length):
+        """Reads the pages of a byte range and keeps them in memory (``mlock``).
+
+        Raises
+        ------
+        OSError
+            ENOMEM or EPERM where the process may not lock so much (``ulimit -l``).
+        """
+        cdef gz_error err
+        cdef gz_code code
+        self.pin()
+        try:
+            with nogil:
+                code = gz_mapping_lock(&self.c, offset, length, &err)
+        finally:
+            self.unpin()
+        if code != GZ_OK:
+            _raise(&err, self.path)
+
+    def unlock(self, uint64_t offset, uint64_t length):
+        """Lets the kernel drop the pages of a byte range again."""
+        self.pin()
+        try:
+            with nogil:
+                gz_mapping_unlock(&self.c, offset, length)
+        finally:
+            self.unpin()
+
+    def read_ahead(self, const int64_t[::1] rows, uint64_t origin, uint64_t row_bytes,
+                   uint64_t gap=0, bint trust_mincore=True, bint only_look=False):
+        """Asks the kernel for the pages of ascending rows.
+
+        Parameters
+        ----------
+        rows : (n,) int64
+            Ascending row numbers; row r starts at byte ``origin + r * row_bytes``.
+        gap : int
+            Pages that a run may skip over.
+        trust_mincore : bool
+            False where ``mincore`` is known to lie: then every run is asked for.
+        only_look : bool
+            Count what is missing, and ask for nothing.
+
+        Returns
+        -------
+        (int, int, int)
+            Pages covered, pages that were missing, madvise calls made.
+        """
+        cdef gz_error err
+        cdef gz_code code
+        cdef gz_readahead done
+        cdef gz_readahead_mode mode = GZ_READAHEAD_MISSING
+        cdef int64_t count = rows.shape[0], num_runs
+        if only_look:
+            mode = GZ_READAHEAD_LOOK
+        elif not trust_mincore:
+            mode = GZ_READAHEAD_ALL
+        if count == 0:
+            return 0, 0, 0
+        if rows[0] < 0 or origin + (<uint64_t> rows[count - 1] + 1) * row_bytes > self.c.size:
+            raise IndexError(f"{self.path}: rows beyond the end of the file")
+        cdef unsigned char[::1] room = np.empty(count * sizeof(gz_run), dtype=np.uint8)
+        cdef gz_run *runs = <gz_run *> &room[0]
+        self.pin()
+        try:
+            with nogil:
+                num_runs = gz_page_runs(&rows[0], count, origin, row_bytes, gap, self.c.size, runs)
+                code = gz_read_ahead(&self.c, runs, num_runs, mode, &done, &err)
+        finally:
+            self.unpin()
+        if code != GZ_OK:
+            _raise(&err, self.path)
+        return done.pages, done.missing, done.calls

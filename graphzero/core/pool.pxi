@@ -1,0 +1,54 @@
+# Arrays over memory that is used again.
+
+cdef enum:
+    LEAST_POOLED_BYTES = 1 << 18  # below, malloc has it in its own cache
+    MOST_IDLE_BYTES = 1 << 28
+
+cdef gz_pool _pool
+gz_pool_init(&_pool, MOST_IDLE_BYTES)
+
+
+cdef class _Block:
+    """Owns a block of the pool; gives it back when the last array over it is gone."""
+    cdef gz_block c
+
+    def __cinit__(self, uint64_t num_bytes):
+        cdef gz_error err
+        if gz_pool_take(&_pool, num_bytes, &self.c, &err) != GZ_OK:
+            self.c.memory = NULL
+            _raise(&err, "")
+
+    def __dealloc__(self):
+        if self.c.memory != NULL:
+            gz_pool_give(&_pool, self.c)
+
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
+        PyBuffer_FillInfo(buffer, self, self.c.memory, self.c.bytes, 0, flags)
+
+
+def empty(shape, dtype):
+    """``numpy.empty``, over memory that earlier mini-batches have given back."""
+    dtype = np.dtype(dtype)
+    count = math.prod(shape) if isinstance(shape, tuple) else shape
+    if count * dtype.itemsize < LEAST_POOLED_BYTES:
+        return np.empty(shape, dtype)
+    return np.frombuffer(_Block(count * dtype.itemsize), dtype, count).reshape(shape)
+
+
+def pool_state():
+    """Blocks in use, and bytes of the idle ones."""
+    return _pool.blocks_out, _pool.idle_bytes
+
+
+def trim_pool():
+    """Returns the idle blocks to the system."""
+    gz_pool_trim(&_pool)
+
+
+cdef object _copy(const int64_t *data, int64_t count):
+    out = empty(count, np.int64)
+    cdef int64_t[::1] view = out
+    if count > 0:
+        with nogil:
+            memcpy(&view[0], data, count * sizeof(int64_t))
+    return out

@@ -1,0 +1,77 @@
+# Rows of a mapped file, copied by number.
+
+def feature_header(Mapping mapping):
+    """Header of a mapped ``.gd`` file as a dict."""
+    cdef gz_header header
+    _read_header(mapping, GZ_KIND_FEATURES, &header)
+    return _header_to_dict(&header)
+
+
+cdef int _require_rows(Mapping mapping, uint64_t origin, uint64_t row_bytes,
+                       uint64_t num_rows) except -1:
+    if origin > mapping.c.size or (
+            row_bytes > 0 and num_rows > (mapping.c.size - origin) // row_bytes):
+        raise FormatError(f"{mapping.path} is truncated: its rows reach beyond its end")
+    return 0
+
+
+cdef int _cast_rows(uint32_t from_dtype, uint64_t row_bytes, gz_cast *cast) except -1:
+    """How rows of a dtype become float32; for 0, as they are."""
+    cdef uint32_t size = gz_dtype_size(from_dtype)
+    if from_dtype != 0 and (size == 0 or row_bytes % size != 0):
+        raise ValueError(f"rows of {row_bytes} bytes do not have numbers of dtype {from_dtype}")
+    cast[0] = gz_cast_of(from_dtype)
+    return 0
+
+
+cdef class Rows:
+    """Rows of fixed size somewhere in a mapped file: those of a ``.gd`` or an ``.npy``.
+
+    Parameters
+    ----------
+    mapping : Mapping
+    origin, row_bytes, num_rows : int
+        First byte of row 0, bytes of a row, number of rows.
+    rank : tuple of (int, bool), optional
+        Byte offset of the user-id-to-row table, and whether its ids are 64 bits wide.
+    """
+    cdef readonly Mapping mapping
+    cdef readonly uint64_t origin, row_bytes, num_rows
+    cdef gz_ids rank
+
+    def __cinit__(self, Mapping mapping, uint64_t origin, uint64_t row_bytes, uint64_t num_rows,
+                  rank=None):
+        self.mapping = mapping
+        self.origin, self.row_bytes, self.num_rows = origin, row_bytes, num_rows
+        _require_rows(mapping, origin, row_bytes, num_rows)
+        self.rank.data = NULL
+        if rank is not None:
+            offset, self.rank.wide = rank
+            self.rank.data = mapping.c.base + <uint64_t> offset
+
+    def to_stored(self, ids, int num_threads=1):
+        """Row numbers of the user's ids: the same array where rows are in the user's order."""
+        if self.rank.data == NULL:
+            return ids
+        return _translate(self.mapping, &self.rank, self.num_rows, ids, num_threads)
+
+    def gather(self, const int64_t[::1] rows, unsigned char[::1] out, int num_threads,
+               uint32_t from_dtype=0):
+        """Copies whole rows, by row number, into the bytes of out.
+
+        With `from_dtype`, the code of what is stored, float32 numbers are made of them.
+        """
+        cdef int64_t n = rows.shape[0], i
+        cdef const unsigned char *data
+        cdef gz_cast cast
+        _cast_rows(from_dtype, self.row_bytes, &cast)
+        if <uint64_t> out.shape[0] != n * gz_cast_bytes(&cast, self.row_bytes):
+            raise ValueError("out has the wrong size")
+        self.mapping.pin()
+        try:
+            data = self.mapping.c.base + self.origin
+            for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
+                gz_gather_rows(data, self.row_bytes, &cast, &rows[0], i * ITEMS_A_RANGE,
+                               _end(i, n), &out[0])
+        finally:
+            self.mapping.unpin()
