@@ -15,6 +15,8 @@ import numbers_of_dtypes as numbers  # noqa: E402 (it needs torch)
 import graphzero as gz  # noqa: E402
 from graphzero import _core  # noqa: E402
 from graphzero.format import DTYPES  # noqa: E402
+from graphzero.loader_memory import batch_bytes  # noqa: E402
+from graphzero.order import Share  # noqa: E402
 
 DataLoader = torch.utils.data.DataLoader
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
@@ -147,8 +149,10 @@ def test_memory_is_that_of_the_converted_rows(folder_of):
         stored = gz.NeighborDataset(ds, fanouts=[4])
         converted = gz.NeighborDataset(ds, fanouts=[4], feature_dtype="float32")
         subgraph = next(iter(stored)).subgraph
-        more = converted._bytes_of(subgraph) - stored._bytes_of(subgraph)
-        assert more == len(subgraph.n_id) * DIM * 3
+        of_stored, of_converted = (
+            batch_bytes(batches._setup(Share()), subgraph) for batches in (stored, converted)
+        )
+        assert of_converted - of_stored == len(subgraph.n_id) * DIM * 3
 
 
 def read_past_the_cache(store, engine, rows, first_direct_row):

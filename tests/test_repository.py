@@ -73,7 +73,7 @@ LEVELS = [
         "presample",
         "misses",
     },
-    {"batch", "interop", "row_io"},
+    {"batch", "interop", "row_io", "loader_memory"},
     {"seed_dataset"},
     {"loader"},
     {"links", "packed", "packing"},
