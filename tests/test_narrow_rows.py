@@ -7,6 +7,7 @@ import struct
 import files
 import numpy as np
 import pytest
+from loaders import loader_of
 
 torch = pytest.importorskip("torch")
 
@@ -18,7 +19,6 @@ from graphzero.format import DTYPES  # noqa: E402
 from graphzero.loader_memory import batch_bytes  # noqa: E402
 from graphzero.order import Share  # noqa: E402
 
-DataLoader = torch.utils.data.DataLoader
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 
 NODES, DIM = 3000, 67
@@ -81,16 +81,7 @@ def folder_of(tmp_path_factory):
 def batches_of(ds, workers=0, kind=gz.NeighborDataset, seeds=None, **options):
     seeds = np.arange(300) if seeds is None else seeds
     batches = kind(ds, seeds, [6, 4], batch_size=64, **options)
-    context = "fork" if workers else None
-    return list(
-        DataLoader(
-            batches,
-            batch_size=None,
-            num_workers=workers,
-            collate_fn=gz.Collate(ds),
-            multiprocessing_context=context,
-        )
-    )
+    return list(loader_of(batches, workers))
 
 
 def check(batches, rows, converted):
