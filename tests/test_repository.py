@@ -56,7 +56,7 @@ LEVELS = [
     {"errors", "atomic", "include_dir", "units", "pipeline", "metrics"},
     {"_core", "format"},
     {"filewriter", "time_check"},
-    {"ids", "views", "manifest", "residency", "kept"},
+    {"ids", "views", "mapped", "manifest", "residency", "kept"},
     {"sampling"},
     {"legacy"},
     {"graph", "features"},
