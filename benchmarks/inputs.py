@@ -7,14 +7,17 @@ import os
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from benchmarks import files02, rmat
 
-__all__ = ["Inputs", "feature_rows", "labels_of", "prepare"]
+if TYPE_CHECKING:
+    import graphzero as gz
+
+__all__ = ["Inputs", "feature_rows", "labels_of", "open_built", "prepare"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -114,6 +117,23 @@ def prepare(
         marker.write_text(json.dumps(asdict(inputs)))
     np.save(inputs.path("labels.npy"), labels_of(np.arange(inputs.num_nodes)))
     return inputs
+
+
+def open_built(inputs: Inputs, name: str, order: Literal["hot", "input"]) -> gz.Dataset:
+    """The dataset that graphzero builds from the inputs in some order, in a folder, once."""
+    import graphzero as gz
+
+    folder = inputs.path(name)
+    if not (folder / "dataset.json").exists():
+        gz.build(
+            folder,
+            edges=inputs.path("edges.npy"),
+            features=inputs.path("features.npy"),
+            labels=inputs.path("labels.npy"),
+            directed=True,
+            order=order,
+        )
+    return gz.open(folder)
 
 
 def _write_graph(inputs: Inputs) -> None:

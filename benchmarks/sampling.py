@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.contestants import known_peers, our_run, peer_run, start_peer
-from benchmarks.inputs import Inputs, prepare
+from benchmarks.inputs import Inputs, open_built, prepare
 from benchmarks.machine import (
     describe_disk,
     describe_machine,
@@ -45,19 +45,7 @@ SHORTEST_RUN = 0.2
 
 def open_dataset(inputs: Inputs) -> gz.Dataset:
     """The dataset that graphzero builds from the inputs, built once; every page is touched."""
-    import graphzero as gz
-
-    folder = inputs.path("labelled")
-    if not (folder / "dataset.json").exists():
-        gz.build(
-            folder,
-            edges=inputs.path("edges.npy"),
-            features=inputs.path("features.npy"),
-            labels=inputs.path("labels.npy"),
-            directed=True,
-            order="input",
-        )
-    dataset = gz.open(folder)
+    dataset = open_built(inputs, "labelled", "input")
     dataset.graph.sample_neighbors(np.arange(dataset.num_nodes), 10)
     assert dataset.features is not None
     dataset.features.get_tensor().max()

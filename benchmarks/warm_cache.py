@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.inputs import Inputs, IntArray, prepare
+from benchmarks.inputs import Inputs, IntArray, open_built, prepare
 from benchmarks.machine import (
     describe_disk,
     describe_machine,
@@ -67,19 +67,7 @@ def cost_of(base: Sequence[Run], runs: Sequence[Run]) -> Cost:
 
 def open_hot(inputs: Inputs) -> gz.Dataset:
     """The dataset in hot order, built once; every page is touched."""
-    import graphzero as gz
-
-    folder = inputs.path("hot")
-    if not (folder / "dataset.json").exists():
-        gz.build(
-            folder,
-            edges=inputs.path("edges.npy"),
-            features=inputs.path("features.npy"),
-            labels=inputs.path("labels.npy"),
-            directed=True,
-            order="hot",
-        )
-    dataset = gz.open(folder)
+    dataset = open_built(inputs, "hot", "hot")
     for path in dataset.paths:
         np.memmap(path, dtype=np.uint8, mode="r")[::4096].max()
     return dataset

@@ -17,7 +17,8 @@ from graphzero.format import BFLOAT16, DTYPES, FLAG_VECTOR, as_dtype, dtype_code
 from graphzero.ids import as_id, as_ids, as_threads
 from graphzero.kept import KeptRange
 from graphzero.legacy import either
-from graphzero.views import check_identity, identity, section_view
+from graphzero.mapped import MappedFile
+from graphzero.views import identity, section_view
 
 __all__ = ["FeatureStore"]
 
@@ -87,7 +88,7 @@ def _gd_layout(mapping: _core.Mapping) -> _Layout:
     return _Layout(shape, DTYPES[code], origin, rank, order, identity(header))
 
 
-class FeatureStore:
+class FeatureStore(MappedFile):
     """Rows of numbers, one per node, mapped and never loaded.
 
     Parameters
@@ -110,23 +111,19 @@ class FeatureStore:
         *,
         filename: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._mapping = _core.Mapping(either("path", path, "filename", filename))
-        try:
-            is_npy = self._mapping.size >= 8 and self._mapping.read(0, 6) == _NPY_MAGIC
-            self._layout = _npy_layout(self._mapping) if is_npy else _gd_layout(self._mapping)
-            row_bytes = self.feature_dim * self.dtype.itemsize
-            self._rows = _core.Rows(
-                self._mapping, self._layout.origin, row_bytes, self.num_nodes, self._layout.rank
-            )
-        except BaseException:
-            self._mapping.close()
-            raise
+        super().__init__(either("path", path, "filename", filename))
+
+    def _read_header(self) -> None:
+        is_npy = self._mapping.size >= 8 and self._mapping.read(0, 6) == _NPY_MAGIC
+        self._layout = _npy_layout(self._mapping) if is_npy else _gd_layout(self._mapping)
+        row_bytes = self.feature_dim * self.dtype.itemsize
+        self._rows = _core.Rows(
+            self._mapping, self._layout.origin, row_bytes, self.num_nodes, self._layout.rank
+        )
         self._head = KeptRange(self._mapping, self._rows.origin)
 
-    @property
-    def path(self) -> str:
-        """Absolute path of the file."""
-        return self._mapping.path
+    def _identity(self) -> tuple[Any, ...]:
+        return self._layout.identity
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -331,10 +328,6 @@ class FeatureStore:
         """Rows at the head of the file that are kept in memory."""
         return self._head.num_bytes // self.row_bytes if self.row_bytes else 0
 
-    def advise(self, advice: str) -> None:
-        """``madvise`` for the whole file: "normal", "random" or "sequential"."""
-        self._mapping.advise(advice)
-
     def __getitem__(self, nodes: Any) -> Any:
         """Rows by node id: one number, a slice, or an array of ids; always copies."""
         if isinstance(nodes, slice):
@@ -354,30 +347,5 @@ class FeatureStore:
         rows = self.gather(np.arange(self.num_nodes), dtype=on_the_way)
         return rows.astype(wanted, copy=False)
 
-    def close(self) -> None:
-        """Unmaps the file; the store cannot be used afterwards.
-
-        Raises
-        ------
-        BufferError
-            While arrays over the file exist.
-        """
-        self._mapping.close()
-
-    def __enter__(self) -> FeatureStore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen_store, (self.path, self._layout.identity)
-
     def __repr__(self) -> str:
         return f"FeatureStore({self.path!r}, shape={self.shape}, dtype={dtype_name(self.dtype)})"
-
-
-def _reopen_store(path: str, expected: tuple[Any, ...]) -> FeatureStore:
-    store = FeatureStore(path)
-    check_identity(store._layout.identity, expected, path)
-    return store

@@ -16,8 +16,9 @@ from graphzero.format import DTYPES, FLAG_DIRECTED
 from graphzero.ids import IdArray, as_count, as_id, as_ids, as_threads
 from graphzero.kept import KeptRange
 from graphzero.legacy import LegacyGraphMethods, either
+from graphzero.mapped import MappedFile
 from graphzero.sampling import Sampling
-from graphzero.views import check_identity, identity, section_view
+from graphzero.views import identity, section_view
 
 __all__ = ["Graph", "SampledNeighbors", "check_fanout"]
 
@@ -65,7 +66,7 @@ class SampledNeighbors:
     e_id: IdArray | None
 
 
-class Graph(LegacyGraphMethods):
+class Graph(LegacyGraphMethods, MappedFile):
     """A graph in a ``.gl`` file, mapped and never loaded.
 
     The neighbours of a node are the targets of its edges, in the direction in which the edge list
@@ -91,19 +92,15 @@ class Graph(LegacyGraphMethods):
         *,
         filename: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._mapping = _core.Mapping(either("path", path, "filename", filename))
-        try:
-            self._csr = _core.CSR(self._mapping)
-        except BaseException:
-            self._mapping.close()
-            raise
-        self._sections = {name: entry for name, *entry in self._csr.header["sections"]}
+        super().__init__(either("path", path, "filename", filename))
         self._legacy_calls = 0
 
-    @property
-    def path(self) -> str:
-        """Absolute path of the file."""
-        return self._mapping.path
+    def _read_header(self) -> None:
+        self._csr = _core.CSR(self._mapping)
+        self._sections = {name: entry for name, *entry in self._csr.header["sections"]}
+
+    def _identity(self) -> tuple[Any, ...]:
+        return identity(self._csr.header)
 
     @property
     def num_nodes(self) -> int:
@@ -144,10 +141,6 @@ class Graph(LegacyGraphMethods):
             name: KeptRange(self._mapping, offset, lock=False)
             for name, (_dtype, offset, _count, _length, _crc) in self._sections.items()
         }
-
-    def advise(self, advice: str) -> None:
-        """``madvise`` for the whole file: "normal", "random" or "sequential"."""
-        self._mapping.advise(advice)
 
     def _view(self, name: str) -> npt.NDArray[Any] | None:
         if name not in self._sections:
@@ -388,30 +381,5 @@ class Graph(LegacyGraphMethods):
         )
         return self._csr.to_user(stored, threads)
 
-    def close(self) -> None:
-        """Unmaps the file; the graph cannot be used afterwards.
-
-        Raises
-        ------
-        BufferError
-            While arrays over the file exist.
-        """
-        self._mapping.close()
-
-    def __enter__(self) -> Graph:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen_graph, (self.path, identity(self._csr.header))
-
     def __repr__(self) -> str:
         return f"Graph({self.path!r}, num_nodes={self.num_nodes:,}, num_edges={self.num_edges:,})"
-
-
-def _reopen_graph(path: str, expected: tuple[Any, ...]) -> Graph:
-    graph = Graph(path)
-    check_identity(identity(graph._csr.header), expected, path)
-    return graph

@@ -18,13 +18,12 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import IterableDataset
 
-from graphzero import _core
 from graphzero.batch import BatchStats
 from graphzero.dataset import Dataset
-from graphzero.features import FeatureStore
 from graphzero.ids import IdArray, as_count, as_threads
-from graphzero.io_plan import Facts, IOPlan, make_plan
-from graphzero.limits import MemoryWatch, memory_left
+from graphzero.io_plan import IOPlan, make_plan
+from graphzero.limits import MemoryWatch
+from graphzero.loader_memory import LoaderSetup, facts_of_files, facts_with_batches, row_bytes
 from graphzero.order import Share, batch_ids, batch_positions, epoch_order, num_batches
 from graphzero.pipeline import Stage, run_ahead
 from graphzero.prefetch import Prefetch
@@ -43,8 +42,6 @@ from graphzero.topology_io import TopologyIO, ask_hop_by_hop, sections_read
 from graphzero.world import current_rank, current_share, default_threads
 
 __all__ = ["BatchIterator", "SampledBatch", "SeedDataset"]
-
-_QUEUED = 2  # finished batches of a DataLoader worker, waiting to be taken
 
 
 def _as_feature_dtype(value: Any) -> np.dtype[Any] | None:
@@ -241,34 +238,24 @@ class SeedDataset(IterableDataset[SampledBatch]):
 
     def _plan(self, share: Share, first: range, epoch: int) -> IOPlan:
         """How the rows of an iteration are read; in each process for itself."""
-        graph, sources = self.dataset.graph, self._sources(epoch)
-        source, labels = sources.get("x"), sources.get("y")
-        features = None if source is None else source.store
-        available = self.prefetch.limit_bytes
+        graph = self.dataset.graph
         topology = sum(graph.section_bytes[name] for name in self._sections)
-        facts = Facts(
-            features=0 if features is None else features.num_nodes * features.row_bytes,
-            topology=topology,
-            batch=0,
-            batches=0,
-            available=_memory_left(features) if available is None else available,
-            is_hot=features is not None and features.is_hot,
-            uring_refusal=_core.uring_refusal(),
-            labels=0 if labels is None else labels.store.num_nodes * labels.store.row_bytes,
-            head=None if source is None else source.head,
-        )
+        facts = facts_of_files(self.prefetch, self._sources(epoch), topology)
         if 2 * (facts.features + facts.topology) > facts.available and len(first) > 0:
             # Whatever comes of it, a first batch by page faults that read around could take long.
             graph.advise(self.prefetch.advice)
             ask_hop_by_hop(graph, 0)
             sampled = self._sample(self._positions(epoch, first[0]), epoch, first[0])
-            facts = replace(
-                facts,
-                batch=self._bytes_of(sampled.subgraph),
-                batches=self._at_a_time(share),
-                working=share.num_workers * self._bytes_of_work(sampled.subgraph),
-            )
+            facts = facts_with_batches(facts, self._setup(share), sampled.subgraph)
         return make_plan(self.prefetch, facts)
+
+    def _setup(self, share: Share) -> LoaderSetup:
+        return LoaderSetup(
+            self.prefetch,
+            row_bytes(self.dataset, self.feature_dtype),
+            workers=share.num_workers,
+            threads=default_threads(self.num_threads),
+        )
 
     @cached_property
     def _sections(self) -> list[str]:
@@ -279,39 +266,6 @@ class SeedDataset(IterableDataset[SampledBatch]):
     def _positions(self, epoch: int, batch: int) -> IdArray:
         order = epoch_order(self.num_seeds, self.shuffle, self.sampler.seed, epoch)
         return batch_positions(order, batch, self.batch_size)
-
-    def _bytes_of(self, subgraph: Subgraph) -> int:
-        """Memory of a mini-batch: rows, edges, ids."""
-        row_bytes = 0
-        for store, wanted in (
-            (self.dataset.features, self.feature_dtype),
-            (self.dataset.labels, None),
-        ):
-            if store is not None:
-                row_bytes += store.feature_dim * store.conversion(wanted)[0].itemsize
-        nodes, edges = len(subgraph.n_id), subgraph.edge_index.shape[1]
-        return int(nodes * (row_bytes + 16) + edges * 24)
-
-    def _bytes_of_work(self, subgraph: Subgraph) -> int:
-        """Memory of one process that comes and goes while mini-batches are made."""
-        nodes, edges = len(subgraph.n_id), subgraph.edge_index.shape[1]
-        threads = default_threads(self.num_threads)
-        # In the core: edges and their positions, with room for half as many more; the map of ids.
-        sampling = threads * int(1.5 * edges * 24 + nodes * 64)
-        waiting: int = max(0, threads - self.prefetch.lookahead) * (edges * 24 + nodes * 16)
-        if self.prefetch.strategy in ("none", "willneed"):
-            return sampling + waiting
-        by_threads = self.prefetch.strategy == "pread" or _core.uring_refusal() is not None
-        count = self.prefetch.threads if by_threads else _core.URING_DEPTH
-        return sampling + waiting + count * _core.BUFFER_BYTES + nodes * 32
-
-    def _at_a_time(self, share: Share) -> int:
-        """Mini-batches with their rows at the same time: one in use, the next being given to a loop
-        that has not let go of it, the others ahead.
-        """
-        of_one_process = 2 + self.prefetch.lookahead
-        workers = share.num_workers
-        return of_one_process if workers == 1 else workers * (of_one_process + _QUEUED)
 
     def _iterate(
         self, epoch: int, share: Share, batch_ids: range
@@ -433,12 +387,6 @@ class BatchIterator(Iterator[SampledBatch]):
         check_share(progress, self._progress.share)
         self.close()
         self._start(progress)
-
-
-def _memory_left(features: FeatureStore | None) -> int:
-    """What is left, with what an iteration takes over: resident rows, and memory of batches."""
-    _, idle = _core.pool_state()
-    return memory_left(0 if features is None else features.head.locked_bytes) + idle
 
 
 def _measure_waiting(batches: Iterator[SampledBatch]) -> Iterator[SampledBatch]:

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
-from graphzero.errors import FormatError
 
-__all__ = ["check_identity", "identity", "section_view"]
+__all__ = ["identity", "section_view"]
 
 
 def section_view(
@@ -30,17 +29,3 @@ def section_view(
 def identity(header: dict[str, Any]) -> tuple[Any, ...]:
     """What a file's header says about its content: counts and the checksums of the sections."""
     return (header["num_nodes"], header["width"], tuple(entry[-1] for entry in header["sections"]))
-
-
-def check_identity(found: tuple[Any, ...], expected: tuple[Any, ...], path: str) -> None:
-    """Refuses a file that is no longer the one that was pickled.
-
-    Raises
-    ------
-    FormatError
-        If the content differs.
-    """
-    if found != expected:
-        raise FormatError(
-            f"{path} was replaced by another file while it was in use: open the dataset again"
-        )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import contextmanager
 
 import numpy as np
+import pytest
 import reference
 
 from graphzero import format as gz_format
@@ -129,3 +131,14 @@ def drop_from_cache(path):
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def open_cold(kind, path):
+    """A file opened by `kind`: none of it in the page cache, and no page read with another."""
+    drop_from_cache(path)
+    with kind(path) as opened:
+        if opened._mapping.resident_pages() > 64:
+            pytest.skip("this file system keeps pages that it was told to drop")
+        opened.advise("random")
+        yield opened

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 
 from graphzero import _core
@@ -23,12 +21,6 @@ class RowsFile:
         return _core.DirectReader(
             self.mapping, self.origin, self.row_bytes, self.num_rows, engine=engine, **options
         )
-
-    def drop_from_cache(self):
-        descriptor = os.open(self.path, os.O_RDONLY)
-        os.fsync(descriptor)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(descriptor)
 
 
 def gather(reader, rows, first_direct_row=0, gap=0):

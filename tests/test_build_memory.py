@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from peak_memory import peak_of
 
 from graphzero.ingest import build_dataset
 
-MEASURE = """
-import sys
-import threading
+IMPORTS = """
 import numpy as np
 from graphzero.ingest import build_dataset
-
-def anonymous():
-    with open("/proc/self/status") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith("RssAnon")) * 1024
-
+"""
+WORK = """
 folder, kind, limit, dtype = sys.argv[1:]
-done = threading.Event()
-baseline = peak = anonymous()
-
-def watch():
-    global peak
-    while not done.wait(0.002):
-        peak = max(peak, anonymous())
-
-thread = threading.Thread(target=watch)
-thread.start()
 build_dataset(
     folder + "/data",
     f"{folder}/edges.{kind}",
@@ -42,9 +27,6 @@ build_dataset(
     edge_ids=True,
     feature_dtype=dtype or None,
 )
-done.set()
-thread.join()
-print(peak - baseline)
 """
 
 
@@ -93,18 +75,10 @@ def test_memory_stays_within_the_limit(tmp_path: Path, kind: str, dtype: str) ->
     else:
         rows = np.char.add(np.char.add(edges[:, 0].astype(str), ","), edges[:, 1].astype(str))
         (tmp_path / "edges.csv").write_text("\n".join(rows.tolist()))
-    script = tmp_path / "measure.py"
-    script.write_text(MEASURE)
-    done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path), kind, str(limit), dtype],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    peak = peak_of(tmp_path, IMPORTS, WORK, tmp_path, kind, limit, dtype)
     # pyarrow's blocks, and what the interpreter takes once, are not the build's own memory.
     allowance = 24 << 20 if kind == "csv" else 4 << 20
-    print(f"{kind} {dtype}: {int(done.stdout):,} bytes of {limit:,}")
-    assert int(done.stdout) < limit + allowance
+    print(f"{kind} {dtype}: {peak:,} bytes of {limit:,}")
+    assert peak < limit + allowance
     written = sum(path.stat().st_size for path in (tmp_path / "data").glob("*.g[ld]"))
     assert written > 2 * (limit + allowance)

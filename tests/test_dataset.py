@@ -52,10 +52,7 @@ def test_datasets_are_pickled_by_path(dataset):
 def test_opening_reads_headers_only(dataset):
     folder, _, _ = dataset
     path = folder / "features.gd"
-    descriptor = os.open(path, os.O_RDONLY)
-    os.fsync(descriptor)
-    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    os.close(descriptor)
+    files.drop_from_cache(path)
     ds = gz.open(folder)
     pages = ds.features._mapping.size // _core.PAGE_BYTES
     assert ds.features._mapping.resident_pages() <= max(2, pages)

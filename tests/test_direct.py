@@ -11,6 +11,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import files
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -113,7 +114,7 @@ def has_direct_reads(path):
 
 @engines
 def test_a_cold_file_stays_cold(many, engine):
-    many.drop_from_cache()
+    files.drop_from_cache(many.path)
     reader = many.reader(engine)
     before = many.mapping.resident_pages()
     if before > 64 or not has_direct_reads(many.path):

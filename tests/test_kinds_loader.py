@@ -6,11 +6,11 @@ import files
 import numpy as np
 import pytest
 from kinds import KINDS, options_of
+from loaders import loader_of
 
 import graphzero as gz
 
 torch = pytest.importorskip("torch")
-DataLoader = torch.utils.data.DataLoader
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 
 NODES, EDGES, SEEDS = 500, 6000, 200
@@ -50,17 +50,10 @@ def make(folder, kind, **more):
 
 
 def fingerprints(ds, batches, workers):
-    loader = DataLoader(
-        batches,
-        batch_size=None,
-        num_workers=workers,
-        collate_fn=gz.Collate(ds),
-        multiprocessing_context="fork" if workers else None,
-    )
     names = ("n_id", "edge_index", "e_id", "input_id", "x", "batch", "seed_time")
     return [
         [None if (t := getattr(batch, name)) is None else t.numpy().tobytes() for name in names]
-        for batch in loader
+        for batch in loader_of(batches, workers)
     ]
 
 

@@ -15,12 +15,12 @@ import files
 import numpy as np
 import psutil
 import pytest
+from loaders import loader_of
 
 import graphzero as gz
 from graphzero import _core
 
 torch = pytest.importorskip("torch")
-DataLoader = torch.utils.data.DataLoader
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 
 MEBIBYTE = 1 << 20
@@ -34,13 +34,8 @@ def order():
 def make_loader(folder, workers=0, **options):
     ds = gz.open(folder)
     defaults = {"fanouts": [4, 3], "batch_size": 16, "shuffle": True, "num_threads": 2}
-    return DataLoader(
-        gz.NeighborDataset(ds, ds.splits["train"], **{**defaults, **options}),
-        batch_size=None,
-        num_workers=workers,
-        collate_fn=gz.Collate(ds),
-        multiprocessing_context="fork" if workers else None,
-    )
+    batches = gz.NeighborDataset(ds, ds.splits["train"], **{**defaults, **options})
+    return loader_of(batches, workers)
 
 
 def held():

@@ -14,11 +14,11 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from loaders import loader_of
 
 import graphzero as gz
 
 torch = pytest.importorskip("torch")
-DataLoader = torch.utils.data.DataLoader
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 
 MODES = [(None, 1), ("binary", 1), ("binary", 0.3), ("binary", 2.5), ("triplet", 1), ("triplet", 3)]
@@ -227,13 +227,7 @@ def test_workers_and_threads_do_not_change_a_byte(dataset, mode, amount, workers
     for num_threads in (2, 4):
         threaded = batches(ds, seeds, num_threads=num_threads, **options)
         assert [fingerprint(batch) for batch in map(gz.Collate(ds), threaded)] == expected
-    loader = DataLoader(
-        batches(ds, seeds, **options),
-        batch_size=None,
-        num_workers=workers,
-        collate_fn=gz.Collate(ds),
-        multiprocessing_context=method,
-    )
+    loader = loader_of(batches(ds, seeds, **options), workers, method)
     assert [fingerprint(batch) for batch in loader] == expected
 
 

@@ -12,6 +12,7 @@ import pytest
 import reference
 from hypothesis import given
 from hypothesis import strategies as st
+from loaders import loader_of
 
 import graphzero as gz
 from graphzero import order as gz_order
@@ -26,14 +27,7 @@ OPTIONS = {"fanouts": [4, 3], "batch_size": 16, "shuffle": True, "seed": 5}
 def make_loader(folder, *, workers=0, method=None, persistent=False, split="train", **options):
     ds = gz.open(folder)
     batches = gz.NeighborDataset(ds, ds.splits[split], **{**OPTIONS, **options})
-    return DataLoader(
-        batches,
-        batch_size=None,
-        num_workers=workers,
-        collate_fn=gz.Collate(ds),
-        multiprocessing_context=method,
-        persistent_workers=persistent,
-    )
+    return loader_of(batches, workers, method, persistent_workers=persistent)
 
 
 def fingerprint(batch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 
+import files
 import numpy as np
 import pytest
 
@@ -80,12 +81,7 @@ def test_page_cache_shrinks_when_the_kernel_drops_the_file(tmp_path, wide):
     warm = gz.memory_report(wide)
     assert warm.dataset == sum(os.path.getsize(path) for path in wide.paths)
     assert warm.page_cache == pytest.approx(warm.dataset, rel=0.01)
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(descriptor)
+    files.drop_from_cache(path)
     dropped = gz.memory_report(wide)
     if dropped.page_cache == warm.page_cache:
         pytest.skip("this file system does not drop pages when asked")

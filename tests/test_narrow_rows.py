@@ -7,6 +7,7 @@ import struct
 import files
 import numpy as np
 import pytest
+from loaders import loader_of
 
 torch = pytest.importorskip("torch")
 
@@ -15,8 +16,9 @@ import numbers_of_dtypes as numbers  # noqa: E402 (it needs torch)
 import graphzero as gz  # noqa: E402
 from graphzero import _core  # noqa: E402
 from graphzero.format import DTYPES  # noqa: E402
+from graphzero.loader_memory import batch_bytes  # noqa: E402
+from graphzero.order import Share  # noqa: E402
 
-DataLoader = torch.utils.data.DataLoader
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 
 NODES, DIM = 3000, 67
@@ -79,16 +81,7 @@ def folder_of(tmp_path_factory):
 def batches_of(ds, workers=0, kind=gz.NeighborDataset, seeds=None, **options):
     seeds = np.arange(300) if seeds is None else seeds
     batches = kind(ds, seeds, [6, 4], batch_size=64, **options)
-    context = "fork" if workers else None
-    return list(
-        DataLoader(
-            batches,
-            batch_size=None,
-            num_workers=workers,
-            collate_fn=gz.Collate(ds),
-            multiprocessing_context=context,
-        )
-    )
+    return list(loader_of(batches, workers))
 
 
 def check(batches, rows, converted):
@@ -147,8 +140,10 @@ def test_memory_is_that_of_the_converted_rows(folder_of):
         stored = gz.NeighborDataset(ds, fanouts=[4])
         converted = gz.NeighborDataset(ds, fanouts=[4], feature_dtype="float32")
         subgraph = next(iter(stored)).subgraph
-        more = converted._bytes_of(subgraph) - stored._bytes_of(subgraph)
-        assert more == len(subgraph.n_id) * DIM * 3
+        of_stored, of_converted = (
+            batch_bytes(batches._setup(Share()), subgraph) for batches in (stored, converted)
+        )
+        assert of_converted - of_stored == len(subgraph.n_id) * DIM * 3
 
 
 def read_past_the_cache(store, engine, rows, first_direct_row):

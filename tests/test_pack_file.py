@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rows_files import RowsFile
 
 import graphzero as gz
-from graphzero import _core, packing, seed_dataset
+from graphzero import _core, loader_memory, packing, seed_dataset
 from graphzero.atomic import is_staging_name
 from graphzero.cli import main
 from graphzero.filewriter import FileWriter
@@ -340,7 +340,7 @@ def test_by_default_as_much_is_resident_as_memory_leaves(ds, monkeypatch):
     assert resident_rows(memory_limit=0) == 0
     room = 700_000  # against 256 kB of rows, 190 kB of topology and some batches
     some = resident_rows(memory_limit=room, lookahead=0)
-    monkeypatch.setattr(seed_dataset, "memory_left", lambda *_: room)
+    monkeypatch.setattr(loader_memory, "memory_left", lambda *_: room)
     assert 0 < some == resident_rows(lookahead=0) < NODES
     assert resident_rows(resident=1280) == 10
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peak_memory import peak_of
 
 import graphzero as gz
 from graphzero.atomic import is_staging_name
@@ -349,32 +350,14 @@ def test_a_disk_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 # --- memory
 
-MEASURE = """
-import sys
-import threading
+IMPORTS = """
 import graphzero as gz
 from graphzero.ingest import reorder_dataset
-
-def anonymous():
-    with open("/proc/self/status") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith("RssAnon")) * 1024
-
+"""
+WORK = """
 folder, order, limit = sys.argv[1:]
-done = threading.Event()
-baseline = peak = anonymous()
-
-def watch():
-    global peak
-    while not done.wait(0.002):
-        peak = max(peak, anonymous())
-
-thread = threading.Thread(target=watch)
-thread.start()
 presample = gz.Presample(fanouts=(5, 2), batch_size=64) if order == "presample" else None
 reorder_dataset(folder, order, presample=presample, memory_limit=int(limit))
-done.set()
-thread.join()
-print(peak - baseline)
 """
 
 
@@ -393,19 +376,11 @@ def test_memory_stays_within_the_limit(tmp_path: Path, order: str) -> None:
         order="input",
         splits={"train": np.arange(2000)},
     )
-    script = tmp_path / "measure.py"
-    script.write_text(MEASURE)
-    done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path / "data"), order, str(limit)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    peak = peak_of(tmp_path, IMPORTS, WORK, tmp_path / "data", order, limit)
     # A mini-batch of the sampler, and what the interpreter takes once.
     allowance = 4 << 20
-    print(f"{order}: {int(done.stdout):,} bytes of {limit:,}")
-    assert int(done.stdout) < limit + allowance
+    print(f"{order}: {peak:,} bytes of {limit:,}")
+    assert peak < limit + allowance
     assert read_manifest(tmp_path / "data").order == order
     written = sum(path.stat().st_size for path in (tmp_path / "data").glob("*.g[ld]"))
     assert written > 5 * (limit + allowance)

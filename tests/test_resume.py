@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loaders import loader_of
 
 import graphzero as gz
 from graphzero.order import Share, batch_ids
 from graphzero.resume import Position, Progress, read_position, read_progress
 
 torch = pytest.importorskip("torch")
-DataLoader = torch.utils.data.DataLoader
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 
 OPTIONS = {"fanouts": [4, 3], "batch_size": 16, "shuffle": True, "seed": 5, "num_threads": 2}
@@ -31,17 +31,6 @@ def make(folder, seeds=None, **options):
     ds = gz.open(folder)
     seeds = ds.splits["train"] if seeds is None else seeds
     return gz.NeighborDataset(ds, seeds, **{**OPTIONS, **options})
-
-
-def loader_of(batches, workers=0, kind=DataLoader, **options):
-    return kind(
-        batches,
-        batch_size=None,
-        num_workers=workers,
-        collate_fn=gz.Collate(batches.dataset),
-        multiprocessing_context=options.pop("method", "fork") if workers else None,
-        **options,
-    )
 
 
 def fingerprint(batch):
@@ -279,12 +268,12 @@ def test_stateful_data_loaders_go_on(whole, stateful, workers, every):
     folder, expected = whole
     batches = make(folder)
     batches.set_epoch(2)
-    loader = loader_of(batches, workers, stateful, snapshot_every_n_steps=every)
+    loader = loader_of(batches, workers, kind=stateful, snapshot_every_n_steps=every)
     assert taken_from(loader, 5) == expected[:5]
     state = pickle.loads(pickle.dumps(loader.state_dict()))
 
     resumed = make(folder)
-    loader = loader_of(resumed, workers, stateful, snapshot_every_n_steps=every)
+    loader = loader_of(resumed, workers, kind=stateful, snapshot_every_n_steps=every)
     loader.load_state_dict(state)
     resumed.set_epoch(2)
     assert taken_from(loader, 3) == expected[5:8]
@@ -298,7 +287,7 @@ def test_stateful_data_loaders_go_on(whole, stateful, workers, every):
 
     # a run that was stored between two epochs
     fresh = make(folder)
-    loader = loader_of(fresh, workers, stateful, snapshot_every_n_steps=every)
+    loader = loader_of(fresh, workers, kind=stateful, snapshot_every_n_steps=every)
     loader.load_state_dict(at_end)
     fresh.set_epoch(3)
     assert fingerprints(loader) == next_epoch
@@ -306,14 +295,14 @@ def test_stateful_data_loaders_go_on(whole, stateful, workers, every):
     for others in {0, 1, 3} - {workers}:  # the same state, with other workers
         changed = make(folder)
         changed.resume(state)
-        assert fingerprints(loader_of(changed, others, stateful)) == expected[8:]
+        assert fingerprints(loader_of(changed, others, kind=stateful)) == expected[8:]
 
 
 def test_stateful_data_loaders_pass_refusals_on(dataset, stateful):
-    loader = loader_of(make(dataset[0]), 0, stateful)
+    loader = loader_of(make(dataset[0]), 0, kind=stateful)
     taken_from(loader, 1)
     state = loader.state_dict()
-    other = loader_of(make(dataset[0], seed=9), 0, stateful)
+    other = loader_of(make(dataset[0], seed=9), 0, kind=stateful)
     other.load_state_dict(state)
     with pytest.raises(ValueError, match="another seed"):
         next(iter(other))

@@ -8,12 +8,12 @@ import shutil
 import files
 import numpy as np
 import pytest
+from loaders import loader_of
 
 import graphzero as gz
 from graphzero import _core
 
-torch = pytest.importorskip("torch")
-DataLoader = torch.utils.data.DataLoader
+pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 
 NODES, DIM = 20_000, 128  # 10 MB of rows
@@ -44,15 +44,8 @@ def make(folder, **prefetch):
 
 
 def batches_of(folder, workers=0, **prefetch):
-    ds, batches = make(folder, **prefetch)
-    loader = DataLoader(
-        batches,
-        batch_size=None,
-        num_workers=workers,
-        collate_fn=gz.Collate(ds),
-        multiprocessing_context="fork" if workers else None,
-    )
-    return list(loader)
+    _, batches = make(folder, **prefetch)
+    return list(loader_of(batches, workers))
 
 
 def fingerprints(batches):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-from contextlib import contextmanager
 
 import files
 import numpy as np
@@ -34,20 +33,9 @@ def path(request, tmp_path_factory):
     return folder / "graph.gl"
 
 
-@contextmanager
-def cold(path):
-    """None of it in the page cache, and no page read along with another."""
-    files.drop_from_cache(path)
-    with gz.Graph(path) as graph:
-        if graph._mapping.resident_pages() > 64:
-            pytest.skip("this file system keeps pages that it was told to drop")
-        graph.advise("random")
-        yield graph
-
-
 @pytest.fixture
 def graph(path):
-    with cold(path) as graph:
+    with files.open_cold(gz.Graph, path) as graph:
         yield graph
 
 
@@ -80,7 +68,7 @@ def test_draws_are_the_same(graph, kind):
 
 def faults_of(path, kept_nodes, **options):
     """A first batch, and the major faults that it took this thread."""
-    with cold(path) as graph:
+    with files.open_cold(gz.Graph, path) as graph:
         ask_hop_by_hop(graph, kept_nodes)
         before = resource.getrusage(resource.RUSAGE_THREAD).ru_majflt
         subgraph = sample(graph, **options)

@@ -8,7 +8,7 @@ import time
 from graphzero.commands.options import (
     SubParsers,
     add_command,
-    add_presample_options,
+    add_order_options,
     as_column,
     as_split,
     presample_of,
@@ -58,17 +58,10 @@ def add_parser(commands: SubParsers) -> None:
         help="node ids of a split; may be repeated",
     )
     parser.add_argument("--undirected", action="store_true", help="store both directions")
-    parser.add_argument(
-        "--order",
-        choices=("hot", "input", "presample"),
-        default="hot",
-        help="order of nodes: by in-degree, by id, or by visits in a few sampled epochs",
-    )
-    parser.add_argument("--memory-limit", default="2GB", metavar="SIZE", help="memory to use")
     parser.add_argument("--num-nodes", type=int, metavar="N", help="if more than the files name")
     parser.add_argument("--edge-ids", action="store_true", help="store each edge's row number")
     _add_text_options(parser)
-    add_presample_options(parser)
+    add_order_options(parser, default="hot")
 
 
 def _add_text_options(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ __all__ = [
     "SubParsers",
     "add_command",
     "add_flags",
-    "add_presample_options",
+    "add_order_options",
     "as_column",
     "as_fanouts",
     "as_prefetch",
@@ -66,7 +66,20 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescription
         return super()._get_help_string(action)
 
 
-def add_presample_options(parser: argparse.ArgumentParser) -> None:
+def add_order_options(parser: argparse.ArgumentParser, default: str | None = None) -> None:
+    """Order of the nodes, required if there is no default, and the memory that it may take."""
+    parser.add_argument(
+        "--order",
+        choices=("hot", "input", "presample"),
+        default=default,
+        required=default is None,
+        help="order of nodes: by in-degree, by id, or by visits in a few sampled epochs",
+    )
+    parser.add_argument("--memory-limit", default="2GB", metavar="SIZE", help="memory to use")
+    _add_presample_options(parser)
+
+
+def _add_presample_options(parser: argparse.ArgumentParser) -> None:
     """How visits are counted; `presample_of` reads them."""
     group = parser.add_argument_group(
         "order presample",

@@ -8,7 +8,7 @@ import time
 from graphzero.commands.options import (
     SubParsers,
     add_command,
-    add_presample_options,
+    add_order_options,
     presample_of,
     shows_progress,
 )
@@ -33,14 +33,7 @@ def add_parser(commands: SubParsers) -> None:
         examples=_EXAMPLES,
     )
     parser.add_argument("dir", help="folder of the dataset; needs room for a second copy")
-    parser.add_argument(
-        "--order",
-        choices=("hot", "input", "presample"),
-        required=True,
-        help="by in-degree, by id, or by visits in a few sampled epochs",
-    )
-    parser.add_argument("--memory-limit", default="2GB", metavar="SIZE", help="memory to use")
-    add_presample_options(parser)
+    add_order_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:

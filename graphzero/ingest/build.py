@@ -6,6 +6,7 @@ import operator
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ from graphzero.ingest.columns import MAX_NODES
 from graphzero.ingest.csr import graph_layout, sort_scratch, write_graph
 from graphzero.ingest.edge_input import EdgeInput, open_edges
 from graphzero.ingest.edges import EdgeList, read_edges
-from graphzero.ingest.folder import commit, entry_of, folder_lock, recover
+from graphzero.ingest.folder import entry_of, folder_lock, recover, replace_dataset
 from graphzero.ingest.presampling import Presampler, Visits, presample_order
 from graphzero.ingest.progress import Progress
 from graphzero.ingest.rank import NodeOrder, hot_order
@@ -353,16 +354,7 @@ def build_dataset(
         tables["labels"] = open_labels(labels)
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
-    staged: list[FileWriter] = []
     with folder_lock(folder):
         earlier = recover(folder)
-        try:
-            manifest = _build_files(
-                folder, source, tables, named_splits, num_nodes, options, staged
-            )
-        except BaseException:
-            for file in staged:
-                file.discard()
-            raise
-        commit(folder, manifest, staged, earlier)
-    return manifest
+        write = partial(_build_files, folder, source, tables, named_splits, num_nodes, options)
+        return replace_dataset(folder, earlier, write)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from graphzero.errors import FormatError
 from graphzero.filewriter import FileWriter
 from graphzero.manifest import FileEntry, Manifest, finish_renames, read_manifest, write_manifest
 
-__all__ = ["commit", "entry_of", "folder_lock", "recover"]
+__all__ = ["entry_of", "folder_lock", "recover", "replace_dataset"]
 
 
 @contextmanager
@@ -81,14 +81,36 @@ def _is_committed(folder: Path, manifest: Manifest) -> bool:
         return False
 
 
-def commit(
-    folder: Path, manifest: Manifest, files: Sequence[FileWriter], earlier: Manifest | None
-) -> None:
-    """Puts a new dataset in the place of the earlier one.
+def replace_dataset(
+    folder: Path, earlier: Manifest | None, write: Callable[[list[FileWriter]], Manifest]
+) -> Manifest:
+    """Puts a new dataset in the place of the earlier one; the lock must be held.
 
     Until the manifest is replaced the earlier dataset is whole, from then on the new one is,
     whatever interrupts.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+    earlier : Manifest or None
+        Of the dataset that is in the folder.
+    write : callable
+        Stages the files, noting each in the list that it is given, and says what they make up.
     """
+    staged: list[FileWriter] = []
+    try:
+        manifest = write(staged)
+    except BaseException:
+        for file in staged:
+            file.discard()
+        raise
+    _commit(folder, manifest, staged, earlier)
+    return manifest
+
+
+def _commit(
+    folder: Path, manifest: Manifest, files: Sequence[FileWriter], earlier: Manifest | None
+) -> None:
     try:
         write_manifest(folder, manifest)
     except BaseException:

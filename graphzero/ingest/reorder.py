@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ from graphzero.errors import FormatError
 from graphzero.filewriter import FileWriter
 from graphzero.format import DTYPES, read_header, verify_file
 from graphzero.ingest.csr import graph_layout, sort_scratch, write_graph
-from graphzero.ingest.folder import commit, entry_of, folder_lock, recover
+from graphzero.ingest.folder import entry_of, folder_lock, recover, replace_dataset
 from graphzero.ingest.presampling import Presampler, Visits, in_degree_order, presample_order
 from graphzero.ingest.progress import Progress
 from graphzero.ingest.rank import NodeOrder
@@ -240,17 +241,9 @@ def reorder_dataset(
     options = _Options(order, presample, parse_bytes(memory_limit), Progress(progress))
     folder = Path(path)
     read_manifest(folder)
-    staged: list[FileWriter] = []
     with folder_lock(folder):
         recover(folder)
         earlier = read_manifest(folder)
         if order == earlier.order != "presample":
             return earlier
-        try:
-            manifest = _write_files(folder, earlier, options, staged)
-        except BaseException:
-            for file in staged:
-                file.discard()
-            raise
-        commit(folder, manifest, staged, earlier)
-    return manifest
+        return replace_dataset(folder, earlier, partial(_write_files, folder, earlier, options))

@@ -53,38 +53,25 @@ typedef struct gz_sight {
 
 /* Halves the window as often as any of its size, with no branch that depends on the ids: nobody
  * could predict it. */
-static inline gz_sight gz_look_narrow(const gz_window *w, const uint32_t *ids, uint64_t x)
+GZ_INLINE gz_sight gz_look(const gz_window *w, const gz_ids *ids, uint64_t x, uint64_t line)
 {
-    uint64_t left_over = w->end - w->from;
-    const uint32_t *at = ids + w->from;
-    bool below = x < at[0];
-    bool above = x > at[left_over - 1];
-    for (uint64_t round = GZ_LINE_NARROW; round > 0; round /= 2) {
+    uint64_t at = w->from, left_over = w->end - w->from;
+    bool below = x < gz_id(ids, at);
+    bool above = x > gz_id(ids, w->end - 1);
+    for (uint64_t round = line; round > 0; round /= 2) {
         uint64_t half = left_over / 2;
-        at = at[half] <= x ? at + half : at;
+        at = gz_id(ids, at + half) <= x ? at + half : at;
         left_over -= half;
     }
-    return (gz_sight){*at == x, below & (w->from > w->low), above & (w->end < w->high)};
-}
-
-static inline gz_sight gz_look_wide(const gz_window *w, const uint64_t *ids, uint64_t x)
-{
-    uint64_t left_over = w->end - w->from;
-    const uint64_t *at = ids + w->from;
-    bool below = x < at[0];
-    bool above = x > at[left_over - 1];
-    for (uint64_t round = GZ_LINE_WIDE; round > 0; round /= 2) {
-        uint64_t half = left_over / 2;
-        at = at[half] <= x ? at + half : at;
-        left_over -= half;
-    }
-    return (gz_sight){*at == x, below & (w->from > w->low), above & (w->end < w->high)};
+    return (gz_sight){gz_id(ids, at) == x, below & (w->from > w->low), above & (w->end < w->high)};
 }
 
 /* Whether x is among the ids of the window, or may be on one of its sides. */
 static inline gz_sight gz_window_look(const gz_window *w, const gz_ids *ids, uint64_t x)
 {
-    return ids->wide ? gz_look_wide(w, ids->data, x) : gz_look_narrow(w, ids->data, x);
+    /* of a width that the compiler knows: it unrolls the loop, and asks for the width once */
+    gz_ids narrow = {ids->data, false}, wide = {ids->data, true};
+    return ids->wide ? gz_look(w, &wide, x, GZ_LINE_WIDE) : gz_look(w, &narrow, x, GZ_LINE_NARROW);
 }
 
 /* To where the search for x goes on. */

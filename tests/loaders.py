@@ -1,0 +1,19 @@
+"""The DataLoader as tests use it."""
+
+from __future__ import annotations
+
+import graphzero as gz
+
+
+def loader_of(batches, workers=0, method="fork", *, kind=None, **options):
+    """A DataLoader, or another of its kind; `method` starts the workers, if there are any."""
+    from torch.utils.data import DataLoader  # tests of it are skipped where there is no torch
+
+    return (kind or DataLoader)(
+        batches,
+        batch_size=None,
+        num_workers=workers,
+        collate_fn=gz.Collate(batches.dataset),
+        multiprocessing_context=method if workers else None,
+        **options,
+    )
