@@ -24,7 +24,6 @@ from benchmarks.saved_batches import load_batches
 
 __all__ = ["Runner", "Training"]
 
-PROBE_BATCHES = 6  # of training
 PROBE = Plan(warm_up=0, runs=1, batches=1, checked=0)
 LEFT_OVER = 0.01
 DROP_ATTEMPTS = 4
@@ -122,9 +121,10 @@ class Runner:
                     _read(path)
                 return self._call(host, self._train_request(order, prefetch)), {}
             if "training" not in self.own:
-                # Without anything prepared ahead; some batches, for the model to be at its largest.
+                # Without anything prepared ahead. A whole epoch: the heap of malloc still grows,
+                # by fragmentation, when the model is long at its largest.
                 probe = self._train_request(order, {"strategy": "none", "lookahead": 0})
-                probe |= {"epochs": 1, "batches": PROBE_BATCHES}
+                probe |= {"epochs": 1}
                 self.own["training"] = self._call(host, probe)["peak_anonymous"]
             request = self._train_request(order, prefetch)
             with ExitStack() as stack:

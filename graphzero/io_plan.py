@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from graphzero.prefetch import Prefetch
 from graphzero.units import format_bytes
 
@@ -12,10 +15,13 @@ __all__ = ["Facts", "IOPlan", "make_plan"]
 # Of what memory leaves, for what nobody accounts for: the interpreter's growth, the model's
 # activations, page tables.
 _SLACK = 0.1
-# Topology may take so large a part of what is left; where it is larger, so much of that is kept,
-# and the page cache has the rest for what is asked for hop by hop.
-_MOST_TOPOLOGY = 0.5
+# What an iteration takes beside mini-batches: threads, their heaps, the objects of the interpreter.
+_ITSELF = 2 << 20
+# Of the part of a topology that has room, so much is kept where there is no room for all of it: the
+# page cache has the rest, for what is asked for hop by hop.
 _OF_LARGER_TOPOLOGY = 0.75
+_TOPOLOGY_COST = 2  # of a page through the page cache, where one of rows, read past it, costs 1
+_SPLITS = 64  # that are compared
 _DIRECT = ("pread", "uring")
 
 
@@ -45,6 +51,12 @@ class Facts:
     head : int or None
         Of the features, what is to be resident and nothing beyond it, whatever the order; None:
         the plan decides.
+    touched_rows, touched_topology : (num_pages,) int64, or None
+        Pages that one mini-batch touches, each as the bytes that are kept, from the beginning on,
+        if it is; ascending. None: nothing is known, and rows leave topology one half.
+    seen : int or None
+        What earlier iterations have been seen to leave for files beside all that processes take,
+        where they have; it stands for `available` then, and for what would be taken off that.
     """
 
     features: int
@@ -57,6 +69,9 @@ class Facts:
     working: int = 0
     labels: int = 0
     head: int | None = None
+    touched_rows: npt.NDArray[np.int64] | None = None
+    touched_topology: npt.NDArray[np.int64] | None = None
+    seen: int | None = None
 
 
 @dataclass(frozen=True)
@@ -101,12 +116,14 @@ class IOPlan:
 def make_plan(prefetch: Prefetch, facts: Facts) -> IOPlan:
     """The plan for one iteration."""
     data = facts.features + facts.topology + facts.labels
-    fits = data + facts.batches * facts.batch <= facts.available
+    fits = data + facts.batches * facts.batch + _ITSELF <= facts.available
     strategy, reason = _strategy(prefetch, facts, fits)
-    room, reserve, topology = _room(facts)
-    asked = _asked(prefetch, facts, strategy)
-    resident = min(asked, facts.features) if fits else min(asked, facts.features, room)
-    if resident < min(asked, facts.features):
+    asked = min(_asked(prefetch, facts, strategy), facts.features)
+    left = _left(facts)
+    reserve = _for_topology(facts, left, asked)
+    room = left - reserve
+    resident = asked if fits else min(asked, room)
+    if resident < asked:
         reason += f"; memory leaves {format_bytes(room)} for resident rows"
     if fits:
         return IOPlan(strategy, resident, first_resident=resident, reason=reason)
@@ -115,22 +132,41 @@ def make_plan(prefetch: Prefetch, facts: Facts) -> IOPlan:
         resident,
         first_resident=min(resident, room // 2),
         reserve=reserve + facts.labels,
-        topology=None if strategy == "none" else topology,
+        topology=None if strategy == "none" else _kept_of(facts.topology, reserve),
         page_cache=room - resident,
         is_larger=True,
         reason=reason,
     )
 
 
-def _room(facts: Facts) -> tuple[int, int, int]:
-    """Bytes that resident rows may take; that all topology may; and what is kept of it."""
-    used = facts.batches * facts.batch + facts.working + facts.labels
-    left = max(0, int(facts.available * (1 - _SLACK)) - used)
-    # a part of a larger topology lives in the page cache as well
-    most = int(_MOST_TOPOLOGY * left)
-    if facts.topology <= most:
-        return left - facts.topology, facts.topology, facts.topology
-    return left - most, most, int(_OF_LARGER_TOPOLOGY * most)
+def _left(facts: Facts) -> int:
+    """Bytes that rows and topology may take together."""
+    if facts.seen is not None:
+        return max(0, facts.seen - facts.labels)
+    used = _ITSELF + facts.batches * facts.batch + facts.working + facts.labels
+    return max(0, int(facts.available * (1 - _SLACK)) - used)
+
+
+def _for_topology(facts: Facts, left: int, rows: int) -> int:
+    """Of `left`, what topology had best have where at most so many bytes of rows are wanted."""
+    most = min(facts.topology, left)
+    if facts.touched_topology is None:
+        return min(most, left // 2)
+    given = np.linspace(most, 0, _SPLITS).astype(np.int64)
+    kept = np.array([_kept_of(facts.topology, room) for room in given.tolist()])
+    cost = _TOPOLOGY_COST * _more_than(facts.touched_topology, kept)
+    if facts.touched_rows is not None:
+        cost += _more_than(facts.touched_rows, np.minimum(rows, left - given))
+    return int(given[np.argmin(cost)])
+
+
+def _kept_of(topology: int, room: int) -> int:
+    """Bytes of a topology that are kept where it has so much room."""
+    return topology if room >= topology else int(_OF_LARGER_TOPOLOGY * room)
+
+
+def _more_than(pages: npt.NDArray[np.int64], kept: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
+    return len(pages) - np.searchsorted(pages, kept, side="right")
 
 
 def _strategy(prefetch: Prefetch, facts: Facts, fits: bool) -> tuple[str, str]:

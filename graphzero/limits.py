@@ -13,6 +13,8 @@ __all__ = ["MemoryWatch", "cgroup_memory_left", "memory_left"]
 # Version 1, then version 2: file of the limit, and the line of memory.stat that counts what
 # cannot be dropped. Page cache is charged too, but gives way.
 _FILES = (("memory.limit_in_bytes", "total_rss"), ("memory.max", "anon"))
+_SETTLED = 4  # batches, after which a model has taken about all the memory that it will
+_SLACK = 0.05  # of what was left at the worst moment
 _NO_LIMIT = 1 << 60  # version 1 writes a number of this size where there is none
 _STATM = Path("/proc/self/statm")
 
@@ -43,11 +45,24 @@ class MemoryWatch:
     ----------
     least_left : int
         Bytes, as of `memory_left`.
+    batches : int
+        Mini-batches that have been trained on meanwhile.
     """
 
     def __init__(self) -> None:
         self.least_left = 1 << 62
+        self.batches = 0
         self._peak = 0
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a model has been seen to take what it takes."""
+        return self.batches >= _SETTLED
+
+    @property
+    def room(self) -> int:
+        """Bytes that may be locked or cached: what was left, but for a part that is left alone."""
+        return int((1 - _SLACK) * self.least_left)
 
     def glance(self) -> None:
         """Takes note of the process's own memory; some microseconds."""

@@ -11,7 +11,7 @@ from graphzero import _core
 from graphzero.dataset import Dataset
 from graphzero.features import FeatureStore
 from graphzero.io_plan import Facts
-from graphzero.limits import memory_left
+from graphzero.limits import MemoryWatch, memory_left
 from graphzero.prefetch import Prefetch
 from graphzero.row_io import RowSource
 from graphzero.sampler import Subgraph
@@ -52,7 +52,9 @@ def row_bytes(dataset: Dataset, feature_dtype: npt.DTypeLike | None) -> int:
     )
 
 
-def facts_of_files(prefetch: Prefetch, sources: Mapping[str, RowSource], topology: int) -> Facts:
+def facts_of_files(
+    prefetch: Prefetch, sources: Mapping[str, RowSource], topology: int, watch: MemoryWatch
+) -> Facts:
     """What is known of an iteration before its first mini-batch has been sampled.
 
     Parameters
@@ -62,6 +64,8 @@ def facts_of_files(prefetch: Prefetch, sources: Mapping[str, RowSource], topolog
         Where rows are found, by "x" and "y".
     topology : int
         Bytes of what sampling reads.
+    watch : MemoryWatch
+        What earlier iterations of the same loop have left.
     """
     source, labels = sources.get("x"), sources.get("y")
     features = None if source is None else source.store
@@ -76,6 +80,8 @@ def facts_of_files(prefetch: Prefetch, sources: Mapping[str, RowSource], topolog
         uring_refusal=_core.uring_refusal(),
         labels=0 if labels is None else labels.store.num_nodes * labels.store.row_bytes,
         head=None if source is None else source.head,
+        # what is left says nothing of a limit that was given
+        seen=watch.room if watch.is_settled and available is None else None,
     )
 
 

@@ -16,8 +16,6 @@ __all__ = ["ElasticHead", "HeadKeeper"]
 _STEP = 4 << 20  # bytes that are locked at a time: the thread can be stopped between two
 _GLANCE_SECONDS = 0.01  # between two looks at the process's own memory
 _GLANCES = 10  # between two looks at all limits
-_SETTLED = 4  # batches, after which a model has taken all the memory that it will
-_SLACK = 0.1  # of what was left at the worst moment
 _STEPS_AHEAD = 4  # that the kernel has been asked to read, for locking alone reads page by page
 
 
@@ -107,7 +105,6 @@ class ElasticHead:
         self._first = kept.num_bytes or first
         self._most = most
         self._reserve = reserve
-        self._batches = 0
         self._watch = watch if watch is not None else MemoryWatch()
         self._stop = threading.Event()
         self._executor: ThreadPoolExecutor | None = None
@@ -118,7 +115,7 @@ class ElasticHead:
 
     def count_batch(self) -> None:
         """The training loop is done with another mini-batch."""
-        self._batches += 1
+        self._watch.batches += 1
 
     def _run(self) -> None:
         glances = 0
@@ -136,9 +133,9 @@ class ElasticHead:
 
     def _adapt(self) -> bool:
         """Keeps less, or a step more; whether there is another step to be made at once."""
-        left = int((1 - _SLACK) * self._watch.least_left) - self._reserve
+        left = self._watch.room - self._reserve
         allowed = max(0, min(self._most, left) // PAGESIZE * PAGESIZE)
-        if self._batches < _SETTLED:
+        if not self._watch.is_settled:
             allowed = min(allowed, self._first)
         if allowed > self._kept.num_bytes:
             begin = self._kept.num_bytes

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from mmap import PAGESIZE
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from graphzero.readahead import PagesAsked, ReadAhead
 from graphzero.resident import ElasticHead
 from graphzero.sampler import Subgraph
 
-__all__ = ["RowIO", "RowSource", "gather_rows", "row_sources"]
+__all__ = ["RowIO", "RowSource", "gather_rows", "row_sources", "touched_rows"]
 
 _DIRECT = ("pread", "uring")
 
@@ -193,6 +194,14 @@ def _with_equal_rows(sources: list[RowSource]) -> list[list[RowSource]]:
     for source in sources:
         alike.setdefault(source.rows_of, []).append(source)
     return list(alike.values())
+
+
+def touched_rows(source: RowSource, batch: int, subgraph: Subgraph) -> npt.NDArray[np.int64]:
+    """Pages of the rows of a batch, each as the bytes with which it is kept, ascending."""
+    row_bytes = source.store.row_bytes
+    first = source.rows_of(batch, subgraph) * row_bytes
+    ends = np.concatenate([first, first + row_bytes - 1]) // PAGESIZE
+    return (np.unique(ends) + 1) * PAGESIZE
 
 
 def gather_rows(

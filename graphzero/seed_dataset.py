@@ -36,9 +36,14 @@ from graphzero.resume import (
     read_position,
     read_progress,
 )
-from graphzero.row_io import RowIO, RowSource, row_sources
+from graphzero.row_io import RowIO, RowSource, row_sources, touched_rows
 from graphzero.sampler import NeighborSampler, Subgraph
-from graphzero.topology_io import TopologyIO, ask_hop_by_hop, sections_read
+from graphzero.topology_io import (
+    TopologyIO,
+    ask_hop_by_hop,
+    sections_read,
+    touched_topology,
+)
 from graphzero.world import current_rank, current_share, default_threads
 
 __all__ = ["BatchIterator", "SampledBatch", "SeedDataset"]
@@ -240,13 +245,17 @@ class SeedDataset(IterableDataset[SampledBatch]):
         """How the rows of an iteration are read; in each process for itself."""
         graph = self.dataset.graph
         topology = sum(graph.section_bytes[name] for name in self._sections)
-        facts = facts_of_files(self.prefetch, self._sources(epoch), topology)
+        sources = self._sources(epoch)
+        facts = facts_of_files(self.prefetch, sources, topology, self._watch)
         if 2 * (facts.features + facts.topology) > facts.available and len(first) > 0:
             # Whatever comes of it, a first batch by page faults that read around could take long.
             graph.advise(self.prefetch.advice)
             ask_hop_by_hop(graph, 0)
-            sampled = self._sample(self._positions(epoch, first[0]), epoch, first[0])
-            facts = facts_with_batches(facts, self._setup(share), sampled.subgraph)
+            subgraph = self._sample(self._positions(epoch, first[0]), epoch, first[0]).subgraph
+            facts = facts_with_batches(facts, self._setup(share), subgraph)
+            rows = touched_rows(sources["x"], first[0], subgraph) if "x" in sources else None
+            lists = touched_topology(graph, self._sections, subgraph)
+            facts = replace(facts, touched_rows=rows, touched_topology=lists)
         return make_plan(self.prefetch, facts)
 
     def _setup(self, share: Share) -> LoaderSetup:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from mmap import PAGESIZE
+
+import numpy as np
+import numpy.typing as npt
 
 from graphzero.graph import Graph
 from graphzero.io_plan import IOPlan
@@ -12,8 +16,16 @@ from graphzero.kept import KeptRange
 from graphzero.prefetch import Prefetch
 from graphzero.residency import mincore_is_honest
 from graphzero.resident import HeadKeeper
+from graphzero.sampler import Subgraph
 
-__all__ = ["TopologyHead", "TopologyIO", "ask_hop_by_hop", "head_of", "sections_read"]
+__all__ = [
+    "TopologyHead",
+    "TopologyIO",
+    "ask_hop_by_hop",
+    "head_of",
+    "sections_read",
+    "touched_topology",
+]
 
 _OF_NODES = ("indptr", "node_ids", "node_rank")
 _OF_EDGES = ("indices", "edge_ids")
@@ -71,6 +83,45 @@ def head_of(graph: Graph, sections: Sequence[str], num_bytes: int) -> TopologyHe
             heads["indptr"] = (nodes + 1) * a_node if nodes else 0
         kept = {**kept, **heads}
     return TopologyHead(_goals(graph, kept), nodes)
+
+
+def touched_topology(
+    graph: Graph, sections: Sequence[str], subgraph: Subgraph
+) -> npt.NDArray[np.int64]:
+    """Pages that sampling has touched, each as the bytes with which `head_of` keeps it.
+
+    Of a list in several pages the first and the last count; where no tables would be kept, they are
+    taken to be.
+
+    Returns
+    -------
+    (num_pages,) int64
+        Ascending.
+    """
+    sizes = {name: graph.section_bytes[name] for name in sections}
+    total = sum(sizes.values())
+    tables = sum(sizes[name] for name in _OF_NODES if name in sizes)
+    lists = [name for name in sections if name not in _OF_NODES]
+    an_edge = sum(graph.section_width(name) for name in lists)
+    nodes = subgraph.stored_id
+    frontier = nodes[: sum(subgraph.num_sampled_nodes[:-1])]
+    seeds = nodes[: subgraph.num_sampled_nodes[0]]
+    indptr = graph.indptr
+    first, after = indptr[frontier].astype(np.int64), indptr[frontier + 1].astype(np.int64)
+    edges = np.concatenate([first, after - 1])[np.tile(after > first, 2)]
+    prices = []
+    for name in sections:
+        width = graph.section_width(name)
+        if name in lists:
+            pages = np.unique(edges * width // PAGESIZE)
+            up_to = tables + (pages + 1) * (PAGESIZE // width) * an_edge
+            hubs = np.maximum(2 * tables, up_to)
+            prices.append(hubs if graph.stored_order is not None else np.full_like(pages, total))
+        else:
+            ids = {"indptr": frontier, "node_rank": seeds}.get(name, nodes)
+            pages = np.unique(ids * width // PAGESIZE)
+            prices.append(np.full_like(pages, 2 * tables))
+    return np.sort(np.minimum(np.concatenate(prices), total))
 
 
 def _goals(graph: Graph, kept: dict[str, int]) -> list[tuple[KeptRange, int]]:

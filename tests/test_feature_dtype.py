@@ -22,7 +22,6 @@ from graphzero.ingest.rank import NodeOrder  # noqa: E402
 from graphzero.ingest.row_input import ArrayRows  # noqa: E402
 from graphzero.ingest.rows import write_rows  # noqa: E402
 
-
 NODES = 60
 EDGES = files.random_edges(NODES, 300)
 FLOATS = ["float16", "bfloat16", "float32", "float64"]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero import _core
+from graphzero import _core, io_plan
 from graphzero.format import read_file
 from graphzero.order import num_batches
 from graphzero.packfile import open_pack
@@ -26,7 +26,8 @@ SEEDS[5:9] = SEEDS[0]
 SAMPLING = {"batch_size": BATCH, "shuffle": True, "seed": 5}
 FANOUTS = [6, 4]
 EPOCHS = range(2, 5)
-MEMORY = 1_400_000  # less than rows, topology and batches take
+# less than rows, topology and batches take, and an iteration itself
+MEMORY = io_plan._ITSELF + 1_400_000
 
 
 def write_dataset(folder, order="hot", seed=0, **options):

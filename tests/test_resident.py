@@ -144,8 +144,8 @@ def test_rows_are_kept_as_far_as_the_model_leaves_memory(store, monkeypatch):
         head.count_batch()
         assert until(lambda: store.head.num_bytes == 12 << 20)
         left = 10 << 20
-        # less a tenth, less the reserve, in whole pages
-        less = (int(0.9 * left) - (1 << 20)) // 4096 * 4096
+        # less a twentieth, less the reserve, in whole pages
+        less = (int(0.95 * left) - (1 << 20)) // 4096 * 4096
         assert until(lambda: store.head.num_bytes == less)
         left = 40 << 20
         time.sleep(0.3)
@@ -170,8 +170,8 @@ def test_peaks_of_earlier_iterations_count(store, monkeypatch):
     monkeypatch.setattr(limits, "memory_left", lambda locked: 1 << 30)
     monkeypatch.setattr(limits, "_anonymous_bytes", lambda: 0)
     watch = limits.MemoryWatch()
-    watch.least_left = 10 << 20
-    head = ElasticHead(store.head, first=16 << 20, most=16 << 20, reserve=1 << 20, watch=watch)
+    watch.least_left = 20 << 20
+    head = ElasticHead(store.head, first=16 << 20, most=16 << 20, reserve=11 << 20, watch=watch)
     try:
         assert until(lambda: store.head.num_bytes == 8 << 20)
         for _ in range(4):

@@ -12,7 +12,7 @@ from kinds import KINDS, options_of
 import graphzero as gz
 from graphzero import _core
 from graphzero.sampler import NeighborSampler
-from graphzero.topology_io import ask_hop_by_hop, head_of, sections_read
+from graphzero.topology_io import ask_hop_by_hop, head_of, sections_read, touched_topology
 
 NODES, EDGES, PAGE = 40_000, 800_000, 4096
 
@@ -144,7 +144,7 @@ def batches_of(path, **prefetch):
         return list(batches), sum(head.num_bytes for head in ds.graph.heads.values())
 
 
-@pytest.mark.parametrize("memory", [0, 3 << 20, 7 << 20, 1 << 40])
+@pytest.mark.parametrize("memory", [0, 3 << 20, 9 << 20, 1 << 40])
 def test_batches_of_a_dataset_are_the_same(path, memory):
     expected, _ = batches_of(path, strategy="none", lookahead=0)
     got, kept = batches_of(path, memory_limit=memory, strategy="pread", threads=1)
@@ -158,7 +158,7 @@ def test_batches_of_a_dataset_are_the_same(path, memory):
     else:
         assert sum(missed) > 0
         assert kept <= memory
-    if memory == 7 << 20:
+    if memory == 9 << 20:
         assert "of topology resident" in plan
 
 
@@ -184,3 +184,24 @@ def test_asking_is_per_graph_and_can_be_ended(graph):
     graph._csr.ask_ahead(None)
     assert sample(graph).pages_missed == 0
     assert isinstance(graph._csr, _core.CSR)
+
+
+def test_pages_that_sampling_touches_are_kept_by_so_many_bytes(graph):
+    sections = sections_read(graph, weighted=False, timed=False)
+    subgraph = sample(graph)
+    needed = touched_topology(graph, sections, subgraph)
+    total = bytes_of(graph, sections)
+    assert 0 < needed[0] <= needed[-1] <= total
+    assert (np.diff(needed) >= 0).all()
+    if graph.stored_order is None:
+        assert (needed >= min(total, 2 * bytes_of(graph, ["indptr"]))).all()
+        lists = [name for name in ("indices", "edge_ids") if name in sections]
+        assert (needed == total).sum() >= len(lists)  # no list is kept unless all are
+        return
+    frontier = np.unique(subgraph.stored_id[: sum(subgraph.num_sampled_nodes[:-1])])
+    for num_bytes in np.linspace(needed[0], total, 12).astype(int):
+        kept = head_of(graph, sections, int(num_bytes)).nodes
+        # each section of lists has a page at least for each list, or shares it with its neighbours
+        missing = int((needed > num_bytes).sum())
+        assert (missing == 0) == (kept > frontier[-1] or num_bytes == total)
+        assert missing <= 2 * 2 * (frontier >= kept).sum()
