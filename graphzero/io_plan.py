@@ -120,7 +120,9 @@ def make_plan(prefetch: Prefetch, facts: Facts) -> IOPlan:
     strategy, reason = _strategy(prefetch, facts, fits)
     asked = min(_asked(prefetch, facts, strategy), facts.features)
     left = _left(facts)
-    reserve = _for_topology(facts, left, asked)
+    # rows that come through the page cache need room there
+    most = min(facts.topology, left if strategy in _DIRECT else left // 2)
+    reserve = _for_topology(facts, left, asked, most)
     room = left - reserve
     resident = asked if fits else min(asked, room)
     if resident < asked:
@@ -147,9 +149,10 @@ def _left(facts: Facts) -> int:
     return max(0, int(facts.available * (1 - _SLACK)) - used)
 
 
-def _for_topology(facts: Facts, left: int, rows: int) -> int:
-    """Of `left`, what topology had best have where at most so many bytes of rows are wanted."""
-    most = min(facts.topology, left)
+def _for_topology(facts: Facts, left: int, rows: int, most: int) -> int:
+    """Of `left`, what topology had best have: at most `most`, where so many bytes of rows are
+    wanted.
+    """
     if facts.touched_topology is None:
         return min(most, left // 2)
     given = np.linspace(most, 0, _SPLITS).astype(np.int64)

@@ -147,6 +147,13 @@ def test_rows_that_are_not_to_be_resident_leave_all_to_topology():
     assert (chosen.resident, chosen.topology) == (0, 6 * GB)
 
 
+def test_rows_through_the_page_cache_keep_room_there():
+    facts = replace(FACTS, topology=6 * GB, touched_topology=evenly(4000, 6 * GB))
+    chosen = plan(facts, strategy="willneed")
+    assert chosen.reserve == pytest.approx(LEFT / 2, rel=0.01)
+    assert chosen.page_cache == pytest.approx(LEFT / 2, rel=0.01)
+
+
 def test_what_was_left_before_stands_for_estimates():
     seen = plan(replace(FACTS, seen=5 * GB, labels=GB // 2, available=7 * GB))
     assert seen.resident == 5 * GB - GB // 2 - 1 * GB  # less labels and topology
