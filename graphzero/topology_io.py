@@ -109,7 +109,7 @@ def touched_topology(
     indptr = graph.indptr
     first, after = indptr[frontier].astype(np.int64), indptr[frontier + 1].astype(np.int64)
     edges = np.concatenate([first, after - 1])[np.tile(after > first, 2)]
-    prices = []
+    prices = [np.empty(0, np.int64)]
     for name in sections:
         width = graph.section_width(name)
         if name in lists:

@@ -189,6 +189,7 @@ def test_asking_is_per_graph_and_can_be_ended(graph):
 def test_pages_that_sampling_touches_are_kept_by_so_many_bytes(graph):
     sections = sections_read(graph, weighted=False, timed=False)
     subgraph = sample(graph)
+    assert touched_topology(graph, [], subgraph).shape == (0,)
     needed = touched_topology(graph, sections, subgraph)
     total = bytes_of(graph, sections)
     assert 0 < needed[0] <= needed[-1] <= total
