@@ -75,12 +75,13 @@ class ReadAhead:
         Rows of one request beyond the budget are left to page faults.
         """
         if self._executor is None:
-            nothing: Future[PagesAsked] = Future()
-            nothing.set_result(PagesAsked())
-            return nothing
-        return self._executor.submit(
-            self._ask, rows[: self._prefetch.budget_bytes // self._row_bytes]
-        )
+            return _done(PagesAsked())
+        rows = rows[: self._prefetch.budget_bytes // self._row_bytes]
+        # Here, not in the thread: waking it costs more than the look.
+        probed = self._probe(rows)
+        if probed is not None and not probed.missing:
+            return _done(probed)
+        return self._executor.submit(self._ask, rows)
 
     def result(self, request: Future[PagesAsked]) -> PagesAsked:
         """What became of a request, when the rows of all batches before it have been gathered.
@@ -107,9 +108,6 @@ class ReadAhead:
         """What the thread does for one request."""
         done = PagesAsked()
         try:
-            probed = self._probe(rows)
-            if probed is not None and not probed.missing:
-                return probed
             rows = np.sort(rows)
             for begin in range(0, rows.shape[0], _ROWS_A_TURN):
                 if not self._wait_for_room(done.missing * PAGESIZE):
@@ -141,7 +139,10 @@ class ReadAhead:
         if rows.shape[0] <= _PROBES or not all(is_honest for _, is_honest in self._stores):
             return None
         some = np.sort(rows[:: -(-rows.shape[0] // _PROBES)])
-        counts = [store.count_missing(some) for store, _ in self._stores]
+        try:
+            counts = [store.count_missing(some) for store, _ in self._stores]
+        except OSError:
+            return None  # the thread meets it as well, and says so
         return PagesAsked(sum(pages for pages, _ in counts), sum(missing for _, missing in counts))
 
     def _ask_stores(self, rows: IdArray) -> PagesAsked:
@@ -159,3 +160,9 @@ class ReadAhead:
         if self._executor is not None:
             self._executor.shutdown(wait=True, cancel_futures=True)
             self._executor = None
+
+
+def _done(result: PagesAsked) -> Future[PagesAsked]:
+    future: Future[PagesAsked] = Future()
+    future.set_result(result)
+    return future
