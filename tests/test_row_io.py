@@ -12,6 +12,9 @@ from loaders import loader_of
 
 import graphzero as gz
 from graphzero import _core
+from graphzero.limits import MemoryWatch
+from graphzero.loader_memory import facts_of_files
+from graphzero.row_io import RowSource, touched_rows
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
@@ -157,3 +160,20 @@ def test_iterations_leave_nothing_but_what_is_kept(folder):
         next(iterator)
         iterator.close()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_pages_of_rows_are_kept_by_so_many_bytes(tmp_path):
+    files.write_rows(tmp_path / "f.gd", np.zeros((100, 300), dtype=np.float32))  # 1200 bytes a row
+    with gz.FeatureStore(tmp_path / "f.gd") as store:
+        rows = np.array([9, 3, 0, 3])  # of 0: page 0; of 3: 0 and 1; of 9: 2
+        source = RowSource(store, lambda batch, subgraph: rows)
+        assert touched_rows(source, 0, None).tolist() == [4096, 8192, 12288]
+
+
+def test_what_earlier_iterations_left_is_planned_with_unless_a_limit_is_given():
+    watch = MemoryWatch()
+    watch.least_left = 100 << 20
+    assert facts_of_files(gz.Prefetch(), {}, 0, watch).seen is None
+    watch.batches = 4
+    assert facts_of_files(gz.Prefetch(), {}, 0, watch).seen == 95 << 20
+    assert facts_of_files(gz.Prefetch(memory_limit=1 << 30), {}, 0, watch).seen is None
