@@ -67,7 +67,8 @@ def prepare_disk(
     scale = (num_nodes - 1).bit_length()
     edges = rmat.write_edges(home / "edges.npy", scale, num_edges, seed=seed, num_nodes=num_nodes)
     _write_features(inputs)
-    np.save(home / "labels.npy", labels_of(np.arange(num_nodes)))
+    # A byte has room for every class, and memory is short.
+    np.save(home / "labels.npy", labels_of(np.arange(num_nodes)).astype(np.uint8))
     _write_train(inputs, edges)
     (home / "inputs.json").write_text(json.dumps(asdict(inputs)))
     return inputs

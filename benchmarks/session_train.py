@@ -111,13 +111,14 @@ def _epoch(
     for batch in islice(loader, batches):
         stalled += time.perf_counter() - asked
         scores = model(batch.x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
-        loss = F.cross_entropy(scores[: batch.batch_size], batch.y[: batch.batch_size])
+        labels = batch.y[: batch.batch_size].long()
+        loss = F.cross_entropy(scores[: batch.batch_size], labels)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         losses.append(loss.item())
         missed += batch.stats.pages_missed
-        del batch, scores, loss  # their memory is wanted for the next ones
+        del batch, scores, labels, loss  # their memory is wanted for the next ones
         asked = time.perf_counter()
     after = read_counters(folder)
     return {

@@ -83,7 +83,7 @@ cdef extern from "graphzero/csr.h" nogil:
     ctypedef struct gz_csr:
         uint64_t num_nodes
         uint64_t num_edges
-        const uint64_t *indptr
+        gz_ids indptr
         gz_ids indices
         gz_ids edge_ids
         gz_ids node_ids
@@ -92,6 +92,7 @@ cdef extern from "graphzero/csr.h" nogil:
         const double *cum_weights
         const int64_t *times
         gz_ids time_order
+    uint64_t gz_id(const gz_ids *ids, uint64_t i)
     gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, gz_csr *out,
                                gz_error *err)
     gz_code gz_ids_from_header(const gz_header *header, const gz_mapping *mapping,
@@ -137,6 +138,7 @@ cdef extern from "graphzero/pool.h" nogil:
         uint64_t idle_bytes
         uint64_t blocks_out
     void gz_pool_init(gz_pool *pool, uint64_t most_idle_bytes)
+    uint64_t gz_pool_block_bytes(uint64_t bytes_)
     gz_code gz_pool_take(gz_pool *pool, uint64_t bytes, gz_block *out, gz_error *err)
     void gz_pool_give(gz_pool *pool, gz_block block)
     void gz_pool_trim(gz_pool *pool)
@@ -275,7 +277,8 @@ cdef extern from "graphzero/convert.h" nogil:
 
 cdef extern from "graphzero/gather.h" nogil:
     void gz_gather_rows(const unsigned char *rows, uint64_t row_bytes, const gz_cast *cast,
-                        const int64_t *ids, int64_t begin, int64_t end, unsigned char *out)
+                        const int64_t *ids, int64_t begin, int64_t end, int64_t limit,
+                        unsigned char *out)
     uint64_t gz_translate(const gz_ids *table, uint64_t limit, const int64_t *ids, int64_t begin,
                           int64_t end, int64_t *out)
     int64_t gz_first_outside(const int64_t *ids, int64_t begin, int64_t end, int64_t limit)
@@ -290,7 +293,6 @@ cdef extern from "graphzero/reads.h" nogil:
         int64_t count
         uint64_t origin
         uint64_t row_bytes
-        gz_cast cast
         uint64_t gap
         uint64_t most_bytes
         uint64_t page_bytes
@@ -300,6 +302,9 @@ cdef extern from "graphzero/reads.h" nogil:
     int64_t gz_picks_split(const int64_t *rows, int64_t count, int64_t first_direct_row,
                            gz_pick *picks)
     void gz_picks_sort(gz_pick *picks, gz_pick *room, int64_t count)
+    void gz_picks_in_turn(gz_pick *picks, int64_t count, gz_pick *later)
+    void gz_picks_copy(const gz_pick *picks, int64_t count, const unsigned char *rows,
+                       uint64_t row_bytes, const gz_cast *cast, unsigned char *out)
 
 
 cdef extern from "graphzero/buffers.h" nogil:
@@ -319,9 +324,6 @@ cdef extern from "graphzero/direct.h" nogil:
     ctypedef struct gz_fetch:
         const gz_direct *file
         gz_reads reads
-        const gz_pick *resident
-        int64_t num_resident
-        const unsigned char *mapped
         unsigned char *out
     gz_code gz_direct_open(const gz_mapping *mapping, gz_direct *out, gz_error *err)
     void gz_direct_close(gz_direct *file)

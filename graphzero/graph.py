@@ -154,8 +154,8 @@ class Graph(LegacyGraphMethods, MappedFile):
         return view
 
     @property
-    def indptr(self) -> npt.NDArray[np.uint64]:
-        """Row pointers as stored, (num_nodes + 1,) uint64, a read-only view of the file.
+    def indptr(self) -> npt.NDArray[Any]:
+        """Row pointers as stored, (num_nodes + 1,) uint32 or uint64, a read-only view of the file.
 
         Rows and `indices` are in *stored* order: `node_ids` translates where it is not None.
         """

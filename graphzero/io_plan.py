@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from mmap import PAGESIZE
 
 import numpy as np
 import numpy.typing as npt
 
+from graphzero import _core
 from graphzero.prefetch import Prefetch
 from graphzero.units import format_bytes
 
@@ -33,10 +35,16 @@ class Facts:
     ----------
     features, topology : int
         Sizes of the rows, and of what sampling reads.
-    batch : int
-        Rows, edges and ids of one mini-batch.
+    batch, batch_rows : int
+        One mini-batch: its rows, edges and ids; of these the rows.
     batches : int
-        Mini-batches that exist at the same time, over all processes.
+        Whole mini-batches that exist at the same time, over all processes.
+    ahead : int
+        Mini-batches that are made ahead of these. Where rows are read past the page cache, they
+        have only those that are not resident.
+    fetching : int
+        Mini-batches whose rows have been read past the page cache, or are being read, and are not
+        at their places yet.
     available : int
         What all of it may take.
     is_hot : bool
@@ -51,9 +59,14 @@ class Facts:
     head : int or None
         Of the features, what is to be resident and nothing beyond it, whatever the order; None:
         the plan decides.
-    touched_rows, touched_topology : (num_pages,) int64, or None
-        Pages that one mini-batch touches, each as the bytes that are kept, from the beginning on,
-        if it is; ascending. None: nothing is known, and rows leave topology one half.
+    touched_rows : (num_nodes,) int64, or None
+        The rows of one mini-batch, each as the bytes that are kept, from the beginning on, if it
+        is; ascending. None: nothing is known.
+    fetched_row : int
+        Bytes that a row takes until it is at its place.
+    touched_topology : (num_pages,) int64, or None
+        Likewise, the pages of topology that one mini-batch touches. None: nothing is known, and
+        rows leave topology one half.
     seen : int or None
         What earlier iterations have been seen to leave for files beside all that processes take,
         where they have; it stands for `available` then, and for what would be taken off that.
@@ -65,11 +78,15 @@ class Facts:
     batches: int
     available: int
     is_hot: bool
+    batch_rows: int = 0
+    ahead: int = 0
+    fetching: int = 0
     uring_refusal: str | None = None
     working: int = 0
     labels: int = 0
     head: int | None = None
     touched_rows: npt.NDArray[np.int64] | None = None
+    fetched_row: int = 0
     touched_topology: npt.NDArray[np.int64] | None = None
     seen: int | None = None
 
@@ -116,14 +133,16 @@ class IOPlan:
 def make_plan(prefetch: Prefetch, facts: Facts) -> IOPlan:
     """The plan for one iteration."""
     data = facts.features + facts.topology + facts.labels
-    fits = data + facts.batches * facts.batch + _ITSELF <= facts.available
+    fits = data + _of_batches(facts, None) + _ITSELF <= facts.available
     strategy, reason = _strategy(prefetch, facts, fits)
     asked = min(_asked(prefetch, facts, strategy), facts.features)
-    left = _left(facts)
-    # rows that come through the page cache need room there
-    most = min(facts.topology, left if strategy in _DIRECT else left // 2)
-    reserve = _for_topology(facts, left, asked, most)
-    room = left - reserve
+    if strategy in _DIRECT:
+        # With fewer rows resident than there will be, more are missing than there will be.
+        reserve, room = _split(facts, _left(facts, 0), asked, strategy)
+        again = _split(facts, _left(facts, min(asked, room)), asked, strategy)
+        reserve, room = again if again[1] >= room else (reserve, room)
+    else:
+        reserve, room = _split(facts, _left(facts, None), asked, strategy)
     resident = asked if fits else min(asked, room)
     if resident < asked:
         reason += f"; memory leaves {format_bytes(room)} for resident rows"
@@ -141,12 +160,34 @@ def make_plan(prefetch: Prefetch, facts: Facts) -> IOPlan:
     )
 
 
-def _left(facts: Facts) -> int:
-    """Bytes that rows and topology may take together."""
+def _of_batches(facts: Facts, resident: int | None) -> int:
+    """Bytes of all mini-batches, where so much of the rows is resident and others are read past the
+    page cache; or, with None, through it.
+    """
+    if resident is None:
+        return (facts.batches + facts.ahead) * facts.batch
+    missing = facts.batch_rows
+    if facts.touched_rows is not None:
+        missing = int(_more_than(facts.touched_rows, np.array([resident]))[0])
+        missing = _core.block_bytes(missing * facts.fetched_row)
+    without_rows = facts.batch - facts.batch_rows
+    return facts.batches * facts.batch + facts.ahead * without_rows + facts.fetching * missing
+
+
+def _left(facts: Facts, resident: int | None) -> int:
+    """Bytes that rows and topology may take together, with mini-batches as in `_of_batches`."""
     if facts.seen is not None:
         return max(0, facts.seen - facts.labels)
-    used = _ITSELF + facts.batches * facts.batch + facts.working + facts.labels
+    used = _ITSELF + _of_batches(facts, resident) + facts.working + facts.labels
     return max(0, int(facts.available * (1 - _SLACK)) - used)
+
+
+def _split(facts: Facts, left: int, rows: int, strategy: str) -> tuple[int, int]:
+    """Of `left`, what topology has and what rows have, of which so many bytes are wanted."""
+    # rows that come through the page cache need room there
+    most = min(facts.topology, left if strategy in _DIRECT else left // 2)
+    topology = _for_topology(facts, left, rows, most)
+    return topology, left - topology
 
 
 def _for_topology(facts: Facts, left: int, rows: int, most: int) -> int:
@@ -159,7 +200,8 @@ def _for_topology(facts: Facts, left: int, rows: int, most: int) -> int:
     kept = np.array([_kept_of(facts.topology, room) for room in given.tolist()])
     cost = _TOPOLOGY_COST * _more_than(facts.touched_topology, kept)
     if facts.touched_rows is not None:
-        cost += _more_than(facts.touched_rows, np.minimum(rows, left - given))
+        pages = np.unique(-(-facts.touched_rows // PAGESIZE)) * PAGESIZE
+        cost += _more_than(pages, np.minimum(rows, left - given))
     return int(given[np.argmin(cost)])
 
 
@@ -168,8 +210,8 @@ def _kept_of(topology: int, room: int) -> int:
     return topology if room >= topology else int(_OF_LARGER_TOPOLOGY * room)
 
 
-def _more_than(pages: npt.NDArray[np.int64], kept: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-    return len(pages) - np.searchsorted(pages, kept, side="right")
+def _more_than(ends: npt.NDArray[np.int64], kept: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
+    return len(ends) - np.searchsorted(ends, kept, side="right")
 
 
 def _strategy(prefetch: Prefetch, facts: Facts, fits: bool) -> tuple[str, str]:

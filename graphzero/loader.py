@@ -19,6 +19,7 @@ import torch
 from graphzero.batch import MiniBatch, as_tensor
 from graphzero.dataset import Dataset
 from graphzero.features import FeatureStore
+from graphzero.graph import Graph
 from graphzero.ids import IdArray, as_ids, as_times
 from graphzero.prefetch import Prefetch
 from graphzero.row_io import gather_rows
@@ -41,6 +42,19 @@ def _as_seeds(seeds: Any, num_nodes: int) -> IdArray:
             raise ValueError(f"a seed mask must have shape ({num_nodes},), not {array.shape}")
         return np.flatnonzero(array)
     return as_ids(array, num_nodes, "seeds").copy()  # the caller may change theirs
+
+
+def _stored_ahead(seeds: IdArray, graph: Graph) -> IdArray | None:
+    """The graph's stored ids of seeds, where they take less memory than the table of all nodes.
+
+    Otherwise each batch would touch that table in as many places as it has seeds.
+    """
+    if seeds.nbytes > graph.section_bytes.get("node_rank", 0):
+        return None
+    order = np.argsort(seeds)  # the table is read once, from its beginning to its end
+    stored = np.empty_like(seeds)
+    stored[order] = graph._csr.to_stored(seeds[order])
+    return stored
 
 
 class NeighborDataset(SeedDataset):
@@ -129,6 +143,8 @@ class NeighborDataset(SeedDataset):
             feature_dtype=feature_dtype,
             num_threads=num_threads,
         )
+        self._stored_seeds = _stored_ahead(self.seeds, dataset.graph)
+        self._translates_seeds = self._stored_seeds is None
         if input_time is not None:
             self.sampler.sampling.check_timed()
             dataset.graph._csr.require_time_order()
@@ -136,9 +152,11 @@ class NeighborDataset(SeedDataset):
 
     def _sample(self, positions: IdArray, epoch: int, batch: int) -> SampledBatch:
         times = None if self.input_time is None else self.input_time[positions]
-        subgraph = self.sampler.sample(
-            self.seeds[positions], seed_time=times, epoch=epoch, batch=batch
-        )
+        how: Any = {"seed_time": times, "epoch": epoch, "batch": batch}
+        if self._stored_seeds is None:
+            subgraph = self.sampler.sample(self.seeds[positions], **how)
+        else:
+            subgraph = self.sampler.sample_stored(self._stored_seeds[positions], **how)
         return SampledBatch(
             subgraph, positions, fields={} if times is None else {"seed_time": times}
         )

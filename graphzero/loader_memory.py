@@ -30,6 +30,8 @@ class LoaderSetup:
     prefetch : Prefetch
     row_bytes : int
         Features and labels of one node, see `row_bytes`.
+    stored_row_bytes : int
+        Of the features, as the file has them.
     workers : int
         Processes that make mini-batches.
     threads : int
@@ -38,6 +40,7 @@ class LoaderSetup:
 
     prefetch: Prefetch
     row_bytes: int
+    stored_row_bytes: int
     workers: int
     threads: int
 
@@ -90,7 +93,12 @@ def facts_with_batches(facts: Facts, setup: LoaderSetup, subgraph: Subgraph) -> 
     return replace(
         facts,
         batch=batch_bytes(setup, subgraph),
+        batch_rows=_core.block_bytes(len(subgraph.n_id) * setup.row_bytes),
         batches=_batches_at_a_time(setup),
+        ahead=setup.workers * setup.prefetch.lookahead,
+        # One more: the rows of a mini-batch are placed while the next ones are read.
+        fetching=setup.workers * (setup.prefetch.lookahead + 1),
+        fetched_row=setup.stored_row_bytes + _core.PICK_BYTES,
         working=setup.workers * _working_bytes(setup, subgraph, facts.uring_refusal),
     )
 
@@ -98,7 +106,8 @@ def facts_with_batches(facts: Facts, setup: LoaderSetup, subgraph: Subgraph) -> 
 def batch_bytes(setup: LoaderSetup, subgraph: Subgraph) -> int:
     """Memory of a mini-batch: rows, edges, ids."""
     nodes, edges = len(subgraph.n_id), subgraph.edge_index.shape[1]
-    return int(nodes * (setup.row_bytes + 16) + edges * 24)
+    rows = _core.block_bytes(nodes * setup.row_bytes)
+    return int(rows + nodes * 16 + edges * 24)
 
 
 def _working_bytes(setup: LoaderSetup, subgraph: Subgraph, uring_refusal: str | None) -> int:
@@ -116,12 +125,10 @@ def _working_bytes(setup: LoaderSetup, subgraph: Subgraph, uring_refusal: str | 
 
 
 def _batches_at_a_time(setup: LoaderSetup) -> int:
-    """Mini-batches with their rows at the same time: one in use, the next being given to a loop
-    that has not let go of it, the others ahead.
+    """Mini-batches with their rows at the same time, beside those ahead: one in use, the next being
+    given to a loop that has not let go of it.
     """
-    of_one_process = 2 + setup.prefetch.lookahead
-    workers = setup.workers
-    return of_one_process if workers == 1 else workers * (of_one_process + _QUEUED)
+    return 2 if setup.workers == 1 else setup.workers * (2 + _QUEUED)
 
 
 def _memory_left(features: FeatureStore | None) -> int:

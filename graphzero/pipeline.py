@@ -56,9 +56,7 @@ def run_ahead(
     """
     if ahead == 0:
         for item in items:
-            for stage in stages:
-                item = stage.function(item)
-            yield item
+            yield _through(stages, item)
         return
     source = iter(items)
     pending: deque[list[Future[Any]]] = deque()
@@ -84,14 +82,19 @@ def run_ahead(
         try:
             begin(islice(source, ahead))
             while pending:
-                result = pending.popleft()[-1].result()
+                results = [pending.popleft()[-1].result()]
                 begin(islice(source, 1))
-                yield result
-                del result  # a mini-batch's memory is wanted for the next one
+                yield results.pop()  # its memory is wanted for the next one
         finally:
             for futures in pending:
                 for future in futures:
                     future.cancel()
+
+
+def _through(stages: Sequence[Stage], item: Any) -> Any:
+    for stage in stages:
+        item = stage.function(item)
+    return item
 
 
 def _follow(function: Callable[[Any], Any], before: Future[Any]) -> Any:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from mmap import PAGESIZE
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,18 @@ from graphzero.readahead import PagesAsked, ReadAhead
 from graphzero.resident import ElasticHead
 from graphzero.sampler import Subgraph
 
-__all__ = ["RowIO", "RowSource", "gather_rows", "row_sources", "touched_rows"]
+__all__ = [
+    "Fetched",
+    "RowIO",
+    "RowSource",
+    "gather_rows",
+    "pages_read",
+    "row_sources",
+    "touched_rows",
+]
+
+# Rows of one kind that are whole, or of which those that are not resident have been read.
+Fetched: TypeAlias = "_core.Fetched | npt.NDArray[Any]"
 
 _DIRECT = ("pread", "uring")
 
@@ -158,20 +168,27 @@ class RowIO:
         for (_, readahead), pages in zip(self._readaheads, asked, strict=True):
             readahead.finish(pages)
 
-    def gather(self, name: str, batch: int, subgraph: Subgraph) -> tuple[npt.NDArray[Any], int]:
-        """The rows "x" or "y" of a batch, and how many pages were read for them from the disk.
+    def fetch(self, name: str, batch: int, subgraph: Subgraph) -> Fetched:
+        """The rows "x" or "y" of a batch; of those past the page cache, what is not resident.
 
-        The number is 0 where the kernel reads, which does not say.
+        A whole batch of rows is several times as large as those of it that must be read: it comes
+        to be when it is wanted, by `place`, in the memory that the batch before has left.
         """
+        source = self.sources[name]
+        rows = source.rows_of(batch, subgraph)
+        if name == "x" and self._direct is not None:
+            return self._direct.fetch(rows, source.store.kept_rows, self._gap)
+        return source.store.gather_stored(rows, None, 1, dtype=self._dtypes[name])
+
+    def place(self, name: str, fetched: Fetched, num_threads: int) -> npt.NDArray[Any]:
+        """All the rows of a batch, from what `fetch` has brought."""
+        if isinstance(fetched, np.ndarray):
+            return fetched
         store = self.sources[name].store
-        rows = self.sources[name].rows_of(batch, subgraph)
-        if name != "x" or self._direct is None:
-            return store.gather_stored(rows, None, 1, dtype=self._dtypes[name]), 0
         dtype, from_dtype = store.conversion(self._dtypes[name])
-        out = _core.empty((rows.shape[0], *store.shape[1:]), dtype)
-        kept, target = store.kept_rows, out.reshape(-1).view(np.uint8)
-        _, read, _ = self._direct.gather(rows, target, kept, self._gap, from_dtype)
-        return out, read
+        out = _core.empty((fetched.num_rows, *store.shape[1:]), dtype)
+        fetched.place(out.reshape(-1).view(np.uint8), num_threads, from_dtype)
+        return out
 
     def count_batch(self) -> None:
         """The training loop is done with another mini-batch."""
@@ -181,6 +198,11 @@ class RowIO:
     def close(self) -> None:
         """Ends the threads; what they are working on is waited for."""
         self._stack.close()
+
+
+def pages_read(fetched: Fetched) -> int:
+    """Pages that were read from the disk; 0 where the kernel reads, which does not say."""
+    return 0 if isinstance(fetched, np.ndarray) else fetched.counts[1]
 
 
 def _stored_ids(_: int, subgraph: Subgraph) -> IdArray:
@@ -197,11 +219,8 @@ def _with_equal_rows(sources: list[RowSource]) -> list[list[RowSource]]:
 
 
 def touched_rows(source: RowSource, batch: int, subgraph: Subgraph) -> npt.NDArray[np.int64]:
-    """Pages of the rows of a batch, each as the bytes with which it is kept, ascending."""
-    row_bytes = source.store.row_bytes
-    first = source.rows_of(batch, subgraph) * row_bytes
-    ends = np.concatenate([first, first + row_bytes - 1]) // PAGESIZE
-    return (np.unique(ends) + 1) * PAGESIZE
+    """The rows of a batch, each as the bytes with which it is kept, ascending."""
+    return np.sort((source.rows_of(batch, subgraph) + 1) * source.store.row_bytes)
 
 
 def gather_rows(

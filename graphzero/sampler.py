@@ -144,11 +144,17 @@ class NeighborSampler:
         """
         ids = as_ids(seeds, self.graph.num_nodes, "seeds")
         epoch, batch = as_count(epoch, "epoch", 0), as_count(batch, "batch", 0)
-        draws = _core.Draws(self.seed, epoch, batch, self.sampling.batch_dependency)
-        stored = self.graph._csr.to_stored(ids, self.num_threads)
         if seed_time is not None:
             self.sampling.check_timed()
             seed_time = as_times(seed_time, ids.shape[0], "seed_time")
+        stored = self.graph._csr.to_stored(ids, self.num_threads)
+        return self.sample_stored(stored, seed_time=seed_time, epoch=epoch, batch=batch)
+
+    def sample_stored(
+        self, stored: IdArray, *, seed_time: IdArray | None = None, epoch: int, batch: int
+    ) -> Subgraph:
+        """`sample` by stored ids of the seeds, which must be in range."""
+        draws = _core.Draws(self.seed, epoch, batch, self.sampling.batch_dependency)
         if self.num_threads == 1 or seed_time is not None or self.sampling.needs_whole_batches:
             return self._sample_whole(stored, draws, seed_time)
         return self._sample_hops(stored, draws)

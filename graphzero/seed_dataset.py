@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ from graphzero.resume import (
     read_position,
     read_progress,
 )
-from graphzero.row_io import RowIO, RowSource, row_sources, touched_rows
+from graphzero.row_io import Fetched, RowIO, RowSource, pages_read, row_sources, touched_rows
 from graphzero.sampler import NeighborSampler, Subgraph
 from graphzero.topology_io import (
     TopologyIO,
@@ -94,6 +95,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
     """
 
     input_time: IdArray | None = None  # of each seed, in subclasses whose seeds have times
+    _translates_seeds = True  # for each batch, into the graph's stored ids
 
     def __init__(
         self,
@@ -262,6 +264,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
         return LoaderSetup(
             self.prefetch,
             row_bytes(self.dataset, self.feature_dtype),
+            0 if self.dataset.features is None else self.dataset.features.row_bytes,
             workers=share.num_workers,
             threads=default_threads(self.num_threads),
         )
@@ -270,7 +273,12 @@ class SeedDataset(IterableDataset[SampledBatch]):
     def _sections(self) -> list[str]:
         """Of the graph's file, what sampling reads."""
         weighted, timed = self.sampler.sampling.weighted, self.input_time is not None
-        return sections_read(self.dataset.graph, weighted=weighted, timed=timed)
+        return sections_read(
+            self.dataset.graph,
+            weighted=weighted,
+            timed=timed,
+            translates_seeds=self._translates_seeds,
+        )
 
     def _positions(self, epoch: int, batch: int) -> IdArray:
         order = epoch_order(self.num_seeds, self.shuffle, self.sampler.seed, epoch)
@@ -309,33 +317,41 @@ class SeedDataset(IterableDataset[SampledBatch]):
             asked = row_io.submit(batch, sampled.subgraph)
             return batch, sampled, asked
 
-        def gather(sampled: tuple[int, SampledBatch, list[Future[PagesAsked]]]) -> SampledBatch:
+        def fetch(
+            sampled: tuple[int, SampledBatch, list[Future[PagesAsked]]],
+        ) -> tuple[SampledBatch, dict[str, Fetched]]:
             """With the rows, once their pages have been asked for: then it is faster."""
             number, batch, requests = sampled
             asked = row_io.wait(requests)
-            missing = sum(pages.missing for pages in asked)
-            started, rows = time.perf_counter(), {}
+            started, fetched = time.perf_counter(), {}
             try:
                 for name in self.gather:
                     if name in row_io.sources:
-                        rows[name], read = row_io.gather(name, number, batch.subgraph)
-                        missing += read
+                        fetched[name] = row_io.fetch(name, number, batch.subgraph)
             finally:
                 row_io.finish(asked)
+            missing = sum(pages.missing for pages in asked) + sum(map(pages_read, fetched.values()))
             gathered = time.perf_counter() - started
             stats = replace(batch.stats, gathered=gathered, pages_missed=missing)
-            return replace(batch, rows=rows, stats=stats)
+            return replace(batch, stats=stats), fetched
 
         threads = default_threads(self.num_threads)
+
+        def place(batch: SampledBatch, fetched: dict[str, Fetched]) -> SampledBatch:
+            started = time.perf_counter()
+            rows = {name: row_io.place(name, what, threads) for name, what in fetched.items()}
+            gathered = batch.stats.gathered + time.perf_counter() - started
+            return replace(batch, rows=rows, stats=replace(batch.stats, gathered=gathered))
+
         lookahead = self.prefetch.lookahead
         batches = run_ahead(
-            [Stage(sample, threads), Stage(gather, most=lookahead)],
+            [Stage(sample, threads), Stage(fetch, most=lookahead)],
             batch_ids,
             ahead=max(lookahead, threads) if lookahead else 0,
         )
         # Before row_io: the threads that submit, then the threads that they submit to.
         with closing(batches):
-            for batch in _measure_waiting(batches):
+            for batch in _measure_waiting(starmap(place, batches)):
                 yield batch
                 del batch  # its memory is wanted for the next one
                 row_io.count_batch()

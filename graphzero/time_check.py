@@ -35,7 +35,7 @@ def _first_bad_row(
 
 
 def first_unordered(
-    indptr: npt.NDArray[np.uint64],
+    indptr: npt.NDArray[Any],
     times: npt.NDArray[np.int64],
     time_order: npt.NDArray[Any],
     progress: Callable[[int], object] | None = None,
@@ -47,7 +47,7 @@ def first_unordered(
 
     Parameters
     ----------
-    indptr : (num_nodes + 1,) uint64
+    indptr : (num_nodes + 1,) uint32 or uint64
         From 0 to num_edges.
     times : (num_edges,) int64
     time_order : (num_edges,) uint32 or uint64

@@ -31,9 +31,13 @@ _OF_NODES = ("indptr", "node_ids", "node_rank")
 _OF_EDGES = ("indices", "edge_ids")
 
 
-def sections_read(graph: Graph, *, weighted: bool, timed: bool) -> list[str]:
-    """Sections of the file that sampling reads."""
+def sections_read(
+    graph: Graph, *, weighted: bool, timed: bool, translates_seeds: bool = True
+) -> list[str]:
+    """Sections of the file that sampling reads; of seeds by stored ids, without their ranks."""
     names = [*_OF_NODES, *_OF_EDGES]
+    if not translates_seeds:
+        names.remove("node_rank")
     if weighted:
         names.append("cum_weights")
     if timed:

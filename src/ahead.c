@@ -130,7 +130,7 @@ void gz_ahead_of_hop(const gz_ahead *ahead, const gz_csr *csr, const gz_hop *hop
     int64_t away = gz_picks_split(frontier->nodes, count, ahead->kept_nodes, picks);
     gz_picks_sort(picks, room, away);
     for (int64_t i = 0; i < away; i++)
-        ask(&to, csr->indptr, sizeof *csr->indptr, picks[i].row, picks[i].row + 2);
+        ask(&to, csr->indptr.data, width_of(&csr->indptr), picks[i].row, picks[i].row + 2);
     send(&to);
     /* Ascending nodes have ascending lists. */
     for (int s = 0, all = sections_of(csr, &hop->rule, sections); s < all; s++) {

@@ -40,10 +40,10 @@ gz_code gz_ids_from_header(const gz_header *header, const gz_mapping *mapping, c
 static gz_code check_ends(const gz_csr *csr, const gz_section *indptr, const gz_mapping *mapping,
                           gz_error *err)
 {
-    uint64_t ends[2];
-    gz_code code = gz_mapping_read(mapping, indptr->offset, 8, (unsigned char *)&ends[0], err);
+    uint64_t ends[2] = {0, 0}, width = csr->indptr.wide ? 8 : 4; /* little-endian: zeros follow */
+    gz_code code = gz_mapping_read(mapping, indptr->offset, width, (unsigned char *)&ends[0], err);
     if (code == GZ_OK)
-        code = gz_mapping_read(mapping, indptr->offset + 8 * csr->num_nodes, 8,
+        code = gz_mapping_read(mapping, indptr->offset + width * csr->num_nodes, width,
                                (unsigned char *)&ends[1], err);
     if (code != GZ_OK)
         return code;
@@ -61,13 +61,14 @@ gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, g
         uint64_t count;
         gz_ids *ids;
     } ids[] = {
+        {"indptr", header->num_nodes + 1, &out->indptr},
         {"indices", header->width, &out->indices},
         {"edge_ids", header->width, &out->edge_ids},
         {"time_order", header->width, &out->time_order},
         {"node_ids", header->num_nodes, &out->node_ids},
         {"node_rank", header->num_nodes, &out->node_rank},
     };
-    const void *indptr, *weights, *cum_weights, *times;
+    const void *weights, *cum_weights, *times;
     uint32_t dtype;
     gz_code code;
 
@@ -76,9 +77,7 @@ gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, g
     out->num_edges = header->width;
     if (header->num_nodes > INT64_MAX - 1 || header->width > INT64_MAX)
         return gz_fail(err, GZ_E_FORMAT, 0, 0, "counts do not fit 63 bits");
-    if ((code = find(header, mapping, "indptr", header->num_nodes + 1, GZ_UINT64, GZ_UINT64,
-                     &indptr, &dtype, err)) != GZ_OK ||
-        (code = find(header, mapping, "weights", header->width, GZ_FLOAT32, GZ_FLOAT32, &weights,
+    if ((code = find(header, mapping, "weights", header->width, GZ_FLOAT32, GZ_FLOAT32, &weights,
                      &dtype, err)) != GZ_OK ||
         (code = find(header, mapping, "cum_weights", header->width, GZ_FLOAT64, GZ_FLOAT64,
                      &cum_weights, &dtype, err)) != GZ_OK ||
@@ -89,13 +88,12 @@ gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, g
         if ((code = gz_ids_from_header(header, mapping, ids[i].name, ids[i].count, ids[i].ids,
                                        err)) != GZ_OK)
             return code;
-    if (indptr == NULL || out->indices.data == NULL)
+    if (out->indptr.data == NULL || out->indices.data == NULL)
         return gz_fail(err, GZ_E_FORMAT, 0, 0, "lacks the section 'indptr' or 'indices'");
     if ((out->node_ids.data == NULL) != (out->node_rank.data == NULL))
         return gz_fail(err, GZ_E_FORMAT, 0, 0, "has 'node_ids' or 'node_rank' without the other");
     if (out->time_order.data != NULL && times == NULL)
         return gz_fail(err, GZ_E_FORMAT, 0, 0, "has 'time_order' without 'times'");
-    out->indptr = indptr;
     out->weights = weights;
     out->cum_weights = cum_weights;
     out->times = times;
@@ -117,7 +115,7 @@ uint64_t gz_csr_degrees(const gz_csr *csr, const int64_t *nodes, int64_t begin, 
     uint64_t corrupt = 0, first;
     for (int64_t i = begin; i < end; i++) {
         if (i + AHEAD < end)
-            gz_prefetch(&csr->indptr[nodes[i + AHEAD]]);
+            gz_prefetch(gz_id_address(&csr->indptr, (uint64_t)nodes[i + AHEAD]));
         out[i] = (int64_t)gz_csr_row(csr, (uint64_t)nodes[i], &first, &corrupt);
     }
     return corrupt;

@@ -136,12 +136,3 @@ gz_settled gz_direct_settle(const gz_direct *file, gz_buffer *buffer, int64_t re
     (void)!truncated(come, err);
     return GZ_READ_FAILED;
 }
-
-void gz_fetch_resident(gz_fetch *fetch, int64_t most)
-{
-    int64_t count = fetch->num_resident < most ? fetch->num_resident : most;
-    gz_picks_copy(fetch->resident, count, fetch->mapped, fetch->reads.row_bytes, &fetch->reads.cast,
-                  fetch->out);
-    fetch->resident += count;
-    fetch->num_resident -= count;
-}

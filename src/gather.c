@@ -3,7 +3,8 @@
 enum { ROWS_AHEAD = 8, IDS_AHEAD = 32, LINE = 64, LINES_ASKED = 8 };
 
 GZ_INLINE void gather(const unsigned char *rows, uint64_t row_bytes, const gz_cast *cast,
-                      const int64_t *ids, int64_t begin, int64_t end, unsigned char *out)
+                      const int64_t *ids, int64_t begin, int64_t end, int64_t limit,
+                      unsigned char *out)
 {
     /* The hardware prefetcher follows a row once it has seen its first lines. */
     uint64_t asked = row_bytes < LINES_ASKED * LINE ? row_bytes : LINES_ASKED * LINE;
@@ -14,18 +15,20 @@ GZ_INLINE void gather(const unsigned char *rows, uint64_t row_bytes, const gz_ca
             for (uint64_t at = 0; at < asked; at += LINE)
                 gz_prefetch(row + at);
         }
-        gz_cast_copy(cast, rows + (uint64_t)ids[i] * row_bytes, row_bytes,
-                     out + (uint64_t)i * out_bytes);
+        if (ids[i] < limit)
+            gz_cast_copy(cast, rows + (uint64_t)ids[i] * row_bytes, row_bytes,
+                         out + (uint64_t)i * out_bytes);
     }
 }
 
 void gz_gather_rows(const unsigned char *rows, uint64_t row_bytes, const gz_cast *cast,
-                    const int64_t *ids, int64_t begin, int64_t end, unsigned char *out)
+                    const int64_t *ids, int64_t begin, int64_t end, int64_t limit,
+                    unsigned char *out)
 {
     if (cast->convert == NULL)
-        gather(rows, row_bytes, &GZ_AS_STORED, ids, begin, end, out);
+        gather(rows, row_bytes, &GZ_AS_STORED, ids, begin, end, limit, out);
     else
-        gather(rows, row_bytes, cast, ids, begin, end, out);
+        gather(rows, row_bytes, cast, ids, begin, end, limit, out);
 }
 
 uint64_t gz_translate(const gz_ids *table, uint64_t limit, const int64_t *ids, int64_t begin,

@@ -39,7 +39,7 @@ gz_code gz_batch_induce(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
     for (int64_t i = 0; i < batch->num_nodes; i++) {
         uint64_t first, degree;
         if (i + AHEAD < batch->num_nodes)
-            gz_prefetch(&csr->indptr[batch->nodes[i + AHEAD]]);
+            gz_prefetch(gz_id_address(&csr->indptr, (uint64_t)batch->nodes[i + AHEAD]));
         degree = gz_csr_row(csr, (uint64_t)batch->nodes[i], &first, corrupt);
         gz_code code = gz_batch_reserve_edges(batch, batch->num_edges + (int64_t)degree, err);
         if (code != GZ_OK)

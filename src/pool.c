@@ -16,8 +16,7 @@ void gz_pool_init(gz_pool *pool, uint64_t most_idle_bytes)
     pool->most_idle_bytes = most_idle_bytes;
 }
 
-/* Rounds up by at most an eighth, so that batches of about one size share blocks. */
-static uint64_t size_class(uint64_t bytes)
+uint64_t gz_pool_block_bytes(uint64_t bytes)
 {
     uint64_t step = HUGE_PAGE / 8;
     while (step * 16 <= bytes)
@@ -75,7 +74,7 @@ gz_code gz_pool_take(gz_pool *pool, uint64_t bytes, gz_block *out, gz_error *err
 {
     if (bytes > UINT64_MAX / 4 || bytes > SIZE_MAX / 4)
         return gz_fail(err, GZ_E_NOMEM, 0, 0, "no memory for %" PRIu64 " bytes", bytes);
-    uint64_t size = size_class(bytes);
+    uint64_t size = gz_pool_block_bytes(bytes);
     int found = find_idle(pool, bytes, size + bytes / 2);
     if (found >= 0) {
         *out = remove_idle(pool, found);

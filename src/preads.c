@@ -71,7 +71,6 @@ gz_code gz_preads_fetch(const gz_buffers *buffers, gz_fetch *fetch, gz_error *er
     while (started < most &&
            pthread_create(&readers[started].thread, NULL, read_until_done, &readers[started]) == 0)
         started++;
-    gz_fetch_resident(fetch, fetch->num_resident); /* while the first reads are under way */
     read_until_done(&readers[0]);
     for (unsigned i = 1; i < started; i++)
         pthread_join(readers[i].thread, NULL);

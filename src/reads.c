@@ -54,6 +54,14 @@ void gz_picks_sort(gz_pick *picks, gz_pick *room, int64_t count)
         memcpy(picks, from, (size_t)count * sizeof *picks);
 }
 
+void gz_picks_in_turn(gz_pick *picks, int64_t count, gz_pick *later)
+{
+    for (int64_t i = 0; i < count; i++) {
+        later[i] = (gz_pick){(uint64_t)i, picks[i].place};
+        picks[i].place = (uint64_t)i;
+    }
+}
+
 GZ_INLINE void copy_picks(const gz_pick *picks, int64_t count, const unsigned char *rows,
                           uint64_t row_bytes, const gz_cast *cast, unsigned char *out)
 {
@@ -133,13 +141,11 @@ void gz_reads_scatter(const gz_reads *reads, const gz_read *read, const unsigned
                       unsigned char *out)
 {
     uint64_t row_bytes = reads->row_bytes, read_end = read->offset + read->length;
-    uint64_t out_bytes = gz_cast_bytes(&reads->cast, row_bytes);
     for (int64_t i = read->first; i < read->end; i++) {
         uint64_t begin = first_byte(reads, i), end = begin + row_bytes;
         uint64_t from = begin > read->offset ? begin : read->offset;
         uint64_t to = end < read_end ? end : read_end;
-        uint64_t skipped = gz_cast_bytes(&reads->cast, from - begin);
-        gz_cast_copy(&reads->cast, bytes + (from - read->offset), to - from,
-                     out + reads->picks[i].place * out_bytes + skipped);
+        memcpy(out + reads->picks[i].place * row_bytes + (from - begin),
+               bytes + (from - read->offset), (size_t)(to - from));
     }
 }

@@ -86,7 +86,7 @@ uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const gz_frontier *
     const int64_t *nodes = frontier->nodes;
     for (int64_t i = begin; i < end; i++) {
         if (i + AHEAD < end)
-            gz_prefetch(&csr->indptr[nodes[i + AHEAD]]);
+            gz_prefetch(gz_id_address(&csr->indptr, (uint64_t)nodes[i + AHEAD]));
         rows[i].degree = gz_csr_row(csr, (uint64_t)nodes[i], &rows[i].first, &corrupt);
         counts[i] = count_of(hop, rows[i].degree);
     }

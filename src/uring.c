@@ -14,7 +14,6 @@
 
 enum {
     CQES_A_TURN = 128,
-    ROWS_A_TURN = 2048,
     READS_A_TURN = 32,
     MOST_REFUSALS = 1000,
     PROBE_DEPTH = 2
@@ -199,17 +198,15 @@ gz_code gz_uring_fetch(gz_uring *self, gz_fetch *fetch, gz_error *err)
         /* Few turns with many reads each: every turn is a context switch and a call of the disk. */
         unsigned busy = self->buffers->count - self->num_idle;
         unsigned ended = busy < READS_A_TURN ? busy : READS_A_TURN;
-        int sent = io_uring_submit_and_wait(&self->ring, fetch->num_resident > 0 ? 0 : ended);
+        int sent = io_uring_submit_and_wait(&self->ring, ended);
         bool is_busy = sent == -EAGAIN || sent == -EBUSY;
         refusals = is_busy ? refusals + 1 : 0;
         if (sent < 0 && sent != -EINTR && (!is_busy || refusals > MOST_REFUSALS))
             return give_up(self, -sent, err);
         if (is_busy)
             nanosleep(&A_MILLISECOND, NULL);
-        gz_fetch_resident(fetch, ROWS_A_TURN); /* while reads are under way */
         code = reap(self, fetch, code, err);
     }
-    gz_fetch_resident(fetch, fetch->num_resident);
     return code;
 }
 

@@ -26,5 +26,6 @@ class RowsFile:
 def gather(reader, rows, first_direct_row=0, gap=0):
     rows = np.asarray(rows, dtype=np.int64)
     out = np.full(len(rows) * reader.row_bytes, 0xEE, dtype=np.uint8)
-    counts = reader.gather(rows, out, first_direct_row, gap)
-    return out.reshape(len(rows), reader.row_bytes), counts
+    fetched = reader.fetch(rows, first_direct_row, gap)
+    fetched.place(out)
+    return out.reshape(len(rows), reader.row_bytes), fetched.counts

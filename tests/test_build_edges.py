@@ -78,7 +78,7 @@ def test_sections_and_header(tmp_path: Path, order: str, directed: bool) -> None
     assert_same(arrays, EDGES, 6, directed=directed, order=order, weights=WEIGHTS, times=TIMES)
     assert (header.num_nodes, header.width, header.num_input_edges) == (6, 6 if directed else 11, 6)
     assert bool(header.flags & FLAG_DIRECTED) is directed
-    assert arrays["indptr"].dtype == "<u8"
+    assert arrays["indptr"].dtype == "<u4"
     assert arrays["indices"].dtype == arrays["edge_ids"].dtype == "<u4"
     assert (arrays["weights"].dtype, arrays["times"].dtype) == ("<f4", "<i8")
     assert manifest == read_manifest(tmp_path / "d")

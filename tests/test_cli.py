@@ -334,7 +334,7 @@ def test_info_as_json(data, capfd):
     assert sizes == {name: os.path.getsize(data / name) for name in sizes}
     assert content["bytes_per_edge"] == sizes["graph.gl"] / 40
     indptr = next(s for s in content["files"][0]["sections"] if s["name"] == "indptr")
-    assert (indptr["count"], indptr["dtype"], indptr["bytes"]) == (21, "uint64", 168)
+    assert (indptr["count"], indptr["dtype"], indptr["bytes"]) == (21, "uint32", 84)
 
 
 def test_degrees_are_counted_by_powers_of_two(tmp_path, capfd):

@@ -82,6 +82,33 @@ def test_rows_are_those_of_a_plain_gather(files_of_rows, engine, data):
 
 
 @engines
+def test_threads_share_the_placing(many, engine):
+    rows = np.random.default_rng(3).integers(0, many.num_rows, 5000)
+    reader = many.reader(engine)
+    fetched = reader.fetch(rows, many.num_rows // 2)
+    for threads in (1, 2, 3):
+        out = np.full(len(rows) * 512, 0xEE, np.uint8)
+        fetched.place(out, threads)
+        np.testing.assert_array_equal(out.reshape(-1, 512), many.rows[rows])
+
+
+@engines
+def test_only_rows_that_are_not_in_memory_take_memory(many, engine):
+    rows = np.arange(0, many.num_rows, 2)
+    reader = many.reader(engine)
+    _core.trim_pool()
+    blocks, _ = _core.pool_state()
+    fetched = reader.fetch(rows, many.num_rows)
+    assert fetched.counts == (0, 0, 0)
+    assert _core.pool_state()[0] == blocks
+    rows = rows[:8000]
+    fetched = reader.fetch(rows, int(rows[-2000]))
+    _core.trim_pool()
+    assert fetched.counts[0] == 500
+    assert _core.pool_state()[0] == blocks + 1  # 2000 rows, a megabyte; their places are few
+
+
+@engines
 def test_gaps_are_read_over_if_asked(many, engine):
     reader = many.reader(engine)
     rows = np.arange(100, 1100, 40)  # every fifth page
@@ -190,7 +217,7 @@ def test_what_does_not_fit_is_refused(many, engine):
         with pytest.raises(IndexError, match=r"rows must be in \[0, 32768\)"):
             gather(reader, [5, row])
     with pytest.raises(ValueError, match="out has the wrong size"):
-        reader.gather(np.arange(3), np.empty(3 * 512 - 1, np.uint8))
+        reader.fetch(np.arange(3)).place(np.empty(3 * 512 - 1, np.uint8))
     with pytest.raises(gz.FormatError, match="beyond its end"):
         _core.DirectReader(many.mapping, 129, 512, 32_768, engine=engine)
     reader.close()

@@ -48,7 +48,7 @@ want = np.frombuffer(mapping, np.uint8)[: 64 * 512]
 for reader in (before, _core.DirectReader(mapping, 0, 512, 64, engine="pread")):
     if reader is not None:
         out[:] = 0
-        reader.gather(np.arange(64), out)
+        reader.fetch(np.arange(64)).place(out)
         assert (out == want).all()
 print("read")
 """
@@ -89,7 +89,7 @@ try:
 except OSError as error:
     print(error.errno, _core.uring_refusal())
 else:
-    reader.gather(np.arange(64), out)
+    reader.fetch(np.arange(64)).place(out)
     print((out == np.frombuffer(mapping, np.uint8)[: 64 * 512]).all())
 """
 

@@ -45,6 +45,46 @@ def test_larger_datasets_are_read_past_the_page_cache():
     assert "5.7 GB of rows and 1.0 GB of topology resident" in str(large)
 
 
+def test_batches_ahead_have_only_rows_that_are_not_resident():
+    # two whole batches, the edges of one ahead, and rows of two that are on their way
+    facts = replace(
+        FACTS, batches=2, ahead=1, fetching=2, batch_rows=GB // 20, fetched_row=GB // 1000
+    )
+    none_known = plan(facts).resident
+    assert none_known == pytest.approx((8 * 0.9 - 1 - 0.2 - 0.05 - 0.1) * GB, rel=1e-3)
+    touched = (np.arange(50) + 1) * GB // 5  # 20 MB a row; in 5.7 GB are more than half of them
+    half = plan(replace(facts, touched_rows=touched)).resident
+    assert half == pytest.approx(none_known + 0.1 * GB - 2 * 22 * GB / 1000, rel=1e-3)
+    everything = plan(replace(facts, touched_rows=touched // 2)).resident
+    assert everything == pytest.approx(none_known + 0.1 * GB, rel=1e-3)
+    # through the page cache, and in memory, all are there
+    through = plan(facts, strategy="willneed", resident=1.0).resident
+    assert through == plan(replace(FACTS, batches=3), strategy="willneed", resident=1.0).resident
+
+
+def test_rows_on_their_way_are_not_counted_too_low():
+    """More memory may be better spent on topology: then fewer rows are resident, not more."""
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        facts = replace(
+            FACTS,
+            batches=2,
+            ahead=1,
+            fetching=2,
+            batch_rows=4 * GB,
+            batch=4 * GB + 1000,
+            fetched_row=GB // 50,
+            available=30 * GB,
+            topology=20 * GB,
+            touched_rows=np.sort(rng.integers(0, 20 * GB, 200)),
+            touched_topology=np.sort(rng.integers(0, 20 * GB, int(rng.integers(1, 400)))),
+        )
+        chosen = plan(facts)
+        missing = int((facts.touched_rows > chosen.resident).sum())
+        taken = 2 * facts.batch + 1000 + 2 * missing * facts.fetched_row
+        assert taken + chosen.reserve + chosen.resident <= 0.9 * facts.available
+
+
 def test_without_io_uring_threads_stand_in():
     facts = replace(FACTS, uring_refusal="forbidden here")
     for strategy in ("auto", "uring"):

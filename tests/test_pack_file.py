@@ -297,9 +297,8 @@ def test_full_disk(ds, small_disk, monkeypatch):
 def test_reads_are_counted_as_they_are_done(tmp_path_factory, rows, row_bytes):
     file = RowsFile(tmp_path_factory.mktemp("rows") / "r", 401, row_bytes)
     chosen = np.array(sorted(rows), dtype=np.int64)
-    out = np.empty(len(chosen) * row_bytes, np.uint8)
     reader = file.reader(threads=1)
-    _, pages, reads = reader.gather(chosen, out)
+    _, pages, reads = reader.fetch(chosen).counts
     reader.close()
     file.mapping.close()
     assert packing.count_reads(chosen, row_bytes) == packing.Reads(pages, reads)

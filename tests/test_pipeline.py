@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
+import weakref
 
 import files
 import numpy as np
@@ -76,6 +77,21 @@ def test_large_results_are_few_and_small_ones_run_ahead(most):
 
 
 @pytest.mark.parametrize("ahead", [0, 2])
+def test_a_result_that_was_let_go_is_gone(ahead):
+    """While the next ones are made: a mini-batch's memory is wanted for them."""
+
+    class Result:
+        pass
+
+    results = run_ahead([Stage(lambda _: Result())], range(5), ahead=ahead)
+    for result in results:
+        alive = weakref.ref(result)
+        del result
+        gc.collect()
+        assert alive() is None
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 4])
 def test_exceptions_come_where_the_result_would_have_been(ahead):
     def fail_at_three(item):
         if item == 3:

@@ -108,6 +108,19 @@ def test_only_sections_that_are_read_count(graph):
     assert timed == {"times", "time_order"}
 
 
+def test_seeds_that_are_few_are_translated_once(path):
+    """Batches then do without the table of ranks, which may be read no more."""
+    with gz.open(path.parent) as ds:
+        few = gz.NeighborDataset(ds, np.arange(500)[::-1], [4], batch_size=100)
+        all_nodes = gz.NeighborDataset(ds, None, [4], batch_size=100)
+        is_hot = ds.graph.stored_order is not None
+        assert ("node_rank" in few._sections) is False
+        assert ("node_rank" in all_nodes._sections) is is_hot
+        for number, batch in enumerate(few):
+            by_users_ids = few.sampler.sample(few.seeds[batch.input_id], batch=number)
+            assert fingerprint(batch.subgraph) == fingerprint(by_users_ids)
+
+
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.1, 0.3, 0.7, 0.99, 1.0])
 def test_what_is_kept_stays_within_its_bytes(graph, share):
     names = sections_read(graph, weighted=False, timed=False)

@@ -89,7 +89,7 @@ cdef class CSR:
         """First and last + 1 stored position of one node's neighbours."""
         cdef int64_t[::1] one = np.array([node], dtype=np.int64)
         degree = int(self.degrees(one, 1)[0])
-        first = int(self.c.indptr[node])
+        first = int(gz_id(&self.c.indptr, node))
         return first, first + degree
 
     def sample_hop(self, const int64_t[::1] nodes, int64_t fanout, object sampling, Draws draws,

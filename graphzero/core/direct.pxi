@@ -15,6 +15,7 @@ def uring_refusal():
 
 
 _PICK = np.dtype([("row", np.uint64), ("place", np.uint64)])
+PICK_BYTES = _PICK.itemsize
 
 cdef enum:
     MOST_AT_A_TIME = 4096
@@ -24,6 +25,64 @@ cdef unsigned _at_a_time(str name, int value) except? 0:
     if not 1 <= value <= MOST_AT_A_TIME:
         raise ValueError(f"{name} must be 1 to {MOST_AT_A_TIME}, not {value}")
     return value
+
+
+cdef class Fetched:
+    """Rows of a batch that `DirectReader.fetch` has read, and those that are in the mapping.
+
+    Attributes
+    ----------
+    counts : (int, int, int)
+        Pages that hold rows which were not in memory, pages read (with gaps), reads made.
+    """
+    cdef readonly Mapping mapping
+    cdef readonly tuple counts
+    cdef const int64_t[::1] rows
+    cdef uint64_t origin, row_bytes
+    cdef int64_t first_direct_row, count
+    cdef gz_pick[::1] picks  # from the rows that were read to their places
+    cdef unsigned char[::1] stored
+
+    @property
+    def num_rows(self):
+        return self.rows.shape[0]
+
+    def place(self, unsigned char[::1] out, int num_threads=1, uint32_t from_dtype=0):
+        """Brings all rows to an array.
+
+        Parameters
+        ----------
+        out : (n * row_bytes,) uint8
+            With `from_dtype`, four bytes for each number.
+        num_threads : int
+        from_dtype : int
+            Code of the stored numbers, to have float32 made of them; 0 for bytes as they are.
+
+        Raises
+        ------
+        ValueError
+            If out has another size, or rows have no such numbers.
+        """
+        cdef int64_t n = self.rows.shape[0], i
+        cdef int threads = _threads(num_threads, n)
+        cdef const unsigned char *mapped
+        cdef gz_cast cast
+        _cast_rows(from_dtype, self.row_bytes, &cast)
+        if <uint64_t> out.shape[0] != n * gz_cast_bytes(&cast, self.row_bytes):
+            raise ValueError("out has the wrong size")
+        if out.shape[0] == 0:
+            return
+        self.mapping.pin()
+        try:
+            mapped = self.mapping.c.base + self.origin
+            for i in prange(_ranges(n), nogil=True, num_threads=threads):
+                gz_gather_rows(mapped, self.row_bytes, &cast, &self.rows[0], i * ITEMS_A_RANGE,
+                               _end(i, n), self.first_direct_row, &out[0])
+        finally:
+            self.mapping.unpin()
+        for i in prange(_ranges(self.count), nogil=True, num_threads=threads):
+            gz_picks_copy(&self.picks[i * ITEMS_A_RANGE], _end(i, self.count) - i * ITEMS_A_RANGE,
+                          &self.stored[0], self.row_bytes, &cast, &out[0])
 
 
 cdef class DirectReader:
@@ -135,96 +194,81 @@ cdef class DirectReader:
     def buffer_bytes(self):
         return <uint64_t> self.count * GZ_BUFFER_BYTES
 
-    def gather(self, const int64_t[::1] rows, unsigned char[::1] out, int64_t first_direct_row=0,
-               uint64_t gap=0, uint32_t from_dtype=0):
-        """Brings rows to an array; each page is read once.
+    def fetch(self, const int64_t[::1] rows, int64_t first_direct_row=0, uint64_t gap=0):
+        """Reads the rows of a batch that are not in memory; each page is read once.
 
         Parameters
         ----------
         rows : (n,) int64
-            Row numbers in any order, with repeats.
-        out : (n * row_bytes,) uint8
-            With `from_dtype`, four bytes for each number.
+            Row numbers in any order, with repeats; not to be changed before they are placed.
         first_direct_row : int
-            Rows below it are copied from the mapping, which should have them in memory.
+            Rows below it stay where they are in the mapping, which should have them in memory.
         gap : int
             Pages that are not wanted and that a read may run over.
-        from_dtype : int
-            Code of the stored numbers, to have float32 made of them; 0 for bytes as they are.
 
         Returns
         -------
-        (int, int, int)
-            Pages that hold wanted rows, pages read (with gaps), reads made.
+        Fetched
 
         Raises
         ------
         FormatError
-            If the file has been cut since it was opened. `out` is in part written then.
+            If the file has been cut since it was opened.
         OSError
             If reading fails.
         IndexError
             If a row is out of range.
         ValueError
-            If the reader is closed, out has another size, or rows have no such numbers.
+            If the reader is closed.
         """
-        cdef int64_t n = rows.shape[0]
+        cdef int64_t n = rows.shape[0], count
         cdef gz_error err
-        cdef gz_code code
+        cdef gz_code code = GZ_OK
         cdef gz_fetch fetch
         cdef gz_pick[::1] picks
-        cdef gz_cast cast
-        cdef unsigned char[::1] stored
-        _cast_rows(from_dtype, self.row_bytes, &cast)
-        if <uint64_t> out.shape[0] != n * gz_cast_bytes(&cast, self.row_bytes):
-            raise ValueError("out has the wrong size")
+        cdef Fetched fetched = Fetched.__new__(Fetched)
         if n > 0 and gz_first_outside(&rows[0], 0, n, self.num_rows) < n:
             raise IndexError(f"{self.mapping.path}: rows must be in [0, {self.num_rows})")
+        fetched.mapping, fetched.rows = self.mapping, rows
+        fetched.origin, fetched.row_bytes = self.origin, self.row_bytes
+        fetched.first_direct_row, fetched.count = first_direct_row, 0
+        fetched.counts = 0, 0, 0
         if n == 0 or self.row_bytes == 0:
-            return 0, 0, 0
-        if self.origin % (1 << cast.shift) != 0:  # two reads may have a part of a number each
-            stored = empty(n * self.row_bytes, np.uint8)
-            counts = self.gather(rows, stored, first_direct_row, gap)
-            with nogil:
-                gz_cast_copy(&cast, &stored[0], n * self.row_bytes, &out[0])
-            return counts
+            return fetched
         picks = empty(2 * n, _PICK)
+        count = gz_picks_split(&rows[0], n, first_direct_row, &picks[0])
+        if count == 0:
+            return fetched
+        fetched.count = count
+        fetched.picks, fetched.stored = empty(count, _PICK), empty(count * self.row_bytes, np.uint8)
+        memset(&fetch, 0, sizeof(fetch))
+        fetch.out = &fetched.stored[0]
+        fetch.reads.picks, fetch.reads.count = &picks[0], count
+        fetch.reads.gap = min(gap, <uint64_t> GZ_BUFFER_BYTES)
         self._leave_to_parent()
         with self.lock:
             if not self.is_open:
                 raise ValueError(f"the reader of {self.mapping.path} is closed")
             if self.buffers.memory == NULL:
                 self._open_engine()
-            self.mapping.pin()
-            try:
-                with nogil:
-                    memset(&fetch, 0, sizeof(fetch))
-                    fetch.reads.cast, fetch.out = cast, &out[0]
-                    code = self._fetch(&fetch, &rows[0], n, first_direct_row, gap, &picks[0], &err)
-            finally:
-                self.mapping.unpin()
+            with nogil:
+                gz_picks_sort(&picks[0], &picks[n], count)
+                gz_picks_in_turn(&picks[0], count, &fetched.picks[0])
+                code = self._read(&fetch, &err)
             if code != GZ_OK:
                 self._close_engine()
                 _raise(&err, self.mapping.path)
-        return fetch.reads.pages_wanted, fetch.reads.pages_read, fetch.reads.reads
+        fetched.counts = fetch.reads.pages_wanted, fetch.reads.pages_read, fetch.reads.reads
+        return fetched
 
-    cdef gz_code _fetch(self, gz_fetch *fetch, const int64_t *rows, int64_t n,
-                        int64_t first_direct_row, uint64_t gap, gz_pick *picks,
-                        gz_error *err) noexcept nogil:
+    cdef gz_code _read(self, gz_fetch *fetch, gz_error *err) noexcept nogil:
         cdef gz_code code = gz_direct_check(&self.file, err)
         if code != GZ_OK:
             return code
         fetch.file = &self.file
-        fetch.reads.count = gz_picks_split(rows, n, first_direct_row, picks)
-        gz_picks_sort(picks, picks + n, fetch.reads.count)
-        fetch.reads.picks = picks
         fetch.reads.origin, fetch.reads.row_bytes = self.origin, self.row_bytes
-        fetch.reads.gap = min(gap, <uint64_t> GZ_BUFFER_BYTES)
         fetch.reads.most_bytes = GZ_BUFFER_BYTES
         fetch.reads.page_bytes = gz_system_page_bytes()
-        fetch.resident = picks + fetch.reads.count
-        fetch.num_resident = n - fetch.reads.count
-        fetch.mapped = self.mapping.c.base + self.origin
         if self.ring != NULL:
             return gz_uring_fetch(self.ring, fetch, err)
         return gz_preads_fetch(&self.buffers, fetch, err)

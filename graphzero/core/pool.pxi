@@ -35,6 +35,11 @@ def empty(shape, dtype):
     return np.frombuffer(_Block(count * dtype.itemsize), dtype, count).reshape(shape)
 
 
+def block_bytes(uint64_t num_bytes):
+    """Memory that `empty` takes for an array of so many bytes."""
+    return num_bytes if num_bytes < LEAST_POOLED_BYTES else gz_pool_block_bytes(num_bytes)
+
+
 def pool_state():
     """Blocks in use, and bytes of the idle ones."""
     return _pool.blocks_out, _pool.idle_bytes

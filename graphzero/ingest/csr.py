@@ -33,7 +33,7 @@ def graph_layout(
     count = edges.num_stored(directed)
     ids = id_dtype(num_nodes)
     arrays: list[tuple[str, npt.DTypeLike, int]] = [
-        ("indptr", "<u8", num_nodes + 1),
+        ("indptr", id_dtype(count + 1), num_nodes + 1),
         ("indices", ids, count),
     ]
     if edge_ids:

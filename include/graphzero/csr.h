@@ -14,7 +14,7 @@
 #error "graphzero maps little-endian files: a big-endian machine cannot use them"
 #endif
 
-/* An array of ids, 32 or 64 bits wide: the file's choice. The branch in gz_id is always predicted
+/* An array of ids or positions, 32 or 64 bits wide: the file's choice. The branch in gz_id is always predicted
  * the same way, and costs nothing beside the cache miss of the access. */
 typedef struct gz_ids {
     const void *data; /* NULL if the file has no such section */
@@ -24,7 +24,7 @@ typedef struct gz_ids {
 typedef struct gz_csr {
     uint64_t num_nodes;
     uint64_t num_edges;
-    const uint64_t *indptr;
+    gz_ids indptr;
     gz_ids indices;
     gz_ids edge_ids;           /* stored position -> row of the user's edge list */
     gz_ids node_ids;           /* stored id -> user's id; NULL when they are the same */
@@ -65,8 +65,8 @@ GZ_INLINE void gz_prefetch(const void *address)
 /* Asks for what gz_csr_row will read: two entries, which may be in two cache lines. */
 GZ_INLINE void gz_csr_ask_row(const gz_csr *csr, int64_t v)
 {
-    gz_prefetch(&csr->indptr[v]);
-    gz_prefetch(&csr->indptr[v + 1]);
+    gz_prefetch(gz_id_address(&csr->indptr, (uint64_t)v));
+    gz_prefetch(gz_id_address(&csr->indptr, (uint64_t)v + 1));
 }
 
 /* First entry and number of neighbours of node v, which must be below num_nodes. A row that
@@ -74,7 +74,7 @@ GZ_INLINE void gz_csr_ask_row(const gz_csr *csr, int64_t v)
  * sections are not verified at open, and no kernel may follow a wild pointer. */
 static inline uint64_t gz_csr_row(const gz_csr *csr, uint64_t v, uint64_t *begin, uint64_t *corrupt)
 {
-    uint64_t first = csr->indptr[v], end = csr->indptr[v + 1];
+    uint64_t first = gz_id(&csr->indptr, v), end = gz_id(&csr->indptr, v + 1);
     *begin = first;
     if (first > end || end > csr->num_edges) {
         *corrupt += 1;

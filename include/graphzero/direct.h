@@ -38,17 +38,11 @@ typedef enum gz_settled {
 gz_settled gz_direct_settle(const gz_direct *file, gz_buffer *buffer, int64_t result,
                             gz_error *err);
 
-/* Rows of one batch: some to be read, some to be copied from memory, each to its place. */
+/* Rows of one batch that are to be read, and where their places are. */
 typedef struct gz_fetch {
     const gz_direct *file;
     gz_reads reads;
-    const gz_pick *resident; /* picks still to be copied */
-    int64_t num_resident;
-    const unsigned char *mapped; /* row 0 in memory */
     unsigned char *out;
 } gz_fetch;
-
-/* Copies at most `most` of the resident rows. */
-void gz_fetch_resident(gz_fetch *fetch, int64_t most);
 
 #endif

@@ -7,9 +7,11 @@
 #include "graphzero/convert.h"
 #include "graphzero/csr.h"
 
-/* Brings row ids[i] of rows (row_bytes each) to row i of out, for i in [begin, end). */
+/* Brings row ids[i] of rows (row_bytes each) to row i of out, for i in [begin, end); leaves out the
+ * rows from `limit` on. */
 void gz_gather_rows(const unsigned char *rows, uint64_t row_bytes, const gz_cast *cast,
-                    const int64_t *ids, int64_t begin, int64_t end, unsigned char *out);
+                    const int64_t *ids, int64_t begin, int64_t end, int64_t limit,
+                    unsigned char *out);
 
 /* out[i] = table[ids[i]] for i in [begin, end), leaving negative ids as they are (the -1 of a
  * walk that ended). Returns how many entries of the table were not below limit: these become 0. */

@@ -25,6 +25,10 @@ typedef struct gz_pool {
 
 void gz_pool_init(gz_pool *pool, uint64_t most_idle_bytes);
 
+/* Size of the block that is made for so many bytes: rounded up by at most an eighth (or to 256
+ * KiB), so that batches of about one size share blocks. */
+uint64_t gz_pool_block_bytes(uint64_t bytes);
+
 /* A block of at least `bytes`, and not much more; its content is arbitrary. */
 GZ_MUST_CHECK gz_code gz_pool_take(gz_pool *pool, uint64_t bytes, gz_block *out, gz_error *err);
 

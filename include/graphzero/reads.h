@@ -22,6 +22,10 @@ int64_t gz_picks_split(const int64_t *rows, int64_t count, int64_t first_direct_
 /* Sorts by row, then by place if they came so; room must hold count picks too. */
 void gz_picks_sort(gz_pick *picks, gz_pick *room, int64_t count);
 
+/* Gives sorted picks the places 0, 1, 2, ... instead of theirs, so that rows are written in the order
+ * in which they come; later[i] says which row of these then belongs to which place. */
+void gz_picks_in_turn(gz_pick *picks, int64_t count, gz_pick *later);
+
 /* Brings whole rows of an array in memory to their places. */
 void gz_picks_copy(const gz_pick *picks, int64_t count, const unsigned char *rows,
                    uint64_t row_bytes, const gz_cast *cast, unsigned char *out);
@@ -32,7 +36,6 @@ typedef struct gz_reads {
     int64_t count;
     uint64_t origin; /* first byte of row 0 in the file */
     uint64_t row_bytes;
-    gz_cast cast;        /* numbers must not be cut by pages: see gz_reads_scatter */
     uint64_t gap;        /* pages that a read may run over to merge two runs */
     uint64_t most_bytes; /* of one read; whole pages */
     uint64_t page_bytes;
@@ -58,9 +61,7 @@ typedef struct gz_read {
 /* The next read, in the order of the file; false after the last. No page is in two of them. */
 bool gz_reads_next(gz_reads *reads, gz_read *out);
 
-/* Brings what a read has brought to the places of its rows; of a row that was cut, its piece. Where
- * there is a cast, the origin must be a multiple of a number's size: the cut is then between two.
- */
+/* Brings what a read has brought to the places of its rows; of a row that was cut, its piece. */
 void gz_reads_scatter(const gz_reads *reads, const gz_read *read, const unsigned char *bytes,
                       unsigned char *out);
 

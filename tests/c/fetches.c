@@ -46,8 +46,7 @@ void close_rows(rows_file *rows)
     unlink(path);
 }
 
-batch_of_rows *draw_batch(const rows_file *file, uint64_t row_bytes, int64_t count, bool resident,
-                          uint64_t gap)
+batch_of_rows *draw_batch(const rows_file *file, uint64_t row_bytes, int64_t count, uint64_t gap)
 {
     static batch_of_rows batch;
     static gz_pick picks[MOST_FETCHED], room[MOST_FETCHED];
@@ -62,16 +61,11 @@ batch_of_rows *draw_batch(const rows_file *file, uint64_t row_bytes, int64_t cou
             (int64_t)gz_bounded(gz_draw(row_bytes, (uint64_t)(i - i % 7 / 6)), num_rows);
     batch.rows[0] = (int64_t)num_rows - 1; /* up to the end of the file, or nearly so */
     memset(out, 0xEE, sizeof out);
-    int64_t direct =
-        gz_picks_split(batch.rows, batch.count, resident ? (int64_t)num_rows / 3 : 0, picks);
-    gz_picks_sort(picks, room, direct);
-    batch.fetch = (gz_fetch){.file = &file->file,
-                             .resident = picks + direct,
-                             .num_resident = batch.count - direct,
-                             .mapped = file->mapping.base + FETCH_ORIGIN,
-                             .out = out};
+    gz_picks_split(batch.rows, batch.count, 0, picks);
+    gz_picks_sort(picks, room, batch.count);
+    batch.fetch = (gz_fetch){.file = &file->file, .out = out};
     batch.fetch.reads = (gz_reads){.picks = picks,
-                                   .count = direct,
+                                   .count = batch.count,
                                    .origin = FETCH_ORIGIN,
                                    .row_bytes = row_bytes,
                                    .gap = gap,
@@ -105,12 +99,10 @@ void rows_come_to_their_places(fetch_with *with)
         for (unsigned d = 0; d < sizeof depths / sizeof *depths; d++)
             for (uint64_t gap = 0; gap < 4; gap += 3) {
                 gz_buffers buffers;
-                batch_of_rows *batch =
-                    draw_batch(&rows, widths[w], 1 + 13 * depths[d], d % 2 == 1, gap);
+                batch_of_rows *batch = draw_batch(&rows, widths[w], 1 + 13 * depths[d], gap);
                 if (!CHECK_EQ(gz_buffers_open(depths[d], &buffers, &err), GZ_OK))
                     break;
                 CHECK_EQ(with(&buffers, &batch->fetch, &err), GZ_OK);
-                CHECK_EQ(batch->fetch.num_resident, 0);
                 has_its_rows(batch);
                 gz_buffers_close(&buffers);
             }
@@ -124,7 +116,7 @@ void a_file_that_was_cut_is_an_error(fetch_with *with)
     gz_error err = {0};
     if (!open_rows(&rows))
         return;
-    batch_of_rows *batch = draw_batch(&rows, 512, MOST_FETCHED, false, 0);
+    batch_of_rows *batch = draw_batch(&rows, 512, MOST_FETCHED, 0);
     CHECK_EQ(truncate(path, 1 << 20), 0);
     if (CHECK_EQ(gz_buffers_open(8, &buffers, &err), GZ_OK)) {
         CHECK_EQ(with(&buffers, &batch->fetch, &err), GZ_E_FORMAT);
@@ -144,7 +136,7 @@ void a_descriptor_that_cannot_be_read_is_an_error(fetch_with *with)
         return;
     gz_direct_close(&rows.file);
     rows.file.fd = open("/", O_RDONLY);
-    batch_of_rows *batch = draw_batch(&rows, 512, 100, false, 0);
+    batch_of_rows *batch = draw_batch(&rows, 512, 100, 0);
     if (CHECK_EQ(gz_buffers_open(8, &buffers, &err), GZ_OK)) {
         CHECK_EQ(with(&buffers, &batch->fetch, &err), GZ_E_OS);
         CHECK_EQ(err.saved_errno, EISDIR);
@@ -175,7 +167,7 @@ void failed_reads_end_all(fetch_with *with)
     gz_error err = {0};
     if (!open_rows(&rows))
         return;
-    batch_of_rows *batch = draw_batch(&rows, 512, MOST_FETCHED, true, 0);
+    batch_of_rows *batch = draw_batch(&rows, 512, MOST_FETCHED, 0);
     unsigned char *forbidden =
         mmap(NULL, GZ_BUFFER_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (CHECK(forbidden != MAP_FAILED) && CHECK_EQ(gz_buffers_open(DEPTH, &buffers, &err), GZ_OK)) {

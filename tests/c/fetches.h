@@ -27,10 +27,8 @@ typedef struct batch_of_rows {
     gz_fetch fetch;
 } batch_of_rows;
 
-/* Draws it, as many rows as asked for or as a batch may have bytes; those of the first third of
- * the file come from memory if so asked. There is one batch at a time. */
-batch_of_rows *draw_batch(const rows_file *file, uint64_t row_bytes, int64_t count, bool resident,
-                          uint64_t gap);
+/* Draws it, as many rows as asked for or as a batch may have bytes. There is one at a time. */
+batch_of_rows *draw_batch(const rows_file *file, uint64_t row_bytes, int64_t count, uint64_t gap);
 
 /* Checks every byte of the result. */
 bool has_its_rows(const batch_of_rows *batch);

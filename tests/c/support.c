@@ -17,7 +17,7 @@ static void point(graph *g, int num_nodes)
     memset(&g->csr, 0, sizeof g->csr);
     g->csr.num_nodes = (uint64_t)num_nodes;
     g->csr.num_edges = g->indptr[num_nodes];
-    g->csr.indptr = g->indptr;
+    g->csr.indptr = (gz_ids){g->indptr, true};
     g->csr.indices = (gz_ids){g->indices, false};
     for (uint64_t i = 0; i < g->csr.num_edges; i++)
         g->wide[i] = g->indices[i];

@@ -37,7 +37,7 @@ static void map_a_graph(bool with_edge_ids)
     CHECK_EQ(gz_mapping_open(path, &mapping, &err), GZ_OK);
     csr = (gz_csr){.num_nodes = NODES,
                    .num_edges = edges,
-                   .indptr = (const uint64_t *)(const void *)(mapping.base + page),
+                   .indptr = {mapping.base + page, true},
                    .indices = {mapping.base + lists, false},
                    .edge_ids = {with_edge_ids ? mapping.base + ids : NULL, true}};
 }
@@ -78,13 +78,13 @@ static uint64_t naive_pages(const gz_hop *hop, const gz_frontier *frontier, int6
 {
     memset(wanted_pages, 0, sizeof wanted_pages);
     for (int64_t i = 0; i < count; i++) {
-        uint64_t v = (uint64_t)frontier->nodes[i], first = csr.indptr[v];
+        uint64_t v = (uint64_t)frontier->nodes[i], first = gz_id(&csr.indptr, v);
         int64_t offsets[2] = {0, hop->fanout}, positions[64];
         if ((int64_t)v < kept)
             continue;
-        want(csr.indptr, 8, v, v + 2);
+        want(csr.indptr.data, 8, v, v + 2);
         if (v != LONG_NODE || hop->fanout < 0) {
-            want_edges(first, csr.indptr[v + 1]);
+            want_edges(first, gz_id(&csr.indptr, v + 1));
             continue;
         }
         const gz_frontier one = {.nodes = &frontier->nodes[i]};
@@ -132,11 +132,11 @@ static void corrupt_rows_are_not_followed(void)
     gz_frontier frontier = {.nodes = nodes};
     gz_readahead done = {0, 0, 0};
     map_a_graph(false);
-    csr.num_edges = csr.indptr[LONG_NODE] - 1; /* both rows now reach beyond the last edge */
+    csr.num_edges = gz_id(&csr.indptr, LONG_NODE) - 1; /* both rows now reach beyond the last edge */
     gz_ahead ahead = {&mapping, GZ_READAHEAD_ALL, 0};
     gz_ahead_of_hop(&ahead, &csr, &hop, &frontier, 2, picks, picks + 2, &done);
     memset(wanted_pages, 0, sizeof wanted_pages);
-    want(csr.indptr, 8, LONG_NODE - 1, LONG_NODE + 2);
+    want(csr.indptr.data, 8, LONG_NODE - 1, LONG_NODE + 2);
     CHECK_EQ(done.pages, count_wanted());
     unmap();
 }

@@ -61,6 +61,37 @@ static void views_the_sections(void)
     gz_mapping_close(&mapping);
 }
 
+/* The same file with row pointers of 32 bits, which end where other bytes begin. */
+static void start_narrow(unsigned char file[SMALL_FILE_BYTES])
+{
+    const uint32_t indptr[] = {0, 2, 3, 4, 0xFFFFFFFF};
+    start(file);
+    header.sections[0].dtype = GZ_UINT32;
+    header.sections[0].length = 16;
+    memcpy(file + 4096, indptr, sizeof indptr);
+}
+
+static void row_pointers_may_have_32_bits(void)
+{
+    unsigned char file[SMALL_FILE_BYTES];
+    uint64_t first, corrupt = 0;
+    start_narrow(file);
+    if (!CHECK_EQ(open_with(&header, file), GZ_OK))
+        return;
+    const uint64_t firsts[] = {0, 2, 3}, degrees[] = {2, 1, 1};
+    for (uint64_t v = 0; v < 3; v++) {
+        CHECK_EQ(gz_csr_row(&csr, v, &first, &corrupt), degrees[v]);
+        CHECK_EQ(first, firsts[v]);
+    }
+    CHECK_EQ(corrupt, 0);
+    gz_mapping_close(&mapping);
+    file[4096 + 12] = 3;
+    expect_refusal(file, "start at 0 and end at 4");
+    start_narrow(file);
+    file[4096] = 1;
+    expect_refusal(file, "start at 0 and end at 4");
+}
+
 static void optional_sections_are_found(void)
 {
     const struct {
@@ -231,6 +262,7 @@ static void neighbors_out_of_range_become_0(void)
 void test_csr(void)
 {
     RUN(views_the_sections);
+    RUN(row_pointers_may_have_32_bits);
     RUN(optional_sections_are_found);
     RUN(sections_must_fit_the_counts);
     RUN(order_of_times_must_fit_the_times);

@@ -126,24 +126,6 @@ static void errors_of_the_disk_are_reported(void)
     CHECK_EQ(err.offset, 8192);
 }
 
-static void resident_rows_are_copied_piece_by_piece(void)
-{
-    rows_file rows;
-    if (!open_rows(&rows))
-        return;
-    batch_of_rows *batch = draw_batch(&rows, 100, 50, false, 0);
-    gz_fetch *fetch = &batch->fetch;
-    fetch->resident = fetch->reads.picks;
-    fetch->num_resident = 50;
-    gz_fetch_resident(fetch, 20);
-    CHECK_EQ(fetch->num_resident, 30);
-    gz_fetch_resident(fetch, 40);
-    CHECK_EQ(fetch->num_resident, 0);
-    gz_fetch_resident(fetch, 40);
-    has_its_rows(batch);
-    close_rows(&rows);
-}
-
 void test_direct(void)
 {
     RUN(it_is_the_mapped_file_whatever_its_name);
@@ -154,5 +136,4 @@ void test_direct(void)
     RUN(nothing_where_rows_must_be_is_an_error);
     RUN(interruptions_are_tried_again);
     RUN(errors_of_the_disk_are_reported);
-    RUN(resident_rows_are_copied_piece_by_piece);
 }

@@ -143,43 +143,15 @@ static void every_row_is_read_and_no_page_twice(void)
     free(out);
 }
 
-static void check_numbers(const gz_reads *reads, const float *out)
+static void picks_in_turn_keep_their_places_for_later(void)
 {
-    uint64_t numbers = reads->row_bytes / sizeof(int16_t);
-    for (int64_t i = 0; i < reads->count; i++)
-        for (uint64_t j = 0; j < numbers; j++) {
-            int16_t number;
-            memcpy(&number, file + reads->origin + (picks[i].row * numbers + j) * sizeof number,
-                   sizeof number);
-            if (!CHECK(out[picks[i].place * numbers + j] == (float)number))
-                return;
-        }
-}
-
-/* Rows are cut by the limit, always between two numbers. */
-static void rows_are_converted_on_the_way(void)
-{
-    const uint64_t widths[] = {2, 6, 512, 4096, 5002, WIDEST};
-    const uint64_t origins[] = {2, 128, PAGE};
-    float *out = malloc((size_t)MOST_ROWS * WIDEST * 2);
-    if (!CHECK(out != NULL))
-        return;
-    fill_file();
-    for (uint64_t trial = 0; trial < 6 * 3 * 3; trial++) {
-        uint64_t width = widths[trial % 6], origin = origins[trial / 6 % 3];
-        gz_reads reads = {.picks = picks,
-                          .count = draw_rows(trial, origin, width),
-                          .origin = origin,
-                          .row_bytes = width,
-                          .cast = gz_cast_of(GZ_INT16),
-                          .gap = trial % 2,
-                          .most_bytes = (1 + trial / 18) * PAGE,
-                          .page_bytes = PAGE};
-        memset(out, 0xEE, (size_t)MOST_ROWS * WIDEST * 2);
-        read_all(&reads, (unsigned char *)out);
-        check_numbers(&reads, out);
+    gz_pick sorted[] = {{4, 2}, {4, 0}, {9, 1}}, later[3];
+    gz_picks_in_turn(sorted, 3, later);
+    const uint64_t rows_wanted[] = {4, 4, 9}, places[] = {2, 0, 1};
+    for (uint64_t i = 0; i < 3; i++) {
+        CHECK(sorted[i].row == rows_wanted[i] && sorted[i].place == i);
+        CHECK(later[i].row == i && later[i].place == places[i]);
     }
-    free(out);
 }
 
 static void picks_are_copied_from_memory(void)
@@ -201,6 +173,6 @@ void test_reads(void)
     RUN(picks_keep_their_places);
     RUN(picks_are_sorted);
     RUN(every_row_is_read_and_no_page_twice);
-    RUN(rows_are_converted_on_the_way);
+    RUN(picks_in_turn_keep_their_places_for_later);
     RUN(picks_are_copied_from_memory);
 }

@@ -55,7 +55,7 @@ static void a_ring_is_used_again(void)
     if (!open_ring(&rows, &buffers, &ring))
         return;
     for (int i = 0; i < 20; i++) {
-        batch_of_rows *batch = draw_batch(&rows, 500 + (uint64_t)i, 300, i % 2 == 0, 1);
+        batch_of_rows *batch = draw_batch(&rows, 500 + (uint64_t)i, 300, 1);
         CHECK_EQ(gz_uring_fetch(ring, &batch->fetch, &err), GZ_OK);
         has_its_rows(batch);
     }
@@ -71,7 +71,7 @@ static void a_child_lets_go_of_its_parents_ring(void)
     int status = -1;
     if (!open_ring(&rows, &buffers, &ring))
         return;
-    batch_of_rows *batch = draw_batch(&rows, 512, 300, false, 0);
+    batch_of_rows *batch = draw_batch(&rows, 512, 300, 0);
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {

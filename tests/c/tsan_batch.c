@@ -81,7 +81,7 @@ static int one_batch(worker *self, gz_batch *batch, int round)
     if (rows == NULL)
         return 1;
     gz_gather_rows(with->mapping.base, ROW_BYTES, &GZ_AS_STORED, batch->nodes, 0, batch->num_nodes,
-                   rows);
+                   NODES, rows);
     digest = mix(digest, batch->nodes, count * sizeof *batch->nodes);
     digest = mix(digest, batch->sources, (size_t)batch->num_edges * sizeof *batch->sources);
     digest = mix(digest, rows, count * ROW_BYTES);
@@ -118,7 +118,7 @@ static void make_graph(gz_csr *csr)
     memset(csr, 0, sizeof *csr);
     csr->num_nodes = NODES;
     csr->num_edges = NODES * DEGREE;
-    csr->indptr = indptr;
+    csr->indptr = (gz_ids){indptr, true};
     csr->indices.data = indices;
 }
 
