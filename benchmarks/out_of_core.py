@@ -210,7 +210,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         again = ask_fio(features, options, runner.notes) if rate is not None else None
         training = []
         if "train" in options.parts:
-            training = run_training(runner, contestants, orders, options.only)
+            names = options.only if options.trained is None else options.trained
+            training = run_training(runner, who.chosen(contestants, names), orders, names)
         others = others_share(usage, read_usage(), os.cpu_count() or 1)
     return {
         **describe(options, inputs, runner),
@@ -326,6 +327,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--limit", type=_count, help="bytes; default: 5/16 of those of the rows")
     add("--orders", type=_list_of(ORDERS), default=list(ORDERS), help=",".join(ORDERS))
     add("--only", type=_list_of(who.all_names()), default=[], help="contestants, by their names")
+    add("--trained", type=_list_of(who.all_names()), help="of these; default: all that can train")
     add("--parts", type=_list_of(("rows", "train")), default=["rows", "train"], help="rows,train")
     add("--resident", type=float, default=0.2, help="share of the rows that is kept in memory")
     add("--prefetch", type=_fields, default={}, help="further fields, such as gap=3,lookahead=2")

@@ -12,6 +12,7 @@ from graphzero.features import FeatureStore
 from graphzero.graph import Graph
 from graphzero.ids import IdArray
 from graphzero.manifest import FileEntry, read_manifest
+from graphzero.mapped import ClosedAtExit
 
 __all__ = ["Dataset", "Splits", "open_dataset"]
 
@@ -37,7 +38,7 @@ class Splits(Mapping[str, IdArray]):
         return f"Splits({ {name: len(store) for name, store in self.stores.items()} })"
 
 
-class Dataset:
+class Dataset(ClosedAtExit):
     """A graph with what belongs to its nodes.
 
     Usually made by `graphzero.open`; by hand for files that were not built together.
@@ -118,12 +119,6 @@ class Dataset:
                 refused = error
         if refused is not None:
             raise refused
-
-    def __enter__(self) -> Dataset:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         shape = None if self.features is None else self.features.shape

@@ -11,10 +11,29 @@ from graphzero.errors import FormatError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["MappedFile"]
+__all__ = ["ClosedAtExit", "MappedFile"]
 
 
-class MappedFile:
+class ClosedAtExit:
+    """What a ``with`` block closes."""
+
+    def close(self) -> None:
+        """Unmaps what is open."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self.close()
+        except BufferError:
+            # The traceback of what went wrong may hold arrays, and says more than they do.
+            if kind is None:
+                raise
+
+
+class MappedFile(ClosedAtExit):
     """A file that is mapped and never loaded; pickled by its path.
 
     Raises
@@ -59,12 +78,6 @@ class MappedFile:
             While arrays over the file exist.
         """
         self._mapping.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopen, (type(self), self.path, self._identity())

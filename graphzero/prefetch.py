@@ -23,12 +23,14 @@ class Prefetch:
         "none": pages are read by the page faults of the gather. "willneed": a background thread
         asks the kernel (``MADV_WILLNEED``) for the sorted, merged page runs of the next batches.
         "uring" and "pread": a background thread reads these runs from the disk past the page
-        cache (``O_DIRECT``), by io_uring or by `threads` threads, into the batch itself. "auto":
+        cache (``O_DIRECT``), by io_uring or by `threads` threads; when the batch is wanted, they
+        and the resident rows are brought to their places. "auto":
         "willneed" for a dataset that fits in memory, else "uring", or "pread" where io_uring
         cannot be had; ``batch.stats.io`` says what was chosen, and why.
     lookahead : int
-        Batches whose rows are in memory before they are wanted; as many are sampled, and more
-        where more threads sample. More hides more latency, and needs memory.
+        Batches whose rows are in memory before they are wanted (by "uring" and "pread" those that
+        are not resident); as many are sampled, and more where more threads sample. More hides more
+        latency, and needs memory.
         0: each batch is prepared when it is asked for.
     budget : int or str
         Bytes of pages that "willneed" may have read and not gathered yet: later batches wait for

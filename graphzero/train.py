@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ from graphzero.labelled import count_classes, labelled_splits
 from graphzero.loader import Collate, NeighborDataset
 from graphzero.memory import MemoryReport, memory_report
 from graphzero.model import GraphSAGE
+from graphzero.packed import PackedDataset
+from graphzero.packfile import open_pack
 from graphzero.prefetch import Prefetch
 
 __all__ = ["EpochReport", "SplitReport", "TrainReport", "train"]
@@ -129,18 +132,26 @@ class _Loaders:
     prefetch: Prefetch
 
     def make(
-        self, seeds: IdArray, *, shuffle: bool = False, reused: bool = False
+        self,
+        seeds: IdArray,
+        *,
+        shuffle: bool = False,
+        reused: bool = False,
+        pack: str | os.PathLike[str] | None = None,
     ) -> tuple[NeighborDataset, DataLoader[Any]]:
-        batches = NeighborDataset(
-            self.dataset,
-            seeds,
-            self.fanouts,
-            batch_size=self.batch_size,
-            shuffle=shuffle,
-            seed=self.seed,
-            prefetch=self.prefetch,
-            feature_dtype="float32",
-        )
+        how: Any = {"prefetch": self.prefetch, "feature_dtype": "float32"}
+        if pack is not None:
+            batches: NeighborDataset = PackedDataset(self.dataset, pack, seeds, **how)
+        else:
+            batches = NeighborDataset(
+                self.dataset,
+                seeds,
+                self.fanouts,
+                batch_size=self.batch_size,
+                shuffle=shuffle,
+                seed=self.seed,
+                **how,
+            )
         collate: Any = Collate(self.dataset)  # torch's types know lists of samples only
         return batches, DataLoader(
             batches,
@@ -191,6 +202,7 @@ def _train_epoch(
         sums.waited += batch.stats.waited
         sums.io = batch.stats.io
         bar.update()
+        del batch, scores, labels, loss  # their memory is wanted for the next ones
         asked = time.perf_counter()
     return sums
 
@@ -208,6 +220,23 @@ def _epoch_report(epoch: int, sums: _Sums, seconds: float, val: SplitReport | No
         waited=sums.waited,
         io=sums.io,
     )
+
+
+def _as_batches(
+    fanouts: Sequence[int] | None, batch_size: int | None, pack: str | os.PathLike[str] | None
+) -> tuple[Sequence[int], int]:
+    """Fanouts and batch size: as given, those of a pack, or the defaults."""
+    if pack is None:
+        return (
+            (10, 10) if fanouts is None else fanouts,
+            1024 if batch_size is None else batch_size,
+        )
+    if fanouts is not None or batch_size is not None:
+        raise ValueError("a pack has its own fanouts and batch size: leave them out")
+    opened = open_pack(pack)
+    options = opened.info.options
+    opened.store.close()
+    return options["fanouts"], options["batch_size"]
 
 
 def _check_numbers(lr: float, dropout: float, weight_decay: float) -> None:
@@ -234,12 +263,13 @@ def _fit(
     splits: dict[str, IdArray],
     epochs: int,
     *,
+    pack: str | os.PathLike[str] | None,
     progress: bool,
     on_epoch: Callable[[EpochReport], object] | None,
 ) -> tuple[list[EpochReport], int, MemoryReport]:
     """Trains, and leaves the model with the weights of its best epoch."""
     device = loaders.device
-    batches, loader = loaders.make(splits["train"], shuffle=True, reused=True)
+    batches, loader = loaders.make(splits["train"], shuffle=True, reused=True, pack=pack)
     val_loader = loaders.make(splits["val"], reused=True)[1] if "val" in splits else None
     reports: list[EpochReport] = []
     best: tuple[float, float] | None = None
@@ -267,10 +297,10 @@ def _fit(
 def train(
     ds: Dataset,
     *,
-    fanouts: Sequence[int] = (10, 10),
+    fanouts: Sequence[int] | None = None,
     hidden: int = 128,
     epochs: int = 50,
-    batch_size: int = 1024,
+    batch_size: int | None = None,
     lr: float = 0.01,
     dropout: float = 0.3,
     weight_decay: float = 5e-4,
@@ -278,6 +308,7 @@ def train(
     seed: int = 0,
     device: str = "auto",
     prefetch: Prefetch | None = None,
+    pack: str | os.PathLike[str] | None = None,
     progress: bool = False,
     on_epoch: Callable[[EpochReport], object] | None = None,
 ) -> TrainReport:
@@ -291,13 +322,14 @@ def train(
     ----------
     ds : Dataset
         With features and integer labels.
-    fanouts : sequence of int
-        Neighbours per node in each hop, -1 for all; one layer for each.
+    fanouts : sequence of int, optional
+        Neighbours per node in each hop, -1 for all; one layer for each. Default: 10, 10, or those
+        of the pack.
     hidden : int
         Width of the layers between.
     epochs : int
-    batch_size : int
-        Seeds in a batch.
+    batch_size : int, optional
+        Seeds in a batch. Default: 1024, or that of the pack.
     lr, weight_decay : float
         Of Adam.
     dropout : float
@@ -308,6 +340,9 @@ def train(
         A torch device, or "auto": CUDA where there is one, else the CPU.
     prefetch : Prefetch, optional
         How pages are read ahead.
+    pack : path-like, optional
+        A file that `graphzero.pack` has written of the labelled nodes to train on, with whose
+        batches to train (see `PackedDataset`).
     progress : bool
         Show a progress bar on stderr.
     on_epoch : callable, optional
@@ -320,14 +355,17 @@ def train(
     Raises
     ------
     ValueError
-        If the dataset lacks what training needs, an option is out of range, or the loss is no
-        longer finite.
+        If the dataset lacks what training needs, an option is out of range or contradicts the
+        pack, or the loss is no longer finite.
+    FormatError
+        If the pack is truncated, foreign or corrupt.
     """
     splits = labelled_splits(ds)
     assert ds.features is not None
     _check_numbers(lr, dropout, weight_decay)
     num_classes = count_classes(ds, splits)
     on = _as_device(device)
+    fanouts, batch_size = _as_batches(fanouts, batch_size, pack)
     loaders = _Loaders(
         ds, fanouts, batch_size, as_count(workers, "workers", 0), seed, on, prefetch or Prefetch()
     )
@@ -346,6 +384,7 @@ def train(
             loaders,
             splits,
             as_count(epochs, "epochs"),
+            pack=pack,
             progress=progress,
             on_epoch=on_epoch,
         )

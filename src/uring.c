@@ -12,12 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-    CQES_A_TURN = 128,
-    READS_A_TURN = 32,
-    MOST_REFUSALS = 1000,
-    PROBE_DEPTH = 2
-};
+enum { CQES_A_TURN = 128, READS_A_TURN = 32, MOST_REFUSALS = 1000, PROBE_DEPTH = 2 };
 
 static const struct timespec A_MILLISECOND = {0, 1000000};
 

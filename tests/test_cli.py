@@ -410,6 +410,16 @@ def test_train_prints_and_writes_the_report(data, tmp_path, capfd):
     assert content["splits"]["val"]["num_nodes"] == 8
 
 
+def test_train_on_a_pack(data, tmp_path, capfd):
+    pack = tmp_path / "p.gd"
+    options = ["--epochs", 2, "--fanouts", "2,-1", "--resident", "0"]
+    assert run("pack", data, pack, "--quiet", *options) == 0
+    assert run("train", data, "--epochs", 2, "--pack", pack) == 0
+    assert "epoch   2" in capfd.readouterr().out
+    assert run("train", data, "--pack", pack, "--fanouts", "2,-1") == 1
+    assert "a pack has its own fanouts" in only_line(capfd.readouterr().err)
+
+
 def test_train_quietly(data, capfd):
     assert run("train", data, "--epochs", 3, "--quiet") == 0
     lines = capfd.readouterr().out.splitlines()

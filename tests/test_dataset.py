@@ -42,6 +42,17 @@ def test_close_refuses_while_a_view_lives(dataset):
     assert len(view) == 203
 
 
+def test_what_went_wrong_is_not_hidden_by_the_views_that_it_left(dataset):
+    def fail_with(view):
+        raise ZeroDivisionError(view.size)  # the traceback holds the view
+
+    with pytest.raises(ZeroDivisionError), gz.open(dataset[0]) as ds:
+        fail_with(ds.splits["train"])
+    with pytest.raises(BufferError, match="split_train"), gz.open(dataset[0]) as ds:
+        left = ds.splits["train"]
+    assert len(left) == 203
+
+
 def test_datasets_are_pickled_by_path(dataset):
     folder, features, _ = dataset
     ds = pickle.loads(pickle.dumps(gz.open(folder)))

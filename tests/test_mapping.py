@@ -46,6 +46,20 @@ def test_close_refuses_while_views_live(graph_path):
     assert _core.open_mappings() == 0
 
 
+def fail_with(view):
+    raise ZeroDivisionError(view.size)  # the traceback holds the view
+
+
+def test_what_went_wrong_is_not_hidden_by_the_arrays_that_it_left(graph_path):
+    with pytest.raises(ZeroDivisionError) as caught, gz.Graph(graph_path) as graph:
+        fail_with(graph.indices)
+    assert caught.value.__context__ is None
+    del caught
+    with pytest.raises(BufferError, match="delete the views"), gz.Graph(graph_path) as graph:
+        left = graph.indices
+    assert left.size > 0
+
+
 def test_a_closed_store_says_so(graph_path, tmp_path):
     with gz.Graph(graph_path) as graph:
         pass

@@ -196,6 +196,25 @@ def test_workers_change_nothing_and_are_counted(ds):
     assert helped.memory.processes >= alone.memory.processes + 2
 
 
+def test_a_pack_trains_as_its_batches_do(ds, tmp_path):
+    out, seeds = tmp_path / "p.gd", ds.splits["train"]
+    gz.pack(ds, out, seeds, [4, 3], epochs=2, batch_size=200, shuffle=True, seed=7, resident=0.2)
+    packed = train(ds, epochs=2, seed=7, pack=out)
+    plain = train(ds, epochs=2, seed=7, fanouts=[4, 3], batch_size=200)
+    assert packed.io != plain.io
+    same = [dataclasses.replace(report, io="") for report in (packed, plain)]
+    for report in same:
+        epochs = [dataclasses.replace(epoch, io="") for epoch in report.epochs]
+        object.__setattr__(report, "epochs", tuple(epochs))
+    assert without_times(same[0]) == without_times(same[1])
+    for options in ({"fanouts": [4, 3]}, {"batch_size": 200}):
+        with pytest.raises(ValueError, match="a pack has its own fanouts and batch size"):
+            train(ds, pack=out, **options)
+    gz.pack(ds, out, seeds[:-1], [4, 3], epochs=1, batch_size=200, overwrite=True)
+    with pytest.raises(ValueError, match="was packed from another num_seeds .* seeds_crc"):
+        train(ds, pack=out)
+
+
 def test_two_classes_have_a_roc_auc_and_unknown_labels_are_left_out(ds, tmp_path):
     classes = ds.labels.gather(np.arange(1500))
     labels = np.where(classes == 3, -1, classes % 2).astype(np.int32)

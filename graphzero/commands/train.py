@@ -30,6 +30,7 @@ _EXAMPLES = """\
   graphzero train data/
   graphzero train data/ --fanouts 15,10,5 --hidden 256 --epochs 10 --workers 2
   graphzero train data/ --prefetch willneed:lookahead=2 --json report.json
+  graphzero train data/ --pack train.pack.gd --epochs 10
 """
 
 
@@ -43,6 +44,12 @@ def add_parser(commands: SubParsers) -> None:
         examples=_EXAMPLES,
     )
     parser.add_argument("dir", help="a dataset folder with features and integer labels")
+    parser.add_argument(
+        "--pack",
+        metavar="FILE",
+        help="train on the batches of a file that 'graphzero pack' has written, whose fanouts and "
+        "batch size are then those of the training",
+    )
     add_training_options(parser, epochs=50)
 
 
@@ -50,10 +57,10 @@ def add_training_options(parser: argparse.ArgumentParser, *, epochs: int) -> Non
     """The options of a training, whatever it trains on."""
     group = parser.add_argument_group("training")
     add = group.add_argument
-    add("--fanouts", type=as_fanouts, default="10,10", metavar="N,N", help="neighbours per hop")
+    add("--fanouts", type=as_fanouts, metavar="N,N", help="neighbours per hop (default: 10,10)")
     add("--hidden", type=int, default=128, metavar="N", help="width of the layers between")
     add("--epochs", type=int, default=epochs, metavar="N", help="passes over the training nodes")
-    add("--batch-size", type=int, default=1024, metavar="N", help="nodes in a mini-batch")
+    add("--batch-size", type=int, metavar="N", help="nodes in a mini-batch (default: 1024)")
     add("--lr", type=float, default=0.01, metavar="X", help="learning rate of Adam")
     add("--dropout", type=float, default=0.3, metavar="X", help="of each layer's input")
     add("--weight-decay", type=float, default=5e-4, metavar="X", help="of Adam")
@@ -95,6 +102,7 @@ def train_and_print(ds: Dataset, args: argparse.Namespace) -> None:
         seed=args.seed,
         device=args.device,
         prefetch=args.prefetch,
+        pack=getattr(args, "pack", None),
         progress=shows_progress(args),
         on_epoch=None if args.quiet else lambda epoch: tqdm.write(_epoch_line(epoch)),
     )
