@@ -188,6 +188,7 @@ class Fetched:
     def counts(self) -> tuple[int, int, int]: ...
     def place(self, out: _Bytes, num_threads: int = 1, from_dtype: int = 0) -> None: ...
 
+@disjoint_base
 class DirectReader:
     def __new__(
         cls,

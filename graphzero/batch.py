@@ -34,8 +34,9 @@ class BatchStats:
     Attributes
     ----------
     sampled, waited, gathered : float
-        Seconds of sampling (in a background thread, where there are any), of the training loop's
-        waiting for the batch and its read-ahead, of gathering rows.
+        Seconds of sampling (in a background thread, where there are any); of the training loop's
+        waiting for the batch, its read-ahead, and rows that are brought to their places only then;
+        of gathering rows, in the background and then.
     pages_missed : int
         Pages of its rows that were not in memory when they were asked for ahead, or were read past
         the page cache; 0 where nothing was asked (see `Prefetch`).

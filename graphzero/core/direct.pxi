@@ -236,7 +236,8 @@ cdef class DirectReader:
         if n == 0 or self.row_bytes == 0:
             return fetched
         picks = empty(2 * n, _PICK)
-        count = gz_picks_split(&rows[0], n, first_direct_row, &picks[0])
+        with nogil:
+            count = gz_picks_split(&rows[0], n, first_direct_row, &picks[0])
         if count == 0:
             return fetched
         fetched.count = count

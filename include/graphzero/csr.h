@@ -14,8 +14,8 @@
 #error "graphzero maps little-endian files: a big-endian machine cannot use them"
 #endif
 
-/* An array of ids or positions, 32 or 64 bits wide: the file's choice. The branch in gz_id is always predicted
- * the same way, and costs nothing beside the cache miss of the access. */
+/* An array of ids or positions, 32 or 64 bits wide: the file's choice. The branch in gz_id is
+ * always predicted the same way, and costs nothing beside the cache miss of the access. */
 typedef struct gz_ids {
     const void *data; /* NULL if the file has no such section */
     bool wide;

@@ -22,8 +22,8 @@ int64_t gz_picks_split(const int64_t *rows, int64_t count, int64_t first_direct_
 /* Sorts by row, then by place if they came so; room must hold count picks too. */
 void gz_picks_sort(gz_pick *picks, gz_pick *room, int64_t count);
 
-/* Gives sorted picks the places 0, 1, 2, ... instead of theirs, so that rows are written in the order
- * in which they come; later[i] says which row of these then belongs to which place. */
+/* Gives sorted picks the places 0, 1, 2, ... instead of theirs, so that rows are written in the
+ * order in which they come; later[i] says which row of these then belongs to which place. */
 void gz_picks_in_turn(gz_pick *picks, int64_t count, gz_pick *later);
 
 /* Brings whole rows of an array in memory to their places. */

@@ -132,7 +132,8 @@ static void corrupt_rows_are_not_followed(void)
     gz_frontier frontier = {.nodes = nodes};
     gz_readahead done = {0, 0, 0};
     map_a_graph(false);
-    csr.num_edges = gz_id(&csr.indptr, LONG_NODE) - 1; /* both rows now reach beyond the last edge */
+    csr.num_edges =
+        gz_id(&csr.indptr, LONG_NODE) - 1; /* both rows now reach beyond the last edge */
     gz_ahead ahead = {&mapping, GZ_READAHEAD_ALL, 0};
     gz_ahead_of_hop(&ahead, &csr, &hop, &frontier, 2, picks, picks + 2, &done);
     memset(wanted_pages, 0, sizeof wanted_pages);
