@@ -144,8 +144,10 @@ def make_plan(prefetch: Prefetch, facts: Facts) -> IOPlan:
     else:
         reserve, room = _split(facts, _left(facts, None), asked, strategy)
     resident = asked if fits else min(asked, room)
+    if not (fits or facts.is_hot or strategy in _DIRECT):
+        resident = _beside_pages(facts, resident, room)
     if resident < asked:
-        reason += f"; memory leaves {format_bytes(room)} for resident rows"
+        reason += f"; memory leaves {format_bytes(resident)} for resident rows"
     if fits:
         return IOPlan(strategy, resident, first_resident=resident, reason=reason)
     return IOPlan(
@@ -190,6 +192,25 @@ def _split(facts: Facts, left: int, rows: int, strategy: str) -> tuple[int, int]
     return topology, left - topology
 
 
+def _beside_pages(facts: Facts, most: int, room: int) -> int:
+    """Bytes of resident rows, at most `most`, beside which `room` has the other pages of batches.
+
+    For those that are read into the page cache, which would drop some before they are used; where
+    rows are in no order that helps, so many are wanted of each batch.
+    """
+    if facts.touched_rows is None:
+        return most
+    kept = np.linspace(most, 0, _SPLITS).astype(np.int64)
+    pages = (facts.ahead + 1) * _more_than(_pages_of(facts.touched_rows), kept)
+    fits = kept + PAGESIZE * pages <= room
+    return int(kept[np.argmax(fits)]) if fits.any() else 0
+
+
+def _pages_of(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Pages of rows, both as the bytes that are kept if they are."""
+    return np.unique(-(-rows // PAGESIZE)) * PAGESIZE
+
+
 def _for_topology(facts: Facts, left: int, rows: int, most: int) -> int:
     """Of `left`, what topology had best have: at most `most`, where so many bytes of rows are
     wanted.
@@ -200,8 +221,7 @@ def _for_topology(facts: Facts, left: int, rows: int, most: int) -> int:
     kept = np.array([_kept_of(facts.topology, room) for room in given.tolist()])
     cost = _TOPOLOGY_COST * _more_than(facts.touched_topology, kept)
     if facts.touched_rows is not None:
-        pages = np.unique(-(-facts.touched_rows // PAGESIZE)) * PAGESIZE
-        cost += _more_than(pages, np.minimum(rows, left - given))
+        cost += _more_than(_pages_of(facts.touched_rows), np.minimum(rows, left - given))
     return int(given[np.argmin(cost)])
 
 

@@ -62,6 +62,25 @@ def test_batches_ahead_have_only_rows_that_are_not_resident():
     assert through == plan(replace(FACTS, batches=3), strategy="willneed", resident=1.0).resident
 
 
+def test_in_no_order_pages_that_are_read_ahead_have_room_beside_resident_rows():
+    rows = evenly(100_000, 20 * GB)  # 200 kB apart
+    facts = replace(FACTS, is_hot=False, ahead=1, touched_rows=rows)
+    room = plan(facts, strategy="willneed").page_cache
+    nothing_known = replace(facts, touched_rows=None)
+    assert plan(nothing_known, strategy="willneed", resident=0.25).resident == 5 * GB
+    chosen = plan(facts, strategy="willneed", resident=0.25)
+    missing = 2 * 4096 * (rows > chosen.resident).sum()  # of two batches
+    assert chosen.resident + missing <= room
+    assert chosen.resident + missing == pytest.approx(room, rel=0.03)
+    crowded = replace(facts, touched_rows=evenly(2_000_000, 20 * GB))
+    chosen = plan(crowded, strategy="willneed", resident=0.25)
+    assert chosen.resident == 0
+    assert "leaves 0 bytes for resident rows" in chosen.reason
+    in_order = replace(crowded, is_hot=True)  # what is wanted most is there
+    assert plan(in_order, strategy="willneed", resident=0.25).resident == 5 * GB
+    assert plan(crowded, strategy="uring", resident=0.25).resident == 5 * GB
+
+
 def test_rows_on_their_way_are_not_counted_too_low():
     """More memory may be better spent on topology: then fewer rows are resident, not more."""
     for seed in range(200):
