@@ -18,7 +18,7 @@ __all__ = ["Facts", "IOPlan", "make_plan"]
 # activations, page tables.
 _SLACK = 0.1
 # What an iteration takes beside mini-batches: threads, their heaps, the objects of the interpreter.
-_ITSELF = 2 << 20
+_ITSELF = 3 << 20
 # Of the part of a topology that has room, so much is kept where there is no room for all of it: the
 # page cache has the rest, for what is asked for hop by hop.
 _OF_LARGER_TOPOLOGY = 0.75

@@ -18,6 +18,7 @@ from graphzero.sampler import Subgraph
 
 __all__ = ["LoaderSetup", "batch_bytes", "facts_of_files", "facts_with_batches", "row_bytes"]
 
+_LARGER = 1 + 1 / 16  # than the first mini-batch, at times
 _QUEUED = 2  # finished batches of a DataLoader worker, waiting to be taken
 
 
@@ -93,12 +94,12 @@ def facts_with_batches(facts: Facts, setup: LoaderSetup, subgraph: Subgraph) -> 
     return replace(
         facts,
         batch=batch_bytes(setup, subgraph),
-        batch_rows=_core.block_bytes(len(subgraph.n_id) * setup.row_bytes),
+        batch_rows=_rows_bytes(setup, subgraph),
         batches=_batches_at_a_time(setup),
         ahead=setup.workers * setup.prefetch.lookahead,
         # One more: the rows of a mini-batch are placed while the next ones are read.
         fetching=setup.workers * (setup.prefetch.lookahead + 1),
-        fetched_row=setup.stored_row_bytes + _core.PICK_BYTES,
+        fetched_row=int(_LARGER * (setup.stored_row_bytes + _core.PICK_BYTES)),
         working=setup.workers * _working_bytes(setup, subgraph, facts.uring_refusal),
     )
 
@@ -106,8 +107,11 @@ def facts_with_batches(facts: Facts, setup: LoaderSetup, subgraph: Subgraph) -> 
 def batch_bytes(setup: LoaderSetup, subgraph: Subgraph) -> int:
     """Memory of a mini-batch: rows, edges, ids."""
     nodes, edges = len(subgraph.n_id), subgraph.edge_index.shape[1]
-    rows = _core.block_bytes(nodes * setup.row_bytes)
-    return int(rows + nodes * 16 + edges * 24)
+    return int(_rows_bytes(setup, subgraph) + nodes * 16 + edges * 24)
+
+
+def _rows_bytes(setup: LoaderSetup, subgraph: Subgraph) -> int:
+    return _core.block_bytes(int(_LARGER * len(subgraph.n_id) * setup.row_bytes))
 
 
 def _working_bytes(setup: LoaderSetup, subgraph: Subgraph, uring_refusal: str | None) -> int:

@@ -14,7 +14,7 @@ GB = 10**9
 FACTS = Facts(
     features=20 * GB, topology=1 * GB, batch=GB // 10, batches=5, available=8 * GB, is_hot=True
 )
-LEFT = 6.7 * GB  # 8 GB less a tenth, five batches and two MiB
+LEFT = 6.7 * GB  # 8 GB less a tenth, five batches and three MiB
 
 
 def plan(facts=FACTS, **prefetch):
