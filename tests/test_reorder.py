@@ -238,8 +238,9 @@ def test_kill_at_random_moments(tmp_path: Path) -> None:
     script = tmp_path / "reorder.py"
     script.write_text(SCRIPT)
     rng = random.Random(0)
-    staged = 0
-    for _ in range(6):
+    staged = kills = 0
+    while kills < 6 or (staged == 0 and kills < 60):  # between two orders, none is half done
+        kills += 1
         process = subprocess.Popen(
             [sys.executable, str(script), str(target)], stdout=subprocess.PIPE, cwd=tmp_path
         )
