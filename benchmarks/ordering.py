@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 import graphzero as gz
 from benchmarks.rmat import edge_chunk
-from graphzero.format import PAGE_BYTES
-from graphzero.misses import predict_misses
+from graphzero.io.misses import predict_misses
+from graphzero.store.format import PAGE_BYTES
 
 SHARES = (0.0, 0.1, 0.3, 0.5)
 BATCHES = 8

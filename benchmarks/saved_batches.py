@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 import graphzero as gz
-from graphzero.sampler import Subgraph
-from graphzero.seed_dataset import SampledBatch, SeedDataset
+from graphzero.loader.seed_dataset import SampledBatch, SeedDataset
+from graphzero.sampling.sampler import Subgraph
 
 __all__ = ["SavedBatches", "load_batches", "save_batches"]
 

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch.utils.data import DataLoader
 
 import graphzero as gz
-from graphzero.model import GraphSAGE
+from graphzero.training.graphsage import GraphSAGE
 
 # Last, so that the uncompiled graphzero/ beside benchmarks/ does not shadow the installed package.
 sys.path.append(str(Path(__file__).parents[1]))

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch.utils.data import DataLoader
 
 import graphzero as gz
-from graphzero.model import GraphSAGE
+from graphzero.training.graphsage import GraphSAGE
 
 
 def make_loader(ds, split, args, shuffle=False):

@@ -21,28 +21,29 @@ except ImportError as error:
         "'pip install -e .'"
     ) from error
 
-from graphzero.dataset import Dataset
-from graphzero.dataset import open_dataset as open
 from graphzero.errors import FormatError
-from graphzero.features import FeatureStore
-from graphzero.format import BFLOAT16
-from graphzero.graph import Graph, SampledNeighbors
+from graphzero.graph.dataset import Dataset
+from graphzero.graph.dataset import open_dataset as open
+from graphzero.graph.features import FeatureStore
+from graphzero.graph.graph import Graph
+from graphzero.graph.sampled_neighbors import SampledNeighbors
+from graphzero.graph.sampling_options import Sampling
 from graphzero.include_dir import get_include
-from graphzero.prefetch import Prefetch
-from graphzero.presample import Presample
-from graphzero.sampler import NeighborSampler, Subgraph
-from graphzero.sampling import Sampling
+from graphzero.io.prefetch import Prefetch
+from graphzero.sampling.presample import Presample
+from graphzero.sampling.sampler import NeighborSampler, Subgraph
+from graphzero.store.format import BFLOAT16
 
 if TYPE_CHECKING:
     from graphzero.api import build, reorder
-    from graphzero.batch import BatchStats, MiniBatch
     from graphzero.ingest.converters import DataType, convert_csv_to_gd, convert_csv_to_gl
-    from graphzero.links import LinkNeighborDataset
-    from graphzero.loader import Collate, NeighborDataset
-    from graphzero.memory import MemoryReport, memory_report
-    from graphzero.packed import PackedDataset
-    from graphzero.packing import pack
-    from graphzero.seed_dataset import SampledBatch
+    from graphzero.loader.link_neighbor_dataset import LinkNeighborDataset
+    from graphzero.loader.mini_batch import BatchStats, MiniBatch
+    from graphzero.loader.neighbor_dataset import Collate, NeighborDataset
+    from graphzero.loader.seed_dataset import SampledBatch
+    from graphzero.packs.packed_dataset import PackedDataset
+    from graphzero.packs.packing import pack
+    from graphzero.report.memory import MemoryReport, memory_report
 
 __version__ = "1.0.0.dev0"
 
@@ -79,20 +80,20 @@ __all__ = [
 
 # What needs torch, pyarrow or psutil, and where it lives; imported at first use.
 _LAZY = {
-    "BatchStats": "graphzero.batch",
-    "Collate": "graphzero.loader",
+    "BatchStats": "graphzero.loader.mini_batch",
+    "Collate": "graphzero.loader.neighbor_dataset",
     "DataType": "graphzero.ingest.converters",
-    "LinkNeighborDataset": "graphzero.links",
-    "MemoryReport": "graphzero.memory",
-    "MiniBatch": "graphzero.batch",
-    "NeighborDataset": "graphzero.loader",
-    "PackedDataset": "graphzero.packed",
-    "SampledBatch": "graphzero.seed_dataset",
+    "LinkNeighborDataset": "graphzero.loader.link_neighbor_dataset",
+    "MemoryReport": "graphzero.report.memory",
+    "MiniBatch": "graphzero.loader.mini_batch",
+    "NeighborDataset": "graphzero.loader.neighbor_dataset",
+    "PackedDataset": "graphzero.packs.packed_dataset",
+    "SampledBatch": "graphzero.loader.seed_dataset",
     "build": "graphzero.api",
     "convert_csv_to_gd": "graphzero.ingest.converters",
     "convert_csv_to_gl": "graphzero.ingest.converters",
-    "memory_report": "graphzero.memory",
-    "pack": "graphzero.packing",
+    "memory_report": "graphzero.report.memory",
+    "pack": "graphzero.packs.packing",
     "reorder": "graphzero.api",
 }
 

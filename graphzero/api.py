@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec
 
-from graphzero.dataset import Dataset, open_dataset
+from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.ingest.build import build_dataset
 from graphzero.ingest.reorder import reorder_dataset
-from graphzero.presample import Presample
+from graphzero.sampling.presample import Presample
 
 __all__ = ["build", "reorder"]
 

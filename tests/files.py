@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import reference
 
-from graphzero import format as gz_format
-from graphzero.filewriter import FileWriter
-from graphzero.manifest import FileEntry, Manifest, write_manifest
+from graphzero.store import format as gz_format
+from graphzero.store.filewriter import FileWriter
+from graphzero.store.manifest import FileEntry, Manifest, write_manifest
 
 
 def write_graph(

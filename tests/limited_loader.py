@@ -14,7 +14,7 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 import graphzero as gz
-from graphzero.limits import memory_left
+from graphzero.io.limits import memory_left
 
 # Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
 sys.path.append(str(Path(__file__).parents[1]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from graphzero.format import BFLOAT16, DTYPES, dtype_name
+from graphzero.store.format import BFLOAT16, DTYPES, dtype_name
 
 NAMES = {dtype_name(dtype): dtype for dtype in DTYPES.values()}
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import reference
 
 import graphzero as gz
-from graphzero.order import epoch_order
+from graphzero.sampling.order import epoch_order
 
 Ids = npt.NDArray[np.int64]
 

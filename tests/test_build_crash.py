@@ -15,11 +15,11 @@ import files
 import numpy as np
 import pytest
 
-from graphzero.atomic import is_staging_name
-from graphzero.filewriter import FileWriter
-from graphzero.format import read_file, verify_file
 from graphzero.ingest import build_dataset, folder
-from graphzero.manifest import MANIFEST_NAME, Manifest, finish_renames, read_manifest
+from graphzero.store.atomic import is_staging_name
+from graphzero.store.filewriter import FileWriter
+from graphzero.store.format import read_file, verify_file
+from graphzero.store.manifest import MANIFEST_NAME, Manifest, finish_renames, read_manifest
 
 NODES = 3000
 SCRIPT = """

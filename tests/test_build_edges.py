@@ -16,10 +16,10 @@ import reference
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from graphzero.format import FLAG_DIRECTED, Header, read_file, verify_file
 from graphzero.ingest import build_dataset
 from graphzero.ingest.sort import EdgeSorter, stable_order
-from graphzero.manifest import read_manifest
+from graphzero.store.format import FLAG_DIRECTED, Header, read_file, verify_file
+from graphzero.store.manifest import read_manifest
 
 EDGES = np.array([[0, 2], [2, 1], [0, 1], [3, 3], [0, 2], [1, 0]])
 WEIGHTS = np.array([0.5, 1.5, 2.5, 3.5, 4.5, 5.5], np.float32)

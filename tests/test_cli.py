@@ -16,7 +16,7 @@ import pytest
 import graphzero as gz
 from graphzero.cli import main
 from graphzero.commands.options import as_prefetch
-from graphzero.prefetch import Prefetch
+from graphzero.io.prefetch import Prefetch
 
 COMMANDS = ("build", "reorder", "pack", "info", "verify", "train", "demo")
 

@@ -15,7 +15,7 @@ import pytest
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.manifest import finish_renames, read_manifest
+from graphzero.store.manifest import finish_renames, read_manifest
 
 
 def test_a_dataset_has_what_was_put_in(dataset, order):

@@ -9,7 +9,7 @@ import pytest
 
 import graphzero as gz
 from graphzero.cli import main
-from graphzero.demo import write_demo
+from graphzero.training.demo_graph import write_demo
 
 SMALL = ["--nodes", "600", "--edges", "5000", "--dim", "8", "--classes", "3"]
 

@@ -13,14 +13,14 @@ torch = pytest.importorskip("torch")
 import numbers_of_dtypes as numbers  # noqa: E402 (it needs torch)
 
 import graphzero as gz  # noqa: E402
-from graphzero import train as training  # noqa: E402
 from graphzero.cli import main  # noqa: E402
-from graphzero.format import read_header, verify_file  # noqa: E402
 from graphzero.ingest.casting import CastRows, round_to  # noqa: E402
 from graphzero.ingest.progress import Progress  # noqa: E402
 from graphzero.ingest.rank import NodeOrder  # noqa: E402
 from graphzero.ingest.row_input import ArrayRows  # noqa: E402
 from graphzero.ingest.rows import write_rows  # noqa: E402
+from graphzero.store.format import read_header, verify_file  # noqa: E402
+from graphzero.training import train as training  # noqa: E402
 
 NODES = 60
 EDGES = files.random_edges(NODES, 300)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphzero as gz
-from graphzero import format as gz_format
-from graphzero.filewriter import FileWriter
+from graphzero.store import format as gz_format
+from graphzero.store.filewriter import FileWriter
 
 torch = pytest.importorskip("torch")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero.io_plan import Facts, make_plan
+from graphzero.io.plan import Facts, make_plan
 
 GB = 10**9
 FACTS = Facts(

@@ -6,8 +6,8 @@ import mmap
 
 import pytest
 
-from graphzero import limits
-from graphzero.limits import MemoryWatch, cgroup_memory_left, memory_left
+from graphzero.io import limits
+from graphzero.io.limits import MemoryWatch, cgroup_memory_left, memory_left
 
 MB = 1 << 20
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from loaders import loader_of
 
 import graphzero as gz
-from graphzero import order as gz_order
+from graphzero.sampling import order as gz_order
 
 torch = pytest.importorskip("torch")
 DataLoader = torch.utils.data.DataLoader

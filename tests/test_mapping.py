@@ -14,7 +14,7 @@ import pytest
 
 import graphzero as gz
 from graphzero import _core
-from graphzero import format as gz_format
+from graphzero.store import format as gz_format
 
 
 @pytest.fixture

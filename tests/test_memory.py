@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero import _core, memory, residency, units
-from graphzero.memory import MemoryReport, format_memory
+from graphzero import _core, units
+from graphzero.report import memory
+from graphzero.report.memory import MemoryReport, format_memory
+from graphzero.store import residency
 
 MB = 1 << 20
 

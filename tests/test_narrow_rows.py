@@ -15,9 +15,9 @@ import numbers_of_dtypes as numbers  # noqa: E402 (it needs torch)
 
 import graphzero as gz  # noqa: E402
 from graphzero import _core  # noqa: E402
-from graphzero.format import DTYPES  # noqa: E402
-from graphzero.loader_memory import batch_bytes  # noqa: E402
-from graphzero.order import Share  # noqa: E402
+from graphzero.io.estimate import batch_bytes  # noqa: E402
+from graphzero.sampling.order import Share  # noqa: E402
+from graphzero.store.format import DTYPES  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 

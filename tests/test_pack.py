@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero import io_plan
-from graphzero.format import read_file
-from graphzero.order import num_batches
-from graphzero.packfile import open_pack
+from graphzero.io import plan as io_plan
+from graphzero.packs.pack_file import open_pack
+from graphzero.sampling.order import num_batches
+from graphzero.store.format import read_file
 
 torch = pytest.importorskip("torch")
 DataLoader = torch.utils.data.DataLoader

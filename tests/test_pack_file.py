@@ -18,12 +18,16 @@ from hypothesis import strategies as st
 from rows_files import RowsFile
 
 import graphzero as gz
-from graphzero import _core, io_plan, loader_memory, packing, seed_dataset
-from graphzero.atomic import is_staging_name
+from graphzero import _core
 from graphzero.cli import main
-from graphzero.filewriter import FileWriter
-from graphzero.format import layout, read_file
-from graphzero.packfile import open_pack
+from graphzero.io import estimate as loader_memory
+from graphzero.io import plan as io_plan
+from graphzero.loader import seed_dataset
+from graphzero.packs import packing
+from graphzero.packs.pack_file import open_pack
+from graphzero.store.atomic import is_staging_name
+from graphzero.store.filewriter import FileWriter
+from graphzero.store.format import layout, read_file
 
 pytest.importorskip("torch")
 

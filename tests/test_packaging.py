@@ -94,9 +94,9 @@ def test_windows_is_refused_in_one_line() -> None:
 SAMPLES = """
 import numpy as np
 from graphzero import _core
-from graphzero.filewriter import FileWriter
-from graphzero.format import layout
-from graphzero.sampling import Sampling
+from graphzero.store.filewriter import FileWriter
+from graphzero.store.format import layout
+from graphzero.graph.sampling_options import Sampling
 n, degree = 5000, 4
 header = layout("graph", [("indptr", "<u8", n + 1), ("indices", "<u4", n * degree)],
                 num_nodes=n, width=n * degree)

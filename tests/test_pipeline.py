@@ -13,7 +13,7 @@ import pytest
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.pipeline import Stage, run_ahead
+from graphzero.sampling.pipeline import Stage, run_ahead
 
 
 @pytest.mark.parametrize("threads", [1, 3])

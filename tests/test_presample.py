@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero.atomic import is_staging_name
-from graphzero.format import PAGE_BYTES, read_file
-from graphzero.manifest import Presampling, read_manifest
-from graphzero.misses import predict_misses, touch_probabilities
+from graphzero.io.misses import predict_misses, touch_probabilities
+from graphzero.store.atomic import is_staging_name
+from graphzero.store.format import PAGE_BYTES, read_file
+from graphzero.store.manifest import Presampling, read_manifest
 
 # Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
 sys.path.append(str(Path(__file__).parents[1]))
@@ -192,7 +192,7 @@ def test_a_page_is_missed_by_the_rows_on_it(
         tmp_path, [[0, 1]], np.zeros((5, 768), np.float32), num_nodes=5, order="presample",
         presample=gz.Presample(fanouts=(1,), batch_size=5, epochs=1, min_batches=4),
     ).close()  # fmt: skip
-    monkeypatch.setattr("graphzero.misses._CHUNK_ROWS", piece)
+    monkeypatch.setattr("graphzero.io.misses._CHUNK_ROWS", piece)
     rows = np.array([4, 3, 1, 1, 0], np.uint32)
     files.write_rows(tmp_path / "visits.gd", rows, rank=np.arange(5))
     miss = 1 - np.minimum(rows / 4, 1 - 1e-12)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.readahead import ReadAhead
+from graphzero.io.page_readahead import ReadAhead
 
 
 @pytest.fixture

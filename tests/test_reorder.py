@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from peak_memory import peak_of
 
 import graphzero as gz
-from graphzero.atomic import is_staging_name
-from graphzero.filewriter import FileWriter
-from graphzero.format import encode_header, read_file, read_header, verify_file
 from graphzero.ingest import build_dataset, folder, reorder_dataset
-from graphzero.manifest import read_manifest
+from graphzero.store.atomic import is_staging_name
+from graphzero.store.filewriter import FileWriter
+from graphzero.store.format import encode_header, read_file, read_header, verify_file
+from graphzero.store.manifest import read_manifest
 
 ORDERS = ("input", "hot", "presample")
 SMALL = gz.Presample(fanouts=(3, 2), batch_size=4, min_batches=3)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero import limits
-from graphzero.resident import ElasticHead, HeadKeeper
+from graphzero.io import limits
+from graphzero.io.prefix_keeper import ElasticHead, HeadKeeper
 
 ROWS, DIM = 32_768, 128  # 16 MiB
 
@@ -83,7 +83,9 @@ def test_where_locking_is_forbidden_rows_are_read_all_the_same(store, monkeypatc
 
     mapping = store._mapping
     monkeypatch.setattr(store.head, "_mapping", NoLock(mapping))
-    monkeypatch.setattr("graphzero.kept.section_view", lambda _, *rest: view(mapping, *rest))
+    monkeypatch.setattr(
+        "graphzero.store.resident_prefix.section_view", lambda _, *rest: view(mapping, *rest)
+    )
     keeper = keep(store, 8 << 20)
     keeper.wait()
     keeper.close()

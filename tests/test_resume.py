@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from loaders import loader_of
 
 import graphzero as gz
-from graphzero.order import Share, batch_ids
-from graphzero.resume import Position, Progress, read_position, read_progress
+from graphzero.loader.resume import Position, Progress, read_position, read_progress
+from graphzero.sampling.order import Share, batch_ids
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")

@@ -12,9 +12,9 @@ from loaders import loader_of
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.limits import MemoryWatch
-from graphzero.loader_memory import facts_of_files
-from graphzero.row_io import RowSource, touched_rows
+from graphzero.io.estimate import facts_of_files
+from graphzero.io.limits import MemoryWatch
+from graphzero.io.rows import RowSource, touched_rows
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")

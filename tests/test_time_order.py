@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import graphzero as gz
 from graphzero import _core
 from graphzero.cli import main
-from graphzero.format import dtype_code, encode_header, read_file, read_header
 from graphzero.ingest import build_dataset
-from graphzero.time_check import first_unordered
+from graphzero.store.format import dtype_code, encode_header, read_file, read_header
+from graphzero.store.time_check import first_unordered
 
 EXTREMES = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 1]
 
@@ -197,7 +197,7 @@ def test_any_changed_entry_is_found(seed, kind, block, at, value):
     time_order = np.array(naive.time_order, np.uint64)
     seen = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("graphzero.time_check._BLOCK", block)
+        patch.setattr("graphzero.store.time_check._BLOCK", block)
         assert first_unordered(indptr, times, time_order, seen.append) is None
         assert sum(seen) == 120
         before, time_order[at] = time_order[at], value
@@ -218,7 +218,7 @@ def test_any_changed_entry_is_found(seed, kind, block, at, value):
     ],
 )
 def test_lists_out_of_order_are_found(monkeypatch, block, times, time_order, expected):
-    monkeypatch.setattr("graphzero.time_check._BLOCK", block)
+    monkeypatch.setattr("graphzero.store.time_check._BLOCK", block)
     arrays = np.array([0, 0, 4], np.uint64), np.array(times), np.array(time_order, np.uint32)
     assert first_unordered(*arrays) == expected
 

@@ -11,8 +11,8 @@ from kinds import KINDS, options_of
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.sampler import NeighborSampler
-from graphzero.topology_io import ask_hop_by_hop, head_of, sections_read, touched_topology
+from graphzero.io.topology import ask_hop_by_hop, head_of, sections_read, touched_topology
+from graphzero.sampling.sampler import NeighborSampler
 
 NODES, EDGES, PAGE = 40_000, 800_000, 4096
 

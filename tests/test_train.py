@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 import graphzero as gz
-from graphzero.demo import write_demo
-from graphzero.metrics import majority_share, roc_auc
-from graphzero.model import GraphSAGE, mean_of_neighbors
-from graphzero.train import train
+from graphzero.training.demo_graph import write_demo
+from graphzero.training.graphsage import GraphSAGE, mean_of_neighbors
+from graphzero.training.metrics import majority_share, roc_auc
+from graphzero.training.train import train
 
 SPLITS = ("train", "val", "test")
 

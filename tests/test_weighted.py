@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import graphzero as gz
-from graphzero.format import read_file
+from graphzero.store.format import read_file
 
 WEIGHTS = {
     "uneven": lambda rng, n: rng.random(n),

@@ -14,7 +14,7 @@ from graphzero.commands.options import (
     presample_of,
     shows_progress,
 )
-from graphzero.format import DTYPES, dtype_name
+from graphzero.store.format import DTYPES, dtype_name
 from graphzero.units import format_bytes
 
 __all__ = ["add_parser"]

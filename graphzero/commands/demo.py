@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from graphzero.commands.options import SubParsers, add_command, shows_progress
 from graphzero.commands.train import add_training_options, train_and_print
-from graphzero.demo import DemoFiles, write_demo
+from graphzero.training.demo_graph import DemoFiles, write_demo
 
 __all__ = ["add_parser"]
 

@@ -14,14 +14,14 @@ import numpy as np
 
 from graphzero import _core
 from graphzero.commands.options import SubParsers, add_command
-from graphzero.dataset import Dataset, open_dataset
-from graphzero.features import FeatureStore
-from graphzero.format import DTYPES, dtype_name, read_header
-from graphzero.graph import Graph
-from graphzero.manifest import read_manifest
-from graphzero.misses import predict_misses
-from graphzero.packfile import OPTIONS, open_pack
-from graphzero.residency import resident_bytes
+from graphzero.graph.dataset import Dataset, open_dataset
+from graphzero.graph.features import FeatureStore
+from graphzero.graph.graph import Graph
+from graphzero.io.misses import predict_misses
+from graphzero.packs.pack_file import OPTIONS, open_pack
+from graphzero.store.format import DTYPES, dtype_name, read_header
+from graphzero.store.manifest import read_manifest
+from graphzero.store.residency import resident_bytes
 from graphzero.units import format_bytes, parse_size
 
 __all__ = ["add_parser"]

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
-from graphzero.prefetch import Prefetch
-from graphzero.presample import Presample
+from graphzero.io.prefetch import Prefetch
+from graphzero.sampling.presample import Presample
 
 __all__ = [
     "SubParsers",

@@ -19,14 +19,14 @@ from graphzero.commands.options import (
     as_size,
     shows_progress,
 )
-from graphzero.dataset import Dataset, open_dataset
-from graphzero.ids import IdArray
-from graphzero.prefetch import Prefetch
-from graphzero.sampling import Sampling
+from graphzero.graph.dataset import Dataset, open_dataset
+from graphzero.graph.ids import IdArray
+from graphzero.graph.sampling_options import Sampling
+from graphzero.io.prefetch import Prefetch
 from graphzero.units import format_bytes
 
 if TYPE_CHECKING:
-    from graphzero.packing import PackCost, Reads
+    from graphzero.packs.packing import PackCost, Reads
 
 __all__ = ["add_parser"]
 
@@ -82,7 +82,7 @@ def add_parser(commands: SubParsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Says what it costs and saves; packs, and says what came out."""
-    from graphzero.packing import Packing  # torch takes long to import
+    from graphzero.packs.packing import Packing  # torch takes long to import
 
     with open_dataset(args.dir) as ds:
         packing = Packing(

@@ -17,12 +17,12 @@ from graphzero.commands.options import (
     as_prefetch,
     shows_progress,
 )
-from graphzero.dataset import Dataset, open_dataset
-from graphzero.memory import format_memory
-from graphzero.prefetch import Prefetch
+from graphzero.graph.dataset import Dataset, open_dataset
+from graphzero.io.prefetch import Prefetch
+from graphzero.report.memory import format_memory
 
 if TYPE_CHECKING:
-    from graphzero.train import EpochReport, SplitReport, TrainReport
+    from graphzero.training.train import EpochReport, SplitReport, TrainReport
 
 __all__ = ["add_parser", "add_training_options", "train_and_print"]
 
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
 def train_and_print(ds: Dataset, args: argparse.Namespace) -> None:
     """Trains as the options say, and prints and writes the report."""
-    from graphzero.train import train  # torch takes long to import
+    from graphzero.training.train import train  # torch takes long to import
 
     report = train(
         ds,

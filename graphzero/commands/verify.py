@@ -10,12 +10,12 @@ from typing import Any
 from tqdm import tqdm
 
 from graphzero.commands.options import SubParsers, add_command, shows_progress
-from graphzero.dataset import open_dataset
 from graphzero.errors import FormatError
-from graphzero.format import verify_file
-from graphzero.graph import Graph
-from graphzero.manifest import read_manifest
-from graphzero.time_check import first_unordered
+from graphzero.graph.dataset import open_dataset
+from graphzero.graph.graph import Graph
+from graphzero.store.format import verify_file
+from graphzero.store.manifest import read_manifest
+from graphzero.store.time_check import first_unordered
 from graphzero.units import format_bytes
 
 __all__ = ["add_parser"]

@@ -34,7 +34,7 @@ cdef class Draws:
 
 
 cdef gz_rule _rule_of(object sampling, bint timed, bint by_seed):
-    """The C struct of a `graphzero.sampling.Sampling`."""
+    """The C struct of a `graphzero.graph.sampling_options.Sampling`."""
     cdef gz_rule rule
     rule.replace = sampling.replace
     rule.weighted = sampling.weighted

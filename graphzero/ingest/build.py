@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from graphzero.filewriter import FileWriter
-from graphzero.format import as_dtype
 from graphzero.ingest.columns import MAX_NODES
 from graphzero.ingest.csr import graph_layout, sort_scratch, write_graph
 from graphzero.ingest.edge_input import EdgeInput, open_edges
@@ -21,12 +19,15 @@ from graphzero.ingest.presampling import Presampler, Visits, presample_order
 from graphzero.ingest.progress import Progress
 from graphzero.ingest.rank import NodeOrder, hot_order
 from graphzero.ingest.reorder import check_order, rewrite_graph, split_seeds
-from graphzero.ingest.row_input import Rows, count_classes, open_features, open_labels
+from graphzero.ingest.row_input import count_classes, open_features, open_labels
+from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.rows import place_scratch, rows_layout, write_rows
 from graphzero.ingest.sizes import parse_bytes, require_disk_space
 from graphzero.ingest.splits import check_split_names, write_split
 from graphzero.ingest.stored import open_stored_graph
-from graphzero.manifest import FileEntry, Manifest
+from graphzero.store.filewriter import FileWriter
+from graphzero.store.format import as_dtype
+from graphzero.store.manifest import FileEntry, Manifest
 
 __all__ = ["build_dataset"]
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.format import BFLOAT16, dtype_name
-
-if TYPE_CHECKING:
-    from graphzero.ingest.row_input import RowChunk, Rows
+from graphzero.ingest.row_stream import RowChunk, Rows
+from graphzero.store.format import BFLOAT16, dtype_name
 
 __all__ = ["CastRows", "round_to"]
 

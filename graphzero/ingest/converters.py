@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from graphzero.filewriter import FileWriter
 from graphzero.ingest.csr import write_graph
 from graphzero.ingest.csv_format import is_number, sniff_csv
 from graphzero.ingest.edge_input import TIME_NAMES, EdgeInput, edges_of_table
@@ -18,6 +17,7 @@ from graphzero.ingest.progress import Progress
 from graphzero.ingest.row_input import features_of_table
 from graphzero.ingest.rows import write_rows
 from graphzero.ingest.tables import CsvTable
+from graphzero.store.filewriter import FileWriter
 
 __all__ = ["DataType", "convert_csv_to_gd", "convert_csv_to_gl"]
 

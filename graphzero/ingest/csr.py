@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.filewriter import FileWriter
-from graphzero.format import FLAG_DIRECTED, Header, id_dtype, layout
 from graphzero.ingest.edges import EdgeList
 from graphzero.ingest.progress import Advance, Progress
 from graphzero.ingest.rank import NodeOrder
 from graphzero.ingest.row_sums import RowSums
 from graphzero.ingest.sort import EdgeSorter
 from graphzero.ingest.time_order import TimeOrderWriter
+from graphzero.store.filewriter import FileWriter
+from graphzero.store.format import FLAG_DIRECTED, Header, id_dtype, layout
 
 __all__ = ["graph_layout", "sort_scratch", "write_graph"]
 

@@ -9,10 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from graphzero.atomic import is_staging_name
 from graphzero.errors import FormatError
-from graphzero.filewriter import FileWriter
-from graphzero.manifest import FileEntry, Manifest, finish_renames, read_manifest, write_manifest
+from graphzero.store.atomic import is_staging_name
+from graphzero.store.filewriter import FileWriter
+from graphzero.store.manifest import (
+    FileEntry,
+    Manifest,
+    finish_renames,
+    read_manifest,
+    write_manifest,
+)
 
 __all__ = ["entry_of", "folder_lock", "recover", "replace_dataset"]
 

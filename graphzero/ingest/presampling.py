@@ -13,7 +13,7 @@ from graphzero.ingest.progress import Advance, Progress
 from graphzero.ingest.rank import NodeOrder, hot_order, visit_order
 from graphzero.ingest.spill import temp_array
 from graphzero.ingest.stored import StoredGraph, StoredRows
-from graphzero.manifest import Presampling
+from graphzero.store.manifest import Presampling
 
 __all__ = ["Presampler", "Visits", "in_degree_order", "presample_order"]
 

@@ -12,8 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.errors import FormatError
-from graphzero.filewriter import FileWriter
-from graphzero.format import DTYPES, read_header, verify_file
 from graphzero.ingest.csr import graph_layout, sort_scratch, write_graph
 from graphzero.ingest.folder import entry_of, folder_lock, recover, replace_dataset
 from graphzero.ingest.presampling import Presampler, Visits, in_degree_order, presample_order
@@ -22,7 +20,9 @@ from graphzero.ingest.rank import NodeOrder
 from graphzero.ingest.rows import place_scratch, rows_layout, write_rows
 from graphzero.ingest.sizes import parse_bytes, require_disk_space
 from graphzero.ingest.stored import StoredGraph, StoredRows, open_stored_graph, open_stored_rows
-from graphzero.manifest import Manifest, read_manifest
+from graphzero.store.filewriter import FileWriter
+from graphzero.store.format import DTYPES, read_header, verify_file
+from graphzero.store.manifest import Manifest, read_manifest
 
 __all__ = ["ORDERS", "check_order", "reorder_dataset", "rewrite_graph", "split_seeds"]
 

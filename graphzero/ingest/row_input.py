@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.format import BFLOAT16, dtype_code
 from graphzero.ingest.casting import CastRows
 from graphzero.ingest.columns import Column, id_column
 from graphzero.ingest.csv_format import is_number
+from graphzero.ingest.row_stream import RowChunk, Rows
 from graphzero.ingest.tables import (
     CsvTable,
     ParquetTable,
@@ -22,10 +22,10 @@ from graphzero.ingest.tables import (
     open_table,
     require_numbers,
 )
+from graphzero.store.format import BFLOAT16, dtype_code
 
 __all__ = [
     "ArrayRows",
-    "Rows",
     "TableRows",
     "count_classes",
     "features_of_table",
@@ -34,41 +34,6 @@ __all__ = [
 ]
 
 _COUNT_ROWS = 1 << 16
-
-RowChunk = tuple[npt.NDArray[Any], npt.NDArray[Any]]
-
-
-class Rows(Protocol):
-    """One row for each node.
-
-    Attributes
-    ----------
-    name : str
-    dtype : numpy.dtype
-    width : int
-    vector : bool
-        Whether a row is a single value and not an array of one.
-    in_order : bool
-        Whether row i is node i's and no node lacks one.
-    """
-
-    name: str
-    dtype: np.dtype[Any]
-    width: int
-    vector: bool
-    in_order: bool
-
-    def count(self) -> int:
-        """Nodes: one more than the largest id. May have to read the ids."""
-        ...
-
-    def chunks(self, max_rows: int) -> Iterator[RowChunk]:
-        """Node ids (n,) and rows (n, width), in the order of the input."""
-        ...
-
-    def locate(self, row: int) -> str:
-        """Where a row of the input is, in words."""
-        ...
 
 
 class ArrayRows:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.filewriter import FileWriter
-from graphzero.format import FLAG_VECTOR, Header, id_dtype, layout
 from graphzero.ingest.progress import Progress
 from graphzero.ingest.rank import NodeOrder
-from graphzero.ingest.row_input import Rows
+from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.spill import TempFile, temp_array
+from graphzero.store.filewriter import FileWriter
+from graphzero.store.format import FLAG_VECTOR, Header, id_dtype, layout
 
 __all__ = ["place_scratch", "rows_layout", "write_rows"]
 

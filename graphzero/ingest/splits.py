@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.filewriter import FileWriter
-from graphzero.format import FLAG_VECTOR, layout
 from graphzero.ingest.columns import Column
 from graphzero.ingest.spill import TempColumn
 from graphzero.ingest.tables import load_array, open_table
+from graphzero.store.filewriter import FileWriter
+from graphzero.store.format import FLAG_VECTOR, layout
 
 __all__ = ["check_split_names", "write_split"]
 

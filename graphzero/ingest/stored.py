@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.errors import FormatError
-from graphzero.format import DTYPES, FLAG_DIRECTED, FLAG_VECTOR, Header, Section, read_header
 from graphzero.ingest.columns import MAX_NODES
 from graphzero.ingest.edges import EdgeList
-from graphzero.ingest.row_input import RowChunk
+from graphzero.ingest.row_stream import RowChunk
+from graphzero.store.format import DTYPES, FLAG_DIRECTED, FLAG_VECTOR, Header, Section, read_header
 
 __all__ = ["StoredGraph", "StoredRows", "open_stored_graph", "open_stored_rows"]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.filewriter import FileWriter
-from graphzero.format import id_dtype
 from graphzero.ingest.sort import EdgeSorter, stable_order
+from graphzero.store.filewriter import FileWriter
+from graphzero.store.format import id_dtype
 
 __all__ = ["TimeOrderWriter"]
 

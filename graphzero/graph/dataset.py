@@ -1,0 +1,182 @@
+"""`Dataset`: the files of one graph, opened together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from graphzero import _core
+from graphzero.errors import FormatError
+from graphzero.graph.features import FeatureStore
+from graphzero.graph.graph import Graph
+from graphzero.graph.ids import IdArray
+from graphzero.store.manifest import FileEntry, read_manifest
+from graphzero.store.mapped_file import ClosedAtExit
+
+__all__ = ["Dataset", "Splits", "open_dataset"]
+
+
+class Splits(Mapping[str, IdArray]):
+    """Node ids of each split, by name; values are read-only (n,) int64 views of their files."""
+
+    def __init__(self, stores: Mapping[str, FeatureStore]) -> None:
+        self.stores = dict(stores)
+
+    def __getitem__(self, name: str) -> IdArray:
+        if name not in self.stores:
+            raise KeyError(f"no split {name!r}; there are {sorted(self.stores)}")
+        return self.stores[name].get_tensor()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.stores)
+
+    def __len__(self) -> int:
+        return len(self.stores)
+
+    def __repr__(self) -> str:
+        return f"Splits({ {name: len(store) for name, store in self.stores.items()} })"
+
+
+class Dataset(ClosedAtExit):
+    """A graph with what belongs to its nodes.
+
+    Usually made by `graphzero.open`; by hand for files that were not built together.
+
+    Parameters
+    ----------
+    graph : Graph
+    features : FeatureStore, optional
+        One row per node.
+    labels : FeatureStore, optional
+        One label (or row of labels) per node; indexable by node ids.
+    splits : Splits, optional
+    num_classes : int, optional
+
+    Raises
+    ------
+    ValueError
+        If features or labels do not have one row per node.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        features: FeatureStore | None = None,
+        labels: FeatureStore | None = None,
+        splits: Splits | None = None,
+        *,
+        num_classes: int | None = None,
+    ) -> None:
+        for name, store in (("features", features), ("labels", labels)):
+            if store is not None and store.num_nodes != graph.num_nodes:
+                raise ValueError(
+                    f"{name} have {store.num_nodes:,} rows, the graph has {graph.num_nodes:,} nodes"
+                )
+        self.graph = graph
+        self.features = features
+        self.labels = labels
+        self.splits = splits if splits is not None else Splits({})
+        self.num_classes = num_classes
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes."""
+        return self.graph.num_nodes
+
+    @property
+    def num_edges(self) -> int:
+        """Number of stored edges: both directions of an undirected edge."""
+        return self.graph.num_edges
+
+    @property
+    def paths(self) -> list[str]:
+        """Every mapped file."""
+        return [part.path for part in self._parts()]
+
+    @property
+    def mappings(self) -> list[_core.Mapping]:
+        """The mapping of every file."""
+        return [part._mapping for part in self._parts()]
+
+    def _parts(self) -> list[Graph | FeatureStore]:
+        parts = [self.graph, self.features, self.labels, *self.splits.stores.values()]
+        return [part for part in parts if part is not None]
+
+    def close(self) -> None:
+        """Unmaps all files.
+
+        Raises
+        ------
+        BufferError
+            While arrays over one of the files exist; the others are then closed all the same.
+        """
+        refused: BufferError | None = None
+        for part in self._parts():
+            try:
+                part.close()
+            except BufferError as error:
+                refused = error
+        if refused is not None:
+            raise refused
+
+    def __repr__(self) -> str:
+        shape = None if self.features is None else self.features.shape
+        return (
+            f"Dataset(num_nodes={self.num_nodes:,}, num_edges={self.num_edges:,}, "
+            f"features={shape}, num_classes={self.num_classes}, splits={list(self.splits)})"
+        )
+
+
+def open_dataset(path: str | os.PathLike[str]) -> Dataset:
+    """Opens a dataset folder: maps its files and reads their headers, nothing else.
+
+    Parameters
+    ----------
+    path : path-like
+        A folder that `graphzero.build` has written.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no dataset.
+    FormatError
+        If a file is truncated, foreign, corrupt or of a version that is not known, or if the
+        files do not belong together.
+    """
+    folder = Path(path)
+    manifest = read_manifest(folder)
+    opened: list[Graph | FeatureStore] = []
+
+    def store(entry: FileEntry | None) -> FeatureStore | None:
+        if entry is None:
+            return None
+        rows = FeatureStore(entry.resolve(folder))
+        opened.append(rows)
+        return rows
+
+    try:
+        graph = Graph(manifest.graph.resolve(folder))
+        opened.append(graph)
+        if (graph.num_nodes, graph.num_edges) != (manifest.num_nodes, manifest.num_edges):
+            raise FormatError(
+                f"{folder}: the graph file is not the one that dataset.json describes: "
+                f"build the dataset again"
+            )
+        features, labels = store(manifest.features), store(manifest.labels)
+        splits = {name: store(entry) for name, entry in manifest.splits.items()}
+        return Dataset(
+            graph,
+            features,
+            labels,
+            Splits({name: split for name, split in splits.items() if split is not None}),
+            num_classes=manifest.num_classes,
+        )
+    except BaseException:
+        for part in opened:
+            part.close()
+        raise

@@ -1,0 +1,351 @@
+"""`FeatureStore`: rows of a ``.gd`` or ``.npy`` file, in the user's own ids."""
+
+from __future__ import annotations
+
+import io
+import operator
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero import _core
+from graphzero.errors import FormatError
+from graphzero.graph.ids import as_id, as_ids, as_threads
+from graphzero.graph.legacy import either
+from graphzero.store.format import BFLOAT16, DTYPES, FLAG_VECTOR, as_dtype, dtype_code, dtype_name
+from graphzero.store.mapped_file import MappedFile
+from graphzero.store.resident_prefix import KeptRange
+from graphzero.store.views import identity, section_view
+
+__all__ = ["FeatureStore"]
+
+_NPY_MAGIC = b"\x93NUMPY"
+_MOST_NPY_HEADER = 1 << 16
+_V2_HINT = "; if it is bfloat16, as x.view([('bfloat16', '<u2')])"
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where the rows of a file are."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    origin: int
+    rank: tuple[int, bool] | None = None  # offset and width of the user-id-to-row table
+    order: tuple[Any, ...] | None = None  # equal for files that keep rows in the same order
+    identity: tuple[Any, ...] = ()
+
+
+def _npy_layout(mapping: _core.Mapping) -> _Layout:
+    head = io.BytesIO(mapping.read(0, min(mapping.size, _MOST_NPY_HEADER)))
+    try:
+        version = np.lib.format.read_magic(head)
+        reader = (
+            np.lib.format.read_array_header_1_0
+            if version == (1, 0)
+            else np.lib.format.read_array_header_2_0
+        )
+        shape, fortran_order, dtype = reader(head)
+    except ValueError as error:
+        raise FormatError(f"{mapping.path} has a corrupt .npy header: {error}") from None
+    if dtype.newbyteorder("<") not in DTYPES.values() or not dtype.isnative:
+        raise FormatError(
+            f"{mapping.path} has dtype {dtype}, which cannot be mapped; "
+            f"save it again as little-endian numbers"
+            f"{_V2_HINT if dtype == np.dtype('V2') else ''}"
+        )
+    if len(shape) not in (1, 2) or (fortran_order and len(shape) == 2):
+        raise FormatError(
+            f"{mapping.path} must hold a vector or a matrix in C order, not shape {shape}"
+            f"{' in Fortran order' if fortran_order else ''}; "
+            f"save it again with numpy.ascontiguousarray"
+        )
+    return _Layout(shape, dtype, head.tell(), identity=(shape, str(dtype), mapping.size))
+
+
+def _gd_layout(mapping: _core.Mapping) -> _Layout:
+    header = _core.feature_header(mapping)
+    sections = {name: entry for name, *entry in header["sections"]}
+    if "rows" not in sections:
+        raise FormatError(f"{mapping.path} lacks the section 'rows'")
+    code, origin, count, _, _ = sections["rows"]
+    num_nodes, width = header["num_nodes"], header["width"]
+    if num_nodes * width != count or (header["flags"] & FLAG_VECTOR and width != 1):
+        raise FormatError(
+            f"{mapping.path}: section 'rows' has {count} elements, not {num_nodes} x {width}"
+        )
+    shape = (num_nodes,) if header["flags"] & FLAG_VECTOR else (num_nodes, width)
+    rank = order = None
+    if "node_rank" in sections:
+        rank_code, rank_offset, rank_count, _, rank_crc = sections["node_rank"]
+        if rank_count != num_nodes or DTYPES[rank_code].str not in ("<u4", "<u8"):
+            raise FormatError(f"{mapping.path}: section 'node_rank' does not fit {num_nodes} rows")
+        rank = (rank_offset, DTYPES[rank_code].itemsize == 8)
+        order = (rank_code, rank_count, rank_crc)
+    return _Layout(shape, DTYPES[code], origin, rank, order, identity(header))
+
+
+class FeatureStore(MappedFile):
+    """Rows of numbers, one per node, mapped and never loaded.
+
+    Parameters
+    ----------
+    path : path-like
+        A ``.gd`` file, or an ``.npy`` file with a vector or a C-ordered matrix, used as it is.
+        (`filename` is its name in graphzero 0.2, as `node_id` is that of `get_data`'s node.)
+
+    Raises
+    ------
+    FormatError
+        If the file is truncated, foreign, corrupt or of a version that is not known.
+    OSError
+        If it cannot be opened.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        filename: str | os.PathLike[str] | None = None,
+    ) -> None:
+        super().__init__(either("path", path, "filename", filename))
+
+    def _read_header(self) -> None:
+        is_npy = self._mapping.size >= 8 and self._mapping.read(0, 6) == _NPY_MAGIC
+        self._layout = _npy_layout(self._mapping) if is_npy else _gd_layout(self._mapping)
+        row_bytes = self.feature_dim * self.dtype.itemsize
+        self._rows = _core.Rows(
+            self._mapping, self._layout.origin, row_bytes, self.num_nodes, self._layout.rank
+        )
+        self._head = KeptRange(self._mapping, self._rows.origin)
+
+    def _identity(self) -> tuple[Any, ...]:
+        return self._layout.identity
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(num_nodes, feature_dim), or (num_nodes,) for a vector."""
+        return self._layout.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the stored numbers; bfloat16 is `graphzero.BFLOAT16`, which holds its bits."""
+        return self._layout.dtype
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of rows."""
+        return self._layout.shape[0]
+
+    @property
+    def feature_dim(self) -> int:
+        """Numbers in a row; 1 for a vector."""
+        return self._layout.shape[1] if len(self._layout.shape) == 2 else 1
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return self._rows.row_bytes
+
+    def __len__(self) -> int:
+        return self.num_nodes
+
+    def get_tensor(self, *, stored_order: bool = False) -> npt.NDArray[Any]:
+        """The whole matrix as a read-only view of the file; nothing is read or copied.
+
+        Parameters
+        ----------
+        stored_order : bool
+            Allow a view whose rows are not in the user's order (see Raises).
+
+        Returns
+        -------
+        numpy.ndarray
+            Of `shape` and `dtype`. Keeps the mapping alive after the store is gone.
+
+        Raises
+        ------
+        ValueError
+            If the file keeps its rows in an order of its own, where row i is not node i, and
+            `stored_order` was not asked for. Use `gather`, or build with ``order="input"``.
+        """
+        if self._layout.rank is not None and not stored_order:
+            raise ValueError(
+                f"{self.path} keeps hot rows first: row i of a view is not node i. Use "
+                f"gather(nodes), build with order='input', or pass stored_order=True"
+            )
+        return section_view(self._mapping, self.dtype, self._layout.origin, self.shape)
+
+    def get_data(self, node: int | None = None, *, node_id: int | None = None) -> npt.NDArray[Any]:
+        """The row of one node, (feature_dim,), a copy.
+
+        Raises
+        ------
+        IndexError
+            If the node is out of range.
+        """
+        one = as_id(either("node", node, "node_id", node_id), self.num_nodes, "node")
+        return self.gather(np.array([one]), num_threads=1).reshape(self.feature_dim)
+
+    def gather(
+        self,
+        nodes: Any,
+        out: npt.NDArray[Any] | None = None,
+        num_threads: int | None = None,
+        *,
+        dtype: npt.DTypeLike | None = None,
+    ) -> npt.NDArray[Any]:
+        """Copies the rows of some nodes.
+
+        Parameters
+        ----------
+        nodes : (n,) integers
+            The user's ids, in any order, with repeats.
+        out : (n, feature_dim) array, optional
+            Where to write; contiguous, of the dtype of the result ((n,) for a vector).
+        num_threads : int, optional
+            Default: all processors of the process.
+        dtype : dtype-like, optional
+            float32, to have it made of what is stored on the way (rounded to nearest, ties to
+            even). Default: as stored.
+
+        Returns
+        -------
+        (n, feature_dim) or (n,) array
+            `out`, or a new one.
+
+        Raises
+        ------
+        IndexError
+            If a node is out of range.
+        ValueError
+            If out does not fit, or dtype is another.
+        """
+        ids = as_ids(nodes, self.num_nodes, "nodes")
+        threads = as_threads(num_threads)
+        return self.gather_stored(self._rows.to_stored(ids, threads), out, threads, dtype=dtype)
+
+    def gather_stored(
+        self,
+        rows: npt.NDArray[np.int64],
+        out: npt.NDArray[Any] | None,
+        num_threads: int,
+        *,
+        dtype: npt.DTypeLike | None = None,
+    ) -> npt.NDArray[Any]:
+        """`gather` by row numbers of the file, which must be in range."""
+        shape = (rows.shape[0], *self.shape[1:])
+        wanted, from_dtype = self.conversion(dtype)
+        if out is None:
+            out = _core.empty(shape, wanted)
+        elif out.shape != shape or out.dtype != wanted or not out.flags.c_contiguous:
+            raise ValueError(
+                f"out must be a contiguous {dtype_name(wanted)} array of shape {shape}, "
+                f"not {dtype_name(out.dtype)} of shape {out.shape}"
+            )
+        if out.size:
+            self._rows.gather(rows, out.reshape(-1).view(np.uint8), num_threads, from_dtype)
+        return out
+
+    def conversion(self, dtype: npt.DTypeLike | None) -> tuple[np.dtype[Any], int]:
+        """How rows come to be of a dtype.
+
+        Returns
+        -------
+        numpy.dtype
+            Of the result.
+        int
+            Code of the stored dtype where it is another, else 0: what `_core` takes.
+
+        Raises
+        ------
+        ValueError
+            If it is neither float32 nor that of the store.
+        """
+        wanted = self.dtype if dtype is None else as_dtype(dtype)
+        if wanted == self.dtype:
+            return self.dtype, 0
+        if wanted != np.float32:
+            raise ValueError(
+                f"rows of {dtype_name(self.dtype)} are gathered as they are or as float32, "
+                f"not as {dtype_name(wanted)}"
+            )
+        return wanted, dtype_code(self.dtype)
+
+    def to_stored(self, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Row numbers of the user's ids, which must be in range."""
+        return self._rows.to_stored(nodes)
+
+    @property
+    def is_hot(self) -> bool:
+        """Whether the file begins with the rows that are wanted most, in an order of its own."""
+        return self._layout.rank is not None
+
+    def direct_reader(self, engine: str, threads: int) -> _core.DirectReader:
+        """Reads rows of the file past the page cache, by "uring" or "pread"."""
+        return _core.DirectReader(
+            self._mapping,
+            self._rows.origin,
+            self.row_bytes,
+            self.num_nodes,
+            engine=engine,
+            threads=threads,
+        )
+
+    def keeps_order_of(self, order: tuple[Any, ...] | None) -> bool:
+        """Whether the rows are in the order that another file's checksums describe."""
+        return self._layout.order == order
+
+    def read_ahead(
+        self, rows: npt.NDArray[np.int64], *, gap: int, trust_mincore: bool
+    ) -> tuple[int, int, int]:
+        """Asks the kernel for the pages of ascending row numbers.
+
+        Returns
+        -------
+        (int, int, int)
+            Pages covered, pages that were missing, madvise calls made.
+        """
+        return self._mapping.read_ahead(rows, self._rows.origin, self.row_bytes, gap, trust_mincore)
+
+    def count_missing(self, rows: npt.NDArray[np.int64]) -> tuple[int, int]:
+        """Pages of ascending row numbers, and how many of them are not in the page cache."""
+        pages, missing, _ = self._mapping.read_ahead(
+            rows, self._rows.origin, self.row_bytes, only_look=True
+        )
+        return pages, missing
+
+    @property
+    def head(self) -> KeptRange:
+        """The rows in the order of the file, of which the first ones may be kept in memory."""
+        return self._head
+
+    @property
+    def kept_rows(self) -> int:
+        """Rows at the head of the file that are kept in memory."""
+        return self._head.num_bytes // self.row_bytes if self.row_bytes else 0
+
+    def __getitem__(self, nodes: Any) -> Any:
+        """Rows by node id: one number, a slice, or an array of ids; always copies."""
+        if isinstance(nodes, slice):
+            return self.gather(np.arange(*nodes.indices(self.num_nodes)))
+        if np.ndim(nodes) == 0:
+            row = self.get_data(operator.index(nodes))
+            return row if len(self.shape) == 2 else row[0]
+        return self.gather(nodes)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """All rows in the user's order: a copy of the whole file."""
+        if copy is False:
+            raise ValueError("an array of a FeatureStore is a copy; use get_tensor for a view")
+        wanted = self.dtype if dtype is None else np.dtype(dtype)
+        # NumPy would take the bits of a bfloat16 for an integer
+        on_the_way = np.float32 if self.dtype == BFLOAT16 != wanted else None
+        rows = self.gather(np.arange(self.num_nodes), dtype=on_the_way)
+        return rows.astype(wanted, copy=False)
+
+    def __repr__(self) -> str:
+        return f"FeatureStore({self.path!r}, shape={self.shape}, dtype={dtype_name(self.dtype)})"

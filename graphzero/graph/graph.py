@@ -1,0 +1,342 @@
+"""`Graph`: the adjacency in a ``.gl`` file, in the user's own ids."""
+
+from __future__ import annotations
+
+import math
+import os
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero import _core
+from graphzero.graph.ids import IdArray, as_count, as_id, as_ids, as_threads
+from graphzero.graph.legacy import LegacyGraphMethods, either
+from graphzero.graph.sampled_neighbors import SampledNeighbors
+from graphzero.graph.sampling_options import Sampling, as_fanout, as_seed
+from graphzero.store.format import DTYPES, FLAG_DIRECTED
+from graphzero.store.mapped_file import MappedFile
+from graphzero.store.resident_prefix import KeptRange
+from graphzero.store.views import identity, section_view
+
+__all__ = ["Graph"]
+
+
+class Graph(LegacyGraphMethods, MappedFile):
+    """A graph in a ``.gl`` file, mapped and never loaded.
+
+    The neighbours of a node are the targets of its edges, in the direction in which the edge list
+    gave them (both, for an undirected graph). Everything passed in or returned is in the user's
+    own ids, whatever order the file keeps.
+
+    Parameters
+    ----------
+    path : path-like
+        A ``.gl`` file. (`filename` is its name in graphzero 0.2.)
+
+    Raises
+    ------
+    FormatError
+        If the file is truncated, foreign, corrupt or of a version that is not known.
+    OSError
+        If it cannot be opened.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        filename: str | os.PathLike[str] | None = None,
+    ) -> None:
+        super().__init__(either("path", path, "filename", filename))
+        self._legacy_calls = 0
+
+    def _read_header(self) -> None:
+        self._csr = _core.CSR(self._mapping)
+        self._sections = {name: entry for name, *entry in self._csr.header["sections"]}
+
+    def _identity(self) -> tuple[Any, ...]:
+        return identity(self._csr.header)
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes; ids are 0 to num_nodes - 1."""
+        return self._csr.num_nodes
+
+    @property
+    def num_edges(self) -> int:
+        """Number of stored edges: both directions of an undirected edge, a self-loop once."""
+        return self._csr.num_edges
+
+    @property
+    def num_input_edges(self) -> int:
+        """Rows of the edge list that the graph was built from."""
+        return int(self._csr.header["num_input_edges"])
+
+    @property
+    def is_directed(self) -> bool:
+        """Whether edges are stored in the given direction only."""
+        return bool(self._csr.header["flags"] & FLAG_DIRECTED)
+
+    @cached_property
+    def section_bytes(self) -> dict[str, int]:
+        """Bytes of each section of the file, by name."""
+        return {name: entry[3] for name, entry in self._sections.items()}
+
+    def section_width(self, name: str) -> int:
+        """Bytes of an element of a section."""
+        return DTYPES[self._sections[name][0]].itemsize
+
+    @cached_property
+    def heads(self) -> dict[str, KeptRange]:
+        """The sections, of which the first bytes may be kept in memory.
+
+        Not locked: page faults are slow, and what does not fit beside a model is fatal.
+        """
+        return {
+            name: KeptRange(self._mapping, offset, lock=False)
+            for name, (_dtype, offset, _count, _length, _crc) in self._sections.items()
+        }
+
+    def _view(self, name: str) -> npt.NDArray[Any] | None:
+        if name not in self._sections:
+            return None
+        dtype, offset, count, _length, _crc = self._sections[name]
+        return section_view(self._mapping, DTYPES[dtype], offset, (count,))
+
+    def _required_view(self, name: str) -> npt.NDArray[Any]:
+        view = self._view(name)
+        assert view is not None  # the core refused the file otherwise
+        return view
+
+    @property
+    def indptr(self) -> npt.NDArray[Any]:
+        """Row pointers as stored, (num_nodes + 1,) uint32 or uint64, a read-only view of the file.
+
+        Rows and `indices` are in *stored* order: `node_ids` translates where it is not None.
+        """
+        return self._required_view("indptr")
+
+    @property
+    def indices(self) -> npt.NDArray[Any]:
+        """Neighbour lists as stored, (num_edges,) uint32 or uint64, a read-only view."""
+        return self._required_view("indices")
+
+    @property
+    def weights(self) -> npt.NDArray[np.float32] | None:
+        """Edge weights in the order of `indices`, (num_edges,) float32 view, or None."""
+        return self._view("weights")
+
+    @property
+    def times(self) -> npt.NDArray[np.int64] | None:
+        """Edge timestamps in the order of `indices`, (num_edges,) int64 view, or None."""
+        return self._view("times")
+
+    @property
+    def time_order(self) -> npt.NDArray[Any] | None:
+        """Offsets within each list, its oldest edge first, (num_edges,) view, or None."""
+        return self._view("time_order")
+
+    @property
+    def node_ids(self) -> npt.NDArray[Any] | None:
+        """The user's id of each stored row, (num_nodes,) view; None if they are the same."""
+        return self._view("node_ids")
+
+    @property
+    def stored_order(self) -> tuple[Any, ...] | None:
+        """Equal for files that keep their nodes in the same order; None for the user's order."""
+        if "node_rank" not in self._sections:
+            return None
+        dtype, _offset, count, _length, crc = self._sections["node_rank"]
+        return (dtype, count, crc)
+
+    @property
+    def has_edge_ids(self) -> bool:
+        """Whether the file keeps each edge's row in the user's edge list."""
+        return "edge_ids" in self._sections
+
+    @overload
+    def degree(self, nodes: int) -> int: ...
+    @overload
+    def degree(self, nodes: Any) -> IdArray: ...
+    def degree(self, nodes: Any) -> int | IdArray:
+        """Number of neighbours.
+
+        Parameters
+        ----------
+        nodes : int or (n,) integers
+
+        Returns
+        -------
+        int or (n,) int64
+
+        Raises
+        ------
+        IndexError
+            If a node is out of range.
+        """
+        if np.ndim(nodes) == 0:
+            one = np.array([as_id(nodes, self.num_nodes, "node")], dtype=np.int64)
+            return int(self._csr.degrees(self._csr.to_stored(one), 1)[0])
+        ids = as_ids(nodes, self.num_nodes, "nodes")
+        return self._csr.degrees(self._csr.to_stored(ids), as_threads(None))
+
+    def neighbors(self, node: int) -> IdArray:
+        """All neighbours of one node, ascending, (degree,) int64; a copy.
+
+        Raises
+        ------
+        IndexError
+            If the node is out of range.
+        """
+        _, _, ids = self._stored_row(node)
+        ids.sort()
+        return ids
+
+    def _stored_row(self, node: Any) -> tuple[int, int, IdArray]:
+        """Stored positions [begin, end) of a node's edges, and the user's ids of its neighbours."""
+        one = np.array([as_id(node, self.num_nodes, "node")], dtype=np.int64)
+        _, positions, stored = self._csr.sample_hop(
+            self._csr.to_stored(one), -1, Sampling(), _core.Draws(0, 0, 0), 1
+        )
+        begin = int(positions[0]) if positions.size else 0
+        return begin, begin + positions.size, self._csr.to_user(stored)
+
+    def sample_neighbors(
+        self,
+        seeds: Any,
+        fanout: int,
+        *,
+        replace: bool = False,
+        weighted: bool = False,
+        seed: int = 0,
+        num_threads: int | None = None,
+    ) -> SampledNeighbors:
+        """Samples neighbours, uniformly or by weight, one hop, without relabelling.
+
+        Parameters
+        ----------
+        seeds : (n,) integers
+        fanout : int
+            Neighbours per seed; -1 for all. A seed with fewer gets all of them.
+        replace : bool
+            Draw with replacement: exactly `fanout` for every seed that has a neighbour.
+        weighted : bool
+            Draw by the file's edge weights: with replacement in proportion to them, without
+            replacement in proportion to those that are left. Edges of weight 0 are never drawn.
+        seed : int
+            Draws are a function of this number and the node alone.
+        num_threads : int, optional
+            Default: all processors of the process. Never changes the result.
+
+        Returns
+        -------
+        SampledNeighbors
+
+        Raises
+        ------
+        IndexError
+            If a seed is out of range.
+        ValueError
+            If fanout is neither positive nor -1; if weighted, and the file has no weights.
+        """
+        sampling = Sampling(replace=replace, weighted=weighted)
+        return self._sample_hop(seeds, fanout, sampling, seed, num_threads)
+
+    def _sample_hop(
+        self,
+        seeds: Any,
+        fanout: int,
+        sampling: Sampling,
+        seed: int,
+        num_threads: int | None = None,
+        *,
+        by_seed: bool = False,
+    ) -> SampledNeighbors:
+        """`sample_neighbors`, where repeats of a seed may draw independently."""
+        fanout = as_fanout(fanout)
+        ids = as_ids(seeds, self.num_nodes, "seeds")
+        threads = as_threads(num_threads)
+        indptr, positions, stored = self._csr.sample_hop(
+            self._csr.to_stored(ids, threads),
+            fanout,
+            sampling,
+            _core.Draws(as_seed(seed), 0, 0).hop(0),
+            threads,
+            by_seed,
+        )
+        return SampledNeighbors(
+            indptr=indptr,
+            indices=self._csr.to_user(stored, threads),
+            e_id=self._csr.edge_ids(positions, threads),
+        )
+
+    def random_walk(
+        self,
+        start: Any,
+        length: int,
+        *,
+        p: float = 1.0,
+        q: float = 1.0,
+        weighted: bool = False,
+        restart: float = 0.0,
+        seed: int = 0,
+        num_threads: int | None = None,
+    ) -> IdArray:
+        """Random walks: uniform, by weight, second-order, with restarts.
+
+        Parameters
+        ----------
+        start : (n,) integers
+        length : int
+            Steps of each walk.
+        p, q : float
+            Return and in-out parameter of node2vec (Grover, Leskovec, KDD 2016). Both 1: a
+            first-order walk.
+        weighted : bool
+            Step in proportion to the file's edge weights (times the bias of p and q).
+        restart : float
+            Probability, in [0, 1), of going back to the start instead of making a step, as walks
+            of personalised PageRank do. If it is positive, dead ends restart too.
+        seed : int
+            Draws are a function of this number and the walker's position in `start`.
+        num_threads : int, optional
+            Default: all processors of the process. Never changes the result.
+
+        Returns
+        -------
+        (n, length + 1) int64
+            The start in column 0; -1 after a dead end, unless walks restart.
+
+        Raises
+        ------
+        IndexError
+            If a start is out of range.
+        ValueError
+            If length, p or q is not positive, or restart not in [0, 1); if weighted, and the file
+            has no weights.
+        """
+        length = as_count(length, "length")
+        for name, value in (("p", p), ("q", q)):
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name} must be a positive number, not {value!r}")
+        if not 0 <= restart < 1:
+            raise ValueError(f"restart must be a probability below 1, not {restart!r}")
+        ids = as_ids(start, self.num_nodes, "start")
+        threads = as_threads(num_threads)
+        key = _core.key("walk", as_seed(seed), 0, 0)
+        stored = self._csr.walk(
+            self._csr.to_stored(ids, threads),
+            length,
+            float(p),
+            float(q),
+            key,
+            threads,
+            bool(weighted),
+            float(restart),
+        )
+        return self._csr.to_user(stored, threads)
+
+    def __repr__(self) -> str:
+        return f"Graph({self.path!r}, num_nodes={self.num_nodes:,}, num_edges={self.num_edges:,})"

@@ -1,0 +1,141 @@
+"""The methods of graphzero 0.2's ``Graph``, for scripts that were written for it.
+
+Differences from 0.2, all of them repairs: a walk that reaches a dead end repeats its last node in
+every column, a fanout is padded with valid ids, ids out of range raise.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero.graph.ids import IdArray, as_count
+from graphzero.graph.sampled_neighbors import SampledNeighbors
+from graphzero.graph.sampling_options import Sampling
+
+__all__ = ["LegacyGraphMethods", "either"]
+
+
+def either(name: str, value: Any, old_name: str, old_value: Any) -> Any:
+    """The argument that was given, by its name or by the one that it had in 0.2.
+
+    Raises
+    ------
+    TypeError
+        If none or both were given.
+    """
+    if (value is None) == (old_value is None):
+        raise TypeError(f"give {name} ({old_name} is its name in graphzero 0.2)")
+    return value if value is not None else old_value
+
+
+class _Graph(Protocol):
+    """What the methods below need of the `Graph` that they are mixed into."""
+
+    _legacy_calls: int
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def weights(self) -> npt.NDArray[np.float32] | None: ...
+    def degree(self, nodes: int) -> int: ...
+    def neighbors(self, node: int) -> IdArray: ...
+    def random_walk(
+        self, start: Any, length: int, *, p: float = ..., q: float = ..., seed: int = ...
+    ) -> IdArray: ...
+    def sample_neighbors(self, seeds: Any, fanout: int, *, seed: int) -> SampledNeighbors: ...
+    def batch_random_walk(
+        self, start_nodes: Any, walk_length: int, p: float = ..., q: float = ...
+    ) -> IdArray: ...
+    def _stored_row(self, node: Any) -> tuple[int, int, IdArray]: ...
+    def _sample_hop(
+        self, seeds: Any, fanout: int, sampling: Sampling, seed: int, *, by_seed: bool
+    ) -> SampledNeighbors: ...
+    def _legacy_seed(self) -> int: ...
+
+
+class LegacyGraphMethods:
+    """Mixed into `Graph`. 0.2 took no seed: each call here draws anew, in a fixed sequence."""
+
+    _legacy_calls: int
+
+    def _legacy_seed(self) -> int:
+        self._legacy_calls += 1
+        return self._legacy_calls
+
+    def get_degree(self: _Graph, node_id: int) -> int:
+        """`Graph.degree` of one node."""
+        return self.degree(node_id)
+
+    def get_neighbours(self: _Graph, node_id: int) -> IdArray:
+        """`Graph.neighbors`."""
+        return self.neighbors(node_id)
+
+    @property
+    def has_weights(self: _Graph) -> bool:
+        """Whether the file has edge weights."""
+        return self.weights is not None
+
+    def get_weights(self: _Graph, node_id: int) -> npt.NDArray[np.float32]:
+        """Weights of one node's edges, in the order of `get_neighbours`, (degree,) float32.
+
+        Raises
+        ------
+        ValueError
+            If the graph has no weights.
+        """
+        if self.weights is None:
+            raise ValueError(f"{self.path} has no edge weights")
+        begin, end, neighbors = self._stored_row(node_id)
+        return self.weights[begin:end][np.argsort(neighbors, kind="stable")]
+
+    def sample_neighbours(self: _Graph, start_node: int, K: int) -> IdArray:
+        """Up to K distinct neighbours of one node, (min(K, degree),) int64."""
+        sampled = self.sample_neighbors(
+            np.array([start_node]), as_count(K, "K"), seed=self._legacy_seed()
+        )
+        return sampled.indices
+
+    def batch_random_walk(
+        self: _Graph, start_nodes: Any, walk_length: int, p: float = 1.0, q: float = 1.0
+    ) -> IdArray:
+        """Walks of walk_length nodes, the start included, (n, walk_length) int64.
+
+        After a dead end the last node is repeated.
+        """
+        steps = as_count(walk_length, "walk_length") - 1
+        if steps == 0:
+            # validates the starts, as a longer walk would
+            return self.random_walk(start_nodes, 1, p=p, q=q)[:, :1].copy()
+        walks = self.random_walk(start_nodes, steps, p=p, q=q, seed=self._legacy_seed())
+        ended_at = np.where(walks >= 0, np.arange(steps + 1), 0)
+        return np.take_along_axis(walks, np.maximum.accumulate(ended_at, axis=1), axis=1)
+
+    def batch_random_walk_uniform(self: _Graph, start_nodes: Any, walk_length: int) -> IdArray:
+        """`batch_random_walk` with p = q = 1."""
+        return self.batch_random_walk(start_nodes, walk_length)
+
+    def batch_random_fanout(self: _Graph, start_nodes: Any, K: int) -> IdArray:
+        """K neighbours of each node, (n, K) int64.
+
+        Without replacement where the degree is at least K; all neighbours and redrawn ones where
+        it is smaller; the node itself where it has none.
+        """
+        K = as_count(K, "K")
+        seed = self._legacy_seed()
+        sampled = self._sample_hop(start_nodes, K, Sampling(), seed, by_seed=True)
+        counts = np.diff(sampled.indptr)
+        start = np.asarray(start_nodes, dtype=np.int64)
+        out = np.repeat(start[:, np.newaxis], K, axis=1)
+        column = np.arange(K)
+        out[column < counts[:, np.newaxis]] = sampled.indices
+        short = np.flatnonzero((counts > 0) & (counts < K))
+        if short.size:
+            # other seed: the same one would draw the same neighbours in the same places
+            again = Sampling(replace=True)
+            redrawn = self._sample_hop(start[short], K, again, ~seed, by_seed=True)
+            missing = column >= counts[short, np.newaxis]
+            out[short] = np.where(missing, redrawn.indices.reshape(-1, K), out[short])
+        return out

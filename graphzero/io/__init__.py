@@ -1,0 +1,1 @@
+"""How rows and topology come into memory before they are wanted."""

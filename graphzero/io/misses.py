@@ -1,0 +1,204 @@
+"""How many pages of features a mini-batch will miss, told from visit counts before training."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero.errors import FormatError
+from graphzero.graph.features import FeatureStore
+from graphzero.graph.ids import as_ids
+from graphzero.store.format import PAGE_BYTES
+from graphzero.store.manifest import FileEntry, Presampling, read_manifest
+
+__all__ = ["MissPrediction", "predict_misses", "touch_probabilities"]
+
+_CHUNK_ROWS = 1 << 20
+_RELIABLE = 64  # nodes with a number of visits, for their count to be taken as an expectation
+_ALMOST_ONE = 1 - 1e-12
+
+
+@dataclass(frozen=True)
+class MissPrediction:
+    """What a mini-batch is expected to find missing.
+
+    Attributes
+    ----------
+    memory : int
+        Bytes of features that are resident.
+    resident_pages, total_pages : int
+    touched_pages : float
+        Distinct pages that a mini-batch touches, on average.
+    missing_pages : float
+        Those of them that are not resident.
+    presampling : Presampling
+        What kind of mini-batch this holds for.
+    """
+
+    memory: int
+    resident_pages: int
+    total_pages: int
+    touched_pages: float
+    missing_pages: float
+    presampling: Presampling
+
+    @property
+    def missing_bytes(self) -> float:
+        """Bytes to be read for a mini-batch."""
+        return self.missing_pages * PAGE_BYTES
+
+    def seconds(self, iops: float) -> float:
+        """Seconds to read them, one read a page, at a rate of reads a second."""
+        return self.missing_pages / iops
+
+
+def touch_probabilities(
+    nodes: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """Probability that a node with r visits is in a new mini-batch, for each r.
+
+    r / batches would be too little for nodes that were never seen, and too much for those that
+    were seen once by luck; in an order by these very counts the errors do not cancel. Where
+    enough nodes have few visits, the Good-Turing estimate (Good, Biometrika 1953) takes its
+    place: (r + 1) / (batches + 1) times the nodes with r + 1 visits, over those with r. Seeds,
+    which every epoch visits, are left out of it.
+
+    Parameters
+    ----------
+    nodes, seeds : (batches + 1,) int64
+        How many nodes have each number of visits, and how many of them are seeds.
+
+    Returns
+    -------
+    (batches + 1,) float64
+    """
+    batches = len(nodes) - 1
+    probability = np.arange(batches + 1) / batches
+    others = (nodes - seeds).tolist()
+    for visits in range(batches):
+        here, above = others[visits], others[visits + 1]
+        if min(here, above) < _RELIABLE:
+            break
+        estimate = (visits + 1) / (batches + 1) * above / here
+        known = seeds[visits] * probability[visits]
+        probability[visits] = (here * estimate + known) / nodes[visits]
+    return np.minimum(probability, _ALMOST_ONE)
+
+
+class _Counts:
+    """Visit counts in stored order, in pieces."""
+
+    def __init__(self, store: FeatureStore, batches: int) -> None:
+        self._store = store
+        self._batches = batches
+
+    def read(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
+        """Counts of some rows."""
+        counts = self._store.gather_stored(rows, None, 1).astype(np.intp)
+        if int(counts.max(initial=0)) > self._batches:
+            raise FormatError(f"{self._store.path} has more visits than there were batches")
+        return counts
+
+    def histogram(self) -> npt.NDArray[np.int64]:
+        """How many nodes have each number of visits, (batches + 1,)."""
+        total = np.zeros(self._batches + 1, np.int64)
+        for begin in range(0, len(self._store), _CHUNK_ROWS):
+            rows = np.arange(begin, min(begin + _CHUNK_ROWS, len(self._store)))
+            total += np.bincount(self.read(rows), minlength=len(total))
+        return total
+
+    def histogram_of(self, nodes: FeatureStore) -> npt.NDArray[np.int64]:
+        """The same of the nodes, in the user's ids, in a split's file."""
+        total = np.zeros(self._batches + 1, np.int64)
+        for begin in range(0, len(nodes), _CHUNK_ROWS):
+            ids = nodes.gather_stored(
+                np.arange(begin, min(begin + _CHUNK_ROWS, len(nodes))), None, 1
+            )
+            rows = self._store.to_stored(as_ids(ids, len(self._store), "split"))
+            total += np.bincount(self.read(rows), minlength=len(total))
+        return total
+
+
+def _page_touches(
+    counts: _Counts,
+    log_missed: npt.NDArray[np.float64],
+    row_bytes: int,
+    num_rows: int,
+) -> Iterator[npt.NDArray[np.float64]]:
+    """Probability that a mini-batch touches each page, in pieces."""
+    total = -(-num_rows * row_bytes // PAGE_BYTES)
+    step = max(1, _CHUNK_ROWS * row_bytes // PAGE_BYTES)
+    for begin in range(0, total, step):
+        pages = np.arange(begin, min(begin + step, total), dtype=np.int64)
+        first = pages * PAGE_BYTES // row_bytes
+        stop = np.minimum(((pages + 1) * PAGE_BYTES - 1) // row_bytes + 1, num_rows)
+        low = int(first[0])
+        logs = log_missed[counts.read(np.arange(low, int(stop[-1])))]
+        # Rows that cross into the next page belong to both: ranges overlap, as reduceat allows.
+        bounds = np.stack([first, stop], axis=1).reshape(-1) - low
+        yield -np.expm1(np.add.reduceat(np.append(logs, 0.0), bounds)[::2])
+
+
+def predict_misses(path: str | os.PathLike[str], memory: int) -> MissPrediction:
+    """Expected distinct missing pages of features of a mini-batch, under a limit of memory.
+
+    The first rows in stored order fill the memory and stay there; all other pages are missing
+    whenever they are touched. A page is touched if one of its rows is in the mini-batch, and rows
+    are taken to be there independently of one another, each with the share of sampled mini-batches
+    that it was in (see `touch_probabilities`). Mini-batches must be of the kind that was sampled.
+    What is cached beyond the first rows, from one mini-batch to the next, is left out.
+
+    Parameters
+    ----------
+    path : path-like
+        Folder of a dataset with features and visit counts.
+    memory : int
+        Bytes of features that can be resident.
+
+    Returns
+    -------
+    MissPrediction
+
+    Raises
+    ------
+    ValueError
+        If there are no features or no visit counts.
+    FormatError
+        If the counts do not fit the dataset.
+    """
+    folder = Path(path)
+    manifest = read_manifest(folder)
+    if manifest.features is None:
+        raise ValueError(f"{folder} has no features that a mini-batch could miss")
+    if manifest.visits is None or manifest.presampling is None:
+        raise ValueError(
+            f"{folder} has no visit counts: "
+            f"'graphzero reorder {folder} --order presample' samples them"
+        )
+    with ExitStack() as stack:
+
+        def store(entry: FileEntry) -> FeatureStore:
+            return stack.enter_context(FeatureStore(entry.resolve(folder)))
+
+        features, visits = store(manifest.features), store(manifest.visits)
+        if visits.shape != (features.num_nodes,) or visits.dtype.kind != "u":
+            raise FormatError(f"{visits.path} does not hold one count for each node")
+        counts = _Counts(visits, manifest.presampling.batches)
+        nodes = counts.histogram()
+        train = manifest.splits.get("train")
+        seeds = nodes if train is None else np.minimum(nodes, counts.histogram_of(store(train)))
+        log_missed = np.log1p(-touch_probabilities(nodes, seeds))
+        total = -(-features.num_nodes * features.row_bytes // PAGE_BYTES)
+        resident, done = min(total, memory // PAGE_BYTES), 0
+        touched = missing = 0.0
+        for part in _page_touches(counts, log_missed, features.row_bytes, features.num_nodes):
+            touched += float(part.sum())
+            missing += float(part[max(0, resident - done) :].sum())
+            done += len(part)
+    return MissPrediction(memory, resident, total, touched, missing, manifest.presampling)

@@ -1,0 +1,1 @@
+"""Mini-batches for the standard DataLoader."""

@@ -1,0 +1,255 @@
+"""`LinkNeighborDataset`: mini-batches around edges, with negatives, for link prediction."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Sequence
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero import _core
+from graphzero.graph.dataset import Dataset
+from graphzero.graph.graph import Graph
+from graphzero.graph.ids import IdArray, as_count, as_ids, as_threads
+from graphzero.io.prefetch import Prefetch
+from graphzero.loader.seed_dataset import SampledBatch, SeedDataset
+from graphzero.sampling.sampler import NeighborSampler
+
+if TYPE_CHECKING:
+    from graphzero.graph.sampling_options import SamplingOptions, Unpack
+
+__all__ = ["LinkNeighborDataset"]
+
+Mode = Literal["binary", "triplet"] | None
+
+
+def _as_edges(edge_label_index: Any, num_nodes: int) -> IdArray:
+    shape = np.shape(edge_label_index)
+    if len(shape) != 2 or shape[0] != 2:
+        raise ValueError(
+            f"edge_label_index must have shape (2, n), sources above destinations, not {shape}"
+        )
+    ends = [as_ids(edge_label_index[i], num_nodes, f"edge_label_index[{i}]") for i in (0, 1)]
+    return np.stack(ends)
+
+
+def _as_mode(neg_sampling: Any) -> Mode:
+    if neg_sampling not in (None, "binary", "triplet"):
+        raise ValueError(f"neg_sampling must be None, 'binary' or 'triplet', not {neg_sampling!r}")
+    return neg_sampling  # type: ignore[no-any-return]
+
+
+def _as_amount(amount: Any, mode: Mode) -> float:
+    if mode == "triplet":
+        return as_count(amount, "amount")
+    is_number = isinstance(amount, Real) and not isinstance(amount, bool)
+    if not (is_number and math.isfinite(amount) and amount > 0):
+        raise ValueError(f"amount must be a positive number, not {amount!r}")
+    return float(amount)
+
+
+def _as_labels(edge_label: Any, num_edges: int, mode: Mode) -> npt.NDArray[Any] | None:
+    """Labels of the seed edges; those that negatives can be told from, if these are to be."""
+    if edge_label is None:
+        return np.ones(num_edges, dtype=np.float32) if mode == "binary" else None
+    if mode == "triplet":
+        raise ValueError("triplets have no labels: leave edge_label out, or ask for 'binary'")
+    labels = np.asarray(edge_label).copy()  # the caller may change theirs
+    if labels.dtype.kind not in "biuf" or labels.shape[:1] != (num_edges,):
+        raise ValueError(
+            f"edge_label must hold a number for each of the {num_edges} edges, "
+            f"not {labels.dtype} of shape {labels.shape}"
+        )
+    if mode is None or labels.size == 0 or labels.min() > 0:
+        return labels
+    if labels.min() < 0:
+        raise ValueError("edge_label must not be negative: 0 is for the edges that are drawn")
+    return labels + 1
+
+
+def _check_sources(graph: Graph, edges: IdArray) -> None:
+    """Refuses a seed edge whose source makes an edge with every node."""
+    csr, threads = graph._csr, as_threads(None)
+    sources, positives = (csr.to_stored(ends, threads) for ends in edges)
+    # Reading a list costs more than its length: only the longest ones are read.
+    suspects = np.flatnonzero(csr.degrees(sources, threads) >= graph.num_nodes - 2)
+    counts = csr.negative_counts(sources[suspects], positives[suspects], threads)
+    for at in suspects[counts == 0][:1]:
+        raise ValueError(
+            f"edge_label_index[0][{at}] = {edges[0, at]} has every node as neighbour, and so no "
+            f"negatives: leave its edges out, or ask for neg_sampling='binary'"
+        )
+
+
+def _pair_offsets(graph: Graph) -> IdArray:
+    """Where the negatives of each node begin among all pairs; empty for a graph that is not dense.
+
+    Where half of all pairs are negatives, refused draws are too few to need it.
+    """
+    num_nodes = graph.num_nodes
+    if 2 * (graph.num_edges + num_nodes) <= num_nodes**2:
+        return np.empty(0, dtype=np.int64)
+    nodes = np.arange(num_nodes)
+    counts = graph._csr.negative_counts(nodes, nodes, as_threads(None))
+    if counts.sum() == 0:
+        raise ValueError("every pair of nodes is an edge of the graph: there are no negatives")
+    return np.concatenate([[0], np.cumsum(counts)])
+
+
+class LinkNeighborDataset(SeedDataset):
+    """Mini-batches of neighbourhoods around seed edges, as a torch ``IterableDataset``.
+
+    Used like `NeighborDataset`, with the same `Collate`, order, dealing and epochs. The batches
+    follow the contract of PyG's ``LinkNeighborLoader``: both ends of the seed edges and of their
+    negatives are the seed nodes, each once, ascending, at the start of ``n_id``. Seed edges are
+    not taken out of the graph that is sampled.
+
+    A negative is a pair that is not an edge of the graph, in the stored direction, nor a node with
+    itself; it is drawn uniformly among all of these. A seed edge that the graph does not hold, such
+    as one kept for validation, is no edge to it: "triplet" excludes each source's own seed edge,
+    and nothing else.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        From `graphzero.open`.
+    edge_label_index : (2, num_edges) integers
+        Seed edges: sources, destinations. They need not be edges of the graph.
+    fanouts : sequence of int
+        Neighbours per node in each hop; -1 for all.
+    edge_label : (num_edges, ...) numbers, optional
+        Labels of the seed edges. With "binary" 0 means a negative: labels of which the least is 0
+        are raised by 1, and the default is 1.0. Without negatives there is no default.
+    neg_sampling : {None, "binary", "triplet"}
+        "binary": pairs of nodes, appended to the seed edges. "triplet": destinations for the
+        sources of the seed edges.
+    amount : int or float
+        Negatives for each seed edge; for "binary" also a fraction, rounded up in each batch.
+    batch_size : int
+        Seed edges in a batch, negatives not counted.
+    shuffle : bool
+        Permute the seed edges, anew for each epoch.
+    drop_last : bool
+        Leave out the last batch where it is short.
+    seed : int
+        Order and draws are functions of (seed, epoch); negatives, of (seed, epoch, batch, position
+        in the batch).
+    prefetch : Prefetch
+        How pages are read ahead.
+    gather : sequence of {"x", "y"}
+        Which rows to gather in the background, as in `NeighborDataset`.
+    feature_dtype : {None, "float32"}
+        "float32" converts narrower (or wider) features on the way; None leaves them as stored.
+    num_threads : int, optional
+        Threads that sample, a batch each, in the background. Default: one in a worker, else all
+        processors.
+    **options
+        How neighbours are drawn: the fields of `Sampling`.
+
+    Raises
+    ------
+    IndexError
+        If an end of a seed edge is out of range.
+    ValueError
+        If the other arguments are not what they must be, or there are no negatives: a source of a
+        triplet has every node as neighbour, or every pair is an edge.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        edge_label_index: Any,
+        fanouts: Sequence[int] = (15, 10, 5),
+        *,
+        edge_label: Any = None,
+        neg_sampling: Mode = None,
+        amount: float = 1,
+        batch_size: int = 1024,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        seed: int = 0,
+        prefetch: Prefetch | None = None,
+        gather: Sequence[str] = ("x", "y"),
+        feature_dtype: npt.DTypeLike | None = None,
+        num_threads: int | None = None,
+        **options: Unpack[SamplingOptions],
+    ) -> None:
+        self.edge_label_index = _as_edges(edge_label_index, dataset.num_nodes)
+        num_edges = self.edge_label_index.shape[1]
+        self.neg_sampling = _as_mode(neg_sampling)
+        self.amount = _as_amount(amount, self.neg_sampling)
+        self.edge_label = _as_labels(edge_label, num_edges, self.neg_sampling)
+        super().__init__(
+            dataset,
+            NeighborSampler(dataset.graph, fanouts, seed=seed, num_threads=1, **options),
+            num_edges,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            drop_last=drop_last,
+            prefetch=prefetch,
+            gather=gather,
+            feature_dtype=feature_dtype,
+            num_threads=num_threads,
+        )
+        if self.neg_sampling == "triplet":
+            _check_sources(dataset.graph, self.edge_label_index)
+        elif self.neg_sampling == "binary" and num_edges > 0:
+            self._offsets = _pair_offsets(dataset.graph)
+
+    def _sample(self, positions: IdArray, epoch: int, batch: int) -> SampledBatch:
+        edges = self.edge_label_index.take(positions, axis=1)
+        key = _core.key("negative", self.sampler.seed, epoch, batch)
+        ends, count = edges.reshape(-1), positions.shape[0]
+        if self.neg_sampling == "triplet":
+            ends = np.concatenate([ends, self._destinations(edges, key)])
+        elif self.neg_sampling == "binary":
+            ends = np.hstack([edges, self._pairs(math.ceil(count * self.amount), key)]).reshape(-1)
+        seeds, local = np.unique(ends, return_inverse=True)
+        subgraph = self.sampler.sample(seeds, epoch=epoch, batch=batch)
+        if self.neg_sampling == "triplet":
+            return SampledBatch(subgraph, positions, fields=_triplets(local, count))
+        links = {"edge_label_index": local.reshape(2, -1)}
+        if self.edge_label is not None:
+            links["edge_label"] = self._labels(positions, links["edge_label_index"].shape[1])
+        return SampledBatch(subgraph, positions, fields=links)
+
+    def _seed_options(self) -> dict[str, Any]:
+        return {
+            "seeds_crc": zlib.crc32(self.edge_label_index.data),
+            "neg_sampling": self.neg_sampling,
+            "amount": self.amount,
+        }
+
+    def _destinations(self, edges: IdArray, key: int) -> IdArray:
+        """Negatives of each source in turn, (batch_size * amount,)."""
+        csr = self.dataset.graph._csr
+        sources, positives = (csr.to_stored(ends) for ends in edges)
+        return csr.to_user(csr.negative_destinations(sources, positives, int(self.amount), key))
+
+    def _pairs(self, count: int, key: int) -> IdArray:
+        """Pairs that are no edges, (2, count)."""
+        csr = self.dataset.graph._csr
+        return csr.to_user(csr.negative_pairs(count, self._offsets, key))
+
+    def _labels(self, positions: IdArray, num_labels: int) -> npt.NDArray[Any]:
+        """Those of the seed edges, then zeros."""
+        assert self.edge_label is not None
+        labels = np.zeros((num_labels, *self.edge_label.shape[1:]), self.edge_label.dtype)
+        labels[: positions.shape[0]] = self.edge_label[positions]
+        return labels
+
+
+def _triplets(local: IdArray, count: int) -> dict[str, npt.NDArray[Any]]:
+    """The local ids of sources, destinations and negatives, which follow each other."""
+    negatives = local[2 * count :]
+    if negatives.shape[0] > count:
+        negatives = negatives.reshape(count, -1)
+    return {
+        "src_index": local[:count],
+        "dst_pos_index": local[count : 2 * count],
+        "dst_neg_index": negatives,
+    }

@@ -1,0 +1,164 @@
+"""`MiniBatch`: what a training loop gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from graphzero.store.format import BFLOAT16
+
+__all__ = ["BatchStats", "MiniBatch", "as_tensor"]
+
+_OF_LINKS = ("edge_label_index", "edge_label", "src_index", "dst_pos_index", "dst_neg_index")
+_OF_TREES = ("batch", "seed_time")
+_TENSORS = ("n_id", "edge_index", "e_id", "input_id", "x", "y", *_OF_TREES, *_OF_LINKS)
+
+
+def as_tensor(rows: npt.NDArray[Any]) -> Tensor:
+    """A tensor over the memory of gathered rows, torch.bfloat16 where they hold its bits."""
+    if rows.dtype == BFLOAT16:
+        return torch.from_numpy(rows.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(rows)
+
+
+@dataclass(frozen=True)
+class BatchStats:
+    """What a mini-batch cost.
+
+    Attributes
+    ----------
+    sampled, waited, gathered : float
+        Seconds of sampling (in a background thread, where there are any); of the training loop's
+        waiting for the batch, its read-ahead, and rows that are brought to their places only then;
+        of gathering rows, in the background and then.
+    pages_missed : int
+        Pages of its rows that were not in memory when they were asked for ahead, or were read past
+        the page cache; 0 where nothing was asked (see `Prefetch`).
+    topology_missed : int
+        Pages of topology that were not in memory when they were asked for, hop by hop; 0 where
+        topology is kept in memory, or left to page faults.
+    io : str
+        How its rows were read, and why so.
+    """
+
+    sampled: float = 0.0
+    waited: float = 0.0
+    gathered: float = 0.0
+    pages_missed: int = 0
+    topology_missed: int = 0
+    io: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class MiniBatch:
+    """A sampled subgraph with its features and labels, by the contract of PyG's NeighborLoader,
+    and of its LinkNeighborLoader where the seeds are edges.
+
+    Attributes
+    ----------
+    n_id : (num_nodes,) int64
+        The user's ids of the nodes, the seeds first.
+    edge_index : (2, num_edges) int64
+        Local ids: row 0 the source (the sampled neighbour), row 1 the target.
+    e_id : (num_edges,) int64 or None
+        Rows of the user's edge list, if the file keeps them.
+    batch_size : int
+        Number of seeds: predictions are wanted for the first batch_size nodes. With seed edges,
+        the number of these; num_sampled_nodes[0] is that of the seed nodes.
+    input_id : (batch_size,) int64
+        Positions of the seeds in the seed array, or of the seed edges in theirs.
+    num_sampled_nodes : list of int
+        Seeds, then new nodes per hop.
+    num_sampled_edges : list of int or None
+        Edges per hop; None of an induced subgraph, whose edges belong to none.
+    x : (num_nodes, dim) or None
+        Features of the nodes.
+    y : (num_nodes,) or None
+        Labels of the nodes.
+    stats : BatchStats
+    batch : (num_nodes,) int64 or None
+        Of disjoint trees: the seed, 0 to batch_size - 1, to whose tree each node belongs.
+    seed_time : (batch_size,) int64 or None
+        The times of the seeds, where they have any.
+    edge_label_index : (2, num_labels) int64 or None
+        Seed edges, then binary negatives: local ids of sources and destinations.
+    edge_label : (num_labels, ...) or None
+        Labels of these, 0 for negatives.
+    src_index, dst_pos_index : (batch_size,) int64 or None
+        Triplets: local ids of both ends of each seed edge.
+    dst_neg_index : (batch_size,) or (batch_size, amount) int64 or None
+        Triplets: local ids of the negative destinations of each source.
+    """
+
+    n_id: Tensor
+    edge_index: Tensor
+    e_id: Tensor | None
+    batch_size: int
+    input_id: Tensor
+    num_sampled_nodes: list[int]
+    num_sampled_edges: list[int] | None
+    x: Tensor | None
+    y: Tensor | None
+    stats: BatchStats
+    batch: Tensor | None = None
+    seed_time: Tensor | None = None
+    edge_label_index: Tensor | None = None
+    edge_label: Tensor | None = None
+    src_index: Tensor | None = None
+    dst_pos_index: Tensor | None = None
+    dst_neg_index: Tensor | None = None
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes in the batch, seeds included."""
+        return self.n_id.shape[0]
+
+    @property
+    def num_edges(self) -> int:
+        """Edges in the batch."""
+        return self.edge_index.shape[1]
+
+    @property
+    def optional_tensors(self) -> dict[str, Tensor]:
+        """Those of the fields about trees and seed edges that the batch has, by name."""
+        fields = {name: getattr(self, name) for name in (*_OF_TREES, *_OF_LINKS)}
+        return {name: tensor for name, tensor in fields.items() if tensor is not None}
+
+    def _map(self, function: Callable[[Tensor], Tensor]) -> MiniBatch:
+        changed: dict[str, Any] = {}
+        for name in _TENSORS:
+            tensor = getattr(self, name)
+            if tensor is not None:
+                changed[name] = function(tensor)
+        return replace(self, **changed)
+
+    def to(self, device: torch.device | str | int, *, non_blocking: bool = False) -> MiniBatch:
+        """The same batch with its tensors on a device."""
+        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self, device: Any = None) -> MiniBatch:
+        """The same batch in page-locked memory; the DataLoader calls this for pin_memory=True."""
+        return self._map(lambda tensor: tensor.pin_memory())
+
+    def to_pyg(self) -> Any:
+        """The same batch as a ``torch_geometric.data.Data``.
+
+        It has the attributes that NeighborLoader or LinkNeighborLoader would give it.
+
+        Raises
+        ------
+        ImportError
+            If torch_geometric is not installed.
+        """
+        from graphzero.pyg.data import make_data  # torch_geometric is optional
+
+        names = ("x", "edge_index", "y", "n_id", "e_id", "input_id")
+        counts = ("num_sampled_nodes", "num_sampled_edges", "batch_size")
+        fields = {name: getattr(self, name) for name in (*names, *counts)}
+        return make_data(self.num_nodes, {**fields, **self.optional_tensors})

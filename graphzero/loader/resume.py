@@ -1,0 +1,206 @@
+"""How far an epoch has come, as a plain dict that survives a checkpoint.
+
+A state holds what makes the batches (seed, fanouts, ...) beside the position: the batches that are
+left can only be had from the same dataset, seeds and options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from graphzero.sampling.order import Share
+
+__all__ = [
+    "Position",
+    "Progress",
+    "State",
+    "check_share",
+    "differences",
+    "read_position",
+    "read_progress",
+]
+
+VERSION = 1
+
+State = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where an epoch goes on, over all ranks and workers.
+
+    Attributes
+    ----------
+    epoch : int
+    batches : int
+        Batches of the epoch that are done: the first ones in its order.
+    """
+
+    epoch: int
+    batches: int
+
+    def state(self, options: Mapping[str, Any]) -> State:
+        """The dict to store; `options` are what the batches are a function of."""
+        return {"version": VERSION, **asdict(self), "options": dict(options)}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far one worker of one rank has come.
+
+    Attributes
+    ----------
+    epoch : int
+    first : int
+        Batches of the epoch that were done, over all ranks, when the iteration began.
+    taken : int
+        Batches that this worker has handed out since; not those that it has prepared.
+    share : Share
+    """
+
+    epoch: int
+    first: int
+    taken: int
+    share: Share
+
+    def state(self, options: Mapping[str, Any]) -> State:
+        """The dict to store; `options` are what the batches are a function of."""
+        return {
+            "version": VERSION,
+            "epoch": self.epoch,
+            "first": self.first,
+            "taken": self.taken,
+            **asdict(self.share),
+            "options": dict(options),
+        }
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What is not as it was, by name, with both values."""
+    return [
+        f"{name} ({before.get(name)!r}, now {now.get(name)!r})"
+        for name in sorted({*before, *now})
+        if before.get(name) != now.get(name)
+    ]
+
+
+def _check(state: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    if state.get("version") != VERSION:
+        raise ValueError(
+            f"a state of version {state.get('version')!r} cannot be resumed here: "
+            f"this graphzero reads version {VERSION}"
+        )
+    taken_with = state.get("options")
+    if not isinstance(taken_with, Mapping):
+        raise ValueError("the state does not say with which options it was taken")
+    differing = differences(taken_with, options)
+    if differing:
+        raise ValueError(
+            f"the state was taken with another {', '.join(differing)}: "
+            "batches that are left can only be had with what the others were made with"
+        )
+
+
+def _count(state: Mapping[str, Any], name: str, most: int | None = None) -> int:
+    value = state.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{name} of the state must be an integer of at least 0, not {value!r}")
+    if most is not None and value > most:
+        raise ValueError(f"{name} of the state is {value}, and an epoch has {most} batches")
+    return value
+
+
+def read_progress(state: Mapping[str, Any], options: Mapping[str, Any], total: int) -> Progress:
+    """The progress in the state of an iterator, checked.
+
+    Parameters
+    ----------
+    state : mapping
+        From `Progress.state`.
+    options : mapping
+        What the batches are a function of now.
+    total : int
+        Batches in an epoch, over all ranks.
+
+    Raises
+    ------
+    ValueError
+        If it is not such a state, or was taken with other options; names them.
+    """
+    if not isinstance(state, Mapping) or "taken" not in state:
+        raise ValueError(
+            "this is not the state of an iterator of a NeighborDataset; "
+            "NeighborDataset.resume takes what state_after gave"
+        )
+    _check(state, options)
+    share = Share(*(_count(state, n) for n in ("rank", "world_size", "worker", "num_workers")))
+    if share.rank >= share.world_size or share.worker >= share.num_workers:
+        raise ValueError(f"the state contradicts itself: {share}")
+    return Progress(
+        _count(state, "epoch"), _count(state, "first", total), _count(state, "taken", total), share
+    )
+
+
+def check_share(progress: Progress, share: Share) -> None:
+    """Refuses the progress of another share: its batches would be others.
+
+    Raises
+    ------
+    ValueError
+    """
+    if progress.share != share:
+        raise ValueError(
+            f"the state was taken as {progress.share}, and this is {share}: "
+            "with other ranks or workers, give the DataLoader's state to NeighborDataset.resume"
+        )
+
+
+def read_position(state: Mapping[str, Any], options: Mapping[str, Any], total: int) -> Position:
+    """The position over all ranks, out of any state that tells it.
+
+    Parameters
+    ----------
+    state : mapping
+        From `Position.state` or `Progress.state`, or one that holds such states of all workers of
+        a rank, such as that of a ``StatefulDataLoader``. The ranks are taken to be in step.
+    options : mapping
+        What the batches are a function of now.
+    total : int
+        Batches in an epoch, over all ranks.
+
+    Raises
+    ------
+    ValueError
+        If it is not such a state, or was taken with other options; names them.
+    """
+    if isinstance(state, Mapping) and "version" in state and "batches" in state:
+        _check(state, options)
+        return Position(_count(state, "epoch"), _count(state, "batches", total))
+    workers = [read_progress(found, options, total) for found in _progresses(state)]
+    if not workers:
+        raise ValueError("the state holds no position of a NeighborDataset")
+    first, share = workers[0], workers[0].share
+    begun = {
+        (p.epoch, p.first, p.share.rank, p.share.world_size, p.share.num_workers) for p in workers
+    }
+    if len(begun) > 1 or {p.share.worker for p in workers} != set(range(share.num_workers)):
+        raise ValueError("the state must hold all workers of one rank, in the same epoch")
+    taken = sum(progress.taken for progress in workers) + _since_snapshot(state)
+    return Position(first.epoch, min(total, first.first + taken * share.world_size))
+
+
+def _progresses(state: Any) -> Iterator[Mapping[str, Any]]:
+    """States of iterators, at any depth: how a DataLoader nests them is its own affair."""
+    if isinstance(state, Mapping):
+        if "version" in state and "taken" in state:
+            yield state
+        else:
+            for value in state.values():
+                yield from _progresses(value)
+
+
+def _since_snapshot(state: Mapping[str, Any]) -> int:
+    """Batches that a StatefulDataLoader with snapshot_every_n_steps > 1 counts beside states."""
+    return _count(state, "_steps_since_snapshot") if "_steps_since_snapshot" in state else 0

@@ -1,0 +1,1 @@
+"""The rows of mini-batches, written in the order of their use."""

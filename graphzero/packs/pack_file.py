@@ -1,0 +1,215 @@
+"""The file that `graphzero.pack` writes: rows of mini-batches, one batch after the other."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from graphzero import _core
+from graphzero.errors import FormatError
+from graphzero.graph.dataset import Dataset
+from graphzero.graph.features import FeatureStore
+from graphzero.graph.ids import IdArray, as_count
+from graphzero.graph.sampling_options import Sampling, as_fanout, as_seed
+from graphzero.sampling.order import num_batches
+from graphzero.store.format import DTYPES
+from graphzero.store.views import identity
+
+__all__ = ["OFFSETS", "OPTIONS", "Pack", "PackInfo", "files_of", "open_pack"]
+
+OPTIONS, OFFSETS = "pack_options", "batch_offsets"
+VERSION = 1
+_SAMPLING = tuple(each.name for each in fields(Sampling))
+_NEEDED = {"num_seeds", "batch_size", "fanouts", "shuffle", "drop_last", "seed", *_SAMPLING}
+
+
+@dataclass(frozen=True)
+class PackInfo:
+    """What is in a pack.
+
+    Attributes
+    ----------
+    options : mapping
+        Everything that its batches are a function of, but for the files.
+    files : mapping
+        Of "graph" and "features": a digest of sizes and checksums.
+    first_epoch, epochs : int
+        The epochs whose batches are packed.
+    resident_rows : int
+        Rows at the head, which are those of the features; batches follow them.
+    """
+
+    options: Mapping[str, Any]
+    files: Mapping[str, str]
+    first_epoch: int
+    epochs: int
+    resident_rows: int
+
+    @property
+    def sampling(self) -> Sampling:
+        """How neighbours are drawn."""
+        return Sampling(**{name: self.options[name] for name in _SAMPLING})
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """Batches of one epoch, over all ranks."""
+        named = self.options
+        return num_batches(named["num_seeds"], named["batch_size"], named["drop_last"])
+
+    def encode(self) -> bytes:
+        """What the section 'pack_options' holds."""
+        return json.dumps({"version": VERSION, **asdict(self)}).encode()
+
+    @staticmethod
+    def decode(data: bytes) -> PackInfo:
+        """The inverse of `encode`.
+
+        Raises
+        ------
+        ValueError
+            If it is not what `encode` made.
+        """
+        try:
+            found = json.loads(data)
+            version = found.pop("version")
+            if version != VERSION:
+                raise ValueError(f"version {version!r}, this graphzero reads version {VERSION}")
+            info = PackInfo(**found)
+            missing = _NEEDED - info.options.keys()
+            if missing or info.files.keys() != {"graph", "features"}:
+                raise ValueError(f"does not name {sorted(missing) or 'graph and features'}")
+            as_count(info.options["num_seeds"], "num_seeds", 0)
+            as_count(info.options["batch_size"], "batch_size")
+            as_seed(info.options["seed"])
+            for fanout in info.options["fanouts"]:
+                as_fanout(fanout)
+            as_count(info.first_epoch, "first_epoch", 0)
+            as_count(info.epochs, "epochs")
+            as_count(info.resident_rows, "resident_rows", 0)
+            _ = info.sampling
+        except (AttributeError, KeyError, TypeError, RecursionError) as error:
+            raise ValueError(f"not the options of a pack ({error})") from None
+        return info
+
+
+@dataclass(frozen=True)
+class Pack:
+    """An opened pack.
+
+    Attributes
+    ----------
+    store : FeatureStore
+        Resident rows, then those of each batch in turn.
+    info : PackInfo
+    offsets : (batches + 1,) int64
+        The row where each batch begins, and the end of the last.
+    """
+
+    store: FeatureStore
+    info: PackInfo
+    offsets: IdArray
+
+    @property
+    def resident_bytes(self) -> int:
+        """Of the rows at the head."""
+        return self.info.resident_rows * self.store.row_bytes
+
+    def rows_of(self, epoch: int, batch: int, rows: IdArray) -> IdArray:
+        """Where the rows of a batch are.
+
+        Parameters
+        ----------
+        epoch, batch : int
+            One of the packed epochs, and one of its batches.
+        rows : (n,) int64
+            Rows of the features' file.
+
+        Returns
+        -------
+        (n,) int64
+            Rows of the pack.
+
+        Raises
+        ------
+        FormatError
+            If another number of rows was packed.
+        """
+        at = (epoch - self.info.first_epoch) * self.info.batches_per_epoch + batch
+        begin, end = self.offsets[at : at + 2].tolist()
+        packed = np.flatnonzero(rows >= self.info.resident_rows)
+        if packed.shape[0] != end - begin:
+            raise FormatError(
+                f"{self.store.path} holds {end - begin:,} rows of batch {batch} of epoch {epoch}, "
+                f"which has {packed.shape[0]:,}: pack again"
+            )
+        found = rows.copy()
+        found[packed] = np.arange(begin, end)
+        return found
+
+
+def _digest(of: tuple[Any, ...]) -> str:
+    return hashlib.sha256(json.dumps(of).encode()).hexdigest()[:16]
+
+
+def files_of(dataset: Dataset) -> dict[str, str]:
+    """What tells the graph and the features of a dataset from others: see `PackInfo.files`.
+
+    Headers are read, no content; a ``.npy`` file has no checksum in its header.
+    """
+    features = dataset.features
+    return {
+        "graph": _digest(identity(dataset.graph._csr.header)),
+        "features": _digest(() if features is None else features._layout.identity),
+    }
+
+
+def _section(mapping: _core.Mapping, name: str, dtype: str) -> bytes:
+    """A small section, checked."""
+    sections = {found: entry for found, *entry in _core.feature_header(mapping)["sections"]}
+    if name not in sections:
+        raise FormatError(f"{mapping.path} is not a pack: it lacks the section '{name}'")
+    code, offset, _, length, crc = sections[name]
+    data = mapping.read(offset, length)
+    if DTYPES[code].str != dtype or zlib.crc32(data) != crc:
+        raise FormatError(f"{mapping.path}: section '{name}' is corrupt: pack again")
+    return data
+
+
+def open_pack(path: str | os.PathLike[str]) -> Pack:
+    """Opens a file that `graphzero.pack` has written; its rows are mapped, not read.
+
+    Raises
+    ------
+    FormatError
+        If it is truncated, foreign, corrupt, of a version that is not known, or not a pack.
+    OSError
+        If it cannot be opened.
+    """
+    store = FeatureStore(path)
+    try:
+        try:
+            info = PackInfo.decode(_section(store._mapping, OPTIONS, "|u1"))
+        except FormatError:
+            raise
+        except ValueError as error:
+            raise FormatError(f"{path}: section '{OPTIONS}': {error}") from None
+        data = _section(store._mapping, OFFSETS, "<u8")
+        offsets = np.frombuffer(data, dtype="<u8").astype(np.int64)
+        if (
+            offsets.shape[0] != info.epochs * info.batches_per_epoch + 1
+            or offsets[0] != info.resident_rows
+            or offsets[-1] != store.num_nodes
+            or (offsets[1:] < offsets[:-1]).any()
+        ):
+            raise FormatError(f"{path}: section '{OFFSETS}' does not fit its batches: pack again")
+        return Pack(store, info, offsets)
+    except BaseException:
+        store.close()
+        raise

@@ -1,0 +1,144 @@
+"""`PackedDataset`: the batches of a `NeighborDataset`, with rows that were packed ahead of time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy.typing as npt
+
+from graphzero.errors import FormatError
+from graphzero.graph.dataset import Dataset
+from graphzero.graph.ids import IdArray
+from graphzero.io.prefetch import Prefetch
+from graphzero.io.rows import RowSource
+from graphzero.loader.neighbor_dataset import NeighborDataset
+from graphzero.loader.resume import differences
+from graphzero.loader.seed_dataset import SampledBatch
+from graphzero.packs.pack_file import files_of, open_pack
+from graphzero.sampling.order import Share
+from graphzero.sampling.sampler import Subgraph
+
+__all__ = ["PackedDataset"]
+
+
+class PackedDataset(NeighborDataset):
+    """The mini-batches of a `NeighborDataset`, byte for byte, with features from a pack.
+
+    `graphzero.pack` writes the pack: for each batch of some epochs, the feature rows that are not
+    resident, one after the other, so that a batch is read in one run (batch-wise packing, Liu et
+    al.: "DiskGNN: Bridging I/O Efficiency and Model Accuracy for Out-of-Core GNN Training", SIGMOD
+    2025). Subgraphs are sampled as ever, which gives those that were packed.
+
+    Used, dealt out and resumed like a `NeighborDataset`. Of the epochs first, ..., first + E - 1
+    that were packed, epoch e trains on first + (e - first) % E: later epochs are those of before,
+    again. A state that is to be resumed belongs to the packed epochs, too.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        From which it was packed.
+    pack : path-like
+        A file that `graphzero.pack` has written. Fanouts, batch size, shuffling, seed and how
+        neighbours are drawn are those of the pack.
+    seeds : (num_seeds,) integers, or (num_nodes,) bool, optional
+        The seeds from which it was packed. Default: all nodes.
+    input_time : (num_seeds,) integers, optional
+        Their times, if it was packed with times.
+    prefetch : Prefetch
+        How pages are read ahead. By default as many rows are resident as were left out of the
+        pack; a fraction as `resident` is one of these. Where memory leaves less, the others are
+        read from the pack's head.
+    gather : sequence of {"x", "y"}
+        Which rows to gather in the background. Features that are not, `Collate` gathers from the
+        dataset, not from the pack.
+    feature_dtype, num_threads : optional
+        As in `NeighborDataset`.
+
+    Raises
+    ------
+    FormatError
+        If the pack is truncated, foreign or corrupt.
+    ValueError
+        If the dataset, the seeds or their times are not those that it was packed from; names what
+        differs.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        pack: str | os.PathLike[str],
+        seeds: Any = None,
+        *,
+        input_time: Any = None,
+        prefetch: Prefetch | None = None,
+        gather: Sequence[str] = ("x", "y"),
+        feature_dtype: npt.DTypeLike | None = None,
+        num_threads: int | None = None,
+    ) -> None:
+        self._pack = open_pack(pack)
+        info = self._pack.info
+        self._refuse(differences(info.files, files_of(dataset)))
+        features, store = dataset.features, self._pack.store
+        if features is None or (features.dtype, features.shape[1:]) != (
+            store.dtype,
+            store.shape[1:],
+        ):
+            raise FormatError(f"{store.path} has other rows than the features: pack again")
+        sampling: Any = asdict(info.sampling)
+        super().__init__(
+            dataset,
+            seeds,
+            info.options["fanouts"],
+            batch_size=info.options["batch_size"],
+            shuffle=info.options["shuffle"],
+            drop_last=info.options["drop_last"],
+            input_time=input_time,
+            seed=info.options["seed"],
+            prefetch=prefetch,
+            gather=gather,
+            feature_dtype=feature_dtype,
+            num_threads=num_threads,
+            **sampling,
+        )
+        packed = {"packed_epochs": [info.first_epoch, info.epochs]}
+        self._refuse(differences({**info.options, **packed}, self._options))
+
+    def _refuse(self, differing: list[str]) -> None:
+        if differing:
+            raise ValueError(
+                f"{self._pack.store.path} was packed from another {', '.join(differing)}: give "
+                f"the dataset, seeds and times that it was packed from, or pack again"
+            )
+
+    @property
+    def packed_epochs(self) -> range:
+        """The epochs that were packed."""
+        first = self._pack.info.first_epoch
+        return range(first, first + self._pack.info.epochs)
+
+    def packed_epoch(self, epoch: int) -> int:
+        """The packed epoch that an epoch trains on."""
+        first, count = self._pack.info.first_epoch, self._pack.info.epochs
+        return first + (epoch - first) % count
+
+    def _seed_options(self) -> dict[str, Any]:
+        info = self._pack.info
+        return {**super()._seed_options(), "packed_epochs": [info.first_epoch, info.epochs]}
+
+    def _sources(self, epoch: int) -> dict[str, RowSource]:
+        sources = super()._sources(epoch)
+        features, pack = sources["x"], self._pack
+
+        def rows_of(batch: int, subgraph: Subgraph) -> IdArray:
+            return pack.rows_of(epoch, batch, features.rows_of(batch, subgraph))
+
+        x = RowSource(pack.store, rows_of, features.ahead, pack.resident_bytes)
+        return {**sources, "x": x}
+
+    def _iterate(
+        self, epoch: int, share: Share, batch_ids: range
+    ) -> Generator[SampledBatch, None, None]:
+        return super()._iterate(self.packed_epoch(epoch), share, batch_ids)

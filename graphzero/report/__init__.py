@@ -1,0 +1,1 @@
+"""What a process and the page cache hold."""

@@ -1,0 +1,1 @@
+"""Which seeds make a mini-batch, and the neighbours that are drawn for them."""

@@ -1,0 +1,1 @@
+"""The files: their format, how they are written and replaced, mapped and kept in memory."""

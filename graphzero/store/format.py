@@ -1,0 +1,356 @@
+"""The ``.gl`` and ``.gd`` formats in pure Python: the twin of ``src/format.c``.
+
+``docs/format.md`` is the table that both implement. Python writes the files
+(`graphzero.store.filewriter`); C reads them at run time; `decode_header`, `read_file` and
+`verify_file` read them here, for tests, for ``graphzero verify`` and for anyone who wants to read
+the format without compiling it.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero.errors import FormatError
+
+__all__ = [
+    "BFLOAT16",
+    "FLAG_DIRECTED",
+    "FLAG_VECTOR",
+    "Header",
+    "Section",
+    "as_dtype",
+    "decode_header",
+    "dtype_name",
+    "encode_header",
+    "id_dtype",
+    "layout",
+    "read_file",
+    "verify_file",
+]
+
+VERSION = 1
+PAGE_BYTES = 4096
+MAX_SECTIONS = 62
+NAME_BYTES = 16
+FLAG_DIRECTED = 1
+FLAG_VECTOR = 2
+MAGIC = {"graph": b"\x89GZL\r\n\x1a\n", "features": b"\x89GZD\r\n\x1a\n"}
+# NumPy has no bfloat16: its bits, under its name. ``ml_dtypes`` and torch give it arithmetic.
+BFLOAT16: np.dtype[Any] = np.dtype([("bfloat16", "<u2")])
+DTYPES: dict[int, np.dtype[Any]] = {
+    1: np.dtype("<i1"),
+    2: np.dtype("<u1"),
+    3: np.dtype("<i2"),
+    4: np.dtype("<u2"),
+    5: np.dtype("<i4"),
+    6: np.dtype("<u4"),
+    7: np.dtype("<i8"),
+    8: np.dtype("<u8"),
+    9: np.dtype("<f2"),
+    10: BFLOAT16,
+    11: np.dtype("<f4"),
+    12: np.dtype("<f8"),
+}
+_CODES = {dtype: code for code, dtype in DTYPES.items()}
+_FIXED = struct.Struct("<8sIIQQQQI")
+_SECTION = struct.Struct("<16sI4xQQQI12x")
+_SECTIONS_AT = 64
+_CRC_AT = PAGE_BYTES - 4
+CHUNK_BYTES = 1 << 20
+
+Progress = Callable[[int], object]
+
+
+def id_dtype(count: int) -> np.dtype[Any]:
+    """The narrowest id dtype for ids below count: uint32 up to 2^32, else uint64."""
+    return np.dtype("<u4") if count <= 1 << 32 else np.dtype("<u8")
+
+
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """Name of a dtype for people, such as "float32" or "bfloat16"."""
+    return "bfloat16" if dtype == BFLOAT16 else str(dtype)
+
+
+def as_dtype(value: Any) -> np.dtype[Any]:
+    """A dtype of the format, by what NumPy takes for one, or by the name "bfloat16".
+
+    Raises
+    ------
+    ValueError
+        If the format has no such dtype.
+    """
+    try:
+        dtype = BFLOAT16 if isinstance(value, str) and value == "bfloat16" else np.dtype(value)
+    except TypeError:
+        raise ValueError(f"{value!r} is no dtype; use one of {_names()}") from None
+    return DTYPES[dtype_code(BFLOAT16 if dtype.name == "bfloat16" else dtype)]
+
+
+def _names() -> str:
+    return ", ".join(dtype_name(dtype) for dtype in DTYPES.values())
+
+
+def dtype_code(dtype: npt.DTypeLike) -> int:
+    """Code of a dtype in a section table.
+
+    Raises
+    ------
+    ValueError
+        If the format has no such dtype.
+    """
+    little = np.dtype(dtype).newbyteorder("<")
+    if little not in _CODES:
+        raise ValueError(f"dtype {np.dtype(dtype)} cannot be stored; use one of {_names()}")
+    return _CODES[little]
+
+
+@dataclass(frozen=True)
+class Section:
+    """One array in a file.
+
+    Attributes
+    ----------
+    name : str
+    dtype : int
+        Code of the table in ``docs/format.md``.
+    offset, count, length : int
+        First byte, elements, bytes.
+    crc : int
+        CRC-32 of the bytes.
+    """
+
+    name: str
+    dtype: int
+    offset: int
+    count: int
+    length: int
+    crc: int = 0
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the first page of a file says.
+
+    Attributes
+    ----------
+    kind : {"graph", "features"}
+    flags : int
+    file_bytes, num_nodes : int
+    width : int
+        Stored edges of a graph, columns of a feature file.
+    num_input_edges : int
+        Rows of the edge list that a graph was built from.
+    sections : tuple of Section
+        By ascending offset.
+    """
+
+    kind: str
+    flags: int
+    file_bytes: int
+    num_nodes: int
+    width: int
+    num_input_edges: int
+    sections: tuple[Section, ...]
+
+    def find(self, name: str) -> Section | None:
+        """The section of a name, or None."""
+        return next((section for section in self.sections if section.name == name), None)
+
+
+def encode_header(header: Header) -> bytes:
+    """The header page, 4096 bytes, checksum included."""
+    if len(header.sections) > MAX_SECTIONS:
+        raise ValueError(f"a file has at most {MAX_SECTIONS} sections")
+    page = bytearray(PAGE_BYTES)
+    _FIXED.pack_into(
+        page,
+        0,
+        MAGIC[header.kind],
+        VERSION,
+        header.flags,
+        header.file_bytes,
+        header.num_nodes,
+        header.width,
+        header.num_input_edges,
+        len(header.sections),
+    )
+    for i, section in enumerate(header.sections):
+        name = section.name.encode("latin-1")
+        if not 0 < len(name) <= NAME_BYTES:
+            raise ValueError(f"section name {section.name!r} is not 1 to {NAME_BYTES} bytes long")
+        at = _SECTIONS_AT + i * _SECTION.size
+        _SECTION.pack_into(
+            page,
+            at,
+            name,
+            section.dtype,
+            section.offset,
+            section.count,
+            section.length,
+            section.crc,
+        )
+    struct.pack_into("<I", page, _CRC_AT, zlib.crc32(page[:_CRC_AT]))
+    return bytes(page)
+
+
+def _check_section(section: Section, lowest_offset: int, file_bytes: int) -> None:
+    dtype = DTYPES.get(section.dtype)
+    if dtype is None or not section.name:
+        raise FormatError("has a section without a known name or dtype")
+    if section.length != section.count * dtype.itemsize:
+        raise FormatError(
+            f"section '{section.name}': {section.length} bytes are not {section.count} elements "
+            f"of {dtype.itemsize} bytes"
+        )
+    if section.offset % PAGE_BYTES or section.offset < lowest_offset:
+        raise FormatError(
+            f"section '{section.name}' starts at byte {section.offset}, not on a page of its own"
+        )
+    if section.offset + section.length > file_bytes:
+        raise FormatError(f"section '{section.name}' reaches beyond the end of the file")
+
+
+def decode_header(page: bytes, file_bytes: int, kind: str) -> Header:
+    """Header from the first page of a file of file_bytes bytes.
+
+    Raises
+    ------
+    FormatError
+        Like the C reader, for everything that can be known without reading the sections.
+    """
+    if len(page) < PAGE_BYTES:
+        raise FormatError("is truncated: it has no whole header page")
+    magic, version, flags, size, num_nodes, width, num_input_edges, num_sections = (
+        _FIXED.unpack_from(page)
+    )
+    if magic != MAGIC[kind]:
+        raise FormatError(f"is not a graphzero {kind} file (wrong magic bytes)")
+    if version != VERSION:
+        raise FormatError(f"has format version {version}, this graphzero reads version {VERSION}")
+    if struct.unpack_from("<I", page, _CRC_AT)[0] != zlib.crc32(page[:_CRC_AT]):
+        raise FormatError("has a corrupt header (checksum mismatch)")
+    if flags & ~(FLAG_DIRECTED | FLAG_VECTOR):
+        raise FormatError("has flags that this graphzero does not know")
+    if size != file_bytes:
+        state = "truncated" if file_bytes < size else "too long"
+        raise FormatError(f"is {state}: its header says {size} bytes, it has {file_bytes}")
+    if num_sections > MAX_SECTIONS:
+        raise FormatError(f"has {num_sections} sections, more than {MAX_SECTIONS}")
+    sections: list[Section] = []
+    lowest_offset = PAGE_BYTES
+    for i in range(num_sections):
+        name, *numbers = _SECTION.unpack_from(page, _SECTIONS_AT + i * _SECTION.size)
+        section = Section(name.split(b"\0")[0].decode("latin-1"), *numbers)
+        _check_section(section, lowest_offset, file_bytes)
+        if any(section.name == other.name for other in sections):
+            raise FormatError(f"has two sections named '{section.name}'")
+        sections.append(section)
+        lowest_offset = section.offset + section.length
+    return Header(kind, flags, size, num_nodes, width, num_input_edges, tuple(sections))
+
+
+def layout(
+    kind: str,
+    arrays: Iterable[tuple[str, npt.DTypeLike, int]],
+    *,
+    num_nodes: int,
+    width: int,
+    flags: int = 0,
+    num_input_edges: int = 0,
+) -> Header:
+    """Header of a file with these arrays (name, dtype, elements), each on a page of its own."""
+    sections: list[Section] = []
+    end = PAGE_BYTES
+    for name, dtype, count in arrays:
+        offset = -(-end // PAGE_BYTES) * PAGE_BYTES
+        length = count * np.dtype(dtype).itemsize
+        sections.append(Section(name, dtype_code(dtype), offset, count, length))
+        end = offset + length
+    return Header(kind, flags, end, num_nodes, width, num_input_edges, tuple(sections))
+
+
+def _kind_of(path: Path) -> str:
+    with open(path, "rb") as file:
+        magic = file.read(8)
+    for kind, expected in MAGIC.items():
+        if magic == expected:
+            return kind
+    raise FormatError(f"{path} is not a graphzero file (wrong magic bytes)")
+
+
+def read_header(path: str | os.PathLike[str]) -> Header:
+    """Header of a ``.gl`` or ``.gd`` file.
+
+    Raises
+    ------
+    FormatError
+        With the path, what is wrong, and where.
+    OSError
+        If the file cannot be read.
+    """
+    path = Path(path)
+    kind = _kind_of(path)
+    with open(path, "rb") as file:
+        page = file.read(PAGE_BYTES)
+        try:
+            return decode_header(page, os.fstat(file.fileno()).st_size, kind)
+        except FormatError as error:
+            raise FormatError(f"{path} {error}") from None
+
+
+def read_file(path: str | os.PathLike[str]) -> tuple[Header, dict[str, npt.NDArray[Any]]]:
+    """Header and every section of a file, read into memory."""
+    header = read_header(path)
+    arrays = {}
+    with open(path, "rb") as file:
+        for section in header.sections:
+            file.seek(section.offset)
+            arrays[section.name] = np.fromfile(file, DTYPES[section.dtype], section.count)
+    return header, arrays
+
+
+def verify_file(path: str | os.PathLike[str], progress: Progress | None = None) -> Header:
+    """Reads a whole file and compares every section with its checksum.
+
+    Parameters
+    ----------
+    path : path-like
+    progress : callable, optional
+        Called with the number of bytes after each piece.
+
+    Returns
+    -------
+    Header
+
+    Raises
+    ------
+    FormatError
+        Naming the first section whose bytes are not those that were written.
+    """
+    header = read_header(path)
+    with open(path, "rb") as file:
+        for section in header.sections:
+            file.seek(section.offset)
+            crc, left = 0, section.length
+            while left:
+                chunk = file.read(min(left, CHUNK_BYTES))
+                if not chunk:
+                    raise FormatError(f"{path} is truncated in section '{section.name}'")
+                crc, left = zlib.crc32(chunk, crc), left - len(chunk)
+                if progress is not None:
+                    progress(len(chunk))
+            if crc != section.crc:
+                raise FormatError(
+                    f"{path}: section '{section.name}' is corrupt (checksum mismatch): "
+                    f"build the file again"
+                )
+    return header

@@ -1,0 +1,209 @@
+"""``dataset.json``: which files make up a dataset, and the commit point of a build.
+
+A build first writes every file under a staged name, then replaces ``dataset.json``, then renames
+the staged files. Whoever reads the manifest prefers a staged name that still exists: a build that
+is killed before the manifest leaves the earlier dataset whole, one that is killed after it leaves
+the new one whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from graphzero.errors import FormatError
+from graphzero.store.atomic import is_staging_name, sync_folder, write_atomically
+
+__all__ = [
+    "MANIFEST_NAME",
+    "FileEntry",
+    "Manifest",
+    "Presampling",
+    "finish_renames",
+    "read_manifest",
+    "write_manifest",
+]
+
+MANIFEST_NAME = "dataset.json"
+_FORMAT = "graphzero-dataset"
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """A file of a dataset: its final name, and the name that it had while it was built."""
+
+    name: str
+    staged: str
+
+    def resolve(self, folder: Path) -> Path:
+        """Where the file is now."""
+        staged = folder / self.staged
+        return staged if staged.exists() else folder / self.name
+
+
+@dataclass(frozen=True)
+class Presampling:
+    """How visits were counted.
+
+    Attributes
+    ----------
+    batches : int
+        Mini-batches that were sampled: the most that a node can have been visited.
+    batch_size : int
+    fanouts : tuple of int
+    num_seeds : int
+        Seeds of an epoch.
+    seed : int
+        Of the draws.
+    """
+
+    batches: int
+    batch_size: int
+    fanouts: tuple[int, ...]
+    num_seeds: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The content of ``dataset.json``.
+
+    Attributes
+    ----------
+    num_nodes : int
+    num_edges : int
+        Stored edges: both directions of an undirected edge.
+    num_input_edges : int
+        Rows of the edge list.
+    directed : bool
+    order : {"input", "hot", "presample"}
+    num_classes : int or None
+        Largest label + 1, where labels are integers.
+    graph : FileEntry
+    features, labels : FileEntry or None
+    splits : dict of str to FileEntry
+    visits : FileEntry or None
+        In how many sampled mini-batches each node was.
+    presampling : Presampling or None
+        How they were sampled.
+    """
+
+    num_nodes: int
+    num_edges: int
+    num_input_edges: int
+    directed: bool
+    order: str
+    num_classes: int | None
+    graph: FileEntry
+    features: FileEntry | None = None
+    labels: FileEntry | None = None
+    splits: dict[str, FileEntry] = field(default_factory=dict)
+    visits: FileEntry | None = None
+    presampling: Presampling | None = None
+
+    def entries(self) -> list[FileEntry]:
+        """Every file of the dataset."""
+        some = [self.graph, self.features, self.labels, *self.splits.values(), self.visits]
+        return [entry for entry in some if entry is not None]
+
+
+def _entry(value: Any) -> FileEntry | None:
+    if value is None:
+        return None
+    names = (value["name"], value["staged"])
+    if any(not isinstance(name, str) or os.path.basename(name) != name for name in names):
+        raise ValueError("a file name leads out of the folder")
+    if not is_staging_name(names[1]):
+        raise ValueError("a staged name is not one")
+    return FileEntry(*names)
+
+
+def _presampling(value: Any) -> Presampling | None:
+    if value is None:
+        return None
+    names = ("batches", "batch_size", "num_seeds", "seed")
+    counts = {name: int(value[name]) for name in names}
+    if counts["batches"] < 1:
+        raise ValueError("visits of no batches")
+    return Presampling(fanouts=tuple(int(fanout) for fanout in value["fanouts"]), **counts)
+
+
+def _parse(content: dict[str, Any]) -> Manifest:
+    graph = _entry(content["graph"])
+    if graph is None:
+        raise ValueError("there is no graph")
+    splits = {}
+    for name, value in content["splits"].items():
+        entry = _entry(value)
+        if entry is not None:
+            splits[name] = entry
+    return Manifest(
+        num_nodes=int(content["num_nodes"]),
+        num_edges=int(content["num_edges"]),
+        num_input_edges=int(content["num_input_edges"]),
+        directed=bool(content["directed"]),
+        order=str(content["order"]),
+        num_classes=None if content["num_classes"] is None else int(content["num_classes"]),
+        graph=graph,
+        features=_entry(content["features"]),
+        labels=_entry(content["labels"]),
+        splits=splits,
+        visits=_entry(content.get("visits")),
+        presampling=_presampling(content.get("presampling")),
+    )
+
+
+def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
+    """The manifest of a dataset folder.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder has no ``dataset.json``.
+    FormatError
+        If it is not one that this version reads.
+    """
+    path = Path(folder) / MANIFEST_NAME
+    try:
+        text = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError(
+            2, f"no dataset here (no {MANIFEST_NAME}): build one with graphzero.build", str(folder)
+        ) from None
+    try:
+        content = json.loads(text)
+        if content["format"] != _FORMAT:
+            raise ValueError(f"its format is {content['format']!r}")
+        version = content["version"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise FormatError(f"{path} is not a graphzero dataset: {error}; build it again") from None
+    if version != _VERSION:
+        raise FormatError(
+            f"{path} has version {version}, this graphzero reads version {_VERSION}: "
+            f"use the graphzero that wrote it, or build it again"
+        )
+    try:
+        return _parse(content)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FormatError(f"{path} is corrupt ({error!r}): build the dataset again") from None
+
+
+def write_manifest(folder: str | os.PathLike[str], manifest: Manifest) -> None:
+    """Replaces ``dataset.json``: from here on readers see the files that it names."""
+    content = {"format": _FORMAT, "version": _VERSION, **asdict(manifest)}
+    text = json.dumps(content, indent=2) + "\n"
+    write_atomically(Path(folder) / MANIFEST_NAME, text.encode())
+
+
+def finish_renames(folder: str | os.PathLike[str], manifest: Manifest) -> None:
+    """Gives every file of a written manifest its final name; repeatable after a crash."""
+    folder = Path(folder)
+    for entry in manifest.entries():
+        staged = folder / entry.staged
+        if staged.exists():
+            os.replace(staged, folder / entry.name)
+    sync_folder(folder)

@@ -1,0 +1,1 @@
+"""GraphSAGE, trained and evaluated on a dataset."""

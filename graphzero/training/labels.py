@@ -1,0 +1,68 @@
+"""Which nodes can be trained on, and how many classes there are."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphzero.graph.dataset import Dataset
+from graphzero.graph.ids import IdArray
+from graphzero.store.format import dtype_name
+
+__all__ = ["count_classes", "labelled_splits"]
+
+_SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "test": "test"}
+
+
+def _labels_of(ds: Dataset, seeds: IdArray) -> IdArray:
+    """Class of each seed, (n,) int64; -1 where it is unknown."""
+    assert ds.labels is not None
+    return ds.labels.gather(seeds).reshape(-1).astype(np.int64)
+
+
+def labelled_splits(ds: Dataset) -> dict[str, IdArray]:
+    """Seeds by split, without those whose label is unknown.
+
+    Raises
+    ------
+    ValueError
+        If the dataset cannot be trained on, saying why.
+    """
+    if ds.features is None:
+        raise ValueError("the dataset has no features: build it with features to train on it")
+    if ds.labels is None:
+        raise ValueError("the dataset has no labels: build it with labels to train on it")
+    if ds.labels.dtype.kind not in "iu" or ds.labels.feature_dim != 1:
+        raise ValueError(
+            f"labels are {dtype_name(ds.labels.dtype)} of shape {ds.labels.shape}: training needs "
+            f"one integer class per node, from 0, or -1 for unknown"
+        )
+    if not ds.splits:
+        named = {"train": np.arange(ds.num_nodes)}
+    else:
+        named = {_SPLIT_NAMES[name]: ds.splits[name] for name in ds.splits if name in _SPLIT_NAMES}
+        if "train" not in named:
+            raise ValueError(f"there is no split 'train', only {sorted(ds.splits)}")
+    labelled = {}
+    for name, seeds in named.items():
+        labels = _labels_of(ds, seeds)
+        if labels.size and labels.min() < -1:
+            raise ValueError(f"label {labels.min()} in split {name!r}: classes start at 0")
+        if (labels >= 0).any():
+            labelled[name] = seeds[labels >= 0]
+    if "train" not in labelled:
+        raise ValueError("no node to train on has a known label")
+    return labelled
+
+
+def count_classes(ds: Dataset, splits: dict[str, IdArray]) -> int:
+    """As the dataset says, else the largest label + 1.
+
+    Raises
+    ------
+    ValueError
+        If a label is larger than the dataset says.
+    """
+    largest = max(int(_labels_of(ds, seeds).max()) for seeds in splits.values())
+    if ds.num_classes is not None and largest >= ds.num_classes:
+        raise ValueError(f"label {largest} is not below num_classes={ds.num_classes}")
+    return ds.num_classes if ds.num_classes is not None else largest + 1

@@ -1,0 +1,186 @@
+"""Which room of the house may import which, and that no imports make a circle."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "graphzero"
+
+# From bottom to top: each room may import itself and those before it, but for the exceptions below.
+ROOMS = (
+    "errors",
+    "units",
+    "include_dir",
+    "_core",
+    "store",
+    "graph",
+    "sampling",
+    "io",
+    "loader",
+    "packs",
+    "ingest",
+    "api",
+    "pyg",
+    "report",
+    "training",
+    "commands",
+    "cli",
+    "__main__",
+    "__init__",
+)
+LEAVES = {"errors", "units", "include_dir", "_core"}
+NARROW = {"ingest": {"errors", "units", "store"}, "pyg": LEAVES}
+# (importing module, imported one): the way up that a mini-batch has to PyG's types.
+REGISTERED = {("loader.mini_batch", "pyg.data")}
+ONLY_IN = {
+    "torch": {"loader", "packs", "training"},
+    "pyarrow": {"ingest"},
+    "torch_geometric": {"pyg"},
+}
+MOST_MODULES_AT_THE_FRONT = 14
+MOST_LINES = 420
+
+Imports = Mapping[str, set[str]]
+
+
+def _module_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if len(parts) > 1 and parts[-1] == "__init__" else parts)
+
+
+def _imports(path: Path) -> set[str]:
+    """All that a file imports, inside functions and for type checkers as well."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            # `__init__` names the modules that it imports at first use
+            names |= {node.value} if re.fullmatch(r"graphzero(\.\w+)+", node.value) else set()
+    return names
+
+
+def _modules() -> dict[str, set[str]]:
+    return {_module_name(path): _imports(path) for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def _own_imports(modules: Imports) -> dict[str, set[str]]:
+    """Of these, the modules of the package, as `_modules` names them."""
+    known = {*modules, "_core"}
+    found: dict[str, set[str]] = {}
+    for name, imported in modules.items():
+        found[name] = set()
+        for full in imported:
+            if not full.startswith("graphzero."):
+                continue
+            parts = full.split(".")[1:]
+            prefixes = [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
+            target = next((prefix for prefix in prefixes if prefix in known), None)
+            if target is not None:
+                found[name].add(target)
+    return found
+
+
+def _room(module: str) -> str:
+    return module.split(".")[0]
+
+
+def _forbidden(own: Imports) -> list[str]:
+    """Imports between rooms that are not allowed."""
+    level = {room: i for i, room in enumerate(ROOMS)}
+    found = []
+    for name, imported in own.items():
+        for target in sorted(imported):
+            here, there = _room(name), _room(target)
+            allowed = level[there] < level[here] and there in NARROW.get(here, set(ROOMS))
+            if here != there and not allowed and (name, target) not in REGISTERED:
+                found.append(f"{name} imports {target}")
+    return found
+
+
+def _circle(edges: Imports) -> list[str] | None:
+    try:
+        tuple(TopologicalSorter(edges).static_order())
+    except CycleError as error:
+        return list(error.args[1])
+    return None
+
+
+def _between_rooms(own: Imports) -> dict[str, set[str]]:
+    rooms: dict[str, set[str]] = {}
+    for name, imported in own.items():
+        targets = {_room(t) for t in imported if (name, t) not in REGISTERED}
+        rooms.setdefault(_room(name), set()).update(targets - {_room(name)})
+    return rooms
+
+
+def test_every_module_stands_in_a_room() -> None:
+    assert {_room(name) for name in _modules()} | {"_core"} == set(ROOMS)
+
+
+def test_rooms_import_only_from_those_before_them() -> None:
+    assert _forbidden(_own_imports(_modules())) == []
+
+
+def test_no_imports_make_a_circle() -> None:
+    own = _own_imports(_modules())
+    assert _circle(own) is None
+    assert _circle(_between_rooms(own)) is None
+
+
+@pytest.mark.parametrize(
+    ("importing", "imported"),
+    [
+        ("store.format", "graph.ids"),
+        ("ingest.build", "graph.graph"),
+        ("ingest.build", "api"),
+        ("sampling.order", "loader.world"),
+        ("pyg.data", "loader.mini_batch"),
+        ("errors", "units"),
+    ],
+)
+def test_an_import_that_is_not_allowed_is_found(importing: str, imported: str) -> None:
+    own = _own_imports(_modules())
+    own[importing] = own[importing] | {imported}
+    assert _forbidden(own) == [f"{importing} imports {imported}"] or importing == "errors"
+    if importing == "errors":
+        own["units"] = own["units"] | {"errors"}
+        assert _circle(own) is not None
+
+
+def test_imports_in_functions_and_for_type_checkers_count(tmp_path: Path) -> None:
+    source = tmp_path / "module.py"
+    source.write_text(
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n    from graphzero.loader import world\n"
+        "def late():\n    import graphzero.api\n"
+    )
+    assert {"graphzero.loader.world", "graphzero.api"} <= _imports(source)
+
+
+def test_optional_packages_are_imported_where_they_belong() -> None:
+    for name, imported in _modules().items():
+        roots = {full.split(".")[0] for full in imported}
+        for package, rooms in ONLY_IN.items():
+            assert package not in roots or _room(name) in rooms, f"{name} imports {package}"
+
+
+def test_the_front_and_every_file_stay_small() -> None:
+    front = [path for path in PACKAGE.glob("*.py") if path.name != "__init__.py"]
+    assert len(front) <= MOST_MODULES_AT_THE_FRONT
+    folders = ("graphzero", "include", "src")
+    paths: Iterable[Path] = (path for folder in folders for path in (ROOT / folder).rglob("*"))
+    kinds = {".py", ".pyx", ".pxi", ".pxd", ".pyi", ".c", ".h"}
+    for path in paths:
+        if path.suffix in kinds and path.name != "_core.c":
+            assert len(path.read_text().splitlines()) <= MOST_LINES, path
