@@ -17,6 +17,7 @@ import graphzero as gz
 from graphzero.cli import main
 from graphzero.commands.options import as_prefetch
 from graphzero.io.prefetch import Prefetch
+from graphzero.store.format import read_header
 
 COMMANDS = ("build", "reorder", "pack", "info", "verify", "train", "demo")
 
@@ -369,7 +370,7 @@ def test_verify_names_every_file(data, capfd):
 
 def test_verify_names_the_corrupt_sections_and_goes_on(data, capfd):
     for name, section in (("graph.gl", "indices"), ("features.gd", "rows")):
-        header = gz.format.read_header(data / name)
+        header = read_header(data / name)
         with open(data / name, "r+b") as file:
             file.seek(header.find(section).offset + 1)
             file.write(b"\xff")

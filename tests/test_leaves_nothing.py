@@ -19,6 +19,7 @@ from loaders import loader_of
 
 import graphzero as gz
 from graphzero import _core
+from graphzero.store.format import read_header
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
@@ -112,7 +113,7 @@ def test_an_exception_in_the_loop_leaves_nothing_behind(dataset, workers):
 
 def corrupt_neighbors(path):
     """Makes all neighbours in a graph ids that it does not have."""
-    section = gz.format.read_header(path).find("indices")
+    section = read_header(path).find("indices")
     with open(path, "r+b") as file:
         file.seek(section.offset)
         file.write(b"\xff" * section.length)
