@@ -37,10 +37,12 @@ from graphzero.store.format import BFLOAT16
 if TYPE_CHECKING:
     from graphzero.api import build, reorder
     from graphzero.ingest.converters import DataType, convert_csv_to_gd, convert_csv_to_gl
+    from graphzero.loader.batch_stats import BatchStats
+    from graphzero.loader.collate import Collate
     from graphzero.loader.link_neighbor_dataset import LinkNeighborDataset
-    from graphzero.loader.mini_batch import BatchStats, MiniBatch
-    from graphzero.loader.neighbor_dataset import Collate, NeighborDataset
-    from graphzero.loader.seed_dataset import SampledBatch
+    from graphzero.loader.mini_batch import MiniBatch
+    from graphzero.loader.neighbor_dataset import NeighborDataset
+    from graphzero.loader.sampled_batch import SampledBatch
     from graphzero.packs.packed_dataset import PackedDataset
     from graphzero.packs.packing import pack
     from graphzero.report.memory import MemoryReport, memory_report
@@ -80,15 +82,15 @@ __all__ = [
 
 # What needs torch, pyarrow or psutil, and where it lives; imported at first use.
 _LAZY = {
-    "BatchStats": "graphzero.loader.mini_batch",
-    "Collate": "graphzero.loader.neighbor_dataset",
+    "BatchStats": "graphzero.loader.batch_stats",
+    "Collate": "graphzero.loader.collate",
     "DataType": "graphzero.ingest.converters",
     "LinkNeighborDataset": "graphzero.loader.link_neighbor_dataset",
     "MemoryReport": "graphzero.report.memory",
     "MiniBatch": "graphzero.loader.mini_batch",
     "NeighborDataset": "graphzero.loader.neighbor_dataset",
     "PackedDataset": "graphzero.packs.packed_dataset",
-    "SampledBatch": "graphzero.loader.seed_dataset",
+    "SampledBatch": "graphzero.loader.sampled_batch",
     "build": "graphzero.api",
     "convert_csv_to_gd": "graphzero.ingest.converters",
     "convert_csv_to_gl": "graphzero.ingest.converters",

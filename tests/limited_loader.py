@@ -14,7 +14,7 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 import graphzero as gz
-from graphzero.io.limits import memory_left
+from graphzero.io.limits import available_memory
 
 # Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
 sys.path.append(str(Path(__file__).parents[1]))
@@ -43,7 +43,7 @@ def iterate(folder: str, prefetch: dict[str, Any]) -> dict[str, Any]:
         of the last one.
     """
     with PeakAnonymous() as before:
-        left = memory_left()
+        left = available_memory()
     kept, fingerprints, io = [0] * EPOCHS, [], ""
     with gz.open(folder) as ds, PeakAnonymous() as anonymous:
         assert ds.features is not None
@@ -62,9 +62,9 @@ def iterate(folder: str, prefetch: dict[str, Any]) -> dict[str, Any]:
             batches.set_epoch(epoch)
             for batch in loader:
                 fingerprints.append(fingerprint(batch))
-                heads = sum(head.num_bytes for head in ds.graph.heads.values())
-                rows = ds.features.kept_rows * ds.features.row_bytes
-                kept[epoch] = max(kept[epoch], heads + rows)
+                topology = sum(part.num_bytes for part in ds.graph.resident_prefixes.values())
+                rows = ds.features.resident_rows * ds.features.row_bytes
+                kept[epoch] = max(kept[epoch], topology + rows)
                 io = batch.stats.io
     return {
         "own": before.peak,

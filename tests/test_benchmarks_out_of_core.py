@@ -318,7 +318,7 @@ class TestCommandLine:
         assert out_of_core.parse(["--scale", "20"]).nodes == 1 << 20
 
     def test_fields_of_prefetch_keep_their_types(self) -> None:
-        options = out_of_core.parse(["--prefetch", "gap=3,resident=0.5,advice=normal"])
+        options = out_of_core.parse(["--prefetch", "gap_pages=3,resident=0.5,advice=normal"])
         assert options.prefetch == {"gap": 3, "resident": 0.5, "advice": "normal"}
 
     @pytest.mark.parametrize(

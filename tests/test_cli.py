@@ -122,8 +122,8 @@ def test_wrong_usage_is_exit_code_2(words, message, capfd):
 
 def test_prefetch_is_a_strategy_with_options():
     assert as_prefetch("none") == Prefetch("none")
-    assert as_prefetch("willneed:lookahead=2,advice=normal,gap=3") == Prefetch(
-        "willneed", lookahead=2, advice="normal", gap=3
+    assert as_prefetch("willneed:lookahead=2,advice=normal,gap_pages=3") == Prefetch(
+        "willneed", lookahead=2, advice="normal", gap_pages=3
     )
     assert as_prefetch("uring:resident=0.25,memory_limit=2GB") == Prefetch(
         "uring", resident=0.25, memory_limit=2 * 10**9

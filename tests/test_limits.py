@@ -7,7 +7,7 @@ import mmap
 import pytest
 
 from graphzero.io import limits
-from graphzero.io.limits import MemoryWatch, cgroup_memory_left, memory_left
+from graphzero.io.limits import MemoryWatch, available_memory, cgroup_available_memory
 
 MB = 1 << 20
 
@@ -24,7 +24,7 @@ def group(folder, limit, anonymous, version):
 
 def left(tmp_path, membership):
     (tmp_path / "cgroup").write_text(membership)
-    return cgroup_memory_left(tmp_path / "cgroup", tmp_path / "mount")
+    return cgroup_available_memory(tmp_path / "cgroup", tmp_path / "mount")
 
 
 def test_version_1_counts_what_cannot_be_dropped(tmp_path):
@@ -52,28 +52,28 @@ def test_without_limits_there_is_none(tmp_path, membership):
 
 
 def test_without_control_groups_there_is_none(tmp_path):
-    assert cgroup_memory_left(tmp_path / "none", tmp_path / "none") is None
+    assert cgroup_available_memory(tmp_path / "none", tmp_path / "none") is None
 
 
-def test_this_process_has_memory_left():
-    assert memory_left() > 10 * MB
+def test_this_process_has_memory_available():
+    assert available_memory() > 10 * MB
 
 
 def test_what_is_locked_could_be_let_go():
-    assert memory_left(1 << 50) >= 1 << 50
+    assert available_memory(1 << 50) >= 1 << 50
 
 
 def test_short_peaks_between_two_looks_count(monkeypatch):
     taken = iter([100, 700, 200, 300, 200, 200, 200, 200])
     monkeypatch.setattr(limits, "_anonymous_bytes", lambda: next(taken) * MB)
-    monkeypatch.setattr(limits, "memory_left", lambda locked: 1000 * MB + locked)
+    monkeypatch.setattr(limits, "available_memory", lambda pinned: 1000 * MB + pinned)
     watch = MemoryWatch()
-    watch.glance()
-    watch.glance()  # 700
-    watch.look(5 * MB)  # 300 more than at the peak
-    assert watch.least_left == 1000 * MB + 5 * MB - 400 * MB
-    watch.look(0)  # what has been seen stays
-    assert watch.least_left == 605 * MB
+    watch.sample_own()
+    watch.sample_own()  # 700
+    watch.sample_limits(5 * MB)  # 300 more than at the peak
+    assert watch.least_available == 1000 * MB + 5 * MB - 400 * MB
+    watch.sample_limits(0)  # what has been seen stays
+    assert watch.least_available == 605 * MB
 
 
 def test_own_memory_is_seen():

@@ -102,8 +102,8 @@ def test_threads_and_prefetch_do_not_change_a_byte(dataset):
         gz.Prefetch(strategy="none"),
         gz.Prefetch(lookahead=0),
         gz.Prefetch(lookahead=50),
-        gz.Prefetch(budget=0),
-        gz.Prefetch(gap=3, advice="normal"),
+        gz.Prefetch(readahead_limit=0),
+        gz.Prefetch(gap_pages=3, advice="normal"),
     ]
     for num_threads, prefetch in zip([2, 4, 1, 2, 4], settings_, strict=True):
         loader = make_loader(folder, num_threads=num_threads, prefetch=prefetch)
@@ -236,7 +236,7 @@ def test_bad_loader_options_are_named(dataset, options, error, part):
     [
         ({"strategy": "magic"}, "strategy must be one of"),
         ({"lookahead": -1}, "lookahead must be at least 0"),
-        ({"budget": 0.5}, "budget must be an integer"),
+        ({"readahead_limit": 0.5}, "readahead_limit must be an integer"),
         ({"advice": "maybe"}, "advice must be one of"),
     ],
 )

@@ -16,6 +16,7 @@ import numbers_of_dtypes as numbers  # noqa: E402 (it needs torch)
 import graphzero as gz  # noqa: E402
 from graphzero import _core  # noqa: E402
 from graphzero.io.estimate import batch_bytes  # noqa: E402
+from graphzero.loader.planning import batch_setup  # noqa: E402
 from graphzero.sampling.order import Share  # noqa: E402
 from graphzero.store.format import DTYPES  # noqa: E402
 
@@ -140,7 +141,7 @@ def test_memory_is_that_of_the_converted_rows(folder_of):
         stored = gz.NeighborDataset(ds, fanouts=[4])
         converted = gz.NeighborDataset(ds, fanouts=[4], feature_dtype="float32")
         subgraph = next(iter(stored)).subgraph
-        setups = [batches._setup(Share()) for batches in (stored, converted)]
+        setups = [batch_setup(batches, Share()) for batches in (stored, converted)]
         of_stored, of_converted = (batch_bytes(setup, subgraph) for setup in setups)
         count = len(subgraph.n_id)
         assert setups[1].row_bytes - setups[0].row_bytes == 3 * DIM

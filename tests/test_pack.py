@@ -27,7 +27,7 @@ SAMPLING = {"batch_size": BATCH, "shuffle": True, "seed": 5}
 FANOUTS = [6, 4]
 EPOCHS = range(2, 5)
 # less than rows, topology and batches take, and an iteration itself
-MEMORY = io_plan._ITSELF + 1_400_000
+MEMORY = io_plan.ITERATION_BYTES + 1_400_000
 
 
 def write_dataset(folder, order="hot", seed=0, **options):
@@ -205,7 +205,7 @@ def test_the_room_of_a_run_is_given_back(packed, expected):
     """Else the batches after it would wait for ever."""
     folder, out = packed
     files.drop_from_cache(out)
-    prefetch = gz.Prefetch("willneed", lookahead=3, budget=1 << 14)
+    prefetch = gz.Prefetch("willneed", lookahead=3, readahead_limit=1 << 14)
     batches = gz.PackedDataset(gz.open(folder), out, SEEDS, prefetch=prefetch)
     assert epoch_of(batches, 2) == expected[2]
 
@@ -225,10 +225,10 @@ def test_resident_rows_are_those_of_the_plan(folder, expected, tmp_path):
         with closing(iter(batches)) as iterator:
             io = next(iterator).stats.io
             deadline = time.monotonic() + 20  # rows are kept in the background
-            while not wanted(store.kept_rows) and time.monotonic() < deadline:
+            while not wanted(store.resident_rows) and time.monotonic() < deadline:
                 time.sleep(0.01)
         assert epoch_of(batches, 3) == expected[3]
-        assert wanted(store.kept_rows)
+        assert wanted(store.resident_rows)
         return io
 
     rows_kept(head.__eq__)

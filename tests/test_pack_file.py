@@ -20,8 +20,8 @@ from rows_files import RowsFile
 import graphzero as gz
 from graphzero import _core
 from graphzero.cli import main
-from graphzero.io import estimate as loader_memory
 from graphzero.io import plan as io_plan
+from graphzero.io import probe
 from graphzero.loader import seed_dataset
 from graphzero.packs import packing
 from graphzero.packs.pack_file import open_pack
@@ -198,7 +198,7 @@ def test_nothing_is_replaced_unasked(ds, folder, tmp_path, monkeypatch):
     [
         ({"epochs": 0}, "epochs must be at least 1"),
         ({"first_epoch": -1}, "first_epoch must be at least 0"),
-        ({"resident": 1.5}, "fraction from 0.0 to 1.0"),
+        ({"resident": 1.5}, "fraction from 0 to 1"),
         ({"batch_size": 1000, "drop_last": True}, "no batches to pack"),
         ({"weighted": True}, "weights"),
     ],
@@ -329,7 +329,7 @@ def test_later_epochs_may_have_other_sizes(ds, tmp_path):
     options = {**SAMPLING, "prefetch": gz.Prefetch("pread")}
     todo = packing.Packing(ds, SEEDS, [5, 3], epochs=9, resident=0.1, **options)
     out = todo.write(tmp_path / "p.gd")
-    assert ds.features.kept_rows == 0  # packing keeps none of the rows that it leaves out
+    assert ds.features.resident_rows == 0  # packing keeps none of the rows that it leaves out
     assert os.path.getsize(out) == pytest.approx(todo.cost.file_bytes, rel=0.1)
     assert os.path.getsize(out) == read_file(out)[0].file_bytes
 
@@ -342,9 +342,9 @@ def test_by_default_as_much_is_resident_as_memory_leaves(ds, monkeypatch):
     assert resident_rows(memory_limit=1 << 40) == NODES // 5
     assert resident_rows(memory_limit=0) == 0
     # against 256 kB of rows, 190 kB of topology, some batches, and what an iteration takes itself
-    room = io_plan._ITSELF + 850_000
+    room = io_plan.ITERATION_BYTES + 850_000
     some = resident_rows(memory_limit=room, lookahead=0)
-    monkeypatch.setattr(loader_memory, "memory_left", lambda *_: room)
+    monkeypatch.setattr(probe, "available_memory", lambda *_: room)
     assert 0 < some == resident_rows(lookahead=0) < NODES
     assert resident_rows(resident=1280) == 10
 
@@ -403,7 +403,7 @@ def test_wrong_usage(folder, tmp_path, capfd):
     assert "no split 'nope'; there are ['train']" in capfd.readouterr().err
     for words, message in (
         ([], "required: --epochs"),
-        (["--epochs", 1, "--resident", "2.5"], "fraction from 0.0 to 1.0"),
+        (["--epochs", 1, "--resident", "2.5"], "fraction from 0 to 1"),
         (["--epochs", 1, "--resident", "much"], "is not a size"),
     ):
         with pytest.raises(SystemExit) as done:

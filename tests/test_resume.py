@@ -114,7 +114,7 @@ def test_the_start_reaches_new_and_persistent_workers(whole, method, persistent)
     folder, expected = whole
     batches = make(folder)
     loader = loader_of(batches, 2, method=method, persistent_workers=persistent)
-    batches.resume(Position(2, 7).state(batches._options))
+    batches.resume(Position(2, 7).state(batches.options))
     assert fingerprints(loader) == expected[7:]
     batches.set_epoch(1)  # any other epoch is whole, and so is this one after it
     assert len(fingerprints(loader)) == 13
@@ -228,7 +228,7 @@ def test_bad_positions_are_refused(dataset, change, part):
     batches.set_epoch(4)
     with pytest.raises(ValueError, match=part):
         batches.resume({**batches.state_after(2), **change})
-    assert batches._read_position() == Position(4, 0)  # as it was
+    assert batches.position == Position(4, 0)  # as it was
 
 
 @pytest.mark.parametrize("state", [{}, {"a": {"b": 1}}, None, [1]])

@@ -12,9 +12,9 @@ from loaders import loader_of
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.io.estimate import facts_of_files
 from graphzero.io.limits import MemoryWatch
-from graphzero.io.rows import RowSource, touched_rows
+from graphzero.io.probe import probe_files
+from graphzero.io.row_sources import RowSource, touched_rows
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
@@ -72,7 +72,7 @@ def expected(folder):
 def test_every_strategy_gives_the_same_bytes(folder, expected, strategy, resident, lookahead):
     for path in folder.iterdir():
         files.drop_from_cache(path)
-    got = batches_of(folder, strategy=strategy, resident=resident, lookahead=lookahead, gap=2)
+    got = batches_of(folder, strategy=strategy, resident=resident, lookahead=lookahead, gap_pages=2)
     assert fingerprints(got) == expected
     again = batches_of(folder, strategy=strategy, resident=resident, lookahead=lookahead)
     assert fingerprints(again) == expected
@@ -108,10 +108,10 @@ def test_direct_reads_count_their_pages(folder):
 
 @pytest.mark.parametrize("strategy", ["pread", "uring", "auto"])
 def test_nothing_is_resident_without_memory(folder, expected, strategy):
-    ds, batches = make(folder, strategy=strategy, resident=0.9, memory_limit=0, budget=0)
+    ds, batches = make(folder, strategy=strategy, resident=0.9, memory_limit=0, readahead_limit=0)
     got = [gz.Collate(ds)(sampled) for sampled in batches]
     assert fingerprints(got) == expected
-    assert ds.features.kept_rows == 0
+    assert ds.features.resident_rows == 0
     assert "memory leaves 0 bytes" in got[0].stats.io
 
 
@@ -119,7 +119,7 @@ def test_uring_that_cannot_be_had_is_replaced_and_named(folder, expected, monkey
     monkeypatch.setattr(_core, "uring_refusal", lambda: "forbidden for this test")
     got = batches_of(folder, strategy="uring")
     assert fingerprints(got) == expected
-    assert got[0].stats.io.startswith("pread: io_uring was asked for and cannot be had (forbidden")
+    assert got[0].stats.io.startswith("pread: uring was requested and is unavailable (forbidden")
 
 
 def test_a_ring_that_is_refused_after_all_is_replaced_and_named(folder, expected, monkeypatch):
@@ -166,14 +166,14 @@ def test_rows_are_kept_by_so_many_bytes(tmp_path):
     files.write_rows(tmp_path / "f.gd", np.zeros((100, 300), dtype=np.float32))  # 1200 bytes a row
     with gz.FeatureStore(tmp_path / "f.gd") as store:
         rows = np.array([9, 3, 0, 3])
-        source = RowSource(store, lambda batch, subgraph: rows)
+        source = RowSource(store, lambda batch, subgraph: rows, "rows")
         assert touched_rows(source, 0, None).tolist() == [1200, 4800, 4800, 12000]
 
 
 def test_what_earlier_iterations_left_is_planned_with_unless_a_limit_is_given():
     watch = MemoryWatch()
-    watch.least_left = 100 << 20
-    assert facts_of_files(gz.Prefetch(), {}, 0, watch).seen is None
+    watch.least_available = 100 << 20
+    assert probe_files(gz.Prefetch(), {}, 0, watch).observed is None
     watch.batches = 4
-    assert facts_of_files(gz.Prefetch(), {}, 0, watch).seen == 95 << 20
-    assert facts_of_files(gz.Prefetch(memory_limit=1 << 30), {}, 0, watch).seen is None
+    assert probe_files(gz.Prefetch(), {}, 0, watch).observed == 95 << 20
+    assert probe_files(gz.Prefetch(memory_limit=1 << 30), {}, 0, watch).observed is None

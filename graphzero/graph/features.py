@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import operator
 import os
+import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +18,8 @@ from graphzero.graph.ids import as_id, as_ids, as_threads
 from graphzero.graph.legacy import either
 from graphzero.store.format import BFLOAT16, DTYPES, FLAG_VECTOR, as_dtype, dtype_code, dtype_name
 from graphzero.store.mapped_file import MappedFile
-from graphzero.store.resident_prefix import KeptRange
-from graphzero.store.views import identity, section_view
+from graphzero.store.resident_prefix import ResidentPrefix
+from graphzero.store.views import header_identity, section_view
 
 __all__ = ["FeatureStore"]
 
@@ -85,7 +86,7 @@ def _gd_layout(mapping: _core.Mapping) -> _Layout:
             raise FormatError(f"{mapping.path}: section 'node_rank' does not fit {num_nodes} rows")
         rank = (rank_offset, DTYPES[rank_code].itemsize == 8)
         order = (rank_code, rank_count, rank_crc)
-    return _Layout(shape, DTYPES[code], origin, rank, order, identity(header))
+    return _Layout(shape, DTYPES[code], origin, rank, order, header_identity(header))
 
 
 class FeatureStore(MappedFile):
@@ -120,9 +121,11 @@ class FeatureStore(MappedFile):
         self._rows = _core.Rows(
             self._mapping, self._layout.origin, row_bytes, self.num_nodes, self._layout.rank
         )
-        self._head = KeptRange(self._mapping, self._rows.origin)
+        self._prefix = ResidentPrefix(self._mapping, self._rows.origin)
 
-    def _identity(self) -> tuple[Any, ...]:
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """Fingerprint of the content, from the header; of a ``.npy`` file shape, dtype and size."""
         return self._layout.identity
 
     @property
@@ -152,6 +155,25 @@ class FeatureStore(MappedFile):
 
     def __len__(self) -> int:
         return self.num_nodes
+
+    def read_section(self, name: str) -> npt.NDArray[Any] | None:
+        """A small further section of a ``.gd`` file; a copy, None if there is no such section.
+
+        Raises
+        ------
+        FormatError
+            If the section does not match its checksum, or the file is not a ``.gd`` file.
+        """
+        sections = {
+            found: entry for found, *entry in _core.feature_header(self._mapping)["sections"]
+        }
+        if name not in sections:
+            return None
+        code, offset, _, length, crc = sections[name]
+        data = self._mapping.read(offset, length)
+        if zlib.crc32(data) != crc:
+            raise FormatError(f"{self.path}: section '{name}' is corrupt")
+        return np.frombuffer(data, DTYPES[code])
 
     def get_tensor(self, *, stored_order: bool = False) -> npt.NDArray[Any]:
         """The whole matrix as a read-only view of the file; nothing is read or copied.
@@ -300,16 +322,18 @@ class FeatureStore(MappedFile):
         return self._layout.order == order
 
     def read_ahead(
-        self, rows: npt.NDArray[np.int64], *, gap: int, trust_mincore: bool
+        self, rows: npt.NDArray[np.int64], *, gap_pages: int, trust_mincore: bool
     ) -> tuple[int, int, int]:
-        """Asks the kernel for the pages of ascending row numbers.
+        """Requests the pages of ascending row numbers from the kernel.
 
         Returns
         -------
         (int, int, int)
             Pages covered, pages that were missing, madvise calls made.
         """
-        return self._mapping.read_ahead(rows, self._rows.origin, self.row_bytes, gap, trust_mincore)
+        return self._mapping.read_ahead(
+            rows, self._rows.origin, self.row_bytes, gap_pages, trust_mincore
+        )
 
     def count_missing(self, rows: npt.NDArray[np.int64]) -> tuple[int, int]:
         """Pages of ascending row numbers, and how many of them are not in the page cache."""
@@ -319,14 +343,14 @@ class FeatureStore(MappedFile):
         return pages, missing
 
     @property
-    def head(self) -> KeptRange:
-        """The rows in the order of the file, of which the first ones may be kept in memory."""
-        return self._head
+    def resident_prefix(self) -> ResidentPrefix:
+        """The rows in the order of the file, of which the first ones may be resident."""
+        return self._prefix
 
     @property
-    def kept_rows(self) -> int:
-        """Rows at the head of the file that are kept in memory."""
-        return self._head.num_bytes // self.row_bytes if self.row_bytes else 0
+    def resident_rows(self) -> int:
+        """Rows at the beginning of the file that are resident."""
+        return self._prefix.num_bytes // self.row_bytes if self.row_bytes else 0
 
     def __getitem__(self, nodes: Any) -> Any:
         """Rows by node id: one number, a slice, or an array of ids; always copies."""

@@ -17,8 +17,8 @@ from graphzero.graph.sampled_neighbors import SampledNeighbors
 from graphzero.graph.sampling_options import Sampling, as_fanout, as_seed
 from graphzero.store.format import DTYPES, FLAG_DIRECTED
 from graphzero.store.mapped_file import MappedFile
-from graphzero.store.resident_prefix import KeptRange
-from graphzero.store.views import identity, section_view
+from graphzero.store.resident_prefix import ResidentPrefix
+from graphzero.store.views import header_identity, section_view
 
 __all__ = ["Graph"]
 
@@ -56,8 +56,10 @@ class Graph(LegacyGraphMethods, MappedFile):
         self._csr = _core.CSR(self._mapping)
         self._sections = {name: entry for name, *entry in self._csr.header["sections"]}
 
-    def _identity(self) -> tuple[Any, ...]:
-        return identity(self._csr.header)
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """Fingerprint of the file's content: counts and checksums from its header."""
+        return header_identity(self._csr.header)
 
     @property
     def num_nodes(self) -> int:
@@ -89,13 +91,13 @@ class Graph(LegacyGraphMethods, MappedFile):
         return DTYPES[self._sections[name][0]].itemsize
 
     @cached_property
-    def heads(self) -> dict[str, KeptRange]:
-        """The sections, of which the first bytes may be kept in memory.
+    def resident_prefixes(self) -> dict[str, ResidentPrefix]:
+        """The sections by name, of which the first bytes may be resident.
 
-        Not locked: page faults are slow, and what does not fit beside a model is fatal.
+        They are not pinned: page faults are slow, but pinned pages that a model needs are fatal.
         """
         return {
-            name: KeptRange(self._mapping, offset, lock=False)
+            name: ResidentPrefix(self._mapping, offset, pin=False)
             for name, (_dtype, offset, _count, _length, _crc) in self._sections.items()
         }
 

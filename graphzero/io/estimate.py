@@ -1,141 +1,183 @@
-"""Memory of an iteration over mini-batches: what its `IOPlan` depends on."""
+"""`Estimate`: what an iteration over mini-batches needs of memory, in plain numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
-from graphzero.graph.dataset import Dataset
-from graphzero.graph.features import FeatureStore
-from graphzero.io.limits import MemoryWatch, memory_left
-from graphzero.io.plan import Facts
-from graphzero.io.prefetch import Prefetch
-from graphzero.io.rows import RowSource
 from graphzero.sampling.sampler import Subgraph
 
-__all__ = ["LoaderSetup", "batch_bytes", "facts_of_files", "facts_with_batches", "row_bytes"]
+__all__ = ["BatchSetup", "Estimate", "batch_bytes", "count_beyond", "with_batches"]
 
-_LARGER = 1 + 1 / 16  # than the first mini-batch, at times
-_QUEUED = 2  # finished batches of a DataLoader worker, waiting to be taken
+_LARGER = 1 + 1 / 16  # than the first mini-batch: a later one may be
+_QUEUED = 2  # finished mini-batches of a DataLoader worker that wait to be taken
 
 
 @dataclass(frozen=True)
-class LoaderSetup:
-    """What the memory of mini-batches depends on, beside their sizes.
+class BatchSetup:
+    """What the memory of mini-batches depends on, besides the size of one.
 
     Attributes
     ----------
-    prefetch : Prefetch
     row_bytes : int
-        Features and labels of one node, see `row_bytes`.
+        Features and labels of one node in a mini-batch, converted.
     stored_row_bytes : int
-        Of the features, as the file has them.
+        Features of one node in the file.
+    lookahead : int
+        Mini-batches that each process makes ahead.
     workers : int
         Processes that make mini-batches.
     threads : int
-        That sample, in each of them.
+        Sampling threads in each of them.
     """
 
-    prefetch: Prefetch
     row_bytes: int
     stored_row_bytes: int
+    lookahead: int
     workers: int
     threads: int
 
 
-def row_bytes(dataset: Dataset, feature_dtype: npt.DTypeLike | None) -> int:
-    """Bytes of one node in a mini-batch: its features as they are converted, and its labels."""
-    wanted = ((dataset.features, feature_dtype), (dataset.labels, None))
-    return sum(
-        store.feature_dim * store.conversion(dtype)[0].itemsize
-        for store, dtype in wanted
-        if store is not None
-    )
+@dataclass(frozen=True)
+class Estimate:
+    """What a plan depends on. Sizes are in bytes.
 
-
-def facts_of_files(
-    prefetch: Prefetch, sources: Mapping[str, RowSource], topology: int, watch: MemoryWatch
-) -> Facts:
-    """What is known of an iteration before its first mini-batch has been sampled.
-
-    Parameters
+    Attributes
     ----------
-    prefetch : Prefetch
-    sources : mapping
-        Where rows are found, by "x" and "y".
-    topology : int
-        Bytes of what sampling reads.
-    watch : MemoryWatch
-        What earlier iterations of the same loop have left.
+    features, topology : int
+        Sizes of the feature rows, and of the sections that sampling reads.
+    batch, batch_rows : int
+        One mini-batch with its rows, edges and ids; its rows alone.
+    batches : int
+        Whole mini-batches that exist at the same time, over all processes.
+    available : int
+        Memory that all of it may take.
+    is_hot : bool
+        Whether the file begins with the rows that are needed most.
+    lookahead : int
+        Mini-batches that are made ahead of these, over all processes. A strategy that reads past
+        the page cache keeps only their rows that are not resident.
+    fetching : int
+        Mini-batches whose rows were read past the page cache, or are being read, and are not in
+        their array yet.
+    unavailable : mapping of str to str
+        The strategies that cannot be used, by name, and why.
+    workers : int
+        Processes that make mini-batches; 0 as long as the mini-batches are unknown.
+    sampling : int
+        Working memory of sampling, over all processes.
+    read_lists : int
+        Lists of the rows of one mini-batch that are read past the page cache.
+    labels : int
+        Size of the labels, which are read through the page cache.
+    prefix : int or None
+        The part of the features that is to be resident, and nothing beyond it, whatever the order.
+        None: the plan decides.
+    touched_rows : (num_nodes,) int64, or None
+        The rows of one mini-batch, ascending, each as the size of the shortest resident prefix that
+        has it. None: unknown.
+    fetched_row : int
+        Size of a row that was read and is not in its array yet.
+    touched_topology : (num_pages,) int64, or None
+        Likewise, the pages of topology that one mini-batch touches. None: unknown, and topology
+        gets half of the memory.
+    observed : int or None
+        What earlier iterations left available for files. It replaces `available`, and all that
+        would be subtracted from it.
     """
-    source, labels = sources.get("x"), sources.get("y")
-    features = None if source is None else source.store
-    available = prefetch.limit_bytes
-    return Facts(
-        features=0 if features is None else features.num_nodes * features.row_bytes,
-        topology=topology,
-        batch=0,
-        batches=0,
-        available=_memory_left(features) if available is None else available,
-        is_hot=features is not None and features.is_hot,
-        uring_refusal=_core.uring_refusal(),
-        labels=0 if labels is None else labels.store.num_nodes * labels.store.row_bytes,
-        head=None if source is None else source.head,
-        # what is left says nothing of a limit that was given
-        seen=watch.room if watch.is_settled and available is None else None,
-    )
+
+    features: int
+    topology: int
+    batch: int
+    batches: int
+    available: int
+    is_hot: bool
+    batch_rows: int = 0
+    lookahead: int = 0
+    fetching: int = 0
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    workers: int = 0
+    sampling: int = 0
+    read_lists: int = 0
+    labels: int = 0
+    prefix: int | None = None
+    touched_rows: npt.NDArray[np.int64] | None = None
+    fetched_row: int = 0
+    touched_topology: npt.NDArray[np.int64] | None = None
+    observed: int | None = None
+
+    @property
+    def data(self) -> int:
+        """All that is read of the dataset."""
+        return self.features + self.topology + self.labels
+
+    @property
+    def bytes_of_whole_batches(self) -> int:
+        """All mini-batches, those of the lookahead with all their rows."""
+        return (self.batches + self.lookahead) * self.batch
+
+    def bytes_of_batches_beyond(self, resident: int) -> int:
+        """All mini-batches, those of the lookahead without the rows in a resident prefix."""
+        missing = self.batch_rows
+        if self.touched_rows is not None:
+            count = int(count_beyond(self.touched_rows, np.array([resident]))[0])
+            missing = _core.block_bytes(count * self.fetched_row)
+        without_rows = self.batch - self.batch_rows
+        ahead = self.lookahead * without_rows + self.fetching * missing
+        return self.batches * self.batch + ahead
 
 
-def facts_with_batches(facts: Facts, setup: LoaderSetup, subgraph: Subgraph) -> Facts:
-    """The same, where mini-batches are as large as this one."""
+def count_beyond(
+    ends: npt.NDArray[np.int64], prefixes: npt.NDArray[np.int64]
+) -> npt.NDArray[np.intp]:
+    """How many of some ascending `ends` lie beyond each of some prefixes."""
+    return len(ends) - np.searchsorted(ends, prefixes, side="right")
+
+
+def with_batches(estimate: Estimate, setup: BatchSetup, subgraph: Subgraph) -> Estimate:
+    """The same estimate, for mini-batches as large as this one."""
+    nodes = len(subgraph.n_id)
     return replace(
-        facts,
+        estimate,
         batch=batch_bytes(setup, subgraph),
         batch_rows=_rows_bytes(setup, subgraph),
         batches=_batches_at_a_time(setup),
-        ahead=setup.workers * setup.prefetch.lookahead,
+        lookahead=setup.workers * setup.lookahead,
         # One more: the rows of a mini-batch are placed while the next ones are read.
-        fetching=setup.workers * (setup.prefetch.lookahead + 1),
+        fetching=setup.workers * (setup.lookahead + 1),
         fetched_row=int(_LARGER * (setup.stored_row_bytes + _core.PICK_BYTES)),
-        working=setup.workers * _working_bytes(setup, subgraph, facts.uring_refusal),
+        workers=setup.workers,
+        sampling=setup.workers * _sampling_bytes(setup, subgraph),
+        read_lists=nodes * 32,
     )
 
 
-def batch_bytes(setup: LoaderSetup, subgraph: Subgraph) -> int:
+def batch_bytes(setup: BatchSetup, subgraph: Subgraph) -> int:
     """Memory of a mini-batch: rows, edges, ids."""
     nodes, edges = len(subgraph.n_id), subgraph.edge_index.shape[1]
     return int(_rows_bytes(setup, subgraph) + nodes * 16 + edges * 24)
 
 
-def _rows_bytes(setup: LoaderSetup, subgraph: Subgraph) -> int:
+def _rows_bytes(setup: BatchSetup, subgraph: Subgraph) -> int:
     return _core.block_bytes(int(_LARGER * len(subgraph.n_id) * setup.row_bytes))
 
 
-def _working_bytes(setup: LoaderSetup, subgraph: Subgraph, uring_refusal: str | None) -> int:
-    """Memory of one process that comes and goes while mini-batches are made."""
+def _sampling_bytes(setup: BatchSetup, subgraph: Subgraph) -> int:
+    """Working memory of sampling in one process, and batches that are sampled too early."""
     nodes, edges = len(subgraph.n_id), subgraph.edge_index.shape[1]
-    prefetch, threads = setup.prefetch, setup.threads
     # In the core: edges and their positions, with room for half as many more; the map of ids.
-    sampling = threads * int(1.5 * edges * 24 + nodes * 64)
-    waiting: int = max(0, threads - prefetch.lookahead) * (edges * 24 + nodes * 16)
-    if prefetch.strategy in ("none", "willneed"):
-        return sampling + waiting
-    by_threads = prefetch.strategy == "pread" or uring_refusal is not None
-    count = prefetch.threads if by_threads else _core.URING_DEPTH
-    return sampling + waiting + count * _core.BUFFER_BYTES + nodes * 32
+    working = setup.threads * int(1.5 * edges * 24 + nodes * 64)
+    waiting: int = max(0, setup.threads - setup.lookahead) * (edges * 24 + nodes * 16)
+    total: int = working + waiting
+    return total
 
 
-def _batches_at_a_time(setup: LoaderSetup) -> int:
-    """Mini-batches with their rows at the same time, beside those ahead: one in use, the next being
-    given to a loop that has not let go of it.
+def _batches_at_a_time(setup: BatchSetup) -> int:
+    """Whole mini-batches at the same time: one in use, and the next one, which is handed to a loop
+    that still has a reference to it.
     """
     return 2 if setup.workers == 1 else setup.workers * (2 + _QUEUED)
-
-
-def _memory_left(features: FeatureStore | None) -> int:
-    """What is left, with what an iteration takes over: resident rows, and memory of batches."""
-    _, idle = _core.pool_state()
-    return memory_left(0 if features is None else features.head.locked_bytes) + idle

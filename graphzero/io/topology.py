@@ -1,4 +1,4 @@
-"""How the topology that is sampled comes into memory, as an `IOPlan` says."""
+"""How the topology that is sampled comes into memory: a resident prefix, and hop read-ahead."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import numpy.typing as npt
 from graphzero.graph.graph import Graph
 from graphzero.io.plan import IOPlan
 from graphzero.io.prefetch import Prefetch
-from graphzero.io.prefix_keeper import HeadKeeper
+from graphzero.io.prefixes import PrefixLoader
 from graphzero.sampling.sampler import Subgraph
 from graphzero.store.residency import mincore_is_honest
-from graphzero.store.resident_prefix import KeptRange
+from graphzero.store.resident_prefix import ResidentPrefix
 
 __all__ = [
-    "TopologyHead",
     "TopologyIO",
-    "ask_hop_by_hop",
-    "head_of",
+    "TopologyPrefix",
+    "best_prefix",
     "sections_read",
+    "set_hop_readahead",
     "touched_topology",
 ]
 
@@ -34,7 +34,7 @@ _OF_EDGES = ("indices", "edge_ids")
 def sections_read(
     graph: Graph, *, weighted: bool, timed: bool, translates_seeds: bool = True
 ) -> list[str]:
-    """Sections of the file that sampling reads; of seeds by stored ids, without their ranks."""
+    """Sections of the file that sampling reads; `node_rank` only if it translates seeds."""
     names = [*_OF_NODES, *_OF_EDGES]
     if not translates_seeds:
         names.remove("node_rank")
@@ -46,56 +46,56 @@ def sections_read(
 
 
 @dataclass(frozen=True)
-class TopologyHead:
-    """What is kept in memory of a file.
+class TopologyPrefix:
+    """What is resident of a graph's file.
 
     Attributes
     ----------
-    goals : list of (KeptRange, int)
+    goals : list of (ResidentPrefix, int)
         Bytes of each section.
     nodes : int
-        Row pointers and lists of the stored ids below are among them.
+        It has the `indptr` entries and neighbour lists of all stored ids below.
     """
 
-    goals: list[tuple[KeptRange, int]]
+    goals: list[tuple[ResidentPrefix, int]]
     nodes: int
 
 
-def head_of(graph: Graph, sections: Sequence[str], num_bytes: int) -> TopologyHead:
-    """What is best kept of some sections: all, or tables of nodes and then the lists of hubs."""
+def best_prefix(graph: Graph, sections: Sequence[str], num_bytes: int) -> TopologyPrefix:
+    """The best use of some bytes: all sections, or the tables of nodes and then hubs' lists."""
     sizes = {name: graph.section_bytes[name] for name in sections}
     if sum(sizes.values()) <= num_bytes:
-        return TopologyHead(_goals(graph, sizes), graph.num_nodes)
-    # Every batch reads all over the tables of nodes, which are small beside the lists.
+        return TopologyPrefix(_goals(graph, sizes), graph.num_nodes)
+    # Every mini-batch reads all over the tables of nodes, which are small beside the lists.
     tables = {name: sizes[name] for name in _OF_NODES if name in sizes}
-    kept = tables if 2 * sum(tables.values()) <= num_bytes else {}
-    left = num_bytes - sum(kept.values())
+    resident = tables if 2 * sum(tables.values()) <= num_bytes else {}
+    room = num_bytes - sum(resident.values())
     nodes = 0
     if graph.stored_order is not None:
         indptr = graph.indptr
-        a_node = 0 if "indptr" in kept else graph.section_width("indptr")
+        a_node = 0 if "indptr" in resident else graph.section_width("indptr")
         lists = [name for name in sections if name not in tables]
         an_edge = sum(graph.section_width(name) for name in lists)
 
         def needed(node: int) -> int:
             return node * a_node + int(indptr[node]) * an_edge
 
-        nodes = bisect_right(range(graph.num_nodes + 1), left - a_node, key=needed) - 1
+        nodes = bisect_right(range(graph.num_nodes + 1), room - a_node, key=needed) - 1
         nodes = max(0, nodes)
-        heads = {name: int(indptr[nodes]) * graph.section_width(name) for name in lists}
+        prefixes = {name: int(indptr[nodes]) * graph.section_width(name) for name in lists}
         if a_node:
-            heads["indptr"] = (nodes + 1) * a_node if nodes else 0
-        kept = {**kept, **heads}
-    return TopologyHead(_goals(graph, kept), nodes)
+            prefixes["indptr"] = (nodes + 1) * a_node if nodes else 0
+        resident = {**resident, **prefixes}
+    return TopologyPrefix(_goals(graph, resident), nodes)
 
 
 def touched_topology(
     graph: Graph, sections: Sequence[str], subgraph: Subgraph
 ) -> npt.NDArray[np.int64]:
-    """Pages that sampling has touched, each as the bytes with which `head_of` keeps it.
+    """Pages that sampling touched, each as the least bytes with which `best_prefix` has it.
 
-    Of a list in several pages the first and the last count; where no tables would be kept, they are
-    taken to be.
+    Of a list in several pages the first and the last count. The tables of nodes are assumed to be
+    resident.
 
     Returns
     -------
@@ -128,31 +128,32 @@ def touched_topology(
     return np.sort(np.minimum(np.concatenate(prices), total))
 
 
-def _goals(graph: Graph, kept: dict[str, int]) -> list[tuple[KeptRange, int]]:
-    # sections that were kept before and are not wanted any more are let go
-    return [(head, kept.get(name, 0)) for name, head in graph.heads.items()]
+def _goals(graph: Graph, resident: dict[str, int]) -> list[tuple[ResidentPrefix, int]]:
+    # sections that an earlier iteration needed and this one does not shrink to nothing
+    return [(prefix, resident.get(name, 0)) for name, prefix in graph.resident_prefixes.items()]
 
 
-def ask_hop_by_hop(graph: Graph, kept_nodes: int | None) -> None:
-    """Has batches ask for the topology of each hop, but for that of the first nodes.
+def set_hop_readahead(graph: Graph, resident_nodes: int | None) -> None:
+    """Switches hop read-ahead on or off: mini-batches request the topology of each hop first.
 
     Parameters
     ----------
     graph : Graph
-    kept_nodes : int or None
-        Stored ids below are in memory. None: nothing is asked for.
+    resident_nodes : int or None
+        The topology of stored ids below is resident, and not requested. None: hop read-ahead is
+        off.
     """
-    graph._csr.ask_ahead(kept_nodes, mincore_is_honest(graph.path))
+    graph._csr.ask_ahead(resident_nodes, mincore_is_honest(graph.path))
 
 
 class TopologyIO:
-    """Keeps the head of a graph's file in memory during one iteration, and has the rest read ahead.
+    """The resident topology of one iteration, and its hop read-ahead for the rest.
 
     Parameters
     ----------
     graph : Graph
     sections : sequence of str
-        That are read, see `sections_read`.
+        Those that are read, see `sections_read`.
     prefetch : Prefetch
     plan : IOPlan
     """
@@ -160,17 +161,17 @@ class TopologyIO:
     def __init__(
         self, graph: Graph, sections: Sequence[str], prefetch: Prefetch, plan: IOPlan
     ) -> None:
-        self._keeper: HeadKeeper | None = None
+        self._loader: PrefixLoader | None = None
         graph.advise(prefetch.advice if plan.is_larger else "normal")
         if plan.topology is None:
-            ask_hop_by_hop(graph, None)
+            set_hop_readahead(graph, None)
             return
-        head = head_of(graph, sections, plan.topology)
-        ask_hop_by_hop(graph, 0)  # until the head is there
-        kept = None if head.nodes == graph.num_nodes else head.nodes
-        self._keeper = HeadKeeper(head.goals, lambda: ask_hop_by_hop(graph, kept))
+        prefix = best_prefix(graph, sections, plan.topology)
+        set_hop_readahead(graph, 0)  # until the prefix is resident
+        resident_nodes = None if prefix.nodes == graph.num_nodes else prefix.nodes
+        self._loader = PrefixLoader(prefix.goals, lambda: set_hop_readahead(graph, resident_nodes))
 
     def close(self) -> None:
-        """Ends the thread; what is in memory stays."""
-        if self._keeper is not None:
-            self._keeper.close()
+        """Ends the thread; what is resident stays so."""
+        if self._loader is not None:
+            self._loader.close()

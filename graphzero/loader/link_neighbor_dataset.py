@@ -16,7 +16,8 @@ from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
 from graphzero.graph.ids import IdArray, as_count, as_ids, as_threads
 from graphzero.io.prefetch import Prefetch
-from graphzero.loader.seed_dataset import SampledBatch, SeedDataset
+from graphzero.loader.sampled_batch import SampledBatch
+from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.sampling.sampler import NeighborSampler
 
 if TYPE_CHECKING:
@@ -200,7 +201,8 @@ class LinkNeighborDataset(SeedDataset):
         elif self.neg_sampling == "binary" and num_edges > 0:
             self._offsets = _pair_offsets(dataset.graph)
 
-    def _sample(self, positions: IdArray, epoch: int, batch: int) -> SampledBatch:
+    def sample(self, positions: IdArray, *, epoch: int, batch: int) -> SampledBatch:
+        """The neighbourhoods of the seed edges at some positions, and of their negatives."""
         edges = self.edge_label_index.take(positions, axis=1)
         key = _core.key("negative", self.sampler.seed, epoch, batch)
         ends, count = edges.reshape(-1), positions.shape[0]
@@ -217,7 +219,8 @@ class LinkNeighborDataset(SeedDataset):
             links["edge_label"] = self._labels(positions, links["edge_label_index"].shape[1])
         return SampledBatch(subgraph, positions, fields=links)
 
-    def _seed_options(self) -> dict[str, Any]:
+    def seed_options(self) -> dict[str, Any]:
+        """Checksum of the seed edges, and how negatives are drawn."""
         return {
             "seeds_crc": zlib.crc32(self.edge_label_index.data),
             "neg_sampling": self.neg_sampling,

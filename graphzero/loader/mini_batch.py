@@ -11,9 +11,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from graphzero.loader.batch_stats import BatchStats
 from graphzero.store.format import BFLOAT16
 
-__all__ = ["BatchStats", "MiniBatch", "as_tensor"]
+__all__ = ["MiniBatch", "as_tensor"]
 
 _OF_LINKS = ("edge_label_index", "edge_label", "src_index", "dst_pos_index", "dst_neg_index")
 _OF_TREES = ("batch", "seed_time")
@@ -25,34 +26,6 @@ def as_tensor(rows: npt.NDArray[Any]) -> Tensor:
     if rows.dtype == BFLOAT16:
         return torch.from_numpy(rows.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(rows)
-
-
-@dataclass(frozen=True)
-class BatchStats:
-    """What a mini-batch cost.
-
-    Attributes
-    ----------
-    sampled, waited, gathered : float
-        Seconds of sampling (in a background thread, where there are any); of the training loop's
-        waiting for the batch, its read-ahead, and rows that are brought to their places only then;
-        of gathering rows, in the background and then.
-    pages_missed : int
-        Pages of its rows that were not in memory when they were asked for ahead, or were read past
-        the page cache; 0 where nothing was asked (see `Prefetch`).
-    topology_missed : int
-        Pages of topology that were not in memory when they were asked for, hop by hop; 0 where
-        topology is kept in memory, or left to page faults.
-    io : str
-        How its rows were read, and why so.
-    """
-
-    sampled: float = 0.0
-    waited: float = 0.0
-    gathered: float = 0.0
-    pages_missed: int = 0
-    topology_missed: int = 0
-    io: str = ""
 
 
 @dataclass(frozen=True, eq=False)

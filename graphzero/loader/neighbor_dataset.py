@@ -1,36 +1,26 @@
-"""`NeighborDataset` and `Collate`: mini-batches around nodes through the standard DataLoader.
-
-The dataset prepares batches in the background; the collate function, which the DataLoader calls in
-the same process, makes tensors of them.
-"""
+"""`NeighborDataset`: mini-batches around nodes, for the standard DataLoader."""
 
 from __future__ import annotations
 
-import time
 import zlib
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
 from graphzero.graph.ids import IdArray, as_ids, as_times
 from graphzero.io.prefetch import Prefetch
-from graphzero.io.rows import gather_rows
-from graphzero.loader.mini_batch import MiniBatch, as_tensor
-from graphzero.loader.seed_dataset import SampledBatch, SeedDataset
-from graphzero.loader.world import default_threads
+from graphzero.loader.sampled_batch import SampledBatch
+from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.sampling.sampler import NeighborSampler
 
 if TYPE_CHECKING:
     from graphzero.graph.sampling_options import SamplingOptions, Unpack
 
-__all__ = ["Collate", "NeighborDataset"]
+__all__ = ["NeighborDataset"]
 
 
 def _as_seeds(seeds: Any, num_nodes: int) -> IdArray:
@@ -44,10 +34,10 @@ def _as_seeds(seeds: Any, num_nodes: int) -> IdArray:
     return as_ids(array, num_nodes, "seeds").copy()  # the caller may change theirs
 
 
-def _stored_ahead(seeds: IdArray, graph: Graph) -> IdArray | None:
-    """The graph's stored ids of seeds, where they take less memory than the table of all nodes.
+def _stored_seeds(seeds: IdArray, graph: Graph) -> IdArray | None:
+    """The graph's stored ids of seeds; None where they take more memory than its table of ranks.
 
-    Otherwise each batch would touch that table in as many places as it has seeds.
+    Without them, each batch reads the table in as many places as it has seeds.
     """
     if seeds.nbytes > graph.section_bytes.get("node_rank", 0):
         return None
@@ -60,12 +50,12 @@ def _stored_ahead(seeds: IdArray, graph: Graph) -> IdArray | None:
 class NeighborDataset(SeedDataset):
     """Mini-batches of sampled neighbourhoods, as a torch ``IterableDataset``.
 
-    Use it with ``DataLoader(dataset, batch_size=None, collate_fn=Collate(ds))``. Batches are dealt
-    out to DataLoader workers and to the ranks of an initialised ``torch.distributed`` group; their
-    order and content do not depend on how many workers there are. Call `set_epoch` before each
-    epoch: it changes the order of the seeds and the draws, in persistent workers as well.
+    Use it with ``DataLoader(dataset, batch_size=None, collate_fn=Collate(ds))``. DataLoader workers
+    and the ranks of an initialised ``torch.distributed`` group share the batches of an epoch. The
+    order and content of the batches do not depend on the number of workers. Call `set_epoch` before
+    each epoch: it changes the order of the seeds and the draws, in persistent workers as well.
 
-    An epoch that was broken off is resumed at its next batch, byte for byte:
+    An interrupted epoch is resumed at its next batch, byte for byte:
 
     - with torchdata's ``StatefulDataLoader`` and as many ranks and workers as before, by its own
       ``state_dict()`` and ``load_state_dict(state)``;
@@ -143,14 +133,15 @@ class NeighborDataset(SeedDataset):
             feature_dtype=feature_dtype,
             num_threads=num_threads,
         )
-        self._stored_seeds = _stored_ahead(self.seeds, dataset.graph)
-        self._translates_seeds = self._stored_seeds is None
+        self._stored_seeds = _stored_seeds(self.seeds, dataset.graph)
+        self.translates_seeds = self._stored_seeds is None
         if input_time is not None:
             self.sampler.sampling.check_timed()
             dataset.graph._csr.require_time_order()
             self.input_time = as_times(input_time, self.num_seeds, "input_time").copy()
 
-    def _sample(self, positions: IdArray, epoch: int, batch: int) -> SampledBatch:
+    def sample(self, positions: IdArray, *, epoch: int, batch: int) -> SampledBatch:
+        """The sampled neighbourhoods of the seeds at some positions."""
         times = None if self.input_time is None else self.input_time[positions]
         how: Any = {"seed_time": times, "epoch": epoch, "batch": batch}
         if self._stored_seeds is None:
@@ -161,68 +152,7 @@ class NeighborDataset(SeedDataset):
             subgraph, positions, fields={} if times is None else {"seed_time": times}
         )
 
-    def _seed_options(self) -> dict[str, Any]:
+    def seed_options(self) -> dict[str, Any]:
+        """Checksums of the seeds and their times."""
         times = {} if self.input_time is None else {"times_crc": zlib.crc32(self.input_time.data)}
         return {"seeds_crc": zlib.crc32(self.seeds.data), **times}
-
-
-class Collate:
-    """Collate function: makes a `SampledBatch` a `MiniBatch` of tensors.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        The one that is sampled.
-    x, y : bool
-        Whether the batch has features and labels, where the dataset has them.
-    num_threads : int, optional
-        Threads that gather what has not been gathered in the background. Default: one in a worker,
-        else all processors.
-    """
-
-    def __init__(
-        self, dataset: Dataset, x: bool = True, y: bool = True, *, num_threads: int | None = None
-    ) -> None:
-        self.dataset = dataset
-        self.x = x
-        self.y = y
-        self.num_threads = num_threads
-
-    def __call__(self, sampled: SampledBatch) -> MiniBatch:
-        """The mini-batch of one item of the dataset."""
-        if not isinstance(sampled, SampledBatch):
-            raise TypeError(
-                "Collate takes the items of a NeighborDataset or LinkNeighborDataset: "
-                "pass batch_size=None to the DataLoader, whose batches are already made"
-            )
-        subgraph = sampled.subgraph
-        started = time.perf_counter()
-        x = self._rows("x", self.dataset.features, sampled) if self.x else None
-        y = self._rows("y", self.dataset.labels, sampled) if self.y else None
-        gathered = sampled.stats.gathered + time.perf_counter() - started
-        return MiniBatch(
-            n_id=torch.from_numpy(subgraph.n_id),
-            edge_index=torch.from_numpy(subgraph.edge_index),
-            e_id=None if subgraph.e_id is None else torch.from_numpy(subgraph.e_id),
-            batch_size=sampled.input_id.shape[0],
-            input_id=torch.from_numpy(sampled.input_id),
-            num_sampled_nodes=subgraph.num_sampled_nodes,
-            num_sampled_edges=subgraph.num_sampled_edges,
-            x=x,
-            y=y,
-            stats=replace(sampled.stats, gathered=gathered),
-            batch=None if subgraph.batch is None else torch.from_numpy(subgraph.batch),
-            **{name: torch.from_numpy(array) for name, array in sampled.fields.items()},
-        )
-
-    def _rows(
-        self, name: str, store: FeatureStore | None, sampled: SampledBatch
-    ) -> torch.Tensor | None:
-        if store is None:
-            return None
-        rows = sampled.rows.get(name)
-        if rows is None:
-            threads = default_threads(self.num_threads)
-            dtype = sampled.feature_dtype if name == "x" else None
-            rows = gather_rows(self.dataset, store, sampled.subgraph, threads, dtype=dtype)
-        return as_tensor(rows)

@@ -5,22 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from graphzero import _core
 from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.ids import IdArray, as_count
 from graphzero.graph.sampling_options import Sampling, as_fanout, as_seed
 from graphzero.sampling.order import num_batches
-from graphzero.store.format import DTYPES
-from graphzero.store.views import identity
 
 __all__ = ["OFFSETS", "OPTIONS", "Pack", "PackInfo", "files_of", "open_pack"]
 
@@ -165,21 +162,19 @@ def files_of(dataset: Dataset) -> dict[str, str]:
     """
     features = dataset.features
     return {
-        "graph": _digest(identity(dataset.graph._csr.header)),
-        "features": _digest(() if features is None else features._layout.identity),
+        "graph": _digest(dataset.graph.identity),
+        "features": _digest(() if features is None else features.identity),
     }
 
 
-def _section(mapping: _core.Mapping, name: str, dtype: str) -> bytes:
-    """A small section, checked."""
-    sections = {found: entry for found, *entry in _core.feature_header(mapping)["sections"]}
-    if name not in sections:
-        raise FormatError(f"{mapping.path} is not a pack: it lacks the section '{name}'")
-    code, offset, _, length, crc = sections[name]
-    data = mapping.read(offset, length)
-    if DTYPES[code].str != dtype or zlib.crc32(data) != crc:
-        raise FormatError(f"{mapping.path}: section '{name}' is corrupt: pack again")
-    return data
+def _section(store: FeatureStore, name: str, dtype: str) -> npt.NDArray[Any]:
+    """A section of a pack besides its rows, checked."""
+    found = store.read_section(name)
+    if found is None:
+        raise FormatError(f"{store.path} is not a pack: it lacks the section '{name}'")
+    if found.dtype.str != dtype:
+        raise FormatError(f"{store.path}: section '{name}' is corrupt: pack again")
+    return found
 
 
 def open_pack(path: str | os.PathLike[str]) -> Pack:
@@ -195,13 +190,12 @@ def open_pack(path: str | os.PathLike[str]) -> Pack:
     store = FeatureStore(path)
     try:
         try:
-            info = PackInfo.decode(_section(store._mapping, OPTIONS, "|u1"))
+            info = PackInfo.decode(_section(store, OPTIONS, "|u1").tobytes())
         except FormatError:
             raise
         except ValueError as error:
             raise FormatError(f"{path}: section '{OPTIONS}': {error}") from None
-        data = _section(store._mapping, OFFSETS, "<u8")
-        offsets = np.frombuffer(data, dtype="<u8").astype(np.int64)
+        offsets = _section(store, OFFSETS, "<u8").astype(np.int64)
         if (
             offsets.shape[0] != info.epochs * info.batches_per_epoch + 1
             or offsets[0] != info.resident_rows

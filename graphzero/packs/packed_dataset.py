@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,12 +13,10 @@ from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray
 from graphzero.io.prefetch import Prefetch
-from graphzero.io.rows import RowSource
+from graphzero.io.row_sources import RowSource
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.resume import differences
-from graphzero.loader.seed_dataset import SampledBatch
 from graphzero.packs.pack_file import files_of, open_pack
-from graphzero.sampling.order import Share
 from graphzero.sampling.sampler import Subgraph
 
 __all__ = ["PackedDataset"]
@@ -104,7 +102,7 @@ class PackedDataset(NeighborDataset):
             **sampling,
         )
         packed = {"packed_epochs": [info.first_epoch, info.epochs]}
-        self._refuse(differences({**info.options, **packed}, self._options))
+        self._refuse(differences({**info.options, **packed}, self.options))
 
     def _refuse(self, differing: list[str]) -> None:
         if differing:
@@ -124,21 +122,28 @@ class PackedDataset(NeighborDataset):
         first, count = self._pack.info.first_epoch, self._pack.info.epochs
         return first + (epoch - first) % count
 
-    def _seed_options(self) -> dict[str, Any]:
+    def seed_options(self) -> dict[str, Any]:
+        """Those of a `NeighborDataset`, and the epochs that were packed."""
         info = self._pack.info
-        return {**super()._seed_options(), "packed_epochs": [info.first_epoch, info.epochs]}
+        return {**super().seed_options(), "packed_epochs": [info.first_epoch, info.epochs]}
 
-    def _sources(self, epoch: int) -> dict[str, RowSource]:
-        sources = super()._sources(epoch)
+    def row_sources(self, epoch: int) -> dict[str, RowSource]:
+        """Features in the pack, labels in the dataset."""
+        sources = super().row_sources(epoch)
         features, pack = sources["x"], self._pack
 
         def rows_of(batch: int, subgraph: Subgraph) -> IdArray:
             return pack.rows_of(epoch, batch, features.rows_of(batch, subgraph))
 
-        x = RowSource(pack.store, rows_of, features.ahead, pack.resident_bytes)
-        return {**sources, "x": x}
+        packed = RowSource(
+            pack.store,
+            rows_of,
+            numbering=(pack.store.path, epoch),
+            reads_ahead=features.reads_ahead,
+            prefix_bytes=pack.resident_bytes,
+        )
+        return {**sources, "x": packed}
 
-    def _iterate(
-        self, epoch: int, share: Share, batch_ids: range
-    ) -> Generator[SampledBatch, None, None]:
-        return super()._iterate(self.packed_epoch(epoch), share, batch_ids)
+    def sampled_epoch(self, epoch: int) -> int:
+        """The packed epoch that an epoch trains on."""
+        return self.packed_epoch(epoch)

@@ -19,8 +19,9 @@ from tqdm import tqdm
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray, as_count
 from graphzero.io.prefetch import Prefetch
-from graphzero.io.rows import RowSource
+from graphzero.io.row_sources import RowSource
 from graphzero.loader.neighbor_dataset import NeighborDataset
+from graphzero.loader.planning import plan_iteration
 from graphzero.packs.pack_file import OFFSETS, OPTIONS, PackInfo, files_of
 from graphzero.sampling.order import Share
 from graphzero.sampling.sampler import Subgraph
@@ -101,16 +102,22 @@ class _RowsBeyond(NeighborDataset):
     def __init__(self, first_row: int, *args: Any, **options: Any) -> None:
         super().__init__(*args, gather=("x",), **options)
         self._first_row = first_row
-        self._rank = (0, 1)  # whoever packs packs the batches of all ranks
 
-    def _sources(self, epoch: int) -> dict[str, RowSource]:
-        features = super()._sources(epoch)["x"]
+    @property
+    def rank_and_size(self) -> tuple[int, int]:
+        """Whichever rank packs, it packs the mini-batches of all ranks."""
+        return 0, 1
+
+    def row_sources(self, epoch: int) -> dict[str, RowSource]:
+        """The features, of which only the rows beyond the first ones are read."""
+        features = super().row_sources(epoch)["x"]
 
         def rows_of(batch: int, subgraph: Subgraph) -> IdArray:
             rows = features.rows_of(batch, subgraph)
             return rows[rows >= self._first_row]
 
-        return {"x": replace(features, rows_of=rows_of, head=0)}
+        numbering = (features.numbering, self._first_row)
+        return {"x": replace(features, rows_of=rows_of, numbering=numbering, prefix_bytes=0)}
 
 
 class Packing:
@@ -154,7 +161,7 @@ class Packing:
         options["prefetch"] = replace(prefetch, resident=1.0)
         self._batches = NeighborDataset(dataset, seeds, fanouts, **options)
         self._options = {**options, "input_time": self._batches.input_time}
-        self._batches_per_epoch = self._batches._num_batches
+        self._batches_per_epoch = self._batches.num_batches
         if self._batches_per_epoch == 0:
             raise ValueError("there are no batches to pack: give more seeds, or a smaller batch")
         kept = self._default_resident() if wanted is None else wanted
@@ -164,14 +171,14 @@ class Packing:
         """As many bytes as memory leaves beside the batches; of what fits in it, a part."""
         total = self._features.num_nodes * self._features.row_bytes
         every = range(self._batches_per_epoch)
-        room = self._batches._plan(Share(), every, self.first_epoch).resident
+        room = plan_iteration(self._batches, Share(), self.first_epoch, every).resident
         return room if room < total else int(_DEFAULT_RESIDENT * total)
 
     def _rows_beyond(self, batch: int) -> IdArray:
         """Rows of a batch of the first epoch that are not resident, ascending."""
         batches, epoch = self._batches, self.first_epoch
-        sampled = batches._sample(batches._positions(epoch, batch), epoch, batch)
-        rows = batches._sources(epoch)["x"].rows_of(batch, sampled.subgraph)
+        sampled = batches.sample(batches.positions(epoch, batch), epoch=epoch, batch=batch)
+        rows = batches.row_sources(epoch)["x"].rows_of(batch, sampled.subgraph)
         return np.sort(rows[rows >= self.resident_rows])
 
     @cached_property
@@ -201,7 +208,7 @@ class Packing:
     def _info(self) -> PackInfo:
         batches = self._batches
         return PackInfo(
-            batches._options,
+            batches.options,
             files_of(batches.dataset),
             self.first_epoch,
             self.epochs,
@@ -261,7 +268,9 @@ class Packing:
             step = max(1, _HEAD_BYTES // features.row_bytes)
             for begin in range(0, num_rows, step):
                 end = min(begin + step, num_rows)
-                features.head.ask(begin * features.row_bytes, end * features.row_bytes)
+                features.resident_prefix.request(
+                    begin * features.row_bytes, end * features.row_bytes
+                )
                 writer.append("rows", features.gather_stored(np.arange(begin, end), None, 1))
             for rows in self._rows_of_batches():
                 num_rows += rows.shape[0]

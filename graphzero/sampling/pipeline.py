@@ -35,7 +35,7 @@ class Stage:
 
 
 def run_ahead(
-    stages: Sequence[Stage], items: Iterable[Any], *, ahead: int
+    stages: Sequence[Stage], items: Iterable[Any], *, lookahead: int
 ) -> Generator[Any, None, None]:
     """Passes items through stages, in threads, before their results are asked for.
 
@@ -44,7 +44,7 @@ def run_ahead(
     stages : sequence of Stage
     items : iterable
         Read in the consumer's thread.
-    ahead : int
+    lookahead : int
         Items that are finished, under way or waiting beyond the one being consumed. 0: all work
         is done when its result is asked for, in the consumer's thread.
 
@@ -54,7 +54,7 @@ def run_ahead(
     would have been. When the iteration is left early, calls that have not begun are dropped, and
     those that have are waited for.
     """
-    if ahead == 0:
+    if lookahead == 0:
         for item in items:
             yield _through(stages, item)
         return
@@ -80,7 +80,7 @@ def run_ahead(
                     futures.append(executors[number].submit(_follow, stage.function, before))
 
         try:
-            begin(islice(source, ahead))
+            begin(islice(source, lookahead))
             while pending:
                 results = [pending.popleft()[-1].result()]
                 begin(islice(source, 1))

@@ -102,7 +102,7 @@ class Presample:
                 return sampler.sample(chosen, epoch=epoch, batch=batch).stored_id
 
             threads = as_threads(None)
-            for nodes in run_ahead([Stage(sample, threads)], batches, ahead=threads):
+            for nodes in run_ahead([Stage(sample, threads)], batches, lookahead=threads):
                 visits[nodes] += 1  # a repeated seed counts once
                 advance(1)
         return Presampling(

@@ -56,8 +56,9 @@ class MappedFile(ClosedAtExit):
         """Checks the mapped file, and finds what is where."""
         raise NotImplementedError
 
-    def _identity(self) -> tuple[Any, ...]:
-        """What tells the content of the file from that of another."""
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """Fingerprint of the file's content: counts and checksums from its header."""
         raise NotImplementedError
 
     @property
@@ -80,13 +81,13 @@ class MappedFile(ClosedAtExit):
         self._mapping.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (type(self), self.path, self._identity())
+        return _reopen, (type(self), self.path, self.identity)
 
 
 def _reopen(kind: type[MappedFile], path: str, expected: tuple[Any, ...]) -> MappedFile:
     """The file that was pickled; one that has replaced it is refused."""
     opened = kind(path)
-    if opened._identity() != expected:
+    if opened.identity != expected:
         opened.close()
         raise FormatError(
             f"{path} was replaced by another file while it was in use: open the dataset again"

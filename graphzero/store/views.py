@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from graphzero import _core
 
-__all__ = ["identity", "section_view"]
+__all__ = ["header_identity", "section_view"]
 
 
 def section_view(
@@ -26,6 +26,6 @@ def section_view(
     return view.reshape(shape)
 
 
-def identity(header: dict[str, Any]) -> tuple[Any, ...]:
+def header_identity(header: dict[str, Any]) -> tuple[Any, ...]:
     """What a file's header says about its content: counts and the checksums of the sections."""
     return (header["num_nodes"], header["width"], tuple(entry[-1] for entry in header["sections"]))

@@ -20,7 +20,8 @@ from tqdm import tqdm
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray, as_count
 from graphzero.io.prefetch import Prefetch
-from graphzero.loader.neighbor_dataset import Collate, NeighborDataset
+from graphzero.loader.collate import Collate
+from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.packs.pack_file import open_pack
 from graphzero.packs.packed_dataset import PackedDataset
 from graphzero.report.memory import MemoryReport, memory_report

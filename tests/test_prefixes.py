@@ -10,7 +10,7 @@ import pytest
 
 import graphzero as gz
 from graphzero.io import limits
-from graphzero.io.prefix_keeper import ElasticHead, HeadKeeper
+from graphzero.io.prefixes import ElasticPrefix, PrefixLoader
 
 ROWS, DIM = 32_768, 128  # 16 MiB
 
@@ -31,7 +31,7 @@ def locked_bytes():
 
 
 def keep(store, num_bytes):
-    return HeadKeeper([(store.head, num_bytes)])
+    return PrefixLoader([(store.resident_prefix, num_bytes)])
 
 
 @pytest.mark.no_asan  # the sanitizer makes mlock do nothing
@@ -40,9 +40,9 @@ def test_the_head_comes_into_memory_and_stays(store):
     keeper = keep(store, 8 << 20)
     keeper.wait()
     keeper.close()
-    assert store.kept_rows == ROWS // 2
+    assert store.resident_rows == ROWS // 2
     assert 2048 <= store._mapping.resident_pages() < 2048 + 64
-    if store.head._may_lock:
+    if store.resident_prefix._may_pin:
         assert 8 << 20 <= locked_bytes() - before <= (8 << 20) + 8192
         files.drop_from_cache(store.path)
         assert store._mapping.resident_pages() >= 2048
@@ -52,9 +52,9 @@ def test_the_head_comes_into_memory_and_stays(store):
 
 def test_what_is_not_wanted_any_more_is_let_go(store):
     before = locked_bytes()
-    store.head.keep(16 << 20)
+    store.resident_prefix.resize(16 << 20)
     keep(store, 1 << 20).close()
-    assert store.kept_rows == 2048
+    assert store.resident_rows == 2048
     assert locked_bytes() - before <= (1 << 20) + 8192
     keep(store, 0).close()
     assert locked_bytes() == before
@@ -63,11 +63,11 @@ def test_what_is_not_wanted_any_more_is_let_go(store):
 def test_closing_early_ends_the_thread_between_two_steps(store):
     keeper = keep(store, 16 << 20)
     keeper.close()
-    assert store.kept_rows <= ROWS
+    assert store.resident_rows <= ROWS
     again = keep(store, 16 << 20)  # and goes on where it was
     again.wait()
     again.close()
-    assert store.kept_rows == ROWS
+    assert store.resident_rows == ROWS
 
 
 def test_where_locking_is_forbidden_rows_are_read_all_the_same(store, monkeypatch):
@@ -82,14 +82,14 @@ def test_where_locking_is_forbidden_rows_are_read_all_the_same(store, monkeypatc
             return getattr(self._mapping, name)
 
     mapping = store._mapping
-    monkeypatch.setattr(store.head, "_mapping", NoLock(mapping))
+    monkeypatch.setattr(store.resident_prefix, "_mapping", NoLock(mapping))
     monkeypatch.setattr(
         "graphzero.store.resident_prefix.section_view", lambda _, *rest: view(mapping, *rest)
     )
     keeper = keep(store, 8 << 20)
     keeper.wait()
     keeper.close()
-    assert store.kept_rows == ROWS // 2
+    assert store.resident_rows == ROWS // 2
     assert mapping.resident_pages() >= 2048
     monkeypatch.undo()
 
@@ -105,14 +105,14 @@ def test_several_ranges_are_kept_and_then_it_is_said(store, tmp_path):
     files.drop_from_cache(other)
     said = []
     with gz.FeatureStore(other) as second:
-        goals = [(second.head, 4 << 20), (store.head, 1 << 20)]
-        keeper = HeadKeeper(goals, lambda: said.append(store.kept_rows))
+        goals = [(second.resident_prefix, 4 << 20), (store.resident_prefix, 1 << 20)]
+        keeper = PrefixLoader(goals, lambda: said.append(store.resident_rows))
         keeper.wait()
         keeper.close()
         assert said == [2048]
-        assert second.kept_rows == 8192
+        assert second.resident_rows == 8192
         assert second._mapping.resident_pages() >= 1024
-        HeadKeeper(goals, lambda: said.append("at once")).close()
+        PrefixLoader(goals, lambda: said.append("at once")).close()
         assert said == [2048, "at once"]
 
 
@@ -120,7 +120,7 @@ def test_files_without_rows_have_nothing_to_keep(tmp_path):
     files.write_rows(tmp_path / "f.gd", np.empty((0, 4), dtype=np.float32))
     with gz.FeatureStore(tmp_path / "f.gd") as store:
         keep(store, 1 << 20).close()
-        assert store.kept_rows == 0
+        assert store.resident_rows == 0
 
 
 def until(condition):
@@ -134,54 +134,56 @@ def until(condition):
 
 def test_rows_are_kept_as_far_as_the_model_leaves_memory(store, monkeypatch):
     left = 40 << 20
-    monkeypatch.setattr(limits, "memory_left", lambda locked: left)
+    monkeypatch.setattr(limits, "available_memory", lambda pinned: left)
     monkeypatch.setattr(limits, "_anonymous_bytes", lambda: 0)
-    head = ElasticHead(store.head, first=2 << 20, most=12 << 20, reserve=1 << 20)
+    prefix = ElasticPrefix(store.resident_prefix, first=2 << 20, most=12 << 20, reserve=1 << 20)
     try:
-        assert until(lambda: store.head.num_bytes == 2 << 20)
+        assert until(lambda: store.resident_prefix.num_bytes == 2 << 20)
         for _ in range(3):
-            head.count_batch()
+            prefix.count_batch()
         time.sleep(0.3)
-        assert store.head.num_bytes == 2 << 20  # a model may still be taking its memory
-        head.count_batch()
-        assert until(lambda: store.head.num_bytes == 12 << 20)
+        assert store.resident_prefix.num_bytes == 2 << 20  # a model may still be taking its memory
+        prefix.count_batch()
+        assert until(lambda: store.resident_prefix.num_bytes == 12 << 20)
         left = 10 << 20
         # less a twentieth, less the reserve, in whole pages
         less = (int(0.95 * left) - (1 << 20)) // 4096 * 4096
-        assert until(lambda: store.head.num_bytes == less)
+        assert until(lambda: store.resident_prefix.num_bytes == less)
         left = 40 << 20
         time.sleep(0.3)
-        assert store.head.num_bytes == less  # what has been seen will come again
+        assert store.resident_prefix.num_bytes == less  # what has been seen will come again
         left = 0
-        assert until(lambda: store.head.num_bytes == 0)
+        assert until(lambda: store.resident_prefix.num_bytes == 0)
     finally:
-        head.close()
+        prefix.close()
 
 
 def test_what_an_earlier_iteration_kept_stays(store, monkeypatch):
-    monkeypatch.setattr(limits, "memory_left", lambda locked: 1 << 30)
-    store.head.keep(8 << 20)
+    monkeypatch.setattr(limits, "available_memory", lambda pinned: 1 << 30)
+    store.resident_prefix.resize(8 << 20)
     for most, kept in [(12 << 20, 8 << 20), (4 << 20, 4 << 20), (0, 0)]:
-        head = ElasticHead(store.head, first=1 << 20, most=most, reserve=0)
+        prefix = ElasticPrefix(store.resident_prefix, first=1 << 20, most=most, reserve=0)
         time.sleep(0.2)
-        head.close()
-        assert store.head.num_bytes == kept
+        prefix.close()
+        assert store.resident_prefix.num_bytes == kept
 
 
 def test_peaks_of_earlier_iterations_count(store, monkeypatch):
-    monkeypatch.setattr(limits, "memory_left", lambda locked: 1 << 30)
+    monkeypatch.setattr(limits, "available_memory", lambda pinned: 1 << 30)
     monkeypatch.setattr(limits, "_anonymous_bytes", lambda: 0)
     watch = limits.MemoryWatch()
-    watch.least_left = 20 << 20
-    head = ElasticHead(store.head, first=16 << 20, most=16 << 20, reserve=11 << 20, watch=watch)
+    watch.least_available = 20 << 20
+    prefix = ElasticPrefix(
+        store.resident_prefix, first=16 << 20, most=16 << 20, reserve=11 << 20, watch=watch
+    )
     try:
-        assert until(lambda: store.head.num_bytes == 8 << 20)
+        assert until(lambda: store.resident_prefix.num_bytes == 8 << 20)
         for _ in range(4):
-            head.count_batch()
+            prefix.count_batch()
         time.sleep(0.3)
-        assert store.head.num_bytes == 8 << 20
+        assert store.resident_prefix.num_bytes == 8 << 20
     finally:
-        head.close()
+        prefix.close()
 
 
 def test_failing_to_keep_rows_warns_and_goes_on(store, monkeypatch):
@@ -189,11 +191,11 @@ def test_failing_to_keep_rows_warns_and_goes_on(store, monkeypatch):
         raise OSError(5, "no advice")
 
     def keep_until_it_fails():
-        head = ElasticHead(store.head, first=1 << 20, most=1 << 20, reserve=0)
-        head._executor.shutdown(wait=True)
-        head.close()
+        prefix = ElasticPrefix(store.resident_prefix, first=1 << 20, most=1 << 20, reserve=0)
+        prefix._executor.shutdown(wait=True)
+        prefix.close()
 
-    monkeypatch.setattr(store.head, "ask", refuse)
-    with pytest.warns(RuntimeWarning, match="keeping rows in memory failed"):
+    monkeypatch.setattr(store.resident_prefix, "request", refuse)
+    with pytest.warns(RuntimeWarning, match="making rows resident failed"):
         keep_until_it_fails()
-    assert store.kept_rows == 0
+    assert store.resident_rows == 0

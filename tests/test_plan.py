@@ -8,35 +8,36 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero.io.plan import Facts, make_plan
+from graphzero.io.estimate import Estimate
+from graphzero.io.plan import make_plan
 
 GB = 10**9
-FACTS = Facts(
+ESTIMATE = Estimate(
     features=20 * GB, topology=1 * GB, batch=GB // 10, batches=5, available=8 * GB, is_hot=True
 )
-LEFT = 6.7 * GB  # 8 GB less a tenth, five batches and three MiB
+ROOM = 6.7 * GB  # 8 GB less a tenth, five batches and three MiB
 
 
-def plan(facts=FACTS, **prefetch):
-    return make_plan(gz.Prefetch(**prefetch), facts)
+def plan(estimate=ESTIMATE, **prefetch):
+    return make_plan(gz.Prefetch(**prefetch), estimate)
 
 
 def test_what_fits_in_memory_is_left_to_the_kernel():
-    small = plan(replace(FACTS, features=5 * GB))
-    assert (small.strategy, small.resident, small.topology) == ("willneed", 0, None)
+    small = plan(replace(ESTIMATE, features=5 * GB))
+    assert (small.strategy.name, small.resident, small.topology) == ("willneed", 0, None)
     assert not small.is_larger
     assert "fits in memory" in str(small)
 
 
 def test_batches_under_way_take_memory_too():
-    tight = replace(FACTS, features=6 * GB, batch=GB // 2)
-    assert plan(tight).strategy == "uring"
-    assert plan(replace(tight, batch=0)).strategy == "willneed"
+    tight = replace(ESTIMATE, features=6 * GB, batch=GB // 2)
+    assert plan(tight).strategy.name == "uring"
+    assert plan(replace(tight, batch=0)).strategy.name == "willneed"
 
 
 def test_larger_datasets_are_read_past_the_page_cache():
     large = plan()
-    assert large.strategy == "uring"
+    assert large.strategy.name == "uring"
     # 8 GB less a tenth, five batches and the topology
     assert large.resident == pytest.approx(5.7 * GB, rel=1e-3)
     assert large.topology == 1 * GB
@@ -47,32 +48,32 @@ def test_larger_datasets_are_read_past_the_page_cache():
 
 def test_batches_ahead_have_only_rows_that_are_not_resident():
     # two whole batches, the edges of one ahead, and rows of two that are on their way
-    facts = replace(
-        FACTS, batches=2, ahead=1, fetching=2, batch_rows=GB // 20, fetched_row=GB // 1000
+    estimate = replace(
+        ESTIMATE, batches=2, lookahead=1, fetching=2, batch_rows=GB // 20, fetched_row=GB // 1000
     )
-    none_known = plan(facts).resident
+    none_known = plan(estimate).resident
     assert none_known == pytest.approx((8 * 0.9 - 1 - 0.2 - 0.05 - 0.1) * GB, rel=1e-3)
     touched = (np.arange(50) + 1) * GB // 5  # 20 MB a row; in 5.7 GB are more than half of them
-    half = plan(replace(facts, touched_rows=touched)).resident
+    half = plan(replace(estimate, touched_rows=touched)).resident
     assert half == pytest.approx(none_known + 0.1 * GB - 2 * 22 * GB / 1000, rel=1e-3)
-    everything = plan(replace(facts, touched_rows=touched // 2)).resident
+    everything = plan(replace(estimate, touched_rows=touched // 2)).resident
     assert everything == pytest.approx(none_known + 0.1 * GB, rel=1e-3)
     # through the page cache, and in memory, all are there
-    through = plan(facts, strategy="willneed", resident=1.0).resident
-    assert through == plan(replace(FACTS, batches=3), strategy="willneed", resident=1.0).resident
+    through = plan(estimate, strategy="willneed", resident=1.0).resident
+    assert through == plan(replace(ESTIMATE, batches=3), strategy="willneed", resident=1.0).resident
 
 
 def test_in_no_order_pages_that_are_read_ahead_have_room_beside_resident_rows():
     rows = evenly(100_000, 20 * GB)  # 200 kB apart
-    facts = replace(FACTS, is_hot=False, ahead=1, touched_rows=rows)
-    room = plan(facts, strategy="willneed").page_cache
-    nothing_known = replace(facts, touched_rows=None)
+    estimate = replace(ESTIMATE, is_hot=False, lookahead=1, touched_rows=rows)
+    room = plan(estimate, strategy="willneed").page_cache
+    nothing_known = replace(estimate, touched_rows=None)
     assert plan(nothing_known, strategy="willneed", resident=0.25).resident == 5 * GB
-    chosen = plan(facts, strategy="willneed", resident=0.25)
+    chosen = plan(estimate, strategy="willneed", resident=0.25)
     missing = 2 * 4096 * (rows > chosen.resident).sum()  # of two batches
     assert chosen.resident + missing <= room
     assert chosen.resident + missing == pytest.approx(room, rel=0.03)
-    crowded = replace(facts, touched_rows=evenly(2_000_000, 20 * GB))
+    crowded = replace(estimate, touched_rows=evenly(2_000_000, 20 * GB))
     chosen = plan(crowded, strategy="willneed", resident=0.25)
     assert chosen.resident == 0
     assert "leaves 0 bytes for resident rows" in chosen.reason
@@ -85,10 +86,10 @@ def test_rows_on_their_way_are_not_counted_too_low():
     """More memory may be better spent on topology: then fewer rows are resident, not more."""
     for seed in range(200):
         rng = np.random.default_rng(seed)
-        facts = replace(
-            FACTS,
+        estimate = replace(
+            ESTIMATE,
             batches=2,
-            ahead=1,
+            lookahead=1,
             fetching=2,
             batch_rows=4 * GB,
             batch=4 * GB + 1000,
@@ -98,44 +99,44 @@ def test_rows_on_their_way_are_not_counted_too_low():
             touched_rows=np.sort(rng.integers(0, 20 * GB, 200)),
             touched_topology=np.sort(rng.integers(0, 20 * GB, int(rng.integers(1, 400)))),
         )
-        chosen = plan(facts)
-        missing = int((facts.touched_rows > chosen.resident).sum())
-        taken = 2 * facts.batch + 1000 + 2 * missing * facts.fetched_row
-        assert taken + chosen.reserve + chosen.resident <= 0.9 * facts.available
+        chosen = plan(estimate)
+        missing = int((estimate.touched_rows > chosen.resident).sum())
+        taken = 2 * estimate.batch + 1000 + 2 * missing * estimate.fetched_row
+        assert taken + chosen.reserve + chosen.resident <= 0.9 * estimate.available
 
 
 def test_without_io_uring_threads_stand_in():
-    facts = replace(FACTS, uring_refusal="forbidden here")
+    estimate = replace(ESTIMATE, unavailable={"uring": "forbidden here"})
     for strategy in ("auto", "uring"):
-        chosen = plan(facts, strategy=strategy)
-        assert chosen.strategy == "pread"
+        chosen = plan(estimate, strategy=strategy)
+        assert chosen.strategy.name == "pread"
         assert "forbidden here" in chosen.reason
 
 
 def test_only_the_head_of_a_hot_order_is_worth_keeping():
-    assert plan(replace(FACTS, is_hot=False)).resident == 0
-    assert plan(replace(FACTS, is_hot=False), resident=GB).resident == GB
+    assert plan(replace(ESTIMATE, is_hot=False)).resident == 0
+    assert plan(replace(ESTIMATE, is_hot=False), resident=GB).resident == GB
 
 
 def test_labels_stay_in_the_page_cache_beside_resident_rows():
-    labels = replace(FACTS, labels=GB)
+    labels = replace(ESTIMATE, labels=GB)
     assert plan(labels).resident == pytest.approx(plan().resident - GB)
     assert plan(labels).reserve == pytest.approx(plan().reserve + GB)
-    assert plan(replace(FACTS, features=int(6.4 * GB))).strategy == "willneed"
-    assert plan(replace(labels, features=int(6.4 * GB))).strategy == "uring"
+    assert plan(replace(ESTIMATE, features=int(6.4 * GB))).strategy.name == "willneed"
+    assert plan(replace(labels, features=int(6.4 * GB))).strategy.name == "uring"
 
 
 @pytest.mark.parametrize("strategy", ["auto", "willneed", "uring", "pread"])
 def test_memory_that_comes_and_goes_is_left(strategy):
-    fewer = plan(FACTS, strategy=strategy, resident=1.0).resident - GB
-    facts = replace(FACTS, working=GB)
-    assert plan(facts, strategy=strategy, resident=1.0).resident == pytest.approx(fewer)
+    fewer = plan(ESTIMATE, strategy=strategy, resident=1.0).resident - GB
+    estimate = replace(ESTIMATE, sampling=GB)
+    assert plan(estimate, strategy=strategy, resident=1.0).resident == pytest.approx(fewer)
 
 
 @pytest.mark.parametrize("strategy", ["none", "willneed", "pread", "uring"])
 def test_what_is_asked_for_is_done(strategy):
     chosen = plan(strategy=strategy)
-    assert (chosen.strategy, chosen.resident) == (strategy, 0)
+    assert (chosen.strategy.name, chosen.resident) == (strategy, 0)
     assert plan(strategy=strategy, resident=2 * GB).resident == 2 * GB
     assert plan(strategy=strategy, resident=0.25).resident == 5 * GB
 
@@ -144,14 +145,14 @@ def test_resident_rows_never_take_more_than_memory_leaves():
     chosen = plan(strategy="uring", resident=0.9)
     assert chosen.resident == pytest.approx(5.7 * GB, rel=1e-3)
     assert "memory leaves 5.7 GB" in chosen.reason
-    assert plan(replace(FACTS, available=0)).resident == 0
+    assert plan(replace(ESTIMATE, available=0)).resident == 0
 
 
 def test_topology_that_is_larger_than_memory_is_not_kept_whole():
-    chosen = plan(replace(FACTS, topology=30 * GB))
+    chosen = plan(replace(ESTIMATE, topology=30 * GB))
     # of half of what is left, three quarters are kept, and the rest is for what is asked for
-    assert chosen.topology == pytest.approx(0.75 * 0.5 * LEFT, rel=1e-3)
-    assert chosen.resident == pytest.approx(0.5 * LEFT, rel=1e-3)
+    assert chosen.topology == pytest.approx(0.75 * 0.5 * ROOM, rel=1e-3)
+    assert chosen.resident == pytest.approx(0.5 * ROOM, rel=1e-3)
 
 
 def evenly(pages, up_to):
@@ -168,53 +169,53 @@ def evenly(pages, up_to):
     ],
 )
 def test_memory_goes_where_it_saves_most_pages(pages_of_rows, pages_of_topology, topology):
-    facts = replace(
-        FACTS,
+    estimate = replace(
+        ESTIMATE,
         topology=6 * GB,
         touched_rows=evenly(pages_of_rows, 20 * GB),
         touched_topology=evenly(pages_of_topology, 6 * GB),
     )
-    chosen = plan(facts)
+    chosen = plan(estimate)
     assert chosen.topology == topology
-    assert chosen.resident == pytest.approx(LEFT - topology, rel=1e-2)
+    assert chosen.resident == pytest.approx(ROOM - topology, rel=1e-2)
     assert chosen.reserve == topology
 
 
 def test_a_split_that_saves_most_is_found_between_the_ends():
     # half of the topology is in every mini-batch, the other half in none; likewise of the rows
-    facts = replace(
-        FACTS,
+    estimate = replace(
+        ESTIMATE,
         topology=6 * GB,
         touched_rows=evenly(1000, 3 * GB),
         touched_topology=evenly(1000, 3 * GB),
     )
-    chosen = plan(facts)
+    chosen = plan(estimate)
     # where not all of a topology has room, a quarter of its room is left to the page cache
     assert chosen.topology == pytest.approx(3 * GB, rel=0.03)
     assert chosen.reserve == pytest.approx(4 * GB, rel=0.03)
-    assert chosen.resident == pytest.approx(LEFT - chosen.reserve, rel=0.01)
+    assert chosen.resident == pytest.approx(ROOM - chosen.reserve, rel=0.01)
 
 
 def test_rows_that_are_not_to_be_resident_leave_all_to_topology():
-    facts = replace(
-        FACTS,
+    estimate = replace(
+        ESTIMATE,
         topology=6 * GB,
         touched_rows=evenly(4000, 20 * GB),
         touched_topology=evenly(10, 6 * GB),
     )
-    chosen = plan(facts, strategy="uring")
+    chosen = plan(estimate, strategy="uring")
     assert (chosen.resident, chosen.topology) == (0, 6 * GB)
 
 
 def test_rows_through_the_page_cache_keep_room_there():
-    facts = replace(FACTS, topology=6 * GB, touched_topology=evenly(4000, 6 * GB))
-    chosen = plan(facts, strategy="willneed")
-    assert chosen.reserve == pytest.approx(LEFT / 2, rel=0.01)
-    assert chosen.page_cache == pytest.approx(LEFT / 2, rel=0.01)
+    estimate = replace(ESTIMATE, topology=6 * GB, touched_topology=evenly(4000, 6 * GB))
+    chosen = plan(estimate, strategy="willneed")
+    assert chosen.reserve == pytest.approx(ROOM / 2, rel=0.01)
+    assert chosen.page_cache == pytest.approx(ROOM / 2, rel=0.01)
 
 
 def test_what_was_left_before_stands_for_estimates():
-    seen = plan(replace(FACTS, seen=5 * GB, labels=GB // 2, available=7 * GB))
+    seen = plan(replace(ESTIMATE, observed=5 * GB, labels=GB // 2, available=7 * GB))
     assert seen.resident == 5 * GB - GB // 2 - 1 * GB  # less labels and topology
     assert seen.reserve == GB // 2 + 1 * GB
 
@@ -229,9 +230,12 @@ def test_page_faults_bring_topology_too_where_they_were_asked_for():
     ("options", "message"),
     [
         ({"strategy": "magic"}, "strategy must be one of"),
-        ({"resident": 1.5}, "fraction from 0.0 to 1.0"),
-        ({"resident": -1}, "resident must be at least 0"),
-        ({"resident": float("nan")}, "fraction from 0.0 to 1.0"),
+        ({"resident": 1.5}, "fraction from 0 to 1, or a whole number of bytes"),
+        ({"resident": -1}, "fraction from 0 to 1, or a whole number of bytes"),
+        ({"resident": -0.5}, "fraction from 0 to 1, or a whole number of bytes"),
+        ({"resident": float("nan")}, "resident must be a fraction or bytes"),
+        ({"resident": True}, "resident must be a fraction or bytes"),
+        ({"resident": "much"}, "resident 'much' is not a size"),
         ({"memory_limit": -1}, "memory_limit must be at least 0"),
         ({"threads": 0}, "threads must be at least 1"),
     ],
@@ -239,3 +243,25 @@ def test_page_faults_bring_topology_too_where_they_were_asked_for():
 def test_bad_choices_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         gz.Prefetch(**options)
+
+
+@pytest.mark.parametrize(
+    ("resident", "of_thousand_bytes"),
+    [
+        (1, 1000),
+        (1.0, 1000),
+        (np.int64(1), 1000),
+        ("1", 1000),
+        (0, 0),
+        (0.25, 250),
+        ("0.25", 250),
+        (2, 2),
+        (2.0, 2),
+        ("2", 2),
+        ("1B", 1),
+        ("2kB", 2000),
+        (None, None),
+    ],
+)
+def test_resident_is_a_fraction_up_to_one_and_bytes_above(resident, of_thousand_bytes):
+    assert gz.Prefetch(resident=resident).resident_bytes(1000) == of_thousand_bytes

@@ -11,7 +11,7 @@ from kinds import KINDS, options_of
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.io.topology import ask_hop_by_hop, head_of, sections_read, touched_topology
+from graphzero.io.topology import best_prefix, sections_read, set_hop_readahead, touched_topology
 from graphzero.sampling.sampler import NeighborSampler
 
 NODES, EDGES, PAGE = 40_000, 800_000, 4096
@@ -69,7 +69,7 @@ def test_draws_are_the_same(graph, kind):
 def faults_of(path, kept_nodes, **options):
     """A first batch, and the major faults that it took this thread."""
     with files.open_cold(gz.Graph, path) as graph:
-        ask_hop_by_hop(graph, kept_nodes)
+        set_hop_readahead(graph, kept_nodes)
         before = resource.getrusage(resource.RUSAGE_THREAD).ru_majflt
         subgraph = sample(graph, **options)
         return subgraph, resource.getrusage(resource.RUSAGE_THREAD).ru_majflt - before
@@ -89,7 +89,7 @@ def test_pages_are_there_before_they_are_touched(path, kind):
 
 
 def test_a_second_time_nothing_is_missing(graph):
-    ask_hop_by_hop(graph, 0)
+    set_hop_readahead(graph, 0)
     first = sample(graph)
     assert first.pages_missed > 0
     assert sample(graph).pages_missed == 0
@@ -114,8 +114,8 @@ def test_seeds_that_are_few_are_translated_once(path):
         few = gz.NeighborDataset(ds, np.arange(500)[::-1], [4], batch_size=100)
         all_nodes = gz.NeighborDataset(ds, None, [4], batch_size=100)
         is_hot = ds.graph.stored_order is not None
-        assert ("node_rank" in few._sections) is False
-        assert ("node_rank" in all_nodes._sections) is is_hot
+        assert ("node_rank" in few.topology_sections) is False
+        assert ("node_rank" in all_nodes.topology_sections) is is_hot
         for number, batch in enumerate(few):
             by_users_ids = few.sampler.sample(few.seeds[batch.input_id], batch=number)
             assert fingerprint(batch.subgraph) == fingerprint(by_users_ids)
@@ -125,8 +125,8 @@ def test_seeds_that_are_few_are_translated_once(path):
 def test_what_is_kept_stays_within_its_bytes(graph, share):
     names = sections_read(graph, weighted=False, timed=False)
     total = bytes_of(graph, names)
-    head = head_of(graph, names, int(share * total))
-    kept = {name: size for name, (_, size) in zip(graph.heads, head.goals, strict=True)}
+    head = best_prefix(graph, names, int(share * total))
+    kept = {name: size for name, (_, size) in zip(graph.resident_prefixes, head.goals, strict=True)}
     assert sum(kept.values()) <= share * total
     assert {name for name, size in kept.items() if size} <= set(names)
     if share == 1.0:
@@ -154,7 +154,7 @@ def batches_of(path, **prefetch):
             batch_size=256,
             prefetch=gz.Prefetch(**prefetch),
         )
-        return list(batches), sum(head.num_bytes for head in ds.graph.heads.values())
+        return list(batches), sum(part.num_bytes for part in ds.graph.resident_prefixes.values())
 
 
 @pytest.mark.parametrize("memory", [0, 3 << 20, 9 << 20, 1 << 40])
@@ -166,7 +166,7 @@ def test_batches_of_a_dataset_are_the_same(path, memory):
     missed = [batch.stats.topology_missed for batch in got]
     plan = got[0].stats.io
     if memory == 1 << 40:
-        assert "as asked for" in plan
+        assert "as requested" in plan
         assert (sum(missed), kept) == (0, 0)
     else:
         assert sum(missed) > 0
@@ -184,7 +184,7 @@ def test_corruption_is_found_all_the_same(path, tmp_path):
         file.seek(offset + 8 * 5)
         file.write(b"\xff" * 8)
     with gz.Graph(copy) as graph:
-        ask_hop_by_hop(graph, 0)
+        set_hop_readahead(graph, 0)
         with pytest.raises(gz.FormatError, match="corrupt"):
             NeighborSampler(graph, [5], num_threads=1).sample(
                 np.arange(NODES)[:2000] if graph.stored_order is None else graph.node_ids[:2000]
@@ -214,7 +214,7 @@ def test_pages_that_sampling_touches_are_kept_by_so_many_bytes(graph):
         return
     frontier = np.unique(subgraph.stored_id[: sum(subgraph.num_sampled_nodes[:-1])])
     for num_bytes in np.linspace(needed[0], total, 12).astype(int):
-        kept = head_of(graph, sections, int(num_bytes)).nodes
+        kept = best_prefix(graph, sections, int(num_bytes)).nodes
         # each section of lists has a page at least for each list, or shares it with its neighbours
         missing = int((needed > num_bytes).sum())
         assert (missing == 0) == (kept > frontier[-1] or num_bytes == total)

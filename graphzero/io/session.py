@@ -1,0 +1,97 @@
+"""`Session`: all that one iteration over mini-batches holds."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from graphzero.graph.graph import Graph
+from graphzero.io.limits import MemoryWatch
+from graphzero.io.plan import IOPlan
+from graphzero.io.prefetch import Prefetch
+from graphzero.io.row_sources import RowSource
+from graphzero.io.rows import RowIO
+from graphzero.io.topology import TopologyIO
+from graphzero.sampling.pipeline import Stage, run_ahead
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["Session"]
+
+
+class Session:
+    """What one iteration holds: its threads, resident prefixes and hop read-ahead.
+
+    A context manager; leaving it ends the threads.
+
+    Parameters
+    ----------
+    graph : Graph
+    sections : sequence of str
+        Of the graph's file, those that sampling reads.
+    sources : mapping
+        Where rows are found, by "x" and "y".
+    prefetch : Prefetch
+    plan : IOPlan
+    feature_dtype : dtype-like, optional
+        float32, to convert the features on their way.
+    watch : MemoryWatch
+        What earlier iterations of the same loop left available.
+
+    Attributes
+    ----------
+    rows : RowIO
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        sections: Sequence[str],
+        sources: Mapping[str, RowSource],
+        prefetch: Prefetch,
+        plan: IOPlan,
+        *,
+        feature_dtype: npt.DTypeLike | None,
+        watch: MemoryWatch,
+    ) -> None:
+        with ExitStack() as stack:
+            stack.enter_context(closing(TopologyIO(graph, sections, prefetch, plan)))
+            self.rows = RowIO(sources, prefetch, plan, feature_dtype=feature_dtype, watch=watch)
+            stack.enter_context(closing(self.rows))
+            self._stack = stack.pop_all()
+
+    @property
+    def plan(self) -> IOPlan:
+        """The plan as it is carried out."""
+        return self.rows.plan
+
+    def run_ahead(
+        self, stages: Sequence[Stage], items: Iterable[Any], *, lookahead: int
+    ) -> Generator[Any, None, None]:
+        """`pipeline.run_ahead` in threads of this session.
+
+        They end before those that they submit to.
+        """
+        results = run_ahead(stages, items, lookahead=lookahead)
+        self._stack.enter_context(closing(results))
+        return results
+
+    def close(self) -> None:
+        """Ends all threads, after the calls that they are in."""
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,144 @@
+"""`SeedBatches`: which mini-batches an epoch has, and how one of them is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero.graph.dataset import Dataset
+from graphzero.graph.ids import IdArray, as_count, as_threads
+from graphzero.io.limits import MemoryWatch
+from graphzero.io.prefetch import Prefetch
+from graphzero.io.row_sources import RowSource, row_sources
+from graphzero.io.topology import sections_read
+from graphzero.loader.sampled_batch import SampledBatch
+from graphzero.sampling.order import batch_positions, epoch_order, num_batches
+from graphzero.sampling.sampler import NeighborSampler
+
+__all__ = ["SeedBatches"]
+
+
+def _as_feature_dtype(value: Any) -> np.dtype[Any] | None:
+    float32 = np.dtype(np.float32)
+    try:
+        fits = value is None or np.dtype(value) == float32
+    except TypeError:
+        fits = False
+    if not fits:
+        raise ValueError(f"feature_dtype must be 'float32', or None for as stored, not {value!r}")
+    return None if value is None else float32
+
+
+class SeedBatches:
+    """The mini-batches of an epoch as a function of options; it holds no position and no thread.
+
+    A subclass says how many seeds there are, and samples the mini-batch of some of them.
+
+    Attributes
+    ----------
+    dataset : Dataset
+    sampler : NeighborSampler
+    num_seeds, batch_size : int
+    shuffle, drop_last : bool
+    prefetch : Prefetch
+    gather : tuple of str
+    feature_dtype : numpy.dtype or None
+    num_threads : int or None
+    input_time : (num_seeds,) int64 or None
+        The times of the seeds, in subclasses whose seeds have times.
+    memory_watch : MemoryWatch
+        What the iterations so far left available.
+    """
+
+    input_time: IdArray | None = None
+    translates_seeds = True  # for each mini-batch, into the graph's stored ids
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        sampler: NeighborSampler,
+        num_seeds: int,
+        *,
+        batch_size: int,
+        shuffle: bool,
+        drop_last: bool,
+        prefetch: Prefetch | None,
+        gather: Sequence[str],
+        feature_dtype: npt.DTypeLike | None,
+        num_threads: int | None,
+    ) -> None:
+        super().__init__()
+        self.dataset = dataset
+        self.sampler = sampler
+        self.num_seeds = num_seeds
+        self.batch_size = as_count(batch_size, "batch_size")
+        self.shuffle = bool(shuffle)
+        self.drop_last = bool(drop_last)
+        self.gather = tuple(gather)
+        if set(self.gather) - {"x", "y"}:
+            raise ValueError(f"gather may name 'x' and 'y', not {gather!r}")
+        self.feature_dtype = _as_feature_dtype(feature_dtype)
+        self.prefetch = prefetch if prefetch is not None else Prefetch()
+        self.num_threads = None if num_threads is None else as_threads(num_threads)
+        self.memory_watch = MemoryWatch()
+
+    def sample(self, positions: IdArray, *, epoch: int, batch: int) -> SampledBatch:
+        """The mini-batch of the seeds at some positions, without rows; called in any thread."""
+        raise NotImplementedError
+
+    def seed_options(self) -> dict[str, Any]:
+        """What distinguishes the seeds from others, in plain numbers and strings."""
+        raise NotImplementedError
+
+    def sampled_epoch(self, epoch: int) -> int:
+        """The epoch whose order and draws an epoch has: itself, unless a subclass repeats some."""
+        return epoch
+
+    def row_sources(self, epoch: int) -> dict[str, RowSource]:
+        """Where the rows of an epoch's mini-batches are found, by "x" and "y"."""
+        del epoch
+        return row_sources(self.dataset)
+
+    @property
+    def num_batches(self) -> int:
+        """Mini-batches of an epoch, over all ranks."""
+        return num_batches(self.num_seeds, self.batch_size, self.drop_last)
+
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """All that the mini-batches of an epoch are a function of, in plain values."""
+        return {
+            "num_nodes": self.dataset.graph.num_nodes,
+            "num_edges": self.dataset.graph.num_edges,
+            "num_seeds": self.num_seeds,
+            **self.seed_options(),
+            "fanouts": list(self.sampler.fanouts),
+            "batch_size": self.batch_size,
+            "shuffle": self.shuffle,
+            "drop_last": self.drop_last,
+            **asdict(self.sampler.sampling),
+            "seed": self.sampler.seed,
+        }
+
+    @cached_property
+    def topology_sections(self) -> list[str]:
+        """Sections of the graph's file that sampling reads."""
+        return sections_read(
+            self.dataset.graph,
+            weighted=self.sampler.sampling.weighted,
+            timed=self.input_time is not None,
+            translates_seeds=self.translates_seeds,
+        )
+
+    def epoch_order(self, epoch: int) -> IdArray:
+        """Positions in the seed array in the order of an epoch, (num_seeds,) int64."""
+        return epoch_order(self.num_seeds, self.shuffle, self.sampler.seed, epoch)
+
+    def positions(self, epoch: int, batch: int) -> IdArray:
+        """Positions in the seed array of one mini-batch, (batch_size,) int64."""
+        return batch_positions(self.epoch_order(epoch), batch, self.batch_size)
