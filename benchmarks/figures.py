@@ -1,4 +1,4 @@
-"""The pictures of docs/out-of-core.md, drawn from what the out-of-core benchmark has measured.
+"""The pictures of docs/benchmarks.md, drawn from what the out-of-core benchmark has measured.
 
 ``python -m benchmarks.figures RESULTS.json docs/img`` after ``python -m benchmarks.out_of_core
 --json RESULTS.json``; needs matplotlib. The same results give the same bytes. What the results do

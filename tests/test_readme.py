@@ -1,4 +1,4 @@
-"""The README's own code, run as it is printed."""
+"""The README's own code, run as it is printed; and the links of all pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import files
 import numpy as np
 import pytest
 
-README = Path(__file__).resolve().parents[1] / "README.md"
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 
 # What the page leaves to the reader: a model, guarded as scripts with workers should be.
 MODEL = """
@@ -58,3 +60,56 @@ def test_the_python_of_the_readme_runs_as_printed(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "loss" in done.stdout
+
+
+def prose_of(page):
+    """The text outside code blocks."""
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors_of(page):
+    """Of the headings, as GitHub makes them."""
+    anchors = []
+    for heading in re.findall(r"^#+ (.*)$", prose_of(page), re.MULTILINE):
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        anchor = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+        same = anchors.count(anchor)
+        anchors.append(f"{anchor}-{same}" if same else anchor)
+    return anchors
+
+
+def broken_links(page):
+    """Relative links and pictures of a page that lead nowhere."""
+    broken = []
+    text = re.sub(r"`[^`\n]*`", "", prose_of(page))
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        if not target.exists() or (anchor and anchor not in anchors_of(target)):
+            broken.append(link)
+    return broken
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_of_the_pages_lead_somewhere(page):
+    assert broken_links(page) == []
+
+
+def test_links_that_lead_nowhere_are_found(tmp_path):
+    (tmp_path / "other.md").write_text("# Two `words`, one-line?\n```\n# code\n```\n")
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# Top\n[a](other.md) [b](other.md#two-words-one-line) [c](#top) [d](https://x.y/z)\n"
+        "`[e](code.md)` ![f](gone.svg) [g](gone.md#top) [h](other.md#code) [`i`](#bottom)\n"
+    )
+    assert broken_links(page) == ["gone.svg", "gone.md#top", "other.md#code", "#bottom"]
+
+
+def test_the_readme_is_short_and_leads_to_every_page():
+    text = README.read_text()
+    assert len(text.splitlines()) <= 120
+    text += (ROOT / "CONTRIBUTING.md").read_text()
+    for page in ROOT.glob("docs/*.md"):
+        assert f"docs/{page.name}" in text

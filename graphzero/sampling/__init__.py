@@ -1,1 +1,1 @@
-"""Which seeds make a mini-batch, and the neighbours that are drawn for them."""
+"""Which seeds make up a mini-batch, and which neighbours are drawn for them."""

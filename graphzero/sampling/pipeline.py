@@ -1,4 +1,4 @@
-"""Work that runs ahead of its consumer, in threads, stage by stage, and comes out in order."""
+"""A pipeline of background threads: stages work on items in advance, results stay in order."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Stage:
     Attributes
     ----------
     function : callable
-        From the result of the stage before, or the item, to the result of this one. Called in a
-        thread; it should leave the interpreter's lock to others.
+        Takes the result of the stage before (the first stage: the item), and returns its own.
+        Called in a background thread; it should release the GIL during long work.
     threads : int
-        How many calls run side by side. With one, calls are made in the order of the items.
+        Calls that may run at the same time. With one, calls are made in the order of the items.
     most : int, optional
-        Results, large ones, that may exist or be under way beyond the one being consumed: calls for
-        items further ahead wait.
+        Bounds the memory of large results: at most so many of this stage exist, or are being made,
+        beyond the one that is being consumed. Calls for later items wait.
     """
 
     function: Callable[[Any], Any]
@@ -37,7 +37,7 @@ class Stage:
 def run_ahead(
     stages: Sequence[Stage], items: Iterable[Any], *, lookahead: int
 ) -> Generator[Any, None, None]:
-    """Passes items through stages, in threads, before their results are asked for.
+    """Passes items through stages, in background threads, before their results are requested.
 
     Parameters
     ----------
@@ -45,14 +45,15 @@ def run_ahead(
     items : iterable
         Read in the consumer's thread.
     lookahead : int
-        Items that are finished, under way or waiting beyond the one being consumed. 0: all work
-        is done when its result is asked for, in the consumer's thread.
+        How many items are finished, in work or waiting beyond the one that is
+        being consumed. 0: each item is worked on when its result is requested, in the consumer's
+        thread.
 
     Yields
     ------
-    The results, in the order of the items. An exception of a stage is raised where the result
-    would have been. When the iteration is left early, calls that have not begun are dropped, and
-    those that have are waited for.
+    The results, in the order of the items. An exception of a stage is raised in place of its
+    result. If the iteration ends early, calls that have not begun are cancelled, and it waits for
+    those that have.
     """
     if lookahead == 0:
         for item in items:
@@ -61,7 +62,7 @@ def run_ahead(
     source = iter(items)
     pending: deque[list[Future[Any]]] = deque()
     with ExitStack() as stack:
-        # The interpreter waits for executors' threads at exit, and they never outlive the iterator.
+        # At exit the interpreter waits for an executor's threads; these end with the iterator.
         executors = [
             stack.enter_context(ThreadPoolExecutor(stage.threads, "graphzero-batch"))
             for stage in stages
@@ -84,7 +85,7 @@ def run_ahead(
             while pending:
                 results = [pending.popleft()[-1].result()]
                 begin(islice(source, 1))
-                yield results.pop()  # its memory is wanted for the next one
+                yield results.pop()  # keeps no reference: its memory is needed for the next result
         finally:
             for futures in pending:
                 for future in futures:

@@ -1,4 +1,4 @@
-"""`Presample`: how often nodes are visited, found by sampling a few epochs ahead of time."""
+"""`Presample`: samples a few epochs, and counts how often each node is in a mini-batch."""
 
 from __future__ import annotations
 
@@ -23,26 +23,32 @@ __all__ = ["Presample"]
 
 @dataclass(frozen=True)
 class Presample:
-    """How mini-batches are sampled to count visits; the defaults are those of usual training.
+    """How mini-batches are sampled to count the visits of each node.
 
-    The counts hold for training like this: give the fanouts and the batch size of the training.
+    The counts are right for training with the same options: give the fanouts and the batch size
+    that you will train with.
 
     Attributes
     ----------
     fanouts : tuple of int
+        Neighbours per node in each hop; -1 for all.
     batch_size : int
+        Seeds in a mini-batch.
     epochs : int
     min_batches : int
-        More epochs are sampled until there are so many: a few mini-batches say little.
+        If the epochs have fewer mini-batches, more epochs are sampled: a few mini-batches say
+        little.
     max_batches : int
-        The most to sample. Of more seeds than that needs, evenly spread ones are taken.
+        The most mini-batches to sample. If there are more seeds than these need, evenly spaced
+        ones are used.
     seed : int
-        Of the draws: the same seed, and the same dataset in the same order, give the same counts.
+        Of the random draws. The same seed, and the same dataset in the same order, give the same
+        counts.
 
     Raises
     ------
     ValueError
-        If a number is not positive (fanouts: nor -1).
+        If a number is not positive, or a fanout neither positive nor -1.
     """
 
     fanouts: tuple[int, ...] = (15, 10, 5)
@@ -59,12 +65,12 @@ class Presample:
         as_seed(self.seed)
 
     def num_batches(self, num_seeds: int) -> int:
-        """Mini-batches that are sampled from so many seeds."""
+        """How many mini-batches are sampled, given the number of seeds."""
         wanted = self.epochs * self._per_epoch(num_seeds)
         return min(max(wanted, self.min_batches), self.max_batches)
 
     def _per_epoch(self, num_seeds: int) -> int:
-        # A short last one would count as much as a full one, and stand for less.
+        # A short last batch would count as much as a full one, and tell less.
         return num_batches(num_seeds, self.batch_size, drop_last=num_seeds >= self.batch_size)
 
     def count_visits(
@@ -74,7 +80,7 @@ class Presample:
         visits: npt.NDArray[np.uint32],
         advance: Callable[[int], object] = lambda _: None,
     ) -> Presampling:
-        """Adds to each stored node's count the mini-batches that it is in.
+        """Adds to the count of each node the number of mini-batches that it is in.
 
         Parameters
         ----------
@@ -83,14 +89,14 @@ class Presample:
         seeds : (n,) int64 or None
             The user's ids; None for all nodes.
         visits : (num_nodes,) uint32
-            Added to, in the order of the file.
+            Counts in stored order, which are added to.
         advance : callable
             Called with 1 after each mini-batch.
 
         Returns
         -------
         Presampling
-            How they were counted, as the dataset's ``dataset.json`` says it.
+            How visits were counted, as ``dataset.json`` records it.
         """
         with Graph(graph) as opened:
             sampler = NeighborSampler(opened, self.fanouts, seed=self.seed, num_threads=1)
@@ -117,7 +123,7 @@ class Presample:
         self, seeds: npt.NDArray[np.int64] | None, num_seeds: int
     ) -> Iterator[tuple[int, int, IdArray]]:
         """Epoch, batch and seeds of each mini-batch."""
-        # Evenly spread, because shuffling all of very many seeds takes memory for all of them.
+        # Evenly spaced: to shuffle all of very many seeds would take memory for all of them.
         used = min(num_seeds, self.max_batches * self.batch_size)
         per_epoch = self._per_epoch(used)
         for i in range(self.num_batches(num_seeds)):

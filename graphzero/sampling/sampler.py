@@ -31,22 +31,24 @@ class Subgraph:
     n_id : (num_nodes,) int64
         The user's ids of the nodes; the seeds first, then hop by hop in order of appearance.
     edge_index : (2, num_edges) int64
-        Local ids (positions in `n_id`): row 0 the sampled neighbour, row 1 the node that it was
-        sampled for. Messages flow from row 0 to row 1.
+        Local ids (positions in `n_id`): ``edge_index[0]`` is the sampled neighbour,
+        ``edge_index[1]`` the node that it was sampled for. Messages flow from the first to the
+        second.
     e_id : (num_edges,) int64 or None
-        Rows of the user's edge list, if the file keeps them.
+        Positions of the edges in the user's edge list, if the file stores them.
     batch_size : int
         Number of seeds.
     num_sampled_nodes : list of int
         Seeds, then the new nodes of each hop.
     num_sampled_edges : list of int or None
-        Edges of each hop; None of an induced subgraph, whose edges belong to none.
+        Edges of each hop; None for an induced subgraph, whose edges belong to no hop.
     stored_id : (num_nodes,) int64
-        `n_id` as the files number them: what features are gathered and read ahead by.
+        The same nodes as the files number them. Features are gathered and read ahead by these.
     batch : (num_nodes,) int64 or None
-        Of disjoint trees: the seed, 0 to batch_size - 1, to whose tree each node belongs.
+        With disjoint trees: the seed, 0 to batch_size - 1, to whose tree each node belongs.
     pages_missed : int
-        Pages of topology that had to be read for it, where they were asked for ahead.
+        Pages of topology that hop read-ahead requested and that were not in memory; 0 without hop
+        read-ahead.
     """
 
     n_id: IdArray
@@ -65,8 +67,8 @@ class NeighborSampler:
     "Inductive Representation Learning on Large Graphs", NeurIPS 2017).
 
     A node is expanded once, in the hop after the one that reached it first. Seeds may repeat: each
-    copy is a node of its own in the batch, with the same draws; a neighbour that is a seed takes
-    the number of the seed's first copy.
+    copy is a node of its own in the batch, with the same draws. A neighbour that is also a seed
+    has the local id of that seed's first copy.
 
     Parameters
     ----------
@@ -74,18 +76,18 @@ class NeighborSampler:
     fanouts : sequence of int
         Neighbours per node in each hop; -1 for all.
     seed : int
-        Draws are a function of (seed, epoch, batch, hop, node), and of the tree where these are
-        disjoint.
+        Draws are a function of (seed, epoch, batch, hop, node) and, with disjoint trees, of the
+        tree.
     num_threads : int, optional
-        Default: all processors of the process. Never changes the result.
+        Default: all processors that the process may use. Never changes the result.
     **options
         How neighbours are drawn: the fields of `Sampling`.
 
     Raises
     ------
     ValueError
-        If fanouts are empty, or not positive or -1; if options are not those of `Sampling`; if
-        weighted, and the file has no weights.
+        If there are no fanouts or too many; if a fanout is neither positive nor -1; if an option
+        is not valid for `Sampling`; if weighted, and the file has no weights.
     """
 
     def __init__(
@@ -109,7 +111,7 @@ class NeighborSampler:
             graph._csr.require_weights()
         self.seed = as_seed(seed)
         self.num_threads = as_threads(num_threads)
-        # One a running call: samplers may be shared by threads, their working memory may not.
+        # One of each for every running call: threads may share a sampler, not its working memory.
         self._idle_maps: deque[_core.IdMap] = deque()
         self._idle_batches: deque[_core.Batch] = deque()
 
@@ -126,7 +128,7 @@ class NeighborSampler:
             In the unit of the graph's timestamps: each seed sees only the edges up to its time, in
             all hops of its tree.
         epoch, batch : int
-            Which draws to use.
+            Select the random draws.
 
         Returns
         -------
@@ -137,10 +139,10 @@ class NeighborSampler:
         IndexError
             If a seed is out of range.
         ValueError
-            If seed_time has another length, or cannot be had: with weighted or labor, or from a
-            file without timestamps.
+            If seed_time has another length than seeds; if options exclude times (weighted, labor,
+            batch_dependency); if the file has no timestamps.
         FormatError
-            If the file turns out to be corrupt.
+            If the file is corrupt.
         """
         ids = as_ids(seeds, self.graph.num_nodes, "seeds")
         epoch, batch = as_count(epoch, "epoch", 0), as_count(batch, "batch", 0)
@@ -153,7 +155,7 @@ class NeighborSampler:
     def sample_stored(
         self, stored: IdArray, *, seed_time: IdArray | None = None, epoch: int, batch: int
     ) -> Subgraph:
-        """`sample` by stored ids of the seeds, which must be in range."""
+        """As `sample`, with the stored ids of the seeds, which must be in range."""
         draws = _core.Draws(self.seed, epoch, batch, self.sampling.batch_dependency)
         if self.num_threads == 1 or seed_time is not None or self.sampling.needs_whole_batches:
             return self._sample_whole(stored, draws, seed_time)
@@ -162,7 +164,7 @@ class NeighborSampler:
     def _sample_whole(
         self, seeds: IdArray, draws: _core.Draws, seed_time: IdArray | None
     ) -> Subgraph:
-        """The batch in one call of the core, by one thread."""
+        """The batch in one call of the core, in one thread."""
         batch = _take(self._idle_batches, _core.Batch)
         fanouts = np.array(self.fanouts)
         try:
@@ -176,7 +178,7 @@ class NeighborSampler:
         return self._subgraph(nodes, edge_index, positions, num_nodes, hop_edges, trees, missed)
 
     def _sample_hops(self, seeds: IdArray, draws: _core.Draws) -> Subgraph:
-        """The same batch, the threads sharing each hop: for large batches one at a time."""
+        """The same batch, with the threads sharing each hop: for single, large batches."""
         idmap = _take(self._idle_maps, _core.IdMap)
         try:
             return self._share_hops(seeds, draws, idmap)
@@ -217,7 +219,7 @@ class NeighborSampler:
         trees: IdArray | None = None,
         pages_missed: int = 0,
     ) -> Subgraph:
-        """Stored ids and positions become the user's."""
+        """The result, with stored ids and edge positions translated to the user's."""
         csr = self.graph._csr
         return Subgraph(
             n_id=csr.to_user(nodes, self.num_threads),
