@@ -1,4 +1,4 @@
-"""How many pages of features a mini-batch will miss, told from visit counts before training."""
+"""Predicts from visit counts, before training, how many feature pages a mini-batch misses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ALMOST_ONE = 1 - 1e-12
 
 @dataclass(frozen=True)
 class MissPrediction:
-    """What a mini-batch is expected to find missing.
+    """The pages that a mini-batch is expected to miss.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class MissPrediction:
     missing_pages : float
         Those of them that are not resident.
     presampling : Presampling
-        What kind of mini-batch this holds for.
+        The kind of mini-batch for which this holds.
     """
 
     memory: int
@@ -50,7 +50,7 @@ class MissPrediction:
 
     @property
     def missing_bytes(self) -> float:
-        """Bytes to be read for a mini-batch."""
+        """Bytes that are read for a mini-batch."""
         return self.missing_pages * PAGE_BYTES
 
     def seconds(self, iops: float) -> float:
@@ -63,11 +63,11 @@ def touch_probabilities(
 ) -> npt.NDArray[np.float64]:
     """Probability that a node with r visits is in a new mini-batch, for each r.
 
-    r / batches would be too little for nodes that were never seen, and too much for those that
-    were seen once by luck; in an order by these very counts the errors do not cancel. Where
-    enough nodes have few visits, the Good-Turing estimate (Good, Biometrika 1953) takes its
-    place: (r + 1) / (batches + 1) times the nodes with r + 1 visits, over those with r. Seeds,
-    which every epoch visits, are left out of it.
+    r / batches is too low for nodes that were never seen, and too high for those that were seen
+    once by luck. In an order by these same counts the errors do not cancel. Where enough nodes
+    have few visits, the Good-Turing estimate (Good, Biometrika 1953) is used instead: (r + 1) /
+    (batches + 1) times the nodes with r + 1 visits, divided by those with r. It leaves out seeds,
+    which every epoch visits.
 
     Parameters
     ----------
@@ -148,11 +148,11 @@ def _page_touches(
 def predict_misses(path: str | os.PathLike[str], memory: int) -> MissPrediction:
     """Expected distinct missing pages of features of a mini-batch, under a limit of memory.
 
-    The first rows in stored order fill the memory and stay there; all other pages are missing
-    whenever they are touched. A page is touched if one of its rows is in the mini-batch, and rows
-    are taken to be there independently of one another, each with the share of sampled mini-batches
-    that it was in (see `touch_probabilities`). Mini-batches must be of the kind that was sampled.
-    What is cached beyond the first rows, from one mini-batch to the next, is left out.
+    The model: the first rows in stored order fill the memory and stay there; any other page that
+    is touched is missing. A page is touched if one of its rows is in the mini-batch. Rows are in it
+    independently of one another, each with the share of sampled mini-batches that it was in (see
+    `touch_probabilities`). Mini-batches must be of the kind that was sampled. Pages that stay
+    cached from one mini-batch to the next are ignored.
 
     Parameters
     ----------

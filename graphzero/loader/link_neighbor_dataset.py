@@ -54,7 +54,7 @@ def _as_amount(amount: Any, mode: Mode) -> float:
 
 
 def _as_labels(edge_label: Any, num_edges: int, mode: Mode) -> npt.NDArray[Any] | None:
-    """Labels of the seed edges; those that negatives can be told from, if these are to be."""
+    """Labels of the seed edges, all above 0 where negatives get the label 0."""
     if edge_label is None:
         return np.ones(num_edges, dtype=np.float32) if mode == "binary" else None
     if mode == "triplet":
@@ -73,10 +73,10 @@ def _as_labels(edge_label: Any, num_edges: int, mode: Mode) -> npt.NDArray[Any] 
 
 
 def _check_sources(graph: Graph, edges: IdArray) -> None:
-    """Refuses a seed edge whose source makes an edge with every node."""
+    """Refuses seed edges whose source has an edge to every node."""
     csr, threads = graph._csr, as_threads(None)
     sources, positives = (csr.to_stored(ends, threads) for ends in edges)
-    # Reading a list costs more than its length: only the longest ones are read.
+    # Only the longest lists are read: reading one costs more than finding its length.
     suspects = np.flatnonzero(csr.degrees(sources, threads) >= graph.num_nodes - 2)
     counts = csr.negative_counts(sources[suspects], positives[suspects], threads)
     for at in suspects[counts == 0][:1]:
@@ -89,7 +89,7 @@ def _check_sources(graph: Graph, edges: IdArray) -> None:
 def _pair_offsets(graph: Graph) -> IdArray:
     """Where the negatives of each node begin among all pairs; empty for a graph that is not dense.
 
-    Where half of all pairs are negatives, refused draws are too few to need it.
+    If at least half of all pairs are negatives, so few draws are rejected that it is not needed.
     """
     num_nodes = graph.num_nodes
     if 2 * (graph.num_edges + num_nodes) <= num_nodes**2:
@@ -104,15 +104,14 @@ def _pair_offsets(graph: Graph) -> IdArray:
 class LinkNeighborDataset(SeedDataset):
     """Mini-batches of neighbourhoods around seed edges, as a torch ``IterableDataset``.
 
-    Used like `NeighborDataset`, with the same `Collate`, order, dealing and epochs. The batches
-    follow the contract of PyG's ``LinkNeighborLoader``: both ends of the seed edges and of their
-    negatives are the seed nodes, each once, ascending, at the start of ``n_id``. Seed edges are
-    not taken out of the graph that is sampled.
+    It is used like `NeighborDataset`: the same `Collate`, order, epochs, ranks and workers. The
+    batches follow the contract of PyG's ``LinkNeighborLoader``: the seed nodes are both ends of the
+    seed edges and of their negatives, each once, ascending, at the start of ``n_id``. Seed edges
+    stay in the graph that is sampled.
 
-    A negative is a pair that is not an edge of the graph, in the stored direction, nor a node with
-    itself; it is drawn uniformly among all of these. A seed edge that the graph does not hold, such
-    as one kept for validation, is no edge to it: "triplet" excludes each source's own seed edge,
-    and nothing else.
+    A negative is a pair of different nodes that is not an edge of the graph in the stored
+    direction, drawn uniformly. A seed edge that the graph does not have, such as one held out for
+    validation, may be drawn as a negative; "triplet" excludes only each source's own seed edge.
 
     Parameters
     ----------
@@ -123,8 +122,8 @@ class LinkNeighborDataset(SeedDataset):
     fanouts : sequence of int
         Neighbours per node in each hop; -1 for all.
     edge_label : (num_edges, ...) numbers, optional
-        Labels of the seed edges. With "binary" 0 means a negative: labels of which the least is 0
-        are raised by 1, and the default is 1.0. Without negatives there is no default.
+        Labels of the seed edges. With "binary", the label 0 stands for negatives: if the smallest
+        label is 0, all are raised by 1; the default is 1.0. Without negatives there is no default.
     neg_sampling : {None, "binary", "triplet"}
         "binary": pairs of nodes, appended to the seed edges. "triplet": destinations for the
         sources of the seed edges.
@@ -135,7 +134,7 @@ class LinkNeighborDataset(SeedDataset):
     shuffle : bool
         Permute the seed edges, anew for each epoch.
     drop_last : bool
-        Leave out the last batch where it is short.
+        Drop the last batch if it is short.
     seed : int
         Order and draws are functions of (seed, epoch); negatives, of (seed, epoch, batch, position
         in the batch).
@@ -146,8 +145,8 @@ class LinkNeighborDataset(SeedDataset):
     feature_dtype : {None, "float32"}
         "float32" converts narrower (or wider) features on the way; None leaves them as stored.
     num_threads : int, optional
-        Threads that sample, a batch each, in the background. Default: one in a worker, else all
-        processors.
+        Threads that sample in the background, each a whole batch. Default: one in a worker,
+        otherwise all processors.
     **options
         How neighbours are drawn: the fields of `Sampling`.
 
@@ -156,8 +155,8 @@ class LinkNeighborDataset(SeedDataset):
     IndexError
         If an end of a seed edge is out of range.
     ValueError
-        If the other arguments are not what they must be, or there are no negatives: a source of a
-        triplet has every node as neighbour, or every pair is an edge.
+        If another argument is invalid, or there are no negatives: the source of a triplet has every
+        node as neighbour, or every pair is an edge.
     """
 
     def __init__(
@@ -228,7 +227,7 @@ class LinkNeighborDataset(SeedDataset):
         }
 
     def _destinations(self, edges: IdArray, key: int) -> IdArray:
-        """Negatives of each source in turn, (batch_size * amount,)."""
+        """Negatives of each source, one source after the other, (batch_size * amount,)."""
         csr = self.dataset.graph._csr
         sources, positives = (csr.to_stored(ends) for ends in edges)
         return csr.to_user(csr.negative_destinations(sources, positives, int(self.amount), key))
@@ -239,7 +238,7 @@ class LinkNeighborDataset(SeedDataset):
         return csr.to_user(csr.negative_pairs(count, self._offsets, key))
 
     def _labels(self, positions: IdArray, num_labels: int) -> npt.NDArray[Any]:
-        """Those of the seed edges, then zeros."""
+        """Labels of the seed edges, then zeros for the negatives."""
         assert self.edge_label is not None
         labels = np.zeros((num_labels, *self.edge_label.shape[1:]), self.edge_label.dtype)
         labels[: positions.shape[0]] = self.edge_label[positions]
@@ -247,7 +246,7 @@ class LinkNeighborDataset(SeedDataset):
 
 
 def _triplets(local: IdArray, count: int) -> dict[str, npt.NDArray[Any]]:
-    """The local ids of sources, destinations and negatives, which follow each other."""
+    """Splits the local ids of sources, destinations and negatives."""
     negatives = local[2 * count :]
     if negatives.shape[0] > count:
         negatives = negatives.reshape(count, -1)

@@ -30,8 +30,10 @@ def as_tensor(rows: npt.NDArray[Any]) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class MiniBatch:
-    """A sampled subgraph with its features and labels, by the contract of PyG's NeighborLoader,
-    and of its LinkNeighborLoader where the seeds are edges.
+    """A sampled subgraph with its features and labels.
+
+    It follows the contract of PyG's NeighborLoader, or of its LinkNeighborLoader where the seeds
+    are edges.
 
     Attributes
     ----------
@@ -40,23 +42,23 @@ class MiniBatch:
     edge_index : (2, num_edges) int64
         Local ids: row 0 the source (the sampled neighbour), row 1 the target.
     e_id : (num_edges,) int64 or None
-        Rows of the user's edge list, if the file keeps them.
+        Positions in the user's edge list, if the file has them.
     batch_size : int
-        Number of seeds: predictions are wanted for the first batch_size nodes. With seed edges,
-        the number of these; num_sampled_nodes[0] is that of the seed nodes.
+        Number of seeds. They are the first batch_size nodes, those to make predictions for. With
+        seed edges it is the number of these, and num_sampled_nodes[0] that of the seed nodes.
     input_id : (batch_size,) int64
         Positions of the seeds in the seed array, or of the seed edges in theirs.
     num_sampled_nodes : list of int
         Seeds, then new nodes per hop.
     num_sampled_edges : list of int or None
-        Edges per hop; None of an induced subgraph, whose edges belong to none.
+        Edges per hop; None for an induced subgraph, whose edges belong to no hop.
     x : (num_nodes, dim) or None
         Features of the nodes.
     y : (num_nodes,) or None
         Labels of the nodes.
     stats : BatchStats
     batch : (num_nodes,) int64 or None
-        Of disjoint trees: the seed, 0 to batch_size - 1, to whose tree each node belongs.
+        For disjoint trees: the seed, 0 to batch_size - 1, to whose tree each node belongs.
     seed_time : (batch_size,) int64 or None
         The times of the seeds, where they have any.
     edge_label_index : (2, num_labels) int64 or None
@@ -99,7 +101,7 @@ class MiniBatch:
 
     @property
     def optional_tensors(self) -> dict[str, Tensor]:
-        """Those of the fields about trees and seed edges that the batch has, by name."""
+        """The fields about trees and seed edges that are not None, by name."""
         fields = {name: getattr(self, name) for name in (*_OF_TREES, *_OF_LINKS)}
         return {name: tensor for name, tensor in fields.items() if tensor is not None}
 

@@ -75,22 +75,22 @@ class NeighborDataset(SeedDataset):
     shuffle : bool
         Permute the seeds, anew for each epoch.
     drop_last : bool
-        Leave out the last batch where it is short.
+        Drop the last batch if it is short.
     input_time : (num_seeds,) integers, optional
-        A time for each seed, in the unit of the graph's timestamps: the seed then sees only the
-        edges up to it, in a tree of its own.
+        A time for each seed, in the unit of the graph's timestamps. Each seed then has a tree of
+        its own, which has only edges up to its time.
     seed : int
         Order and draws are functions of (seed, epoch).
     prefetch : Prefetch
         How pages are read ahead.
     gather : sequence of {"x", "y"}
-        Which rows to gather in the background, where the dataset has them: features, labels.
-        `Collate` gathers what it wants and does not find.
+        Which rows to gather in the background, if the dataset has them: features, labels.
+        `Collate` gathers the others when it needs them.
     feature_dtype : {None, "float32"}
         "float32" converts narrower (or wider) features on the way; None leaves them as stored.
     num_threads : int, optional
-        Threads that sample, a batch each, in the background. Default: one in a worker, else all
-        processors.
+        Threads that sample in the background, each a whole batch. Default: one in a worker,
+        otherwise all processors.
     **options
         How neighbours are drawn: the fields of `Sampling`, such as ``replace=True``.
 
@@ -99,8 +99,8 @@ class NeighborDataset(SeedDataset):
     IndexError
         If a seed is out of range.
     ValueError
-        If fanouts, batch_size, seeds or their times, or options are not what they must be; if
-        weighted, and the graph has no weights; if seeds have times, and it has no timestamps.
+        If an argument is invalid; if weighted, and the graph has no weights; if seeds have times,
+        and the graph has no timestamps.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""How far an epoch has come, as a plain dict that survives a checkpoint.
+"""How far an epoch has come, as a plain dict for a checkpoint.
 
-A state holds what makes the batches (seed, fanouts, ...) beside the position: the batches that are
-left can only be had from the same dataset, seeds and options.
+Besides the position, a state holds the options that make the batches (seed, fanouts, ...): only the
+same dataset, seeds and options give the remaining batches.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ State = dict[str, Any]
 
 @dataclass(frozen=True)
 class Position:
-    """Where an epoch goes on, over all ranks and workers.
+    """Where an epoch is resumed, over all ranks and workers.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Progress:
     first : int
         Batches of the epoch that were done, over all ranks, when the iteration began.
     taken : int
-        Batches that this worker has handed out since; not those that it has prepared.
+        Batches that this worker has handed out since, without those that it has only prepared.
     share : Share
     """
 
@@ -78,7 +78,7 @@ class Progress:
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What is not as it was, by name, with both values."""
+    """The options that differ, by name, with both values."""
     return [
         f"{name} ({before.get(name)!r}, now {now.get(name)!r})"
         for name in sorted({*before, *now})
@@ -99,7 +99,7 @@ def _check(state: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     if differing:
         raise ValueError(
             f"the state was taken with another {', '.join(differing)}: "
-            "batches that are left can only be had with what the others were made with"
+            "the remaining batches need the options of those before them"
         )
 
 
@@ -113,7 +113,7 @@ def _count(state: Mapping[str, Any], name: str, most: int | None = None) -> int:
 
 
 def read_progress(state: Mapping[str, Any], options: Mapping[str, Any], total: int) -> Progress:
-    """The progress in the state of an iterator, checked.
+    """The progress in an iterator's state, checked.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def read_progress(state: Mapping[str, Any], options: Mapping[str, Any], total: i
 
 
 def check_share(progress: Progress, share: Share) -> None:
-    """Refuses the progress of another share: its batches would be others.
+    """Refuses the progress of another share, which would have other batches.
 
     Raises
     ------
@@ -158,13 +158,13 @@ def check_share(progress: Progress, share: Share) -> None:
 
 
 def read_position(state: Mapping[str, Any], options: Mapping[str, Any], total: int) -> Position:
-    """The position over all ranks, out of any state that tells it.
+    """The position over all ranks, from any kind of state.
 
     Parameters
     ----------
     state : mapping
         From `Position.state` or `Progress.state`, or one that holds such states of all workers of
-        a rank, such as that of a ``StatefulDataLoader``. The ranks are taken to be in step.
+        a rank, such as that of a ``StatefulDataLoader``. The ranks must be in step.
     options : mapping
         What the batches are a function of now.
     total : int
@@ -192,7 +192,7 @@ def read_position(state: Mapping[str, Any], options: Mapping[str, Any], total: i
 
 
 def _progresses(state: Any) -> Iterator[Mapping[str, Any]]:
-    """States of iterators, at any depth: how a DataLoader nests them is its own affair."""
+    """States of iterators, at any depth: how a DataLoader nests them may change."""
     if isinstance(state, Mapping):
         if "version" in state and "taken" in state:
             yield state
@@ -202,5 +202,5 @@ def _progresses(state: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _since_snapshot(state: Mapping[str, Any]) -> int:
-    """Batches that a StatefulDataLoader with snapshot_every_n_steps > 1 counts beside states."""
+    """Batches that a StatefulDataLoader counts since its last snapshot of the states."""
     return _count(state, "_steps_since_snapshot") if "_steps_since_snapshot" in state else 0

@@ -1,4 +1,4 @@
-"""Where this code runs: the one module that knows of ranks and DataLoader workers."""
+"""Where this code runs: the only module that asks for ranks and DataLoader workers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def current_rank() -> tuple[int, int]:
 
 
 def current_share(rank: int, world_size: int) -> Share:
-    """The share of this process: rank and world size as given, worker as the DataLoader says."""
+    """The share of this process: rank and world size as given, worker from the DataLoader."""
     worker = get_worker_info()
     if worker is None:
         return Share(rank, world_size)
@@ -32,5 +32,5 @@ def in_worker() -> bool:
 
 
 def default_threads(num_threads: int | None) -> int:
-    """As asked for; else one in a DataLoader worker, and all processors in the main process."""
+    """As requested; by default one in a DataLoader worker, all processors in the main process."""
     return 1 if num_threads is None and in_worker() else as_threads(num_threads)

@@ -1,4 +1,4 @@
-"""The file that `graphzero.pack` writes: rows of mini-batches, one batch after the other."""
+"""The pack file: rows of mini-batches, one batch after the other."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class PackInfo:
     Attributes
     ----------
     options : mapping
-        Everything that its batches are a function of, but for the files.
+        Everything that its batches are a function of, except the files.
     files : mapping
         Of "graph" and "features": a digest of sizes and checksums.
     first_epoch, epochs : int
         The epochs whose batches are packed.
     resident_rows : int
-        Rows at the head, which are those of the features; batches follow them.
+        The first rows, which are the first rows of the features; batches follow them.
     """
 
     options: Mapping[str, Any]
@@ -61,7 +61,7 @@ class PackInfo:
         return num_batches(named["num_seeds"], named["batch_size"], named["drop_last"])
 
     def encode(self) -> bytes:
-        """What the section 'pack_options' holds."""
+        """The content of the section 'pack_options'."""
         return json.dumps({"version": VERSION, **asdict(self)}).encode()
 
     @staticmethod
@@ -71,7 +71,7 @@ class PackInfo:
         Raises
         ------
         ValueError
-            If it is not what `encode` made.
+            If the bytes were not made by `encode`.
         """
         try:
             found = json.loads(data)
@@ -115,7 +115,7 @@ class Pack:
 
     @property
     def resident_bytes(self) -> int:
-        """Of the rows at the head."""
+        """Size of the first rows, which will be resident."""
         return self.info.resident_rows * self.store.row_bytes
 
     def rows_of(self, epoch: int, batch: int, rows: IdArray) -> IdArray:
@@ -156,9 +156,9 @@ def _digest(of: tuple[Any, ...]) -> str:
 
 
 def files_of(dataset: Dataset) -> dict[str, str]:
-    """What tells the graph and the features of a dataset from others: see `PackInfo.files`.
+    """Fingerprints of a dataset's graph and features, see `PackInfo.files`.
 
-    Headers are read, no content; a ``.npy`` file has no checksum in its header.
+    They are made from the headers. The header of a ``.npy`` file has no checksum.
     """
     features = dataset.features
     return {
@@ -178,12 +178,12 @@ def _section(store: FeatureStore, name: str, dtype: str) -> npt.NDArray[Any]:
 
 
 def open_pack(path: str | os.PathLike[str]) -> Pack:
-    """Opens a file that `graphzero.pack` has written; its rows are mapped, not read.
+    """Opens a pack file; its rows are mapped, not read.
 
     Raises
     ------
     FormatError
-        If it is truncated, foreign, corrupt, of a version that is not known, or not a pack.
+        If it is truncated, foreign, corrupt, of an unknown version, or not a pack.
     OSError
         If it cannot be opened.
     """

@@ -28,30 +28,30 @@ class PackedDataset(NeighborDataset):
     `graphzero.pack` writes the pack: for each batch of some epochs, the feature rows that are not
     resident, one after the other, so that a batch is read in one run (batch-wise packing, Liu et
     al.: "DiskGNN: Bridging I/O Efficiency and Model Accuracy for Out-of-Core GNN Training", SIGMOD
-    2025). Subgraphs are sampled as ever, which gives those that were packed.
+    2025). Subgraphs are sampled as in a `NeighborDataset`, and are those that were packed.
 
-    Used, dealt out and resumed like a `NeighborDataset`. Of the epochs first, ..., first + E - 1
-    that were packed, epoch e trains on first + (e - first) % E: later epochs are those of before,
-    again. A state that is to be resumed belongs to the packed epochs, too.
+    It is used and resumed like a `NeighborDataset`. If the epochs first, ..., first + E - 1 were
+    packed, epoch e trains on first + (e - first) % E: later epochs repeat the packed ones. A state
+    is resumed only with the same packed epochs.
 
     Parameters
     ----------
     dataset : Dataset
         From which it was packed.
     pack : path-like
-        A file that `graphzero.pack` has written. Fanouts, batch size, shuffling, seed and how
-        neighbours are drawn are those of the pack.
+        What `graphzero.pack` returned: the path of a pack. It determines fanouts, batch size,
+        shuffling, seed and how neighbours are drawn.
     seeds : (num_seeds,) integers, or (num_nodes,) bool, optional
         The seeds from which it was packed. Default: all nodes.
     input_time : (num_seeds,) integers, optional
         Their times, if it was packed with times.
     prefetch : Prefetch
-        How pages are read ahead. By default as many rows are resident as were left out of the
-        pack; a fraction as `resident` is one of these. Where memory leaves less, the others are
-        read from the pack's head.
+        How pages are read ahead. By default all rows are resident that the pack has only once;
+        `resident` as a fraction is a fraction of these. If memory allows less, the others are
+        read from the beginning of the pack.
     gather : sequence of {"x", "y"}
-        Which rows to gather in the background. Features that are not, `Collate` gathers from the
-        dataset, not from the pack.
+        Which rows to gather in the background. Without "x", `Collate` gathers the features from
+        the dataset, not from the pack.
     feature_dtype, num_threads : optional
         As in `NeighborDataset`.
 
@@ -60,8 +60,8 @@ class PackedDataset(NeighborDataset):
     FormatError
         If the pack is truncated, foreign or corrupt.
     ValueError
-        If the dataset, the seeds or their times are not those that it was packed from; names what
-        differs.
+        If the dataset, the seeds or their times are not those that it was packed from; the message
+        names the difference.
     """
 
     def __init__(

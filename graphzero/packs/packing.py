@@ -1,4 +1,4 @@
-"""`pack`: samples epochs ahead of time and writes the rows of their batches, contiguous."""
+"""`pack`: samples epochs ahead of time and writes the rows of their batches contiguously."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PackCost", "Packing", "Reads", "count_reads", "pack"]
 
-_SAMPLED = 8  # batches, from which the cost is told
+_SAMPLED = 8  # batches, from which the cost is estimated
 _DEFAULT_RESIDENT = 0.2
 _READ_BYTES = 1 << 16  # the longest read past the page cache
 _HEAD_BYTES = 4 << 20  # of resident rows, copied at a time
@@ -43,12 +43,12 @@ _HEAD_BYTES = 4 << 20  # of resident rows, copied at a time
 
 @dataclass(frozen=True)
 class Reads:
-    """What a disk is asked for, for the rows of one batch.
+    """The disk reads for the rows of one batch.
 
     Attributes
     ----------
     pages, reads : float
-        Distinct pages of 4096 bytes, and the runs of neighbouring pages that are read at once.
+        Distinct pages of the file format, and the runs of neighbouring pages that are read at once.
     """
 
     pages: float
@@ -56,7 +56,7 @@ class Reads:
 
     @property
     def num_bytes(self) -> float:
-        """Of the pages."""
+        """Size of the pages."""
         return self.pages * PAGE_BYTES
 
 
@@ -74,18 +74,18 @@ def count_reads(rows: IdArray, row_bytes: int) -> Reads:
 
 @dataclass(frozen=True)
 class PackCost:
-    """What packing costs in disk and saves in reads, estimated from some batches.
+    """The disk space that a pack takes, and the reads that it saves, estimated from some batches.
 
     Attributes
     ----------
     batches, rows : int
         Batches to be packed, and rows of the file.
     resident_bytes : int
-        Rows at the head of the features that are left out of the batches.
+        The first rows of the features, which are left out of the batches.
     file_bytes : int
-        Of the pack.
+        Size of the pack.
     unpacked, packed : Reads
-        Of a full batch, on average, with these rows resident.
+        Reads of a full batch, on average, with these rows resident.
     """
 
     batches: int
@@ -121,7 +121,7 @@ class _RowsBeyond(NeighborDataset):
 
 
 class Packing:
-    """Epochs of a `NeighborDataset` that are to be packed: what that costs, and the work.
+    """Epochs of a `NeighborDataset` to be packed: estimates the cost, and does the work.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ class Packing:
         self.resident_rows = min(kept // features.row_bytes, features.num_nodes)
 
     def _default_resident(self) -> int:
-        """As many bytes as memory leaves beside the batches; of what fits in it, a part."""
+        """As many bytes as the plan finds; if everything fits in memory, a fraction of it."""
         total = self._features.num_nodes * self._features.row_bytes
         every = range(self._batches_per_epoch)
         room = plan_iteration(self._batches, Share(), self.first_epoch, every).resident
@@ -183,7 +183,7 @@ class Packing:
 
     @cached_property
     def cost(self) -> PackCost:
-        """Estimated from a few batches of the first epoch, which are sampled for it."""
+        """Estimated from a few sampled batches of the first epoch."""
         row_bytes, total = self._features.row_bytes, self._batches_per_epoch
         full = self._batches.num_seeds // self._batches.batch_size
         chosen = np.unique(np.linspace(0, max(full, 1) - 1, _SAMPLED).astype(int)).tolist()
@@ -284,7 +284,7 @@ class Packing:
             writer.append(OFFSETS, offsets)
 
     def _rows_of_batches(self) -> Iterator[Any]:
-        """Of all epochs, in the order of the file; read ahead in the background."""
+        """The rows of all epochs in the order of the file, read ahead in the background."""
         plain = self._batches
         batches = _RowsBeyond(
             self.resident_rows, plain.dataset, plain.seeds, plain.sampler.fanouts, **self._options
@@ -303,7 +303,7 @@ def _mean(found: list[Reads]) -> Reads:
 
 
 def _check_target(path: Path, dataset: Dataset, *, overwrite: bool) -> None:
-    """Refuses what must not be replaced, before any work."""
+    """Refuses a target that must not be replaced, before any work."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not path.exists():
@@ -315,7 +315,7 @@ def _check_target(path: Path, dataset: Dataset, *, overwrite: bool) -> None:
 
 
 def _clear_leftovers(path: Path) -> None:
-    """Removes what a killed packing of the same file left; what is sealed has a header."""
+    """Removes unfinished files of a killed packing of the same file: they have no header."""
     for name in os.listdir(path.parent):
         if is_staging_name(name) and name.startswith(f".{path.name}."):
             staged = path.parent / name
@@ -347,9 +347,8 @@ def pack(
 ) -> Path:
     """Writes the feature rows of the batches of some epochs, for `PackedDataset` to read.
 
-    For each batch of a `NeighborDataset` with the same arguments: the rows that are not resident,
-    in the order of the batch. Rows are read as `prefetch` says, and one batch after the other is
-    written. The file appears whole or not at all.
+    The pack has, for each batch of a `NeighborDataset` with the same arguments, the rows that are
+    not resident, in the order of the batch. The file appears whole or not at all.
 
     Parameters
     ----------
@@ -361,10 +360,10 @@ def pack(
     epochs, first_epoch : int
         How many epochs, and the first of them.
     resident : int, str or float, optional
-        Rows at the head of the features that will be resident in training, and are packed once
-        and not for each batch: bytes (or ``"2GB"``), or as a float a fraction of the features.
-        Default: what memory leaves (see `Prefetch.memory_limit`); of features that fit in memory,
-        a fifth.
+        The first rows of the features that will be resident in training. They are packed once and
+        not for each batch. As in `Prefetch.resident`: a fraction of at most 1, or bytes (or
+        ``"2GB"``). Default: what memory allows (see `Prefetch.memory_limit`); of features that fit
+        in memory, a fifth.
     prefetch : Prefetch
         How rows are read to be packed.
     num_threads : int, optional
@@ -377,14 +376,14 @@ def pack(
     Returns
     -------
     pathlib.Path
-        Of the pack.
+        The path of the pack: what `PackedDataset` takes.
 
     Raises
     ------
     FileExistsError
         If there is a file of that name, unless `overwrite`.
     OSError
-        With errno and path; ``ENOSPC`` before the work, if the estimated size does not fit.
+        With errno and path. ``ENOSPC`` is raised before the work if the estimated size does not fit.
     IndexError, ValueError
         As `NeighborDataset`; if there are no features or no batches.
     """
