@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 import graphzero as gz
 from graphzero.loader.seed_dataset import SampledBatch, SeedDataset
-from graphzero.sampling.sampler import Subgraph
+from graphzero.sampling.subgraph import Subgraph
 
 __all__ = ["SavedBatches", "load_batches", "save_batches"]
 

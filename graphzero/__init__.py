@@ -31,7 +31,8 @@ from graphzero.graph.sampling_options import Sampling
 from graphzero.include_dir import get_include
 from graphzero.io.prefetch import Prefetch
 from graphzero.sampling.presample import Presample
-from graphzero.sampling.sampler import NeighborSampler, Subgraph
+from graphzero.sampling.sampler import NeighborSampler
+from graphzero.sampling.subgraph import Subgraph
 from graphzero.store.format import BFLOAT16
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
-from graphzero.sampling.sampler import Subgraph
+from graphzero.sampling.subgraph import Subgraph
 
 __all__ = ["BatchSetup", "Estimate", "batch_bytes", "count_beyond", "with_batches"]
 

@@ -14,7 +14,7 @@ from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_sources import RowSource, touched_rows
 from graphzero.io.strategies import unavailable_strategies
 from graphzero.io.topology import set_hop_readahead, touched_topology
-from graphzero.sampling.sampler import Subgraph
+from graphzero.sampling.subgraph import Subgraph
 
 __all__ = ["is_large", "probe_batch", "probe_files"]
 

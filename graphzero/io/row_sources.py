@@ -12,7 +12,7 @@ import numpy.typing as npt
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.ids import IdArray
-from graphzero.sampling.sampler import Subgraph
+from graphzero.sampling.subgraph import Subgraph
 
 __all__ = ["RowSource", "gather_rows", "row_sources", "touched_rows"]
 

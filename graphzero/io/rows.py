@@ -17,7 +17,7 @@ from graphzero.io.prefetch import Prefetch
 from graphzero.io.prefixes import ElasticPrefix
 from graphzero.io.row_sources import RowSource
 from graphzero.io.strategies import STRATEGIES, Fetched, PageCacheReader, RowReader
-from graphzero.sampling.sampler import Subgraph
+from graphzero.sampling.subgraph import Subgraph
 
 __all__ = ["RowIO"]
 

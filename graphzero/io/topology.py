@@ -14,7 +14,7 @@ from graphzero.graph.graph import Graph
 from graphzero.io.plan import IOPlan
 from graphzero.io.prefetch import Prefetch
 from graphzero.io.prefixes import PrefixLoader
-from graphzero.sampling.sampler import Subgraph
+from graphzero.sampling.subgraph import Subgraph
 from graphzero.store.residency import mincore_is_honest
 from graphzero.store.resident_prefix import ResidentPrefix
 

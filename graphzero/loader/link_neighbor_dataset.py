@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from graphzero import _core
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.graph import Graph
-from graphzero.graph.ids import IdArray, as_count, as_ids, as_threads
+from graphzero.graph.ids import IdArray, as_count, as_ids
 from graphzero.io.prefetch import Prefetch
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.seed_dataset import SeedDataset
+from graphzero.sampling.negatives import (
+    check_sources,
+    draw_destinations,
+    draw_pairs,
+    negatives_key,
+    pair_offsets,
+)
 from graphzero.sampling.sampler import NeighborSampler
 
 if TYPE_CHECKING:
@@ -70,35 +75,6 @@ def _as_labels(edge_label: Any, num_edges: int, mode: Mode) -> npt.NDArray[Any] 
     if labels.min() < 0:
         raise ValueError("edge_label must not be negative: 0 is for the edges that are drawn")
     return labels + 1
-
-
-def _check_sources(graph: Graph, edges: IdArray) -> None:
-    """Refuses seed edges whose source has an edge to every node."""
-    csr, threads = graph._csr, as_threads(None)
-    sources, positives = (csr.to_stored(ends, threads) for ends in edges)
-    # Only the longest lists are read: reading one costs more than finding its length.
-    suspects = np.flatnonzero(csr.degrees(sources, threads) >= graph.num_nodes - 2)
-    counts = csr.negative_counts(sources[suspects], positives[suspects], threads)
-    for at in suspects[counts == 0][:1]:
-        raise ValueError(
-            f"edge_label_index[0][{at}] = {edges[0, at]} has every node as neighbour, and so no "
-            f"negatives: leave its edges out, or ask for neg_sampling='binary'"
-        )
-
-
-def _pair_offsets(graph: Graph) -> IdArray:
-    """Where the negatives of each node begin among all pairs; empty for a graph that is not dense.
-
-    If at least half of all pairs are negatives, so few draws are rejected that it is not needed.
-    """
-    num_nodes = graph.num_nodes
-    if 2 * (graph.num_edges + num_nodes) <= num_nodes**2:
-        return np.empty(0, dtype=np.int64)
-    nodes = np.arange(num_nodes)
-    counts = graph._csr.negative_counts(nodes, nodes, as_threads(None))
-    if counts.sum() == 0:
-        raise ValueError("every pair of nodes is an edge of the graph: there are no negatives")
-    return np.concatenate([[0], np.cumsum(counts)])
 
 
 class LinkNeighborDataset(SeedDataset):
@@ -196,19 +172,23 @@ class LinkNeighborDataset(SeedDataset):
             num_threads=num_threads,
         )
         if self.neg_sampling == "triplet":
-            _check_sources(dataset.graph, self.edge_label_index)
+            check_sources(dataset.graph, self.edge_label_index)
         elif self.neg_sampling == "binary" and num_edges > 0:
-            self._offsets = _pair_offsets(dataset.graph)
+            self._offsets = pair_offsets(dataset.graph)
 
     def sample(self, positions: IdArray, *, epoch: int, batch: int) -> SampledBatch:
         """The neighbourhoods of the seed edges at some positions, and of their negatives."""
         edges = self.edge_label_index.take(positions, axis=1)
-        key = _core.key("negative", self.sampler.seed, epoch, batch)
+        key = negatives_key(self.sampler.seed, epoch, batch)
         ends, count = edges.reshape(-1), positions.shape[0]
         if self.neg_sampling == "triplet":
-            ends = np.concatenate([ends, self._destinations(edges, key)])
+            drawn = draw_destinations(self.dataset.graph, edges, int(self.amount), key)
+            ends = np.concatenate([ends, drawn])
         elif self.neg_sampling == "binary":
-            ends = np.hstack([edges, self._pairs(math.ceil(count * self.amount), key)]).reshape(-1)
+            drawn = draw_pairs(
+                self.dataset.graph, math.ceil(count * self.amount), self._offsets, key
+            )
+            ends = np.hstack([edges, drawn]).reshape(-1)
         seeds, local = np.unique(ends, return_inverse=True)
         subgraph = self.sampler.sample(seeds, epoch=epoch, batch=batch)
         if self.neg_sampling == "triplet":
@@ -225,17 +205,6 @@ class LinkNeighborDataset(SeedDataset):
             "neg_sampling": self.neg_sampling,
             "amount": self.amount,
         }
-
-    def _destinations(self, edges: IdArray, key: int) -> IdArray:
-        """Negatives of each source, one source after the other, (batch_size * amount,)."""
-        csr = self.dataset.graph._csr
-        sources, positives = (csr.to_stored(ends) for ends in edges)
-        return csr.to_user(csr.negative_destinations(sources, positives, int(self.amount), key))
-
-    def _pairs(self, count: int, key: int) -> IdArray:
-        """Pairs that are no edges, (2, count)."""
-        csr = self.dataset.graph._csr
-        return csr.to_user(csr.negative_pairs(count, self._offsets, key))
 
     def _labels(self, positions: IdArray, num_labels: int) -> npt.NDArray[Any]:
         """Labels of the seed edges, then zeros for the negatives."""

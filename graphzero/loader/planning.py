@@ -12,7 +12,7 @@ from graphzero.io.session import Session
 from graphzero.loader.seed_batches import SeedBatches
 from graphzero.loader.world import default_threads
 from graphzero.sampling.order import Share
-from graphzero.sampling.sampler import Subgraph
+from graphzero.sampling.subgraph import Subgraph
 
 __all__ = ["batch_setup", "plan_iteration", "start_session"]
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from graphzero.graph.ids import IdArray
 from graphzero.loader.batch_stats import BatchStats
-from graphzero.sampling.sampler import Subgraph
+from graphzero.sampling.subgraph import Subgraph
 
 __all__ = ["SampledBatch"]
 

@@ -17,7 +17,7 @@ from graphzero.io.row_sources import RowSource
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.resume import differences
 from graphzero.packs.pack_file import files_of, open_pack
-from graphzero.sampling.sampler import Subgraph
+from graphzero.sampling.subgraph import Subgraph
 
 __all__ = ["PackedDataset"]
 

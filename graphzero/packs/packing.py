@@ -24,7 +24,7 @@ from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.planning import plan_iteration
 from graphzero.packs.pack_file import OFFSETS, OPTIONS, PackInfo, files_of
 from graphzero.sampling.order import Share
-from graphzero.sampling.sampler import Subgraph
+from graphzero.sampling.subgraph import Subgraph
 from graphzero.store.atomic import is_staging_name
 from graphzero.store.filewriter import FileWriter
 from graphzero.store.format import FLAG_VECTOR, MAGIC, PAGE_BYTES, Header, layout
@@ -383,7 +383,7 @@ def pack(
     FileExistsError
         If there is a file of that name, unless `overwrite`.
     OSError
-        With errno and path. ``ENOSPC`` is raised before the work if the estimated size does not fit.
+        With errno and path; ``ENOSPC`` before the work, if the estimated size does not fit.
     IndexError, ValueError
         As `NeighborDataset`; if there are no features or no batches.
     """

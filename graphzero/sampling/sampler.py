@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -13,53 +12,14 @@ from graphzero import _core
 from graphzero.graph.graph import Graph
 from graphzero.graph.ids import IdArray, as_count, as_ids, as_threads, as_times
 from graphzero.graph.sampling_options import Sampling, as_fanout, as_seed
+from graphzero.sampling.subgraph import Subgraph
 
 if TYPE_CHECKING:
     from graphzero.graph.sampling_options import SamplingOptions, Unpack
 
-__all__ = ["NeighborSampler", "Subgraph"]
+__all__ = ["NeighborSampler"]
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class Subgraph:
-    """The sampled neighbourhood of a mini-batch of seeds.
-
-    Attributes
-    ----------
-    n_id : (num_nodes,) int64
-        The user's ids of the nodes; the seeds first, then hop by hop in order of appearance.
-    edge_index : (2, num_edges) int64
-        Local ids (positions in `n_id`): ``edge_index[0]`` is the sampled neighbour,
-        ``edge_index[1]`` the node that it was sampled for. Messages flow from the first to the
-        second.
-    e_id : (num_edges,) int64 or None
-        Positions of the edges in the user's edge list, if the file stores them.
-    batch_size : int
-        Number of seeds.
-    num_sampled_nodes : list of int
-        Seeds, then the new nodes of each hop.
-    num_sampled_edges : list of int or None
-        Edges of each hop; None for an induced subgraph, whose edges belong to no hop.
-    stored_id : (num_nodes,) int64
-        The same nodes as the files number them. Features are gathered and read ahead by these.
-    batch : (num_nodes,) int64 or None
-        With disjoint trees: the seed, 0 to batch_size - 1, to whose tree each node belongs.
-    pages_missed : int
-        Pages of topology that hop read-ahead requested and that were not in memory; 0 without hop
-        read-ahead.
-    """
-
-    n_id: IdArray
-    edge_index: IdArray
-    e_id: IdArray | None
-    batch_size: int
-    num_sampled_nodes: list[int]
-    num_sampled_edges: list[int] | None
-    stored_id: IdArray
-    batch: IdArray | None = None
-    pages_missed: int = 0
 
 
 class NeighborSampler:
