@@ -379,3 +379,13 @@ def test_other_seeds_and_datasets_are_named(folder, tmp_path):
     moved = tmp_path / "moved.gd"
     os.rename(out, moved)
     assert len(list(gz.PackedDataset(ds, moved, SEEDS))) == 5  # any name will do
+
+
+def test_what_pack_returns_is_what_a_packed_dataset_takes(folder, tmp_path):
+    with gz.open(folder) as ds:
+        seeds = np.arange(40)
+        path = gz.pack(ds, tmp_path / "p.gd", seeds, [3], epochs=1, batch_size=20)
+        assert path == tmp_path / "p.gd"
+        packed = [batch.rows["x"].tobytes() for batch in gz.PackedDataset(ds, path, seeds)]
+        plain = gz.NeighborDataset(ds, seeds, [3], batch_size=20)
+        assert packed == [batch.rows["x"].tobytes() for batch in plain]
