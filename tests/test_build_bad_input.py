@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from graphzero.ingest import build_dataset
-from graphzero.ingest.sizes import parse_bytes, require_disk_space
+from graphzero.ingest.write_options import parse_bytes
+from graphzero.store.disk_space import require_disk_space
 
 EDGES = np.array([[0, 1], [1, 2], [2, 0], [3, 1]])
 MANY = "".join(f"{i},{i + 1}\n" for i in range(300_000))
@@ -55,8 +56,8 @@ BAD_EDGES = [
     ("# only\n# comments\n", {}, "is empty: it has no columns"),
     ("src,dst\n", {}, "has no edges: give num_nodes"),
     ("1\n2\n", {}, "has one column: an edge list needs a source and a target"),
-    ("0,1\n2\n", {}, r"line 2: 1 columns where the first row has 2: '2'"),
-    ("0,1\n1,2,3\n", {}, r"line 2: 3 columns where the first row has 2: '1,2,3'"),
+    ("0,1\n2\n", {}, r"line 2: 1 columns, but the first record has 2: '2'"),
+    ("0,1\n1,2,3\n", {}, r"line 2: 3 columns, but the first record has 2: '1,2,3'"),
     ("src,dst\n0,1\n\n\n2\n", {}, "line 5: 1 columns"),
     ("# c\nsrc,dst\n0,1\n1,x\n", {}, "line 4: 'x' is not a target id"),
     ("0,x\n1,2\n", {}, "line 1: 'x' is not a target id"),
@@ -123,13 +124,13 @@ def test_truncated_gzip(tmp_path: Path, refused: Callable[..., None]) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"src": [0, -1], "dst": [1, 2]}, "row 1: -1 is not a source id"),
-        ({"src": [0, 1], "dst": [1, None]}, "row 1: an empty cell is not a target id"),
-        ({"src": [0, 1], "dst": [1, 1 << 32]}, "row 1: 4294967296 is not a target id"),
+        ({"src": [0, -1], "dst": [1, 2]}, "record 1: -1 is not a source id"),
+        ({"src": [0, 1], "dst": [1, None]}, "record 1: an empty cell is not a target id"),
+        ({"src": [0, 1], "dst": [1, 1 << 32]}, "record 1: 4294967296 is not a target id"),
         ({"src": [0.0, 1.0], "dst": [1, 2]}, "source id has dtype float64"),
         ({"src": ["0", "1"], "dst": [1, 2]}, "source id has type string"),
         ({"src": [0, 1]}, "has one column"),
-        ({"src": [0], "dst": [1], "weight": [float("nan")]}, "row 0: weight nan"),
+        ({"src": [0], "dst": [1], "weight": [float("nan")]}, "record 0: weight nan"),
         ({"src": [0], "dst": [1], "time": [1.5]}, "timestamp has dtype float64"),
         ({}, "has no columns"),
     ],
@@ -154,9 +155,9 @@ def test_damaged_parquet(tmp_path: Path, refused: Callable[..., None]) -> None:
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.array([[0, 1], [2, -3]]), "row 1: -3 is not a target id"),
-        (np.array([[0, 1], [2, 1 << 32]]), "row 1: 4294967296 is not a target id"),
-        (np.array([[0, 1], [2, 2**64 - 1]], np.uint64), "row 1: 18446744073709551615 is not"),
+        (np.array([[0, 1], [2, -3]]), "edge 1: -3 is not a target id"),
+        (np.array([[0, 1], [2, 1 << 32]]), "edge 1: 4294967296 is not a target id"),
+        (np.array([[0, 1], [2, 2**64 - 1]], np.uint64), "edge 1: 18446744073709551615 is not"),
         (np.array([[0.0, 1.0]]), "dtype float64: node ids must be integers"),
         (np.array([[True, False]]), "dtype bool: node ids must be integers"),
         (np.array([["a", "b"]]), "must hold numbers"),
@@ -179,7 +180,7 @@ def test_array_edges(
 
 def test_array_side_inputs(tmp_path: Path, refused: Callable[..., None]) -> None:
     refused(ValueError, r"weight has shape \(3,\) for 4 edges", EDGES, weight=np.ones(3))
-    refused(ValueError, "row 2: weight inf", EDGES, weight=[1, 2, np.inf, 4])
+    refused(ValueError, "edge 2: weight inf", EDGES, weight=[1, 2, np.inf, 4])
     refused(ValueError, "timestamp has dtype float64", EDGES, timestamp=np.ones(4))
     refused(FileNotFoundError, "w.npy", EDGES, weight=tmp_path / "w.npy")
 
@@ -212,7 +213,7 @@ BAD_FEATURES = [
     ("0,1\n1,2\n0,3\n", "line 3: node id 0 has a row already"),
     ("id,x\n0,1\n\n1,2\n\n0,3\n", "line 6: node id 0 has a row already"),
     ("0,1\n1,two\n", "line 2: 'two' is not a number for the feature 0"),
-    ("0,1,2\n1,2\n", "line 2: 2 columns where the first row has 3"),
+    ("0,1,2\n1,2\n", "line 2: 2 columns, but the first record has 3"),
     ("0,1\n1,\n", "line 2: an empty cell is not a number for the feature 0"),
     (",1.5\n1,2\n", "line 1: an empty cell is not a node id"),
     ("0,1\n-1,2\n", "line 2: '-1' is not a node id"),
@@ -295,10 +296,10 @@ def test_splits(tmp_path: Path, refused: Callable[..., None]) -> None:
         ({"num_nodes": (1 << 32) + 1}, "num_nodes=4294967297 is not"),
         ({"num_nodes": True}, "num_nodes=True"),
         ({"num_nodes": 2.5}, "num_nodes=2.5"),
-        ({"num_nodes": 3}, "row 3: source id 3 is out of range for 3 nodes"),
+        ({"num_nodes": 3}, "edge 3: source id 3 is out of range for 3 nodes"),
         ({"memory_limit": "lots"}, "'lots' is not a size"),
         ({"memory_limit": "1 PB"}, "is not a size"),
-        ({"memory_limit": 1000}, "too small: the least is 1MiB"),
+        ({"memory_limit": 1000}, "too small: the minimum is 1MiB"),
         ({"memory_limit": -5}, "too small"),
         ({"memory_limit": 2.5}, "neither a number of bytes nor"),
     ],
@@ -317,7 +318,7 @@ def test_sizes() -> None:
 
 def test_disk_space_is_asked_for_first(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"needs .* bytes of disk space") as caught:
-        require_disk_space(tmp_path, 1 << 60)
+        require_disk_space(tmp_path, 1 << 60, "the build needs")
     assert caught.value.filename == str(tmp_path)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,6 @@ from graphzero.ingest.progress import Progress
 from graphzero.ingest.row_input import features_of_table
 from graphzero.ingest.rows import write_rows
 from graphzero.ingest.tables import CsvTable
-from graphzero.store.filewriter import FileWriter
 
 __all__ = ["DataType", "convert_csv_to_gd", "convert_csv_to_gl"]
 
@@ -43,19 +43,11 @@ def _one_of(value: PathLike | None, other: PathLike | None, name: str, other_nam
 
 def _edges(path: Path) -> EdgeInput:
     table = CsvTable(sniff_csv(path, strict=True))
-    names, cells = table.names or (), table.source.first_row or ()
+    names, cells = table.names or (), table.source.first_record or ()
     third = len(cells) > 2 and is_number(cells[2])
     if "weight" in names or not third or (names and names[2] in TIME_NAMES):
         return edges_of_table(table)
     return edges_of_table(table, weight=2)
-
-
-def _publish(file: FileWriter) -> None:
-    try:
-        file.publish()
-    except BaseException:
-        file.discard()
-        raise
 
 
 def convert_csv_to_gl(
@@ -91,7 +83,7 @@ def convert_csv_to_gl(
     progress = Progress()
     with folder_lock(target.parent, shared=True):
         edges = read_edges(
-            _edges(source),
+            replace(_edges(source), directed=directed),
             target.parent,
             memory=_MEMORY // 8,
             bound=None,
@@ -104,13 +96,11 @@ def convert_csv_to_gl(
             target,
             edges,
             edges.max_id + 1,
-            directed=directed,
             order=None,
-            edge_ids=False,
             memory=_MEMORY // 2,
             progress=progress,
         )
-        _publish(file)
+        file.publish()
 
 
 def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -> None:
@@ -148,4 +138,4 @@ def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -
             memory=_MEMORY // 2,
             progress=Progress(),
         )
-        _publish(file)
+        file.publish()

@@ -62,7 +62,7 @@ def in_degree_order(graph: StoredGraph, memory: int, progress: Progress) -> Node
     """Hot order of a graph that is in any order."""
     edges = graph.edges()
     with progress.phase("ordering nodes", None):
-        occurrences = edges.occurrences(graph.is_directed, memory // 32)
+        occurrences = edges.occurrences(memory // 32)
         return hot_order(graph.path.parent, graph.num_nodes, occurrences, memory)
 
 

@@ -105,8 +105,8 @@ class TableRows:
     def count(self) -> int:
         """One more than the largest id, or the number of rows."""
         if self.in_order:
-            if self._table.num_rows is not None:
-                return self._table.num_rows
+            if self._table.num_records is not None:
+                return self._table.num_records
             return sum(len(chunk[0]) for chunk in self._table.chunks(self._values, _COUNT_ROWS))
         largest = -1
         for (ids,) in self._table.chunks(self._keys, _COUNT_ROWS):
@@ -238,7 +238,7 @@ def open_labels(value: Any) -> Rows:
     if isinstance(table, ParquetTable):
         dtype = _parquet_dtype(table, int(keyed))
     else:
-        cells = (table.source.first_row or ())[int(keyed) :]
+        cells = (table.source.first_record or ())[int(keyed) :]
         fractions = any(is_number(cell) and not cell.strip(" -").isdigit() for cell in cells)
         dtype = np.dtype(np.float32 if fractions else np.int64)
     values = [Column(i, "label", dtype) for i in range(int(keyed), table.width)]

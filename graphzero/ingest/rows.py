@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,11 @@ from graphzero.ingest.progress import Progress
 from graphzero.ingest.rank import NodeOrder
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.spill import TempFile, temp_array
-from graphzero.store.filewriter import FileWriter
+from graphzero.store.filewriter import FileWriter, sealed_file
 from graphzero.store.format import FLAG_VECTOR, Header, id_dtype, layout
 
 __all__ = ["place_scratch", "rows_layout", "write_rows"]
 
-_CHUNK = 1 << 20
 _TARGET = np.dtype(np.uint32)
 
 
@@ -214,9 +214,11 @@ def write_rows(
         If the file cannot be read, or the disk is full.
     """
     max_rows = max(1, _block_rows(rows, memory) // 2)
-    file = FileWriter(path, rows_layout(rows, num_nodes, hot=order is not None))
     placement: _Placement | None = None
-    try:
+    with (
+        sealed_file(path, rows_layout(rows, num_nodes, hot=order is not None)) as file,
+        ExitStack() as temporary,
+    ):
         with progress.phase(f"reading {path.stem}", num_nodes) as advance:
             if rows.in_order and order is None:
                 for _, chunk in rows.chunks(max_rows):
@@ -224,6 +226,7 @@ def write_rows(
                     advance(len(chunk))
             else:
                 placement = _Placement(path.parent, rows, num_nodes, memory)
+                temporary.callback(placement.close)
                 seen = None if rows.in_order else _Seen(path.parent, rows, num_nodes, memory)
                 _collect(rows, placement, seen, order, max_rows, advance)
                 if seen is not None:
@@ -234,13 +237,5 @@ def write_rows(
                     file.append("rows", block)
                     advance(len(block))
         if order is not None:
-            for begin in range(0, num_nodes, _CHUNK):
-                file.append("node_rank", order.node_rank[begin : begin + _CHUNK])
-        file.seal()
-    except BaseException:
-        file.discard()
-        raise
-    finally:
-        if placement is not None:
-            placement.close()
+            file.append("node_rank", order.node_rank)
     return file

@@ -1,4 +1,4 @@
-"""The files of a dataset as input of another build: entries as edges, rows as rows."""
+"""The files of a dataset as input: entries of neighbour lists as edges, feature rows as rows."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class StoredGraph:
 
     @property
     def has_edge_ids(self) -> bool:
-        """Whether entries know their row in the user's edge list."""
+        """Whether each entry has its position in the user's edge list."""
         return self.header.find("edge_ids") is not None
 
     def to_user(self, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -124,8 +124,10 @@ class StoredGraph:
             time=self._values("times"),
             num_loops=0,
             max_id=self.num_nodes - 1,
-            row=self._values("edge_ids"),
-            stored_rows=self.header.num_input_edges,
+            directed=self.is_directed,
+            with_edge_ids=self.has_edge_ids,
+            position=self._values("edge_ids"),
+            num_user_edges=self.header.num_input_edges,
         )
 
     def _users(self, read: Read) -> Read:

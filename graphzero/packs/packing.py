@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -25,9 +24,9 @@ from graphzero.packs.pack_file import OFFSETS, OPTIONS, PackInfo, files_of
 from graphzero.sampling.order import Share
 from graphzero.sampling.sampler import Subgraph
 from graphzero.store.atomic import is_staging_name
+from graphzero.store.disk_space import require_disk_space
 from graphzero.store.filewriter import FileWriter
 from graphzero.store.format import FLAG_VECTOR, MAGIC, PAGE_BYTES, Header, layout
-from graphzero.units import format_bytes
 
 if TYPE_CHECKING:
     from graphzero.graph.sampling_options import SamplingOptions, Unpack
@@ -221,22 +220,19 @@ class Packing:
         )
 
     def check_space(self, out: str | os.PathLike[str]) -> None:
-        """Refuses a disk that has no room for the pack.
+        """Raises an error unless the disk has room for the pack.
 
         Raises
         ------
         OSError
             With ``errno.ENOSPC`` and the folder.
         """
-        folder = Path(out).absolute().parent
-        free, needed = shutil.disk_usage(folder).free, self.cost.file_bytes
-        if free < needed:
-            raise OSError(
-                errno.ENOSPC,
-                f"the pack needs about {format_bytes(needed)} of disk space and "
-                f"{format_bytes(free)} are free: pack fewer epochs, or keep more rows resident",
-                os.fspath(folder),
-            )
+        require_disk_space(
+            Path(out).absolute().parent,
+            self.cost.file_bytes,
+            "the pack needs about",
+            ": pack fewer epochs, or keep more rows resident",
+        )
 
     def write(
         self, out: str | os.PathLike[str], *, overwrite: bool = False, progress: bool = False

@@ -101,9 +101,13 @@ class StagedFile:
         self._open = False
 
     def publish(self) -> None:
-        """Gives the sealed file its final name, in place of what had it."""
-        os.replace(self.staged_path, self.path)
-        sync_folder(self.path.parent)
+        """Gives the sealed file its final name, in place of what had it; removes it on failure."""
+        try:
+            os.replace(self.staged_path, self.path)
+            sync_folder(self.path.parent)
+        except BaseException:
+            self.discard()
+            raise
 
     def discard(self) -> None:
         """Removes the unfinished file; harmless after `publish`."""
@@ -119,7 +123,7 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     try:
         staged.write(data, 0)
         staged.seal()
-        staged.publish()
     except BaseException:
         staged.discard()
         raise
+    staged.publish()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
 
@@ -11,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.store.atomic import StagedFile
-from graphzero.store.format import CHUNK_BYTES, DTYPES, Header, Section, encode_header
+from graphzero.store.format import CHUNK_BYTES, DTYPES, Header, encode_header
 
-__all__ = ["FileWriter"]
+__all__ = ["FileWriter", "sealed_file"]
 
 
 class FileWriter:
@@ -95,26 +97,14 @@ class FileWriter:
         ):
             if written != section.length:
                 raise ValueError(f"section '{section.name}' is not complete")
-            sections.append(
-                Section(
-                    section.name, section.dtype, section.offset, section.count, section.length, crc
-                )
-            )
-        self.header = Header(
-            self.header.kind,
-            self.header.flags,
-            self.header.file_bytes,
-            self.header.num_nodes,
-            self.header.width,
-            self.header.num_input_edges,
-            tuple(sections),
-        )
+            sections.append(replace(section, crc=crc))
+        self.header = replace(self.header, sections=tuple(sections))
         self.staged.write(encode_header(self.header), 0)
         self.staged.seal(self.header.file_bytes)
         self._sealed = True
 
     def publish(self) -> None:
-        """Gives the sealed file its final name."""
+        """Gives the sealed file its final name, or removes it if that fails."""
         self.staged.publish()
 
     def discard(self) -> None:
@@ -136,7 +126,26 @@ class FileWriter:
         try:
             if not self._sealed:
                 self.seal()
-            self.publish()
         except BaseException:
             self.discard()
             raise
+        self.publish()
+
+
+@contextmanager
+def sealed_file(path: str | os.PathLike[str], header: Header) -> Iterator[FileWriter]:
+    """A file that is sealed, not published, when the block ends, and removed if the block raises.
+
+    Parameters
+    ----------
+    path : path-like
+    header : Header
+        From `graphzero.store.format.layout`.
+    """
+    file = FileWriter(path, header)
+    try:
+        yield file
+        file.seal()
+    except BaseException:
+        file.discard()
+        raise
