@@ -22,8 +22,7 @@ except ImportError as error:
     ) from error
 
 from graphzero.errors import FormatError
-from graphzero.graph.dataset import Dataset
-from graphzero.graph.dataset import open_dataset as open
+from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
 from graphzero.graph.sampled_neighbors import SampledNeighbors
@@ -36,7 +35,9 @@ from graphzero.store.format import BFLOAT16
 
 if TYPE_CHECKING:
     from graphzero.api import build, reorder
-    from graphzero.ingest.converters import DataType, convert_csv_to_gd, convert_csv_to_gl
+    from graphzero.ingest.converters import DataType as DataType
+    from graphzero.ingest.converters import convert_csv_to_gd as convert_csv_to_gd
+    from graphzero.ingest.converters import convert_csv_to_gl as convert_csv_to_gl
     from graphzero.loader.link_neighbor_dataset import LinkNeighborDataset
     from graphzero.loader.mini_batch import BatchStats, MiniBatch
     from graphzero.loader.neighbor_dataset import Collate, NeighborDataset
@@ -47,11 +48,13 @@ if TYPE_CHECKING:
 
 __version__ = "1.0.0.dev0"
 
+open = open_dataset
+
+# What ``from graphzero import *`` imports: neither names of 0.2, nor what would hide a built-in.
 __all__ = [
     "BFLOAT16",
     "BatchStats",
     "Collate",
-    "DataType",
     "Dataset",
     "FeatureStore",
     "FormatError",
@@ -69,16 +72,13 @@ __all__ = [
     "Sampling",
     "Subgraph",
     "build",
-    "convert_csv_to_gd",
-    "convert_csv_to_gl",
     "get_include",
     "memory_report",
-    "open",
     "pack",
     "reorder",
 ]
 
-# What needs torch, pyarrow or psutil, and where it lives; imported at first use.
+# Names whose modules need torch, pyarrow or psutil, with these modules; imported at first use.
 _LAZY = {
     "BatchStats": "graphzero.loader.mini_batch",
     "Collate": "graphzero.loader.neighbor_dataset",
@@ -97,6 +97,13 @@ _LAZY = {
     "reorder": "graphzero.api",
 }
 
+# Not listed by ``dir``, and so not offered by autocompletion: names of 0.2, and of this module's
+# own imports.
+_UNLISTED = {
+    *("DataType", "convert_csv_to_gd", "convert_csv_to_gl"),
+    *("Any", "TYPE_CHECKING", "annotations", "importlib", "open_dataset"),
+}
+
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
@@ -107,4 +114,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(_LAZY))
+    return sorted((set(globals()) | set(_LAZY)) - _UNLISTED)

@@ -34,7 +34,7 @@ def lists_of(graph: gz.Graph) -> list[list[list[Any]]]:
     columns = [graph._view(name) for name in ("edge_ids", "weights", "times")]
     lists = []
     for node in range(graph.num_nodes):
-        begin, end, ids = graph._stored_row(node)
+        begin, end, ids = graph._stored_list(node)
         found = [ids, *(column[begin:end] for column in columns if column is not None)]
         # Parallel edges are in input order, whatever the order of the nodes: a stable sort.
         by_id = np.argsort(ids, kind="stable")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import operator
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +13,8 @@ import numpy.typing as npt
 from graphzero import _core
 from graphzero.errors import FormatError
 from graphzero.graph.ids import as_id, as_ids, as_threads
-from graphzero.graph.legacy import either
+from graphzero.graph.legacy import OpenedByPath, either, unlisted
 from graphzero.store.format import BFLOAT16, DTYPES, FLAG_VECTOR, as_dtype, dtype_code, dtype_name
-from graphzero.store.mapped_file import MappedFile
 from graphzero.store.resident_prefix import KeptRange
 from graphzero.store.views import identity, section_view
 
@@ -88,7 +86,7 @@ def _gd_layout(mapping: _core.Mapping) -> _Layout:
     return _Layout(shape, DTYPES[code], origin, rank, order, identity(header))
 
 
-class FeatureStore(MappedFile):
+class FeatureStore(OpenedByPath):
     """Rows of numbers, one per node, mapped and never loaded.
 
     Parameters
@@ -104,14 +102,6 @@ class FeatureStore(MappedFile):
     OSError
         If it cannot be opened.
     """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        filename: str | os.PathLike[str] | None = None,
-    ) -> None:
-        super().__init__(either("path", path, "filename", filename))
 
     def _read_header(self) -> None:
         is_npy = self._mapping.size >= 8 and self._mapping.read(0, 6) == _NPY_MAGIC
@@ -179,6 +169,7 @@ class FeatureStore(MappedFile):
             )
         return section_view(self._mapping, self.dtype, self._layout.origin, self.shape)
 
+    @unlisted("node_id")
     def get_data(self, node: int | None = None, *, node_id: int | None = None) -> npt.NDArray[Any]:
         """The row of one node, (feature_dim,), a copy.
 

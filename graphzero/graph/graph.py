@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from functools import cached_property
 from typing import Any, overload
 
@@ -12,18 +11,17 @@ import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.graph.ids import IdArray, as_count, as_id, as_ids, as_threads
-from graphzero.graph.legacy import LegacyGraphMethods, either
+from graphzero.graph.legacy import LegacyGraphMethods, OpenedByPath
 from graphzero.graph.sampled_neighbors import SampledNeighbors
 from graphzero.graph.sampling_options import Sampling, as_fanout, as_seed
 from graphzero.store.format import DTYPES, FLAG_DIRECTED
-from graphzero.store.mapped_file import MappedFile
 from graphzero.store.resident_prefix import KeptRange
 from graphzero.store.views import identity, section_view
 
 __all__ = ["Graph"]
 
 
-class Graph(LegacyGraphMethods, MappedFile):
+class Graph(LegacyGraphMethods, OpenedByPath):
     """A graph in a ``.gl`` file, mapped and never loaded.
 
     The neighbours of a node are the targets of its edges, in the direction in which the edge list
@@ -42,15 +40,6 @@ class Graph(LegacyGraphMethods, MappedFile):
     OSError
         If it cannot be opened.
     """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        filename: str | os.PathLike[str] | None = None,
-    ) -> None:
-        super().__init__(either("path", path, "filename", filename))
-        self._legacy_calls = 0
 
     def _read_header(self) -> None:
         self._csr = _core.CSR(self._mapping)
@@ -190,11 +179,11 @@ class Graph(LegacyGraphMethods, MappedFile):
         IndexError
             If the node is out of range.
         """
-        _, _, ids = self._stored_row(node)
+        _, _, ids = self._stored_list(node)
         ids.sort()
         return ids
 
-    def _stored_row(self, node: Any) -> tuple[int, int, IdArray]:
+    def _stored_list(self, node: Any) -> tuple[int, int, IdArray]:
         """Stored positions [begin, end) of a node's edges, and the user's ids of its neighbours."""
         one = np.array([as_id(node, self.num_nodes, "node")], dtype=np.int64)
         _, positions, stored = self._csr.sample_hop(
