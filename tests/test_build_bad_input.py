@@ -87,14 +87,14 @@ BAD_EDGES = [
     ("src,dst,time\n0,1,9223372036854775808\n", {}, "line 2: '9223372036854775808' is not"),
     ("0,1\n1,5\n", {"num_nodes": 5}, r"line 2: target id 5 is out of range for 5 nodes"),
     ("0,1\n1,5\n", {"features": np.ones((5, 1))}, r"line 2: target id 5 .*\(features has 5 rows\)"),
-    ("0,1\n", {"src": "from"}, "has no header, so src='from' names no column"),
+    ("0,1\n", {"src": "from"}, "has no header: give src as a position, not as 'from'"),
     ("a,b\n0,1\n", {"src": "from"}, "has no column 'from' for src; it has a, b"),
     ("a,a\n0,1\n", {"src": "a"}, "more than one column 'a'"),
-    ("0,1\n", {"dst": 2}, "has 2 columns, so there is no dst=2"),
-    ("0,1\n", {"dst": -1}, "there is no dst=-1"),
+    ("0,1\n", {"dst": 2}, "has 2 columns, so dst=2 does not exist"),
+    ("0,1\n", {"dst": -1}, "dst=-1 does not exist"),
     ("0,1\n", {"dst": 0}, "name one column twice"),
     ("0,1\n", {"weight": True}, "weight=True"),
-    ("0,1\n", {"weight": np.ones(1)}, r"weight=array\(\[1\.\]\): name the column"),
+    ("0,1\n", {"weight": np.ones(1)}, r"weight=array\(\[1\.\]\): give the name of the column"),
     ("0,1\n", {"delimiter": ", "}, "delimiter must be one character"),
     ("0,1\n", {"header": "yes"}, "header must be True, False or 'auto'"),
     ("0\x001\n", {}, "is not a text file"),
@@ -112,13 +112,13 @@ def test_csv_edges(
 @pytest.mark.parametrize("payload", [b"\x1f\x8b\x08garbage", b"not gzip at all"])
 def test_damaged_gzip(tmp_path: Path, refused: Callable[..., None], payload: bytes) -> None:
     (tmp_path / "e.csv.gz").write_bytes(payload)
-    refused(ValueError, r"e\.csv\.gz is not a whole gzip file", tmp_path / "e.csv.gz")
+    refused(ValueError, r"e\.csv\.gz is not a complete gzip file", tmp_path / "e.csv.gz")
 
 
 def test_truncated_gzip(tmp_path: Path, refused: Callable[..., None]) -> None:
     whole = gzip.compress(MANY.encode())
     (tmp_path / "e.csv.gz").write_bytes(whole[: len(whole) // 2])
-    refused(ValueError, r"e\.csv\.gz is not a whole gzip file", tmp_path / "e.csv.gz")
+    refused(ValueError, r"e\.csv\.gz is not a complete gzip file", tmp_path / "e.csv.gz")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_damaged_parquet(tmp_path: Path, refused: Callable[..., None]) -> None:
     pq.write_table(pa.table({"src": np.arange(1000), "dst": np.arange(1000)}), path)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    refused(ValueError, r"e\.parquet is not a whole Parquet file", path)
+    refused(ValueError, r"e\.parquet is not a complete Parquet file", path)
     path.write_bytes(whole[:4] + b"\xff" * 200 + whole[204:])
     refused(ValueError, r"e\.parquet is damaged", path)
 
@@ -189,12 +189,12 @@ def test_array_side_inputs(tmp_path: Path, refused: Callable[..., None]) -> None
 def test_truncated_npy(tmp_path: Path, refused: Callable[..., None], keep: int) -> None:
     np.save(tmp_path / "whole.npy", EDGES)
     (tmp_path / "e.npy").write_bytes((tmp_path / "whole.npy").read_bytes()[:keep])
-    refused(ValueError, r"e\.npy is not a whole NumPy file", tmp_path / "e.npy")
+    refused(ValueError, r"e\.npy is not a complete NumPy file", tmp_path / "e.npy")
 
 
 def test_pickled_npy_is_not_loaded(tmp_path: Path, refused: Callable[..., None]) -> None:
     np.save(tmp_path / "e.npy", np.array([object()]), allow_pickle=True)
-    refused(ValueError, r"e\.npy is not a whole NumPy file", tmp_path / "e.npy")
+    refused(ValueError, r"e\.npy is not a complete NumPy file", tmp_path / "e.npy")
 
 
 def test_missing_and_unknown_files(tmp_path: Path, refused: Callable[..., None]) -> None:
@@ -239,7 +239,7 @@ def test_features_and_labels(tmp_path: Path, refused: Callable[..., None]) -> No
     ones = np.ones((4, 2))
     refused(ValueError, "features has 3 rows", EDGES, np.ones((3, 2)))
     refused(ValueError, r"num_nodes=4, but features has 5 rows", EDGES, np.ones(5), num_nodes=4)
-    refused(ValueError, "but labels has 3 rows: there must be one row", EDGES, ones, [0, 1, 2])
+    refused(ValueError, "but labels has 3 rows: every node needs one", EDGES, ones, [0, 1, 2])
     refused(ValueError, r"features has shape \(4, 0\)", EDGES, np.ones((4, 0)))
     refused(ValueError, r"features has shape \(4, 1, 1\)", EDGES, np.ones((4, 1, 1)))
     refused(ValueError, r"features has shape \(\)", EDGES, 7)

@@ -139,7 +139,7 @@ def test_build_takes_columns_by_name_and_every_option(inputs, tmp_path, capfd):
     more = ["--num-nodes", 30, "--memory-limit", "64MB", "--header", "--delimiter", "comma"]
     assert run("build", folder, "--edges", inputs / "edges.csv", *options, *more) == 0
     out, err = capfd.readouterr()
-    assert only_line(out).startswith(f"{folder}: 30 nodes, 20 edges from 20 rows, ")
+    assert only_line(out).startswith(f"{folder}: 30 nodes, 20 edges (20 in the edge list), ")
     assert err == ""
     with gz.open(folder) as ds:
         assert ds.graph.neighbors(1).tolist() == [0]

@@ -316,7 +316,7 @@ def test_rows_of_another_order_than_the_graph(tmp_path: Path) -> None:
     _, arrays = read_file(tmp_path / "features.gd")
     arrays["node_rank"] = arrays["node_rank"][::-1]
     write_arrays(tmp_path / "features.gd", arrays)
-    with pytest.raises(gz.FormatError, match=r"features.gd keeps another order than the graph"):
+    with pytest.raises(gz.FormatError, match=r"features.gd has another order than the graph"):
         reorder_dataset(tmp_path, "input")
 
 

@@ -155,7 +155,7 @@ class LegacyGraphMethods(metaclass=_ListsCurrentNames):
         """
         steps = as_count(walk_length, "walk_length") - 1
         if steps == 0:
-            # validates the starts, as a longer walk would
+            # a step is drawn all the same, to validate the arguments
             return self.random_walk(start_nodes, 1, p=p, q=q)[:, :1].copy()
         walks = self.random_walk(start_nodes, steps, p=p, q=q, seed=self._legacy_seed())
         ended_at = np.where(walks >= 0, np.arange(steps + 1), 0)
@@ -168,8 +168,8 @@ class LegacyGraphMethods(metaclass=_ListsCurrentNames):
     def batch_random_fanout(self: _Graph, start_nodes: Any, K: int) -> IdArray:
         """K neighbours of each node, (n, K) int64.
 
-        Without replacement where the degree is at least K; all neighbours and redrawn ones where
-        it is smaller; the node itself where it has none.
+        Without replacement if the degree is at least K. With a smaller degree, all neighbours, and
+        then some drawn with replacement; without neighbours, the node itself.
         """
         K = as_count(K, "K")
         seed = self._legacy_seed()
@@ -181,7 +181,7 @@ class LegacyGraphMethods(metaclass=_ListsCurrentNames):
         out[column < counts[:, np.newaxis]] = sampled.indices
         short = np.flatnonzero((counts > 0) & (counts < K))
         if short.size:
-            # other seed: the same one would draw the same neighbours in the same places
+            # another seed: the same one would draw the same neighbours in the same places
             again = Sampling(replace=True)
             redrawn = self._sample_hop(start[short], K, again, ~seed, by_seed=True)
             missing = column >= counts[short, np.newaxis]

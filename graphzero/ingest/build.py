@@ -31,7 +31,7 @@ __all__ = ["build_dataset"]
 
 
 def _known_count(num_nodes: int | None, tables: Iterable[Rows]) -> tuple[int | None, str]:
-    """Number of nodes as far as the edges are not needed to tell, and how it is known."""
+    """Number of nodes if it is known without the edges, and where it is known from."""
     known: list[tuple[int, str]] = []
     if num_nodes is not None:
         known.append((num_nodes, f"num_nodes={num_nodes}"))
@@ -41,16 +41,18 @@ def _known_count(num_nodes: int | None, tables: Iterable[Rows]) -> tuple[int | N
             known.append((count, f"{rows.name} has {count} rows"))
     for count, why in known[1:]:
         if count != known[0][0]:
-            raise ValueError(f"{known[0][1]}, but {why}: there must be one row for each node")
+            raise ValueError(f"{known[0][1]}, but {why}: every node needs one")
     return known[0] if known else (None, "")
 
 
 def _final_count(known: int | None, edges: EdgeList, tables: Iterable[Rows], name: str) -> int:
     count = max([edges.max_id + 1, *(rows.count() for rows in tables)]) if known is None else known
     if count == 0:
-        raise ValueError(f"{name} has no edges: give num_nodes, or features, to build without")
+        raise ValueError(
+            f"{name} has no edges: give num_nodes or features to build a graph without edges"
+        )
     if count > MAX_NODES:
-        raise ValueError(f"{count} nodes are more than the builder's 2^32: probably an id is wrong")
+        raise ValueError(f"{count} nodes exceed the limit of 2^32: probably an id is wrong")
     return count
 
 
@@ -220,7 +222,7 @@ def build_dataset(
         stored_as = None if feature_dtype is None else as_dtype(feature_dtype)
         tables["features"] = open_features(features, stored_as)
     elif feature_dtype is not None:
-        raise ValueError("feature_dtype is for features, and there are none")
+        raise ValueError("feature_dtype needs features")
     if labels is not None:
         tables["labels"] = open_labels(labels)
     folder = Path(path)

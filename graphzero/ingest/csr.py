@@ -127,7 +127,7 @@ def _entries(
 
 
 class _IndptrWriter:
-    """Writes ``indptr`` while the sources pass by in order, without an array of all nodes."""
+    """Writes ``indptr`` from a stream of sorted sources, without an array of all nodes."""
 
     def __init__(self, file: FileWriter, num_nodes: int) -> None:
         self._file = file
@@ -136,12 +136,12 @@ class _IndptrWriter:
         self._done = 0
 
     def add(self, sources: npt.NDArray[np.uint64]) -> None:
-        """The next sorted sources: the lists of all nodes up to the last one begin here."""
+        """Takes the next sorted sources, and writes the entries of all nodes up to the last."""
         self._write_until(int(sources[-1]) + 1, sources)
         self._done += len(sources)
 
     def finish(self) -> None:
-        """The ends of all remaining lists."""
+        """Writes the entries of all remaining nodes."""
         self._write_until(self._num_nodes + 1, np.empty(0, np.uint64))
 
     def _write_until(self, stop: int, sources: npt.NDArray[np.uint64]) -> None:

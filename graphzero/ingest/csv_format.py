@@ -76,7 +76,7 @@ def open_text(path: Path) -> Iterator[IO[str]]:
         try:
             yield opened
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise ValueError(f"{path} is not a whole gzip file: {error}") from None
+            raise ValueError(f"{path} is not a complete gzip file: {error}") from None
 
 
 def _delimiter_of(lines: list[str]) -> str:

@@ -35,11 +35,11 @@ class EdgeColumn(Protocol):
     def __len__(self) -> int: ...
 
     def read(self, begin: int, end: int) -> npt.NDArray[Any]:
-        """Values [begin, end); not to be written to."""
+        """Values [begin, end); read-only by convention."""
         ...
 
     def close(self) -> None:
-        """Gives memory and disk space back."""
+        """Frees memory and disk space."""
         ...
 
 
@@ -106,7 +106,7 @@ class EdgeList:
                 yield source[source != target]
 
     def close(self) -> None:
-        """Gives memory and disk space back."""
+        """Frees memory and disk space."""
         for column in (self.source, self.target, self.weight, self.time, self.position):
             if column is not None:
                 column.close()
@@ -148,7 +148,7 @@ def _fill(
     """Reads all edges; returns the number of self-loops and the largest id."""
     table, columns = edges.table, edges.columns
     record, num_loops, max_id = 0, 0, -1
-    with progress.phase("reading edges", table.num_records) as advance:
+    with progress.phase("reading edges", table.num_records, "edges") as advance:
         for chunk in table.chunks(columns, max_records):
             if not len(chunk[0]):
                 continue

@@ -1,4 +1,4 @@
-"""Running sums of the weights within each neighbour list, while the lists pass by in pieces."""
+"""Running sums of the weights within each neighbour list, from a stream of pieces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHORT = 32  # longer lists are summed one by one, shorter ones side by side
 
 
 class ListSums:
-    """Sums each list on its own, entry by entry in float64, across the ends of pieces.
+    """Sums each list separately, entry by entry in float64; lists may span pieces.
 
     One running sum over all lists, minus its value at the start of each list, would be faster but
     wrong: small weights vanish beside the sum of all lists before theirs.

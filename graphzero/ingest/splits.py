@@ -1,4 +1,4 @@
-"""Named lists of nodes, such as train, val and test, each in a ``.gd`` file of its own."""
+"""Splits: named lists of nodes such as train, val and test, each in its own ``.gd`` file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CHUNK = 1 << 20
 
 
 def check_split_names(splits: Mapping[str, Any]) -> None:
-    """Refuses names that cannot be part of a file name.
+    """Raises ValueError for names that cannot be part of a file name.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def _ids(value: Any, name: str, num_nodes: int) -> Iterator[npt.NDArray[Any]]:
 
 
 def write_split(path: Path, name: str, value: Any, num_nodes: int, *, memory: int) -> FileWriter:
-    """Writes the user's ids in the user's order.
+    """Writes a split: the user's ids in the user's order.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def write_split(path: Path, name: str, value: Any, num_nodes: int, *, memory: in
     Raises
     ------
     IndexError
-        If there is no such node.
+        If a node does not exist.
     ValueError
         If the value is neither ids nor a mask.
     """

@@ -1,4 +1,4 @@
-"""CSV, Parquet, NumPy files and arrays as streams of column chunks."""
+"""CSV and Parquet files, NumPy files and arrays as streams of column chunks."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Table(Protocol):
     num_records: int | None
 
     def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
-        """Pieces of some columns, in the columns' dtypes, checked to fit them."""
+        """Pieces of some columns, checked and converted to the columns' dtypes."""
         ...
 
     def locate(self, record: int) -> str:
@@ -174,7 +174,7 @@ class CsvTable:
                 null_values=[],
                 strings_can_be_null=False,
             ),
-            # pyarrow's own pools keep freed blocks: tens of megabytes more.
+            # pyarrow's own pools retain freed blocks, tens of megabytes.
             memory_pool=pa.system_memory_pool(),
         )
 
@@ -192,7 +192,7 @@ class ParquetTable:
         try:
             self._file = pa.parquet.ParquetFile(path, buffer_size=_BLOCK_BYTES)
         except (pa.ArrowException, OSError) as error:
-            raise ValueError(f"{path} is not a whole Parquet file: {error}") from None
+            raise ValueError(f"{path} is not a complete Parquet file: {error}") from None
         schema = self._file.schema_arrow
         self.names: Sequence[str] | None = tuple(schema.names)
         self.dtypes = tuple(_numpy_dtype(kind) for kind in schema.types)
@@ -302,14 +302,14 @@ def load_numpy(path: str | os.PathLike[str]) -> npt.NDArray[Any]:
     try:
         array = np.load(name, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise ValueError(f"{name} is not a whole NumPy file of numbers: {error}") from None
+        raise ValueError(f"{name} is not a complete NumPy file of numbers: {error}") from None
     if not isinstance(array, np.ndarray):
         raise ValueError(f"{name} holds several arrays: give one .npy file")
     return array
 
 
 def require_numbers(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    """The same array.
+    """Returns the array.
 
     Raises
     ------

@@ -8,9 +8,9 @@ from graphzero.ingest.presampling import Presampler
 from graphzero.ingest.progress import Progress
 from graphzero.units import parse_size
 
-__all__ = ["MIN_LIMIT", "WriteOptions", "parse_bytes"]
+__all__ = ["WriteOptions", "parse_bytes"]
 
-MIN_LIMIT = 1 << 20
+_MIN_LIMIT = 1 << 20
 _ORDERS = ("hot", "input", "presample")
 
 
@@ -28,7 +28,7 @@ def parse_bytes(size: int | str) -> int:
         If it is not such a size, or less than 1 MiB.
     """
     count = parse_size(size, "memory limit")
-    if count < MIN_LIMIT:
+    if count < _MIN_LIMIT:
         raise ValueError(f"memory limit {size!r} is too small: the minimum is 1MiB")
     return count
 

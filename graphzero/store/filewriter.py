@@ -21,9 +21,9 @@ __all__ = ["FileWriter", "sealed_file"]
 class FileWriter:
     """Writes a file of a known layout, section by section, in any interleaving.
 
-    A context manager: leaving it normally publishes the file under its final name in one step,
-    leaving it by an exception removes what was written. `seal` and `publish` are there for
-    callers that publish several files together.
+    A context manager: at the end of the block the file is published under its final name in one
+    step; if the block raises, the file is removed. Callers that publish several files together
+    use `seal` and `publish`.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class FileWriter:
     Raises
     ------
     OSError
-        With errno and path; a full disk is found here, before anything is written.
+        With errno and path; a full disk is detected here, before anything is written.
     """
 
     def __init__(self, path: str | os.PathLike[str], header: Header) -> None:
@@ -69,9 +69,9 @@ class FileWriter:
         self._written[index] += data.nbytes
 
     def resize(self, num_nodes: int) -> None:
-        """Gives a feature file another number of rows: for those who do not know it beforehand.
+        """Changes the number of rows of a feature file, for writers that do not know it beforehand.
 
-        The rows must be the last section, and none of them may have been written beyond the end.
+        "rows" must be the last section, and must not be written beyond its new end.
         """
         header, rows = self.header, self.header.sections[-1]
         count = num_nodes * header.width
@@ -104,7 +104,7 @@ class FileWriter:
         self._sealed = True
 
     def publish(self) -> None:
-        """Gives the sealed file its final name, or removes it if that fails."""
+        """Renames the sealed file to its final name; removed on failure."""
         self.staged.publish()
 
     def discard(self) -> None:
