@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import signal
 import subprocess
@@ -230,7 +231,7 @@ def test_info_predicts_misses_as_json(tmp_path, inputs, capfd):
     misses = content["misses"]
     assert (misses["resident_pages"], misses["total_pages"]) == (256, 500)
     assert 0 < misses["missing_pages"] < misses["touched_pages"] <= 500
-    assert misses["missing_bytes"] == misses["missing_pages"] * 4096
+    assert misses["missing_bytes"] == misses["missing_pages"] * mmap.PAGESIZE
     assert misses["seconds"] == misses["missing_pages"] / 2
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
+from mmap import PAGESIZE
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from graphzero.sampling.sampler import Subgraph
 from graphzero.store.atomic import is_staging_name
 from graphzero.store.disk_space import require_disk_space
 from graphzero.store.filewriter import FileWriter
-from graphzero.store.format import FLAG_VECTOR, MAGIC, PAGE_BYTES, Header, layout
+from graphzero.store.format import FLAG_VECTOR, MAGIC, Header, layout
 
 if TYPE_CHECKING:
     from graphzero.graph.sampling_options import SamplingOptions, Unpack
@@ -46,7 +47,7 @@ class Reads:
     Attributes
     ----------
     pages, reads : float
-        Distinct pages of 4096 bytes, and the runs of neighbouring pages that are read at once.
+        Distinct pages, and the runs of neighbouring pages that are read at once.
     """
 
     pages: float
@@ -55,19 +56,19 @@ class Reads:
     @property
     def num_bytes(self) -> float:
         """Of the pages."""
-        return self.pages * PAGE_BYTES
+        return self.pages * PAGESIZE
 
 
 def count_reads(rows: IdArray, row_bytes: int) -> Reads:
     """Reads of ascending, distinct rows of a file whose first row begins on a page."""
     if rows.shape[0] == 0:
         return Reads(0, 0)
-    first = rows * row_bytes // PAGE_BYTES
-    last = (rows * row_bytes + row_bytes - 1) // PAGE_BYTES
+    first = rows * row_bytes // PAGESIZE
+    last = (rows * row_bytes + row_bytes - 1) // PAGESIZE
     before = np.concatenate([[-2], last[:-1]])
     pages = last - np.maximum(first, before + 1) + 1
     runs = np.add.reduceat(pages, np.flatnonzero(first > before + 1))
-    return Reads(int(pages.sum()), int((-(-runs * PAGE_BYTES // _READ_BYTES)).sum()))
+    return Reads(int(pages.sum()), int((-(-runs * PAGESIZE // _READ_BYTES)).sum()))
 
 
 @dataclass(frozen=True)

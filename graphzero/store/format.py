@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 VERSION = 1
+# Alignment in files, on every machine; the page size of this machine is mmap.PAGESIZE.
 PAGE_BYTES = 4096
 MAX_SECTIONS = 62
 NAME_BYTES = 16
