@@ -1,10 +1,10 @@
 """graphzero: graph neural networks on graphs larger than memory.
 
-Topology and features stay in files that are memory-mapped; neighbours are sampled in compiled
-code; pages are read ahead of the batch that needs them; mini-batches come out of the standard
-torch ``DataLoader``. ``graphzero.build`` makes the files, ``graphzero.open`` opens them.
+Topology and features stay in memory-mapped files; neighbours are sampled in compiled code; pages
+are read before the batch that needs them; the standard torch ``DataLoader`` returns mini-batches.
+``graphzero.build`` writes the files, ``graphzero.open`` opens them.
 
-torch is imported by what returns tensors, pyarrow by what reads CSV and Parquet, not before.
+torch and pyarrow are imported at the first use of a name that needs them.
 """
 
 from __future__ import annotations

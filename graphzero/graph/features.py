@@ -258,15 +258,15 @@ class FeatureStore(OpenedByPath):
         ValueError
             If it is neither float32 nor the stored dtype.
         """
-        wanted = self.dtype if dtype is None else as_dtype(dtype)
-        if wanted == self.dtype:
+        requested = self.dtype if dtype is None else as_dtype(dtype)
+        if requested == self.dtype:
             return self.dtype, 0
-        if wanted != np.float32:
+        if requested != np.float32:
             raise ValueError(
                 f"rows of {dtype_name(self.dtype)} are gathered unchanged or as float32, "
-                f"not as {dtype_name(wanted)}"
+                f"not as {dtype_name(requested)}"
             )
-        return wanted, dtype_code(self.dtype)
+        return requested, dtype_code(self.dtype)
 
     def to_stored(self, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Row numbers of the user's ids, which must be in range."""
@@ -334,11 +334,11 @@ class FeatureStore(OpenedByPath):
         """All rows in the user's order: a copy of the whole file."""
         if copy is False:
             raise ValueError("an array of a FeatureStore is a copy; use get_tensor for a view")
-        wanted = self.dtype if dtype is None else np.dtype(dtype)
+        requested = self.dtype if dtype is None else np.dtype(dtype)
         # NumPy would treat the bits of a bfloat16 as an integer
-        on_the_way = np.float32 if self.dtype == BFLOAT16 != wanted else None
-        rows = self.gather(np.arange(self.num_nodes), dtype=on_the_way)
-        return rows.astype(wanted, copy=False)
+        converted = np.float32 if self.dtype == BFLOAT16 != requested else None
+        rows = self.gather(np.arange(self.num_nodes), dtype=converted)
+        return rows.astype(requested, copy=False)
 
     def __repr__(self) -> str:
         return f"FeatureStore({self.path!r}, shape={self.shape}, dtype={dtype_name(self.dtype)})"

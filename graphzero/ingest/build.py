@@ -68,7 +68,7 @@ def _build_graph(
     edges = read_edges(
         source,
         folder,
-        memory=options.column_bytes,
+        memory=options.column_memory,
         bound=known,
         why=why,
         progress=options.progress,
@@ -87,7 +87,7 @@ def _build_graph(
         order: NodeOrder | None = None
         if options.renumbers:
             # Presampling needs the rest for the visits and the order that they give.
-            memory = options.order_bytes // (1 if options.presampler is None else 4)
+            memory = options.order_memory // (1 if options.presampler is None else 4)
             occurrences = edges.occurrences(memory // 32)
             with options.progress.phase("ordering nodes", None):
                 order = hot_order(folder, count, occurrences, memory)
@@ -96,7 +96,7 @@ def _build_graph(
             edges,
             count,
             order=order,
-            memory=options.sort_bytes,
+            memory=options.sort_memory,
             progress=options.progress,
         )
     finally:
@@ -115,7 +115,7 @@ def _presampled(
     """The graph in presample order, made from one in hot order."""
     graph = open_stored_graph(hot_graph.staged.staged_path)
     seeds = training_seeds(folder, splits)
-    memory, progress = options.order_bytes, options.progress
+    memory, progress = options.order_memory, options.progress
     order, visits = presample_order(graph, seeds, presampler, hot, memory, progress)
     return rewrite_graph(graph, folder / "graph.gl", order, options), order, visits
 
@@ -136,7 +136,7 @@ def _build_files(
     split_entries: dict[str, FileEntry] = {}
     for name, value in splits.items():
         path = folder / f"split_{name}.gd"
-        file = write_split(path, name, value, count, memory=options.column_bytes)
+        file = write_split(path, name, value, count, memory=options.column_memory)
         staged.append(file)
         split_entries[name] = entry_of(file)
     all_tables: dict[str, Rows] = dict(tables)

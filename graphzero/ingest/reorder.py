@@ -37,7 +37,7 @@ def _verify(folder: Path, manifest: Manifest, progress: Progress) -> None:
 def _new_order(
     folder: Path, manifest: Manifest, graph: StoredGraph, options: WriteOptions
 ) -> tuple[NodeOrder | None, Visits | None]:
-    memory, progress = options.order_bytes, options.progress
+    memory, progress = options.order_memory, options.progress
     if options.order == "hot":
         return in_degree_order(graph, memory, progress), None
     if options.presampler is None:

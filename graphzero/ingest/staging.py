@@ -55,10 +55,10 @@ def require_space(
         With ``errno.ENOSPC`` and the folder.
     """
     needed = num_graph_files * graph_layout(edges, num_nodes, hot=options.renumbers).file_bytes
-    scratch = sort_scratch(edges, options.sort_bytes)
+    scratch = sort_scratch(edges, options.sort_memory)
     for rows in tables:
         needed += rows_layout(rows, num_nodes, hot=options.renumbers).file_bytes
-        placing = place_scratch(rows, num_nodes, hot=options.renumbers, memory=options.row_bytes)
+        placing = place_scratch(rows, num_nodes, hot=options.renumbers, memory=options.rows_memory)
         scratch = max(scratch, placing)
     require_disk_space(folder, needed + scratch, needs)
 
@@ -99,7 +99,7 @@ def rewrite_graph(
         graph.edges(),
         graph.num_nodes,
         order=order,
-        memory=options.sort_bytes,
+        memory=options.sort_memory,
         progress=options.progress,
     )
 
@@ -140,7 +140,7 @@ def stage_tables(
             num_nodes,
             order=order,
             fill_missing=name in may_lack_rows,
-            memory=options.row_bytes,
+            memory=options.rows_memory,
             progress=options.progress,
         )
         staged.append(file)

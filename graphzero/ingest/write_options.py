@@ -72,21 +72,21 @@ class WriteOptions:
         return self.order != "input"
 
     @property
-    def column_bytes(self) -> int:
-        """Share of the edge columns, and of a split."""
+    def column_memory(self) -> int:
+        """Bytes for the edge columns, and for a split."""
         return self.memory_limit * 2 // 16
 
     @property
-    def order_bytes(self) -> int:
-        """Share of the order of nodes."""
+    def order_memory(self) -> int:
+        """Bytes for the order of nodes."""
         return self.memory_limit * 4 // 16
 
     @property
-    def sort_bytes(self) -> int:
-        """Share of the sort of the edges."""
+    def sort_memory(self) -> int:
+        """Bytes for the sort of the edges."""
         return self.memory_limit * 9 // 16
 
     @property
-    def row_bytes(self) -> int:
-        """Share of feature rows while they are put in order."""
+    def rows_memory(self) -> int:
+        """Bytes for rows while they are put in order."""
         return self.memory_limit * 8 // 16
