@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Iterator
+from mmap import PAGESIZE
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,6 @@ import numpy.typing as npt
 import graphzero as gz
 from benchmarks.rmat import edge_chunk
 from graphzero.io.misses import predict_misses
-from graphzero.store.format import PAGE_BYTES
 
 SHARES = (0.0, 0.1, 0.3, 0.5)
 BATCHES = 8
@@ -39,7 +39,7 @@ def counted_pages(
             chosen = rng.permutation(seeds)[: presample.batch_size]
             rows = sampler.sample(chosen, batch=batch).stored_id
             ends = [rows * row_bytes, (rows + 1) * row_bytes - 1]
-            pages = np.unique(np.concatenate(ends) // PAGE_BYTES)
+            pages = np.unique(np.concatenate(ends) // PAGESIZE)
             found += [np.count_nonzero(pages >= first) for first in resident]
     return found / BATCHES
 
@@ -59,7 +59,7 @@ def run(scale: int, num_edges: int, dim: int) -> None:
     edges = edge_chunk(rng, scale, num_edges)
     scrambled = rng.permutation(num_nodes)
     features = np.zeros((num_nodes, dim), np.float32)
-    total = -(-features.nbytes // PAGE_BYTES)
+    total = -(-features.nbytes // PAGESIZE)
     resident = [int(total * share) for share in SHARES]
     presample = gz.Presample()
     print("| seeds | order |", " | ".join(f"{share:.0%}" for share in SHARES), "|")
@@ -72,9 +72,7 @@ def run(scale: int, num_edges: int, dim: int) -> None:
                 if order != "presample":
                     gz.reorder(path, order).close()
                 counted = counted_pages(path, presample, resident)
-                told = [
-                    predict_misses(path, first * PAGE_BYTES).missing_pages for first in resident
-                ]
+                told = [predict_misses(path, first * PAGESIZE).missing_pages for first in resident]
                 cells = (
                     f"{real:,.0f} ({said:,.0f})" for real, said in zip(counted, told, strict=True)
                 )

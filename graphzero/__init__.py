@@ -1,10 +1,10 @@
 """graphzero: graph neural networks on graphs larger than memory.
 
-Topology and features stay in files that are memory-mapped; neighbours are sampled in compiled
-code; pages are read ahead of the batch that needs them; mini-batches come out of the standard
-torch ``DataLoader``. ``graphzero.build`` makes the files, ``graphzero.open`` opens them.
+Topology and features stay in memory-mapped files; neighbours are sampled in compiled code; pages
+are read before the batch that needs them; the standard torch ``DataLoader`` returns mini-batches.
+``graphzero.build`` writes the files, ``graphzero.open`` opens them.
 
-torch is imported by what returns tensors, pyarrow by what reads CSV and Parquet, not before.
+torch and pyarrow are imported at the first use of a name that needs them.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ except ImportError as error:
     ) from error
 
 from graphzero.errors import FormatError
-from graphzero.graph.dataset import Dataset
-from graphzero.graph.dataset import open_dataset as open
+from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
 from graphzero.graph.sampled_neighbors import SampledNeighbors
@@ -37,7 +36,9 @@ from graphzero.store.format import BFLOAT16
 
 if TYPE_CHECKING:
     from graphzero.api import build, reorder
-    from graphzero.ingest.converters import DataType, convert_csv_to_gd, convert_csv_to_gl
+    from graphzero.ingest.converters import DataType as DataType
+    from graphzero.ingest.converters import convert_csv_to_gd as convert_csv_to_gd
+    from graphzero.ingest.converters import convert_csv_to_gl as convert_csv_to_gl
     from graphzero.loader.batch_stats import BatchStats
     from graphzero.loader.collate import Collate
     from graphzero.loader.link_neighbor_dataset import LinkNeighborDataset
@@ -50,11 +51,13 @@ if TYPE_CHECKING:
 
 __version__ = "1.0.0.dev0"
 
+open = open_dataset
+
+# What ``from graphzero import *`` imports: neither names of 0.2, nor what would hide a built-in.
 __all__ = [
     "BFLOAT16",
     "BatchStats",
     "Collate",
-    "DataType",
     "Dataset",
     "FeatureStore",
     "FormatError",
@@ -72,16 +75,13 @@ __all__ = [
     "Sampling",
     "Subgraph",
     "build",
-    "convert_csv_to_gd",
-    "convert_csv_to_gl",
     "get_include",
     "memory_report",
-    "open",
     "pack",
     "reorder",
 ]
 
-# What needs torch, pyarrow or psutil, and where it lives; imported at first use.
+# Names whose modules need torch, pyarrow or psutil, with these modules; imported at first use.
 _LAZY = {
     "BatchStats": "graphzero.loader.batch_stats",
     "Collate": "graphzero.loader.collate",
@@ -100,6 +100,13 @@ _LAZY = {
     "reorder": "graphzero.api",
 }
 
+# Not listed by ``dir``, and so not offered by autocompletion: names of 0.2, and of this module's
+# own imports.
+_UNLISTED = {
+    *("DataType", "convert_csv_to_gd", "convert_csv_to_gl"),
+    *("Any", "TYPE_CHECKING", "annotations", "importlib", "open_dataset"),
+}
+
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
@@ -110,4 +117,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(_LAZY))
+    return sorted((set(globals()) | set(_LAZY)) - _UNLISTED)

@@ -1,10 +1,10 @@
-"""`build` and `reorder`: the work of `graphzero.ingest`, then the opened dataset."""
+"""`build` and `reorder`: they write a dataset with `graphzero.ingest`, and open it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, ParamSpec
+import os
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.ingest.build import build_dataset
@@ -13,31 +13,177 @@ from graphzero.sampling.presample import Presample
 
 __all__ = ["build", "reorder"]
 
-_P = ParamSpec("_P")
+Order = Literal["hot", "input", "presample"]
 
 
-def _opened(writer: Callable[_P, Any], name: str, order_at: int | None) -> Callable[_P, Dataset]:
-    """The same function, with its signature and documentation, returning the opened dataset.
+def _presampler(order: str, presample: Presample | None) -> Presample | None:
+    return Presample() if order == "presample" and presample is None else presample
 
-    It is also what knows how to sample: `graphzero.ingest` stands beside the graph, not above it.
-    `order_at` is the position of the order among the arguments, if it can be given by position.
+
+def build(
+    path: str | os.PathLike[str],
+    edges: Any,
+    features: Any = None,
+    labels: Any = None,
+    splits: Mapping[str, Any] | None = None,
+    *,
+    num_nodes: int | None = None,
+    directed: bool = True,
+    order: Order = "hot",
+    presample: Presample | None = None,
+    src: str | int | None = None,
+    dst: str | int | None = None,
+    weight: Any = None,
+    timestamp: Any = None,
+    header: bool | Literal["auto"] = "auto",
+    delimiter: str = "auto",
+    edge_ids: bool = False,
+    feature_dtype: Any = None,
+    memory_limit: int | str = "2GB",
+    progress: bool = False,
+) -> Dataset:
+    """Builds a dataset folder from edges, features, labels and splits, and opens it.
+
+    The dataset appears in one step, when all files are complete; until then, an earlier dataset
+    in the folder is unchanged. Temporary files of an interrupted build are removed by the next
+    build. Other files in the folder are not touched. Parallel edges are kept.
+
+    Parameters
+    ----------
+    path : path-like
+        Folder of the dataset; created if it does not exist.
+    edges : path, array or tensor
+        A ``.csv``, ``.tsv`` or ``.txt`` file (also with ``.gz``), a ``.parquet`` or ``.npy`` file,
+        or integers in memory, of shape (E, 2) or (2, E). Comment lines (``#``) at the top of a
+        text file and blank lines are skipped. An edge (s, d) makes d a neighbour of s.
+    features : path, array or tensor, optional
+        A ``.npy`` file or an array of shape (num_nodes, dim) or (num_nodes,). Or a CSV or Parquet
+        file whose first column is the node id, in any order; nodes that it does not name get
+        zeros, and a `UserWarning` counts them. CSV values become float32, others keep their dtype.
+    labels : path, array or tensor, optional
+        As `features`. A CSV or Parquet file of one column holds the labels in the order of the
+        nodes. Every node needs a label; -1 is the usual value for "no label".
+    splits : mapping of str to path, array or tensor, optional
+        Node ids, or a boolean mask over all nodes.
+    num_nodes : int, optional
+        Default: the number of feature rows or labels; without these, the largest id + 1.
+    directed : bool
+        If False, each edge is stored in both directions, a self-loop once.
+    order : {"hot", "input", "presample"}
+        How nodes are ordered in the files. "hot": by descending in-degree, ties by id. "input": by
+        id. "presample": by descending number of visits in a few sampled epochs, ties by in-degree,
+        then by id; the seeds are the split "train", or all nodes if there is none. The visit
+        counts are stored in the dataset.
+    presample : Presample, optional
+        How to sample for order="presample".
+    src, dst : str or int, optional
+        Columns of the edge list, by name or position. Default: the columns named src and dst, or
+        source and target, else the first two.
+    weight, timestamp : str, int, False or array, optional
+        A column by name or position; for edges in an array, an (E,) array or the path of a
+        ``.npy`` file. Default: the column named weight, and the one named timestamp or time, if
+        there are such columns; False ignores them. Weights become float32, and must not be
+        negative; timestamps become int64.
+    header : bool or "auto"
+        Whether the edge list begins with a header; "auto" takes the first line for a header if
+        none of its cells is a number.
+    delimiter : str
+        Of the edge list: one character, or "auto" for tab, semicolon, comma or space.
+    edge_ids : bool
+        Whether to store each edge's position in the edge list.
+    feature_dtype : str or dtype-like, optional
+        Dtype to store features in: "float16", "bfloat16", or another of ``docs/format.md``.
+        Floats are rounded to nearest, ties to even; a number that does not fit is an error. A
+        ``.npy`` file of dtype ``|V2``, as NumPy saves ml_dtypes' bfloat16, needs "bfloat16".
+        Default: the dtype of the input.
+    memory_limit : int or str
+        Bytes, or a text such as "2GB" or "512MiB". Limits what the build itself allocates, besides
+        the interpreter and pyarrow's buffers (some 20 MB, whatever the size of the input). What
+        does not fit is written to unnamed temporary files in the folder.
+    progress : bool
+        Whether to show progress on stderr.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    ValueError
+        Naming the file, the line and the wrong text.
+    IndexError
+        If a split has a node that does not exist.
+    OSError
+        With errno and path: no such file, no permission, no disk space, or another build is
+        writing to the folder.
     """
+    build_dataset(
+        path,
+        edges,
+        features,
+        labels,
+        splits,
+        num_nodes=num_nodes,
+        directed=directed,
+        order=order,
+        presample=_presampler(order, presample),
+        src=src,
+        dst=dst,
+        weight=weight,
+        timestamp=timestamp,
+        header=header,
+        delimiter=delimiter,
+        edge_ids=edge_ids,
+        feature_dtype=feature_dtype,
+        memory_limit=memory_limit,
+        progress=progress,
+    )
+    return open_dataset(path)
 
-    @wraps(writer)
-    def write(*args: _P.args, **options: _P.kwargs) -> Dataset:
-        given: dict[str, Any] = dict(options)
-        positional = order_at is not None and len(args) > order_at
-        order = args[order_at or 0] if positional else given.get("order")
-        if order == "presample" and given.get("presample") is None:
-            given["presample"] = Presample()
-        run: Callable[..., Any] = writer
-        run(*args, **given)
-        path: Any = args[0] if args else options["path"]
-        return open_dataset(path)
 
-    write.__name__ = write.__qualname__ = name
-    return write
+def reorder(
+    path: str | os.PathLike[str],
+    order: Order = "hot",
+    *,
+    presample: Presample | None = None,
+    memory_limit: int | str = "2GB",
+    progress: bool = False,
+) -> Dataset:
+    """Rewrites a dataset with its nodes in another order, and opens it.
 
+    The dataset has the same content as before, in the user's own ids: neighbours, weights, times,
+    edge ids, features, labels and splits. Only random draws change: the same seed picks other
+    neighbours. Every file is first checked against its checksums. The new files replace the old
+    ones in one step; processes that have the dataset open keep the old files.
 
-build = _opened(build_dataset, "build", None)
-reorder = _opened(reorder_dataset, "reorder", 1)
+    Parameters
+    ----------
+    path : path-like
+        Folder of the dataset. Its disk needs room for a second copy.
+    order : {"hot", "input", "presample"}
+        By in-degree, by id, or by visits in a few sampled epochs, as in `build`.
+    presample : Presample, optional
+        How to sample for order="presample".
+    memory_limit : int or str
+        Bytes, or a text such as "2GB". Limits what this allocates, except for the mini-batches
+        that presampling draws. What does not fit is written to unnamed temporary files in the
+        folder.
+    progress : bool
+        Whether to show progress on stderr.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    FormatError
+        If a file is damaged.
+    FileNotFoundError
+        If there is no dataset.
+    OSError
+        With errno and path: no permission, no disk space, or a build is writing to the folder.
+    """
+    presampler = _presampler(order, presample)
+    reorder_dataset(path, order, presample=presampler, memory_limit=memory_limit, progress=progress)
+    return open_dataset(path)

@@ -1,4 +1,4 @@
-"""The exception that is graphzero's own; everything else is a built-in one."""
+"""graphzero's only exception of its own; all others are built-in."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["FormatError"]
 
 
 class FormatError(ValueError):
-    """A file is not what its format allows: truncated, foreign, corrupt or too new.
+    """A file is truncated, not of its format, corrupt, or of a newer version.
 
-    The message names the file, what is wrong with it, and what to do.
+    The message names the file, the fault, and what to do.
     """

@@ -1,4 +1,4 @@
-"""Where the C headers are."""
+"""Location of the C headers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def get_include() -> str:
     Returns
     -------
     str
-        The headers installed with the package, or those of the source tree where it is used in
-        place.
+        The headers installed with the package, or those of the source tree if the package is used
+        from there.
     """
     package = Path(__file__).resolve().parent
     installed = package / "include"

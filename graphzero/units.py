@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Sizes as text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def format_bytes(count: int) -> str:
 
 
 def parse_size(size: int | str, what: str) -> int:
-    """Bytes, from a number or a text.
+    """Number of bytes, from a number or a text.
 
     Parameters
     ----------
@@ -40,12 +40,12 @@ def parse_size(size: int | str, what: str) -> int:
         A number of bytes, or a number with one of the units B, KB, MB, GB, TB (powers of 1000),
         KiB, MiB, GiB, TiB (powers of 1024), such as ``"2GB"`` or ``"512 MiB"``.
     what : str
-        What the size is of, for messages.
+        Name of the size, for messages.
 
     Raises
     ------
     ValueError
-        If it is not such a size.
+        If it is not a size.
     """
     if isinstance(size, str):
         match = _SIZE.fullmatch(size)

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from graphzero.ingest import build_dataset
-from graphzero.ingest.sizes import parse_bytes, require_disk_space
+from graphzero.ingest.write_options import parse_bytes
+from graphzero.store.disk_space import require_disk_space
 
 EDGES = np.array([[0, 1], [1, 2], [2, 0], [3, 1]])
 MANY = "".join(f"{i},{i + 1}\n" for i in range(300_000))
@@ -55,8 +56,8 @@ BAD_EDGES = [
     ("# only\n# comments\n", {}, "is empty: it has no columns"),
     ("src,dst\n", {}, "has no edges: give num_nodes"),
     ("1\n2\n", {}, "has one column: an edge list needs a source and a target"),
-    ("0,1\n2\n", {}, r"line 2: 1 columns where the first row has 2: '2'"),
-    ("0,1\n1,2,3\n", {}, r"line 2: 3 columns where the first row has 2: '1,2,3'"),
+    ("0,1\n2\n", {}, r"line 2: 1 columns, but the first record has 2: '2'"),
+    ("0,1\n1,2,3\n", {}, r"line 2: 3 columns, but the first record has 2: '1,2,3'"),
     ("src,dst\n0,1\n\n\n2\n", {}, "line 5: 1 columns"),
     ("# c\nsrc,dst\n0,1\n1,x\n", {}, "line 4: 'x' is not a target id"),
     ("0,x\n1,2\n", {}, "line 1: 'x' is not a target id"),
@@ -86,14 +87,14 @@ BAD_EDGES = [
     ("src,dst,time\n0,1,9223372036854775808\n", {}, "line 2: '9223372036854775808' is not"),
     ("0,1\n1,5\n", {"num_nodes": 5}, r"line 2: target id 5 is out of range for 5 nodes"),
     ("0,1\n1,5\n", {"features": np.ones((5, 1))}, r"line 2: target id 5 .*\(features has 5 rows\)"),
-    ("0,1\n", {"src": "from"}, "has no header, so src='from' names no column"),
+    ("0,1\n", {"src": "from"}, "has no header: give src as a position, not as 'from'"),
     ("a,b\n0,1\n", {"src": "from"}, "has no column 'from' for src; it has a, b"),
     ("a,a\n0,1\n", {"src": "a"}, "more than one column 'a'"),
-    ("0,1\n", {"dst": 2}, "has 2 columns, so there is no dst=2"),
-    ("0,1\n", {"dst": -1}, "there is no dst=-1"),
+    ("0,1\n", {"dst": 2}, "has 2 columns, so dst=2 does not exist"),
+    ("0,1\n", {"dst": -1}, "dst=-1 does not exist"),
     ("0,1\n", {"dst": 0}, "name one column twice"),
     ("0,1\n", {"weight": True}, "weight=True"),
-    ("0,1\n", {"weight": np.ones(1)}, r"weight=array\(\[1\.\]\): name the column"),
+    ("0,1\n", {"weight": np.ones(1)}, r"weight=array\(\[1\.\]\): give the name of the column"),
     ("0,1\n", {"delimiter": ", "}, "delimiter must be one character"),
     ("0,1\n", {"header": "yes"}, "header must be True, False or 'auto'"),
     ("0\x001\n", {}, "is not a text file"),
@@ -111,25 +112,25 @@ def test_csv_edges(
 @pytest.mark.parametrize("payload", [b"\x1f\x8b\x08garbage", b"not gzip at all"])
 def test_damaged_gzip(tmp_path: Path, refused: Callable[..., None], payload: bytes) -> None:
     (tmp_path / "e.csv.gz").write_bytes(payload)
-    refused(ValueError, r"e\.csv\.gz is not a whole gzip file", tmp_path / "e.csv.gz")
+    refused(ValueError, r"e\.csv\.gz is not a complete gzip file", tmp_path / "e.csv.gz")
 
 
 def test_truncated_gzip(tmp_path: Path, refused: Callable[..., None]) -> None:
     whole = gzip.compress(MANY.encode())
     (tmp_path / "e.csv.gz").write_bytes(whole[: len(whole) // 2])
-    refused(ValueError, r"e\.csv\.gz is not a whole gzip file", tmp_path / "e.csv.gz")
+    refused(ValueError, r"e\.csv\.gz is not a complete gzip file", tmp_path / "e.csv.gz")
 
 
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"src": [0, -1], "dst": [1, 2]}, "row 1: -1 is not a source id"),
-        ({"src": [0, 1], "dst": [1, None]}, "row 1: an empty cell is not a target id"),
-        ({"src": [0, 1], "dst": [1, 1 << 32]}, "row 1: 4294967296 is not a target id"),
+        ({"src": [0, -1], "dst": [1, 2]}, "record 1: -1 is not a source id"),
+        ({"src": [0, 1], "dst": [1, None]}, "record 1: an empty cell is not a target id"),
+        ({"src": [0, 1], "dst": [1, 1 << 32]}, "record 1: 4294967296 is not a target id"),
         ({"src": [0.0, 1.0], "dst": [1, 2]}, "source id has dtype float64"),
         ({"src": ["0", "1"], "dst": [1, 2]}, "source id has type string"),
         ({"src": [0, 1]}, "has one column"),
-        ({"src": [0], "dst": [1], "weight": [float("nan")]}, "row 0: weight nan"),
+        ({"src": [0], "dst": [1], "weight": [float("nan")]}, "record 0: weight nan"),
         ({"src": [0], "dst": [1], "time": [1.5]}, "timestamp has dtype float64"),
         ({}, "has no columns"),
     ],
@@ -146,7 +147,7 @@ def test_damaged_parquet(tmp_path: Path, refused: Callable[..., None]) -> None:
     pq.write_table(pa.table({"src": np.arange(1000), "dst": np.arange(1000)}), path)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    refused(ValueError, r"e\.parquet is not a whole Parquet file", path)
+    refused(ValueError, r"e\.parquet is not a complete Parquet file", path)
     path.write_bytes(whole[:4] + b"\xff" * 200 + whole[204:])
     refused(ValueError, r"e\.parquet is damaged", path)
 
@@ -154,9 +155,9 @@ def test_damaged_parquet(tmp_path: Path, refused: Callable[..., None]) -> None:
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.array([[0, 1], [2, -3]]), "row 1: -3 is not a target id"),
-        (np.array([[0, 1], [2, 1 << 32]]), "row 1: 4294967296 is not a target id"),
-        (np.array([[0, 1], [2, 2**64 - 1]], np.uint64), "row 1: 18446744073709551615 is not"),
+        (np.array([[0, 1], [2, -3]]), "edge 1: -3 is not a target id"),
+        (np.array([[0, 1], [2, 1 << 32]]), "edge 1: 4294967296 is not a target id"),
+        (np.array([[0, 1], [2, 2**64 - 1]], np.uint64), "edge 1: 18446744073709551615 is not"),
         (np.array([[0.0, 1.0]]), "dtype float64: node ids must be integers"),
         (np.array([[True, False]]), "dtype bool: node ids must be integers"),
         (np.array([["a", "b"]]), "must hold numbers"),
@@ -179,7 +180,7 @@ def test_array_edges(
 
 def test_array_side_inputs(tmp_path: Path, refused: Callable[..., None]) -> None:
     refused(ValueError, r"weight has shape \(3,\) for 4 edges", EDGES, weight=np.ones(3))
-    refused(ValueError, "row 2: weight inf", EDGES, weight=[1, 2, np.inf, 4])
+    refused(ValueError, "edge 2: weight inf", EDGES, weight=[1, 2, np.inf, 4])
     refused(ValueError, "timestamp has dtype float64", EDGES, timestamp=np.ones(4))
     refused(FileNotFoundError, "w.npy", EDGES, weight=tmp_path / "w.npy")
 
@@ -188,12 +189,12 @@ def test_array_side_inputs(tmp_path: Path, refused: Callable[..., None]) -> None
 def test_truncated_npy(tmp_path: Path, refused: Callable[..., None], keep: int) -> None:
     np.save(tmp_path / "whole.npy", EDGES)
     (tmp_path / "e.npy").write_bytes((tmp_path / "whole.npy").read_bytes()[:keep])
-    refused(ValueError, r"e\.npy is not a whole NumPy file", tmp_path / "e.npy")
+    refused(ValueError, r"e\.npy is not a complete NumPy file", tmp_path / "e.npy")
 
 
 def test_pickled_npy_is_not_loaded(tmp_path: Path, refused: Callable[..., None]) -> None:
     np.save(tmp_path / "e.npy", np.array([object()]), allow_pickle=True)
-    refused(ValueError, r"e\.npy is not a whole NumPy file", tmp_path / "e.npy")
+    refused(ValueError, r"e\.npy is not a complete NumPy file", tmp_path / "e.npy")
 
 
 def test_missing_and_unknown_files(tmp_path: Path, refused: Callable[..., None]) -> None:
@@ -212,7 +213,7 @@ BAD_FEATURES = [
     ("0,1\n1,2\n0,3\n", "line 3: node id 0 has a row already"),
     ("id,x\n0,1\n\n1,2\n\n0,3\n", "line 6: node id 0 has a row already"),
     ("0,1\n1,two\n", "line 2: 'two' is not a number for the feature 0"),
-    ("0,1,2\n1,2\n", "line 2: 2 columns where the first row has 3"),
+    ("0,1,2\n1,2\n", "line 2: 2 columns, but the first record has 3"),
     ("0,1\n1,\n", "line 2: an empty cell is not a number for the feature 0"),
     (",1.5\n1,2\n", "line 1: an empty cell is not a node id"),
     ("0,1\n-1,2\n", "line 2: '-1' is not a node id"),
@@ -238,7 +239,7 @@ def test_features_and_labels(tmp_path: Path, refused: Callable[..., None]) -> No
     ones = np.ones((4, 2))
     refused(ValueError, "features has 3 rows", EDGES, np.ones((3, 2)))
     refused(ValueError, r"num_nodes=4, but features has 5 rows", EDGES, np.ones(5), num_nodes=4)
-    refused(ValueError, "but labels has 3 rows: there must be one row", EDGES, ones, [0, 1, 2])
+    refused(ValueError, "but labels has 3 rows: every node needs one", EDGES, ones, [0, 1, 2])
     refused(ValueError, r"features has shape \(4, 0\)", EDGES, np.ones((4, 0)))
     refused(ValueError, r"features has shape \(4, 1, 1\)", EDGES, np.ones((4, 1, 1)))
     refused(ValueError, r"features has shape \(\)", EDGES, 7)
@@ -295,10 +296,10 @@ def test_splits(tmp_path: Path, refused: Callable[..., None]) -> None:
         ({"num_nodes": (1 << 32) + 1}, "num_nodes=4294967297 is not"),
         ({"num_nodes": True}, "num_nodes=True"),
         ({"num_nodes": 2.5}, "num_nodes=2.5"),
-        ({"num_nodes": 3}, "row 3: source id 3 is out of range for 3 nodes"),
+        ({"num_nodes": 3}, "edge 3: source id 3 is out of range for 3 nodes"),
         ({"memory_limit": "lots"}, "'lots' is not a size"),
         ({"memory_limit": "1 PB"}, "is not a size"),
-        ({"memory_limit": 1000}, "too small: the least is 1MiB"),
+        ({"memory_limit": 1000}, "too small: the minimum is 1MiB"),
         ({"memory_limit": -5}, "too small"),
         ({"memory_limit": 2.5}, "neither a number of bytes nor"),
     ],
@@ -317,7 +318,7 @@ def test_sizes() -> None:
 
 def test_disk_space_is_asked_for_first(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"needs .* bytes of disk space") as caught:
-        require_disk_space(tmp_path, 1 << 60)
+        require_disk_space(tmp_path, 1 << 60, "the build needs")
     assert caught.value.filename == str(tmp_path)
 
 

@@ -201,7 +201,7 @@ def test_full_disk(small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     check_full(target, edges[:10], wide)
     check_full(target, [[0, 2_000_000]])
     # The same where the disk fills while the build runs, which no look ahead can know.
-    for module in ("build", "edges"):
+    for module in ("staging", "edges"):
         monkeypatch.setattr(f"graphzero.ingest.{module}.require_disk_space", lambda *_: None)
     check_full(target, edges, memory_limit="1MiB")
     check_full(target, edges, memory_limit="64MiB", directed=False)

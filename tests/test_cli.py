@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import signal
 import subprocess
@@ -139,7 +140,7 @@ def test_build_takes_columns_by_name_and_every_option(inputs, tmp_path, capfd):
     more = ["--num-nodes", 30, "--memory-limit", "64MB", "--header", "--delimiter", "comma"]
     assert run("build", folder, "--edges", inputs / "edges.csv", *options, *more) == 0
     out, err = capfd.readouterr()
-    assert only_line(out).startswith(f"{folder}: 30 nodes, 20 edges from 20 rows, ")
+    assert only_line(out).startswith(f"{folder}: 30 nodes, 20 edges (20 in the edge list), ")
     assert err == ""
     with gz.open(folder) as ds:
         assert ds.graph.neighbors(1).tolist() == [0]
@@ -230,7 +231,7 @@ def test_info_predicts_misses_as_json(tmp_path, inputs, capfd):
     misses = content["misses"]
     assert (misses["resident_pages"], misses["total_pages"]) == (256, 500)
     assert 0 < misses["missing_pages"] < misses["touched_pages"] <= 500
-    assert misses["missing_bytes"] == misses["missing_pages"] * 4096
+    assert misses["missing_bytes"] == misses["missing_pages"] * mmap.PAGESIZE
     assert misses["seconds"] == misses["missing_pages"] / 2
 
 

@@ -85,7 +85,7 @@ def test_double_keeps_every_digit(tmp_path: Path) -> None:
         (DataType.INT32, "0,1\n1,1.5\n", "line 2: '1.5' is not a feature 0"),
         (DataType.FLOAT32, "0,1\n1,x\n", "line 2: 'x' is not a number"),
         (DataType.FLOAT32, "0,1\n0,1\n", "line 2: node id 0 has a row already"),
-        (DataType.FLOAT32, "id,x\n", "has no rows"),
+        (DataType.FLOAT32, "id,x\n", "has no records"),
         (DataType.FLOAT32, "", "is empty"),
         ("float16", "0,1\n", "is not a valid DataType"),
     ],

@@ -107,7 +107,7 @@ def damage(folder, name):
     if name == "path outside":
         content["graph"]["name"] = "../graph.gl"
         manifest.write_text(json.dumps(content))
-        return gz.FormatError, "out of the folder"
+        return gz.FormatError, "outside the folder"
     if name == "file missing":
         (folder / "features.gd").unlink()
         return FileNotFoundError, "features.gd"

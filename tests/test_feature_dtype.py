@@ -98,7 +98,7 @@ def test_a_number_that_becomes_infinite_is_named(tmp_path, name, fits, fits_not)
         assert np.isfinite(numbers.as_float32(built(tmp_path, rows, name)))[41].all()
     rows[41, 2] = -fits_not
     before = sorted(path.name for path in (tmp_path / "d").iterdir())
-    with pytest.raises(ValueError, match=rf"features, row 41: -.* does not fit {name}: name a"):
+    with pytest.raises(ValueError, match=rf"features, row 41: -.* does not fit {name}: use a"):
         built(tmp_path, rows, name)
     assert sorted(path.name for path in (tmp_path / "d").iterdir()) == before
     np.save(tmp_path / "x.npy", rows)
@@ -204,11 +204,11 @@ def test_two_nameless_bytes_are_bfloat16_only_if_so_called(tmp_path):
 
 def test_dtypes_that_there_are_not_are_refused(tmp_path):
     for wrong in ("float8", "bf16", 7):
-        with pytest.raises(ValueError, match=r"is no dtype; use one of .*float16, bfloat16"):
+        with pytest.raises(ValueError, match=r"is not a dtype; use one of .*float16, bfloat16"):
             built(tmp_path, some_rows(), wrong)
     with pytest.raises(ValueError, match="complex64 cannot be stored"):
         built(tmp_path, some_rows(), "complex64")
-    with pytest.raises(ValueError, match="feature_dtype is for features, and there are none"):
+    with pytest.raises(ValueError, match="feature_dtype needs features"):
         built(tmp_path, None, "float16")
     assert not (tmp_path / "d").exists()
 

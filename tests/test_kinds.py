@@ -276,8 +276,8 @@ def test_unknown_options_are_refused(history):
 @pytest.mark.parametrize(
     ("options", "times", "message"),
     [
-        ({"weighted": True}, [1, 2], "weighted sampling has no times"),
-        ({"labor": True}, [1, 2], "labor sampling has no times"),
+        ({"weighted": True}, [1, 2], "weighted sampling does not support times"),
+        ({"labor": True}, [1, 2], "labor sampling does not support times"),
         ({"batch_dependency": 2}, [1, 2], "batch_dependency excludes times"),
         ({}, [1], "a time for each of the 2 seeds"),
         ({}, [1.5, 2.5], "must be integers"),

@@ -108,7 +108,10 @@ def test_a_resumed_epoch_must_have_the_same_options_and_times(folder):
     ("options", "message"),
     [
         ({"input_time": [1, 2]}, f"a time for each of the {SEEDS} seeds"),
-        ({"input_time": np.zeros(SEEDS, int), "labor": True}, "labor sampling has no times"),
+        (
+            {"input_time": np.zeros(SEEDS, int), "labor": True},
+            "labor sampling does not support times",
+        ),
         ({"labor": True, "replace": True}, "labor excludes replace"),
     ],
 )

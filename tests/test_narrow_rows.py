@@ -224,9 +224,9 @@ def test_arrays_and_names_of_bfloat16(tmp_path):
 def test_what_cannot_be_converted_is_refused(tmp_path, folder_of):
     files.write_rows(tmp_path / "x.gd", np.ones((4, 3), np.float32))
     store = gz.FeatureStore(tmp_path / "x.gd")
-    with pytest.raises(ValueError, match="float32 are gathered as they are or as float32, not as"):
+    with pytest.raises(ValueError, match="float32 are gathered unchanged or as float32, not as"):
         store.gather([1], dtype="bfloat16")
-    with pytest.raises(ValueError, match="'float8' is no dtype; use one of int8, .*bfloat16"):
+    with pytest.raises(ValueError, match="'float8' is not a dtype; use one of int8, .*bfloat16"):
         store.gather([1], dtype="float8")
     files.write_rows(tmp_path / "y.gd", np.ones((4, 3), np.float16))
     store = gz.FeatureStore(tmp_path / "y.gd")

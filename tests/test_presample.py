@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from mmap import PAGESIZE
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 import graphzero as gz
 from graphzero.io.misses import predict_misses, touch_probabilities
 from graphzero.store.atomic import is_staging_name
-from graphzero.store.format import PAGE_BYTES, read_file
+from graphzero.store.format import read_file
 from graphzero.store.manifest import Presampling, read_manifest
 
 # Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
@@ -68,8 +69,8 @@ def fresh_pages(path: Path, resident: int, num_batches: int = 16) -> float:
     for batch in range(num_batches):
         chosen = rng.permutation(seeds)[: SAMPLING.batch_size]
         rows = sampler.sample(chosen, batch=batch).stored_id
-        touched = set((rows * row_bytes // PAGE_BYTES).tolist())
-        touched |= set((((rows + 1) * row_bytes - 1) // PAGE_BYTES).tolist())
+        touched = set((rows * row_bytes // PAGESIZE).tolist())
+        touched |= set((((rows + 1) * row_bytes - 1) // PAGESIZE).tolist())
         found += sum(page >= resident for page in touched)
     ds.close()
     return found / num_batches
@@ -161,7 +162,7 @@ def test_defaults_are_used_and_noted(tmp_path: Path) -> None:
 
 def test_fewer_pages_than_in_other_orders(corner: dict[str, Path]) -> None:
     # All of the visited half fits in memory only where it is stored together.
-    total = NODES * DIM * 4 // PAGE_BYTES
+    total = NODES * DIM * 4 // PAGESIZE
     for resident in (0, total // 10, total * 3 // 10):
         pages = {order: fresh_pages(path, resident) for order, path in corner.items()}
         assert pages["presample"] < pages["hot"] < pages["input"]
@@ -170,15 +171,15 @@ def test_fewer_pages_than_in_other_orders(corner: dict[str, Path]) -> None:
 
 @pytest.mark.parametrize("order", ["presample", "hot", "input"])
 def test_the_prediction_holds_for_new_batches(corner: dict[str, Path], order: str) -> None:
-    total = NODES * DIM * 4 // PAGE_BYTES
+    total = NODES * DIM * 4 // PAGESIZE
     for resident in (0, total // 10, total // 5):
-        predicted = predict_misses(corner[order], resident * PAGE_BYTES)
+        predicted = predict_misses(corner[order], resident * PAGESIZE)
         assert predicted.resident_pages == resident
         assert predicted.total_pages == total
         assert predicted.missing_pages == pytest.approx(
             fresh_pages(corner[order], resident), rel=0.15
         )
-    everything = predict_misses(corner[order], 2 * total * PAGE_BYTES)
+    everything = predict_misses(corner[order], 2 * total * PAGESIZE)
     assert everything.missing_pages == 0
     assert everything.touched_pages > 0
 
@@ -199,9 +200,9 @@ def test_a_page_is_missed_by_the_rows_on_it(
     pages = [miss[[0, 1]], miss[[1, 2]], miss[[2, 3]], miss[[4]]]
     touched = [1 - float(np.prod(page)) for page in pages]
     for resident in range(5):
-        found = predict_misses(tmp_path, resident * PAGE_BYTES + 100)
+        found = predict_misses(tmp_path, resident * PAGESIZE + 100)
         assert found.missing_pages == pytest.approx(sum(touched[resident:]))
-        assert found.missing_bytes == pytest.approx(sum(touched[resident:]) * PAGE_BYTES)
+        assert found.missing_bytes == pytest.approx(sum(touched[resident:]) * PAGESIZE)
         assert found.seconds(10) == pytest.approx(sum(touched[resident:]) / 10)
 
 

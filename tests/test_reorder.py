@@ -34,7 +34,7 @@ def lists_of(graph: gz.Graph) -> list[list[list[Any]]]:
     columns = [graph._view(name) for name in ("edge_ids", "weights", "times")]
     lists = []
     for node in range(graph.num_nodes):
-        begin, end, ids = graph._stored_row(node)
+        begin, end, ids = graph._stored_list(node)
         found = [ids, *(column[begin:end] for column in columns if column is not None)]
         # Parallel edges are in input order, whatever the order of the nodes: a stable sort.
         by_id = np.argsort(ids, kind="stable")
@@ -316,7 +316,7 @@ def test_rows_of_another_order_than_the_graph(tmp_path: Path) -> None:
     _, arrays = read_file(tmp_path / "features.gd")
     arrays["node_rank"] = arrays["node_rank"][::-1]
     write_arrays(tmp_path / "features.gd", arrays)
-    with pytest.raises(gz.FormatError, match=r"features.gd keeps another order than the graph"):
+    with pytest.raises(gz.FormatError, match=r"features.gd has another order than the graph"):
         reorder_dataset(tmp_path, "input")
 
 
@@ -341,7 +341,7 @@ def test_a_disk_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     build_dataset(tmp_path, files.random_edges(5000, 30_000), np.ones((5000, 8)))
     needed = sum(path.stat().st_size for path in tmp_path.glob("*.g[ld]"))
     usage = type("Usage", (), {"free": needed // 2})
-    monkeypatch.setattr("graphzero.ingest.sizes.shutil.disk_usage", lambda _: usage)
+    monkeypatch.setattr("graphzero.store.disk_space.shutil.disk_usage", lambda _: usage)
     before = set(os.listdir(tmp_path))
     with pytest.raises(OSError, match="bytes of disk space") as caught:
         reorder_dataset(tmp_path, "input")

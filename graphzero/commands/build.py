@@ -37,7 +37,7 @@ def add_parser(commands: SubParsers) -> None:
         help="build a dataset folder from edges, features, labels and splits",
         examples=_EXAMPLES,
     )
-    parser.add_argument("dir", help="folder of the dataset; made if needed, replaced as a whole")
+    parser.add_argument("dir", help="folder of the dataset; created if needed, replaced as a whole")
     parser.add_argument(
         "--edges", required=True, metavar="FILE", help="CSV (also .gz), TSV, Parquet or .npy"
     )
@@ -46,7 +46,7 @@ def add_parser(commands: SubParsers) -> None:
         "--feature-dtype",
         choices=[dtype_name(dtype) for dtype in DTYPES.values()],
         metavar="DTYPE",
-        help="store features as this, such as float16 or bfloat16 (default: as they come)",
+        help="dtype to store features in, such as float16 or bfloat16 (default: that of the input)",
     )
     parser.add_argument("--labels", metavar="FILE", help=".npy, CSV or Parquet")
     parser.add_argument(
@@ -58,8 +58,12 @@ def add_parser(commands: SubParsers) -> None:
         help="node ids of a split; may be repeated",
     )
     parser.add_argument("--undirected", action="store_true", help="store both directions")
-    parser.add_argument("--num-nodes", type=int, metavar="N", help="if more than the files name")
-    parser.add_argument("--edge-ids", action="store_true", help="store each edge's row number")
+    parser.add_argument(
+        "--num-nodes", type=int, metavar="N", help="number of nodes (default: from the files)"
+    )
+    parser.add_argument(
+        "--edge-ids", action="store_true", help="store each edge's position in the edge list"
+    )
     _add_text_options(parser)
     add_order_options(parser, default="hot")
 
@@ -75,7 +79,7 @@ def _add_text_options(parser: argparse.ArgumentParser) -> None:
         "--header",
         action="store_true",
         default=None,
-        help="the first row is a header (default: look)",
+        help="the first line is a header (default: detect)",
     )
     header.add_argument("--no-header", dest="header", action="store_false", default=None)
     group.add_argument(
@@ -84,7 +88,7 @@ def _add_text_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Builds, and says what came out."""
+    """Builds a dataset and prints a summary."""
     from graphzero.api import build  # pyarrow takes long to import
 
     started = time.perf_counter()
@@ -111,8 +115,8 @@ def run(args: argparse.Namespace) -> int:
     ) as ds:
         size = sum(mapping.size for mapping in ds.mappings)
         print(
-            f"{args.dir}: {ds.num_nodes:,} nodes, {ds.num_edges:,} edges from "
-            f"{ds.graph.num_input_edges:,} rows, {format_bytes(size)}, "
+            f"{args.dir}: {ds.num_nodes:,} nodes, {ds.num_edges:,} edges "
+            f"({ds.graph.num_input_edges:,} in the edge list), {format_bytes(size)}, "
             f"in {time.perf_counter() - started:.1f} s"
         )
     return 0

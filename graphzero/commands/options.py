@@ -1,4 +1,4 @@
-"""Options that take more than a word or a number, and what commands have in common."""
+"""Parsers of option values, and options that several commands share."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = [
     "shows_progress",
 ]
 
-SubParsers = Any  # argparse does not name the class
+SubParsers = Any  # the class is private in argparse
 Run = Callable[[argparse.Namespace], int]
 
 
 def add_flags(parser: argparse.ArgumentParser, **defaults: Any) -> None:
-    """The flags that are allowed before the command and after it."""
+    """Adds the flags that are allowed before and after the command."""
     parser.add_argument("--debug", action="store_true", help="show tracebacks", **defaults)
     parser.add_argument(
         "-q", "--quiet", action="store_true", help="print results and errors only", **defaults
@@ -51,14 +51,14 @@ def add_command(
         epilog="examples:\n" + examples,
         formatter_class=_Formatter,
     )
-    # Suppressed, so that leaving a flag out here does not undo one before the command.
+    # No default: else a flag before the command would be reset here.
     add_flags(parser, default=argparse.SUPPRESS)
     parser.set_defaults(run=run)
     return parser
 
 
 class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Shows defaults, where there is one, and keeps the lines of the examples."""
+    """Shows the defaults of options that have one; keeps the line breaks of the examples."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         if action.default is None or action.default is False or action.default == []:
@@ -67,7 +67,7 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescription
 
 
 def add_order_options(parser: argparse.ArgumentParser, default: str | None = None) -> None:
-    """Order of the nodes, required if there is no default, and the memory that it may take."""
+    """Adds the order of nodes, required if there is no default, and the memory limit."""
     parser.add_argument(
         "--order",
         choices=("hot", "input", "presample"),
@@ -80,10 +80,10 @@ def add_order_options(parser: argparse.ArgumentParser, default: str | None = Non
 
 
 def _add_presample_options(parser: argparse.ArgumentParser) -> None:
-    """How visits are counted; `presample_of` reads them."""
+    """Adds the options of `Presample`; `presample_of` reads them."""
     group = parser.add_argument_group(
         "order presample",
-        "how visits are counted, from the split 'train' or else all nodes: as training will sample",
+        "how visits are counted, from the split 'train' or all nodes: choose as in training",
     )
     default = Presample()
     group.add_argument(
@@ -95,9 +95,9 @@ def _add_presample_options(parser: argparse.ArgumentParser) -> None:
     for name, meaning in (
         ("batch_size", "seeds of a mini-batch"),
         ("epochs", "epochs to sample"),
-        ("min_batches", "mini-batches to sample at least, in more epochs if needed"),
-        ("max_batches", "mini-batches to sample at most"),
-        ("seed", "of the draws"),
+        ("min_batches", "minimum of mini-batches; more epochs are sampled if needed"),
+        ("max_batches", "maximum of mini-batches"),
+        ("seed", "seed of the random draws"),
     ):
         group.add_argument(
             f"--{name.replace('_', '-')}",
@@ -108,7 +108,7 @@ def _add_presample_options(parser: argparse.ArgumentParser) -> None:
 
 
 def presample_of(args: argparse.Namespace) -> Presample | None:
-    """What the command line says about counting visits; None where it says nothing."""
+    """`Presample` from the command line; None if it has none of its options."""
     given = {
         field.name: getattr(args, field.name)
         for field in fields(Presample)
@@ -118,12 +118,12 @@ def presample_of(args: argparse.Namespace) -> Presample | None:
 
 
 def shows_progress(args: argparse.Namespace) -> bool:
-    """Whether to show progress bars: on a terminal, unless asked not to."""
+    """Whether to show progress bars: on a terminal, unless they are switched off."""
     return not (args.quiet or args.no_progress) and sys.stderr.isatty()
 
 
 def as_fanouts(text: str) -> list[int]:
-    """``"10,10"`` as a list; -1 stands for all neighbours."""
+    """``"10,10"`` as a list; -1 means all neighbours."""
     try:
         fanouts = [int(part) for part in text.split(",")]
     except ValueError:
@@ -179,5 +179,5 @@ def as_split(text: str) -> tuple[str, str]:
 
 
 def as_column(text: str) -> str | int:
-    """A column's position, from 0, where the text is a number; else its name."""
+    """A column's position from 0 if the text is a number, else its name."""
     return int(text) if text.isdecimal() else text

@@ -29,15 +29,15 @@ def add_parser(commands: SubParsers) -> None:
         commands,
         "reorder",
         run,
-        help="rewrite a dataset with its nodes in another order; ids stay as they are",
+        help="rewrite a dataset with its nodes in another order; ids do not change",
         examples=_EXAMPLES,
     )
-    parser.add_argument("dir", help="folder of the dataset; needs room for a second copy")
+    parser.add_argument("dir", help="folder of the dataset; its disk needs room for a second copy")
     add_order_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Reorders, and says what came out."""
+    """Reorders a dataset and prints a summary."""
     from graphzero.api import reorder  # pyarrow takes long to import
 
     started = time.perf_counter()

@@ -1,1 +1,1 @@
-"""The graph, its rows, and both together as a dataset, in the user's own ids."""
+"""The graph, the feature rows, and both together as a dataset, in the user's own ids."""

@@ -39,9 +39,9 @@ class Splits(Mapping[str, IdArray]):
 
 
 class Dataset(ClosedAtExit):
-    """A graph with what belongs to its nodes.
+    """A graph with features, labels and splits of its nodes.
 
-    Usually made by `graphzero.open`; by hand for files that were not built together.
+    Usually opened by `graphzero.open`; create it yourself for files that were not built together.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Dataset(ClosedAtExit):
         Raises
         ------
         BufferError
-            While arrays over one of the files exist; the others are then closed all the same.
+            While arrays over one of the files exist; the other files are closed nevertheless.
         """
         refused: BufferError | None = None
         for part in self._parts():
@@ -129,7 +129,7 @@ class Dataset(ClosedAtExit):
 
 
 def open_dataset(path: str | os.PathLike[str]) -> Dataset:
-    """Opens a dataset folder: maps its files and reads their headers, nothing else.
+    """Opens a dataset folder: maps its files and reads only their headers.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     FileNotFoundError
         If there is no dataset.
     FormatError
-        If a file is truncated, foreign, corrupt or of a version that is not known, or if the
+        If a file is truncated, not of this format, corrupt or of an unknown version, or if the
         files do not belong together.
     """
     folder = Path(path)

@@ -1,10 +1,9 @@
-"""`FeatureStore`: rows of a ``.gd`` or ``.npy`` file, in the user's own ids."""
+"""`FeatureStore`: feature rows of a ``.gd`` or ``.npy`` file, by the user's own ids."""
 
 from __future__ import annotations
 
 import io
 import operator
-import os
 import zlib
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +14,8 @@ import numpy.typing as npt
 from graphzero import _core
 from graphzero.errors import FormatError
 from graphzero.graph.ids import as_id, as_ids, as_threads
-from graphzero.graph.legacy import either
+from graphzero.graph.legacy import OpenedByPath, either, unlisted
 from graphzero.store.format import BFLOAT16, DTYPES, FLAG_VECTOR, as_dtype, dtype_code, dtype_name
-from graphzero.store.mapped_file import MappedFile
 from graphzero.store.resident_prefix import ResidentPrefix
 from graphzero.store.views import header_identity, section_view
 
@@ -30,13 +28,13 @@ _V2_HINT = "; if it is bfloat16, as x.view([('bfloat16', '<u2')])"
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where the rows of a file are."""
+    """Where the rows are in a file."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     origin: int
     rank: tuple[int, bool] | None = None  # offset and width of the user-id-to-row table
-    order: tuple[Any, ...] | None = None  # equal for files that keep rows in the same order
+    order: tuple[Any, ...] | None = None  # equal for files with the same order of rows
     identity: tuple[Any, ...] = ()
 
 
@@ -89,30 +87,24 @@ def _gd_layout(mapping: _core.Mapping) -> _Layout:
     return _Layout(shape, DTYPES[code], origin, rank, order, header_identity(header))
 
 
-class FeatureStore(MappedFile):
+class FeatureStore(OpenedByPath):
     """Rows of numbers, one per node, mapped and never loaded.
+
+    In scripts for graphzero 0.2, ``filename=`` is the path, and ``node_id=`` the node of
+    `get_data`.
 
     Parameters
     ----------
     path : path-like
-        A ``.gd`` file, or an ``.npy`` file with a vector or a C-ordered matrix, used as it is.
-        (`filename` is its name in graphzero 0.2, as `node_id` is that of `get_data`'s node.)
+        A ``.gd`` file, or an ``.npy`` file with a vector or a C-ordered matrix.
 
     Raises
     ------
     FormatError
-        If the file is truncated, foreign, corrupt or of a version that is not known.
+        If the file is truncated, not of this format, corrupt or of an unknown version.
     OSError
         If it cannot be opened.
     """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        filename: str | os.PathLike[str] | None = None,
-    ) -> None:
-        super().__init__(either("path", path, "filename", filename))
 
     def _read_header(self) -> None:
         is_npy = self._mapping.size >= 8 and self._mapping.read(0, 6) == _NPY_MAGIC
@@ -135,7 +127,7 @@ class FeatureStore(MappedFile):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the stored numbers; bfloat16 is `graphzero.BFLOAT16`, which holds its bits."""
+        """Dtype of the stored numbers; bfloat16 is `graphzero.BFLOAT16`, which holds its bits."""
         return self._layout.dtype
 
     @property
@@ -150,7 +142,7 @@ class FeatureStore(MappedFile):
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row."""
+        """Size of a row."""
         return self._rows.row_bytes
 
     def __len__(self) -> int:
@@ -181,26 +173,27 @@ class FeatureStore(MappedFile):
         Parameters
         ----------
         stored_order : bool
-            Allow a view whose rows are not in the user's order (see Raises).
+            Allow a view whose rows are in the order of the file (see Raises).
 
         Returns
         -------
         numpy.ndarray
-            Of `shape` and `dtype`. Keeps the mapping alive after the store is gone.
+            Of `shape` and `dtype`. It keeps the mapping alive.
 
         Raises
         ------
         ValueError
-            If the file keeps its rows in an order of its own, where row i is not node i, and
-            `stored_order` was not asked for. Use `gather`, or build with ``order="input"``.
+            If the file stores rows in another order, where row i is not node i, and
+            `stored_order` is False. Use `gather`, or build with ``order="input"``.
         """
         if self._layout.rank is not None and not stored_order:
             raise ValueError(
-                f"{self.path} keeps hot rows first: row i of a view is not node i. Use "
+                f"{self.path} stores hot rows first: row i of a view is not node i. Use "
                 f"gather(nodes), build with order='input', or pass stored_order=True"
             )
         return section_view(self._mapping, self.dtype, self._layout.origin, self.shape)
 
+    @unlisted("node_id")
     def get_data(self, node: int | None = None, *, node_id: int | None = None) -> npt.NDArray[Any]:
         """The row of one node, (feature_dim,), a copy.
 
@@ -225,14 +218,14 @@ class FeatureStore(MappedFile):
         Parameters
         ----------
         nodes : (n,) integers
-            The user's ids, in any order, with repeats.
+            The user's ids, in any order; ids may repeat.
         out : (n, feature_dim) array, optional
-            Where to write; contiguous, of the dtype of the result ((n,) for a vector).
+            Contiguous array for the result, of its dtype ((n,) for a vector).
         num_threads : int, optional
-            Default: all processors of the process.
+            Default: all processors available to the process.
         dtype : dtype-like, optional
-            float32, to have it made of what is stored on the way (rounded to nearest, ties to
-            even). Default: as stored.
+            float32, to convert rows while they are copied (rounded to nearest, ties to even).
+            Default: the stored dtype.
 
         Returns
         -------
@@ -244,7 +237,7 @@ class FeatureStore(MappedFile):
         IndexError
             If a node is out of range.
         ValueError
-            If out does not fit, or dtype is another.
+            If `out` does not fit, or `dtype` is neither float32 nor the stored one.
         """
         ids = as_ids(nodes, self.num_nodes, "nodes")
         threads = as_threads(num_threads)
@@ -258,14 +251,14 @@ class FeatureStore(MappedFile):
         *,
         dtype: npt.DTypeLike | None = None,
     ) -> npt.NDArray[Any]:
-        """`gather` by row numbers of the file, which must be in range."""
+        """`gather` by row numbers of the file instead of ids; they must be in range."""
         shape = (rows.shape[0], *self.shape[1:])
-        wanted, from_dtype = self.conversion(dtype)
+        result_dtype, from_dtype = self.conversion(dtype)
         if out is None:
-            out = _core.empty(shape, wanted)
-        elif out.shape != shape or out.dtype != wanted or not out.flags.c_contiguous:
+            out = _core.empty(shape, result_dtype)
+        elif out.shape != shape or out.dtype != result_dtype or not out.flags.c_contiguous:
             raise ValueError(
-                f"out must be a contiguous {dtype_name(wanted)} array of shape {shape}, "
+                f"out must be a contiguous {dtype_name(result_dtype)} array of shape {shape}, "
                 f"not {dtype_name(out.dtype)} of shape {out.shape}"
             )
         if out.size:
@@ -273,29 +266,29 @@ class FeatureStore(MappedFile):
         return out
 
     def conversion(self, dtype: npt.DTypeLike | None) -> tuple[np.dtype[Any], int]:
-        """How rows come to be of a dtype.
+        """How rows are converted to a dtype.
 
         Returns
         -------
         numpy.dtype
             Of the result.
         int
-            Code of the stored dtype where it is another, else 0: what `_core` takes.
+            Argument of `_core`: code of the stored dtype if it differs, else 0.
 
         Raises
         ------
         ValueError
-            If it is neither float32 nor that of the store.
+            If it is neither float32 nor the stored dtype.
         """
-        wanted = self.dtype if dtype is None else as_dtype(dtype)
-        if wanted == self.dtype:
+        requested = self.dtype if dtype is None else as_dtype(dtype)
+        if requested == self.dtype:
             return self.dtype, 0
-        if wanted != np.float32:
+        if requested != np.float32:
             raise ValueError(
-                f"rows of {dtype_name(self.dtype)} are gathered as they are or as float32, "
-                f"not as {dtype_name(wanted)}"
+                f"rows of {dtype_name(self.dtype)} are gathered unchanged or as float32, "
+                f"not as {dtype_name(requested)}"
             )
-        return wanted, dtype_code(self.dtype)
+        return requested, dtype_code(self.dtype)
 
     def to_stored(self, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Row numbers of the user's ids, which must be in range."""
@@ -303,7 +296,7 @@ class FeatureStore(MappedFile):
 
     @property
     def is_hot(self) -> bool:
-        """Whether the file begins with the rows that are wanted most, in an order of its own."""
+        """Whether rows are stored in hot or presample order, the most used ones first."""
         return self._layout.rank is not None
 
     def direct_reader(self, engine: str, threads: int) -> _core.DirectReader:
@@ -318,7 +311,7 @@ class FeatureStore(MappedFile):
         )
 
     def keeps_order_of(self, order: tuple[Any, ...] | None) -> bool:
-        """Whether the rows are in the order that another file's checksums describe."""
+        """Whether the rows have the same order as another file; see `Graph.stored_order`."""
         return self._layout.order == order
 
     def read_ahead(
@@ -365,11 +358,11 @@ class FeatureStore(MappedFile):
         """All rows in the user's order: a copy of the whole file."""
         if copy is False:
             raise ValueError("an array of a FeatureStore is a copy; use get_tensor for a view")
-        wanted = self.dtype if dtype is None else np.dtype(dtype)
-        # NumPy would take the bits of a bfloat16 for an integer
-        on_the_way = np.float32 if self.dtype == BFLOAT16 != wanted else None
-        rows = self.gather(np.arange(self.num_nodes), dtype=on_the_way)
-        return rows.astype(wanted, copy=False)
+        requested = self.dtype if dtype is None else np.dtype(dtype)
+        # NumPy would treat the bits of a bfloat16 as an integer
+        converted = np.float32 if self.dtype == BFLOAT16 != requested else None
+        rows = self.gather(np.arange(self.num_nodes), dtype=converted)
+        return rows.astype(requested, copy=False)
 
     def __repr__(self) -> str:
         return f"FeatureStore({self.path!r}, shape={self.shape}, dtype={dtype_name(self.dtype)})"

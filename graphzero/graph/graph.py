@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from functools import cached_property
 from typing import Any, overload
 
@@ -12,45 +11,38 @@ import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.graph.ids import IdArray, as_count, as_id, as_ids, as_threads
-from graphzero.graph.legacy import LegacyGraphMethods, either
+from graphzero.graph.legacy import LegacyGraphMethods, OpenedByPath
 from graphzero.graph.sampled_neighbors import SampledNeighbors
 from graphzero.graph.sampling_options import Sampling, as_fanout, as_seed
 from graphzero.store.format import DTYPES, FLAG_DIRECTED
-from graphzero.store.mapped_file import MappedFile
 from graphzero.store.resident_prefix import ResidentPrefix
 from graphzero.store.views import header_identity, section_view
 
 __all__ = ["Graph"]
 
 
-class Graph(LegacyGraphMethods, MappedFile):
+class Graph(LegacyGraphMethods, OpenedByPath):
     """A graph in a ``.gl`` file, mapped and never loaded.
 
-    The neighbours of a node are the targets of its edges, in the direction in which the edge list
-    gave them (both, for an undirected graph). Everything passed in or returned is in the user's
-    own ids, whatever order the file keeps.
+    The neighbours of a node are the targets of its edges, in the direction of the edge list (in
+    both directions, for an undirected graph). All arguments and results are in the user's own ids,
+    in whatever order the file stores nodes.
+
+    In scripts for graphzero 0.2, ``filename=`` is the path, and the methods of that version work
+    as well.
 
     Parameters
     ----------
     path : path-like
-        A ``.gl`` file. (`filename` is its name in graphzero 0.2.)
+        A ``.gl`` file.
 
     Raises
     ------
     FormatError
-        If the file is truncated, foreign, corrupt or of a version that is not known.
+        If the file is truncated, not of this format, corrupt or of an unknown version.
     OSError
         If it cannot be opened.
     """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        filename: str | os.PathLike[str] | None = None,
-    ) -> None:
-        super().__init__(either("path", path, "filename", filename))
-        self._legacy_calls = 0
 
     def _read_header(self) -> None:
         self._csr = _core.CSR(self._mapping)
@@ -73,7 +65,7 @@ class Graph(LegacyGraphMethods, MappedFile):
 
     @property
     def num_input_edges(self) -> int:
-        """Rows of the edge list that the graph was built from."""
+        """Edges of the edge list that the graph was built from."""
         return int(self._csr.header["num_input_edges"])
 
     @property
@@ -109,14 +101,15 @@ class Graph(LegacyGraphMethods, MappedFile):
 
     def _required_view(self, name: str) -> npt.NDArray[Any]:
         view = self._view(name)
-        assert view is not None  # the core refused the file otherwise
+        assert view is not None  # else the core would not have opened the file
         return view
 
     @property
     def indptr(self) -> npt.NDArray[Any]:
-        """Row pointers as stored, (num_nodes + 1,) uint32 or uint64, a read-only view of the file.
+        """Where each neighbour list begins in `indices`, and the end of the last: a read-only view.
 
-        Rows and `indices` are in *stored* order: `node_ids` translates where it is not None.
+        (num_nodes + 1,) uint32 or uint64. Lists and `indices` are in *stored* order; `node_ids`
+        translates them to the user's ids where it is not None.
         """
         return self._required_view("indptr")
 
@@ -137,17 +130,17 @@ class Graph(LegacyGraphMethods, MappedFile):
 
     @property
     def time_order(self) -> npt.NDArray[Any] | None:
-        """Offsets within each list, its oldest edge first, (num_edges,) view, or None."""
+        """Offsets within each neighbour list, oldest edge first, (num_edges,) view, or None."""
         return self._view("time_order")
 
     @property
     def node_ids(self) -> npt.NDArray[Any] | None:
-        """The user's id of each stored row, (num_nodes,) view; None if they are the same."""
+        """The user's id of each stored node, (num_nodes,) view; None if they are the same."""
         return self._view("node_ids")
 
     @property
     def stored_order(self) -> tuple[Any, ...] | None:
-        """Equal for files that keep their nodes in the same order; None for the user's order."""
+        """Fingerprint of the stored order of nodes; None for the user's order."""
         if "node_rank" not in self._sections:
             return None
         dtype, _offset, count, _length, crc = self._sections["node_rank"]
@@ -155,7 +148,7 @@ class Graph(LegacyGraphMethods, MappedFile):
 
     @property
     def has_edge_ids(self) -> bool:
-        """Whether the file keeps each edge's row in the user's edge list."""
+        """Whether the file stores each edge's position in the user's edge list."""
         return "edge_ids" in self._sections
 
     @overload
@@ -192,11 +185,11 @@ class Graph(LegacyGraphMethods, MappedFile):
         IndexError
             If the node is out of range.
         """
-        _, _, ids = self._stored_row(node)
+        _, _, ids = self._stored_list(node)
         ids.sort()
         return ids
 
-    def _stored_row(self, node: Any) -> tuple[int, int, IdArray]:
+    def _stored_list(self, node: Any) -> tuple[int, int, IdArray]:
         """Stored positions [begin, end) of a node's edges, and the user's ids of its neighbours."""
         one = np.array([as_id(node, self.num_nodes, "node")], dtype=np.int64)
         _, positions, stored = self._csr.sample_hop(
@@ -226,11 +219,11 @@ class Graph(LegacyGraphMethods, MappedFile):
             Draw with replacement: exactly `fanout` for every seed that has a neighbour.
         weighted : bool
             Draw by the file's edge weights: with replacement in proportion to them, without
-            replacement in proportion to those that are left. Edges of weight 0 are never drawn.
+            replacement in proportion to those not yet drawn. Edges of weight 0 are never drawn.
         seed : int
-            Draws are a function of this number and the node alone.
+            The draws of a node depend only on this number and the node.
         num_threads : int, optional
-            Default: all processors of the process. Never changes the result.
+            Default: all processors available to the process. The result does not depend on it.
 
         Returns
         -------
@@ -256,7 +249,7 @@ class Graph(LegacyGraphMethods, MappedFile):
         *,
         by_seed: bool = False,
     ) -> SampledNeighbors:
-        """`sample_neighbors`, where repeats of a seed may draw independently."""
+        """`sample_neighbors`; with `by_seed`, repeats of a seed draw independently."""
         fanout = as_fanout(fanout)
         ids = as_ids(seeds, self.num_nodes, "seeds")
         threads = as_threads(num_threads)
@@ -294,17 +287,17 @@ class Graph(LegacyGraphMethods, MappedFile):
         length : int
             Steps of each walk.
         p, q : float
-            Return and in-out parameter of node2vec (Grover, Leskovec, KDD 2016). Both 1: a
-            first-order walk.
+            Return and in-out parameters of node2vec (Grover, Leskovec, KDD 2016). If both are 1,
+            the walk is first-order.
         weighted : bool
             Step in proportion to the file's edge weights (times the bias of p and q).
         restart : float
-            Probability, in [0, 1), of going back to the start instead of making a step, as walks
-            of personalised PageRank do. If it is positive, dead ends restart too.
+            Probability, in [0, 1), of returning to the start instead of making a step, as in
+            personalised PageRank. If it is positive, walks restart at dead ends too.
         seed : int
-            Draws are a function of this number and the walker's position in `start`.
+            The draws of a walk depend only on this number and its position in `start`.
         num_threads : int, optional
-            Default: all processors of the process. Never changes the result.
+            Default: all processors available to the process. The result does not depend on it.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Coercion and validation of everything that a user passes in as ids."""
+"""Conversion and validation of the ids, counts and times that users pass in."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def as_ids(values: Any, limit: int, name: str) -> IdArray:
     values : sequence, numpy.ndarray or torch.Tensor
         Of any integer dtype.
     limit : int
-        Number of things that ids can name.
+        Upper bound of the ids, exclusive.
     name : str
-        What the ids are, for messages.
+        Name of the argument, for messages.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def as_times(values: Any, count: int, name: str) -> IdArray:
     Raises
     ------
     ValueError
-        If they are not integers, too many or too few, or do not fit 63 bits.
+        If they are not integers, not `count` of them, or do not fit 63 bits.
     """
     array = np.asarray(values)
     if array.shape != (count,):
@@ -116,7 +116,7 @@ def as_times(values: Any, count: int, name: str) -> IdArray:
 
 
 def as_threads(num_threads: int | None) -> int:
-    """Number of threads: as asked for, or one for each processor that this process may use."""
+    """Number of threads: as given, or one for each processor available to the process."""
     if num_threads is not None:
         return as_count(num_threads, "num_threads")
     if hasattr(os, "sched_getaffinity"):

@@ -1,12 +1,18 @@
-"""The methods of graphzero 0.2's ``Graph``, for scripts that were written for it.
+"""What scripts for graphzero 0.2 use: methods of ``Graph``, and names of arguments.
 
-Differences from 0.2, all of them repairs: a walk that reaches a dead end repeats its last node in
-every column, a fanout is padded with valid ids, ids out of range raise.
+They are documented and keep working, but are not listed by ``dir`` nor in signatures, so that
+autocompletion offers the current names only.
+
+Differences from 0.2, all of them bug fixes: a walk that reaches a dead end repeats its last node
+in every later column, a fanout is padded with valid ids, ids out of range raise `IndexError`.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import inspect
+import os
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,25 +20,53 @@ import numpy.typing as npt
 from graphzero.graph.ids import IdArray, as_count
 from graphzero.graph.sampled_neighbors import SampledNeighbors
 from graphzero.graph.sampling_options import Sampling
+from graphzero.store.mapped_file import MappedFile
 
-__all__ = ["LegacyGraphMethods", "either"]
+__all__ = ["LegacyGraphMethods", "OpenedByPath", "either", "unlisted"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def unlisted(old_name: str) -> Callable[[_Function], _Function]:
+    """Decorator: leaves an argument's name of 0.2 out of the function's signature."""
+
+    def hide(function: _Function) -> _Function:
+        signature = inspect.signature(function)
+        shown = [each for each in signature.parameters.values() if each.name != old_name]
+        function.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+        return function
+
+    return hide
 
 
 def either(name: str, value: Any, old_name: str, old_value: Any) -> Any:
-    """The argument that was given, by its name or by the one that it had in 0.2.
+    """The argument, given by its name or by its name in 0.2.
 
     Raises
     ------
     TypeError
-        If none or both were given.
+        If neither or both were given.
     """
     if (value is None) == (old_value is None):
         raise TypeError(f"give {name} ({old_name} is its name in graphzero 0.2)")
     return value if value is not None else old_value
 
 
+class OpenedByPath(MappedFile):
+    """A mapped file, opened by `path`, or by `filename` as in 0.2."""
+
+    @unlisted("filename")
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        filename: str | os.PathLike[str] | None = None,
+    ) -> None:
+        super().__init__(either("path", path, "filename", filename))
+
+
 class _Graph(Protocol):
-    """What the methods below need of the `Graph` that they are mixed into."""
+    """The members of `Graph` that the methods below use."""
 
     _legacy_calls: int
 
@@ -49,17 +83,31 @@ class _Graph(Protocol):
     def batch_random_walk(
         self, start_nodes: Any, walk_length: int, p: float = ..., q: float = ...
     ) -> IdArray: ...
-    def _stored_row(self, node: Any) -> tuple[int, int, IdArray]: ...
+    def _stored_list(self, node: Any) -> tuple[int, int, IdArray]: ...
     def _sample_hop(
         self, seeds: Any, fanout: int, sampling: Sampling, seed: int, *, by_seed: bool
     ) -> SampledNeighbors: ...
     def _legacy_seed(self) -> int: ...
 
 
-class LegacyGraphMethods:
-    """Mixed into `Graph`. 0.2 took no seed: each call here draws anew, in a fixed sequence."""
+def _listed(names: Iterable[str]) -> list[str]:
+    return [each for each in names if each[0] == "_" or each not in vars(LegacyGraphMethods)]
 
-    _legacy_calls: int
+
+class _ListsCurrentNames(type):
+    """Type of classes whose ``dir`` leaves out the methods of 0.2."""
+
+    def __dir__(cls) -> list[str]:
+        return _listed(super().__dir__())
+
+
+class LegacyGraphMethods(metaclass=_ListsCurrentNames):
+    """Mixed into `Graph`. 0.2 took no seed: the calls of a graph draw a fixed sequence."""
+
+    _legacy_calls: int = 0
+
+    def __dir__(self) -> list[str]:
+        return _listed(super().__dir__())
 
     def _legacy_seed(self) -> int:
         self._legacy_calls += 1
@@ -88,7 +136,7 @@ class LegacyGraphMethods:
         """
         if self.weights is None:
             raise ValueError(f"{self.path} has no edge weights")
-        begin, end, neighbors = self._stored_row(node_id)
+        begin, end, neighbors = self._stored_list(node_id)
         return self.weights[begin:end][np.argsort(neighbors, kind="stable")]
 
     def sample_neighbours(self: _Graph, start_node: int, K: int) -> IdArray:
@@ -107,7 +155,7 @@ class LegacyGraphMethods:
         """
         steps = as_count(walk_length, "walk_length") - 1
         if steps == 0:
-            # validates the starts, as a longer walk would
+            # a step is drawn all the same, to validate the arguments
             return self.random_walk(start_nodes, 1, p=p, q=q)[:, :1].copy()
         walks = self.random_walk(start_nodes, steps, p=p, q=q, seed=self._legacy_seed())
         ended_at = np.where(walks >= 0, np.arange(steps + 1), 0)
@@ -120,8 +168,8 @@ class LegacyGraphMethods:
     def batch_random_fanout(self: _Graph, start_nodes: Any, K: int) -> IdArray:
         """K neighbours of each node, (n, K) int64.
 
-        Without replacement where the degree is at least K; all neighbours and redrawn ones where
-        it is smaller; the node itself where it has none.
+        Without replacement if the degree is at least K. With a smaller degree, all neighbours, and
+        then some drawn with replacement; without neighbours, the node itself.
         """
         K = as_count(K, "K")
         seed = self._legacy_seed()
@@ -133,7 +181,7 @@ class LegacyGraphMethods:
         out[column < counts[:, np.newaxis]] = sampled.indices
         short = np.flatnonzero((counts > 0) & (counts < K))
         if short.size:
-            # other seed: the same one would draw the same neighbours in the same places
+            # another seed: the same one would draw the same neighbours in the same places
             again = Sampling(replace=True)
             redrawn = self._sample_hop(start[short], K, again, ~seed, by_seed=True)
             missing = column >= counts[short, np.newaxis]

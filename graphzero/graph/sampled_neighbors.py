@@ -1,4 +1,4 @@
-"""`SampledNeighbors`: what one hop of sampling returns."""
+"""`SampledNeighbors`: the result of one hop of sampling."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ __all__ = ["SampledNeighbors"]
 
 @dataclass(frozen=True)
 class SampledNeighbors:
-    """One hop of sampled neighbours, as compressed sparse rows over the seeds.
+    """One hop of sampled neighbours, in the layout of CSR: a neighbour list for each seed.
 
     Attributes
     ----------
     indptr : (num_seeds + 1,) int64
         The neighbours of ``seeds[i]`` are ``indices[indptr[i]:indptr[i + 1]]``.
     indices : (num_edges,) int64
-        The user's ids of the sampled neighbours. What is random is each seed's *set*, not the
+        The user's ids of the sampled neighbours. Only the *set* of each seed is random, not the
         order within it.
     e_id : (num_edges,) int64 or None
-        Rows of the user's edge list, if the file keeps them.
+        Positions in the user's edge list, if the file has them.
     """
 
     indptr: IdArray

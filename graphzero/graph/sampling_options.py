@@ -1,4 +1,4 @@
-"""`Sampling`: how neighbours are drawn; every choice about it, in one place."""
+"""`Sampling`: all options of how neighbours are drawn."""
 
 from __future__ import annotations
 
@@ -58,39 +58,39 @@ class SamplingOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Sampling:
-    """How neighbours are drawn. ``docs/sampling.md`` says what each kind costs.
+    """How neighbours are drawn. ``docs/sampling.md`` describes the cost of each kind.
 
     Attributes
     ----------
     replace : bool
-        With replacement: exactly the fanout for every node that has a neighbour.
+        With replacement: every node that has a neighbour draws exactly the fanout.
     weighted : bool
         By the weights of the edges; see `Graph.sample_neighbors`.
     labor : bool
         Layer-neighbour sampling, LABOR-0 (Balin, Catalyurek, NeurIPS 2023): the nodes of a hop
-        draw the same neighbours where they can, so that a batch has fewer distinct nodes. The
-        fanout is met on average only.
+        draw the same neighbours where possible, so that a batch has fewer distinct nodes. A node
+        draws the fanout on average, not exactly.
     disjoint : bool
-        Every seed has a tree of its own, which shares no node with the others, and draws on its
-        own. Implied by times.
+        Every seed has its own tree, which shares no nodes with other trees and is drawn
+        independently. Implied by times.
     temporal_strategy : {"uniform", "last"}
-        Where seeds have times: neighbours drawn among all edges up to the seed's time, or the
-        most recent of these.
+        If seeds have times: draw uniformly among the edges up to the seed's time, or take the
+        most recent of them.
     strictly_before : bool
-        Where seeds have times: edges before the time of the seed, not at it.
+        If seeds have times: use only edges before the time of the seed, not at it.
     subgraph_type : {"directional", "induced"}
-        The edges that were drawn, or all edges of the graph between the nodes of the batch (with
-        times: those up to the seed's).
+        Return the edges that were drawn, or all edges of the graph between the nodes of the batch
+        (with times: those up to the seed's time).
     batch_dependency : int
-        Consecutive batches that a node keeps its draws for: with n > 1, two batches that follow
-        each other share the draws of all nodes but one in n, and so most of their pages. Each
-        batch alone is distributed as with 1. After Balin, LaSalle, Catalyurek,
+        Number of consecutive batches in which a node repeats its draws. With n > 1, consecutive
+        batches share the draws of all nodes except one in n, and therefore most of their pages.
+        Each single batch has the same distribution as with 1. After Balin, LaSalle, Catalyurek,
         arXiv:2310.12403.
 
     Raises
     ------
     ValueError
-        If a value is not one of these, or two exclude each other.
+        If a value is invalid, or two options exclude each other.
     """
 
     replace: bool = False
@@ -117,12 +117,16 @@ class Sampling:
         for one, other, why in (
             ("labor", "replace", "it draws each neighbour at most once"),
             ("labor", "weighted", "it draws all neighbours of a node with the same probability"),
-            ("labor", "disjoint", "its nodes draw together, and disjoint trees each on their own"),
+            (
+                "labor",
+                "disjoint",
+                "its nodes draw together, but disjoint trees are drawn independently",
+            ),
         ):
             if getattr(self, one) and getattr(self, other):
                 raise ValueError(f"{one} excludes {other}: {why}")
         if self.temporal_strategy == "last" and self.replace:
-            raise ValueError("temporal_strategy='last' draws nothing: replace has no meaning there")
+            raise ValueError("temporal_strategy='last' draws nothing, so replace has no meaning")
         if self.batch_dependency > 1 and self.disjoint:
             raise ValueError(
                 "batch_dependency excludes disjoint: trees of other batches belong to other seeds"
@@ -130,14 +134,14 @@ class Sampling:
 
     @property
     def needs_whole_batches(self) -> bool:
-        """Whether there is more to it than drawing hop by hop, which threads could share."""
+        """Whether a batch must be sampled as a whole, not hop by hop with several threads."""
         return self.disjoint or self.subgraph_type != "directional"
 
     def check_timed(self) -> None:
-        """Raises `ValueError` where seeds cannot have times."""
+        """Raises `ValueError` if these options exclude seeds with times."""
         for name in ("weighted", "labor"):
             if getattr(self, name):
-                raise ValueError(f"{name} sampling has no times: leave one of the two out")
+                raise ValueError(f"{name} sampling does not support times: use only one of the two")
         if self.batch_dependency > 1:
             raise ValueError(
                 "batch_dependency excludes times: trees of other batches belong to other seeds"

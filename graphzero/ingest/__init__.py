@@ -1,4 +1,4 @@
-"""The one-time build of datasets, other orders of them, and the converters of graphzero 0.2."""
+"""The build of datasets, the change of their order, and the converters of graphzero 0.2."""
 
 from graphzero.ingest.build import build_dataset
 from graphzero.ingest.converters import DataType, convert_csv_to_gd, convert_csv_to_gl

@@ -1,4 +1,4 @@
-"""Rows as another dtype than the one that they come in."""
+"""Conversion of feature rows to another dtype."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def _bfloat16_as_float32(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
 
 
 def _rounded_to_odd(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    """float64 as the float32 whose next rounding comes out as if it were the first.
+    """float64 rounded to odd as float32, so that a second rounding gives the correct result.
 
-    Where bits are lost, the last bit is set (Boldo and Melquiond, IEEE Trans. Computers 2008).
+    If bits are lost, the last bit is set (Boldo and Melquiond, IEEE Trans. Computers 2008).
     """
     single = values.astype(np.float32)
     back = single.astype(np.float64)
@@ -43,10 +43,10 @@ def _to_bfloat16(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         values = _rounded_to_odd(values.astype(np.float64, copy=False))
     bits = np.ascontiguousarray(values).view(np.uint32)
     high = bits >> np.uint32(16)
-    # carries into the upper half above the middle, and in the middle where that half is odd
+    # carries into the upper half if above the middle, or at the middle if that half is odd
     rounded = ((bits + (np.uint32(0x7FFF) + (high & np.uint32(1)))) >> np.uint32(16)).astype("<u2")
-    no_number = np.isnan(values)
-    rounded[no_number] = high[no_number] | np.uint32(0x40)  # the bits that are cut may be all
+    is_nan = np.isnan(values)
+    rounded[is_nan] = high[is_nan] | np.uint32(0x40)  # else a NaN could lose all its bits
     return rounded.view(BFLOAT16)
 
 
@@ -60,7 +60,7 @@ def _is_infinite(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 
 
 def round_to(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Numbers in a floating dtype, rounded to nearest, ties to even; infinite where too large.
+    """Numbers in a floating dtype, rounded to nearest, ties to even; infinite if too large.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def round_to(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]
 
 
 class CastRows:
-    """Rows in another dtype: floats of any width, or integers as other integers.
+    """Rows in another dtype: as floats of any width, or integers as other integers.
 
     Parameters
     ----------
@@ -84,14 +84,14 @@ class CastRows:
     Raises
     ------
     ValueError
-        If floats are to become integers; in `chunks`, if a number does not fit, naming its row.
+        If floats would become integers; in `chunks`, naming its row, if a number does not fit.
     """
 
     def __init__(self, rows: Rows, dtype: np.dtype[Any]) -> None:
         if dtype.kind in "iu" and rows.dtype.kind not in "iu":
             raise ValueError(
                 f"{rows.name}: {dtype_name(rows.dtype)} numbers cannot be stored as {dtype} "
-                f"without losing their fractions; scale and round them first"
+                f"without loss of their fractions; scale and round them first"
             )
         self.name = rows.name
         self.dtype = dtype
@@ -105,11 +105,11 @@ class CastRows:
         return self._rows.count()
 
     def locate(self, row: int) -> str:
-        """Where a row of the input is."""
+        """Place of a row in the input, in words."""
         return self._rows.locate(row)
 
     def chunks(self, max_rows: int) -> Iterator[RowChunk]:
-        """Pieces of the rows, with no more bytes before the conversion than max_rows have after."""
+        """Pieces of the rows: before conversion, no larger than max_rows rows after it."""
         ratio = -(-self._rows.dtype.itemsize // self.dtype.itemsize)
         step = max(1, _PIECE // self.width)
         row = 0
@@ -121,7 +121,7 @@ class CastRows:
             yield ids, out
 
     def _cast(self, values: npt.NDArray[Any], row: int) -> npt.NDArray[Any]:
-        """Numbers of some rows, of which `row` is the first."""
+        """Converts some rows; `row` is the number of the first."""
         if values.dtype == BFLOAT16:
             values = _bfloat16_as_float32(values)
         if self.dtype.kind in "iu":
@@ -136,6 +136,6 @@ class CastRows:
             place = self.locate(row + at)
             raise ValueError(
                 f"{self.name}, {place}: {values[at, column]} does not fit "
-                f"{dtype_name(self.dtype)}: name a wider feature_dtype, or scale the features"
+                f"{dtype_name(self.dtype)}: use a wider feature_dtype, or scale the features"
             )
         return out

@@ -1,4 +1,4 @@
-"""Which columns of a table are read, as what, and which values they may hold."""
+"""The columns of a table that are read: their dtypes and valid values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Column:
     ----------
     index : int
     label : str
-        What it holds, in words for a message: "source id".
+        What it holds, for messages: "source id".
     dtype : numpy.dtype
     is_id : bool
         Whether it holds node ids.
@@ -34,7 +34,7 @@ class Column:
     is_id: bool = False
 
     def expected(self) -> str:
-        """What a valid cell is, in words."""
+        """A valid cell, in words."""
         if self.dtype.kind == "f":
             return f"a number for the {self.label}"
         bounds = np.iinfo(self.dtype)
@@ -59,10 +59,10 @@ def column_index(
         If the table has no such column, or several of that name.
     """
     if isinstance(spec, bool) or not isinstance(spec, str | int | np.integer):
-        raise ValueError(f"{role}={spec!r}: name the column, or give its position from 0")
+        raise ValueError(f"{role}={spec!r}: give the name of the column, or its position from 0")
     if isinstance(spec, str):
         if names is None:
-            raise ValueError(f"{table} has no header, so {role}={spec!r} names no column")
+            raise ValueError(f"{table} has no header: give {role} as a position, not as {spec!r}")
         if list(names).count(spec) != 1:
             count = "no" if spec not in names else "more than one"
             raise ValueError(
@@ -70,5 +70,5 @@ def column_index(
             )
         return list(names).index(spec)
     if not 0 <= spec < width:
-        raise ValueError(f"{table} has {width} columns, so there is no {role}={spec}")
+        raise ValueError(f"{table} has {width} columns, so {role}={spec} does not exist")
     return int(spec)

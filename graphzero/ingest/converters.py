@@ -1,9 +1,10 @@
-"""The converters of graphzero 0.2: one CSV file becomes one file, in input order."""
+"""The converters of graphzero 0.2: each converts one CSV file to one file, in input order."""
 
 from __future__ import annotations
 
 import enum
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,6 @@ from graphzero.ingest.progress import Progress
 from graphzero.ingest.row_input import features_of_table
 from graphzero.ingest.rows import write_rows
 from graphzero.ingest.tables import CsvTable
-from graphzero.store.filewriter import FileWriter
 
 __all__ = ["DataType", "convert_csv_to_gd", "convert_csv_to_gl"]
 
@@ -27,7 +27,7 @@ PathLike = str | os.PathLike[str]
 
 
 class DataType(enum.Enum):
-    """What a feature file's values are stored as."""
+    """Dtype of the values in a feature file."""
 
     INT32 = "int32"
     INT64 = "int64"
@@ -37,25 +37,17 @@ class DataType(enum.Enum):
 
 def _one_of(value: PathLike | None, other: PathLike | None, name: str, other_name: str) -> Path:
     if (value is None) == (other is None):
-        raise TypeError(f"give {name}, or {other_name} in its place")
+        raise TypeError(f"give {name}, or {other_name} instead")
     return Path(value if value is not None else other)  # type: ignore[arg-type]
 
 
 def _edges(path: Path) -> EdgeInput:
     table = CsvTable(sniff_csv(path, strict=True))
-    names, cells = table.names or (), table.source.first_row or ()
+    names, cells = table.names or (), table.source.first_record or ()
     third = len(cells) > 2 and is_number(cells[2])
     if "weight" in names or not third or (names and names[2] in TIME_NAMES):
         return edges_of_table(table)
     return edges_of_table(table, weight=2)
-
-
-def _publish(file: FileWriter) -> None:
-    try:
-        file.publish()
-    except BaseException:
-        file.discard()
-        raise
 
 
 def convert_csv_to_gl(
@@ -71,18 +63,18 @@ def convert_csv_to_gl(
     Parameters
     ----------
     csv_path : path-like
-        Source, target and perhaps, as a third numeric column, the weight.
+        Columns: source, target and, optionally, the weight as a third numeric column.
     out_path : path-like
-        Appears whole or not at all; an earlier file stays as it was until then.
+        Replaced in one step when it is complete.
     directed : bool
-        If False each row is stored in both directions, a self-loop once.
+        If False, each edge is stored in both directions, a self-loop once.
     input_csv, output_bin : path-like
-        Other names of the first two.
+        Other names of `csv_path` and `out_path`.
 
     Raises
     ------
     ValueError
-        Naming the file, the line and the text that is wrong.
+        Naming the file, the line and the wrong text.
     OSError
         With errno and path.
     """
@@ -91,7 +83,7 @@ def convert_csv_to_gl(
     progress = Progress()
     with folder_lock(target.parent, shared=True):
         edges = read_edges(
-            _edges(source),
+            replace(_edges(source), directed=directed),
             target.parent,
             memory=_MEMORY // 8,
             bound=None,
@@ -104,13 +96,11 @@ def convert_csv_to_gl(
             target,
             edges,
             edges.max_id + 1,
-            directed=directed,
             order=None,
-            edge_ids=False,
             memory=_MEMORY // 2,
             progress=progress,
         )
-        _publish(file)
+        file.publish()
 
 
 def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -> None:
@@ -119,16 +109,16 @@ def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -
     Parameters
     ----------
     csv_path : path-like
-        The first column is the node id, rows in any order. Nodes without a row get zeros, and a
-        `UserWarning` counts them.
+        The first column is the node id, in any order. Nodes that it does not name get zeros, and
+        a `UserWarning` counts them.
     out_path : path-like
-        Appears whole or not at all; an earlier file stays as it was until then.
+        Replaced in one step when it is complete.
     dtype : DataType
 
     Raises
     ------
     ValueError
-        Naming the file, the line and the text that is wrong, or does not fit the dtype.
+        Naming the file, the line and the text that is wrong or does not fit the dtype.
     OSError
         With errno and path.
     """
@@ -138,7 +128,7 @@ def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -
         rows = features_of_table(CsvTable(sniff_csv(source)), stored)
         num_nodes = rows.count()
         if not num_nodes:
-            raise ValueError(f"{source} has no rows")
+            raise ValueError(f"{source} has no records")
         file = write_rows(
             target,
             rows,
@@ -148,4 +138,4 @@ def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -
             memory=_MEMORY // 2,
             progress=Progress(),
         )
-        _publish(file)
+        file.publish()

@@ -1,4 +1,4 @@
-"""The slow, careful second pass that names the line which a CSV parser refused."""
+"""The slow second pass over a CSV file, which finds the line that the parser refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from graphzero.ingest.columns import Column
 from graphzero.ingest.csv_format import CsvFormat, is_number, open_text
 
-__all__ = ["find_bad_line", "line_of_row"]
+__all__ = ["find_bad_line", "line_of_record"]
 
 _INTEGER = re.compile(r"-?[0-9]+")
 _SHOWN = 60
@@ -21,8 +21,8 @@ def _shorten(text: str) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
-def _rows(source: CsvFormat) -> Iterator[tuple[int, list[str]]]:
-    """Line number (from 1) and cells of every row that is not blank."""
+def _records(source: CsvFormat) -> Iterator[tuple[int, list[str]]]:
+    """Line number (from 1) and cells of every record, without blank lines."""
     with open_text(source.path) as file:
         for _ in range(source.skip_lines):
             file.readline()
@@ -54,12 +54,12 @@ def _fault(cell: str, column: Column) -> str | None:
 
 
 def find_bad_line(source: CsvFormat, columns: Sequence[Column]) -> str | None:
-    """What is wrong with the first bad line, with the file's name; None if nothing is found."""
-    for line, cells in _rows(source):
+    """Message about the first bad line, None if no line is bad."""
+    for line, cells in _records(source):
         if len(cells) != source.width:
             text = _shorten(source.delimiter.join(cells))
             return (
-                f"{source.path}, line {line}: {len(cells)} columns where the first row has "
+                f"{source.path}, line {line}: {len(cells)} columns, but the first record has "
                 f"{source.width}: {text!r}"
             )
         for column in columns:
@@ -69,9 +69,9 @@ def find_bad_line(source: CsvFormat, columns: Sequence[Column]) -> str | None:
     return None
 
 
-def line_of_row(source: CsvFormat, row: int) -> int:
-    """Line number (from 1) of a row (from 0)."""
-    for i, (line, _) in enumerate(_rows(source)):
-        if i == row:
+def line_of_record(source: CsvFormat, record: int) -> int:
+    """Line number (from 1) of a record (from 0)."""
+    for i, (line, _) in enumerate(_records(source)):
+        if i == record:
             return line
-    raise ValueError(f"{source.path} has changed while it was read: it has no row {row}")
+    raise ValueError(f"{source.path} has changed while it was read: it has no record {record}")

@@ -1,4 +1,4 @@
-"""What a CSV file looks like: its delimiter, its header, where its rows begin."""
+"""The format of a CSV file: its delimiter, its header, and where its records begin."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class CsvFormat:
     width : int
         Columns.
     skip_lines : int
-        Lines before the first row: comments, blank lines, the header.
-    first_row : tuple of str or None
-        Cells of the first row; None if there are no rows.
+        Lines before the first record: comments, blank lines, the header.
+    first_record : tuple of str or None
+        Its cells; None if there are no records.
     longest_line : int
         Characters of the longest line in the sample.
     """
@@ -45,7 +45,7 @@ class CsvFormat:
     names: tuple[str, ...] | None
     width: int
     skip_lines: int
-    first_row: tuple[str, ...] | None
+    first_record: tuple[str, ...] | None
     longest_line: int
 
 
@@ -76,7 +76,7 @@ def open_text(path: Path) -> Iterator[IO[str]]:
         try:
             yield opened
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise ValueError(f"{path} is not a whole gzip file: {error}") from None
+            raise ValueError(f"{path} is not a complete gzip file: {error}") from None
 
 
 def _delimiter_of(lines: list[str]) -> str:
@@ -114,15 +114,15 @@ def sniff_csv(
     delimiter : str
         One character, or ``"auto"``: tab, semicolon, comma or space.
     header : bool or "auto"
-        With ``"auto"`` the first row is a header if it is not numeric.
+        With ``"auto"`` the first line is a header if it is not numeric.
     strict : bool
-        Whether a header may have no numeric cell at all, so that a faulty first row of a table
-        of numbers is an error and not a header.
+        Whether a header may not have any numeric cell. Then a bad first record of a table of
+        numbers is an error, and is not taken for a header.
 
     Raises
     ------
     ValueError
-        If there are no columns, or an option has no meaning.
+        If there are no columns, or an option is invalid.
     OSError
         If the file cannot be read.
     """
@@ -145,17 +145,17 @@ def sniff_csv(
     if "\0" in "".join(sample):
         raise ValueError(f"{path} is not a text file")
     try:
-        rows = list(csv.reader(sample, delimiter=mark))
+        records = list(csv.reader(sample, delimiter=mark))
     except csv.Error as error:
-        raise ValueError(f"{path}, line {top + 1} or soon after: {error}") from None
-    named = _is_header(rows[0], header, strict)
-    body = rows[1:] if named else rows
+        raise ValueError(f"{path}, line {top + 1} or soon after it: {error}") from None
+    named = _is_header(records[0], header, strict)
+    body = records[1:] if named else records
     return CsvFormat(
         path=path,
         delimiter=mark,
-        names=tuple(name.strip() for name in rows[0]) if named else None,
-        width=len(rows[0]),
+        names=tuple(name.strip() for name in records[0]) if named else None,
+        width=len(records[0]),
         skip_lines=top + named,
-        first_row=tuple(body[0]) if body else None,
+        first_record=tuple(body[0]) if body else None,
         longest_line=max(len(line) for line in sample),
     )

@@ -1,10 +1,10 @@
-"""Which table an edge list is, and which of its columns are what."""
+"""The table of an edge list, and what its columns are."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +29,20 @@ class EdgeInput:
     ----------
     table : Table
     columns : tuple of Column
-        Source, target, then weight and time where there are.
+        Source, target, then weight and time if the edges have them.
     has_weights, has_times : bool
+    directed : bool
+        Whether edges are stored in the given direction only.
+    with_edge_ids : bool
+        Whether each edge's position in the edge list is stored.
     """
 
     table: Table
     columns: tuple[Column, ...]
     has_weights: bool
     has_times: bool
+    directed: bool = True
+    with_edge_ids: bool = False
 
 
 def _weight_column(index: int) -> Column:
@@ -86,7 +92,7 @@ def edges_of_table(
     weight: Any = None,
     timestamp: Any = None,
 ) -> EdgeInput:
-    """An edge list from the columns of a table; the options are those of `build_dataset`.
+    """An edge list from the columns of a table; the options are those of `graphzero.build`.
 
     Raises
     ------
@@ -152,21 +158,23 @@ def open_edges(
     timestamp: Any = None,
     header: bool | str = "auto",
     delimiter: str = "auto",
+    directed: bool = True,
+    with_edge_ids: bool = False,
 ) -> EdgeInput:
-    """An edge list from a path or an array; the options are those of `build_dataset`.
+    """An edge list from a path or an array; the options are those of `graphzero.build`.
 
     Raises
     ------
     ValueError
-        If it is no edge list, or lacks a column that an option names.
+        If it is not an edge list, or lacks a column that an option names.
     OSError
         If the file cannot be read.
     """
-    if not isinstance(edges, str | os.PathLike):
-        return _from_array(load_array(edges, "edges"), "edges", src, dst, weight, timestamp)
-    path = Path(edges)
-    if path.suffix.lower() == ".npy":
-        name = os.fspath(path)
-        return _from_array(load_array(path, name), name, src, dst, weight, timestamp)
-    table = open_table(path, delimiter=delimiter, header=header, strict=True)
-    return edges_of_table(table, src=src, dst=dst, weight=weight, timestamp=timestamp)
+    is_path = isinstance(edges, str | os.PathLike)
+    if is_path and Path(edges).suffix.lower() != ".npy":
+        table = open_table(Path(edges), delimiter=delimiter, header=header, strict=True)
+        found = edges_of_table(table, src=src, dst=dst, weight=weight, timestamp=timestamp)
+    else:
+        name = os.fspath(edges) if is_path else "edges"
+        found = _from_array(load_array(edges, name), name, src, dst, weight, timestamp)
+    return replace(found, directed=directed, with_edge_ids=with_edge_ids)

@@ -1,4 +1,4 @@
-"""The first pass over an edge list: validate it, and keep it in compact columns."""
+"""The first pass over an edge list: validates it and stores it in compact columns."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import numpy.typing as npt
 from graphzero.ingest.columns import Column
 from graphzero.ingest.edge_input import EdgeInput
 from graphzero.ingest.progress import Progress
-from graphzero.ingest.sizes import require_disk_space
 from graphzero.ingest.spill import TempColumn
 from graphzero.ingest.tables import Table
+from graphzero.store.disk_space import require_disk_space
 
 __all__ = ["EdgeColumn", "EdgeList", "read_edges"]
 
-_MAX_CHUNK_ROWS = 1 << 20
+_MAX_CHUNK_RECORDS = 1 << 20
 
 
 class EdgeColumn(Protocol):
@@ -35,11 +35,11 @@ class EdgeColumn(Protocol):
     def __len__(self) -> int: ...
 
     def read(self, begin: int, end: int) -> npt.NDArray[Any]:
-        """Values [begin, end); not to be written to."""
+        """Values [begin, end); read-only by convention."""
         ...
 
     def close(self) -> None:
-        """Gives memory and disk space back."""
+        """Frees memory and disk space."""
         ...
 
 
@@ -55,11 +55,15 @@ class EdgeList:
         Edges from a node to itself.
     max_id : int
         Largest id, -1 without edges.
-    row : EdgeColumn or None
-        Of the user's edge list, for each edge; None where edge i is row i.
-    stored_rows : int or None
+    directed : bool
+        Whether edges are stored in the given direction only.
+    with_edge_ids : bool
+        Whether each edge's position in the user's edge list is stored.
+    position : EdgeColumn or None
+        Each edge's position in the user's edge list; None where edge i has position i.
+    num_user_edges : int or None
         None for the user's own edge list. For the entries of neighbour lists, which have both
-        directions already, the rows that they were made from.
+        directions already: the number of edges that they were made from.
     """
 
     source: EdgeColumn
@@ -68,54 +72,58 @@ class EdgeList:
     time: EdgeColumn | None
     num_loops: int
     max_id: int
-    row: EdgeColumn | None = None
-    stored_rows: int | None = None
+    directed: bool
+    with_edge_ids: bool
+    position: EdgeColumn | None = None
+    num_user_edges: int | None = None
 
     def __len__(self) -> int:
         return len(self.source)
 
     @property
     def num_input_edges(self) -> int:
-        """Rows of the user's edge list."""
-        return len(self) if self.stored_rows is None else self.stored_rows
+        """Edges of the user's edge list."""
+        return len(self) if self.num_user_edges is None else self.num_user_edges
 
-    def needs_mirrors(self, directed: bool) -> bool:
-        """Whether the other direction of each edge is still to be made."""
-        return not directed and self.stored_rows is None
+    @property
+    def needs_mirrors(self) -> bool:
+        """Whether the opposite direction of each edge must be added."""
+        return not self.directed and self.num_user_edges is None
 
-    def num_stored(self, directed: bool) -> int:
+    @property
+    def num_stored(self) -> int:
         """Entries of the neighbour lists: a mirrored self-loop is stored once."""
-        return 2 * len(self) - self.num_loops if self.needs_mirrors(directed) else len(self)
+        return 2 * len(self) - self.num_loops if self.needs_mirrors else len(self)
 
-    def occurrences(self, directed: bool, max_rows: int) -> Iterator[npt.NDArray[Any]]:
+    def occurrences(self, max_edges: int) -> Iterator[npt.NDArray[Any]]:
         """Every id as often as it occurs in the neighbour lists, in pieces."""
-        for begin in range(0, len(self), max_rows):
-            end = min(begin + max_rows, len(self))
+        for begin in range(0, len(self), max_edges):
+            end = min(begin + max_edges, len(self))
             target = self.target.read(begin, end)
             yield target
-            if self.needs_mirrors(directed):
+            if self.needs_mirrors:
                 source = self.source.read(begin, end)
                 yield source[source != target]
 
     def close(self) -> None:
-        """Gives memory and disk space back."""
-        for column in (self.source, self.target, self.weight, self.time, self.row):
+        """Frees memory and disk space."""
+        for column in (self.source, self.target, self.weight, self.time, self.position):
             if column is not None:
                 column.close()
 
 
 def _check_bound(
-    ids: npt.NDArray[Any], bound: int, why: str, column: Column, table: Table, row: int
+    ids: npt.NDArray[Any], bound: int, why: str, column: Column, table: Table, record: int
 ) -> None:
     if ids.max() >= bound:
         bad = int(np.flatnonzero(ids >= bound)[0])
         raise ValueError(
-            f"{table.name}, {table.locate(row + bad)}: {column.label} {ids[bad]} is out of range "
-            f"for {bound} nodes ({why})"
+            f"{table.name}, {table.locate(record + bad)}: {column.label} {ids[bad]} is out of "
+            f"range for {bound} nodes ({why})"
         )
 
 
-def _check_weights(weights: npt.NDArray[Any], table: Table, row: int) -> None:
+def _check_weights(weights: npt.NDArray[Any], table: Table, record: int) -> None:
     good = np.isfinite(weights) & (weights >= 0)
     if not good.all():
         bad = int(np.flatnonzero(~good)[0])
@@ -124,34 +132,36 @@ def _check_weights(weights: npt.NDArray[Any], table: Table, row: int) -> None:
             if np.isfinite(weights[bad])
             else "is not a finite 32-bit number"
         )
-        raise ValueError(f"{table.name}, {table.locate(row + bad)}: weight {weights[bad]} {what}")
+        raise ValueError(
+            f"{table.name}, {table.locate(record + bad)}: weight {weights[bad]} {what}"
+        )
 
 
 def _fill(
-    kept: list[TempColumn],
+    stored: list[TempColumn],
     edges: EdgeInput,
-    max_rows: int,
+    max_records: int,
     bound: int | None,
     why: str,
     progress: Progress,
 ) -> tuple[int, int]:
-    """Reads all rows; returns the number of self-loops and the largest id."""
+    """Reads all edges; returns the number of self-loops and the largest id."""
     table, columns = edges.table, edges.columns
-    row, num_loops, max_id = 0, 0, -1
-    with progress.phase("reading edges", table.num_rows) as advance:
-        for chunk in table.chunks(columns, max_rows):
+    record, num_loops, max_id = 0, 0, -1
+    with progress.phase("reading edges", table.num_records, "edges") as advance:
+        for chunk in table.chunks(columns, max_records):
             if not len(chunk[0]):
                 continue
             for ids, column in zip(chunk[:2], columns[:2], strict=True):
                 if bound is not None:
-                    _check_bound(ids, bound, why, column, table, row)
+                    _check_bound(ids, bound, why, column, table, record)
                 max_id = max(max_id, int(ids.max()))
             if edges.has_weights:
-                _check_weights(chunk[2], table, row)
-            for column_store, values in zip(kept, chunk, strict=True):
+                _check_weights(chunk[2], table, record)
+            for column_store, values in zip(stored, chunk, strict=True):
                 column_store.append(values)
             num_loops += int(np.count_nonzero(chunk[0] == chunk[1]))
-            row += len(chunk[0])
+            record += len(chunk[0])
             advance(len(chunk[0]))
     return num_loops, max_id
 
@@ -165,44 +175,51 @@ def read_edges(
     why: str,
     progress: Progress,
 ) -> EdgeList:
-    """Reads an edge list once, from begin to end.
+    """Reads an edge list once, from beginning to end.
 
     Parameters
     ----------
     edges : EdgeInput
     folder : pathlib.Path
-        On whose disk the columns live if they are larger than the memory.
+        For temporary files, if the columns are larger than the memory.
     memory : int
         Bytes that the columns may take.
     bound : int or None
         Number of nodes, if it is known already.
     why : str
-        How it is known, for a message.
+        How it is known, for messages.
     progress : Progress
 
     Raises
     ------
     ValueError
-        Naming the file, the line or row, and the value that is wrong.
+        Naming the file, the line, record or edge, and the wrong value.
     OSError
         If the file cannot be read, or the disk is full.
     """
     table, columns = edges.table, edges.columns
-    row_bytes = sum(column.dtype.itemsize for column in columns)
-    if table.num_rows is not None and table.num_rows * row_bytes > memory:
-        require_disk_space(folder, table.num_rows * row_bytes)
-    kept = [
-        TempColumn(folder, column.dtype, memory * column.dtype.itemsize // row_bytes)
+    edge_bytes = sum(column.dtype.itemsize for column in columns)
+    if table.num_records is not None and table.num_records * edge_bytes > memory:
+        require_disk_space(folder, table.num_records * edge_bytes, "the build needs")
+    stored = [
+        TempColumn(folder, column.dtype, memory * column.dtype.itemsize // edge_bytes)
         for column in columns
     ]
-    max_rows = max(1024, min(_MAX_CHUNK_ROWS, memory // (4 * row_bytes)))
+    max_records = max(1024, min(_MAX_CHUNK_RECORDS, memory // (4 * edge_bytes)))
     try:
-        num_loops, max_id = _fill(kept, edges, max_rows, bound, why, progress)
+        num_loops, max_id = _fill(stored, edges, max_records, bound, why, progress)
     except BaseException:
-        for column_store in kept:
+        for column_store in stored:
             column_store.close()
         raise
-    optional = iter(kept[2:])
-    weight = next(optional) if edges.has_weights else None
-    time = next(optional) if edges.has_times else None
-    return EdgeList(kept[0], kept[1], weight, time, num_loops, max_id)
+    optional = iter(stored[2:])
+    return EdgeList(
+        source=stored[0],
+        target=stored[1],
+        weight=next(optional) if edges.has_weights else None,
+        time=next(optional) if edges.has_times else None,
+        num_loops=num_loops,
+        max_id=max_id,
+        directed=edges.directed,
+        with_edge_ids=edges.with_edge_ids,
+    )

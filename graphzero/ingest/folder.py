@@ -1,4 +1,4 @@
-"""A dataset folder while it is built: who may write, what a killed build left, the commit."""
+"""The dataset folder during a build: its lock, recovery from a killed build, the commit."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ __all__ = ["entry_of", "folder_lock", "recover", "replace_dataset"]
 
 @contextmanager
 def folder_lock(folder: Path, *, shared: bool = False) -> Iterator[None]:
-    """Keeps two builds out of one folder; it ends with the process, by whatever cause.
+    """Locks a folder against other builds; the lock ends with the process at the latest.
 
     Parameters
     ----------
     folder : pathlib.Path
     shared : bool
-        For writers of single files: several at a time, but none during a build.
+        For writers of single files: several at the same time, but not during a build.
 
     Raises
     ------
     BlockingIOError
-        With the folder, if another process builds there.
+        With the folder, if another process is building there.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -54,12 +54,12 @@ def folder_lock(folder: Path, *, shared: bool = False) -> Iterator[None]:
 
 
 def recover(folder: Path) -> Manifest | None:
-    """Completes or clears what a killed build left; the lock must be held.
+    """Completes a killed build that was committed, else removes its files; needs the lock.
 
     Returns
     -------
     Manifest or None
-        Of the dataset that is in the folder.
+        Of the dataset in the folder.
     """
     try:
         manifest = read_manifest(folder)
@@ -67,7 +67,7 @@ def recover(folder: Path) -> Manifest | None:
     except FileNotFoundError:
         manifest = None
     except FormatError:
-        # Perhaps of a later version, whose staged files are still in use: touch nothing.
+        # Perhaps of a later version, whose staged files are in use: leave all files alone.
         return None
     for name in os.listdir(folder):
         if is_staging_name(name):
@@ -76,7 +76,7 @@ def recover(folder: Path) -> Manifest | None:
 
 
 def entry_of(file: FileWriter) -> FileEntry:
-    """How the manifest names a sealed file."""
+    """Manifest entry of a sealed file."""
     return FileEntry(file.staged.path.name, file.staged.staged_path.name)
 
 
@@ -90,18 +90,18 @@ def _is_committed(folder: Path, manifest: Manifest) -> bool:
 def replace_dataset(
     folder: Path, earlier: Manifest | None, write: Callable[[list[FileWriter]], Manifest]
 ) -> Manifest:
-    """Puts a new dataset in the place of the earlier one; the lock must be held.
+    """Replaces the earlier dataset by a new one; needs the lock.
 
-    Until the manifest is replaced the earlier dataset is whole, from then on the new one is,
-    whatever interrupts.
+    Whatever interrupts this: until the manifest is replaced, the earlier dataset is complete; from
+    then on, the new one is.
 
     Parameters
     ----------
     folder : pathlib.Path
     earlier : Manifest or None
-        Of the dataset that is in the folder.
+        Of the dataset in the folder.
     write : callable
-        Stages the files, noting each in the list that it is given, and says what they make up.
+        Takes a list, appends each file that it has staged, and returns the new manifest.
     """
     staged: list[FileWriter] = []
     try:
@@ -127,7 +127,7 @@ def _commit(
     try:
         finish_renames(folder, manifest)
     except KeyboardInterrupt:
-        # The dataset is whole either way; with its final names it is also tidy.
+        # The dataset is complete either way; finish the renames all the same.
         finish_renames(folder, manifest)
         raise
     names = {entry.name for entry in manifest.entries()}

@@ -1,4 +1,4 @@
-"""Presample order: the nodes by how many sampled mini-batches they were in."""
+"""Presample order: nodes by the number of sampled mini-batches that contain them."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ Seeds = npt.NDArray[np.int64]
 
 
 class Presampler(Protocol):
-    """What samples; it stands above the build, which only knows what it asks of it."""
+    """Interface of `graphzero.Presample`, which `ingest` may not import."""
 
     def num_batches(self, num_seeds: int) -> int:
-        """Mini-batches that will be sampled."""
+        """Number of mini-batches to sample."""
         ...
 
     def count_visits(
         self, graph: Path, seeds: Seeds | None, visits: npt.NDArray[np.uint32], advance: Advance
     ) -> Presampling:
-        """Adds, for each stored node of a graph file, the mini-batches that it is in."""
+        """Adds to each stored node's count the number of mini-batches that contain it."""
         ...
 
 
 @dataclass(frozen=True)
 class Visits:
-    """In how many mini-batches each stored node of a graph was.
+    """The number of mini-batches that contain each stored node of a graph.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Visits:
     presampling: Presampling
 
     def rows(self) -> StoredRows:
-        """The counts as rows to be written."""
+        """The counts as rows for `write_rows`."""
         counts = self.counts
         return StoredRows(
             "visits", counts.dtype, counts.shape, lambda i, j: counts[i:j], self.node_ids
@@ -59,10 +59,10 @@ class Visits:
 
 
 def in_degree_order(graph: StoredGraph, memory: int, progress: Progress) -> NodeOrder:
-    """Hot order of a graph that is in any order."""
+    """Hot order of a graph in any order."""
     edges = graph.edges()
     with progress.phase("ordering nodes", None):
-        occurrences = edges.occurrences(graph.is_directed, memory // 32)
+        occurrences = edges.occurrences(memory // 32)
         return hot_order(graph.path.parent, graph.num_nodes, occurrences, memory)
 
 
@@ -79,15 +79,14 @@ def presample_order(
     Parameters
     ----------
     graph : StoredGraph
-        Of any order.
+        In any order.
     seeds : (n,) int64 or None
         The user's ids; None for all nodes.
     presampler : Presampler
     ties : NodeOrder or None
         Hot order, if it is known.
     memory : int
-        Bytes, of which the counts keep a quarter. What the sampler takes for one mini-batch comes
-        on top.
+        Bytes; the counts take a quarter. The sampler's own memory is not included.
     progress : Progress
     """
     folder, part = graph.path.parent, memory // 4

@@ -1,4 +1,4 @@
-"""One progress bar for each phase of a build."""
+"""A progress bar for each phase of a build."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Advance = Callable[[int], object]
 
 
 class Progress:
-    """Shows the phases of a build on stderr, or nothing.
+    """Shows the phases of a build on stderr, if enabled.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class Progress:
 
     @contextmanager
     def phase(self, label: str, total: int | None, unit: str = "rows") -> Iterator[Advance]:
-        """A bar of one line; yields the function that moves it on by some units."""
+        """Shows a bar; yields a function that advances it by a number of units."""
         with tqdm(
             total=total,
             desc=f"{label:<20}",

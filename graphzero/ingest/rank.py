@@ -1,4 +1,4 @@
-"""Orders of nodes, hottest first: by how often they occur as a neighbour, or were visited."""
+"""Orders of nodes, hottest first: by occurrences as a neighbour, or by visits."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class NodeOrder:
 def hot_order(
     folder: Path, num_nodes: int, occurrences: Iterator[npt.NDArray[Any]], memory: int
 ) -> NodeOrder:
-    """Order by descending number of occurrences, equal ones by ascending id.
+    """Order by descending number of occurrences, ties by ascending id.
 
     Parameters
     ----------
     folder : pathlib.Path
-        On whose disk arrays larger than the memory live.
+        For temporary files, if arrays are larger than the memory.
     num_nodes : int
     occurrences : iterator of 1-D arrays
         Every id as often as it occurs.
@@ -63,15 +63,15 @@ def visit_order(
     ties: NodeOrder,
     memory: int,
 ) -> NodeOrder:
-    """Order by descending number of visits, equal ones as another order has them.
+    """Order by descending number of visits, ties as in another order.
 
     Parameters
     ----------
     folder : pathlib.Path
-        On whose disk arrays larger than the memory live.
+        For temporary files, if arrays are larger than the memory.
     visits : (N,) integers
     nodes : (N,) integers or None
-        The node, in the user's ids, that each count belongs to; None for node i.
+        The user's id of the node of each count; None if count i is of node i.
     ties : NodeOrder
     memory : int
         Bytes.
@@ -87,13 +87,13 @@ def visit_order(
 def _by_count(
     folder: Path, keys: npt.NDArray[np.uint64], nodes: npt.NDArray[Any] | None, memory: int
 ) -> NodeOrder:
-    """Order by descending count, equal ones by position; `keys` are the counts, and sorted.
+    """Order by descending count, ties by position; `keys` are the counts, sorted in place.
 
     `nodes` has the user's id of each position; None if they are the same.
     """
-    num_nodes, keep = len(keys), memory // 4
-    # One sort of (rarity, position) packed in 64 bits, in place. A count that does not fit beside
-    # the position is cut: such hubs are equally hot.
+    num_nodes, memory_each = len(keys), memory // 4
+    # One in-place sort of (maximum - count, position) packed in 64 bits. Counts that do not fit
+    # beside the position are capped: such hubs are equally hot.
     bits = max(1, (num_nodes - 1).bit_length())
     most = np.uint64((1 << (64 - bits)) - 1)
     for begin in range(0, num_nodes, _CHUNK):
@@ -103,8 +103,8 @@ def _by_count(
         part <<= np.uint64(bits)
         part |= np.arange(begin, begin + len(part), dtype=np.uint64)
     keys.sort()
-    node_ids = temp_array(folder, num_nodes, np.uint32, keep)
-    node_rank = temp_array(folder, num_nodes, np.uint32, keep)
+    node_ids = temp_array(folder, num_nodes, np.uint32, memory_each)
+    node_rank = temp_array(folder, num_nodes, np.uint32, memory_each)
     low = np.uint64((1 << bits) - 1)
     for begin in range(0, num_nodes, _CHUNK):
         ids = (keys[begin : begin + _CHUNK] & low).astype(np.uint32)

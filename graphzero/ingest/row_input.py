@@ -1,4 +1,4 @@
-"""Features and labels as streams of rows, each with the node that it belongs to."""
+"""Features and labels as streams of rows with their node ids."""
 
 from __future__ import annotations
 
@@ -103,10 +103,10 @@ class TableRows:
         self._values = values
 
     def count(self) -> int:
-        """One more than the largest id, or the number of rows."""
+        """The largest id + 1, or the number of records if these have no ids."""
         if self.in_order:
-            if self._table.num_rows is not None:
-                return self._table.num_rows
+            if self._table.num_records is not None:
+                return self._table.num_records
             return sum(len(chunk[0]) for chunk in self._table.chunks(self._values, _COUNT_ROWS))
         largest = -1
         for (ids,) in self._table.chunks(self._keys, _COUNT_ROWS):
@@ -126,7 +126,7 @@ class TableRows:
             row += len(rows)
 
     def locate(self, row: int) -> str:
-        """The line or row of the file."""
+        """The line or record of the file."""
         return self._table.locate(row)
 
 
@@ -146,17 +146,17 @@ def _parquet_dtype(table: ParquetTable, first: int) -> np.dtype[Any]:
 
 
 def _feature_array(value: Any, name: str, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
-    """`load_array` that knows bfloat16, whoever made it: ml_dtypes, torch, or this package."""
+    """`load_array` that also accepts bfloat16 of ml_dtypes, torch, and this package."""
     if str(getattr(value, "dtype", None)) == "torch.bfloat16":
         int16 = value[:0].short().dtype  # torch's; it is not imported here
         return np.asarray(value.detach().cpu().contiguous().view(int16)).view(BFLOAT16)
     array = load_numpy(value) if _is_npy(value) else np.asarray(value)
     if array.dtype == "V2":
-        # What np.save makes of ml_dtypes' bfloat16; it could be anything of two bytes.
+        # np.save stores ml_dtypes' bfloat16 like this, and any other dtype of two bytes.
         if dtype != BFLOAT16:
             raise ValueError(
-                f"{name} has dtype |V2, two bytes that NumPy has no name for: if they are "
-                f"bfloat16, say so by feature_dtype='bfloat16'"
+                f"{name} has dtype |V2, two bytes of unknown meaning: if they are bfloat16, "
+                f"pass feature_dtype='bfloat16'"
             )
         return array.view(BFLOAT16)
     if array.dtype == BFLOAT16 or array.dtype.name == "bfloat16":
@@ -171,13 +171,12 @@ def open_features(value: Any, dtype: np.dtype[Any] | None = None) -> Rows:
     ----------
     value : path, array or tensor
     dtype : numpy.dtype, optional
-        Of the format; to be converted to. Default: CSV values become float32, others keep theirs.
+        Dtype of the format to convert to. Default: CSV values become float32, others are unchanged.
 
     Raises
     ------
     ValueError
-        If there is no feature, a dtype that the format does not store, or one that cannot become
-        the other.
+        If there are no features, or their dtype cannot be stored or converted.
     OSError
         If the file cannot be read.
     """
@@ -191,7 +190,7 @@ def open_features(value: Any, dtype: np.dtype[Any] | None = None) -> Rows:
 
 
 def _parsed_as(dtype: np.dtype[Any] | None) -> npt.DTypeLike:
-    """What CSV values are read as to become a dtype, rounded once."""
+    """Dtype to parse CSV values as, so that they are rounded only once."""
     if dtype is None or dtype == np.float32:
         return np.float32
     return np.int64 if dtype.kind in "iu" else np.float64
@@ -202,7 +201,7 @@ def features_of_table(
 ) -> TableRows:
     """Features from a table whose first column is the node id.
 
-    CSV values are read as ``dtype``, Parquet keeps its own.
+    CSV values are parsed as ``dtype``; Parquet columns keep their dtype.
 
     Raises
     ------
@@ -220,13 +219,13 @@ def features_of_table(
 def open_labels(value: Any) -> Rows:
     """Labels from a path, an array or a tensor.
 
-    A table has one column, in the order of the nodes, or a node id and then the label. In a CSV
-    file the first label tells whether all are integers or numbers with a fraction.
+    A table has one column of labels in the order of the nodes, or a node id followed by the label.
+    In a CSV file, the first label decides whether all are integers or floats.
 
     Raises
     ------
     ValueError
-        If the dtype is one that the format does not store.
+        If the dtype cannot be stored.
     OSError
         If the file cannot be read.
     """
@@ -238,7 +237,7 @@ def open_labels(value: Any) -> Rows:
     if isinstance(table, ParquetTable):
         dtype = _parquet_dtype(table, int(keyed))
     else:
-        cells = (table.source.first_row or ())[int(keyed) :]
+        cells = (table.source.first_record or ())[int(keyed) :]
         fractions = any(is_number(cell) and not cell.strip(" -").isdigit() for cell in cells)
         dtype = np.dtype(np.float32 if fractions else np.int64)
     values = [Column(i, "label", dtype) for i in range(int(keyed), table.width)]
@@ -246,7 +245,7 @@ def open_labels(value: Any) -> Rows:
 
 
 def count_classes(labels: Rows) -> int | None:
-    """Largest label + 1; None if the labels are not integers, or none is 0 or more."""
+    """Largest label + 1; None if labels are not integers, or all are negative."""
     if labels.dtype.kind not in "iu" or not labels.vector:
         return None
     largest = -1

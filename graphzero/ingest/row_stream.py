@@ -1,4 +1,4 @@
-"""`Rows`: features or labels as a stream, whatever they come from."""
+"""`Rows`: features or labels of any source, as a stream."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Rows(Protocol):
     dtype : numpy.dtype
     width : int
     vector : bool
-        Whether a row is a single value and not an array of one.
+        Whether the table is one-dimensional: a row is a number, not an array of one.
     in_order : bool
-        Whether row i is node i's and no node lacks one.
+        Whether row i belongs to node i, and every node has a row.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Rows(Protocol):
     in_order: bool
 
     def count(self) -> int:
-        """Nodes: one more than the largest id. May have to read the ids."""
+        """Number of nodes: the largest id + 1. May read all ids."""
         ...
 
     def chunks(self, max_rows: int) -> Iterator[RowChunk]:
@@ -42,5 +42,5 @@ class Rows(Protocol):
         ...
 
     def locate(self, row: int) -> str:
-        """Where a row of the input is, in words."""
+        """Place of a row in the input, in words."""
         ...

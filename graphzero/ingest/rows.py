@@ -1,9 +1,10 @@
-"""Rows become a ``.gd`` file, permuted into the stored order in bounded memory."""
+"""Writes rows to a ``.gd`` file, permuted to the stored order in bounded memory."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,16 @@ from graphzero.ingest.progress import Progress
 from graphzero.ingest.rank import NodeOrder
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.spill import TempFile, temp_array
-from graphzero.store.filewriter import FileWriter
+from graphzero.store.filewriter import FileWriter, sealed_file
 from graphzero.store.format import FLAG_VECTOR, Header, id_dtype, layout
 
 __all__ = ["place_scratch", "rows_layout", "write_rows"]
 
-_CHUNK = 1 << 20
 _TARGET = np.dtype(np.uint32)
 
 
 def rows_layout(rows: Rows, num_nodes: int, *, hot: bool) -> Header:
-    """Header of the file, checksums apart."""
+    """Header of the file, without the checksums."""
     arrays: list[tuple[str, npt.DTypeLike, int]] = [("rows", rows.dtype, num_nodes * rows.width)]
     if hot:
         arrays.append(("node_rank", id_dtype(num_nodes), num_nodes))
@@ -42,17 +42,17 @@ def _block_rows(rows: Rows, memory: int) -> int:
 
 
 def place_scratch(rows: Rows, num_nodes: int, *, hot: bool, memory: int) -> int:
-    """Bytes of disk that a permutation takes beside the file itself."""
+    """Bytes of temporary disk space that the permutation takes."""
     if (rows.in_order and not hot) or num_nodes <= _block_rows(rows, memory):
         return 0
     return num_nodes * (rows.width * rows.dtype.itemsize + _TARGET.itemsize)
 
 
 class _Placement:
-    """Takes rows in any order and gives them back in blocks of the stored order.
+    """Takes rows in any order and returns them in blocks of the stored order.
 
-    Every block has a region on the disk, as large as itself, that collects its rows as they come:
-    both passes read and write in long pieces.
+    Every block has a region of its size in a temporary file, which collects its rows in the order
+    of arrival. So both passes read and write long pieces.
     """
 
     def __init__(self, folder: Path, rows: Rows, num_nodes: int, memory: int) -> None:
@@ -69,7 +69,7 @@ class _Placement:
         self._targets = TempFile(folder)
 
     def add(self, targets: npt.NDArray[Any], rows: npt.NDArray[Any]) -> None:
-        """Rows and their stored ids."""
+        """Takes rows, with their stored ids."""
         if self._whole is not None:
             self._whole[targets] = rows
             return
@@ -85,7 +85,7 @@ class _Placement:
             self._filled[block] += len(chosen)
 
     def blocks(self) -> Iterator[npt.NDArray[Any]]:
-        """All rows in the stored order, zeros where none came."""
+        """All rows in the stored order; zeros for nodes without a row."""
         if self._whole is not None:
             yield self._whole
             return
@@ -94,20 +94,20 @@ class _Placement:
             begin = i * self._block
             out = np.zeros((min(self._block, num_nodes - begin), width), self._dtype)
             targets = self._targets.read(begin * _TARGET.itemsize, filled, _TARGET)
-            came = self._rows.read(begin * self._row_bytes, filled * width, self._dtype)
-            out[targets - np.uint32(begin)] = came.reshape(filled, width)
-            del came
+            values = self._rows.read(begin * self._row_bytes, filled * width, self._dtype)
+            out[targets - np.uint32(begin)] = values.reshape(filled, width)
+            del values
             yield out
 
     def close(self) -> None:
-        """Gives the disk space back."""
+        """Frees the disk space."""
         if self._whole is None:
             self._rows.close()
             self._targets.close()
 
 
 class _Seen:
-    """Which nodes had a row."""
+    """The nodes that have had a row."""
 
     def __init__(self, folder: Path, rows: Rows, num_nodes: int, memory: int) -> None:
         self._rows = rows
@@ -116,7 +116,7 @@ class _Seen:
         self._row = 0
 
     def add(self, ids: npt.NDArray[Any]) -> None:
-        """Notes the nodes of the next rows; a second row of a node is an error."""
+        """Marks the nodes of the next rows; a second row of a node is an error."""
         outside = np.flatnonzero(ids >= self._num_nodes)
         if len(outside):
             bad = int(outside[0])
@@ -137,7 +137,7 @@ class _Seen:
         return f"{self._rows.name}, {self._rows.locate(self._row + row)}"
 
     def missing(self) -> tuple[int, int]:
-        """How many nodes had no row, and the first of them."""
+        """Number of nodes without a row, and the first of them."""
         count = self._num_nodes - int(np.count_nonzero(self._seen))
         return count, int(np.argmin(self._seen)) if count else -1
 
@@ -153,7 +153,7 @@ def _collect(
     for ids, chunk in rows.chunks(max_rows):
         if seen is not None:
             seen.add(ids)
-        # pyarrow's pieces have a size of their own: cut them to ours.
+        # pyarrow's pieces may be larger than max_rows.
         for begin in range(0, len(ids), max_rows):
             part = ids[begin : begin + max_rows]
             targets = part if order is None else order.node_rank[part]
@@ -161,7 +161,7 @@ def _collect(
             advance(len(part))
 
 
-def _judge_missing(seen: _Seen, rows: Rows, num_nodes: int, fill_missing: bool) -> None:
+def _check_missing(seen: _Seen, rows: Rows, num_nodes: int, fill_missing: bool) -> None:
     count, first = seen.missing()
     if not count:
         return
@@ -191,12 +191,12 @@ def write_rows(
     Parameters
     ----------
     path : pathlib.Path
-        Final path; temporary data lives in its folder too.
+        Final path; temporary data is written to the same folder.
     rows : Rows
     num_nodes : int
     order : NodeOrder or None
     fill_missing : bool
-        Whether nodes without a row get zeros and a warning that counts them, or are an error.
+        If True, nodes without a row get zeros, and a warning counts them; else they are an error.
     memory : int
         Bytes.
     progress : Progress
@@ -209,14 +209,16 @@ def write_rows(
     Raises
     ------
     ValueError
-        Naming the line: a node with two rows, an id out of range.
+        Naming the line: a node has two rows, or an id is out of range.
     OSError
         If the file cannot be read, or the disk is full.
     """
     max_rows = max(1, _block_rows(rows, memory) // 2)
-    file = FileWriter(path, rows_layout(rows, num_nodes, hot=order is not None))
     placement: _Placement | None = None
-    try:
+    with (
+        sealed_file(path, rows_layout(rows, num_nodes, hot=order is not None)) as file,
+        ExitStack() as temporary,
+    ):
         with progress.phase(f"reading {path.stem}", num_nodes) as advance:
             if rows.in_order and order is None:
                 for _, chunk in rows.chunks(max_rows):
@@ -224,23 +226,16 @@ def write_rows(
                     advance(len(chunk))
             else:
                 placement = _Placement(path.parent, rows, num_nodes, memory)
+                temporary.callback(placement.close)
                 seen = None if rows.in_order else _Seen(path.parent, rows, num_nodes, memory)
                 _collect(rows, placement, seen, order, max_rows, advance)
                 if seen is not None:
-                    _judge_missing(seen, rows, num_nodes, fill_missing)
+                    _check_missing(seen, rows, num_nodes, fill_missing)
         if placement is not None:
             with progress.phase(f"writing {path.stem}", num_nodes) as advance:
                 for block in placement.blocks():
                     file.append("rows", block)
                     advance(len(block))
         if order is not None:
-            for begin in range(0, num_nodes, _CHUNK):
-                file.append("node_rank", order.node_rank[begin : begin + _CHUNK])
-        file.seal()
-    except BaseException:
-        file.discard()
-        raise
-    finally:
-        if placement is not None:
-            placement.close()
+            file.append("node_rank", order.node_rank)
     return file

@@ -1,4 +1,4 @@
-"""External sort of edges by (source, target), ties in the order in which they came."""
+"""External sort of edges by (source, target), ties in input order."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _positions_after_sort(high: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
 
 
 def stable_order(keys: Keys) -> npt.NDArray[np.intp]:
-    """The permutation that sorts 64-bit keys, equal ones in their order; below 2^32 keys."""
+    """The permutation that sorts 64-bit keys stably; for fewer than 2^32 keys."""
     by_target = _positions_after_sort((keys & _LOW).astype(np.uint32))
     by_source = _positions_after_sort((keys >> _HALF).astype(np.uint32)[by_target])
     return by_target[by_source]
@@ -42,7 +42,7 @@ def stable_order(keys: Keys) -> npt.NDArray[np.intp]:
 
 @dataclass
 class _Cursor:
-    """A sorted run that is being read in blocks."""
+    """Position in a sorted run that is read in blocks."""
 
     at: int
     end: int
@@ -57,13 +57,13 @@ class _Cursor:
 class EdgeSorter:
     """Sorts batches into runs and merges the runs.
 
-    The key of an edge is source << 32 | target; any other 64-bit number will do. What else belongs
-    to a key is its payload: arrays that are permuted along.
+    The key of an edge is source << 32 | target; any 64-bit number is possible. The payload are
+    arrays that are permuted like the keys.
 
     Parameters
     ----------
     folder : pathlib.Path
-        On whose disk the runs live if there are several.
+        For temporary files, if there are several runs.
     payload_dtypes : sequence of dtype
     memory : int
         Bytes that a merge may take.
@@ -109,7 +109,7 @@ class EdgeSorter:
         empty = self._read(0, 0)
         runs = [_Cursor(begin, end, *empty) for begin, end in zip(begins, self._ends, strict=True)]
         entry_bytes = 8 + sum(column.dtype.itemsize for column in self._payload)
-        # A block is held as read, once more joined with the others, and while it is sorted.
+        # In memory at the same time: blocks as read, their concatenation, and its sort.
         block = max(_MIN_BLOCK, self._memory // (len(runs) * (3 * entry_bytes + 40)))
         while True:
             runs = [run for run in runs if run.has_more or len(run.keys)]
@@ -120,7 +120,7 @@ class EdgeSorter:
             yield self._join(_take_smallest(runs))
 
     def close(self) -> None:
-        """Gives memory and disk space back."""
+        """Frees memory and disk space."""
         self._last = None
         for column in (self._keys, *self._payload):
             column.close()
@@ -130,11 +130,11 @@ class EdgeSorter:
         return self._keys.read(begin, end), payload
 
     def _refill(self, run: _Cursor, block: int) -> None:
-        held = len(run.keys)
-        if held > block // 2 or not run.has_more:
+        unused = len(run.keys)
+        if unused > block // 2 or not run.has_more:
             return
-        stop = min(run.end, run.at + block - held)
-        run.keys, run.payload = self._read(run.at - held, stop)
+        stop = min(run.end, run.at + block - unused)
+        run.keys, run.payload = self._read(run.at - unused, stop)
         run.at = stop
 
     def _join(self, pieces: list[tuple[Keys, Payload]]) -> tuple[Keys, Payload]:
@@ -150,10 +150,10 @@ class EdgeSorter:
 
 
 def _take_smallest(runs: list[_Cursor]) -> list[tuple[Keys, Payload]]:
-    """Cuts from every run what can be placed now.
+    """Cuts from every run the edges that can be output now.
 
-    Nothing above the smallest last key of a block can be placed: that run may go on below it. Of
-    the edges equal to that key, those of later runs have to wait as well.
+    The limit is the smallest last key of all blocks: the rest of that run may have keys just above
+    it. Edges of later runs that equal the limit must wait too, so that ties stay in input order.
     """
     limit = np.uint64(0)
     open_runs = [i for i, run in enumerate(runs) if run.has_more]

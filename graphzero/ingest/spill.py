@@ -1,6 +1,6 @@
-"""Arrays on disk that leave nothing behind.
+"""Arrays in unnamed temporary files.
 
-Their files have no name: when the process ends, by whatever cause, the space is free again.
+When the process ends, for whatever reason, their disk space is free again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TempFile:
     Parameters
     ----------
     folder : pathlib.Path
-        On whose disk it lives.
+        Determines the disk.
 
     Raises
     ------
@@ -37,7 +37,7 @@ class TempFile:
         self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
 
     def reserve(self, size: int) -> None:
-        """Takes the disk space for size bytes, so that no later write can lack it."""
+        """Reserves disk space for size bytes, so that later writes cannot run out of it."""
         try:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(self._file.fileno(), 0, size)
@@ -47,7 +47,7 @@ class TempFile:
             raise self._named(error) from error
 
     def write(self, array: npt.NDArray[Any], offset: int) -> None:
-        """Writes an array's bytes at a byte offset; not for empty arrays."""
+        """Writes a non-empty array at a byte offset."""
         view = memoryview(np.ascontiguousarray(array).data).cast("B")
         while view.nbytes:
             try:
@@ -68,11 +68,11 @@ class TempFile:
         return array
 
     def map(self, size: int) -> mmap.mmap:
-        """A shared writable mapping; it outlives `close`."""
+        """A shared writable mapping, which stays valid after `close`."""
         return mmap.mmap(self._file.fileno(), size)
 
     def close(self) -> None:
-        """Gives the disk space back."""
+        """Frees the disk space."""
         self._file.close()
 
     def _path(self) -> str:
@@ -84,20 +84,20 @@ class TempFile:
 
 
 class TempColumn:
-    """A growing 1-D array, in memory while it is small and in a `TempFile` beyond.
+    """A growing 1-D array, in memory while it is small, else in a `TempFile`.
 
     Parameters
     ----------
     folder : pathlib.Path
     dtype : dtype-like
-    keep_bytes : int
-        How much may stay in memory.
+    memory : int
+        Bytes of memory that it may take.
     """
 
-    def __init__(self, folder: Path, dtype: npt.DTypeLike, keep_bytes: int = 0) -> None:
+    def __init__(self, folder: Path, dtype: npt.DTypeLike, memory: int = 0) -> None:
         self.dtype = np.dtype(dtype)
         self._folder = folder
-        self._keep_bytes = keep_bytes
+        self._memory = memory
         self._pieces: list[npt.NDArray[Any]] = []
         self._file: TempFile | None = None
         self._length = 0
@@ -112,20 +112,20 @@ class TempColumn:
         self._length += len(piece)
         if not len(piece):
             return
-        if self._file is None and at + piece.nbytes <= self._keep_bytes:
+        if self._file is None and at + piece.nbytes <= self._memory:
             self._pieces.append(piece.copy())
             return
         if self._file is None:
             self._file = TempFile(self._folder)
             offset = 0
-            for kept in self._pieces:
-                self._file.write(kept, offset)
-                offset += kept.nbytes
+            for earlier in self._pieces:
+                self._file.write(earlier, offset)
+                offset += earlier.nbytes
             self._pieces = []
         self._file.write(piece, at)
 
     def read(self, begin: int, end: int) -> npt.NDArray[Any]:
-        """Elements [begin, end); not to be written to."""
+        """Elements [begin, end); read-only by convention."""
         if self._file is not None:
             return self._file.read(begin * self.dtype.itemsize, end - begin, self.dtype)
         if len(self._pieces) != 1:
@@ -133,7 +133,7 @@ class TempColumn:
         return self._pieces[0][begin:end]
 
     def close(self) -> None:
-        """Gives memory and disk space back."""
+        """Frees memory and disk space."""
         self._pieces = []
         self._length = 0
         if self._file is not None:
@@ -141,14 +141,14 @@ class TempColumn:
             self._file = None
 
 
-def temp_array(folder: Path, count: int, dtype: npt.DTypeLike, keep_bytes: int) -> npt.NDArray[Any]:
-    """A zeroed 1-D array, in memory up to keep_bytes and mapped from an unnamed file beyond."""
+def temp_array(folder: Path, count: int, dtype: npt.DTypeLike, memory: int) -> npt.NDArray[Any]:
+    """A zeroed 1-D array, in memory up to this size, else mapped from an unnamed file."""
     size = count * np.dtype(dtype).itemsize
-    if size <= keep_bytes:
+    if size <= memory:
         return np.zeros(count, dtype)
     file = TempFile(folder)
     try:
-        # A mapped page that finds no disk space kills the process.
+        # A write to a mapped page kills the process if the disk is full.
         file.reserve(size)
         return np.frombuffer(file.map(size), dtype)
     finally:

@@ -1,10 +1,11 @@
-"""Named lists of nodes, such as train, val and test, each in a ``.gd`` file of its own."""
+"""Splits: named lists of nodes such as train, val and test, each in its own ``.gd`` file."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from graphzero.ingest.columns import Column
 from graphzero.ingest.spill import TempColumn
 from graphzero.ingest.tables import load_array, open_table
-from graphzero.store.filewriter import FileWriter
+from graphzero.store.filewriter import FileWriter, sealed_file
 from graphzero.store.format import FLAG_VECTOR, layout
 
 __all__ = ["check_split_names", "write_split"]
@@ -24,7 +25,7 @@ _CHUNK = 1 << 20
 
 
 def check_split_names(splits: Mapping[str, Any]) -> None:
-    """Refuses names that cannot be part of a file name.
+    """Raises ValueError for names that cannot be part of a file name.
 
     Raises
     ------
@@ -68,7 +69,7 @@ def _ids(value: Any, name: str, num_nodes: int) -> Iterator[npt.NDArray[Any]]:
 
 
 def write_split(path: Path, name: str, value: Any, num_nodes: int, *, memory: int) -> FileWriter:
-    """Writes the user's ids in the user's order.
+    """Writes a split: the user's ids in the user's order.
 
     Parameters
     ----------
@@ -88,37 +89,26 @@ def write_split(path: Path, name: str, value: Any, num_nodes: int, *, memory: in
     Raises
     ------
     IndexError
-        If there is no such node.
+        If a node does not exist.
     ValueError
         If the value is neither ids nor a mask.
     """
-    words = f"split {name!r}"
-    kept = TempColumn(path.parent, np.int64, memory)
-    try:
-        for ids in _ids(value, words, num_nodes):
+    split = f"split {name!r}"
+    with closing(TempColumn(path.parent, np.int64, memory)) as nodes:
+        for ids in _ids(value, split, num_nodes):
             outside = np.flatnonzero((ids < 0) | (ids >= num_nodes))
             if len(outside):
                 bad = int(outside[0])
                 raise IndexError(
-                    f"{words}, position {len(kept) + bad}: node {ids[bad]} is out of range for "
+                    f"{split}, position {len(nodes) + bad}: node {ids[bad]} is out of range for "
                     f"{num_nodes} nodes"
                 )
-            kept.append(ids)
+            nodes.append(ids)
+        count = len(nodes)
         header = layout(
-            "features",
-            [("rows", "<i8", len(kept))],
-            num_nodes=len(kept),
-            width=1,
-            flags=FLAG_VECTOR,
+            "features", [("rows", "<i8", count)], num_nodes=count, width=1, flags=FLAG_VECTOR
         )
-        file = FileWriter(path, header)
-        try:
-            for begin in range(0, len(kept), _CHUNK):
-                file.append("rows", kept.read(begin, min(begin + _CHUNK, len(kept))))
-            file.seal()
-        except BaseException:
-            file.discard()
-            raise
-        return file
-    finally:
-        kept.close()
+        with sealed_file(path, header) as file:
+            for begin in range(0, count, _CHUNK):
+                file.append("rows", nodes.read(begin, min(begin + _CHUNK, count)))
+    return file

@@ -1,4 +1,4 @@
-"""The files of a dataset as input of another build: entries as edges, rows as rows."""
+"""The files of a dataset as input: entries of neighbour lists as edges, feature rows as rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Read = Callable[[int, int], npt.NDArray[Any]]
 
 
 def _read(path: Path, section: Section, begin: int, end: int) -> npt.NDArray[Any]:
-    """Elements [begin, end) of a section; read and not mapped, so that memory stays counted."""
+    """Elements [begin, end) of a section; read, not mapped, so that the memory limit holds."""
     dtype = DTYPES[section.dtype]
     array = np.fromfile(path, dtype, end - begin, offset=section.offset + begin * dtype.itemsize)
     if len(array) != end - begin:
@@ -41,7 +41,7 @@ def _map(path: Path, section: Section) -> npt.NDArray[Any]:
 
 
 class _Column:
-    """One value of every entry, by a function that reads some."""
+    """One value of every edge, read by a function."""
 
     def __init__(self, dtype: npt.DTypeLike, count: int, read: Read) -> None:
         self.dtype = np.dtype(dtype)
@@ -52,7 +52,7 @@ class _Column:
         return self._count
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: there is nothing to free."""
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,11 @@ class StoredGraph:
 
     @property
     def has_edge_ids(self) -> bool:
-        """Whether entries know their row in the user's edge list."""
+        """Whether each entry has its position in the user's edge list."""
         return self.header.find("edge_ids") is not None
 
     def to_user(self, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The user's ids of stored ids, checked: a checksum says nothing about a file's writer.
+        """The user's ids of stored ids, checked: a valid checksum does not prove valid ids.
 
         Raises
         ------
@@ -106,7 +106,7 @@ class StoredGraph:
             raise FormatError(f"{self.path} has ids out of range: build the dataset again")
 
     def edges(self) -> EdgeList:
-        """Every entry of the neighbour lists, in their order, in the user's ids."""
+        """Every entry of the neighbour lists as an edge, in stored order, in the user's ids."""
         indptr = _map(self.path, _section(self.path, self.header, "indptr"))
         indices = _section(self.path, self.header, "indices")
 
@@ -124,16 +124,18 @@ class StoredGraph:
             time=self._values("times"),
             num_loops=0,
             max_id=self.num_nodes - 1,
-            row=self._values("edge_ids"),
-            stored_rows=self.header.num_input_edges,
+            directed=self.is_directed,
+            with_edge_ids=self.has_edge_ids,
+            position=self._values("edge_ids"),
+            num_user_edges=self.header.num_input_edges,
         )
 
     def _users(self, read: Read) -> Read:
-        """Reads stored ids, and gives the user's."""
+        """The same reader, with the user's ids instead of stored ids."""
 
         def ids(begin: int, end: int) -> npt.NDArray[Any]:
             out = np.empty(end - begin, np.uint32)
-            # In small pieces: what each takes on the way is several times its ids.
+            # In small pieces: a conversion takes several times the memory of its ids.
             for at in range(begin, end, _CHUNK):
                 stop = min(at + _CHUNK, end)
                 out[at - begin : stop - begin] = self.to_user(read(at, stop))
@@ -145,7 +147,7 @@ class StoredGraph:
         section = self.header.find(name)
         if section is None:
             return None
-        found = section  # not None, within the function as well
+        found = section  # not None, also within the lambda
         return _Column(
             DTYPES[found.dtype],
             found.count,
@@ -168,11 +170,11 @@ def open_stored_graph(path: Path) -> StoredGraph:
     FormatError
         If it is damaged.
     ValueError
-        If it has more nodes than can be built.
+        If it has more than 2^32 nodes.
     """
     header = read_header(path)
     if header.num_nodes > MAX_NODES:
-        raise ValueError(f"{path} has {header.num_nodes} nodes, more than the builder's 2^32")
+        raise ValueError(f"{path} has {header.num_nodes} nodes, more than the limit of 2^32")
     counts = (
         _section(path, header, "indptr").count == header.num_nodes + 1,
         _section(path, header, "indices").count == header.width,
@@ -184,7 +186,7 @@ def open_stored_graph(path: Path) -> StoredGraph:
 
 
 class StoredRows:
-    """One row for each node, in a stored order; what `write_rows` takes.
+    """One row for each node, in stored order; a `Rows`.
 
     Parameters
     ----------
@@ -193,7 +195,7 @@ class StoredRows:
     shape : tuple of int
         (N, width) or (N,).
     read : callable
-        Elements [begin, end) of the rows, one after the other.
+        Reads elements [begin, end) of the flattened rows.
     node_ids : (N,) array or None
         The user's id of each row; None where they are the same.
     """
@@ -210,7 +212,7 @@ class StoredRows:
         self.dtype = dtype
         self.vector = len(shape) == 1
         self.width = 1 if self.vector else shape[1]
-        # Rows that name their nodes are checked: every node has one, and only one.
+        # Rows with node ids are checked: every node has exactly one.
         self.in_order = node_ids is None
         self._num_rows = shape[0]
         self._read = read
@@ -239,7 +241,7 @@ def open_stored_rows(path: Path, graph: StoredGraph) -> StoredRows:
     Raises
     ------
     FormatError
-        If it is damaged, or keeps another order than the graph.
+        If it is damaged, or its order differs from the graph's.
     """
     header = read_header(path)
     section = _section(path, header, "rows")
@@ -250,7 +252,7 @@ def open_stored_rows(path: Path, graph: StoredGraph) -> StoredRows:
     rank, graph_rank = header.find("node_rank"), graph.header.find("node_rank")
     if rank is not None:
         if graph_rank is None or (rank.dtype, rank.crc) != (graph_rank.dtype, graph_rank.crc):
-            raise FormatError(f"{path} keeps another order than the graph: build the dataset again")
+            raise FormatError(f"{path} has another order than the graph: build the dataset again")
         node_ids = graph.node_ids
     return StoredRows(
         os.fspath(path),

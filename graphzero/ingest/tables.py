@@ -1,4 +1,4 @@
-"""CSV, Parquet, NumPy files and arrays as streams of column chunks."""
+"""CSV and Parquet files, NumPy files and arrays as streams of column chunks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from graphzero.ingest.columns import Column
-from graphzero.ingest.csv_errors import find_bad_line, line_of_row
+from graphzero.ingest.csv_errors import find_bad_line, line_of_record
 from graphzero.ingest.csv_format import CsvFormat, sniff_csv
 
 __all__ = [
@@ -38,7 +38,7 @@ Chunk = tuple[npt.NDArray[Any], ...]
 
 
 class Table(Protocol):
-    """Rows with a number of columns.
+    """Records with named or numbered columns.
 
     Attributes
     ----------
@@ -48,26 +48,26 @@ class Table(Protocol):
         Of the columns.
     width : int
         Columns.
-    num_rows : int or None
-        None where only reading can tell.
+    num_records : int or None
+        None if it is unknown before the table is read.
     """
 
     name: str
     names: Sequence[str] | None
     width: int
-    num_rows: int | None
+    num_records: int | None
 
-    def chunks(self, columns: Sequence[Column], max_rows: int) -> Iterator[Chunk]:
-        """Pieces of some columns, in the columns' dtypes, checked to fit them."""
+    def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
+        """Pieces of some columns, checked and converted to the columns' dtypes."""
         ...
 
-    def locate(self, row: int) -> str:
-        """Where a row (from 0) is, in words."""
+    def locate(self, record: int) -> str:
+        """Where a record (from 0) is, in words."""
         ...
 
 
 def is_csv(path: Path) -> bool:
-    """Whether a file's name is that of a CSV file, plain or gzip."""
+    """Whether a file has the name of a CSV file, plain or gzip."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] == ".gz":
         suffixes.pop()
@@ -82,7 +82,7 @@ def open_table(
     Raises
     ------
     ValueError
-        If it is neither, or damaged, or has no columns.
+        If it is neither, is damaged, or has no columns.
     OSError
         If it cannot be read.
     """
@@ -98,8 +98,10 @@ def open_table(
     )
 
 
-def _checked(values: npt.NDArray[Any], column: Column, table: Table, row: int) -> npt.NDArray[Any]:
-    """Values in a column's dtype; `row` is the first one's number."""
+def _checked(
+    values: npt.NDArray[Any], column: Column, table: Table, record: int
+) -> npt.NDArray[Any]:
+    """Values in a column's dtype; `record` is the number of the first one."""
     if column.dtype.kind == "f":
         if values.dtype.kind not in "iuf":
             raise ValueError(f"{table.name}: the {column.label} has dtype {values.dtype}")
@@ -112,13 +114,13 @@ def _checked(values: npt.NDArray[Any], column: Column, table: Table, row: int) -
     bounds = np.iinfo(column.dtype)
     if len(values) and (values.min() < bounds.min or values.max() > bounds.max):
         bad = np.flatnonzero((values < bounds.min) | (values > bounds.max))[0]
-        place = table.locate(row + int(bad))
+        place = table.locate(record + int(bad))
         raise ValueError(f"{table.name}, {place}: {values[bad]} is not {column.expected()}")
     return values.astype(column.dtype, copy=False)
 
 
 class CsvTable:
-    """The rows of a CSV file.
+    """The records of a CSV file.
 
     Parameters
     ----------
@@ -130,15 +132,15 @@ class CsvTable:
         self.name = os.fspath(source.path)
         self.names: Sequence[str] | None = source.names
         self.width = source.width
-        self.num_rows: int | None = None if source.first_row is not None else 0
+        self.num_records: int | None = None if source.first_record is not None else 0
 
-    def locate(self, row: int) -> str:
-        """The line of a row, such as "line 7"."""
-        return f"line {line_of_row(self.source, row)}"
+    def locate(self, record: int) -> str:
+        """The line of a record, such as "line 7"."""
+        return f"line {line_of_record(self.source, record)}"
 
-    def chunks(self, columns: Sequence[Column], max_rows: int) -> Iterator[Chunk]:
-        """Pieces of some columns. A piece is what pyarrow reads in one block."""
-        if self.source.first_row is None:
+    def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
+        """Pieces of some columns, of the size of pyarrow's blocks."""
+        if self.source.first_record is None:
             return
         try:
             with self._open(columns) as reader:
@@ -172,13 +174,13 @@ class CsvTable:
                 null_values=[],
                 strings_can_be_null=False,
             ),
-            # pyarrow's own pools keep freed blocks: tens of megabytes more.
+            # pyarrow's own pools retain freed blocks, tens of megabytes.
             memory_pool=pa.system_memory_pool(),
         )
 
 
 class ParquetTable:
-    """The rows of a Parquet file.
+    """The records of a Parquet file.
 
     Parameters
     ----------
@@ -190,45 +192,47 @@ class ParquetTable:
         try:
             self._file = pa.parquet.ParquetFile(path, buffer_size=_BLOCK_BYTES)
         except (pa.ArrowException, OSError) as error:
-            raise ValueError(f"{path} is not a whole Parquet file: {error}") from None
+            raise ValueError(f"{path} is not a complete Parquet file: {error}") from None
         schema = self._file.schema_arrow
         self.names: Sequence[str] | None = tuple(schema.names)
         self.dtypes = tuple(_numpy_dtype(kind) for kind in schema.types)
         self.width = len(schema.names)
-        self.num_rows: int | None = self._file.metadata.num_rows
+        self.num_records: int | None = self._file.metadata.num_rows
         if self.width == 0:
             raise ValueError(f"{path} is empty: it has no columns")
 
-    def locate(self, row: int) -> str:
-        """A row by its number from 0."""
-        return f"row {row}"
+    def locate(self, record: int) -> str:
+        """A record by its number from 0."""
+        return f"record {record}"
 
-    def chunks(self, columns: Sequence[Column], max_rows: int) -> Iterator[Chunk]:
-        """Pieces of some columns, of at most max_rows rows."""
+    def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
+        """Pieces of some columns, of at most max_records records."""
         schema = self._file.schema_arrow
         for column in columns:
             if self.dtypes[column.index] is None:
                 kind = schema.types[column.index]
-                raise ValueError(f"{self.name}: the {column.label} has type {kind}, not a number's")
-        row = 0
+                raise ValueError(
+                    f"{self.name}: the {column.label} has type {kind}, not a number type"
+                )
+        record = 0
         names = [schema.names[column.index] for column in columns]
         try:
-            for batch in self._file.iter_batches(batch_size=max_rows, columns=names):
+            for batch in self._file.iter_batches(batch_size=max_records, columns=names):
                 yield tuple(
-                    self._values(batch.column(name), column, row)
+                    self._values(batch.column(name), column, record)
                     for name, column in zip(names, columns, strict=True)
                 )
-                row += batch.num_rows
+                record += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             raise ValueError(f"{self.name} is damaged: {error}") from None
 
-    def _values(self, array: pa.Array, column: Column, row: int) -> npt.NDArray[Any]:
+    def _values(self, array: pa.Array, column: Column, record: int) -> npt.NDArray[Any]:
         if array.null_count:
-            bad = row + int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
+            bad = record + int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
             raise ValueError(
                 f"{self.name}, {self.locate(bad)}: an empty cell is not {column.expected()}"
             )
-        return _checked(array.to_numpy(zero_copy_only=False), column, self, row)
+        return _checked(array.to_numpy(zero_copy_only=False), column, self, record)
 
 
 def _numpy_dtype(kind: pa.DataType) -> np.dtype[Any] | None:
@@ -252,17 +256,19 @@ class ArrayTable:
         self.names: Sequence[str] | None = None
         self._arrays = arrays
         self.width = len(arrays)
-        self.num_rows: int | None = len(arrays[0])
+        self.num_records: int | None = len(arrays[0])
 
-    def locate(self, row: int) -> str:
-        """A row by its number from 0."""
-        return f"row {row}"
+    def locate(self, record: int) -> str:
+        """An edge by its position from 0: edges are what arrays are read as."""
+        return f"edge {record}"
 
-    def chunks(self, columns: Sequence[Column], max_rows: int) -> Iterator[Chunk]:
-        """Pieces of some columns, of at most max_rows rows."""
-        for begin in range(0, len(self._arrays[0]), max_rows):
+    def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
+        """Pieces of some columns, of at most max_records records."""
+        for begin in range(0, len(self._arrays[0]), max_records):
             yield tuple(
-                _checked(self._arrays[column.index][begin : begin + max_rows], column, self, begin)
+                _checked(
+                    self._arrays[column.index][begin : begin + max_records], column, self, begin
+                )
                 for column in columns
             )
 
@@ -273,7 +279,7 @@ def load_array(value: Any, what: str) -> npt.NDArray[Any]:
     Raises
     ------
     ValueError
-        If the file is not a whole NumPy file of numbers, or the value no array of numbers.
+        If the file is not a complete NumPy file of numbers, or the value not an array of numbers.
     OSError
         If the file cannot be read.
     """
@@ -288,7 +294,7 @@ def load_numpy(path: str | os.PathLike[str]) -> npt.NDArray[Any]:
     Raises
     ------
     ValueError
-        If the file is not a whole NumPy file.
+        If the file is not a complete NumPy file.
     OSError
         If the file cannot be read.
     """
@@ -296,14 +302,14 @@ def load_numpy(path: str | os.PathLike[str]) -> npt.NDArray[Any]:
     try:
         array = np.load(name, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise ValueError(f"{name} is not a whole NumPy file of numbers: {error}") from None
+        raise ValueError(f"{name} is not a complete NumPy file of numbers: {error}") from None
     if not isinstance(array, np.ndarray):
         raise ValueError(f"{name} holds several arrays: give one .npy file")
     return array
 
 
 def require_numbers(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    """The same array.
+    """Returns the array.
 
     Raises
     ------

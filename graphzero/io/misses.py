@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from mmap import PAGESIZE
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,6 @@ import numpy.typing as npt
 from graphzero.errors import FormatError
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.ids import as_ids
-from graphzero.store.format import PAGE_BYTES
 from graphzero.store.manifest import FileEntry, Presampling, read_manifest
 
 __all__ = ["MissPrediction", "predict_misses", "touch_probabilities"]
@@ -51,7 +51,7 @@ class MissPrediction:
     @property
     def missing_bytes(self) -> float:
         """Bytes that are read for a mini-batch."""
-        return self.missing_pages * PAGE_BYTES
+        return self.missing_pages * PAGESIZE
 
     def seconds(self, iops: float) -> float:
         """Seconds to read them, one read a page, at a rate of reads a second."""
@@ -132,12 +132,12 @@ def _page_touches(
     num_rows: int,
 ) -> Iterator[npt.NDArray[np.float64]]:
     """Probability that a mini-batch touches each page, in pieces."""
-    total = -(-num_rows * row_bytes // PAGE_BYTES)
-    step = max(1, _CHUNK_ROWS * row_bytes // PAGE_BYTES)
+    total = -(-num_rows * row_bytes // PAGESIZE)
+    step = max(1, _CHUNK_ROWS * row_bytes // PAGESIZE)
     for begin in range(0, total, step):
         pages = np.arange(begin, min(begin + step, total), dtype=np.int64)
-        first = pages * PAGE_BYTES // row_bytes
-        stop = np.minimum(((pages + 1) * PAGE_BYTES - 1) // row_bytes + 1, num_rows)
+        first = pages * PAGESIZE // row_bytes
+        stop = np.minimum(((pages + 1) * PAGESIZE - 1) // row_bytes + 1, num_rows)
         low = int(first[0])
         logs = log_missed[counts.read(np.arange(low, int(stop[-1])))]
         # Rows that cross into the next page belong to both: ranges overlap, as reduceat allows.
@@ -194,8 +194,8 @@ def predict_misses(path: str | os.PathLike[str], memory: int) -> MissPrediction:
         train = manifest.splits.get("train")
         seeds = nodes if train is None else np.minimum(nodes, counts.histogram_of(store(train)))
         log_missed = np.log1p(-touch_probabilities(nodes, seeds))
-        total = -(-features.num_nodes * features.row_bytes // PAGE_BYTES)
-        resident, done = min(total, memory // PAGE_BYTES), 0
+        total = -(-features.num_nodes * features.row_bytes // PAGESIZE)
+        resident, done = min(total, memory // PAGESIZE), 0
         touched = missing = 0.0
         for part in _page_touches(counts, log_missed, features.row_bytes, features.num_nodes):
             touched += float(part.sum())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
+from mmap import PAGESIZE
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +26,9 @@ from graphzero.packs.pack_file import OFFSETS, OPTIONS, PackInfo, files_of
 from graphzero.sampling.order import Share
 from graphzero.sampling.subgraph import Subgraph
 from graphzero.store.atomic import is_staging_name
+from graphzero.store.disk_space import require_disk_space
 from graphzero.store.filewriter import FileWriter
-from graphzero.store.format import FLAG_VECTOR, MAGIC, PAGE_BYTES, Header, layout
-from graphzero.units import format_bytes
+from graphzero.store.format import FLAG_VECTOR, MAGIC, Header, layout
 
 if TYPE_CHECKING:
     from graphzero.graph.sampling_options import SamplingOptions, Unpack
@@ -48,7 +48,7 @@ class Reads:
     Attributes
     ----------
     pages, reads : float
-        Distinct pages of the file format, and the runs of neighbouring pages that are read at once.
+        Distinct pages, and the runs of neighbouring pages that are read at once.
     """
 
     pages: float
@@ -57,19 +57,19 @@ class Reads:
     @property
     def num_bytes(self) -> float:
         """Size of the pages."""
-        return self.pages * PAGE_BYTES
+        return self.pages * PAGESIZE
 
 
 def count_reads(rows: IdArray, row_bytes: int) -> Reads:
     """Reads of ascending, distinct rows of a file whose first row begins on a page."""
     if rows.shape[0] == 0:
         return Reads(0, 0)
-    first = rows * row_bytes // PAGE_BYTES
-    last = (rows * row_bytes + row_bytes - 1) // PAGE_BYTES
+    first = rows * row_bytes // PAGESIZE
+    last = (rows * row_bytes + row_bytes - 1) // PAGESIZE
     before = np.concatenate([[-2], last[:-1]])
     pages = last - np.maximum(first, before + 1) + 1
     runs = np.add.reduceat(pages, np.flatnonzero(first > before + 1))
-    return Reads(int(pages.sum()), int((-(-runs * PAGE_BYTES // _READ_BYTES)).sum()))
+    return Reads(int(pages.sum()), int((-(-runs * PAGESIZE // _READ_BYTES)).sum()))
 
 
 @dataclass(frozen=True)
@@ -228,22 +228,19 @@ class Packing:
         )
 
     def check_space(self, out: str | os.PathLike[str]) -> None:
-        """Refuses a disk that has no room for the pack.
+        """Raises an error unless the disk has room for the pack.
 
         Raises
         ------
         OSError
             With ``errno.ENOSPC`` and the folder.
         """
-        folder = Path(out).absolute().parent
-        free, needed = shutil.disk_usage(folder).free, self.cost.file_bytes
-        if free < needed:
-            raise OSError(
-                errno.ENOSPC,
-                f"the pack needs about {format_bytes(needed)} of disk space and "
-                f"{format_bytes(free)} are free: pack fewer epochs, or keep more rows resident",
-                os.fspath(folder),
-            )
+        require_disk_space(
+            Path(out).absolute().parent,
+            self.cost.file_bytes,
+            "the pack needs about",
+            ": pack fewer epochs, or keep more rows resident",
+        )
 
     def write(
         self, out: str | os.PathLike[str], *, overwrite: bool = False, progress: bool = False

@@ -1,8 +1,8 @@
-"""Files that appear whole or not at all.
+"""Files that appear complete or not at all.
 
-A file is written under a temporary name in the folder where it will live, flushed to the disk,
-and renamed over the final name; the folder is flushed too. A reader, or a crash at any moment,
-sees the earlier file or the new one, never a part.
+A file is written under a temporary name in its final folder, flushed to the disk,
+and renamed to its final name; the folder is flushed too. At every moment, also after a crash, a
+reader sees the earlier file or the new one, never a part of one.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _SUFFIX = ".gz-staged"
 
 
 def is_staging_name(name: str) -> bool:
-    """Whether a file name is one that `StagedFile` gives to unfinished files."""
+    """Whether this is the name of an unfinished `StagedFile`."""
     return name.startswith(".") and name.endswith(_SUFFIX)
 
 
 def sync_folder(folder: str | os.PathLike[str]) -> None:
-    """Flushes the names in a folder to the disk."""
+    """Flushes a folder's entries to the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -38,7 +38,7 @@ class StagedFile:
     path : path-like
         The final path. Its folder must exist.
     size : int, optional
-        Bytes to reserve at once, so that a full disk is found before the work and not after it.
+        Bytes to reserve at once, so that a full disk is detected before the work.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class StagedFile:
     def seal(self, size: int | None = None) -> None:
         """Flushes the content to the disk and closes the descriptor; the name stays staged.
 
-        `size` bytes of what was reserved are kept. Default: all.
+        The file is cut to `size` bytes. Default: all reserved bytes.
         """
         if size is not None:
             os.ftruncate(self.fd, size)
@@ -101,9 +101,13 @@ class StagedFile:
         self._open = False
 
     def publish(self) -> None:
-        """Gives the sealed file its final name, in place of what had it."""
-        os.replace(self.staged_path, self.path)
-        sync_folder(self.path.parent)
+        """Renames the sealed file to its final name, replacing a file there; removed on failure."""
+        try:
+            os.replace(self.staged_path, self.path)
+            sync_folder(self.path.parent)
+        except BaseException:
+            self.discard()
+            raise
 
     def discard(self) -> None:
         """Removes the unfinished file; harmless after `publish`."""
@@ -114,12 +118,12 @@ class StagedFile:
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
-    """Replaces a small file's content in one step."""
+    """Replaces the content of a small file in one step."""
     staged = StagedFile(path)
     try:
         staged.write(data, 0)
         staged.seal()
-        staged.publish()
     except BaseException:
         staged.discard()
         raise
+    staged.publish()

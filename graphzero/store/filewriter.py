@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
 
@@ -11,17 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.store.atomic import StagedFile
-from graphzero.store.format import CHUNK_BYTES, DTYPES, Header, Section, encode_header
+from graphzero.store.format import CHUNK_BYTES, DTYPES, Header, encode_header
 
-__all__ = ["FileWriter"]
+__all__ = ["FileWriter", "sealed_file"]
 
 
 class FileWriter:
     """Writes a file of a known layout, section by section, in any interleaving.
 
-    A context manager: leaving it normally publishes the file under its final name in one step,
-    leaving it by an exception removes what was written. `seal` and `publish` are there for
-    callers that publish several files together.
+    A context manager: at the end of the block the file is published under its final name in one
+    step; if the block raises, the file is removed. Callers that publish several files together
+    use `seal` and `publish`.
 
     Parameters
     ----------
@@ -32,7 +34,7 @@ class FileWriter:
     Raises
     ------
     OSError
-        With errno and path; a full disk is found here, before anything is written.
+        With errno and path; a full disk is detected here, before anything is written.
     """
 
     def __init__(self, path: str | os.PathLike[str], header: Header) -> None:
@@ -67,9 +69,9 @@ class FileWriter:
         self._written[index] += data.nbytes
 
     def resize(self, num_nodes: int) -> None:
-        """Gives a feature file another number of rows: for those who do not know it beforehand.
+        """Changes the number of rows of a feature file, for writers that do not know it beforehand.
 
-        The rows must be the last section, and none of them may have been written beyond the end.
+        "rows" must be the last section, and must not be written beyond its new end.
         """
         header, rows = self.header, self.header.sections[-1]
         count = num_nodes * header.width
@@ -95,26 +97,14 @@ class FileWriter:
         ):
             if written != section.length:
                 raise ValueError(f"section '{section.name}' is not complete")
-            sections.append(
-                Section(
-                    section.name, section.dtype, section.offset, section.count, section.length, crc
-                )
-            )
-        self.header = Header(
-            self.header.kind,
-            self.header.flags,
-            self.header.file_bytes,
-            self.header.num_nodes,
-            self.header.width,
-            self.header.num_input_edges,
-            tuple(sections),
-        )
+            sections.append(replace(section, crc=crc))
+        self.header = replace(self.header, sections=tuple(sections))
         self.staged.write(encode_header(self.header), 0)
         self.staged.seal(self.header.file_bytes)
         self._sealed = True
 
     def publish(self) -> None:
-        """Gives the sealed file its final name."""
+        """Renames the sealed file to its final name; removed on failure."""
         self.staged.publish()
 
     def discard(self) -> None:
@@ -136,7 +126,26 @@ class FileWriter:
         try:
             if not self._sealed:
                 self.seal()
-            self.publish()
         except BaseException:
             self.discard()
             raise
+        self.publish()
+
+
+@contextmanager
+def sealed_file(path: str | os.PathLike[str], header: Header) -> Iterator[FileWriter]:
+    """A file that is sealed, not published, when the block ends, and removed if the block raises.
+
+    Parameters
+    ----------
+    path : path-like
+    header : Header
+        From `graphzero.store.format.layout`.
+    """
+    file = FileWriter(path, header)
+    try:
+        yield file
+        file.seal()
+    except BaseException:
+        file.discard()
+        raise

@@ -2,8 +2,8 @@
 
 ``docs/format.md`` is the table that both implement. Python writes the files
 (`graphzero.store.filewriter`); C reads them at run time; `decode_header`, `read_file` and
-`verify_file` read them here, for tests, for ``graphzero verify`` and for anyone who wants to read
-the format without compiling it.
+`verify_file` read them here: for tests, for ``graphzero verify``, and for readers without a
+compiler.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ __all__ = [
 ]
 
 VERSION = 1
+# Alignment in files, on every machine; the page size of this machine is mmap.PAGESIZE.
 PAGE_BYTES = 4096
 MAX_SECTIONS = 62
 NAME_BYTES = 16
 FLAG_DIRECTED = 1
 FLAG_VECTOR = 2
 MAGIC = {"graph": b"\x89GZL\r\n\x1a\n", "features": b"\x89GZD\r\n\x1a\n"}
-# NumPy has no bfloat16: its bits, under its name. ``ml_dtypes`` and torch give it arithmetic.
+# NumPy has no bfloat16: this dtype holds its bits. ``ml_dtypes`` and torch can compute with it.
 BFLOAT16: np.dtype[Any] = np.dtype([("bfloat16", "<u2")])
 DTYPES: dict[int, np.dtype[Any]] = {
     1: np.dtype("<i1"),
@@ -76,12 +77,12 @@ def id_dtype(count: int) -> np.dtype[Any]:
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:
-    """Name of a dtype for people, such as "float32" or "bfloat16"."""
+    """Name of a dtype for messages, such as "float32" or "bfloat16"."""
     return "bfloat16" if dtype == BFLOAT16 else str(dtype)
 
 
 def as_dtype(value: Any) -> np.dtype[Any]:
-    """A dtype of the format, by what NumPy takes for one, or by the name "bfloat16".
+    """A dtype of the format, from anything that NumPy takes as a dtype, or the name "bfloat16".
 
     Raises
     ------
@@ -91,7 +92,7 @@ def as_dtype(value: Any) -> np.dtype[Any]:
     try:
         dtype = BFLOAT16 if isinstance(value, str) and value == "bfloat16" else np.dtype(value)
     except TypeError:
-        raise ValueError(f"{value!r} is no dtype; use one of {_names()}") from None
+        raise ValueError(f"{value!r} is not a dtype; use one of {_names()}") from None
     return DTYPES[dtype_code(BFLOAT16 if dtype.name == "bfloat16" else dtype)]
 
 
@@ -100,7 +101,7 @@ def _names() -> str:
 
 
 def dtype_code(dtype: npt.DTypeLike) -> int:
-    """Code of a dtype in a section table.
+    """Code of a dtype in the section table.
 
     Raises
     ------
@@ -138,7 +139,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Header:
-    """What the first page of a file says.
+    """The content of a file's first page.
 
     Attributes
     ----------
@@ -148,7 +149,7 @@ class Header:
     width : int
         Stored edges of a graph, columns of a feature file.
     num_input_edges : int
-        Rows of the edge list that a graph was built from.
+        Edges of the edge list that a graph was built from.
     sections : tuple of Section
         By ascending offset.
     """
@@ -162,7 +163,7 @@ class Header:
     sections: tuple[Section, ...]
 
     def find(self, name: str) -> Section | None:
-        """The section of a name, or None."""
+        """The section of this name, or None."""
         return next((section for section in self.sections if section.name == name), None)
 
 
@@ -225,7 +226,7 @@ def decode_header(page: bytes, file_bytes: int, kind: str) -> Header:
     Raises
     ------
     FormatError
-        Like the C reader, for everything that can be known without reading the sections.
+        As the C reader: for all that can be checked without reading the sections.
     """
     if len(page) < PAGE_BYTES:
         raise FormatError("is truncated: it has no whole header page")
@@ -267,7 +268,7 @@ def layout(
     flags: int = 0,
     num_input_edges: int = 0,
 ) -> Header:
-    """Header of a file with these arrays (name, dtype, elements), each on a page of its own."""
+    """Header of a file with these arrays (name, dtype, elements); each starts on a new page."""
     sections: list[Section] = []
     end = PAGE_BYTES
     for name, dtype, count in arrays:
@@ -319,7 +320,7 @@ def read_file(path: str | os.PathLike[str]) -> tuple[Header, dict[str, npt.NDArr
 
 
 def verify_file(path: str | os.PathLike[str], progress: Progress | None = None) -> Header:
-    """Reads a whole file and compares every section with its checksum.
+    """Reads a whole file and checks the checksum of every section.
 
     Parameters
     ----------
@@ -334,18 +335,18 @@ def verify_file(path: str | os.PathLike[str], progress: Progress | None = None) 
     Raises
     ------
     FormatError
-        Naming the first section whose bytes are not those that were written.
+        Naming the first section whose checksum does not match.
     """
     header = read_header(path)
     with open(path, "rb") as file:
         for section in header.sections:
             file.seek(section.offset)
-            crc, left = 0, section.length
-            while left:
-                chunk = file.read(min(left, CHUNK_BYTES))
+            crc, remaining = 0, section.length
+            while remaining:
+                chunk = file.read(min(remaining, CHUNK_BYTES))
                 if not chunk:
                     raise FormatError(f"{path} is truncated in section '{section.name}'")
-                crc, left = zlib.crc32(chunk, crc), left - len(chunk)
+                crc, remaining = zlib.crc32(chunk, crc), remaining - len(chunk)
                 if progress is not None:
                     progress(len(chunk))
             if crc != section.crc:

@@ -1,9 +1,9 @@
 """``dataset.json``: which files make up a dataset, and the commit point of a build.
 
 A build first writes every file under a staged name, then replaces ``dataset.json``, then renames
-the staged files. Whoever reads the manifest prefers a staged name that still exists: a build that
-is killed before the manifest leaves the earlier dataset whole, one that is killed after it leaves
-the new one whole.
+the staged files. Readers of the manifest prefer a staged name if that file still exists. So a
+build that is killed before it replaces ``dataset.json`` leaves the earlier dataset, and a build
+that is killed later leaves the new one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A file of a dataset: its final name, and the name that it had while it was built."""
+    """A file of a dataset: its final name, and its name during the build."""
 
     name: str
     staged: str
@@ -52,13 +52,13 @@ class Presampling:
     Attributes
     ----------
     batches : int
-        Mini-batches that were sampled: the most that a node can have been visited.
+        Mini-batches that were sampled: the maximum of the visits of a node.
     batch_size : int
     fanouts : tuple of int
     num_seeds : int
         Seeds of an epoch.
     seed : int
-        Of the draws.
+        Of the random draws.
     """
 
     batches: int
@@ -78,7 +78,7 @@ class Manifest:
     num_edges : int
         Stored edges: both directions of an undirected edge.
     num_input_edges : int
-        Rows of the edge list.
+        Edges of the edge list.
     directed : bool
     order : {"input", "hot", "presample"}
     num_classes : int or None
@@ -116,9 +116,9 @@ def _entry(value: Any) -> FileEntry | None:
         return None
     names = (value["name"], value["staged"])
     if any(not isinstance(name, str) or os.path.basename(name) != name for name in names):
-        raise ValueError("a file name leads out of the folder")
+        raise ValueError("a file name points outside the folder")
     if not is_staging_name(names[1]):
-        raise ValueError("a staged name is not one")
+        raise ValueError("a staged name is invalid")
     return FileEntry(*names)
 
 
@@ -128,14 +128,14 @@ def _presampling(value: Any) -> Presampling | None:
     names = ("batches", "batch_size", "num_seeds", "seed")
     counts = {name: int(value[name]) for name in names}
     if counts["batches"] < 1:
-        raise ValueError("visits of no batches")
+        raise ValueError("it has visits of no batches")
     return Presampling(fanouts=tuple(int(fanout) for fanout in value["fanouts"]), **counts)
 
 
 def _parse(content: dict[str, Any]) -> Manifest:
     graph = _entry(content["graph"])
     if graph is None:
-        raise ValueError("there is no graph")
+        raise ValueError("it names no graph")
     splits = {}
     for name, value in content["splits"].items():
         entry = _entry(value)
@@ -165,7 +165,7 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
     FileNotFoundError
         If the folder has no ``dataset.json``.
     FormatError
-        If it is not one that this version reads.
+        If this version cannot read it.
     """
     path = Path(folder) / MANIFEST_NAME
     try:
@@ -193,14 +193,14 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
 
 
 def write_manifest(folder: str | os.PathLike[str], manifest: Manifest) -> None:
-    """Replaces ``dataset.json``: from here on readers see the files that it names."""
+    """Replaces ``dataset.json``: from then on, readers see the files that it names."""
     content = {"format": _FORMAT, "version": _VERSION, **asdict(manifest)}
     text = json.dumps(content, indent=2) + "\n"
     write_atomically(Path(folder) / MANIFEST_NAME, text.encode())
 
 
 def finish_renames(folder: str | os.PathLike[str], manifest: Manifest) -> None:
-    """Gives every file of a written manifest its final name; repeatable after a crash."""
+    """Renames every file of a written manifest to its final name; can be repeated after a crash."""
     folder = Path(folder)
     for entry in manifest.entries():
         staged = folder / entry.staged

@@ -1,4 +1,4 @@
-"""`MappedFile`: what a graph and its rows have in common, being mapped files."""
+"""`MappedFile`: base class of `Graph` and `FeatureStore`, which are mapped files."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["ClosedAtExit", "MappedFile"]
 
 
 class ClosedAtExit:
-    """What a ``with`` block closes."""
+    """A context manager that closes itself."""
 
     def close(self) -> None:
-        """Unmaps what is open."""
+        """Unmaps the files."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -28,7 +28,7 @@ class ClosedAtExit:
         try:
             self.close()
         except BufferError:
-            # The traceback of what went wrong may hold arrays, and says more than they do.
+            # The traceback of the first error may hold arrays; report that error, not this one.
             if kind is None:
                 raise
 
@@ -39,7 +39,7 @@ class MappedFile(ClosedAtExit):
     Raises
     ------
     FormatError
-        If the file is not what it must be.
+        If the file is not of the expected format.
     OSError
         If it cannot be opened.
     """
@@ -53,7 +53,7 @@ class MappedFile(ClosedAtExit):
             raise
 
     def _read_header(self) -> None:
-        """Checks the mapped file, and finds what is where."""
+        """Checks the header and finds the sections."""
         raise NotImplementedError
 
     @property
@@ -71,7 +71,7 @@ class MappedFile(ClosedAtExit):
         self._mapping.advise(advice)
 
     def close(self) -> None:
-        """Unmaps the file, which cannot be used here afterwards.
+        """Unmaps the file; the object cannot be used afterwards.
 
         Raises
         ------
@@ -85,7 +85,7 @@ class MappedFile(ClosedAtExit):
 
 
 def _reopen(kind: type[MappedFile], path: str, expected: tuple[Any, ...]) -> MappedFile:
-    """The file that was pickled; one that has replaced it is refused."""
+    """Opens the file that was pickled; raises an error if another file has replaced it."""
     opened = kind(path)
     if opened.identity != expected:
         opened.close()

@@ -11,7 +11,7 @@ __all__ = ["mincore_is_honest", "resident_bytes"]
 
 
 def mincore_is_honest(path: str) -> bool:
-    """Whether mincore tells the truth: the kernel does so to owners and writers of a file only."""
+    """Whether mincore is reliable: the kernel tells only owners and writers of a file the truth."""
     try:
         return os.stat(path).st_uid == os.geteuid() or os.access(path, os.W_OK)
     except OSError:
@@ -19,13 +19,13 @@ def mincore_is_honest(path: str) -> bool:
 
 
 def resident_bytes(mapping: _core.Mapping) -> int | None:
-    """Bytes of a mapped file in the page cache, whoever read them.
+    """Bytes of a mapped file in the page cache, read by any process.
 
     Returns
     -------
     int or None
-        None where the kernel does not tell: to those who neither own the file nor may write it,
-        it calls every page resident.
+        None where this is unknown: to processes that neither own the file nor may write to it,
+        the kernel reports every page as resident.
     """
     if not mincore_is_honest(mapping.path):
         return None

@@ -1,4 +1,4 @@
-"""Whether ``time_order`` puts each list in order of time: what a checksum cannot tell."""
+"""Checks that ``time_order`` sorts each neighbour list by time; a checksum cannot tell."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ __all__ = ["first_unordered"]
 _BLOCK = 1 << 18
 
 
-def _first_bad_row(
+def _first_bad_list(
     ends: npt.NDArray[np.int64],
     times: npt.NDArray[np.int64],
     time_order: npt.NDArray[Any],
     begin: int,
     stop: int,
 ) -> int | None:
-    """Row of the first entry in [begin, stop) that is out of range, or not after the one before."""
+    """List of the first entry in [begin, stop) that is out of range, or not after the previous."""
     low = int(np.searchsorted(ends, begin, "right")) - 1
     high = int(np.searchsorted(ends, stop, "left"))
-    rows = np.repeat(np.arange(low, high), np.diff(ends[low : high + 1].clip(begin, stop)))
+    lists = np.repeat(np.arange(low, high), np.diff(ends[low : high + 1].clip(begin, stop)))
     offsets = time_order[begin:stop].astype(np.int64)
-    bad = (offsets < 0) | (offsets >= ends[rows + 1] - ends[rows])
+    bad = (offsets < 0) | (offsets >= ends[lists + 1] - ends[lists])
     offsets[bad] = 0
-    seen = times[ends[rows] + offsets]
+    seen = times[ends[lists] + offsets]
     after = seen[1:] > seen[:-1]
     after |= (seen[1:] == seen[:-1]) & (offsets[1:] > offsets[:-1])
-    bad[1:] |= ~after & (rows[1:] == rows[:-1])
-    return int(rows[bad.argmax()]) if bad.any() else None
+    bad[1:] |= ~after & (lists[1:] == lists[:-1])
+    return int(lists[bad.argmax()]) if bad.any() else None
 
 
 def first_unordered(
@@ -40,10 +40,10 @@ def first_unordered(
     time_order: npt.NDArray[Any],
     progress: Callable[[int], object] | None = None,
 ) -> int | None:
-    """First stored node whose entries are not in order of time, None if all are.
+    """First stored node whose list is not sorted by time; None if all are.
 
-    Entries that ascend strictly by (time, offset) are all different; where they are in range as
-    well, they are a permutation of the list.
+    Entries that ascend strictly by (time, offset) are distinct; if they are also in range, they
+    are a permutation of the list.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def first_unordered(
     Returns
     -------
     int or None
-        A node whose row pointers descend counts too.
+        Also a node whose ``indptr`` entries descend.
     """
     for node in range(0, len(indptr) - 1, _BLOCK):
         ends = indptr[node : node + _BLOCK + 1].astype(np.int64)
@@ -66,12 +66,12 @@ def first_unordered(
             return node + int(descents[0])
         last = int(ends[-1])
         for begin in range(int(ends[0]), last, _BLOCK):
-            # One entry of the block before: the two at its end are compared as well.
-            row = _first_bad_row(
+            # One entry of the previous block, so that it is compared with the first of this one.
+            found = _first_bad_list(
                 ends, times, time_order, max(begin - 1, int(ends[0])), min(begin + _BLOCK, last)
             )
-            if row is not None:
-                return node + row
+            if found is not None:
+                return node + found
             if progress is not None:
                 progress(min(_BLOCK, last - begin))
     return None

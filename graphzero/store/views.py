@@ -1,4 +1,4 @@
-"""Read-only NumPy views of mapped files, and what tells one version of a file from another."""
+"""Read-only NumPy views of mapped files, and the fingerprint of a file."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def section_view(
 
 
 def header_identity(header: dict[str, Any]) -> tuple[Any, ...]:
-    """What a file's header says about its content: counts and the checksums of the sections."""
+    """Fingerprint of a file's content: the counts and section checksums of its header."""
     return (header["num_nodes"], header["width"], tuple(entry[-1] for entry in header["sections"]))

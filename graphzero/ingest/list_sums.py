@@ -1,4 +1,4 @@
-"""Running sums of the weights within each neighbour list, while the lists pass by in pieces."""
+"""Running sums of the weights within each neighbour list, from a stream of pieces."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["RowSums"]
+__all__ = ["ListSums"]
 
 _SHORT = 32  # longer lists are summed one by one, shorter ones side by side
 
 
-class RowSums:
-    """Sums each list on its own, entry by entry in float64, across the ends of pieces.
+class ListSums:
+    """Sums each list separately, entry by entry in float64; lists may span pieces.
 
-    A running sum over many lists, less what came before each, would be quicker and wrong: small
-    weights vanish beside the sum of all lists before theirs.
+    One running sum over all lists, minus its value at the start of each list, would be faster but
+    wrong: small weights vanish beside the sum of all lists before theirs.
     """
 
     def __init__(self) -> None:
@@ -26,12 +26,12 @@ class RowSums:
     def add(
         self, sources: npt.NDArray[np.uint64], weights: npt.NDArray[Any]
     ) -> npt.NDArray[np.float64]:
-        """Sums of the next entries, (n,) float64.
+        """Running sums of the next entries, (n,) float64.
 
         Parameters
         ----------
         sources : (n,) uint64
-            Not empty, ascending, and on from those of the piece before.
+            Not empty, ascending, and not below those of the previous piece.
         weights : (n,) float32
         """
         sums = weights.astype(np.float64)
@@ -41,12 +41,12 @@ class RowSums:
         starts = np.concatenate([[0], starts])
         lengths = np.diff(starts, append=len(sums))
         short = lengths <= _SHORT
-        rows, left = starts[short], lengths[short]
+        begins, sizes = starts[short], lengths[short]
         for at in range(1, _SHORT):
-            rows, left = rows[left > at], left[left > at]
-            sums[rows + at] += sums[rows + at - 1]
+            begins, sizes = begins[sizes > at], sizes[sizes > at]
+            sums[begins + at] += sums[begins + at - 1]
         for start, length in zip(starts[~short].tolist(), lengths[~short].tolist(), strict=True):
-            row = sums[start : start + length]
-            np.add.accumulate(row, out=row)
+            one_list = sums[start : start + length]
+            np.add.accumulate(one_list, out=one_list)
         self._source, self._sum = int(sources[-1]), float(sums[-1])
         return sums

@@ -1,0 +1,148 @@
+"""The steps that a build and a reordering share: disk space, the graph in an order, the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero.errors import FormatError
+from graphzero.ingest.csr import graph_layout, sort_scratch, write_graph
+from graphzero.ingest.edges import EdgeList
+from graphzero.ingest.folder import entry_of
+from graphzero.ingest.rank import NodeOrder
+from graphzero.ingest.row_stream import Rows
+from graphzero.ingest.rows import place_scratch, rows_layout, write_rows
+from graphzero.ingest.stored import StoredGraph
+from graphzero.ingest.write_options import WriteOptions
+from graphzero.store.disk_space import require_disk_space
+from graphzero.store.filewriter import FileWriter
+from graphzero.store.format import DTYPES, read_header
+from graphzero.store.manifest import FileEntry
+
+__all__ = ["require_space", "rewrite_graph", "stage_tables", "training_seeds"]
+
+
+def require_space(
+    folder: Path,
+    edges: EdgeList,
+    tables: Iterable[Rows],
+    num_nodes: int,
+    options: WriteOptions,
+    *,
+    needs: str,
+    num_graph_files: int = 1,
+) -> None:
+    """Raises an error unless the disk has room for all files and for temporary data.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+    edges : EdgeList
+    tables : iterable of Rows
+    num_nodes : int
+    options : WriteOptions
+    needs : str
+        Begin of the message, such as "the build needs".
+    num_graph_files : int
+        How many graph files exist at the same time.
+
+    Raises
+    ------
+    OSError
+        With ``errno.ENOSPC`` and the folder.
+    """
+    needed = num_graph_files * graph_layout(edges, num_nodes, hot=options.renumbers).file_bytes
+    scratch = sort_scratch(edges, options.sort_memory)
+    for rows in tables:
+        needed += rows_layout(rows, num_nodes, hot=options.renumbers).file_bytes
+        placing = place_scratch(rows, num_nodes, hot=options.renumbers, memory=options.rows_memory)
+        scratch = max(scratch, placing)
+    require_disk_space(folder, needed + scratch, needs)
+
+
+def training_seeds(folder: Path, splits: Mapping[str, FileEntry]) -> npt.NDArray[np.int64] | None:
+    """Node ids of the split "train", mapped; None if there is no such split.
+
+    Raises
+    ------
+    FormatError
+        If its file does not hold a split.
+    ValueError
+        If it is empty.
+    """
+    if "train" not in splits:
+        return None
+    path = splits["train"].resolve(folder)
+    section = read_header(path).find("rows")
+    if section is None or DTYPES[section.dtype] != np.int64:
+        raise FormatError(f"{path} does not hold a split: build the dataset again")
+    if not section.count:
+        raise ValueError("the training split has no nodes to sample from")
+    return np.memmap(path, np.int64, "r", section.offset, (section.count,))
+
+
+def rewrite_graph(
+    graph: StoredGraph, path: Path, order: NodeOrder | None, options: WriteOptions
+) -> FileWriter:
+    """Writes a graph file in another order; None is input order.
+
+    Returns
+    -------
+    FileWriter
+        Sealed, not yet published.
+    """
+    return write_graph(
+        path,
+        graph.edges(),
+        graph.num_nodes,
+        order=order,
+        memory=options.sort_memory,
+        progress=options.progress,
+    )
+
+
+def stage_tables(
+    folder: Path,
+    tables: Mapping[str, Rows],
+    num_nodes: int,
+    order: NodeOrder | None,
+    options: WriteOptions,
+    staged: list[FileWriter],
+    *,
+    may_lack_rows: Collection[str] = (),
+) -> dict[str, FileEntry]:
+    """Writes a file for each table, and adds it to `staged`.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+    tables : mapping of str to Rows
+    num_nodes : int
+    order : NodeOrder or None
+    options : WriteOptions
+    staged : list of FileWriter
+        Extended.
+    may_lack_rows : collection of str
+        Tables in which nodes without a row get zeros; in the others they are an error.
+
+    Returns
+    -------
+    dict of str to FileEntry
+    """
+    entries: dict[str, FileEntry] = {}
+    for name, rows in tables.items():
+        file = write_rows(
+            folder / f"{name}.gd",
+            rows,
+            num_nodes,
+            order=order,
+            fill_missing=name in may_lack_rows,
+            memory=options.rows_memory,
+            progress=options.progress,
+        )
+        staged.append(file)
+        entries[name] = entry_of(file)
+    return entries
