@@ -207,7 +207,7 @@ cdef extern from "graphzero/ahead.h" nogil:
         int64_t kept_nodes
 
 
-cdef extern from "graphzero/batch.h" nogil:
+cdef extern from "graphzero/batch_state.h" nogil:
     enum:
         GZ_MOST_HOPS
     ctypedef struct gz_plan:
@@ -232,6 +232,9 @@ cdef extern from "graphzero/batch.h" nogil:
         int64_t hop_edges[64]
     void gz_batch_init(gz_batch *batch)
     void gz_batch_free(gz_batch *batch)
+
+
+cdef extern from "graphzero/batch.h" nogil:
     gz_code gz_batch_sample(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
                             const int64_t *seeds, int64_t count, uint64_t *corrupt, gz_error *err)
 

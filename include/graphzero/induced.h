@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "graphzero/batch.h"
+#include "graphzero/batch_state.h"
 
 /* Puts the edges between the nodes of a batch in place of those that it has: node by node, each
  * list in stored order. Of disjoint trees, edges within a tree; with times, up to that of the tree.

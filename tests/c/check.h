@@ -18,6 +18,7 @@ void run_test(void (*test)(void), const char *name);
 /* One for each file of src/. */
 void test_ahead(void);
 void test_batch(void);
+void test_batch_state(void);
 void test_buffers(void);
 void test_bias(void);
 void test_checksum(void);

@@ -38,6 +38,7 @@ int main(void)
 {
     test_status();
     test_ahead();
+    test_batch_state();
     test_batch();
     test_checksum();
     test_rng();

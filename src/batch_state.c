@@ -1,0 +1,118 @@
+#include "graphzero/batch_state.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+void gz_batch_init(gz_batch *batch)
+{
+    memset(batch, 0, sizeof *batch);
+    gz_idmap_init(&batch->map);
+}
+
+void gz_batch_free(gz_batch *batch)
+{
+    gz_idmap_free(&batch->map);
+    free(batch->trees);
+    free(batch->of_trees);
+    free(batch->sources);
+    free(batch->targets);
+    free(batch->positions);
+    free(batch->offsets);
+    free(batch->rows);
+    free(batch->picks);
+    gz_batch_init(batch);
+}
+
+/* An array moved to where there is room for `room` elements; NULL, and unchanged, if nowhere. */
+static void *grown(void *array, int64_t room, size_t element, gz_error *err)
+{
+    void *larger = NULL;
+    if ((uint64_t)room < SIZE_MAX / element)
+        larger = realloc(array, (size_t)room * element);
+    if (larger == NULL)
+        gz_fail(err, GZ_E_NOMEM, 0, 0, "no memory for %" PRId64 " sampled edges", room);
+    return larger;
+}
+
+/* Half as much again as is needed: a longer batch seldom moves them twice. */
+gz_code gz_batch_reserve_edges(gz_batch *batch, int64_t count, gz_error *err)
+{
+    int64_t **arrays[] = {&batch->sources, &batch->targets, &batch->positions};
+    int64_t room = count + count / 2;
+    if (count <= batch->edge_room)
+        return GZ_OK;
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+        int64_t *larger = grown(*arrays[i], room, sizeof *larger, err);
+        if (larger == NULL)
+            return err->code;
+        *arrays[i] = larger;
+    }
+    batch->edge_room = room;
+    return GZ_OK;
+}
+
+gz_code gz_batch_reserve_frontier(gz_batch *batch, int64_t count, gz_error *err)
+{
+    int64_t room = count + count / 2 + 1;
+    if (count < batch->frontier_room)
+        return GZ_OK;
+    int64_t *offsets = grown(batch->offsets, room, sizeof *offsets, err);
+    if (offsets == NULL)
+        return err->code;
+    batch->offsets = offsets;
+    gz_row *rows = grown(batch->rows, room, sizeof *rows, err);
+    if (rows == NULL)
+        return err->code;
+    batch->rows = rows;
+    batch->frontier_room = room;
+    return GZ_OK;
+}
+
+gz_code gz_batch_reserve_trees(gz_batch *batch, int64_t count, gz_error *err)
+{
+    int64_t room = count + count / 2;
+    if (count <= batch->tree_room)
+        return GZ_OK;
+    int64_t *trees = grown(batch->trees, room, sizeof *trees, err);
+    if (trees == NULL)
+        return err->code;
+    batch->trees = trees;
+    int64_t *of_trees = grown(batch->of_trees, room, sizeof *of_trees, err);
+    if (of_trees == NULL)
+        return err->code;
+    batch->of_trees = of_trees;
+    batch->tree_room = room;
+    return GZ_OK;
+}
+
+const int64_t *gz_batch_stored_ids(const gz_batch *batch, const gz_plan *plan)
+{
+    return plan->disjoint ? batch->of_trees : batch->map.nodes;
+}
+
+gz_frontier gz_batch_frontier(const gz_batch *batch, const gz_plan *plan, int64_t first)
+{
+    return (gz_frontier){.nodes = gz_batch_stored_ids(batch, plan) + first,
+                         .trees = plan->disjoint ? batch->trees + first : NULL,
+                         .until = plan->until};
+}
+
+gz_code gz_batch_ask(gz_batch *batch, const gz_csr *csr, const gz_plan *plan, const gz_hop *hop,
+                     int64_t first, int64_t count, gz_error *err)
+{
+    if (plan->ahead == NULL)
+        return GZ_OK;
+    if (count > batch->pick_room) {
+        int64_t room = count + count / 2;
+        gz_pick *picks = grown(batch->picks, 2 * room, sizeof *picks, err);
+        if (picks == NULL)
+            return err->code;
+        batch->picks = picks;
+        batch->pick_room = room;
+    }
+    const gz_frontier frontier = gz_batch_frontier(batch, plan, first);
+    gz_ahead_of_hop(plan->ahead, csr, hop, &frontier, count, batch->picks,
+                    batch->picks + batch->pick_room, &batch->asked);
+    return GZ_OK;
+}
