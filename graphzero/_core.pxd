@@ -88,15 +88,11 @@ cdef extern from "graphzero/csr.h" nogil:
         gz_ids edge_ids
         gz_ids node_ids
         gz_ids node_rank
-        const float *weights
         const double *cum_weights
         const int64_t *times
         gz_ids time_order
-    uint64_t gz_id(const gz_ids *ids, uint64_t i)
     gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, gz_csr *out,
                                gz_error *err)
-    gz_code gz_ids_from_header(const gz_header *header, const gz_mapping *mapping,
-                               const char *name, uint64_t count, gz_ids *out, gz_error *err)
     uint64_t gz_csr_read_neighbors(const gz_csr *csr, const int64_t *positions, int64_t begin,
                                    int64_t end, int64_t *out)
     uint64_t gz_csr_degrees(const gz_csr *csr, const int64_t *nodes, int64_t begin, int64_t end,
@@ -109,7 +105,6 @@ cdef extern from "graphzero/rng.h" nogil:
         GZ_PURPOSE_WALK
         GZ_PURPOSE_SHUFFLE
         GZ_PURPOSE_NEGATIVE
-        GZ_PURPOSE_PHASE
     uint64_t gz_key(gz_purpose purpose, uint64_t seed, uint64_t epoch, uint64_t batch)
     uint64_t gz_stream(uint64_t key, uint64_t item)
     uint64_t gz_draw(uint64_t stream, uint64_t i)
@@ -274,8 +269,6 @@ cdef extern from "graphzero/convert.h" nogil:
         unsigned shift
     gz_cast gz_cast_of(uint32_t dtype)
     uint64_t gz_cast_bytes(const gz_cast *cast, uint64_t bytes_)
-    void gz_cast_copy(const gz_cast *cast, const unsigned char *source, uint64_t bytes_,
-                      unsigned char *to)
 
 
 cdef extern from "graphzero/gather.h" nogil:

@@ -27,8 +27,9 @@ static gz_code find(const gz_header *header, const gz_mapping *mapping, const ch
     return GZ_OK;
 }
 
-gz_code gz_ids_from_header(const gz_header *header, const gz_mapping *mapping, const char *name,
-                           uint64_t count, gz_ids *out, gz_error *err)
+/* An id section of count elements; out->data is NULL where the file has none. */
+static gz_code find_ids(const gz_header *header, const gz_mapping *mapping, const char *name,
+                        uint64_t count, gz_ids *out, gz_error *err)
 {
     uint32_t dtype;
     gz_code code =
@@ -68,7 +69,7 @@ gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, g
         {"node_ids", header->num_nodes, &out->node_ids},
         {"node_rank", header->num_nodes, &out->node_rank},
     };
-    const void *weights, *cum_weights, *times;
+    const void *weights, *cum_weights, *times; /* weights: only checked, Python reads them */
     uint32_t dtype;
     gz_code code;
 
@@ -85,8 +86,7 @@ gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, g
                      err)) != GZ_OK)
         return code;
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
-        if ((code = gz_ids_from_header(header, mapping, ids[i].name, ids[i].count, ids[i].ids,
-                                       err)) != GZ_OK)
+        if ((code = find_ids(header, mapping, ids[i].name, ids[i].count, ids[i].ids, err)) != GZ_OK)
             return code;
     if (out->indptr.data == NULL || out->indices.data == NULL)
         return gz_fail(err, GZ_E_FORMAT, 0, 0, "lacks the section 'indptr' or 'indices'");
@@ -94,7 +94,6 @@ gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, g
         return gz_fail(err, GZ_E_FORMAT, 0, 0, "has 'node_ids' or 'node_rank' without the other");
     if (out->time_order.data != NULL && times == NULL)
         return gz_fail(err, GZ_E_FORMAT, 0, 0, "has 'time_order' without 'times'");
-    out->weights = weights;
     out->cum_weights = cum_weights;
     out->times = times;
     return check_ends(out, gz_header_find(header, "indptr"), mapping, err);

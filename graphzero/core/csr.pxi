@@ -85,13 +85,6 @@ cdef class CSR:
         _refuse_corrupt(corrupt, self.mapping.path)
         return out
 
-    def row(self, int64_t node):
-        """First and last + 1 stored position of one node's neighbours."""
-        cdef int64_t[::1] one = np.array([node], dtype=np.int64)
-        degree = int(self.degrees(one, 1)[0])
-        first = int(gz_id(&self.c.indptr, node))
-        return first, first + degree
-
     def sample_hop(self, const int64_t[::1] nodes, int64_t fanout, object sampling, Draws draws,
                    int num_threads, bint by_seed=False):
         """One hop of sampling.

@@ -109,8 +109,6 @@ cdef class DirectReader:
     is_direct : bool
         False where the file system has no direct reads (tmpfs, some overlays): these go through
         the page cache, with the same results.
-    buffer_bytes : int
-        Most memory that the reads under way take.
 
     Raises
     ------
@@ -189,10 +187,6 @@ cdef class DirectReader:
     @property
     def is_direct(self):
         return self.file.is_direct
-
-    @property
-    def buffer_bytes(self):
-        return <uint64_t> self.count * GZ_BUFFER_BYTES
 
     def fetch(self, const int64_t[::1] rows, int64_t first_direct_row=0, uint64_t gap=0):
         """Reads the rows of a batch that are not in memory; each page is read once.

@@ -1,8 +1,8 @@
 # A file in memory: open, close, views of it, and what is asked of the kernel for its pages.
 
 PAGE_BYTES = int(gz_system_page_bytes())
-ADVICE = {"normal": GZ_ADVICE_NORMAL, "random": GZ_ADVICE_RANDOM,
-          "sequential": GZ_ADVICE_SEQUENTIAL, "willneed": GZ_ADVICE_WILLNEED}
+_ADVICE = {"normal": GZ_ADVICE_NORMAL, "random": GZ_ADVICE_RANDOM,
+           "sequential": GZ_ADVICE_SEQUENTIAL, "willneed": GZ_ADVICE_WILLNEED}
 
 cdef int64_t _open_mappings = 0
 
@@ -98,10 +98,6 @@ cdef class Mapping:
         self._unmap()
 
     @property
-    def closed(self):
-        return not self.is_open
-
-    @property
     def size(self):
         """Bytes of the file when it was opened."""
         return self.c.size
@@ -127,7 +123,7 @@ cdef class Mapping:
         cdef gz_error err
         cdef gz_code code
         cdef uint64_t bytes_ = self.c.size - offset if length is None else length
-        cdef gz_advice value = ADVICE[advice]
+        cdef gz_advice value = _ADVICE[advice]
         self.pin()
         try:
             with nogil:

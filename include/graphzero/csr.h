@@ -29,7 +29,6 @@ typedef struct gz_csr {
     gz_ids edge_ids;           /* stored position -> row of the user's edge list */
     gz_ids node_ids;           /* stored id -> user's id; NULL when they are the same */
     gz_ids node_rank;          /* user's id -> stored id */
-    const float *weights;      /* NULL if unweighted */
     const double *cum_weights; /* running sums of the weights of each list; NULL if unweighted */
     const int64_t *times;      /* NULL if without timestamps */
     gz_ids time_order;         /* offsets within each list, oldest edge first; or NULL */
@@ -113,11 +112,6 @@ static inline bool gz_csr_has_edge(const gz_csr *csr, uint64_t node, uint64_t ne
 /* Views of the sections that a graph needs and may have, with their counts and dtypes checked. */
 GZ_MUST_CHECK gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping,
                                          gz_csr *out, gz_error *err);
-
-/* An id section of count elements; out->data is NULL where the file has none. */
-GZ_MUST_CHECK gz_code gz_ids_from_header(const gz_header *header, const gz_mapping *mapping,
-                                         const char *name, uint64_t count, gz_ids *out,
-                                         gz_error *err);
 
 /* out[i] = neighbour at positions[i], for i in [begin, end); returns how many were corrupt. Asks
  * for nothing ahead: who draws positions also asks for their cache lines. */
