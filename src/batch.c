@@ -34,7 +34,7 @@ static gz_code start(gz_batch *batch, const gz_csr *csr, const gz_plan *plan, co
     int64_t num_nodes = (int64_t)csr->num_nodes;
     gz_idmap_clear(&batch->map, csr->indices.wide || plan->disjoint);
     batch->num_edges = batch->num_nodes = 0;
-    batch->asked = (gz_readahead){0, 0, 0};
+    batch->willneed = (gz_willneed_counts){0, 0, 0};
     gz_code code = gz_idmap_reserve(&batch->map, (uint64_t)count, err);
     if (code != GZ_OK)
         return code;
@@ -67,7 +67,7 @@ static gz_code sample_block(gz_batch *batch, const gz_csr *csr, const gz_plan *p
         return code;
     const gz_frontier frontier = gz_batch_frontier(batch, plan, first);
     *corrupt +=
-        gz_hop_positions(csr, hop, &frontier, batch->rows, offsets, begin, end, batch->positions);
+        gz_hop_positions(csr, hop, &frontier, batch->lists, offsets, begin, end, batch->positions);
     *corrupt += gz_csr_read_neighbors(csr, batch->positions, from, to, batch->sources);
     for (int64_t i = begin; plan->disjoint && i < end; i++)
         for (int64_t edge = offsets[i]; edge < offsets[i + 1]; edge++)
@@ -86,7 +86,7 @@ static gz_code sample_part(gz_batch *batch, const gz_csr *csr, const gz_plan *pl
 {
     const gz_frontier frontier = gz_batch_frontier(batch, plan, first);
     int64_t *offsets = batch->offsets;
-    *corrupt += gz_hop_counts(csr, hop, &frontier, begin, end, batch->rows, offsets + 1);
+    *corrupt += gz_hop_counts(csr, hop, &frontier, begin, end, batch->lists, offsets + 1);
     for (int64_t i = begin; i < end; i++)
         offsets[i + 1] += offsets[i];
     gz_code code = gz_batch_reserve_edges(batch, offsets[end], err);
@@ -105,7 +105,7 @@ static gz_code sample_hop(gz_batch *batch, const gz_csr *csr, const gz_plan *pla
     int64_t part = hop->rule.labor ? BLOCK : count;
     gz_code code = gz_batch_reserve_frontier(batch, count, err);
     if (code == GZ_OK)
-        code = gz_batch_ask(batch, csr, plan, hop, first, count, err);
+        code = gz_batch_read_hop_ahead(batch, csr, plan, hop, first, count, err);
     if (code != GZ_OK)
         return code;
     batch->offsets[0] = batch->num_edges;

@@ -19,19 +19,20 @@ void gz_batch_free(gz_batch *batch)
     free(batch->targets);
     free(batch->positions);
     free(batch->offsets);
-    free(batch->rows);
+    free(batch->lists);
     free(batch->picks);
     gz_batch_init(batch);
 }
 
-/* An array moved to where there is room for `room` elements; NULL, and unchanged, if nowhere. */
-static void *grown(void *array, int64_t room, size_t element, gz_error *err)
+/* An array moved to where there is capacity for `capacity` elements; NULL, and unchanged, if
+ * nowhere. */
+static void *grown(void *array, int64_t capacity, size_t element, gz_error *err)
 {
     void *larger = NULL;
-    if ((uint64_t)room < SIZE_MAX / element)
-        larger = realloc(array, (size_t)room * element);
+    if ((uint64_t)capacity < SIZE_MAX / element)
+        larger = realloc(array, (size_t)capacity * element);
     if (larger == NULL)
-        gz_fail(err, GZ_E_NOMEM, 0, 0, "no memory for %" PRId64 " sampled edges", room);
+        gz_fail(err, GZ_E_NOMEM, 0, 0, "no memory for %" PRId64 " sampled edges", capacity);
     return larger;
 }
 
@@ -39,50 +40,50 @@ static void *grown(void *array, int64_t room, size_t element, gz_error *err)
 gz_code gz_batch_reserve_edges(gz_batch *batch, int64_t count, gz_error *err)
 {
     int64_t **arrays[] = {&batch->sources, &batch->targets, &batch->positions};
-    int64_t room = count + count / 2;
-    if (count <= batch->edge_room)
+    int64_t capacity = count + count / 2;
+    if (count <= batch->edge_capacity)
         return GZ_OK;
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
-        int64_t *larger = grown(*arrays[i], room, sizeof *larger, err);
+        int64_t *larger = grown(*arrays[i], capacity, sizeof *larger, err);
         if (larger == NULL)
             return err->code;
         *arrays[i] = larger;
     }
-    batch->edge_room = room;
+    batch->edge_capacity = capacity;
     return GZ_OK;
 }
 
 gz_code gz_batch_reserve_frontier(gz_batch *batch, int64_t count, gz_error *err)
 {
-    int64_t room = count + count / 2 + 1;
-    if (count < batch->frontier_room)
+    int64_t capacity = count + count / 2 + 1;
+    if (count < batch->frontier_capacity)
         return GZ_OK;
-    int64_t *offsets = grown(batch->offsets, room, sizeof *offsets, err);
+    int64_t *offsets = grown(batch->offsets, capacity, sizeof *offsets, err);
     if (offsets == NULL)
         return err->code;
     batch->offsets = offsets;
-    gz_row *rows = grown(batch->rows, room, sizeof *rows, err);
-    if (rows == NULL)
+    gz_list *lists = grown(batch->lists, capacity, sizeof *lists, err);
+    if (lists == NULL)
         return err->code;
-    batch->rows = rows;
-    batch->frontier_room = room;
+    batch->lists = lists;
+    batch->frontier_capacity = capacity;
     return GZ_OK;
 }
 
 gz_code gz_batch_reserve_trees(gz_batch *batch, int64_t count, gz_error *err)
 {
-    int64_t room = count + count / 2;
-    if (count <= batch->tree_room)
+    int64_t capacity = count + count / 2;
+    if (count <= batch->tree_capacity)
         return GZ_OK;
-    int64_t *trees = grown(batch->trees, room, sizeof *trees, err);
+    int64_t *trees = grown(batch->trees, capacity, sizeof *trees, err);
     if (trees == NULL)
         return err->code;
     batch->trees = trees;
-    int64_t *of_trees = grown(batch->of_trees, room, sizeof *of_trees, err);
+    int64_t *of_trees = grown(batch->of_trees, capacity, sizeof *of_trees, err);
     if (of_trees == NULL)
         return err->code;
     batch->of_trees = of_trees;
-    batch->tree_room = room;
+    batch->tree_capacity = capacity;
     return GZ_OK;
 }
 
@@ -98,21 +99,21 @@ gz_frontier gz_batch_frontier(const gz_batch *batch, const gz_plan *plan, int64_
                          .until = plan->until};
 }
 
-gz_code gz_batch_ask(gz_batch *batch, const gz_csr *csr, const gz_plan *plan, const gz_hop *hop,
-                     int64_t first, int64_t count, gz_error *err)
+gz_code gz_batch_read_hop_ahead(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
+                                const gz_hop *hop, int64_t first, int64_t count, gz_error *err)
 {
-    if (plan->ahead == NULL)
+    if (plan->readahead == NULL)
         return GZ_OK;
-    if (count > batch->pick_room) {
-        int64_t room = count + count / 2;
-        gz_pick *picks = grown(batch->picks, 2 * room, sizeof *picks, err);
+    if (count > batch->pick_capacity) {
+        int64_t capacity = count + count / 2;
+        gz_pick *picks = grown(batch->picks, 2 * capacity, sizeof *picks, err);
         if (picks == NULL)
             return err->code;
         batch->picks = picks;
-        batch->pick_room = room;
+        batch->pick_capacity = capacity;
     }
     const gz_frontier frontier = gz_batch_frontier(batch, plan, first);
-    gz_ahead_of_hop(plan->ahead, csr, hop, &frontier, count, batch->picks,
-                    batch->picks + batch->pick_room, &batch->asked);
+    gz_read_hop_ahead(plan->readahead, csr, hop, &frontier, count, batch->picks,
+                      batch->picks + batch->pick_capacity, &batch->willneed);
     return GZ_OK;
 }

@@ -61,21 +61,21 @@ static inline double mass_of(const pass *p, uint64_t position)
 /* Two passes. Biases are relative to the largest in this list, so that they cannot all vanish
  * beside an absent one. */
 int64_t gz_biased_exact(const gz_csr *csr, const gz_bias *bias, bool weighted, double unit,
-                        int64_t previous, const gz_weighted_row *of_previous,
-                        const gz_weighted_row *row, uint64_t *corrupt)
+                        int64_t previous, const gz_weighted_list *of_previous,
+                        const gz_weighted_list *list, uint64_t *corrupt)
 {
     double masses[GZ_RELATIONS] = {0.0}, least = 0.0, total = 0.0, sum = 0.0;
-    uint64_t before = of_previous->first, end = row->first + row->degree;
+    uint64_t before = of_previous->first, end = list->first + list->degree;
     pass p = {csr,
               bias,
               weighted,
               (uint64_t)previous,
-              row->first,
+              list->first,
               before,
               before + of_previous->degree,
               corrupt};
     int64_t next = 0;
-    for (uint64_t i = row->first; i < end; i++) {
+    for (uint64_t i = list->first; i < end; i++) {
         uint64_t node = gz_csr_neighbor(csr, i, corrupt);
         masses[relation_of(&p, node)] += mass_of(&p, i);
     }
@@ -86,7 +86,7 @@ int64_t gz_biased_exact(const gz_csr *csr, const gz_bias *bias, bool weighted, d
         if (masses[r] > 0.0) /* 0 times an infinite quotient is no number */
             total += masses[r] * (least / bias->cost[r]);
     p.at = before;
-    for (uint64_t i = row->first; i < end && !(sum > unit * total); i++) {
+    for (uint64_t i = list->first; i < end && !(sum > unit * total); i++) {
         uint64_t node = gz_csr_neighbor(csr, i, corrupt);
         double mass = mass_of(&p, i);
         if (mass == 0.0)

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { AHEAD = 32 };
+enum { HINT_DISTANCE = 32 };
 
 /* Start of a section with the given element count and one of two dtypes, NULL where absent. */
 static gz_code find(const gz_header *header, const gz_mapping *mapping, const char *name,
@@ -50,7 +50,7 @@ static gz_code check_ends(const gz_csr *csr, const gz_section *indptr, const gz_
         return code;
     if (ends[0] != 0 || ends[1] != csr->num_edges)
         return gz_fail(err, GZ_E_FORMAT, 0, indptr->offset,
-                       "row pointers do not start at 0 and end at %" PRIu64, csr->num_edges);
+                       "'indptr' does not start at 0 and end at %" PRIu64, csr->num_edges);
     return GZ_OK;
 }
 
@@ -113,9 +113,9 @@ uint64_t gz_csr_degrees(const gz_csr *csr, const int64_t *nodes, int64_t begin, 
 {
     uint64_t corrupt = 0, first;
     for (int64_t i = begin; i < end; i++) {
-        if (i + AHEAD < end)
-            gz_prefetch(gz_id_address(&csr->indptr, (uint64_t)nodes[i + AHEAD]));
-        out[i] = (int64_t)gz_csr_row(csr, (uint64_t)nodes[i], &first, &corrupt);
+        if (i + HINT_DISTANCE < end)
+            gz_cache_hint(gz_id_address(&csr->indptr, (uint64_t)nodes[i + HINT_DISTANCE]));
+        out[i] = (int64_t)gz_csr_list(csr, (uint64_t)nodes[i], &first, &corrupt);
     }
     return corrupt;
 }

@@ -14,7 +14,7 @@ typedef struct excluded {
 static excluded excluded_of(const gz_csr *csr, uint64_t source, uint64_t positive,
                             uint64_t *corrupt)
 {
-    uint64_t first, degree = gz_csr_row(csr, source, &first, corrupt);
+    uint64_t first, degree = gz_csr_list(csr, source, &first, corrupt);
     return (excluded){csr, first, first + degree, {source, positive}};
 }
 

@@ -11,9 +11,9 @@ enum { WALKERS = 96, MOST_TRIES = 64 };
 /* A walker between two visits. */
 typedef struct walker {
     uint64_t stream;                     /* behind the draws that it has made */
-    int64_t *out, *end;                  /* what is left of its row */
+    int64_t *out, *end;                  /* the part of its walk that is not written yet */
     int64_t start, previous, node, next; /* next is a proposal until it is accepted */
-    gz_weighted_row row, of_previous;    /* totals only where walks are weighted */
+    gz_weighted_list list, of_previous;  /* totals only where walks are weighted */
     uint64_t position, quantile;         /* of next in the list; in all of it, of 2^64 */
     int64_t coin;
     double x; /* of next on the line of the weights */
@@ -37,7 +37,7 @@ typedef struct run {
     int64_t walking;
     uint64_t corrupt;
     gz_bias bias;
-    queue rows, totals, sums, proposing, reading, judging, searching, accepted;
+    queue lists, totals, sums, proposing, reading, judging, searching, accepted;
     walker walkers[WALKERS];
 } run;
 
@@ -65,10 +65,10 @@ static inline int64_t take_all(queue *from)
 
 static inline uint64_t draw(walker *me) { return gz_mix(me->stream += GZ_GOLDEN); }
 
-GZ_INLINE void ask_sums(const run *r, const gz_window *w)
+GZ_INLINE void hint_sums(const run *r, const gz_window *w)
 {
-    gz_prefetch(&r->csr->cum_weights[w->from]);
-    gz_prefetch(&r->csr->cum_weights[w->end - 1]);
+    gz_cache_hint(&r->csr->cum_weights[w->from]);
+    gz_cache_hint(&r->csr->cum_weights[w->end - 1]);
 }
 
 static void begin_walk(run *r, walker *me)
@@ -104,8 +104,8 @@ static inline void go_on(run *r, walker *me)
         else
             break;
     }
-    gz_csr_ask_row(r->csr, me->node);
-    push(&r->rows, me);
+    gz_csr_hint_list(r->csr, me->node);
+    push(&r->lists, me);
 }
 
 static void dead_end(run *r, walker *me)
@@ -123,7 +123,7 @@ static void move(run *r)
     for (int64_t i = 0, count = take_all(&r->accepted); i < count; i++) {
         walker *me = r->accepted.items[i];
         me->previous = me->node;
-        me->of_previous = me->row;
+        me->of_previous = me->list;
         me->node = *me->out++ = me->next;
         me->first_order = false;
         go_on(r, me);
@@ -132,15 +132,15 @@ static void move(run *r)
 
 static void look_up(run *r)
 {
-    for (int64_t i = 0, count = take_all(&r->rows); i < count; i++) {
-        walker *me = r->rows.items[i];
-        gz_weighted_row *row = &me->row;
-        row->degree = gz_csr_row(r->csr, (uint64_t)me->node, &row->first, &r->corrupt);
+    for (int64_t i = 0, count = take_all(&r->lists); i < count; i++) {
+        walker *me = r->lists.items[i];
+        gz_weighted_list *list = &me->list;
+        list->degree = gz_csr_list(r->csr, (uint64_t)me->node, &list->first, &r->corrupt);
         me->tries = 0;
-        if (row->degree == 0) {
+        if (list->degree == 0) {
             dead_end(r, me);
         } else if (r->walk->weighted) {
-            gz_prefetch(&r->csr->cum_weights[row->first + row->degree - 1]);
+            gz_cache_hint(&r->csr->cum_weights[list->first + list->degree - 1]);
             push(&r->totals, me);
         } else {
             push(&r->proposing, me);
@@ -152,8 +152,8 @@ static void read_totals(run *r)
 {
     for (int64_t i = 0, count = take_all(&r->totals); i < count; i++) {
         walker *me = r->totals.items[i];
-        me->row = gz_weighted_row_of(r->csr, me->row.first, me->row.degree, &r->corrupt);
-        if (me->row.total == 0.0)
+        me->list = gz_weighted_list_of(r->csr, me->list.first, me->list.degree, &r->corrupt);
+        if (me->list.total == 0.0)
             dead_end(r, me);
         else
             push(&r->proposing, me);
@@ -174,7 +174,7 @@ static inline placed begin_placing(run *r)
 static inline void place(const run *r, walker *me, placed *to)
 {
     bool asks = (me->coin >= r->bias.least) & (me->coin < r->bias.most);
-    gz_prefetch(gz_id_address(&r->csr->indices, me->position));
+    gz_cache_hint(gz_id_address(&r->csr->indices, me->position));
     to->reading = put_if(!asks, to->reading, me);
     to->judging = put_if(asks, to->judging, me);
 }
@@ -192,11 +192,11 @@ static void propose(run *r)
     placed to = begin_placing(r);
     for (int64_t i = 0, count = take_all(&r->proposing); i < count; i++) {
         walker *me = r->proposing.items[i];
-        uint64_t before = me->stream, first = me->row.first, degree = me->row.degree;
+        uint64_t before = me->stream, first = me->list.first, degree = me->list.degree;
         bool only = degree == 1, weighted = r->walk->weighted;
         if (me->tries++ == MOST_TRIES) {
             me->next = gz_biased_exact(r->csr, &r->bias, weighted, gz_unit(draw(me)), me->previous,
-                                       &me->of_previous, &me->row, &r->corrupt);
+                                       &me->of_previous, &me->list, &r->corrupt);
             push(&r->accepted, me);
             continue;
         }
@@ -208,10 +208,10 @@ static void propose(run *r)
             place(r, me, &to);
             continue;
         }
-        me->x = gz_unit(me->quantile) * me->row.total;
+        me->x = gz_unit(me->quantile) * me->list.total;
         me->seen = (gz_window){.low = first, .high = first + degree - 1};
         gz_window_about(&me->seen, first + gz_bounded(me->quantile, degree - 1), GZ_LINE_WIDE);
-        ask_sums(r, &me->seen);
+        hint_sums(r, &me->seen);
         push(&r->sums, me);
     }
     end_placing(r, &to);
@@ -225,20 +225,20 @@ static void search_sums(run *r)
     for (int64_t i = 0, count = take_all(&r->sums); i < count; i++) {
         walker *me = r->sums.items[i];
         gz_window *w = &me->seen;
-        uint64_t at = w->from, left_over = w->end - w->from;
+        uint64_t at = w->from, span = w->end - w->from;
         double first = sums[w->from], last = sums[w->end - 1];
         bool left = first > me->x && w->from > w->low;
         if (left || (!(last > me->x) && w->end < w->high)) {
             gz_window_beyond(w, left, left ? first - me->x : me->x - last, last - first,
                              GZ_LINE_WIDE);
-            ask_sums(r, w);
+            hint_sums(r, w);
             push(&r->sums, me);
             continue;
         }
-        for (; left_over > 1; left_over -= left_over / 2)
-            at = sums[at + left_over / 2] > me->x ? at : at + left_over / 2;
+        for (; span > 1; span -= span / 2)
+            at = sums[at + span / 2] > me->x ? at : at + span / 2;
         me->position = sums[at] > me->x ? at : at + 1;
-        gz_weighted_check(r->csr, me->row.first, me->position, me->x, &r->corrupt);
+        gz_weighted_check(r->csr, me->list.first, me->position, me->x, &r->corrupt);
         place(r, me, &to);
     }
     end_placing(r, &to);
@@ -271,7 +271,7 @@ static void aim(run *r)
         me->seen = (gz_window){.low = first, .high = first + degree};
         gz_window_about(&me->seen, first + gz_bounded(me->quantile, degree),
                         ids->wide ? GZ_LINE_WIDE : GZ_LINE_NARROW);
-        gz_window_ask(&me->seen, ids);
+        gz_window_hint(&me->seen, ids);
     }
 }
 
@@ -309,7 +309,7 @@ static void judge(run *r)
     for (int64_t i = 0, count = r->searching.count; i < count; i++) {
         walker *me = r->searching.items[i];
         gz_window_follow(&me->seen, ids, (uint64_t)me->next);
-        gz_window_ask(&me->seen, ids);
+        gz_window_hint(&me->seen, ids);
     }
 }
 

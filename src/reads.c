@@ -2,9 +2,15 @@
 
 #include <string.h>
 
-#include "graphzero/csr.h"
+#include "graphzero/cache_hint.h"
 
-enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, PICKS_AHEAD = 8, LINE = 64, LINES_ASKED = 8 };
+enum {
+    DIGIT_BITS = 11,
+    DIGITS = 1 << DIGIT_BITS,
+    HINT_DISTANCE = 8,
+    LINE_BYTES = 64,
+    HINTED_LINES = 8
+};
 
 int64_t gz_picks_split(const int64_t *rows, int64_t count, int64_t first_direct_row, gz_pick *picks)
 {
@@ -37,9 +43,9 @@ static bool sort_by_digit(const gz_pick *from, gz_pick *to, int64_t count, unsig
     return true;
 }
 
-void gz_picks_sort(gz_pick *picks, gz_pick *room, int64_t count)
+void gz_picks_sort(gz_pick *picks, gz_pick *scratch, int64_t count)
 {
-    gz_pick *from = picks, *to = room;
+    gz_pick *from = picks, *to = scratch;
     uint64_t all = 0;
     for (int64_t i = 0; i < count; i++)
         all |= picks[i].row;
@@ -66,13 +72,14 @@ GZ_INLINE void copy_picks(const gz_pick *picks, int64_t count, const unsigned ch
                           uint64_t row_bytes, const gz_cast *cast, unsigned char *out)
 {
     /* The hardware prefetcher follows a row once it has seen its first lines. */
-    uint64_t asked = row_bytes < LINES_ASKED * LINE ? row_bytes : LINES_ASKED * LINE;
+    uint64_t hinted_bytes =
+        row_bytes < HINTED_LINES * LINE_BYTES ? row_bytes : HINTED_LINES * LINE_BYTES;
     uint64_t out_bytes = gz_cast_bytes(cast, row_bytes);
     for (int64_t i = 0; i < count; i++) {
-        if (i + PICKS_AHEAD < count) {
-            const unsigned char *row = rows + picks[i + PICKS_AHEAD].row * row_bytes;
-            for (uint64_t at = 0; at < asked; at += LINE)
-                gz_prefetch(row + at);
+        if (i + HINT_DISTANCE < count) {
+            const unsigned char *row = rows + picks[i + HINT_DISTANCE].row * row_bytes;
+            for (uint64_t at = 0; at < hinted_bytes; at += LINE_BYTES)
+                gz_cache_hint(row + at);
         }
         gz_cast_copy(cast, rows + picks[i].row * row_bytes, row_bytes,
                      out + picks[i].place * out_bytes);
@@ -117,7 +124,7 @@ bool gz_reads_next(gz_reads *reads, gz_read *out)
     for (; pick < reads->count; pick++) {
         uint64_t byte = first_byte(reads, pick), row_begin = byte / page * page;
         uint64_t row_end = (byte + reads->row_bytes - 1) / page * page + page;
-        if (pick > first && (row_begin > end + reads->gap * page || row_begin >= limit))
+        if (pick > first && (row_begin > end + reads->gap_pages * page || row_begin >= limit))
             break;
         count_wanted(reads, row_begin, row_end < limit ? row_end : limit);
         end = row_end > end ? row_end : end;

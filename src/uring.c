@@ -167,13 +167,13 @@ static gz_code reap(gz_uring *self, gz_fetch *fetch, gz_code code, gz_error *err
 static gz_code give_up(gz_uring *self, int code, gz_error *err)
 {
     unsigned unsent = io_uring_sq_ready(&self->ring);
-    unsigned left = self->buffers->count - self->num_idle - unsent;
-    while (left > 0) {
+    unsigned under_way = self->buffers->count - self->num_idle - unsent;
+    while (under_way > 0) {
         struct io_uring_cqe *cqe;
         int waited = io_uring_wait_cqe(&self->ring, &cqe);
         if (waited == 0) {
             io_uring_cqe_seen(&self->ring, cqe);
-            left--;
+            under_way--;
         } else if (waited != -EINTR && waited != -EAGAIN) {
             break; /* the kernel holds the pages of a read until it has ended */
         }

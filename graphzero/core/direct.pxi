@@ -18,12 +18,12 @@ _PICK = np.dtype([("row", np.uint64), ("place", np.uint64)])
 PICK_BYTES = _PICK.itemsize
 
 cdef enum:
-    MOST_AT_A_TIME = 4096
+    MOST_IN_FLIGHT = 4096
 
 
-cdef unsigned _at_a_time(str name, int value) except? 0:
-    if not 1 <= value <= MOST_AT_A_TIME:
-        raise ValueError(f"{name} must be 1 to {MOST_AT_A_TIME}, not {value}")
+cdef unsigned _in_flight(str name, int value) except? 0:
+    if not 1 <= value <= MOST_IN_FLIGHT:
+        raise ValueError(f"{name} must be 1 to {MOST_IN_FLIGHT}, not {value}")
     return value
 
 
@@ -72,14 +72,14 @@ cdef class Fetched:
             raise ValueError("out has the wrong size")
         if out.shape[0] == 0:
             return
-        self.mapping.pin()
+        self.mapping.acquire()
         try:
             mapped = self.mapping.c.base + self.origin
             for i in prange(_ranges(n), nogil=True, num_threads=threads):
                 gz_gather_rows(mapped, self.row_bytes, &cast, &self.rows[0], i * ITEMS_A_RANGE,
                                _end(i, n), self.first_direct_row, &out[0])
         finally:
-            self.mapping.unpin()
+            self.mapping.release()
         for i in prange(_ranges(self.count), nogil=True, num_threads=threads):
             gz_picks_copy(&self.picks[i * ITEMS_A_RANGE], _end(i, self.count) - i * ITEMS_A_RANGE,
                           &self.stored[0], self.row_bytes, &cast, &out[0])
@@ -138,18 +138,18 @@ cdef class DirectReader:
         self.is_open = False
         if engine not in ("uring", "pread"):
             raise ValueError(f"engine must be 'uring' or 'pread', not {engine!r}")
-        self.count = _at_a_time("depth", depth) if engine == "uring" else (
-            _at_a_time("threads", threads))
+        self.count = _in_flight("depth", depth) if engine == "uring" else (
+            _in_flight("threads", threads))
         self.mapping, self.engine = mapping, engine
         self.origin, self.row_bytes, self.num_rows = origin, row_bytes, num_rows
         self.lock, self.owner = threading.Lock(), getpid()
-        mapping.pin()
+        mapping.acquire()
         try:
             _require_rows(mapping, origin, row_bytes, num_rows)
             with nogil:
                 code = gz_direct_open(&mapping.c, &self.file, &err)
         finally:
-            mapping.unpin()
+            mapping.release()
         if code != GZ_OK:
             _raise(&err, mapping.path)
         self._open_engine()
@@ -239,7 +239,8 @@ cdef class DirectReader:
         memset(&fetch, 0, sizeof(fetch))
         fetch.out = &fetched.stored[0]
         fetch.reads.picks, fetch.reads.count = &picks[0], count
-        fetch.reads.gap = min(gap, <uint64_t> GZ_BUFFER_BYTES)
+        # a gap longer than a buffer makes no difference, and must not overflow when it is in bytes
+        fetch.reads.gap_pages = min(gap, GZ_BUFFER_BYTES // gz_system_page_bytes())
         self._leave_to_parent()
         with self.lock:
             if not self.is_open:

@@ -60,12 +60,12 @@ cdef object _translate(Mapping mapping, const gz_ids *table, uint64_t limit, obj
     cdef int64_t[::1] view = out.reshape(-1)
     cdef int64_t n = flat.shape[0], i
     cdef uint64_t corrupt = 0
-    mapping.pin()
+    mapping.acquire()
     try:
         for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
             corrupt += gz_translate(table, limit, &flat[0], i * ITEMS_A_RANGE, _end(i, n),
                                     &view[0])
     finally:
-        mapping.unpin()
+        mapping.release()
     _refuse_corrupt(corrupt, mapping.path)
     return out

@@ -13,9 +13,9 @@ cdef inline int64_t _end(int64_t index, int64_t items) noexcept nogil:
     return end if end < items else items
 
 
-cdef inline int _threads(int asked, int64_t items) noexcept nogil:
+cdef inline int _threads(int requested, int64_t items) noexcept nogil:
     """As many as there are ranges to work on; one where a fork has taken the pool away."""
     cdef int64_t ranges = _ranges(items)
     if not gz_may_use_threads() or ranges <= 1:
         return 1
-    return asked if asked < ranges else <int> ranges
+    return requested if requested < ranges else <int> ranges

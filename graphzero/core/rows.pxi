@@ -67,11 +67,11 @@ cdef class Rows:
         _cast_rows(from_dtype, self.row_bytes, &cast)
         if <uint64_t> out.shape[0] != n * gz_cast_bytes(&cast, self.row_bytes):
             raise ValueError("out has the wrong size")
-        self.mapping.pin()
+        self.mapping.acquire()
         try:
             data = self.mapping.c.base + self.origin
             for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
                 gz_gather_rows(data, self.row_bytes, &cast, &rows[0], i * ITEMS_A_RANGE,
                                _end(i, n), self.num_rows, &out[0])
         finally:
-            self.mapping.unpin()
+            self.mapping.release()

@@ -26,9 +26,9 @@ gz_bias gz_bias_of(double p, double q);
 
 /* The step that rejection would come to in the end, by inverse transform of `unit` over the whole
  * list of a node that was reached from `previous`; linear in the lists of both. The sums of the
- * weights are read if `weighted`, the totals of the rows are not. Degrees must not be 0. */
+ * weights are read if `weighted`, the totals of the lists are not. Degrees must not be 0. */
 int64_t gz_biased_exact(const gz_csr *csr, const gz_bias *bias, bool weighted, double unit,
-                        int64_t previous, const gz_weighted_row *of_previous,
-                        const gz_weighted_row *row, uint64_t *corrupt);
+                        int64_t previous, const gz_weighted_list *of_previous,
+                        const gz_weighted_list *list, uint64_t *corrupt);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "graphzero/cache_hint.h"
 #include "graphzero/format.h"
 #include "graphzero/mapping.h"
 #include "graphzero/status.h"
@@ -44,34 +45,18 @@ static inline const void *gz_id_address(const gz_ids *ids, uint64_t i)
     return (const char *)ids->data + (i << (ids->wide ? 3 : 2));
 }
 
-/* gcc takes a function that only prefetches for one without effects, and drops those of its calls
- * that it has not inlined by then. */
-#if defined(__GNUC__)
-#define GZ_INLINE static inline __attribute__((always_inline))
-#else
-#define GZ_INLINE static inline
-#endif
-
-GZ_INLINE void gz_prefetch(const void *address)
+/* Asks for what gz_csr_list will read: two entries, which may be in two cache lines. */
+GZ_INLINE void gz_csr_hint_list(const gz_csr *csr, int64_t v)
 {
-#if defined(__GNUC__)
-    __builtin_prefetch(address);
-#else
-    (void)address;
-#endif
-}
-
-/* Asks for what gz_csr_row will read: two entries, which may be in two cache lines. */
-GZ_INLINE void gz_csr_ask_row(const gz_csr *csr, int64_t v)
-{
-    gz_prefetch(gz_id_address(&csr->indptr, (uint64_t)v));
-    gz_prefetch(gz_id_address(&csr->indptr, (uint64_t)v + 1));
+    gz_cache_hint(gz_id_address(&csr->indptr, (uint64_t)v));
+    gz_cache_hint(gz_id_address(&csr->indptr, (uint64_t)v + 1));
 }
 
 /* First entry and number of neighbours of node v, which must be below num_nodes. A row that
  * contradicts the file's own counts is read as empty and counted in *corrupt: checksums of whole
  * sections are not verified at open, and no kernel may follow a wild pointer. */
-static inline uint64_t gz_csr_row(const gz_csr *csr, uint64_t v, uint64_t *begin, uint64_t *corrupt)
+static inline uint64_t gz_csr_list(const gz_csr *csr, uint64_t v, uint64_t *begin,
+                                   uint64_t *corrupt)
 {
     uint64_t first = gz_id(&csr->indptr, v), end = gz_id(&csr->indptr, v + 1);
     *begin = first;
@@ -97,7 +82,7 @@ static inline uint64_t gz_csr_neighbor(const gz_csr *csr, uint64_t position, uin
 static inline bool gz_csr_has_edge(const gz_csr *csr, uint64_t node, uint64_t neighbor,
                                    uint64_t *corrupt)
 {
-    uint64_t low, degree = gz_csr_row(csr, node, &low, corrupt);
+    uint64_t low, degree = gz_csr_list(csr, node, &low, corrupt);
     uint64_t end = low + degree, high = end;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;

@@ -21,12 +21,12 @@ typedef struct gz_slot {
 
 typedef struct gz_idmap {
     gz_slot *slots;
-    uint64_t mask;  /* number of slots - 1, a power of two - 1 */
-    uint32_t base;  /* never 0: fresh slots are zero */
-    bool wide;      /* ids may exceed 32 bits: a tag that matches must be confirmed */
-    int64_t *nodes; /* local -> global id */
-    int64_t count;  /* local ids given out */
-    int64_t room;   /* of nodes[] */
+    uint64_t mask;    /* number of slots - 1, a power of two - 1 */
+    uint32_t base;    /* never 0: fresh slots are zero */
+    bool wide;        /* ids may exceed 32 bits: a tag that matches must be confirmed */
+    int64_t *nodes;   /* local -> global id */
+    int64_t count;    /* local ids given out */
+    int64_t capacity; /* of nodes[] */
 } gz_idmap;
 
 void gz_idmap_init(gz_idmap *map);
@@ -35,7 +35,7 @@ void gz_idmap_free(gz_idmap *map);
 /* Forgets all ids. `wide` says whether the next ones may be 2^32 or more. */
 void gz_idmap_clear(gz_idmap *map, bool wide);
 
-/* Makes room for `count` local ids in all, keeping those that are there. */
+/* Makes capacity for `count` local ids in all, keeping those that are there. */
 GZ_MUST_CHECK gz_code gz_idmap_reserve(gz_idmap *map, uint64_t count, gz_error *err);
 
 /* Gives each seed the next number; a repeat is a local id of its own, but the id keeps the number
@@ -50,6 +50,6 @@ void gz_idmap_relabel(gz_idmap *map, const int64_t *ids, int64_t begin, int64_t 
 int64_t gz_idmap_find(const gz_idmap *map, int64_t id);
 
 /* Asks for the cache line where an id is looked for. */
-void gz_idmap_prefetch(const gz_idmap *map, int64_t id);
+void gz_idmap_hint(const gz_idmap *map, int64_t id);
 
 #endif

@@ -19,8 +19,8 @@ typedef struct gz_pick {
 int64_t gz_picks_split(const int64_t *rows, int64_t count, int64_t first_direct_row,
                        gz_pick *picks);
 
-/* Sorts by row, then by place if they came so; room must hold count picks too. */
-void gz_picks_sort(gz_pick *picks, gz_pick *room, int64_t count);
+/* Sorts by row, then by place if they came so; scratch must hold count picks too. */
+void gz_picks_sort(gz_pick *picks, gz_pick *scratch, int64_t count);
 
 /* Gives sorted picks the places 0, 1, 2, ... instead of theirs, so that rows are written in the
  * order in which they come; later[i] says which row of these then belongs to which place. */
@@ -36,7 +36,7 @@ typedef struct gz_reads {
     int64_t count;
     uint64_t origin; /* first byte of row 0 in the file */
     uint64_t row_bytes;
-    uint64_t gap;        /* pages that a read may run over to merge two runs */
+    uint64_t gap_pages;  /* unwanted pages that a read may run over to merge two runs */
     uint64_t most_bytes; /* of one read; whole pages */
     uint64_t page_bytes;
 

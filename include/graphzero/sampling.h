@@ -42,16 +42,16 @@ typedef struct gz_frontier {
 
 /* Where a frontier node's neighbours are: what the first pass reads, for the second. With times,
  * degree counts those up to the time. */
-typedef struct gz_row {
+typedef struct gz_list {
     uint64_t first, degree;
-} gz_row;
+} gz_list;
 
-/* rows[i] = the list of frontier node i, and counts[i] = how many edges it will get, for i in
+/* lists[i] = the list of frontier node i, and counts[i] = how many edges it will get, for i in
  * [begin, end): min(degree, fanout), or fanout (0 without neighbours) with replacement. By weight,
  * neighbours of weight 0 do not count; LABOR draws a number that is only `fanout` on average.
- * Returns how many entries were corrupt; such rows are empty. */
+ * Returns how many entries were corrupt; such lists are empty. */
 uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const gz_frontier *frontier,
-                       int64_t begin, int64_t end, gz_row *rows, int64_t *counts);
+                       int64_t begin, int64_t end, gz_list *lists, int64_t *counts);
 
 /* Writes the drawn stored positions of frontier node i to positions[offsets[i] .. offsets[i + 1]),
  * for i in [begin, end); offsets are the running sums of the counts. Draws depend on hop->draws and
@@ -63,7 +63,7 @@ uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const gz_frontier *
  * The entries of csr->indices at the positions are on their way into the cache afterwards. Returns
  * how many entries were corrupt. */
 uint64_t gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const gz_frontier *frontier,
-                          const gz_row *rows, const int64_t *offsets, int64_t begin, int64_t end,
+                          const gz_list *lists, const int64_t *offsets, int64_t begin, int64_t end,
                           int64_t *positions);
 
 #endif

@@ -9,24 +9,24 @@
 #include "graphzero/csr.h"
 
 /* A list whose entries are looked for below position first + degree. */
-typedef struct gz_weighted_row {
+typedef struct gz_weighted_list {
     uint64_t first, degree;
     double total; /* of the weights; 0 if none can be drawn */
-} gz_weighted_row;
+} gz_weighted_list;
 
 /* The list with its sum. One that is no finite number >= 0 is counted, and read as 0. */
-static inline gz_weighted_row gz_weighted_row_of(const gz_csr *csr, uint64_t first, uint64_t degree,
-                                                 uint64_t *corrupt)
+static inline gz_weighted_list gz_weighted_list_of(const gz_csr *csr, uint64_t first,
+                                                   uint64_t degree, uint64_t *corrupt)
 {
-    gz_weighted_row row = {first, degree, 0.0};
+    gz_weighted_list list = {first, degree, 0.0};
     if (degree > 0) {
         double total = csr->cum_weights[first + degree - 1];
         if (total >= 0.0 && total <= DBL_MAX)
-            row.total = total;
+            list.total = total;
         else
             *corrupt += 1;
     }
-    return row;
+    return list;
 }
 
 static inline double gz_weight_before(const gz_csr *csr, uint64_t first, uint64_t position)
@@ -67,11 +67,11 @@ static inline void gz_weighted_check(const gz_csr *csr, uint64_t first, uint64_t
 
 /* Position of the first sum above x: for x uniform on [0, total), each entry comes with a
  * probability in proportion to its weight, those of weight 0 never. total must not be 0. */
-uint64_t gz_weighted_find(const gz_csr *csr, const gz_weighted_row *row, double x,
+uint64_t gz_weighted_find(const gz_csr *csr, const gz_weighted_list *list, double x,
                           uint64_t *corrupt);
 
 /* How many entries of a list have a positive weight, counted up to `most`. */
-int64_t gz_weighted_count(const gz_csr *csr, const gz_weighted_row *row, int64_t most,
+int64_t gz_weighted_count(const gz_csr *csr, const gz_weighted_list *list, int64_t most,
                           uint64_t *corrupt);
 
 /* The three write `count` positions of one list; each draws from the stream alone. They return how

@@ -32,18 +32,18 @@ static inline void gz_window_beyond(gz_window *w, bool left, double gap, double 
     double far = gap * (double)(int64_t)(w->end - w->from) / span;
     w->low = left ? w->low : w->end;
     w->high = left ? w->from : w->high;
-    uint64_t room = w->high - w->low - 1;
-    uint64_t step = far >= 0.0 && far < (double)(int64_t)room ? (uint64_t)(int64_t)far : room;
+    uint64_t widest = w->high - w->low - 1;
+    uint64_t step = far >= 0.0 && far < (double)(int64_t)widest ? (uint64_t)(int64_t)far : widest;
     if (++w->looks > GZ_MOST_GUESSES)
-        step = room / 2;
+        step = widest / 2;
     gz_window_about(w, left ? w->high - 1 - step : w->low + step, line);
 }
 
 /* Asks for what gz_window_look will read. */
-GZ_INLINE void gz_window_ask(const gz_window *w, const gz_ids *ids)
+GZ_INLINE void gz_window_hint(const gz_window *w, const gz_ids *ids)
 {
-    gz_prefetch(gz_id_address(ids, w->from));
-    gz_prefetch(gz_id_address(ids, w->end - 1));
+    gz_cache_hint(gz_id_address(ids, w->from));
+    gz_cache_hint(gz_id_address(ids, w->end - 1));
 }
 
 /* `found` holds only where the search is not to go on. */
@@ -55,13 +55,13 @@ typedef struct gz_sight {
  * could predict it. */
 GZ_INLINE gz_sight gz_look(const gz_window *w, const gz_ids *ids, uint64_t x, uint64_t line)
 {
-    uint64_t at = w->from, left_over = w->end - w->from;
+    uint64_t at = w->from, remaining = w->end - w->from;
     bool below = x < gz_id(ids, at);
     bool above = x > gz_id(ids, w->end - 1);
     for (uint64_t round = line; round > 0; round /= 2) {
-        uint64_t half = left_over / 2;
+        uint64_t half = remaining / 2;
         at = gz_id(ids, at + half) <= x ? at + half : at;
-        left_over -= half;
+        remaining -= half;
     }
     return (gz_sight){gz_id(ids, at) == x, below & (w->from > w->low), above & (w->end < w->high)};
 }

@@ -32,7 +32,7 @@ static void room_grows_and_keeps_what_is_there(void)
             batch.sources[i] = i;
             batch.targets[i] = -i;
             batch.positions[i] = 2 * i;
-            batch.rows[i] = (gz_row){(uint64_t)i, 1};
+            batch.lists[i] = (gz_list){(uint64_t)i, 1};
             batch.trees[i] = 3 * i;
             batch.of_trees[i] = 4 * i;
         }
@@ -40,7 +40,7 @@ static void room_grows_and_keeps_what_is_there(void)
     }
     for (int64_t i = 0; i < MORE; i++) {
         CHECK(batch.sources[i] == i && batch.targets[i] == -i && batch.positions[i] == 2 * i);
-        CHECK(batch.rows[i].first == (uint64_t)i);
+        CHECK(batch.lists[i].first == (uint64_t)i);
         CHECK(batch.trees[i] == 3 * i && batch.of_trees[i] == 4 * i);
     }
     gz_batch_free(&batch);
@@ -55,7 +55,7 @@ static void what_there_is_room_for_does_not_move(void)
     CHECK_EQ(gz_batch_reserve_edges(&batch, MORE, &err), GZ_OK);
     CHECK(batch.sources == sources);
     gz_batch_free(&batch);
-    CHECK(batch.sources == NULL && batch.edge_room == 0);
+    CHECK(batch.sources == NULL && batch.edge_capacity == 0);
 }
 
 static void too_much_is_refused_and_loses_nothing(void)
@@ -106,13 +106,13 @@ static void pages_are_asked_for_where_the_plan_says_so(void)
         return;
     unlink(path);
     CHECK_EQ(gz_csr_from_header(&header, &mapping, &csr, &err), GZ_OK);
-    const gz_ahead ahead = {&mapping, GZ_READAHEAD_ALL, 0};
-    const gz_plan silent = {.fanouts = NULL}, asking = {.ahead = &ahead};
+    const gz_hop_readahead readahead = {&mapping, GZ_WILLNEED_ALL, 0};
+    const gz_plan silent = {.fanouts = NULL}, reading = {.readahead = &readahead};
     start(seeds, 2);
-    CHECK_EQ(gz_batch_ask(&batch, &csr, &silent, &hop, 0, 2, &err), GZ_OK);
-    CHECK_EQ(batch.asked.pages, 0);
-    CHECK_EQ(gz_batch_ask(&batch, &csr, &asking, &hop, 0, 2, &err), GZ_OK);
-    CHECK(batch.asked.pages > 0);
+    CHECK_EQ(gz_batch_read_hop_ahead(&batch, &csr, &silent, &hop, 0, 2, &err), GZ_OK);
+    CHECK_EQ(batch.willneed.pages, 0);
+    CHECK_EQ(gz_batch_read_hop_ahead(&batch, &csr, &reading, &hop, 0, 2, &err), GZ_OK);
+    CHECK(batch.willneed.pages > 0);
     gz_batch_free(&batch);
     gz_mapping_close(&mapping);
 }
