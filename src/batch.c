@@ -5,11 +5,11 @@
 #include "graphzero/induced.h"
 #include "graphzero/sampling.h"
 
-/* Frontier nodes between two steps of the pipeline draw, read, relabel: their edges stay in the
- * first-level cache from one step to the next. */
+/* Frontier nodes that are drawn, read and relabelled together: their edges stay in the L1 cache
+ * between these steps. */
 enum { BLOCK = 64 };
 
-/* What the map has numbered since the last call becomes nodes of the batch. */
+/* Adds the ids that the map has numbered since the last call to the batch's nodes. */
 static gz_code take_new_nodes(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
                               gz_error *err)
 {
@@ -43,7 +43,8 @@ static gz_code start(gz_batch *batch, const gz_csr *csr, const gz_plan *plan, co
     } else {
         if (count > 0 && num_nodes > INT64_MAX / count)
             return gz_fail(err, GZ_E_NOMEM, 0, 0,
-                           "%" PRId64 " disjoint trees over %" PRId64 " nodes: no 63-bit numbers",
+                           "%" PRId64 " disjoint trees over %" PRId64
+                           " nodes need ids of more than 63 bits",
                            count, num_nodes);
         for (int64_t i = 0; i < count; i++) {
             int64_t pair = i * num_nodes + seeds[i];
@@ -54,8 +55,8 @@ static gz_code start(gz_batch *batch, const gz_csr *csr, const gz_plan *plan, co
     return take_new_nodes(batch, csr, plan, err);
 }
 
-/* Draws, reads and relabels the edges of frontier nodes [begin, end), which are the nodes
- * first + begin and on of the batch; batch->offsets are where their edges go. */
+/* Draws, reads and relabels the edges of frontier nodes [begin, end). Frontier node i is node first
+ * + i of the batch; its edges begin at batch->offsets[i]. */
 static gz_code sample_block(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
                             const gz_hop *hop, int64_t first, int64_t begin, int64_t end,
                             uint64_t *corrupt, gz_error *err)
@@ -79,7 +80,8 @@ static gz_code sample_block(gz_batch *batch, const gz_csr *csr, const gz_plan *p
     return GZ_OK;
 }
 
-/* The edges of frontier nodes [begin, end); batch->offsets[begin] is where they go. */
+/* Counts and samples the edges of frontier nodes [begin, end); they begin at batch->offsets[begin].
+ */
 static gz_code sample_part(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
                            const gz_hop *hop, int64_t first, int64_t begin, int64_t end,
                            uint64_t *corrupt, gz_error *err)
@@ -96,8 +98,8 @@ static gz_code sample_part(gz_batch *batch, const gz_csr *csr, const gz_plan *pl
     return code;
 }
 
-/* The frontier is nodes [first, first + count) of the batch. LABOR reads whole lists to count, and
- * again to draw: block by block, they are in the cache the second time. */
+/* The frontier is nodes [first, first + count) of the batch. LABOR reads whole lists twice, to
+ * count and to draw: block by block, the second read hits the cache. */
 static gz_code sample_hop(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
                           const gz_hop *hop, int64_t first, int64_t count, uint64_t *corrupt,
                           gz_error *err)

@@ -24,8 +24,7 @@ void gz_batch_free(gz_batch *batch)
     gz_batch_init(batch);
 }
 
-/* An array moved to where there is capacity for `capacity` elements; NULL, and unchanged, if
- * nowhere. */
+/* The array, reallocated for `capacity` elements; NULL, with the array unchanged, on failure. */
 static void *grown(void *array, int64_t capacity, size_t element, gz_error *err)
 {
     void *larger = NULL;
@@ -36,7 +35,7 @@ static void *grown(void *array, int64_t capacity, size_t element, gz_error *err)
     return larger;
 }
 
-/* Half as much again as is needed: a longer batch seldom moves them twice. */
+/* Reserves half as much again, so that slightly longer batches do not reallocate. */
 gz_code gz_batch_reserve_edges(gz_batch *batch, int64_t count, gz_error *err)
 {
     int64_t **arrays[] = {&batch->sources, &batch->targets, &batch->positions};

@@ -5,7 +5,7 @@
 
 enum { HINT_DISTANCE = 32 };
 
-/* Start of a section with the given element count and one of two dtypes, NULL where absent. */
+/* Start of a section, which must have this element count and one of two dtypes; NULL if absent. */
 static gz_code find(const gz_header *header, const gz_mapping *mapping, const char *name,
                     uint64_t count, gz_dtype dtype, gz_dtype or_dtype, const void **data,
                     uint32_t *found, gz_error *err)
@@ -20,8 +20,8 @@ static gz_code find(const gz_header *header, const gz_mapping *mapping, const ch
                        name);
     if (section->count != count)
         return gz_fail(err, GZ_E_FORMAT, 0, section->offset,
-                       "section '%s' has %" PRIu64 " elements, the counts ask for %" PRIu64, name,
-                       section->count, count);
+                       "section '%s' has %" PRIu64 " elements, but the header implies %" PRIu64,
+                       name, section->count, count);
     *data = mapping->base + section->offset;
     *found = section->dtype;
     return GZ_OK;
@@ -69,7 +69,8 @@ gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, g
         {"node_ids", header->num_nodes, &out->node_ids},
         {"node_rank", header->num_nodes, &out->node_rank},
     };
-    const void *weights, *cum_weights, *times; /* weights: only checked, Python reads them */
+    const void *weights, *cum_weights,
+        *times; /* weights are only checked here; Python reads them */
     uint32_t dtype;
     gz_code code;
 

@@ -55,7 +55,7 @@ uint64_t gz_translate(const gz_ids *table, uint64_t limit, const int64_t *ids, i
 
 int64_t gz_first_outside(const int64_t *ids, int64_t begin, int64_t end, int64_t limit)
 {
-    uint64_t outside = 0; /* no early exit, so that the loop is vectorised */
+    uint64_t outside = 0; /* no early exit, so that the compiler vectorises the loop */
     for (int64_t i = begin; i < end; i++)
         outside |= (uint64_t)((uint64_t)ids[i] >= (uint64_t)limit);
     if (!outside)

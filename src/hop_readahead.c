@@ -5,11 +5,11 @@
 enum {
     RUNS_PER_CALL = 128,
     LONG_LIST = 4096,  /* edges: several pages of the narrowest section */
-    MOST_DRAWN = 64,   /* from a long list, to look for each one's page */
-    MOST_SECTIONS = 5, /* that hold something for each edge */
+    MOST_DRAWN = 64,   /* draws from a long list that are requested one by one */
+    MOST_SECTIONS = 5, /* with an element for each edge that a hop may read */
 };
 
-/* Ascending ranges of bytes on their way to the kernel, merged into runs of pages. */
+/* Ascending byte ranges, merged into runs of pages that flush() requests. */
 typedef struct request {
     const gz_hop_readahead *readahead;
     gz_willneed_counts *counts;
@@ -59,7 +59,7 @@ typedef struct section {
 
 static unsigned width_of(const gz_ids *ids) { return ids->wide ? 8 : 4; }
 
-/* What a hop reads of a list. */
+/* The sections that a hop reads for each list. */
 static int sections_of(const gz_csr *csr, const gz_rule *rule, section *out)
 {
     int count = 0;
@@ -92,8 +92,8 @@ static gz_frontier only(const gz_frontier *frontier, uint64_t i)
                          frontier->until};
 }
 
-/* The positions that node i will draw from its long list, ascending; -1 if they are too many, or
- * cannot be drawn without reading the list. They are the same when the hop draws them. */
+/* The positions that node i will draw from its long list, ascending; -1 if they are too many, or if
+ * drawing needs the list's content. The hop will draw the same positions. */
 static int64_t drawn_from(const gz_csr *csr, const gz_hop *hop, const gz_frontier *frontier,
                           uint64_t i, int64_t *positions)
 {

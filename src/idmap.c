@@ -34,7 +34,7 @@ void gz_idmap_clear(gz_idmap *map, bool wide)
     }
 }
 
-/* A multiplication is enough of a hash: the high bits of the product depend on all of the id. */
+/* Multiplicative hashing: the high bits of the product depend on all bits of the id. */
 static uint64_t place_of(const gz_idmap *map, int64_t id)
 {
     return ((uint64_t)id * GZ_GOLDEN >> 32) & map->mask;
@@ -71,7 +71,8 @@ static gz_code grow_slots(gz_idmap *map, uint64_t num_slots, gz_error *err)
     map->base = 1;
     int64_t count = map->count;
     map->count = 0;
-    gz_idmap_seed(map, map->nodes, count); /* in place: entry i is read, then written as it was */
+    gz_idmap_seed(map, map->nodes,
+                  count); /* in place: each entry is read, then written back unchanged */
     return GZ_OK;
 }
 

@@ -2,10 +2,10 @@
 
 #include "graphzero/temporal.h"
 
-/* Entries of a list are looked up some way behind those whose slots are asked for. */
+/* How many entries ahead of a look-up its slot is hinted at. */
 enum { HINT_DISTANCE = 16 };
 
-/* Appends the edges of one node, `target` in the batch, for which there is room. */
+/* Appends the edges of node `target` of the batch; room for them must be reserved. */
 static void induce_node(gz_batch *batch, const gz_csr *csr, const gz_plan *plan, int64_t target,
                         uint64_t first, uint64_t degree, uint64_t *corrupt)
 {

@@ -5,18 +5,19 @@
 #include "graphzero/weighted.h"
 #include "graphzero/window.h"
 
-/* Fewer do not cover the cache misses; more gain nothing. */
+/* Fewer walkers do not hide the cache misses; more bring no gain. */
 enum { WALKERS = 96, MOST_TRIES = 64 };
 
 /* A walker between two visits. */
 typedef struct walker {
-    uint64_t stream;                     /* behind the draws that it has made */
+    uint64_t stream;                     /* after the draws made so far */
     int64_t *out, *end;                  /* the part of its walk that is not written yet */
-    int64_t start, previous, node, next; /* next is a proposal until it is accepted */
-    gz_weighted_list list, of_previous;  /* totals only where walks are weighted */
-    uint64_t position, quantile;         /* of next in the list; in all of it, of 2^64 */
+    int64_t start, previous, node, next; /* next is only proposed until it is accepted */
+    gz_weighted_list list, of_previous;  /* totals are set only for weighted walks */
+    uint64_t position,
+        quantile; /* of next in the file; of next in its list, as a fraction of 2^64 */
     int64_t coin;
-    double x; /* of next on the line of the weights */
+    double x; /* of next on the cumulative weights */
     gz_window seen;
     int tries;
     bool first_order;
@@ -43,8 +44,8 @@ typedef struct run {
 
 static inline void push(queue *to, walker *me) { to->items[to->count++] = me; }
 
-/* The end of a queue stays in a register while a loop puts walkers there; without a branch, because
- * no predictor knows the coins. */
+/* Loops keep the end of a queue in a register and append without a branch: branches on random coins
+ * cannot be predicted. */
 static inline walker **end_of(queue *q) { return q->items + q->count; }
 
 static inline walker **put_if(bool condition, walker **end, walker *me)
@@ -55,7 +56,7 @@ static inline walker **put_if(bool condition, walker **end, walker *me)
 
 static inline void set_end(queue *q, walker *const *end) { q->count = end - q->items; }
 
-/* How many walkers to visit; the queue is empty for those that come back to it. */
+/* Returns how many walkers to visit, and empties the queue so that walkers can re-enter it. */
 static inline int64_t take_all(queue *from)
 {
     int64_t count = from->count;
@@ -88,8 +89,7 @@ static inline void restart(walker *me)
     me->first_order = true;
 }
 
-/* Asks for the list of the node that the walker has come to or, if its walk is over, of the next
- * start. */
+/* Hints at the list of the walker's node or, after the end of its walk, of the next start. */
 static inline void go_on(run *r, walker *me)
 {
     for (;;) {
@@ -160,8 +160,8 @@ static void read_totals(run *r)
     }
 }
 
-/* Ends of the queues of those who have a position, by whether their coin asks for the edge from the
- * previous node. */
+/* Ends of the queues of walkers that have a position. Those in `judging` need to know whether the
+ * edge from the previous node exists. */
 typedef struct placed {
     walker **reading, **judging;
 } placed;
@@ -185,8 +185,8 @@ static inline void end_placing(run *r, const placed *to)
     set_end(&r->judging, to->judging);
 }
 
-/* Draws a position and a coin. First-order steps are always accepted; so is the only neighbour, for
- * which nothing is drawn. */
+/* Draws a position and a coin. First-order steps are always accepted. A single neighbour is
+ * accepted without a draw. */
 static void propose(run *r)
 {
     placed to = begin_placing(r);
@@ -217,7 +217,8 @@ static void propose(run *r)
     end_placing(r, &to);
 }
 
-/* Looks for the first sum above x: the last one of the list, at seen.high, if none before it is. */
+/* Searches for the first sum above x. If no sum before seen.high is above x, it is the last one, at
+ * seen.high. */
 static void search_sums(run *r)
 {
     placed to = begin_placing(r);
@@ -244,7 +245,7 @@ static void search_sums(run *r)
     end_placing(r, &to);
 }
 
-/* Proposals on which the edge from the previous node has no bearing. */
+/* Decides proposals that do not depend on the edge from the previous node. */
 static void read_next(run *r)
 {
     walker **accepted = end_of(&r->accepted), **refused = end_of(&r->proposing);
@@ -260,8 +261,8 @@ static void read_next(run *r)
     set_end(&r->proposing, refused);
 }
 
-/* Where to look for next before it is read: in the list of the previous node it stands about where
- * it stands in the node's own, because the lists of a graph are alike. */
+/* Chooses where to search for `next` before it is read: in the previous node's list, at the same
+ * relative position as in the node's own list, because lists of a graph are alike. */
 static void aim(run *r)
 {
     const gz_ids *ids = &r->csr->indices;
@@ -279,7 +280,7 @@ typedef struct judged {
     walker **searching, **accepted, **refused;
 } judged;
 
-/* Looks for the edge from the previous node to next. */
+/* Searches for the edge from the previous node to `next`. */
 static inline void look(const run *r, walker *me, judged *to)
 {
     gz_sight sight = gz_window_look(&me->seen, &r->csr->indices, (uint64_t)me->next);
@@ -313,8 +314,8 @@ static void judge(run *r)
     }
 }
 
-/* Each queue is visited once a round, in an order in which nobody is visited twice: what a visit
- * asks for has the rest of the round to arrive. */
+/* Each round visits each queue once, in an order that visits no walker twice: a cache hint has the
+ * rest of the round to take effect. */
 uint64_t gz_walk_node2vec(const gz_csr *csr, const gz_walk *walk, const int64_t *start,
                           int64_t begin, int64_t end, int64_t length, int64_t *out)
 {

@@ -100,7 +100,7 @@ static uint64_t first_byte(const gz_reads *reads, int64_t pick)
     return reads->origin + reads->picks[pick].row * reads->row_bytes;
 }
 
-/* Counts the pages [begin, end), in bytes, that no earlier pick has wanted. */
+/* Counts the pages of the byte range [begin, end) that no earlier pick has requested. */
 static void count_wanted(gz_reads *reads, uint64_t begin, uint64_t end)
 {
     if (begin < reads->wanted_up_to)
@@ -129,13 +129,13 @@ bool gz_reads_next(gz_reads *reads, gz_read *out)
         count_wanted(reads, row_begin, row_end < limit ? row_end : limit);
         end = row_end > end ? row_end : end;
         if (end > limit)
-            break; /* this pick goes on in the next read */
+            break; /* this pick continues in the next read */
     }
     reads->next = pick;
     if (end > limit) {
         end = limit;
         while (pick < reads->count && first_byte(reads, pick) < end)
-            pick++; /* so do its repeats, and all rows that begin before the cut */
+            pick++; /* and so do all picks that begin before the limit */
     }
     *out = (gz_read){begin, end - begin, first, pick};
     reads->read_up_to = end;

@@ -7,7 +7,7 @@
 #include "graphzero/temporal.h"
 #include "graphzero/weighted.h"
 
-/* MOST_PICKS bounds the pick list on the stack, and so Floyd's quadratic look for repeats. */
+/* MOST_PICKS bounds the pick list on the stack, and Floyd's quadratic search for repeats. */
 enum { HINT_DISTANCE = 16, MOST_PICKS = 256, LINE_BYTES = 64 };
 
 static int64_t count_of(const gz_hop *hop, uint64_t degree)
@@ -19,7 +19,7 @@ static int64_t count_of(const gz_hop *hop, uint64_t degree)
     return degree < (uint64_t)hop->fanout ? (int64_t)degree : hop->fanout;
 }
 
-/* The first and the last sum of a list: what both passes read of it before all else. */
+/* Hints at the first and last sum of a list, which both passes read first. */
 static void hint_sums(const gz_csr *csr, const gz_list *list)
 {
     if (list->degree > 0) {
@@ -58,7 +58,7 @@ static uint64_t labor_counts(const gz_csr *csr, const gz_hop *hop, int64_t begin
     return corrupt;
 }
 
-/* The time that the edges of a frontier node are limited by. */
+/* The time limit for the edges of a frontier node. */
 static int64_t until_of(const gz_frontier *frontier, int64_t i)
 {
     return frontier->until[frontier->trees[i]];
@@ -114,7 +114,7 @@ static void draw_floyd(uint64_t stream, uint64_t first, uint64_t degree, int64_t
         uint64_t last = degree - (uint64_t)count + (uint64_t)i;
         uint64_t pick = gz_bounded(gz_draw(stream, (uint64_t)i), last + 1);
         for (int64_t j = 0; j < i; j++)
-            if (picks[j] == pick) { /* taken: `last` cannot be, it was out of reach until now */
+            if (picks[j] == pick) { /* `last` cannot be taken: it was out of range until now */
                 pick = last;
                 break;
             }
@@ -157,7 +157,7 @@ static uint64_t draw_one_weighted(const gz_csr *csr, const gz_hop *hop, uint64_t
     return gz_weighted_distinct(csr, stream, first, degree, count, out);
 }
 
-/* Entries that follow each other share lines: one request a line is enough. */
+/* Adjacent entries share cache lines: one hint per line is enough. */
 static void hint_neighbors(const gz_csr *csr, const int64_t *positions, int64_t count)
 {
     const char *last = NULL;
@@ -170,8 +170,8 @@ static void hint_neighbors(const gz_csr *csr, const int64_t *positions, int64_t 
     }
 }
 
-/* Ranks in time -> stored positions. `lists` count the edges up to a time: the whole lists are
- * looked up again. */
+/* Converts ranks in time to stored positions. The whole lists are looked up again, because the
+ * first pass has shortened theirs. */
 static uint64_t positions_of_ranks(const gz_csr *csr, const gz_frontier *frontier,
                                    const int64_t *offsets, int64_t begin, int64_t end,
                                    int64_t *positions)
@@ -188,7 +188,7 @@ static uint64_t positions_of_ranks(const gz_csr *csr, const gz_frontier *frontie
     return corrupt;
 }
 
-/* Writes ranks, and asks for what they stand for. */
+/* Draws ranks in time, and hints at their entries in time_order. */
 static void draw_ranks(const gz_csr *csr, const gz_hop *hop, uint64_t stream, const gz_list *list,
                        int64_t count, int64_t *out)
 {

@@ -57,7 +57,7 @@ uint64_t gz_walk_uniform(const gz_csr *csr, uint64_t key, const int64_t *start, 
     return corrupt;
 }
 
-/* A walker that looks for its next edge among [low, high], by the running sums above x. */
+/* A walker that searches [low, high] for its next edge: the first running sum above x. */
 typedef struct searcher {
     uint64_t stream;
     uint64_t first, degree, low, high;
@@ -65,7 +65,8 @@ typedef struct searcher {
     int64_t node;
 } searcher;
 
-/* The list of the walker's node; none if it is to restart, which is what dead ends do too. */
+/* Looks up the list of the walker's node; degree 0 if the walker restarts here, as at a dead end.
+ */
 static void look_up(const gz_csr *csr, const gz_walk *walk, searcher *me, int64_t step,
                     uint64_t *corrupt)
 {
@@ -96,7 +97,7 @@ static void draw_edge(const gz_csr *csr, const gz_walk *walk, searcher *me, int6
     }
 }
 
-/* One halving for each walker whose search has not ended; whether any is left. */
+/* One step of binary search for each unfinished walker; returns whether any is still unfinished. */
 static bool search_on(const gz_csr *csr, searcher *group, int64_t count)
 {
     bool any = false;

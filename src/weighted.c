@@ -6,11 +6,11 @@
 
 #include "graphzero/rng.h"
 
-/* MOST_PICKS bounds the sorted picks on the stack, and the quadratic walk over them. */
+/* MOST_PICKS bounds the sorted picks on the stack, and the quadratic pass over them. */
 enum { MOST_PICKS = 256, SPARE_TRIES = 16 };
 
 #define LEAST_REMAINING 0x1p-20
-#define KEYS_FROM (UINT64_C(1) << 32) /* beyond every draw by inverse transform */
+#define KEYS_FROM (UINT64_C(1) << 32) /* above the numbers of all draws by inverse transform */
 
 uint64_t gz_weighted_find(const gz_csr *csr, const gz_weighted_list *list, double x,
                           uint64_t *corrupt)
@@ -33,7 +33,7 @@ int64_t gz_weighted_count(const gz_csr *csr, const gz_weighted_list *list, int64
     return count;
 }
 
-/* What a list lacks that has changed since its entries were counted. */
+/* Fills the rest of the output if the file has changed since the entries were counted. */
 static uint64_t fill(uint64_t first, int64_t from, int64_t count, int64_t *out)
 {
     for (int64_t i = from; i < count; i++)
@@ -66,7 +66,7 @@ uint64_t gz_weighted_all(const gz_csr *csr, uint64_t first, uint64_t degree, int
     return corrupt + fill(first, taken, count, out);
 }
 
-/* x on the line of what is remaining -> x on the line of the whole list. */
+/* Maps x from the cumulative weights without the picked entries to those of the whole list. */
 static double stretched(const gz_csr *csr, uint64_t first, const uint64_t *picks, int64_t count,
                         double x, uint64_t *corrupt)
 {
@@ -78,7 +78,7 @@ static double stretched(const gz_csr *csr, uint64_t first, const uint64_t *picks
     return x;
 }
 
-/* Keeps picks ascending; false if it is one of them already. */
+/* Inserts a pick in ascending order; false if it is already there. */
 static bool insert(uint64_t *picks, int64_t count, uint64_t pick)
 {
     int64_t at = count;
@@ -91,8 +91,8 @@ static bool insert(uint64_t *picks, int64_t count, uint64_t pick)
     return true;
 }
 
-/* Draws by inverse transform; returns how many it has drawn. A pick that comes again, by rounding
- * at an end of its cut, is refused. */
+/* Draws by inverse transform; returns how many were drawn. Rejects a repeated pick, which rounding
+ * can cause. */
 static int64_t draw_cut(const gz_csr *csr, uint64_t stream, const gz_weighted_list *list,
                         int64_t count, int64_t *out, uint64_t *corrupt)
 {
@@ -115,7 +115,7 @@ static int64_t draw_cut(const gz_csr *csr, uint64_t stream, const gz_weighted_li
     return taken;
 }
 
-/* The list and stream that keys belong to: they are computed again rather than stored. */
+/* The list and stream of exponential keys, which are recomputed instead of stored. */
 typedef struct keys {
     const gz_csr *csr;
     uint64_t stream, first;
@@ -135,7 +135,7 @@ static bool comes_before(const keys *k, int64_t a, int64_t b)
     return key_a < key_b || (key_a == key_b && a < b);
 }
 
-/* Restores the heap, the last key of all at its root, below one place. */
+/* Restores the max-heap below one place. */
 static void sift(const keys *k, int64_t *heap, int64_t at, int64_t count)
 {
     for (int64_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
@@ -158,8 +158,8 @@ static bool holds(const int64_t *picks, int64_t count, int64_t pick)
     return false;
 }
 
-/* The `count - taken` entries with the least keys that are not among out[0 .. taken), in the order
- * of their keys; a heap in place, because a kernel has no memory of its own. */
+/* Writes the `count - taken` entries with the smallest keys that are not among out[0 .. taken), in
+ * the order of their keys. Uses a heap within `out`, because kernels do not allocate. */
 static int64_t draw_keys(const keys *k, uint64_t degree, int64_t taken, int64_t count, int64_t *out)
 {
     int64_t *heap = out + taken, wanted = count - taken, size = 0;

@@ -178,7 +178,7 @@ def rewrite_header(path, **changes):
 
 def test_counts_that_contradict_the_sections_are_refused(graph_path):
     rewrite_header(graph_path, num_nodes=51)
-    with pytest.raises(gz.FormatError, match="'indptr' has 51 elements, the counts ask for 52"):
+    with pytest.raises(gz.FormatError, match="'indptr' has 51 elements, but the header implies 52"):
         gz.Graph(graph_path)
 
 

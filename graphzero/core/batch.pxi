@@ -4,9 +4,9 @@ MOST_HOPS = GZ_MOST_HOPS
 
 
 cdef class Batch:
-    """Samples whole mini-batches, one thread each; owns the memory that they are made in.
+    """Samples whole mini-batches in one thread; owns their working memory.
 
-    Not for two threads at once: one object a sampling thread.
+    Not thread-safe: every sampling thread needs its own.
     """
     cdef gz_batch c
 
@@ -26,9 +26,9 @@ cdef class Batch:
         fanouts : (num_hops,) int64
         sampling : Sampling
         draws : Draws
-            Those of the batch.
+            Draws of the batch.
         until : (n,) int64, optional
-            Time of each seed; trees are disjoint then.
+            Time of each seed; implies disjoint trees.
 
         Returns
         -------
@@ -39,7 +39,7 @@ cdef class Batch:
         positions : (num_edges,) int64
             Stored positions of the edges.
         trees : (num_nodes,) int64 or None
-            The tree of each node, where they are disjoint.
+            The tree of each node; None without disjoint trees.
         num_sampled_nodes, num_sampled_edges : list of int
         pages_missed : int
             Pages of topology that were not in memory and were requested, see `CSR.ask_ahead`.

@@ -1,4 +1,4 @@
-# The topology: degrees, one hop of sampling, walks, negatives, stored ids and the user's.
+# The topology: degrees, one hop of sampling, walks, negatives, and translation of ids.
 
 cdef class CSR:
     """Adjacency of one mapped ``.gl`` file; every id here is a *stored* id."""
@@ -79,7 +79,7 @@ cdef class CSR:
         self.mapping.acquire()
         try:
             for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
-                corrupt += gz_csr_degrees(&self.c, &nodes[0], i * ITEMS_A_RANGE, _end(i, n),
+                corrupt += gz_csr_degrees(&self.c, &nodes[0], i * ITEMS_PER_RANGE, _end(i, n),
                                           &view[0])
         finally:
             self.mapping.release()
@@ -94,14 +94,14 @@ cdef class CSR:
         ----------
         nodes : (n,) int64
         fanout : int
-            Neighbours a node, -1 for all.
+            Neighbours per node; -1 for all.
         sampling : Sampling
-            What concerns a single hop: replace, weighted, labor.
+            Only replace, weighted and labor are used.
         draws : Draws
-            Those of the hop.
+            Draws of the hop.
         num_threads : int
         by_seed : bool
-            Let repeats of a node draw independently of each other.
+            Repeated nodes draw independently of each other.
 
         Returns
         -------
@@ -131,7 +131,7 @@ cdef class CSR:
         self.mapping.acquire()
         try:
             for i in prange(_ranges(n), nogil=True, num_threads=threads):
-                corrupt += gz_hop_counts(&self.c, &hop, &frontier, i * ITEMS_A_RANGE, _end(i, n),
+                corrupt += gz_hop_counts(&self.c, &hop, &frontier, i * ITEMS_PER_RANGE, _end(i, n),
                                          lists, &offsets_view[1])
             _refuse_corrupt(corrupt, self.mapping.path)
             np.cumsum(offsets, out=offsets)
@@ -140,9 +140,9 @@ cdef class CSR:
             positions_view, neighbors_view = positions, neighbors
             for i in prange(_ranges(n), nogil=True, num_threads=threads):
                 corrupt += gz_hop_positions(&self.c, &hop, &frontier, lists, &offsets_view[0],
-                                            i * ITEMS_A_RANGE, _end(i, n), &positions_view[0])
+                                            i * ITEMS_PER_RANGE, _end(i, n), &positions_view[0])
                 corrupt += gz_csr_read_neighbors(
-                    &self.c, &positions_view[0], offsets_view[i * ITEMS_A_RANGE],
+                    &self.c, &positions_view[0], offsets_view[i * ITEMS_PER_RANGE],
                     offsets_view[_end(i, n)], &neighbors_view[0])
         finally:
             self.mapping.release()
@@ -167,13 +167,13 @@ cdef class CSR:
         try:
             for i in prange(_ranges(n), nogil=True, num_threads=threads):
                 if uniform:
-                    corrupt += gz_walk_uniform(&self.c, key, &start[0], i * ITEMS_A_RANGE,
+                    corrupt += gz_walk_uniform(&self.c, key, &start[0], i * ITEMS_PER_RANGE,
                                                _end(i, n), length, &view[0])
                 elif first_order:
-                    corrupt += gz_walk_first_order(&self.c, &walk, &start[0], i * ITEMS_A_RANGE,
+                    corrupt += gz_walk_first_order(&self.c, &walk, &start[0], i * ITEMS_PER_RANGE,
                                                    _end(i, n), length, &view[0])
                 else:
-                    corrupt += gz_walk_node2vec(&self.c, &walk, &start[0], i * ITEMS_A_RANGE,
+                    corrupt += gz_walk_node2vec(&self.c, &walk, &start[0], i * ITEMS_PER_RANGE,
                                                 _end(i, n), length, &view[0])
         finally:
             self.mapping.release()
@@ -182,7 +182,7 @@ cdef class CSR:
 
     def negative_counts(self, const int64_t[::1] sources, const int64_t[::1] positives,
                         int num_threads):
-        """Nodes that are neither a source, nor its neighbours, nor its positive, (n,) int64."""
+        """How many nodes are not the source, its neighbour or its positive, (n,) int64."""
         cdef int64_t n = sources.shape[0], i
         cdef uint64_t corrupt = 0
         out = np.empty(n, dtype=np.int64)
@@ -191,7 +191,7 @@ cdef class CSR:
         try:
             for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
                 corrupt += gz_negative_counts(&self.c, &sources[0], &positives[0],
-                                              i * ITEMS_A_RANGE, _end(i, n), &view[0])
+                                              i * ITEMS_PER_RANGE, _end(i, n), &view[0])
         finally:
             self.mapping.release()
         _refuse_corrupt(corrupt, self.mapping.path)
@@ -199,7 +199,7 @@ cdef class CSR:
 
     def negative_destinations(self, const int64_t[::1] sources, const int64_t[::1] positives,
                               int64_t amount, uint64_t key):
-        """Destinations that make no edge with their source, (n * amount,) int64, or -1."""
+        """Destinations that are no neighbours of their source, (n * amount,) int64; -1 if none."""
         cdef int64_t n = sources.shape[0] * amount
         cdef uint64_t corrupt
         out = np.empty(n, dtype=np.int64)
@@ -233,7 +233,7 @@ cdef class CSR:
         return out
 
     def to_stored(self, ids, int num_threads=1):
-        """Stored ids of the user's ids: the same array where the file keeps the user's order."""
+        """Stored ids of the user's ids; the same array if the file keeps the user's order."""
         if self.c.node_rank.data == NULL:
             return ids
         return _translate(self.mapping, &self.c.node_rank, self.c.num_nodes, ids, num_threads)

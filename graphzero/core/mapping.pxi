@@ -1,4 +1,4 @@
-# A file in memory: open, close, views of it, and what is asked of the kernel for its pages.
+# A mapped file: open, close, views of it, and requests to the kernel about its pages.
 
 PAGE_BYTES = int(gz_system_page_bytes())
 _ADVICE = {"normal": GZ_ADVICE_NORMAL, "random": GZ_ADVICE_RANDOM,
@@ -16,7 +16,7 @@ cdef class Mapping:
     """A whole file, mapped read-only and shared.
 
     Exports a read-only buffer. NumPy arrays over it keep the mapping alive, and are counted:
-    `close` refuses while one of them, or a running kernel, still needs the pages.
+    `close` refuses while one of them, or a running call, still uses the pages.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ cdef class Mapping:
             gz_mapping_close(&self.c)
 
     cdef int acquire(self) except -1:
-        """Keeps the pages while a kernel runs without the GIL."""
+        """Keeps the file mapped while a C function runs without the GIL."""
         if not self.is_open:
             raise ValueError(f"{self.path} is closed")
         self.users += 1
@@ -149,12 +149,12 @@ cdef class Mapping:
         return pages
 
     def lock(self, uint64_t offset, uint64_t length):
-        """Reads the pages of a byte range and keeps them in memory (``mlock``).
+        """Reads the pages of a byte range and pins them in memory (``mlock``).
 
         Raises
         ------
         OSError
-            ENOMEM or EPERM where the process may not lock so much (``ulimit -l``).
+            ENOMEM or EPERM if the process may not lock so much memory (``ulimit -l``).
         """
         cdef gz_error err
         cdef gz_code code
@@ -168,7 +168,7 @@ cdef class Mapping:
             _raise(&err, self.path)
 
     def unlock(self, uint64_t offset, uint64_t length):
-        """Lets the kernel drop the pages of a byte range again."""
+        """Unpins the pages of a byte range."""
         self.acquire()
         try:
             with nogil:
@@ -178,18 +178,18 @@ cdef class Mapping:
 
     def read_ahead(self, const int64_t[::1] rows, uint64_t origin, uint64_t row_bytes,
                    uint64_t gap=0, bint trust_mincore=True, bint only_look=False):
-        """Asks the kernel for the pages of ascending rows.
+        """Page read-ahead: asks the kernel to read the pages of ascending rows (``madvise``).
 
         Parameters
         ----------
         rows : (n,) int64
             Ascending row numbers; row r starts at byte ``origin + r * row_bytes``.
         gap : int
-            Pages that a run may skip over.
+            Unwanted pages that a run may include to merge two runs.
         trust_mincore : bool
-            False where ``mincore`` is known to lie: then every run is asked for.
+            False where ``mincore`` is known to lie: then every run is requested.
         only_look : bool
-            Count what is missing, and ask for nothing.
+            Only count the missing pages.
 
         Returns
         -------

@@ -1,9 +1,9 @@
-/* Hints to the processor's cache: the line of an address will be read soon. */
+/* CPU cache hints: the cache line at an address will be read soon. */
 #ifndef GRAPHZERO_CACHE_HINT_H
 #define GRAPHZERO_CACHE_HINT_H
 
-/* gcc takes a function that only gives hints for one without effects, and drops those of its calls
- * that it has not inlined by then. */
+/* always_inline: gcc considers a function that only gives hints free of side effects, and removes
+ * calls to it that are not inlined early. */
 #if defined(__GNUC__)
 #define GZ_INLINE static inline __attribute__((always_inline))
 #else

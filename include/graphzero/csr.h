@@ -15,8 +15,8 @@
 #error "graphzero maps little-endian files: a big-endian machine cannot use them"
 #endif
 
-/* An array of ids or positions, 32 or 64 bits wide: the file's choice. The branch in gz_id is
- * always predicted the same way, and costs nothing beside the cache miss of the access. */
+/* An array of ids or positions, 32 or 64 bits wide as in the file. The branch in gz_id always goes
+ * the same way, so it is cheap next to the cache miss of the access. */
 typedef struct gz_ids {
     const void *data; /* NULL if the file has no such section */
     bool wide;
@@ -27,7 +27,7 @@ typedef struct gz_csr {
     uint64_t num_edges;
     gz_ids indptr;
     gz_ids indices;
-    gz_ids edge_ids;           /* stored position -> row of the user's edge list */
+    gz_ids edge_ids;           /* stored position -> position in the user's edge list */
     gz_ids node_ids;           /* stored id -> user's id; NULL when they are the same */
     gz_ids node_rank;          /* user's id -> stored id */
     const double *cum_weights; /* running sums of the weights of each list; NULL if unweighted */
@@ -45,16 +45,17 @@ static inline const void *gz_id_address(const gz_ids *ids, uint64_t i)
     return (const char *)ids->data + (i << (ids->wide ? 3 : 2));
 }
 
-/* Asks for what gz_csr_list will read: two entries, which may be in two cache lines. */
+/* Hints at the two entries that gz_csr_list will read; they may be in two cache lines. */
 GZ_INLINE void gz_csr_hint_list(const gz_csr *csr, int64_t v)
 {
     gz_cache_hint(gz_id_address(&csr->indptr, (uint64_t)v));
     gz_cache_hint(gz_id_address(&csr->indptr, (uint64_t)v + 1));
 }
 
-/* First entry and number of neighbours of node v, which must be below num_nodes. A row that
- * contradicts the file's own counts is read as empty and counted in *corrupt: checksums of whole
- * sections are not verified at open, and no kernel may follow a wild pointer. */
+/* The neighbour list of node v, which must be below num_nodes: writes the position of its first
+ * entry to *begin and returns its length. A list that exceeds the number of edges is read as empty
+ * and counted in *corrupt: checksums of whole sections are not verified at open, and no kernel may
+ * follow a wild pointer. */
 static inline uint64_t gz_csr_list(const gz_csr *csr, uint64_t v, uint64_t *begin,
                                    uint64_t *corrupt)
 {
@@ -94,16 +95,16 @@ static inline bool gz_csr_has_edge(const gz_csr *csr, uint64_t node, uint64_t ne
     return low < end && gz_id(&csr->indices, low) == neighbor;
 }
 
-/* Views of the sections that a graph needs and may have, with their counts and dtypes checked. */
+/* Views of the required and optional sections of a graph, with their counts and dtypes checked. */
 GZ_MUST_CHECK gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping,
                                          gz_csr *out, gz_error *err);
 
-/* out[i] = neighbour at positions[i], for i in [begin, end); returns how many were corrupt. Asks
- * for nothing ahead: who draws positions also asks for their cache lines. */
+/* out[i] = neighbour at positions[i], for i in [begin, end); returns how many were corrupt. Gives
+ * no cache hints: the code that draws the positions has given them. */
 uint64_t gz_csr_read_neighbors(const gz_csr *csr, const int64_t *positions, int64_t begin,
                                int64_t end, int64_t *out);
 
-/* out[i] = degree of nodes[i], for i in [begin, end); returns how many rows were corrupt. */
+/* out[i] = degree of nodes[i], for i in [begin, end); returns how many lists were corrupt. */
 uint64_t gz_csr_degrees(const gz_csr *csr, const int64_t *nodes, int64_t begin, int64_t end,
                         int64_t *out);
 

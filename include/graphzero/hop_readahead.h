@@ -12,7 +12,7 @@
 #include "graphzero/willneed.h"
 
 typedef struct gz_hop_readahead {
-    const gz_mapping *mapping; /* that the adjacency is a view of */
+    const gz_mapping *mapping; /* of the file that the adjacency is a view of */
     gz_willneed_mode mode;
     int64_t resident_nodes; /* the topology of stored ids below this one stays in memory */
 } gz_hop_readahead;

@@ -131,7 +131,7 @@ static void sections_must_fit_the_counts(void)
     expect_refusal(file, "wrong dtype");
     start(file);
     header.sections[0].count = 3;
-    expect_refusal(file, "'indptr' has 3 elements, the counts ask for 4");
+    expect_refusal(file, "'indptr' has 3 elements, but the header implies 4");
     start(file);
     header.sections[1].count = 5;
     expect_refusal(file, "'indices' has 5 elements");
@@ -181,7 +181,7 @@ static void order_of_times_must_fit_the_times(void)
     expect_refusal(file, "'time_order' has a wrong dtype");
     header.sections[3] = order;
     header.sections[3].count = 3;
-    expect_refusal(file, "'time_order' has 3 elements, the counts ask for 4");
+    expect_refusal(file, "'time_order' has 3 elements, but the header implies 4");
 }
 
 /* num_nodes + 1 must not wrap to an indptr length that a file can have. */
