@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,7 @@ from benchmarks.checks import WrongResult
 from benchmarks.inputs import Inputs, feature_rows
 from benchmarks.peers import Peer, PeerError, Worker, install
 from benchmarks.timing import Dropped, Run
-
-if TYPE_CHECKING:
-    from benchmarks.workloads import Rival, Workload
+from benchmarks.workload import Rival, Workload
 
 __all__ = ["GRAPHZERO02", "PYG", "known_peers", "our_run", "peer_run", "start_peer"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ __all__ = [
     "train_table",
 ]
 
-PAGE_BYTES = 4096
+PAGE_BYTES = mmap.PAGESIZE
 
 
 def _difference(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:

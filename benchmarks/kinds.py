@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.inputs import prepare
-from benchmarks.sampling import open_dataset
+from benchmarks.inputs import open_warm, prepare
 
 if TYPE_CHECKING:
     import graphzero as gz
@@ -128,9 +127,8 @@ def main() -> None:
     if options.dataset is not None:
         ds = gz.open(options.dataset)
     else:
-        ds = open_dataset(
-            prepare(options.data, scale=options.scale, num_edges=options.edges, dim=8)
-        )
+        inputs = prepare(options.data, scale=options.scale, num_edges=options.edges, dim=8)
+        ds = open_warm(inputs, "labelled", "input")
     with ds:
         tallies = measure(ds, options)
         print(f"{ds.num_nodes:,} nodes, {ds.num_edges:,} edges, fanouts {options.fanouts}")

@@ -51,6 +51,8 @@ from benchmarks.machine import (
     versions,
 )
 from benchmarks.meter import Plan
+from benchmarks.options import count, list_of, require_positive
+from benchmarks.report import machine_lines, versions_line
 
 ORDERS = ("input", "hot", "presample")
 LIMIT_SHARE = 5 / 16  # 640 MiB of 2 GiB
@@ -250,13 +252,11 @@ def describe(options: argparse.Namespace, inputs: DiskInputs, runner: Runner) ->
 
 def heading(found: dict[str, Any]) -> str:
     """What was measured on what, in a few lines."""
-    machine, disk, settings = found["machine"], found["disk"], found["settings"]
+    disk, settings = found["disk"], found["settings"]
     graph, memory, fio = found["graph"], found["memory"], found["fio"]
     own = ", ".join(f"{kind} {size / 2**20:,.0f}" for kind, size in memory["own_anonymous"].items())
     lines = [
-        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.1f} GiB, "
-        f"{machine['kernel']}, Python {machine['python']}",
-        f"other processes took {found['others_processor_share']:.0%} of the processors' time",
+        *machine_lines(found),
         f"data on {disk['file_system']} ({disk['device']}), the kernel reads on by up to "
         f"{disk['read_ahead_kb']} KiB, cache {found['cache']}",
         f"{graph['kind']}, {graph['num_nodes']:,} nodes, {graph['num_edges']:,} edges, "
@@ -268,7 +268,7 @@ def heading(found: dict[str, Any]) -> str:
         f"{settings['runs']} runs of {settings['batches']}, median (lowest to highest); training: "
         f"{settings['epochs']} epochs of {settings['epoch_batches']} batches, hidden "
         f"{settings['hidden']}, OMP_WAIT_POLICY=passive",
-        _versions_line(found["versions"] | found["peer_versions"]),
+        versions_line(found["versions"] | found["peer_versions"]),
     ]
     for when in ("before", "after"):
         if fio[when] is not None:
@@ -278,27 +278,6 @@ def heading(found: dict[str, Any]) -> str:
                 f"(O_DIRECT, depth 128, {fio[when]['engine']})"
             )
     return "\n".join([*lines, *(f"{name}: {why}" for name, why in found["notes"].items())])
-
-
-def _versions_line(found: dict[str, str | None]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in found.items())
-
-
-def _count(text: str) -> int:
-    return int(float(text))
-
-
-def _list_of(allowed: Sequence[str]) -> Any:
-    def parse_names(text: str) -> list[str]:
-        names = [name for name in text.split(",") if name]
-        unknown = [name for name in names if name not in allowed]
-        if unknown:
-            raise argparse.ArgumentTypeError(
-                f"there is no {', '.join(unknown)}, only {', '.join(allowed)}"
-            )
-        return names
-
-    return parse_names
 
 
 def _fields(text: str) -> dict[str, Any]:
@@ -320,15 +299,15 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     here = Path(__file__).parent
     parser = argparse.ArgumentParser(prog="python -m benchmarks.out_of_core", description=__doc__)
     add = parser.add_argument
-    add("--nodes", type=_count, default=1 << 22, help="such as 11e6")
+    add("--nodes", type=count, default=1 << 22, help="such as 11e6")
     add("--scale", type=int, help="2^SCALE nodes")
-    add("--edges", type=_count, default=64_000_000, help="such as 64e6")
+    add("--edges", type=count, default=64_000_000, help="such as 64e6")
     add("--dim", type=int, default=128, help="float32 columns of the rows")
-    add("--limit", type=_count, help="bytes; default: 5/16 of those of the rows")
-    add("--orders", type=_list_of(ORDERS), default=list(ORDERS), help=",".join(ORDERS))
-    add("--only", type=_list_of(who.all_names()), default=[], help="contestants, by their names")
-    add("--trained", type=_list_of(who.all_names()), help="of these; default: all that can train")
-    add("--parts", type=_list_of(("rows", "train")), default=["rows", "train"], help="rows,train")
+    add("--limit", type=count, help="bytes; default: 5/16 of those of the rows")
+    add("--orders", type=list_of(ORDERS), default=list(ORDERS), help=",".join(ORDERS))
+    add("--only", type=list_of(who.all_names()), default=[], help="contestants, by their names")
+    add("--trained", type=list_of(who.all_names()), help="of these; default: all that can train")
+    add("--parts", type=list_of(("rows", "train")), default=["rows", "train"], help="rows,train")
     add("--resident", type=float, default=0.2, help="share of the rows that is kept in memory")
     add("--prefetch", type=_fields, default={}, help="further fields, such as gap=3,lookahead=2")
     add("--fanouts", type=int, nargs="+", default=[15, 10, 5])
@@ -356,9 +335,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         options.limit = options.limit or QUICK_LIMIT
     if options.scale is not None:
         options.nodes = 1 << options.scale
-    for name in ("nodes", "edges", "dim", "runs", "batches", "epoch_batches", "threads"):
-        if getattr(options, name) < 1:
-            parser.error(f"--{name.replace('_', '-')} must be positive")
+    positive = ["nodes", "edges", "dim", "runs", "batches", "epoch_batches", "threads"]
+    require_positive(parser, options, positive)
     if options.epochs < 2:
         parser.error("--epochs must be at least 2: the first one is reported by itself")
     if options.limit is None:

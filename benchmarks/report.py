@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.timing import Comparison, Spread
 
-__all__ = ["markdown", "rate_table", "ratio_table", "to_json"]
+__all__ = [
+    "machine_lines",
+    "markdown",
+    "rate_table",
+    "ratio_table",
+    "to_json",
+    "versions_line",
+    "warm_cache_line",
+]
+
+
+def machine_lines(found: Mapping[str, Any]) -> list[str]:
+    """Two lines: the machine, and how much of it other processes took."""
+    machine = found["machine"]
+    return [
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.1f} GiB, "
+        f"{machine['kernel']}, Python {machine['python']}",
+        f"other processes took {found['others_processor_share']:.0%} of the processors' time",
+    ]
+
+
+def warm_cache_line(found: Mapping[str, Any]) -> str:
+    """Where the data are, and how much of them the page cache holds."""
+    disk, resident = found["disk"], found["cache"]["resident_share"]
+    share = "unknown" if resident is None else f"{resident:.1%}"
+    return f"data on {disk['file_system']} ({disk['device']}), cache warm, resident share {share}"
+
+
+def versions_line(versions: Mapping[str, str | None]) -> str:
+    """Packages and their versions."""
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
 def rate_table(comparisons: Sequence[Comparison], names: Sequence[str]) -> str:

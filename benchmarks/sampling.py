@@ -17,12 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from benchmarks.contestants import known_peers, our_run, peer_run, start_peer
-from benchmarks.inputs import Inputs, open_built, prepare
+from benchmarks.inputs import Inputs, open_warm, prepare
 from benchmarks.machine import (
     describe_disk,
     describe_machine,
@@ -31,25 +29,28 @@ from benchmarks.machine import (
     resident_share,
     versions,
 )
+from benchmarks.options import (
+    QUICK_EDGES,
+    QUICK_SCALE,
+    add_graph,
+    list_of,
+    require_positive,
+    require_scale,
+)
 from benchmarks.peers import PeerError, Worker
-from benchmarks.report import rate_table, ratio_table, to_json
+from benchmarks.report import (
+    machine_lines,
+    rate_table,
+    ratio_table,
+    to_json,
+    versions_line,
+    warm_cache_line,
+)
 from benchmarks.timing import Comparison, Run, compare, lasting
-
-if TYPE_CHECKING:
-    import graphzero as gz
-    from benchmarks.workloads import Workload
+from benchmarks.workload import Workload
 
 OURS = "graphzero"
 SHORTEST_RUN = 0.2
-
-
-def open_dataset(inputs: Inputs) -> gz.Dataset:
-    """The dataset that graphzero builds from the inputs, built once; every page is touched."""
-    dataset = open_built(inputs, "labelled", "input")
-    dataset.graph.sample_neighbors(np.arange(dataset.num_nodes), 10)
-    assert dataset.features is not None
-    dataset.features.get_tensor().max()
-    return dataset
 
 
 def start_peers(
@@ -111,7 +112,7 @@ def measure(options: argparse.Namespace) -> tuple[list[Comparison], dict[str, An
     inputs = prepare(options.data, scale=options.scale, num_edges=options.edges, dim=options.dim)
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=options.data)))
-        dataset = stack.enter_context(open_dataset(inputs))
+        dataset = stack.enter_context(open_warm(inputs, "labelled", "input"))
         workers, peers = start_peers(stack, options, inputs, scratch)
         before = read_usage()
         for work in workloads(dataset, inputs, options.threads, sizes):
@@ -157,24 +158,21 @@ def describe(
 
 def heading(about: dict[str, Any]) -> str:
     """What was measured on what, in a few lines."""
-    machine, disk, settings = about["machine"], about["disk"], about["settings"]
-    graph, resident = settings["graph"], about["cache"]["resident_share"]
-    share = "unknown" if resident is None else f"{resident:.0%}"
+    settings = about["settings"]
+    graph = settings["graph"]
     lines = [
-        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.1f} GiB, "
-        f"{machine['kernel']}, Python {machine['python']}",
-        f"other processes took {about['others_processor_share']:.0%} of the processors' time",
-        f"data on {disk['file_system']} ({disk['device']}), cache warm, resident share {share}",
+        *machine_lines(about),
+        warm_cache_line(about),
         f"{graph['kind']}, {graph['num_nodes']:,} nodes, {graph['num_edges']:,} edges, "
         f"{graph['dim']} float32 columns, order {settings['order']}",
         f"{settings['threads']} threads, {settings['workers']} workers, batches of "
         f"{settings['batch_size']} seeds, fanouts {list(settings['fanouts'])}, walks of "
         f"{settings['length']} steps from {settings['starts']:,} starts",
-        _versions_line(about["versions"]),
+        versions_line(about["versions"]),
     ]
     for name, peer in about["peers"].items():
         if peer["missing"] is None:
-            lines.append(f"{name}: {_versions_line(peer['versions'])}")
+            lines.append(f"{name}: {versions_line(peer['versions'])}")
         else:
             lines.append(f"without {name}: {peer['missing']}")
     lines.append(
@@ -184,47 +182,26 @@ def heading(about: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _versions_line(found: Mapping[str, str | None]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in found.items())
-
-
-def _count(text: str) -> int:
-    return int(float(text))
-
-
-def _names(text: str) -> list[str]:
-    names = [name for name in text.split(",") if name]
-    unknown = set(names) - set(known_peers())
-    if unknown:
-        raise argparse.ArgumentTypeError(
-            f"there is no peer {', '.join(sorted(unknown))}, only {', '.join(known_peers())}"
-        )
-    return names
-
-
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     here = Path(__file__).parent
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sampling", description=__doc__)
-    parser.add_argument("--scale", type=int, default=21, help="the graph has 2^SCALE nodes")
-    parser.add_argument("--edges", type=_count, default=32_000_000, help="such as 32e6")
-    parser.add_argument("--dim", type=int, default=128, help="float32 columns of the rows")
+    add_graph(parser)
     parser.add_argument("--runs", type=int, default=5, help="counted runs of each contestant")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--data", type=Path, default=here / ".data", help="folder for the graph")
     parser.add_argument("--peer-dir", type=Path, default=here / ".peer", help="folder for peers")
+    peers = list(known_peers())
     parser.add_argument(
-        "--peers", type=_names, default=list(known_peers()), help="such as graphzero02,pyg"
+        "--peers", type=list_of(peers, "peer"), default=peers, help="such as graphzero02,pyg"
     )
     parser.add_argument("--json", type=Path, help="write the results there as well")
     parser.add_argument("--quick", action="store_true", help="2^16 nodes, 1 M edges: a smoke test")
     options = parser.parse_args(arguments)
-    if options.runs < 1 or options.threads < 1:
-        parser.error("--runs and --threads must be positive")
+    require_positive(parser, options, ["runs", "threads"])
     if options.quick:
-        options.scale, options.edges = 16, 1_000_000
-    if not 16 <= options.scale <= 31:
-        parser.error("--scale must be 16 to 31")
+        options.scale, options.edges = QUICK_SCALE, QUICK_EDGES
+    require_scale(parser, options)
     return options
 
 

@@ -18,9 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from benchmarks.inputs import Inputs, IntArray, open_built, prepare
+from benchmarks.inputs import Inputs, IntArray, open_warm, prepare
 from benchmarks.machine import (
     describe_disk,
     describe_machine,
@@ -29,7 +27,8 @@ from benchmarks.machine import (
     resident_share,
     versions,
 )
-from benchmarks.report import markdown
+from benchmarks.options import QUICK_EDGES, QUICK_SCALE, add_graph, require_positive, require_scale
+from benchmarks.report import machine_lines, markdown, versions_line, warm_cache_line
 from benchmarks.serve import Stopwatch
 from benchmarks.timing import Run, spread
 
@@ -63,14 +62,6 @@ def cost_of(base: Sequence[Run], runs: Sequence[Run]) -> Cost:
     """Of runs over those on the same batches."""
     ratios = [one.seconds / other.seconds - 1 for other, one in zip(base, runs, strict=True)]
     return Cost(statistics.median(ratios), min(ratios), max(ratios), len(ratios))
-
-
-def open_hot(inputs: Inputs) -> gz.Dataset:
-    """The dataset in hot order, built once; every page is touched."""
-    dataset = open_built(inputs, "hot", "hot")
-    for path in dataset.paths:
-        np.memmap(path, dtype=np.uint8, mode="r")[::4096].max()
-    return dataset
 
 
 def load(
@@ -125,7 +116,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
     torch.set_num_threads(options.threads)
     inputs = prepare(options.data, scale=options.scale, num_edges=options.edges, dim=options.dim)
-    with open_hot(inputs) as dataset:
+    with open_warm(inputs, "hot", "hot") as dataset:
         before = read_usage()
         done, how = run_in_turns(dataset, inputs, options)
         others = others_share(before, read_usage(), os.cpu_count() or 1)
@@ -155,22 +146,17 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def heading(found: dict[str, Any]) -> str:
     """What was measured on what, in a few lines."""
-    machine, disk, settings = found["machine"], found["disk"], found["settings"]
-    graph, resident = found["graph"], found["cache"]["resident_share"]
-    share = "unknown" if resident is None else f"{resident:.1%}"
-    packages = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    graph, settings = found["graph"], found["settings"]
     return "\n".join(
         [
-            f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.1f} "
-            f"GiB, {machine['kernel']}, Python {machine['python']}",
-            f"other processes took {found['others_processor_share']:.0%} of the processors' time",
-            f"data on {disk['file_system']} ({disk['device']}), cache warm, resident share {share}",
+            *machine_lines(found),
+            warm_cache_line(found),
             f"{graph['kind']}, {1 << graph['scale']:,} nodes, {graph['num_edges']:,} edges, "
             f"{graph['dim']} float32 columns",
             f"{settings['threads']} threads, 0 workers, batches of {settings['batch_size']} "
             f"seeds, fanouts {settings['fanouts']}; {settings['runs']} runs of "
             f"{settings['batches']} batches, in turns, each turn on seeds of its own",
-            packages,
+            versions_line(found["versions"]),
         ]
     )
 
@@ -199,9 +185,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.warm_cache", description=__doc__)
     add = parser.add_argument
-    add("--scale", type=int, default=21, help="the graph has 2^SCALE nodes")
-    add("--edges", type=lambda text: int(float(text)), default=32_000_000, help="such as 32e6")
-    add("--dim", type=int, default=128, help="float32 columns of the rows")
+    add_graph(parser)
     add("--fanouts", type=int, nargs="+", default=[15, 10, 5])
     add("--batch-size", type=int, default=1024)
     add("--runs", type=int, default=15, help="counted runs of each contestant")
@@ -212,13 +196,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--quick", action="store_true", help="2^16 nodes, 1 M edges, short runs: a smoke test")
     options = parser.parse_args(arguments)
     if options.quick:
-        options.scale, options.edges, options.batches = 16, 1_000_000, 5
+        options.scale, options.edges, options.batches = QUICK_SCALE, QUICK_EDGES, 5
         options.batch_size = 256
-    for name in ("runs", "batches", "threads", "batch_size", "dim"):
-        if getattr(options, name) < 1:
-            parser.error(f"--{name.replace('_', '-')} must be positive")
-    if not 16 <= options.scale <= 31:
-        parser.error("--scale must be 16 to 31")
+    require_positive(parser, options, ["runs", "batches", "threads", "batch_size", "dim"])
+    require_scale(parser, options)
     return options
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,14 +12,13 @@ import torch
 from torch.utils.data import DataLoader
 
 import graphzero as gz
-from benchmarks.checks import Arrays, check_one_hop, check_subgraph, check_walks
+from benchmarks.checks import check_one_hop, check_subgraph, check_walks
 from benchmarks.contestants import GRAPHZERO02, PYG
 from benchmarks.inputs import Inputs, IntArray
 from benchmarks.serve import Stopwatch
+from benchmarks.workload import Rival, Timed, Workload
 
-__all__ = ["Rival", "Sizes", "Workload", "workloads"]
-
-Timed = tuple[Stopwatch, Arrays]
+__all__ = ["Sizes", "workloads"]
 
 GRAPHZERO = "graphzero 0.2.0"
 CLUSTER = "torch-cluster"
@@ -54,58 +53,6 @@ class Sizes:
     batches: int = 10
 
 
-@dataclass(frozen=True)
-class Rival:
-    """How a peer runs a workload.
-
-    Attributes
-    ----------
-    peer : str
-        The process that is asked.
-    request : dict
-        What it is asked for, beside seeds.
-    goal : float, optional
-        How many times its rate is aimed at.
-    seeds : int, optional
-        How many of the seeds it gets; default all.
-    notes : tuple of str
-    """
-
-    peer: str
-    request: dict[str, Any]
-    goal: float | None = None
-    seeds: int | None = None
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Workload:
-    """One row of the table.
-
-    Attributes
-    ----------
-    name, unit : str
-    scale : float
-        Work is counted in units of this many steps, edges or batches.
-    seeds : callable
-        Run number to seeds.
-    ours : callable
-        Seeds and run number to stopwatch and arrays.
-    check : callable
-        Seeds and arrays to the work done; raises WrongResult.
-    rivals : mapping of str to Rival
-        By the name that the table shows.
-    """
-
-    name: str
-    unit: str
-    scale: float
-    seeds: Callable[[int], IntArray]
-    ours: Callable[[IntArray, int], Timed]
-    check: Callable[[IntArray, Arrays], int]
-    rivals: Mapping[str, Rival]
-
-
 def _walk(
     graph: gz.Graph, seeds: IntArray, number: int, *, threads: int, length: int, p: float, q: float
 ) -> Timed:
@@ -121,18 +68,30 @@ def _one_hop(graph: gz.Graph, seeds: IntArray, number: int, *, threads: int, fan
     return watch, {"target": target, "source": sampled.indices}
 
 
-def _multi_hop(
-    dataset: gz.Dataset, seeds: IntArray, number: int, *, threads: int, fanouts: tuple[int, ...]
-) -> Timed:
-    batches = gz.NeighborDataset(
+def _dataset_of(
+    dataset: gz.Dataset,
+    seeds: IntArray,
+    number: int,
+    threads: int,
+    fanouts: tuple[int, ...],
+    **options: Any,
+) -> gz.NeighborDataset:
+    """Batches of the seeds, one for each of their rows."""
+    return gz.NeighborDataset(
         dataset,
         seeds.reshape(-1),
         fanouts,
         batch_size=seeds.shape[1],
         seed=number,
-        gather=(),
         num_threads=threads,
+        **options,
     )
+
+
+def _multi_hop(
+    dataset: gz.Dataset, seeds: IntArray, number: int, *, threads: int, fanouts: tuple[int, ...]
+) -> Timed:
+    batches = _dataset_of(dataset, seeds, number, threads, fanouts, gather=())
     with Stopwatch() as watch:
         for batch in batches:
             subgraph = batch.subgraph
@@ -142,14 +101,7 @@ def _multi_hop(
 def _loader(
     dataset: gz.Dataset, seeds: IntArray, number: int, *, threads: int, fanouts: tuple[int, ...]
 ) -> Timed:
-    batches = gz.NeighborDataset(
-        dataset,
-        seeds.reshape(-1),
-        fanouts,
-        batch_size=seeds.shape[1],
-        seed=number,
-        num_threads=threads,
-    )
+    batches = _dataset_of(dataset, seeds, number, threads, fanouts)
     collate = gz.Collate(dataset, num_threads=threads)
     # The stub of DataLoader knows only collate functions of lists.
     loader: Any = DataLoader(batches, batch_size=None, collate_fn=collate)  # type: ignore[arg-type]

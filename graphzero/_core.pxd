@@ -88,15 +88,11 @@ cdef extern from "graphzero/csr.h" nogil:
         gz_ids edge_ids
         gz_ids node_ids
         gz_ids node_rank
-        const float *weights
         const double *cum_weights
         const int64_t *times
         gz_ids time_order
-    uint64_t gz_id(const gz_ids *ids, uint64_t i)
     gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, gz_csr *out,
                                gz_error *err)
-    gz_code gz_ids_from_header(const gz_header *header, const gz_mapping *mapping,
-                               const char *name, uint64_t count, gz_ids *out, gz_error *err)
     uint64_t gz_csr_read_neighbors(const gz_csr *csr, const int64_t *positions, int64_t begin,
                                    int64_t end, int64_t *out)
     uint64_t gz_csr_degrees(const gz_csr *csr, const int64_t *nodes, int64_t begin, int64_t end,
@@ -109,7 +105,6 @@ cdef extern from "graphzero/rng.h" nogil:
         GZ_PURPOSE_WALK
         GZ_PURPOSE_SHUFFLE
         GZ_PURPOSE_NEGATIVE
-        GZ_PURPOSE_PHASE
     uint64_t gz_key(gz_purpose purpose, uint64_t seed, uint64_t epoch, uint64_t batch)
     uint64_t gz_stream(uint64_t key, uint64_t item)
     uint64_t gz_draw(uint64_t stream, uint64_t i)
@@ -172,42 +167,42 @@ cdef extern from "graphzero/sampling.h" nogil:
         const int64_t *nodes
         const int64_t *trees
         const int64_t *until
-    ctypedef struct gz_row:
+    ctypedef struct gz_list:
         uint64_t first
         uint64_t degree
     uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const gz_frontier *frontier,
-                           int64_t begin, int64_t end, gz_row *rows, int64_t *counts)
+                           int64_t begin, int64_t end, gz_list *lists, int64_t *counts)
     uint64_t gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const gz_frontier *frontier,
-                              const gz_row *rows, const int64_t *offsets, int64_t begin,
+                              const gz_list *lists, const int64_t *offsets, int64_t begin,
                               int64_t end, int64_t *positions)
 
 
-cdef extern from "graphzero/prefetch.h" nogil:
+cdef extern from "graphzero/willneed.h" nogil:
     ctypedef struct gz_run:
         uint64_t offset
         uint64_t length
-    ctypedef enum gz_readahead_mode:
-        GZ_READAHEAD_ALL
-        GZ_READAHEAD_MISSING
-        GZ_READAHEAD_LOOK
-    ctypedef struct gz_readahead:
+    ctypedef enum gz_willneed_mode:
+        GZ_WILLNEED_ALL
+        GZ_WILLNEED_MISSING
+        GZ_WILLNEED_ONLY_COUNT
+    ctypedef struct gz_willneed_counts:
         uint64_t pages
         uint64_t missing
         uint64_t calls
     int64_t gz_page_runs(const int64_t *rows, int64_t count, uint64_t origin, uint64_t row_bytes,
-                         uint64_t gap, uint64_t file_bytes, gz_run *runs)
-    gz_code gz_read_ahead(const gz_mapping *mapping, const gz_run *runs, int64_t count,
-                          gz_readahead_mode mode, gz_readahead *done, gz_error *err)
+                         uint64_t gap_pages, uint64_t file_bytes, gz_run *runs)
+    gz_code gz_willneed(const gz_mapping *mapping, const gz_run *runs, int64_t count,
+                        gz_willneed_mode mode, gz_willneed_counts *counts, gz_error *err)
 
 
-cdef extern from "graphzero/ahead.h" nogil:
-    ctypedef struct gz_ahead:
+cdef extern from "graphzero/hop_readahead.h" nogil:
+    ctypedef struct gz_hop_readahead:
         const gz_mapping *mapping
-        gz_readahead_mode mode
-        int64_t kept_nodes
+        gz_willneed_mode mode
+        int64_t resident_nodes
 
 
-cdef extern from "graphzero/batch.h" nogil:
+cdef extern from "graphzero/batch_state.h" nogil:
     enum:
         GZ_MOST_HOPS
     ctypedef struct gz_plan:
@@ -218,7 +213,7 @@ cdef extern from "graphzero/batch.h" nogil:
         bool_t induced
         gz_draws draws
         const int64_t *until
-        const gz_ahead *ahead
+        const gz_hop_readahead *readahead
     ctypedef struct gz_batch:
         const int64_t *nodes
         int64_t num_nodes
@@ -227,11 +222,14 @@ cdef extern from "graphzero/batch.h" nogil:
         int64_t *targets
         int64_t *positions
         int64_t num_edges
-        gz_readahead asked
+        gz_willneed_counts willneed
         int64_t hop_nodes[65]
         int64_t hop_edges[64]
     void gz_batch_init(gz_batch *batch)
     void gz_batch_free(gz_batch *batch)
+
+
+cdef extern from "graphzero/batch.h" nogil:
     gz_code gz_batch_sample(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
                             const int64_t *seeds, int64_t count, uint64_t *corrupt, gz_error *err)
 
@@ -271,8 +269,6 @@ cdef extern from "graphzero/convert.h" nogil:
         unsigned shift
     gz_cast gz_cast_of(uint32_t dtype)
     uint64_t gz_cast_bytes(const gz_cast *cast, uint64_t bytes_)
-    void gz_cast_copy(const gz_cast *cast, const unsigned char *source, uint64_t bytes_,
-                      unsigned char *to)
 
 
 cdef extern from "graphzero/gather.h" nogil:
@@ -293,7 +289,7 @@ cdef extern from "graphzero/reads.h" nogil:
         int64_t count
         uint64_t origin
         uint64_t row_bytes
-        uint64_t gap
+        uint64_t gap_pages
         uint64_t most_bytes
         uint64_t page_bytes
         uint64_t pages_wanted
@@ -301,7 +297,7 @@ cdef extern from "graphzero/reads.h" nogil:
         uint64_t reads
     int64_t gz_picks_split(const int64_t *rows, int64_t count, int64_t first_direct_row,
                            gz_pick *picks)
-    void gz_picks_sort(gz_pick *picks, gz_pick *room, int64_t count)
+    void gz_picks_sort(gz_pick *picks, gz_pick *scratch, int64_t count)
     void gz_picks_in_turn(gz_pick *picks, int64_t count, gz_pick *later)
     void gz_picks_copy(const gz_pick *picks, int64_t count, const unsigned char *rows,
                        uint64_t row_bytes, const gz_cast *cast, unsigned char *out)

@@ -3,7 +3,8 @@
 """The compiled core: coerces buffers, runs the C kernels without the GIL, checks, returns.
 
 Nothing here decides anything: ranges are cut for ``prange``, codes become exceptions. Ids are
-int64 arrays that the caller has validated (`graphzero.graph.ids`), unless a method says that it checks.
+int64 arrays that the caller has validated (`graphzero.graph.ids`), unless a
+method says that it checks.
 """
 import math
 import os

@@ -1,99 +1,15 @@
 #include "graphzero/batch.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "graphzero/induced.h"
 #include "graphzero/sampling.h"
 
-/* Frontier nodes between two steps of the pipeline draw, read, relabel: their edges stay in the
- * first-level cache from one step to the next. */
+/* Frontier nodes that are drawn, read and relabelled together: their edges stay in the L1 cache
+ * between these steps. */
 enum { BLOCK = 64 };
 
-void gz_batch_init(gz_batch *batch)
-{
-    memset(batch, 0, sizeof *batch);
-    gz_idmap_init(&batch->map);
-}
-
-void gz_batch_free(gz_batch *batch)
-{
-    gz_idmap_free(&batch->map);
-    free(batch->trees);
-    free(batch->of_trees);
-    free(batch->sources);
-    free(batch->targets);
-    free(batch->positions);
-    free(batch->offsets);
-    free(batch->rows);
-    free(batch->picks);
-    gz_batch_init(batch);
-}
-
-/* An array moved to where there is room for `room` elements; NULL, and unchanged, if nowhere. */
-static void *grown(void *array, int64_t room, size_t element, gz_error *err)
-{
-    void *larger = NULL;
-    if ((uint64_t)room < SIZE_MAX / element)
-        larger = realloc(array, (size_t)room * element);
-    if (larger == NULL)
-        gz_fail(err, GZ_E_NOMEM, 0, 0, "no memory for %" PRId64 " sampled edges", room);
-    return larger;
-}
-
-/* Half as much again as is needed: a longer batch seldom moves them twice. */
-gz_code gz_batch_reserve_edges(gz_batch *batch, int64_t count, gz_error *err)
-{
-    int64_t **arrays[] = {&batch->sources, &batch->targets, &batch->positions};
-    int64_t room = count + count / 2;
-    if (count <= batch->edge_room)
-        return GZ_OK;
-    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
-        int64_t *larger = grown(*arrays[i], room, sizeof *larger, err);
-        if (larger == NULL)
-            return err->code;
-        *arrays[i] = larger;
-    }
-    batch->edge_room = room;
-    return GZ_OK;
-}
-
-static gz_code reserve_frontier(gz_batch *batch, int64_t count, gz_error *err)
-{
-    int64_t room = count + count / 2 + 1;
-    if (count < batch->frontier_room)
-        return GZ_OK;
-    int64_t *offsets = grown(batch->offsets, room, sizeof *offsets, err);
-    if (offsets == NULL)
-        return err->code;
-    batch->offsets = offsets;
-    gz_row *rows = grown(batch->rows, room, sizeof *rows, err);
-    if (rows == NULL)
-        return err->code;
-    batch->rows = rows;
-    batch->frontier_room = room;
-    return GZ_OK;
-}
-
-static gz_code reserve_trees(gz_batch *batch, int64_t count, gz_error *err)
-{
-    int64_t room = count + count / 2;
-    if (count <= batch->tree_room)
-        return GZ_OK;
-    int64_t *trees = grown(batch->trees, room, sizeof *trees, err);
-    if (trees == NULL)
-        return err->code;
-    batch->trees = trees;
-    int64_t *of_trees = grown(batch->of_trees, room, sizeof *of_trees, err);
-    if (of_trees == NULL)
-        return err->code;
-    batch->of_trees = of_trees;
-    batch->tree_room = room;
-    return GZ_OK;
-}
-
-/* What the map has numbered since the last call becomes nodes of the batch. */
+/* Adds the ids that the map has numbered since the last call to the batch's nodes. */
 static gz_code take_new_nodes(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
                               gz_error *err)
 {
@@ -101,7 +17,7 @@ static gz_code take_new_nodes(gz_batch *batch, const gz_csr *csr, const gz_plan 
     batch->num_nodes = to;
     if (!plan->disjoint)
         return GZ_OK;
-    gz_code code = reserve_trees(batch, to, err);
+    gz_code code = gz_batch_reserve_trees(batch, to, err);
     if (code != GZ_OK)
         return code;
     for (int64_t i = from; i < to; i++) {
@@ -118,7 +34,7 @@ static gz_code start(gz_batch *batch, const gz_csr *csr, const gz_plan *plan, co
     int64_t num_nodes = (int64_t)csr->num_nodes;
     gz_idmap_clear(&batch->map, csr->indices.wide || plan->disjoint);
     batch->num_edges = batch->num_nodes = 0;
-    batch->asked = (gz_readahead){0, 0, 0};
+    batch->willneed = (gz_willneed_counts){0, 0, 0};
     gz_code code = gz_idmap_reserve(&batch->map, (uint64_t)count, err);
     if (code != GZ_OK)
         return code;
@@ -127,7 +43,8 @@ static gz_code start(gz_batch *batch, const gz_csr *csr, const gz_plan *plan, co
     } else {
         if (count > 0 && num_nodes > INT64_MAX / count)
             return gz_fail(err, GZ_E_NOMEM, 0, 0,
-                           "%" PRId64 " disjoint trees over %" PRId64 " nodes: no 63-bit numbers",
+                           "%" PRId64 " disjoint trees over %" PRId64
+                           " nodes need ids of more than 63 bits",
                            count, num_nodes);
         for (int64_t i = 0; i < count; i++) {
             int64_t pair = i * num_nodes + seeds[i];
@@ -138,22 +55,8 @@ static gz_code start(gz_batch *batch, const gz_csr *csr, const gz_plan *plan, co
     return take_new_nodes(batch, csr, plan, err);
 }
 
-/* Holds until the map grows. */
-static const int64_t *nodes_of(const gz_batch *batch, const gz_plan *plan)
-{
-    return plan->disjoint ? batch->of_trees : batch->map.nodes;
-}
-
-/* The nodes of the batch from `first` on; holds until the map grows. */
-static gz_frontier frontier_of(const gz_batch *batch, const gz_plan *plan, int64_t first)
-{
-    return (gz_frontier){.nodes = nodes_of(batch, plan) + first,
-                         .trees = plan->disjoint ? batch->trees + first : NULL,
-                         .until = plan->until};
-}
-
-/* Draws, reads and relabels the edges of frontier nodes [begin, end), which are the nodes
- * first + begin and on of the batch; batch->offsets are where their edges go. */
+/* Draws, reads and relabels the edges of frontier nodes [begin, end). Frontier node i is node first
+ * + i of the batch; its edges begin at batch->offsets[i]. */
 static gz_code sample_block(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
                             const gz_hop *hop, int64_t first, int64_t begin, int64_t end,
                             uint64_t *corrupt, gz_error *err)
@@ -163,9 +66,9 @@ static gz_code sample_block(gz_batch *batch, const gz_csr *csr, const gz_plan *p
     gz_code code = gz_idmap_reserve(&batch->map, (uint64_t)(batch->map.count + to - from), err);
     if (code != GZ_OK)
         return code;
-    const gz_frontier frontier = frontier_of(batch, plan, first);
+    const gz_frontier frontier = gz_batch_frontier(batch, plan, first);
     *corrupt +=
-        gz_hop_positions(csr, hop, &frontier, batch->rows, offsets, begin, end, batch->positions);
+        gz_hop_positions(csr, hop, &frontier, batch->lists, offsets, begin, end, batch->positions);
     *corrupt += gz_csr_read_neighbors(csr, batch->positions, from, to, batch->sources);
     for (int64_t i = begin; plan->disjoint && i < end; i++)
         for (int64_t edge = offsets[i]; edge < offsets[i + 1]; edge++)
@@ -177,14 +80,15 @@ static gz_code sample_block(gz_batch *batch, const gz_csr *csr, const gz_plan *p
     return GZ_OK;
 }
 
-/* The edges of frontier nodes [begin, end); batch->offsets[begin] is where they go. */
+/* Counts and samples the edges of frontier nodes [begin, end); they begin at batch->offsets[begin].
+ */
 static gz_code sample_part(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
                            const gz_hop *hop, int64_t first, int64_t begin, int64_t end,
                            uint64_t *corrupt, gz_error *err)
 {
-    const gz_frontier frontier = frontier_of(batch, plan, first);
+    const gz_frontier frontier = gz_batch_frontier(batch, plan, first);
     int64_t *offsets = batch->offsets;
-    *corrupt += gz_hop_counts(csr, hop, &frontier, begin, end, batch->rows, offsets + 1);
+    *corrupt += gz_hop_counts(csr, hop, &frontier, begin, end, batch->lists, offsets + 1);
     for (int64_t i = begin; i < end; i++)
         offsets[i + 1] += offsets[i];
     gz_code code = gz_batch_reserve_edges(batch, offsets[end], err);
@@ -194,35 +98,16 @@ static gz_code sample_part(gz_batch *batch, const gz_csr *csr, const gz_plan *pl
     return code;
 }
 
-gz_code gz_batch_ask(gz_batch *batch, const gz_csr *csr, const gz_plan *plan, const gz_hop *hop,
-                     int64_t first, int64_t count, gz_error *err)
-{
-    if (plan->ahead == NULL)
-        return GZ_OK;
-    if (count > batch->pick_room) {
-        int64_t room = count + count / 2;
-        gz_pick *picks = grown(batch->picks, 2 * room, sizeof *picks, err);
-        if (picks == NULL)
-            return err->code;
-        batch->picks = picks;
-        batch->pick_room = room;
-    }
-    const gz_frontier frontier = frontier_of(batch, plan, first);
-    gz_ahead_of_hop(plan->ahead, csr, hop, &frontier, count, batch->picks,
-                    batch->picks + batch->pick_room, &batch->asked);
-    return GZ_OK;
-}
-
-/* The frontier is nodes [first, first + count) of the batch. LABOR reads whole lists to count, and
- * again to draw: block by block, they are in the cache the second time. */
+/* The frontier is nodes [first, first + count) of the batch. LABOR reads whole lists twice, to
+ * count and to draw: block by block, the second read hits the cache. */
 static gz_code sample_hop(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
                           const gz_hop *hop, int64_t first, int64_t count, uint64_t *corrupt,
                           gz_error *err)
 {
     int64_t part = hop->rule.labor ? BLOCK : count;
-    gz_code code = reserve_frontier(batch, count, err);
+    gz_code code = gz_batch_reserve_frontier(batch, count, err);
     if (code == GZ_OK)
-        code = gz_batch_ask(batch, csr, plan, hop, first, count, err);
+        code = gz_batch_read_hop_ahead(batch, csr, plan, hop, first, count, err);
     if (code != GZ_OK)
         return code;
     batch->offsets[0] = batch->num_edges;
@@ -251,7 +136,7 @@ gz_code gz_batch_sample(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
         batch->hop_nodes[h + 1] = batch->num_nodes - first;
         batch->hop_edges[h] = batch->num_edges - edges_before;
     }
-    batch->nodes = nodes_of(batch, plan);
+    batch->nodes = gz_batch_stored_ids(batch, plan);
     if (code == GZ_OK && plan->induced)
         code = gz_batch_induce(batch, csr, plan, corrupt, err);
     return code;

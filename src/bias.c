@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* By division by the costs: 1 / p overflows for a p that is a subnormal number. */
+/* Divides by costs instead of multiplying by biases: 1 / p overflows for subnormal p. */
 gz_bias gz_bias_of(double p, double q)
 {
     gz_bias b = {.cost = {p, 1.0, q}};
@@ -14,7 +14,7 @@ gz_bias gz_bias_of(double p, double q)
     return b;
 }
 
-/* First position in [at, end) whose neighbour is not below `node`; near ones are found faster. */
+/* First position in [at, end) whose neighbour is not below `node`, by galloping search. */
 static uint64_t advance(const gz_csr *csr, uint64_t at, uint64_t end, uint64_t node)
 {
     uint64_t step = 1;
@@ -31,8 +31,8 @@ static uint64_t advance(const gz_csr *csr, uint64_t at, uint64_t end, uint64_t n
     return at;
 }
 
-/* A pass over two ascending lists: that of a node, and that of the one before it, which has been
- * passed up to `at`. */
+/* A joint pass over two ascending lists: of a node, and of the previous node, which has been read
+ * up to `at`. */
 typedef struct pass {
     const gz_csr *csr;
     const gz_bias *bias;
@@ -58,24 +58,24 @@ static inline double mass_of(const pass *p, uint64_t position)
     return p->weighted ? gz_weight(p->csr, p->first, position, p->corrupt) : 1.0;
 }
 
-/* Two passes. Biases are relative to the largest in this list, so that they cannot all vanish
- * beside an absent one. */
+/* Two passes. Biases are relative to the largest bias that occurs in this list, so that they cannot
+ * all underflow. */
 int64_t gz_biased_exact(const gz_csr *csr, const gz_bias *bias, bool weighted, double unit,
-                        int64_t previous, const gz_weighted_row *of_previous,
-                        const gz_weighted_row *row, uint64_t *corrupt)
+                        int64_t previous, const gz_weighted_list *of_previous,
+                        const gz_weighted_list *list, uint64_t *corrupt)
 {
     double masses[GZ_RELATIONS] = {0.0}, least = 0.0, total = 0.0, sum = 0.0;
-    uint64_t before = of_previous->first, end = row->first + row->degree;
+    uint64_t before = of_previous->first, end = list->first + list->degree;
     pass p = {csr,
               bias,
               weighted,
               (uint64_t)previous,
-              row->first,
+              list->first,
               before,
               before + of_previous->degree,
               corrupt};
     int64_t next = 0;
-    for (uint64_t i = row->first; i < end; i++) {
+    for (uint64_t i = list->first; i < end; i++) {
         uint64_t node = gz_csr_neighbor(csr, i, corrupt);
         masses[relation_of(&p, node)] += mass_of(&p, i);
     }
@@ -83,10 +83,10 @@ int64_t gz_biased_exact(const gz_csr *csr, const gz_bias *bias, bool weighted, d
         if (masses[r] > 0.0 && (least == 0.0 || bias->cost[r] < least))
             least = bias->cost[r];
     for (int r = 0; r < GZ_RELATIONS; r++)
-        if (masses[r] > 0.0) /* 0 times an infinite quotient is no number */
+        if (masses[r] > 0.0) /* 0 times an infinite quotient is NaN */
             total += masses[r] * (least / bias->cost[r]);
     p.at = before;
-    for (uint64_t i = row->first; i < end && !(sum > unit * total); i++) {
+    for (uint64_t i = list->first; i < end && !(sum > unit * total); i++) {
         uint64_t node = gz_csr_neighbor(csr, i, corrupt);
         double mass = mass_of(&p, i);
         if (mass == 0.0)

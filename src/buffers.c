@@ -34,7 +34,8 @@ gz_code gz_buffers_open(unsigned count, gz_buffers *out, gz_error *err)
 void gz_buffers_close(gz_buffers *buffers)
 {
 #if defined(MADV_DONTFORK)
-    bool is_mapped = buffers->owner == getpid(); /* in a child something else may be there */
+    bool is_mapped =
+        buffers->owner == getpid(); /* in a child, something else may be mapped there */
 #else
     bool is_mapped = true;
 #endif

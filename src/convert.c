@@ -10,8 +10,8 @@
 #define MAY_HAVE_F16C
 #endif
 
-/* As C converts, which rounds to nearest, ties to even. The copies make no assumption about
- * alignment, and cost nothing: compilers see loads and stores, and vectorise the loop. */
+/* C conversions: round to nearest, ties to even. memcpy avoids any assumption about alignment and
+ * costs nothing: compilers turn it into loads and stores and vectorise the loop. */
 #define FROM(type)                                                                                 \
     static void from_##type(const unsigned char *restrict from, uint64_t count,                    \
                             unsigned char *restrict to)                                            \
@@ -52,13 +52,13 @@ enum {
     FRACTION_SHIFT = 23 - 10, /* from the fraction of a float16 to that of a float32 */
     HALF_FIRST_NORMAL = 1 << 23,
     HALF_INFINITY = 31 << 23,
-    REBIAS = (127 - 15) << 23, /* of the exponent; once more for those that are not finite */
-    QUIET = 1 << 22,           /* what is no number becomes a quiet one, as processors have it */
+    REBIAS = (127 - 15) << 23, /* of the exponent; twice for infinities and NaNs */
+    QUIET = 1 << 22,           /* NaNs become quiet NaNs, as with F16C instructions */
 };
 
-/* Masks choose, where a branch would keep compilers from vectorising the loop. Subnormal numbers,
- * which are normal ones as float32, are multiplied: a thread may have told its processor to take
- * subnormal float32 for zero, but none come up here. */
+/* Masks instead of branches let compilers vectorise the loop. Subnormal numbers are normal as
+ * float32: they are converted by a multiplication, in which no subnormal float32 occurs that a
+ * processor in flush-to-zero mode would lose. */
 static void from_float16(const unsigned char *restrict from, uint64_t count,
                          unsigned char *restrict to)
 {
@@ -79,7 +79,7 @@ static void from_float16(const unsigned char *restrict from, uint64_t count,
 
 #if defined(MAY_HAVE_F16C)
 
-/* The same bits by an instruction for it: a gather takes a third of the time. */
+/* The same result with F16C instructions: a gather takes a third of the time. */
 __attribute__((target("avx,f16c"))) static void
 from_float16_f16c(const unsigned char *restrict from, uint64_t count, unsigned char *restrict to)
 {

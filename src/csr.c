@@ -3,9 +3,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { AHEAD = 32 };
+enum { HINT_DISTANCE = 32 };
 
-/* Start of a section with the given element count and one of two dtypes, NULL where absent. */
+/* Start of a section, which must have this element count and one of two dtypes; NULL if absent. */
 static gz_code find(const gz_header *header, const gz_mapping *mapping, const char *name,
                     uint64_t count, gz_dtype dtype, gz_dtype or_dtype, const void **data,
                     uint32_t *found, gz_error *err)
@@ -20,15 +20,16 @@ static gz_code find(const gz_header *header, const gz_mapping *mapping, const ch
                        name);
     if (section->count != count)
         return gz_fail(err, GZ_E_FORMAT, 0, section->offset,
-                       "section '%s' has %" PRIu64 " elements, the counts ask for %" PRIu64, name,
-                       section->count, count);
+                       "section '%s' has %" PRIu64 " elements, but the header implies %" PRIu64,
+                       name, section->count, count);
     *data = mapping->base + section->offset;
     *found = section->dtype;
     return GZ_OK;
 }
 
-gz_code gz_ids_from_header(const gz_header *header, const gz_mapping *mapping, const char *name,
-                           uint64_t count, gz_ids *out, gz_error *err)
+/* An id section of count elements; out->data is NULL where the file has none. */
+static gz_code find_ids(const gz_header *header, const gz_mapping *mapping, const char *name,
+                        uint64_t count, gz_ids *out, gz_error *err)
 {
     uint32_t dtype;
     gz_code code =
@@ -49,7 +50,7 @@ static gz_code check_ends(const gz_csr *csr, const gz_section *indptr, const gz_
         return code;
     if (ends[0] != 0 || ends[1] != csr->num_edges)
         return gz_fail(err, GZ_E_FORMAT, 0, indptr->offset,
-                       "row pointers do not start at 0 and end at %" PRIu64, csr->num_edges);
+                       "'indptr' does not start at 0 and end at %" PRIu64, csr->num_edges);
     return GZ_OK;
 }
 
@@ -68,7 +69,8 @@ gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, g
         {"node_ids", header->num_nodes, &out->node_ids},
         {"node_rank", header->num_nodes, &out->node_rank},
     };
-    const void *weights, *cum_weights, *times;
+    const void *weights, *cum_weights,
+        *times; /* weights are only checked here; Python reads them */
     uint32_t dtype;
     gz_code code;
 
@@ -85,8 +87,7 @@ gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, g
                      err)) != GZ_OK)
         return code;
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
-        if ((code = gz_ids_from_header(header, mapping, ids[i].name, ids[i].count, ids[i].ids,
-                                       err)) != GZ_OK)
+        if ((code = find_ids(header, mapping, ids[i].name, ids[i].count, ids[i].ids, err)) != GZ_OK)
             return code;
     if (out->indptr.data == NULL || out->indices.data == NULL)
         return gz_fail(err, GZ_E_FORMAT, 0, 0, "lacks the section 'indptr' or 'indices'");
@@ -94,7 +95,6 @@ gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, g
         return gz_fail(err, GZ_E_FORMAT, 0, 0, "has 'node_ids' or 'node_rank' without the other");
     if (out->time_order.data != NULL && times == NULL)
         return gz_fail(err, GZ_E_FORMAT, 0, 0, "has 'time_order' without 'times'");
-    out->weights = weights;
     out->cum_weights = cum_weights;
     out->times = times;
     return check_ends(out, gz_header_find(header, "indptr"), mapping, err);
@@ -114,9 +114,9 @@ uint64_t gz_csr_degrees(const gz_csr *csr, const int64_t *nodes, int64_t begin, 
 {
     uint64_t corrupt = 0, first;
     for (int64_t i = begin; i < end; i++) {
-        if (i + AHEAD < end)
-            gz_prefetch(gz_id_address(&csr->indptr, (uint64_t)nodes[i + AHEAD]));
-        out[i] = (int64_t)gz_csr_row(csr, (uint64_t)nodes[i], &first, &corrupt);
+        if (i + HINT_DISTANCE < end)
+            gz_cache_hint(gz_id_address(&csr->indptr, (uint64_t)nodes[i + HINT_DISTANCE]));
+        out[i] = (int64_t)gz_csr_list(csr, (uint64_t)nodes[i], &first, &corrupt);
     }
     return corrupt;
 }

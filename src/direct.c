@@ -15,7 +15,7 @@
 #include <sys/vfs.h>
 #endif
 
-enum { MOST_TRIES = 1000 }; /* of a read that brings nothing */
+enum { MOST_TRIES = 1000 }; /* of one read without progress */
 
 #if defined(__linux__)
 static int open_again(const gz_mapping *mapping, int flags)
@@ -25,7 +25,7 @@ static int open_again(const gz_mapping *mapping, int flags)
     return open(path, O_RDONLY | O_CLOEXEC | flags);
 }
 
-/* tmpfs takes O_DIRECT since Linux 6.6, and reads from memory all the same. */
+/* tmpfs accepts O_DIRECT since Linux 6.6, but has nothing but memory. */
 static bool is_in_memory(int fd)
 {
     enum { TMPFS = 0x01021994, RAMFS = 0x858458f6 };
@@ -35,7 +35,8 @@ static bool is_in_memory(int fd)
     return (uint32_t)info.f_type == (uint32_t)TMPFS || (uint32_t)info.f_type == (uint32_t)RAMFS;
 }
 
-/* Some file systems refuse O_DIRECT at the first read only, or want larger blocks than pages. */
+/* Some file systems reject O_DIRECT only at the first read, or require blocks larger than a page.
+ */
 static bool reads_a_page(int fd, uint64_t page_bytes)
 {
     void *page = NULL;
@@ -64,7 +65,7 @@ static int open_direct(const gz_mapping *mapping)
 static int open_buffered(const gz_mapping *mapping)
 {
 #if defined(__linux__)
-    /* Of its own, because advice belongs to what was opened, not to the descriptor. */
+    /* Opened again: fadvise applies to the open file description, which a duplicate would share. */
     int fd = open_again(mapping, 0);
     if (fd >= 0) {
         posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
@@ -96,7 +97,7 @@ static gz_code truncated(uint64_t end, gz_error *err)
 {
     return gz_fail(err, GZ_E_FORMAT, 0, end,
                    "is truncated: it ends at byte %" PRIu64 ", where rows must follow; it was "
-                   "cut while it was open: build or copy it again, and open it anew",
+                   "truncated while it was open: build or copy it again, and open it again",
                    end);
 }
 
@@ -129,7 +130,7 @@ gz_settled gz_direct_settle(const gz_direct *file, gz_buffer *buffer, int64_t re
     uint64_t come = at + (uint64_t)result, end = buffer->read.offset + buffer->read.length;
     if (come >= end || come >= file->size)
         return GZ_READ_DONE;
-    /* Direct reads start on a page; where not even one has come, there is nothing after it. */
+    /* Direct reads must start on a page; less than one page read means the end of the file. */
     buffer->got += (uint64_t)result / page * page;
     if ((uint64_t)result >= page)
         return GZ_READ_AGAIN;

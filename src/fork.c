@@ -6,7 +6,8 @@
 #include <omp.h>
 #endif
 
-/* The one piece of state of the library: whether this process is a child without a pool. */
+/* The only global state of the library: whether this process is a forked child without a thread
+ * pool. */
 static bool pool_is_lost = false;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 

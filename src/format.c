@@ -30,7 +30,7 @@ static const unsigned char MAGIC_GRAPH[MAGIC_BYTES] = {0x89, 'G', 'Z', 'L', '\r'
 static const unsigned char MAGIC_FEATURES[MAGIC_BYTES] = {0x89, 'G',  'Z',  'D',
                                                           '\r', '\n', 0x1a, '\n'};
 
-/* Byte by byte: no alignment is assumed of the page. */
+/* Byte by byte: the page need not be aligned. */
 static uint64_t get_uint(const unsigned char *bytes, int size)
 {
     uint64_t value = 0;
@@ -81,7 +81,7 @@ static gz_code check_identity(const unsigned char *page, gz_kind kind, gz_error 
                                : "is a graph file (.gl), not features: open it with Graph");
         return gz_fail(err, GZ_E_FORMAT, 0, AT_MAGIC,
                        "is not a graphzero %s file (wrong magic bytes): build it with "
-                       "graphzero.build; files of graphzero 0.2 must be converted anew from CSV",
+                       "graphzero.build; files of graphzero 0.2 must be converted again from CSV",
                        name);
     }
     uint64_t version = get_uint(page + AT_VERSION, 4);

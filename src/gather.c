@@ -1,19 +1,20 @@
 #include "graphzero/gather.h"
 
-enum { ROWS_AHEAD = 8, IDS_AHEAD = 32, LINE = 64, LINES_ASKED = 8 };
+enum { ROW_HINT_DISTANCE = 8, ID_HINT_DISTANCE = 32, LINE_BYTES = 64, HINTED_LINES = 8 };
 
 GZ_INLINE void gather(const unsigned char *rows, uint64_t row_bytes, const gz_cast *cast,
                       const int64_t *ids, int64_t begin, int64_t end, int64_t limit,
                       unsigned char *out)
 {
     /* The hardware prefetcher follows a row once it has seen its first lines. */
-    uint64_t asked = row_bytes < LINES_ASKED * LINE ? row_bytes : LINES_ASKED * LINE;
+    uint64_t hinted_bytes =
+        row_bytes < HINTED_LINES * LINE_BYTES ? row_bytes : HINTED_LINES * LINE_BYTES;
     uint64_t out_bytes = gz_cast_bytes(cast, row_bytes);
     for (int64_t i = begin; i < end; i++) {
-        if (i + ROWS_AHEAD < end) {
-            const unsigned char *row = rows + (uint64_t)ids[i + ROWS_AHEAD] * row_bytes;
-            for (uint64_t at = 0; at < asked; at += LINE)
-                gz_prefetch(row + at);
+        if (i + ROW_HINT_DISTANCE < end) {
+            const unsigned char *row = rows + (uint64_t)ids[i + ROW_HINT_DISTANCE] * row_bytes;
+            for (uint64_t at = 0; at < hinted_bytes; at += LINE_BYTES)
+                gz_cache_hint(row + at);
         }
         if (ids[i] < limit)
             gz_cast_copy(cast, rows + (uint64_t)ids[i] * row_bytes, row_bytes,
@@ -36,8 +37,8 @@ uint64_t gz_translate(const gz_ids *table, uint64_t limit, const int64_t *ids, i
 {
     uint64_t corrupt = 0;
     for (int64_t i = begin; i < end; i++) {
-        if (i + IDS_AHEAD < end && ids[i + IDS_AHEAD] >= 0)
-            gz_prefetch(gz_id_address(table, (uint64_t)ids[i + IDS_AHEAD]));
+        if (i + ID_HINT_DISTANCE < end && ids[i + ID_HINT_DISTANCE] >= 0)
+            gz_cache_hint(gz_id_address(table, (uint64_t)ids[i + ID_HINT_DISTANCE]));
         if (ids[i] < 0) {
             out[i] = ids[i];
             continue;
@@ -54,7 +55,7 @@ uint64_t gz_translate(const gz_ids *table, uint64_t limit, const int64_t *ids, i
 
 int64_t gz_first_outside(const int64_t *ids, int64_t begin, int64_t end, int64_t limit)
 {
-    uint64_t outside = 0; /* no early exit, so that the loop is vectorised */
+    uint64_t outside = 0; /* no early exit, so that the compiler vectorises the loop */
     for (int64_t i = begin; i < end; i++)
         outside |= (uint64_t)((uint64_t)ids[i] >= (uint64_t)limit);
     if (!outside)

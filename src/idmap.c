@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graphzero/csr.h"
+#include "graphzero/cache_hint.h"
 #include "graphzero/rng.h"
 
-enum { AHEAD = 16, FEWEST_SLOTS = 64 };
+enum { HINT_DISTANCE = 16, FEWEST_SLOTS = 64 };
 
 void gz_idmap_init(gz_idmap *map)
 {
@@ -34,7 +34,7 @@ void gz_idmap_clear(gz_idmap *map, bool wide)
     }
 }
 
-/* A multiplication is enough of a hash: the high bits of the product depend on all of the id. */
+/* Multiplicative hashing: the high bits of the product depend on all bits of the id. */
 static uint64_t place_of(const gz_idmap *map, int64_t id)
 {
     return ((uint64_t)id * GZ_GOLDEN >> 32) & map->mask;
@@ -71,7 +71,8 @@ static gz_code grow_slots(gz_idmap *map, uint64_t num_slots, gz_error *err)
     map->base = 1;
     int64_t count = map->count;
     map->count = 0;
-    gz_idmap_seed(map, map->nodes, count); /* in place: entry i is read, then written as it was */
+    gz_idmap_seed(map, map->nodes,
+                  count); /* in place: each entry is read, then written back unchanged */
     return GZ_OK;
 }
 
@@ -80,13 +81,14 @@ gz_code gz_idmap_reserve(gz_idmap *map, uint64_t count, gz_error *err)
     uint64_t num_slots = map->slots == NULL ? FEWEST_SLOTS : map->mask + 1;
     if (count > GZ_MOST_LOCAL_IDS)
         return gz_fail(err, GZ_E_NOMEM, 0, 0, "a mini-batch of more than 2^31 nodes");
-    if (count > (uint64_t)map->room) {
-        uint64_t room = count < 2 * (uint64_t)map->room ? 2 * (uint64_t)map->room : count;
-        int64_t *nodes = realloc(map->nodes, room * sizeof *nodes);
+    if (count > (uint64_t)map->capacity) {
+        uint64_t capacity =
+            count < 2 * (uint64_t)map->capacity ? 2 * (uint64_t)map->capacity : count;
+        int64_t *nodes = realloc(map->nodes, capacity * sizeof *nodes);
         if (nodes == NULL)
-            return gz_fail(err, GZ_E_NOMEM, 0, 0, "no memory for %" PRIu64 " nodes", room);
+            return gz_fail(err, GZ_E_NOMEM, 0, 0, "no memory for %" PRIu64 " nodes", capacity);
         map->nodes = nodes;
-        map->room = (int64_t)room;
+        map->capacity = (int64_t)capacity;
     }
     while (num_slots < 2 * count) /* at most half full: probes stay short */
         num_slots *= 2;
@@ -112,8 +114,8 @@ void gz_idmap_relabel(gz_idmap *map, const int64_t *ids, int64_t begin, int64_t 
 {
     for (int64_t i = begin; i < end; i++) {
         bool is_empty;
-        if (i + AHEAD < end)
-            gz_prefetch(&map->slots[place_of(map, ids[i + AHEAD])]);
+        if (i + HINT_DISTANCE < end)
+            gz_cache_hint(&map->slots[place_of(map, ids[i + HINT_DISTANCE])]);
         gz_slot *slot = find(map, ids[i], &is_empty);
         if (is_empty)
             append(map, slot, ids[i]);
@@ -128,7 +130,7 @@ int64_t gz_idmap_find(const gz_idmap *map, int64_t id)
     return is_empty ? -1 : (int64_t)(slot->stamp - map->base);
 }
 
-void gz_idmap_prefetch(const gz_idmap *map, int64_t id)
+void gz_idmap_hint(const gz_idmap *map, int64_t id)
 {
-    gz_prefetch(&map->slots[place_of(map, id)]);
+    gz_cache_hint(&map->slots[place_of(map, id)]);
 }

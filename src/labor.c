@@ -1,12 +1,12 @@
 #include "graphzero/labor.h"
 
-/* Neighbours a node is asked for beyond its list, or all of them, are taken without a draw. */
+/* With fanout -1, or a list no longer than the fanout, all neighbours are taken without a draw. */
 static bool takes_all(uint64_t degree, int64_t fanout)
 {
     return fanout < 0 || degree <= (uint64_t)fanout;
 }
 
-/* The least draw that is not below fanout / degree as a fraction of 2^64, for fanout < degree. */
+/* ceil(2^64 * fanout / degree), for fanout < degree: draws below it are taken. */
 static uint64_t threshold(uint64_t degree, int64_t fanout)
 {
     uint64_t quotient = 0, rest = (uint64_t)fanout;
@@ -54,7 +54,7 @@ uint64_t gz_labor_positions(const gz_csr *csr, const gz_draws *draws, uint64_t f
     for (uint64_t i = first; i < first + degree && taken < count; i++)
         if (all || takes(draws, gz_csr_neighbor(csr, i, &corrupt), below))
             out[taken++] = (int64_t)i;
-    for (; taken < count; taken++, corrupt++) /* the list has changed since it was counted */
+    for (; taken < count; taken++, corrupt++) /* the file has changed since the list was counted */
         out[taken] = (int64_t)first;
     return corrupt;
 }

@@ -113,13 +113,14 @@ gz_code gz_mapping_advise(const gz_mapping *mapping, uint64_t offset, uint64_t l
 gz_code gz_mapping_resident(const gz_mapping *mapping, uint64_t offset, uint64_t length,
                             uint64_t *pages, gz_error *err)
 {
-    mincore_byte flags[4096];
+    enum { PAGES_PER_CALL = 4096 };
+    mincore_byte flags[PAGES_PER_CALL];
     uint64_t page = gz_system_page_bytes(), begin, bytes;
     *pages = 0;
     if (!to_pages(mapping, offset, length, &begin, &bytes))
         return gz_fail(err, GZ_E_OS, EINVAL, offset, "residency beyond the end of the file");
     while (bytes > 0) {
-        uint64_t step = sizeof flags * page < bytes ? sizeof flags * page : bytes;
+        uint64_t step = PAGES_PER_CALL * page < bytes ? PAGES_PER_CALL * page : bytes;
         if (mincore(mapping->base + begin, (size_t)step, flags) != 0)
             return gz_fail(err, GZ_E_OS, errno, begin, "mincore failed at byte %" PRIu64, begin);
         for (uint64_t i = 0; i < (step + page - 1) / page; i++)

@@ -4,22 +4,22 @@
 
 #include "graphzero/rng.h"
 
-/* What may not be drawn for one source: its neighbours and two more nodes. */
+/* The nodes that must not be drawn for one source: its neighbours and two more nodes. */
 typedef struct excluded {
     const gz_csr *csr;
-    uint64_t at, end; /* entries of the list that have not been passed */
+    uint64_t at, end; /* entries of the list that are not read yet */
     uint64_t more[2];
 } excluded;
 
 static excluded excluded_of(const gz_csr *csr, uint64_t source, uint64_t positive,
                             uint64_t *corrupt)
 {
-    uint64_t first, degree = gz_csr_row(csr, source, &first, corrupt);
+    uint64_t first, degree = gz_csr_list(csr, source, &first, corrupt);
     return (excluded){csr, first, first + degree, {source, positive}};
 }
 
-/* The smallest excluded node from `least` on, num_nodes or more if there is none. Calls with an
- * ascending `least` visit each one once: parallel edges are passed over. */
+/* The smallest excluded node that is at least `least`; num_nodes or more if there is none. Calls
+ * with ascending `least` visit each excluded node once, also where edges are parallel. */
 static uint64_t next_excluded(excluded *e, uint64_t least)
 {
     while (e->at < e->end && gz_id(&e->csr->indices, e->at) < least)
@@ -41,7 +41,7 @@ static uint64_t count_allowed(excluded e)
     return allowed;
 }
 
-/* The node with `rank` allowed ones below it; rank must be below their number. */
+/* The allowed node with this rank; rank must be below the number of allowed nodes. */
 static uint64_t allowed_at(excluded e, uint64_t rank)
 {
     uint64_t result = rank, node, least = 0;
@@ -89,8 +89,8 @@ uint64_t gz_negative_destinations(const gz_csr *csr, uint64_t key, const int64_t
     return corrupt;
 }
 
-/* The source whose negatives include number `rank` of all: offsets[it] <= rank < offsets[it + 1].
- */
+/* The source with offsets[source] <= rank < offsets[source + 1]: its negatives include number
+ * `rank` of all. */
 static uint64_t source_at(const int64_t *offsets, uint64_t num_nodes, int64_t rank)
 {
     uint64_t low = 0, high = num_nodes - 1;

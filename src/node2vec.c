@@ -5,18 +5,19 @@
 #include "graphzero/weighted.h"
 #include "graphzero/window.h"
 
-/* Fewer do not cover the cache misses; more gain nothing. */
+/* Fewer walkers do not hide the cache misses; more bring no gain. */
 enum { WALKERS = 96, MOST_TRIES = 64 };
 
 /* A walker between two visits. */
 typedef struct walker {
-    uint64_t stream;                     /* behind the draws that it has made */
-    int64_t *out, *end;                  /* what is left of its row */
-    int64_t start, previous, node, next; /* next is a proposal until it is accepted */
-    gz_weighted_row row, of_previous;    /* totals only where walks are weighted */
-    uint64_t position, quantile;         /* of next in the list; in all of it, of 2^64 */
+    uint64_t stream;                     /* after the draws made so far */
+    int64_t *out, *end;                  /* the part of its walk that is not written yet */
+    int64_t start, previous, node, next; /* next is only proposed until it is accepted */
+    gz_weighted_list list, of_previous;  /* totals are set only for weighted walks */
+    uint64_t position,
+        quantile; /* of next in the file; of next in its list, as a fraction of 2^64 */
     int64_t coin;
-    double x; /* of next on the line of the weights */
+    double x; /* of next on the cumulative weights */
     gz_window seen;
     int tries;
     bool first_order;
@@ -37,14 +38,14 @@ typedef struct run {
     int64_t walking;
     uint64_t corrupt;
     gz_bias bias;
-    queue rows, totals, sums, proposing, reading, judging, searching, accepted;
+    queue lists, totals, sums, proposing, reading, judging, searching, accepted;
     walker walkers[WALKERS];
 } run;
 
 static inline void push(queue *to, walker *me) { to->items[to->count++] = me; }
 
-/* The end of a queue stays in a register while a loop puts walkers there; without a branch, because
- * no predictor knows the coins. */
+/* Loops keep the end of a queue in a register and append without a branch: branches on random coins
+ * cannot be predicted. */
 static inline walker **end_of(queue *q) { return q->items + q->count; }
 
 static inline walker **put_if(bool condition, walker **end, walker *me)
@@ -55,7 +56,7 @@ static inline walker **put_if(bool condition, walker **end, walker *me)
 
 static inline void set_end(queue *q, walker *const *end) { q->count = end - q->items; }
 
-/* How many walkers to visit; the queue is empty for those that come back to it. */
+/* Returns how many walkers to visit, and empties the queue so that walkers can re-enter it. */
 static inline int64_t take_all(queue *from)
 {
     int64_t count = from->count;
@@ -65,10 +66,10 @@ static inline int64_t take_all(queue *from)
 
 static inline uint64_t draw(walker *me) { return gz_mix(me->stream += GZ_GOLDEN); }
 
-GZ_INLINE void ask_sums(const run *r, const gz_window *w)
+GZ_INLINE void hint_sums(const run *r, const gz_window *w)
 {
-    gz_prefetch(&r->csr->cum_weights[w->from]);
-    gz_prefetch(&r->csr->cum_weights[w->end - 1]);
+    gz_cache_hint(&r->csr->cum_weights[w->from]);
+    gz_cache_hint(&r->csr->cum_weights[w->end - 1]);
 }
 
 static void begin_walk(run *r, walker *me)
@@ -88,8 +89,7 @@ static inline void restart(walker *me)
     me->first_order = true;
 }
 
-/* Asks for the list of the node that the walker has come to or, if its walk is over, of the next
- * start. */
+/* Hints at the list of the walker's node or, after the end of its walk, of the next start. */
 static inline void go_on(run *r, walker *me)
 {
     for (;;) {
@@ -104,8 +104,8 @@ static inline void go_on(run *r, walker *me)
         else
             break;
     }
-    gz_csr_ask_row(r->csr, me->node);
-    push(&r->rows, me);
+    gz_csr_hint_list(r->csr, me->node);
+    push(&r->lists, me);
 }
 
 static void dead_end(run *r, walker *me)
@@ -123,7 +123,7 @@ static void move(run *r)
     for (int64_t i = 0, count = take_all(&r->accepted); i < count; i++) {
         walker *me = r->accepted.items[i];
         me->previous = me->node;
-        me->of_previous = me->row;
+        me->of_previous = me->list;
         me->node = *me->out++ = me->next;
         me->first_order = false;
         go_on(r, me);
@@ -132,15 +132,15 @@ static void move(run *r)
 
 static void look_up(run *r)
 {
-    for (int64_t i = 0, count = take_all(&r->rows); i < count; i++) {
-        walker *me = r->rows.items[i];
-        gz_weighted_row *row = &me->row;
-        row->degree = gz_csr_row(r->csr, (uint64_t)me->node, &row->first, &r->corrupt);
+    for (int64_t i = 0, count = take_all(&r->lists); i < count; i++) {
+        walker *me = r->lists.items[i];
+        gz_weighted_list *list = &me->list;
+        list->degree = gz_csr_list(r->csr, (uint64_t)me->node, &list->first, &r->corrupt);
         me->tries = 0;
-        if (row->degree == 0) {
+        if (list->degree == 0) {
             dead_end(r, me);
         } else if (r->walk->weighted) {
-            gz_prefetch(&r->csr->cum_weights[row->first + row->degree - 1]);
+            gz_cache_hint(&r->csr->cum_weights[list->first + list->degree - 1]);
             push(&r->totals, me);
         } else {
             push(&r->proposing, me);
@@ -152,16 +152,16 @@ static void read_totals(run *r)
 {
     for (int64_t i = 0, count = take_all(&r->totals); i < count; i++) {
         walker *me = r->totals.items[i];
-        me->row = gz_weighted_row_of(r->csr, me->row.first, me->row.degree, &r->corrupt);
-        if (me->row.total == 0.0)
+        me->list = gz_weighted_list_of(r->csr, me->list.first, me->list.degree, &r->corrupt);
+        if (me->list.total == 0.0)
             dead_end(r, me);
         else
             push(&r->proposing, me);
     }
 }
 
-/* Ends of the queues of those who have a position, by whether their coin asks for the edge from the
- * previous node. */
+/* Ends of the queues of walkers that have a position. Those in `judging` need to know whether the
+ * edge from the previous node exists. */
 typedef struct placed {
     walker **reading, **judging;
 } placed;
@@ -174,7 +174,7 @@ static inline placed begin_placing(run *r)
 static inline void place(const run *r, walker *me, placed *to)
 {
     bool asks = (me->coin >= r->bias.least) & (me->coin < r->bias.most);
-    gz_prefetch(gz_id_address(&r->csr->indices, me->position));
+    gz_cache_hint(gz_id_address(&r->csr->indices, me->position));
     to->reading = put_if(!asks, to->reading, me);
     to->judging = put_if(asks, to->judging, me);
 }
@@ -185,18 +185,18 @@ static inline void end_placing(run *r, const placed *to)
     set_end(&r->judging, to->judging);
 }
 
-/* Draws a position and a coin. First-order steps are always accepted; so is the only neighbour, for
- * which nothing is drawn. */
+/* Draws a position and a coin. First-order steps are always accepted. A single neighbour is
+ * accepted without a draw. */
 static void propose(run *r)
 {
     placed to = begin_placing(r);
     for (int64_t i = 0, count = take_all(&r->proposing); i < count; i++) {
         walker *me = r->proposing.items[i];
-        uint64_t before = me->stream, first = me->row.first, degree = me->row.degree;
+        uint64_t before = me->stream, first = me->list.first, degree = me->list.degree;
         bool only = degree == 1, weighted = r->walk->weighted;
         if (me->tries++ == MOST_TRIES) {
             me->next = gz_biased_exact(r->csr, &r->bias, weighted, gz_unit(draw(me)), me->previous,
-                                       &me->of_previous, &me->row, &r->corrupt);
+                                       &me->of_previous, &me->list, &r->corrupt);
             push(&r->accepted, me);
             continue;
         }
@@ -208,16 +208,17 @@ static void propose(run *r)
             place(r, me, &to);
             continue;
         }
-        me->x = gz_unit(me->quantile) * me->row.total;
+        me->x = gz_unit(me->quantile) * me->list.total;
         me->seen = (gz_window){.low = first, .high = first + degree - 1};
         gz_window_about(&me->seen, first + gz_bounded(me->quantile, degree - 1), GZ_LINE_WIDE);
-        ask_sums(r, &me->seen);
+        hint_sums(r, &me->seen);
         push(&r->sums, me);
     }
     end_placing(r, &to);
 }
 
-/* Looks for the first sum above x: the last one of the list, at seen.high, if none before it is. */
+/* Searches for the first sum above x. If no sum before seen.high is above x, it is the last one, at
+ * seen.high. */
 static void search_sums(run *r)
 {
     placed to = begin_placing(r);
@@ -225,26 +226,26 @@ static void search_sums(run *r)
     for (int64_t i = 0, count = take_all(&r->sums); i < count; i++) {
         walker *me = r->sums.items[i];
         gz_window *w = &me->seen;
-        uint64_t at = w->from, left_over = w->end - w->from;
+        uint64_t at = w->from, span = w->end - w->from;
         double first = sums[w->from], last = sums[w->end - 1];
         bool left = first > me->x && w->from > w->low;
         if (left || (!(last > me->x) && w->end < w->high)) {
             gz_window_beyond(w, left, left ? first - me->x : me->x - last, last - first,
                              GZ_LINE_WIDE);
-            ask_sums(r, w);
+            hint_sums(r, w);
             push(&r->sums, me);
             continue;
         }
-        for (; left_over > 1; left_over -= left_over / 2)
-            at = sums[at + left_over / 2] > me->x ? at : at + left_over / 2;
+        for (; span > 1; span -= span / 2)
+            at = sums[at + span / 2] > me->x ? at : at + span / 2;
         me->position = sums[at] > me->x ? at : at + 1;
-        gz_weighted_check(r->csr, me->row.first, me->position, me->x, &r->corrupt);
+        gz_weighted_check(r->csr, me->list.first, me->position, me->x, &r->corrupt);
         place(r, me, &to);
     }
     end_placing(r, &to);
 }
 
-/* Proposals on which the edge from the previous node has no bearing. */
+/* Decides proposals that do not depend on the edge from the previous node. */
 static void read_next(run *r)
 {
     walker **accepted = end_of(&r->accepted), **refused = end_of(&r->proposing);
@@ -260,8 +261,8 @@ static void read_next(run *r)
     set_end(&r->proposing, refused);
 }
 
-/* Where to look for next before it is read: in the list of the previous node it stands about where
- * it stands in the node's own, because the lists of a graph are alike. */
+/* Chooses where to search for `next` before it is read: in the previous node's list, at the same
+ * relative position as in the node's own list, because lists of a graph are alike. */
 static void aim(run *r)
 {
     const gz_ids *ids = &r->csr->indices;
@@ -271,7 +272,7 @@ static void aim(run *r)
         me->seen = (gz_window){.low = first, .high = first + degree};
         gz_window_about(&me->seen, first + gz_bounded(me->quantile, degree),
                         ids->wide ? GZ_LINE_WIDE : GZ_LINE_NARROW);
-        gz_window_ask(&me->seen, ids);
+        gz_window_hint(&me->seen, ids);
     }
 }
 
@@ -279,7 +280,7 @@ typedef struct judged {
     walker **searching, **accepted, **refused;
 } judged;
 
-/* Looks for the edge from the previous node to next. */
+/* Searches for the edge from the previous node to `next`. */
 static inline void look(const run *r, walker *me, judged *to)
 {
     gz_sight sight = gz_window_look(&me->seen, &r->csr->indices, (uint64_t)me->next);
@@ -309,12 +310,12 @@ static void judge(run *r)
     for (int64_t i = 0, count = r->searching.count; i < count; i++) {
         walker *me = r->searching.items[i];
         gz_window_follow(&me->seen, ids, (uint64_t)me->next);
-        gz_window_ask(&me->seen, ids);
+        gz_window_hint(&me->seen, ids);
     }
 }
 
-/* Each queue is visited once a round, in an order in which nobody is visited twice: what a visit
- * asks for has the rest of the round to arrive. */
+/* Each round visits each queue once, in an order that visits no walker twice: a cache hint has the
+ * rest of the round to take effect. */
 uint64_t gz_walk_node2vec(const gz_csr *csr, const gz_walk *walk, const int64_t *start,
                           int64_t begin, int64_t end, int64_t length, int64_t *out)
 {

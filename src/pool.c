@@ -36,7 +36,8 @@ static void *map_aligned(uint64_t bytes)
         munmap(start, (size_t)before);
     munmap(start + before + bytes, (size_t)(HUGE_PAGE - before));
 #if defined(MADV_HUGEPAGE)
-    madvise(start + before, (size_t)bytes, MADV_HUGEPAGE); /* advice: without it only slower */
+    madvise(start + before, (size_t)bytes,
+            MADV_HUGEPAGE); /* only advice: without it, memory is slower */
 #endif
     return start + before;
 }
@@ -57,8 +58,8 @@ static void release(gz_pool *pool, int at)
     munmap(block.memory, (size_t)block.bytes);
 }
 
-/* The idle block of the smallest size in [least, most], the youngest of several: it may still be
- * in the cache. -1 if there is none. */
+/* The smallest idle block in [least, most], the most recent if several have this size, because it
+ * may still be in the cache. -1 if there is none. */
 static int find_idle(const gz_pool *pool, uint64_t least, uint64_t most)
 {
     int best = -1;
@@ -79,7 +80,8 @@ gz_code gz_pool_take(gz_pool *pool, uint64_t bytes, gz_block *out, gz_error *err
     if (found >= 0) {
         *out = remove_idle(pool, found);
     } else {
-        /* One of about this size gives way: batches that vary must not pile up sizes. */
+        /* Release one idle block of similar size: batches of varying size must not pile up blocks.
+         */
         int misfit = find_idle(pool, size / 2, 2 * size);
         if (misfit >= 0)
             release(pool, misfit);

@@ -2,9 +2,15 @@
 
 #include <string.h>
 
-#include "graphzero/csr.h"
+#include "graphzero/cache_hint.h"
 
-enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, PICKS_AHEAD = 8, LINE = 64, LINES_ASKED = 8 };
+enum {
+    DIGIT_BITS = 11,
+    DIGITS = 1 << DIGIT_BITS,
+    HINT_DISTANCE = 8,
+    LINE_BYTES = 64,
+    HINTED_LINES = 8
+};
 
 int64_t gz_picks_split(const int64_t *rows, int64_t count, int64_t first_direct_row, gz_pick *picks)
 {
@@ -37,9 +43,9 @@ static bool sort_by_digit(const gz_pick *from, gz_pick *to, int64_t count, unsig
     return true;
 }
 
-void gz_picks_sort(gz_pick *picks, gz_pick *room, int64_t count)
+void gz_picks_sort(gz_pick *picks, gz_pick *scratch, int64_t count)
 {
-    gz_pick *from = picks, *to = room;
+    gz_pick *from = picks, *to = scratch;
     uint64_t all = 0;
     for (int64_t i = 0; i < count; i++)
         all |= picks[i].row;
@@ -66,13 +72,14 @@ GZ_INLINE void copy_picks(const gz_pick *picks, int64_t count, const unsigned ch
                           uint64_t row_bytes, const gz_cast *cast, unsigned char *out)
 {
     /* The hardware prefetcher follows a row once it has seen its first lines. */
-    uint64_t asked = row_bytes < LINES_ASKED * LINE ? row_bytes : LINES_ASKED * LINE;
+    uint64_t hinted_bytes =
+        row_bytes < HINTED_LINES * LINE_BYTES ? row_bytes : HINTED_LINES * LINE_BYTES;
     uint64_t out_bytes = gz_cast_bytes(cast, row_bytes);
     for (int64_t i = 0; i < count; i++) {
-        if (i + PICKS_AHEAD < count) {
-            const unsigned char *row = rows + picks[i + PICKS_AHEAD].row * row_bytes;
-            for (uint64_t at = 0; at < asked; at += LINE)
-                gz_prefetch(row + at);
+        if (i + HINT_DISTANCE < count) {
+            const unsigned char *row = rows + picks[i + HINT_DISTANCE].row * row_bytes;
+            for (uint64_t at = 0; at < hinted_bytes; at += LINE_BYTES)
+                gz_cache_hint(row + at);
         }
         gz_cast_copy(cast, rows + picks[i].row * row_bytes, row_bytes,
                      out + picks[i].place * out_bytes);
@@ -93,7 +100,7 @@ static uint64_t first_byte(const gz_reads *reads, int64_t pick)
     return reads->origin + reads->picks[pick].row * reads->row_bytes;
 }
 
-/* Counts the pages [begin, end), in bytes, that no earlier pick has wanted. */
+/* Counts the pages of the byte range [begin, end) that no earlier pick has requested. */
 static void count_wanted(gz_reads *reads, uint64_t begin, uint64_t end)
 {
     if (begin < reads->wanted_up_to)
@@ -117,18 +124,18 @@ bool gz_reads_next(gz_reads *reads, gz_read *out)
     for (; pick < reads->count; pick++) {
         uint64_t byte = first_byte(reads, pick), row_begin = byte / page * page;
         uint64_t row_end = (byte + reads->row_bytes - 1) / page * page + page;
-        if (pick > first && (row_begin > end + reads->gap * page || row_begin >= limit))
+        if (pick > first && (row_begin > end + reads->gap_pages * page || row_begin >= limit))
             break;
         count_wanted(reads, row_begin, row_end < limit ? row_end : limit);
         end = row_end > end ? row_end : end;
         if (end > limit)
-            break; /* this pick goes on in the next read */
+            break; /* this pick continues in the next read */
     }
     reads->next = pick;
     if (end > limit) {
         end = limit;
         while (pick < reads->count && first_byte(reads, pick) < end)
-            pick++; /* so do its repeats, and all rows that begin before the cut */
+            pick++; /* and so do all picks that begin before the limit */
     }
     *out = (gz_read){begin, end - begin, first, pick};
     reads->read_up_to = end;

@@ -7,8 +7,8 @@
 #include "graphzero/temporal.h"
 #include "graphzero/weighted.h"
 
-/* MOST_PICKS bounds the pick list on the stack, and so Floyd's quadratic look for repeats. */
-enum { AHEAD = 16, MOST_PICKS = 256, LINE_BYTES = 64 };
+/* MOST_PICKS bounds the pick list on the stack, and Floyd's quadratic search for repeats. */
+enum { HINT_DISTANCE = 16, MOST_PICKS = 256, LINE_BYTES = 64 };
 
 static int64_t count_of(const gz_hop *hop, uint64_t degree)
 {
@@ -19,83 +19,83 @@ static int64_t count_of(const gz_hop *hop, uint64_t degree)
     return degree < (uint64_t)hop->fanout ? (int64_t)degree : hop->fanout;
 }
 
-/* The first and the last sum of a list: what both passes read of it before all else. */
-static void prefetch_sums(const gz_csr *csr, const gz_row *row)
+/* Hints at the first and last sum of a list, which both passes read first. */
+static void hint_sums(const gz_csr *csr, const gz_list *list)
 {
-    if (row->degree > 0) {
-        gz_prefetch(&csr->cum_weights[row->first]);
-        gz_prefetch(&csr->cum_weights[row->first + row->degree - 1]);
+    if (list->degree > 0) {
+        gz_cache_hint(&csr->cum_weights[list->first]);
+        gz_cache_hint(&csr->cum_weights[list->first + list->degree - 1]);
     }
 }
 
 static uint64_t weighted_counts(const gz_csr *csr, const gz_hop *hop, int64_t begin, int64_t end,
-                                const gz_row *rows, int64_t *counts)
+                                const gz_list *lists, int64_t *counts)
 {
     uint64_t corrupt = 0;
     int64_t most = hop->fanout < 0 ? INT64_MAX : hop->fanout;
     for (int64_t i = begin; i < end; i++) {
-        if (i + AHEAD < end)
-            prefetch_sums(csr, &rows[i + AHEAD]);
-        gz_weighted_row row = gz_weighted_row_of(csr, rows[i].first, rows[i].degree, &corrupt);
+        if (i + HINT_DISTANCE < end)
+            hint_sums(csr, &lists[i + HINT_DISTANCE]);
+        gz_weighted_list list = gz_weighted_list_of(csr, lists[i].first, lists[i].degree, &corrupt);
         if (hop->rule.replace && hop->fanout >= 0)
-            counts[i] = row.total > 0.0 ? hop->fanout : 0;
+            counts[i] = list.total > 0.0 ? hop->fanout : 0;
         else
-            counts[i] = gz_weighted_count(csr, &row, most, &corrupt);
+            counts[i] = gz_weighted_count(csr, &list, most, &corrupt);
     }
     return corrupt;
 }
 
 static uint64_t labor_counts(const gz_csr *csr, const gz_hop *hop, int64_t begin, int64_t end,
-                             const gz_row *rows, int64_t *counts)
+                             const gz_list *lists, int64_t *counts)
 {
     uint64_t corrupt = 0;
     for (int64_t i = begin; i < end; i++) {
-        if (i + AHEAD < end)
-            gz_prefetch(gz_id_address(&csr->indices, rows[i + AHEAD].first));
-        counts[i] =
-            gz_labor_count(csr, &hop->draws, rows[i].first, rows[i].degree, hop->fanout, &corrupt);
+        if (i + HINT_DISTANCE < end)
+            gz_cache_hint(gz_id_address(&csr->indices, lists[i + HINT_DISTANCE].first));
+        counts[i] = gz_labor_count(csr, &hop->draws, lists[i].first, lists[i].degree, hop->fanout,
+                                   &corrupt);
     }
     return corrupt;
 }
 
-/* The time that the edges of a frontier node are limited by. */
+/* The time limit for the edges of a frontier node. */
 static int64_t until_of(const gz_frontier *frontier, int64_t i)
 {
     return frontier->until[frontier->trees[i]];
 }
 
 static uint64_t temporal_counts(const gz_csr *csr, const gz_hop *hop, const gz_frontier *frontier,
-                                int64_t begin, int64_t end, gz_row *rows, int64_t *counts)
+                                int64_t begin, int64_t end, gz_list *lists, int64_t *counts)
 {
     uint64_t corrupt = 0;
     for (int64_t i = begin; i < end; i++) {
-        if (i + AHEAD < end)
-            gz_prefetch(gz_id_address(&csr->time_order,
-                                      rows[i + AHEAD].first + rows[i + AHEAD].degree / 2));
-        rows[i].degree = gz_edges_until(csr, rows[i].first, rows[i].degree, until_of(frontier, i),
-                                        hop->rule.strictly, &corrupt);
-        counts[i] = count_of(hop, rows[i].degree);
+        if (i + HINT_DISTANCE < end)
+            gz_cache_hint(gz_id_address(&csr->time_order, lists[i + HINT_DISTANCE].first +
+                                                              lists[i + HINT_DISTANCE].degree / 2));
+        lists[i].degree = gz_edges_until(csr, lists[i].first, lists[i].degree,
+                                         until_of(frontier, i), hop->rule.strictly, &corrupt);
+        counts[i] = count_of(hop, lists[i].degree);
     }
     return corrupt;
 }
 
 uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const gz_frontier *frontier,
-                       int64_t begin, int64_t end, gz_row *rows, int64_t *counts)
+                       int64_t begin, int64_t end, gz_list *lists, int64_t *counts)
 {
     uint64_t corrupt = 0;
     const int64_t *nodes = frontier->nodes;
     for (int64_t i = begin; i < end; i++) {
-        if (i + AHEAD < end)
-            gz_prefetch(gz_id_address(&csr->indptr, (uint64_t)nodes[i + AHEAD]));
-        rows[i].degree = gz_csr_row(csr, (uint64_t)nodes[i], &rows[i].first, &corrupt);
-        counts[i] = count_of(hop, rows[i].degree);
+        if (i + HINT_DISTANCE < end)
+            gz_cache_hint(gz_id_address(&csr->indptr, (uint64_t)nodes[i + HINT_DISTANCE]));
+        lists[i].degree = gz_csr_list(csr, (uint64_t)nodes[i], &lists[i].first, &corrupt);
+        counts[i] = count_of(hop, lists[i].degree);
     }
     if (hop->rule.weighted)
-        corrupt += weighted_counts(csr, hop, begin, end, rows, counts);
+        corrupt += weighted_counts(csr, hop, begin, end, lists, counts);
     else if (hop->rule.labor)
-        corrupt += labor_counts(csr, hop, begin, end, rows, counts);
+        corrupt += labor_counts(csr, hop, begin, end, lists, counts);
     else if (hop->rule.time != GZ_TIME_ANY)
-        corrupt += temporal_counts(csr, hop, frontier, begin, end, rows, counts);
+        corrupt += temporal_counts(csr, hop, frontier, begin, end, lists, counts);
     return corrupt;
 }
 
@@ -114,7 +114,7 @@ static void draw_floyd(uint64_t stream, uint64_t first, uint64_t degree, int64_t
         uint64_t last = degree - (uint64_t)count + (uint64_t)i;
         uint64_t pick = gz_bounded(gz_draw(stream, (uint64_t)i), last + 1);
         for (int64_t j = 0; j < i; j++)
-            if (picks[j] == pick) { /* taken: `last` cannot be, it was out of reach until now */
+            if (picks[j] == pick) { /* `last` cannot be taken: it was out of range until now */
                 pick = last;
                 break;
             }
@@ -147,9 +147,9 @@ static void draw_one_node(const gz_hop *hop, uint64_t stream, uint64_t first, ui
 }
 
 static uint64_t draw_one_weighted(const gz_csr *csr, const gz_hop *hop, uint64_t stream,
-                                  const gz_row *row, int64_t count, int64_t *out)
+                                  const gz_list *list, int64_t count, int64_t *out)
 {
-    uint64_t first = row->first, degree = row->degree;
+    uint64_t first = list->first, degree = list->degree;
     if (hop->rule.replace && hop->fanout >= 0)
         return gz_weighted_replace(csr, stream, first, degree, count, out);
     if (hop->fanout < 0 || count < hop->fanout || (uint64_t)count == degree)
@@ -157,48 +157,48 @@ static uint64_t draw_one_weighted(const gz_csr *csr, const gz_hop *hop, uint64_t
     return gz_weighted_distinct(csr, stream, first, degree, count, out);
 }
 
-/* Entries that follow each other share lines: one request a line is enough. */
-static void prefetch_neighbors(const gz_csr *csr, const int64_t *positions, int64_t count)
+/* Adjacent entries share cache lines: one hint per line is enough. */
+static void hint_neighbors(const gz_csr *csr, const int64_t *positions, int64_t count)
 {
     const char *last = NULL;
     for (int64_t i = 0; i < count; i++) {
         const char *entry = gz_id_address(&csr->indices, (uint64_t)positions[i]);
         if (last == NULL || entry < last || entry >= last + LINE_BYTES) {
-            gz_prefetch(entry);
+            gz_cache_hint(entry);
             last = entry - (uintptr_t)entry % LINE_BYTES;
         }
     }
 }
 
-/* Ranks in time -> stored positions. `rows` count the edges up to a time: the whole lists are
- * looked up again. */
+/* Converts ranks in time to stored positions. The whole lists are looked up again, because the
+ * first pass has shortened theirs. */
 static uint64_t positions_of_ranks(const gz_csr *csr, const gz_frontier *frontier,
                                    const int64_t *offsets, int64_t begin, int64_t end,
                                    int64_t *positions)
 {
     uint64_t corrupt = 0;
     for (int64_t i = begin; i < end; i++) {
-        uint64_t first, degree = gz_csr_row(csr, (uint64_t)frontier->nodes[i], &first, &corrupt);
+        uint64_t first, degree = gz_csr_list(csr, (uint64_t)frontier->nodes[i], &first, &corrupt);
         for (int64_t edge = offsets[i]; edge < offsets[i + 1]; edge++) {
             uint64_t rank = (uint64_t)positions[edge];
             positions[edge] = (int64_t)gz_edge_of_rank(csr, first, degree, rank, &corrupt);
         }
-        prefetch_neighbors(csr, positions + offsets[i], offsets[i + 1] - offsets[i]);
+        hint_neighbors(csr, positions + offsets[i], offsets[i + 1] - offsets[i]);
     }
     return corrupt;
 }
 
-/* Writes ranks, and asks for what they stand for. */
-static void draw_ranks(const gz_csr *csr, const gz_hop *hop, uint64_t stream, const gz_row *row,
+/* Draws ranks in time, and hints at their entries in time_order. */
+static void draw_ranks(const gz_csr *csr, const gz_hop *hop, uint64_t stream, const gz_list *list,
                        int64_t count, int64_t *out)
 {
     if (hop->rule.time == GZ_TIME_LAST)
         for (int64_t i = 0; i < count; i++)
-            out[i] = (int64_t)row->degree - 1 - i;
+            out[i] = (int64_t)list->degree - 1 - i;
     else
-        draw_one_node(hop, stream, 0, row->degree, count, out);
+        draw_one_node(hop, stream, 0, list->degree, count, out);
     for (int64_t i = 0; i < count; i++)
-        gz_prefetch(gz_id_address(&csr->time_order, row->first + (uint64_t)out[i]));
+        gz_cache_hint(gz_id_address(&csr->time_order, list->first + (uint64_t)out[i]));
 }
 
 static uint64_t stream_of(const gz_hop *hop, const gz_frontier *frontier, int64_t i)
@@ -209,30 +209,30 @@ static uint64_t stream_of(const gz_hop *hop, const gz_frontier *frontier, int64_
 }
 
 uint64_t gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const gz_frontier *frontier,
-                          const gz_row *rows, const int64_t *offsets, int64_t begin, int64_t end,
+                          const gz_list *lists, const int64_t *offsets, int64_t begin, int64_t end,
                           int64_t *positions)
 {
     uint64_t corrupt = 0;
     for (int64_t i = begin; i < end; i++) {
         int64_t count = offsets[i + 1] - offsets[i];
         int64_t *out = positions + offsets[i];
-        if (hop->rule.weighted && i + AHEAD < end)
-            prefetch_sums(csr, &rows[i + AHEAD]);
+        if (hop->rule.weighted && i + HINT_DISTANCE < end)
+            hint_sums(csr, &lists[i + HINT_DISTANCE]);
         if (count == 0)
             continue;
         if (hop->rule.labor)
-            corrupt += gz_labor_positions(csr, &hop->draws, rows[i].first, rows[i].degree,
+            corrupt += gz_labor_positions(csr, &hop->draws, lists[i].first, lists[i].degree,
                                           hop->fanout, count, out);
         else if (hop->rule.weighted)
             corrupt +=
-                draw_one_weighted(csr, hop, stream_of(hop, frontier, i), &rows[i], count, out);
+                draw_one_weighted(csr, hop, stream_of(hop, frontier, i), &lists[i], count, out);
         else if (hop->rule.time != GZ_TIME_ANY)
-            draw_ranks(csr, hop, stream_of(hop, frontier, i), &rows[i], count, out);
+            draw_ranks(csr, hop, stream_of(hop, frontier, i), &lists[i], count, out);
         else
-            draw_one_node(hop, stream_of(hop, frontier, i), rows[i].first, rows[i].degree, count,
+            draw_one_node(hop, stream_of(hop, frontier, i), lists[i].first, lists[i].degree, count,
                           out);
         if (hop->rule.time == GZ_TIME_ANY)
-            prefetch_neighbors(csr, out, count);
+            hint_neighbors(csr, out, count);
     }
     if (hop->rule.time != GZ_TIME_ANY)
         corrupt += positions_of_ranks(csr, frontier, offsets, begin, end, positions);

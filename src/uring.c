@@ -12,16 +12,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CQES_A_TURN = 128, READS_A_TURN = 32, MOST_REFUSALS = 1000, PROBE_DEPTH = 2 };
+enum { CQES_PER_TURN = 128, READS_PER_TURN = 32, MOST_REFUSALS = 1000, PROBE_DEPTH = 2 };
 
 static const struct timespec A_MILLISECOND = {0, 1000000};
 
 struct gz_uring {
     struct io_uring ring;
     const gz_buffers *buffers;
-    unsigned *idle; /* numbers of the buffers without a read, the first num_idle */
+    unsigned *idle; /* indexes of the buffers without a read; the first num_idle are valid */
     unsigned num_idle;
-    bool has_buffers; /* registered with the kernel, which saves a sixth of the work of a read */
+    bool has_buffers; /* registered with the kernel, which makes a read a sixth cheaper */
     pid_t owner;
 };
 
@@ -31,20 +31,20 @@ static gz_code refuse(int code, gz_error *err)
 {
     const char *why = "io_uring cannot be set up";
     if (code == ENOSYS)
-        why = "io_uring is not known to this kernel (it needs Linux 5.6), or hidden by seccomp";
+        why = "this kernel has no io_uring (it needs Linux 5.6), or seccomp hides it";
     else if (code == EPERM || code == EACCES)
         why = "io_uring is forbidden by seccomp or by the sysctl kernel.io_uring_disabled";
     else if (code == ENOMEM)
-        why = "io_uring gets no memory (see ulimit -l)";
-    return gz_fail(err, GZ_E_OS, code, 0, "%s; strategy 'pread' does without", why);
+        why = "io_uring cannot lock enough memory (see ulimit -l)";
+    return gz_fail(err, GZ_E_OS, code, 0, "%s; the strategy 'pread' works without io_uring", why);
 }
 
-/* A ring, or a negative errno. */
+/* Sets up a ring; returns 0 or a negative errno. */
 static int set_up(unsigned depth, struct io_uring *ring)
 {
     int code = -EINVAL;
 #if defined(IORING_SETUP_COOP_TASKRUN)
-    /* No interrupts of the thread that will look anyway; since Linux 5.19. */
+    /* Completions need not interrupt a thread that polls for them; since Linux 5.19. */
     code = io_uring_queue_init(depth, ring, IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG);
 #endif
     if (code == -EINVAL)
@@ -55,7 +55,7 @@ static int set_up(unsigned depth, struct io_uring *ring)
     bool can_read = probe != NULL && io_uring_opcode_supported(probe, IORING_OP_READ);
     if (probe != NULL)
         io_uring_free_probe(probe);
-    /* A child must not see the queues of its parent. */
+    /* A forked child must not see the queues of its parent. */
     code = can_read ? io_uring_ring_dontfork(ring) : -ENOSYS;
     if (code < 0)
         io_uring_queue_exit(ring);
@@ -99,19 +99,19 @@ void gz_uring_close(gz_uring *self)
     if (self == NULL)
         return;
     if (self->owner == getpid()) {
-        /* The kernel ends a ring later, in the background, and would hold the buffers until then:
-         * twice as many, where the next ring comes first. */
+        /* The kernel destroys a ring in the background and holds its buffers until then. Without
+         * this, a new ring could come first, and memory for both would be in use. */
         if (self->has_buffers)
             (void)io_uring_unregister_buffers(&self->ring);
         io_uring_queue_exit(&self->ring);
     } else
-        close(self->ring.ring_fd); /* its queues are not in this process */
+        close(self->ring.ring_fd); /* the queues are not mapped in this process */
     free(self->idle);
     free(self);
 }
 
-/* Prepares the read of what a buffer still lacks. There is room: the queue is as long as there are
- * buffers, and each has one read at most. */
+/* Queues the read of the rest of a buffer. The queue has an entry for every buffer, and each buffer
+ * has at most one read. */
 static void prepare(gz_uring *self, const gz_direct *file, unsigned number)
 {
     const gz_buffer *buffer = &self->buffers->each[number];
@@ -137,11 +137,11 @@ static void fill(gz_uring *self, gz_fetch *fetch)
     }
 }
 
-/* Deals with all reads that have ended. After a first error, given or met, no more are begun. */
+/* Handles all completed reads. After a first error, earlier or now, no more reads start. */
 static gz_code reap(gz_uring *self, gz_fetch *fetch, gz_code code, gz_error *err)
 {
-    struct io_uring_cqe *cqes[CQES_A_TURN];
-    unsigned count = io_uring_peek_batch_cqe(&self->ring, cqes, CQES_A_TURN);
+    struct io_uring_cqe *cqes[CQES_PER_TURN];
+    unsigned count = io_uring_peek_batch_cqe(&self->ring, cqes, CQES_PER_TURN);
     for (unsigned i = 0; i < count; i++) {
         unsigned number = (unsigned)cqes[i]->user_data;
         gz_buffer *buffer = &self->buffers->each[number];
@@ -163,22 +163,22 @@ static gz_code reap(gz_uring *self, gz_fetch *fetch, gz_code code, gz_error *err
     return code;
 }
 
-/* The ring itself fails: waits for the reads that the kernel has, so that none is left. */
+/* The ring itself has failed: waits for the reads in flight. */
 static gz_code give_up(gz_uring *self, int code, gz_error *err)
 {
     unsigned unsent = io_uring_sq_ready(&self->ring);
-    unsigned left = self->buffers->count - self->num_idle - unsent;
-    while (left > 0) {
+    unsigned under_way = self->buffers->count - self->num_idle - unsent;
+    while (under_way > 0) {
         struct io_uring_cqe *cqe;
         int waited = io_uring_wait_cqe(&self->ring, &cqe);
         if (waited == 0) {
             io_uring_cqe_seen(&self->ring, cqe);
-            left--;
+            under_way--;
         } else if (waited != -EINTR && waited != -EAGAIN) {
-            break; /* the kernel holds the pages of a read until it has ended */
+            break; /* the kernel holds the pages of a read until it completes */
         }
     }
-    return gz_fail(err, GZ_E_OS, code, 0, "io_uring takes no reads");
+    return gz_fail(err, GZ_E_OS, code, 0, "io_uring does not accept reads");
 }
 
 gz_code gz_uring_fetch(gz_uring *self, gz_fetch *fetch, gz_error *err)
@@ -190,9 +190,10 @@ gz_code gz_uring_fetch(gz_uring *self, gz_fetch *fetch, gz_error *err)
             fill(self, fetch);
         if (self->num_idle == self->buffers->count)
             break;
-        /* Few turns with many reads each: every turn is a context switch and a call of the disk. */
+        /* Few turns with many reads each: every turn costs a context switch and a request to the
+         * disk. */
         unsigned busy = self->buffers->count - self->num_idle;
-        unsigned ended = busy < READS_A_TURN ? busy : READS_A_TURN;
+        unsigned ended = busy < READS_PER_TURN ? busy : READS_PER_TURN;
         int sent = io_uring_submit_and_wait(&self->ring, ended);
         bool is_busy = sent == -EAGAIN || sent == -EBUSY;
         refusals = is_busy ? refusals + 1 : 0;

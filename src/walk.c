@@ -5,7 +5,7 @@
 
 enum { WALKERS = 32 };
 
-/* One walker between two visits: the row it stands on, and the position that it has drawn. */
+/* One walker between two visits: the list of its node, and the position that it has drawn. */
 typedef struct walker {
     uint64_t stream;
     uint64_t first, degree;
@@ -20,24 +20,24 @@ static void walk_group(const gz_csr *csr, uint64_t key, const int64_t *start, in
         group[w].stream = gz_stream(key, (uint64_t)(begin + w));
         group[w].node = start[begin + w];
         out[(begin + w) * (length + 1)] = group[w].node;
-        gz_csr_ask_row(csr, group[w].node);
+        gz_csr_hint_list(csr, group[w].node);
     }
     for (int64_t step = 0; step < length; step++) {
         for (int64_t w = 0; w < count; w++) {
             walker *me = &group[w];
             if (me->node < 0)
                 continue;
-            me->degree = gz_csr_row(csr, (uint64_t)me->node, &me->first, corrupt);
+            me->degree = gz_csr_list(csr, (uint64_t)me->node, &me->first, corrupt);
             if (me->degree == 0)
                 continue;
             me->first += gz_bounded(gz_draw(me->stream, (uint64_t)step), me->degree);
-            gz_prefetch(gz_id_address(&csr->indices, me->first));
+            gz_cache_hint(gz_id_address(&csr->indices, me->first));
         }
         for (int64_t w = 0; w < count; w++) {
             walker *me = &group[w];
             if (me->node >= 0 && me->degree > 0) {
                 me->node = (int64_t)gz_csr_neighbor(csr, me->first, corrupt);
-                gz_csr_ask_row(csr, me->node);
+                gz_csr_hint_list(csr, me->node);
             } else {
                 me->node = -1;
             }
@@ -57,7 +57,7 @@ uint64_t gz_walk_uniform(const gz_csr *csr, uint64_t key, const int64_t *start, 
     return corrupt;
 }
 
-/* A walker that looks for its next edge among [low, high], by the running sums above x. */
+/* A walker that searches [low, high] for its next edge: the first running sum above x. */
 typedef struct searcher {
     uint64_t stream;
     uint64_t first, degree, low, high;
@@ -65,7 +65,8 @@ typedef struct searcher {
     int64_t node;
 } searcher;
 
-/* The list of the walker's node; none if it is to restart, which is what dead ends do too. */
+/* Looks up the list of the walker's node; degree 0 if the walker restarts here, as at a dead end.
+ */
 static void look_up(const gz_csr *csr, const gz_walk *walk, searcher *me, int64_t step,
                     uint64_t *corrupt)
 {
@@ -74,9 +75,9 @@ static void look_up(const gz_csr *csr, const gz_walk *walk, searcher *me, int64_
         return;
     if (walk->restart > 0.0 && gz_unit(gz_draw(me->stream, 2 * (uint64_t)step)) < walk->restart)
         return;
-    me->degree = gz_csr_row(csr, (uint64_t)me->node, &me->first, corrupt);
+    me->degree = gz_csr_list(csr, (uint64_t)me->node, &me->first, corrupt);
     if (walk->weighted && me->degree > 0)
-        gz_prefetch(&csr->cum_weights[me->first + me->degree - 1]);
+        gz_cache_hint(&csr->cum_weights[me->first + me->degree - 1]);
 }
 
 static void draw_edge(const gz_csr *csr, const gz_walk *walk, searcher *me, int64_t step,
@@ -84,19 +85,19 @@ static void draw_edge(const gz_csr *csr, const gz_walk *walk, searcher *me, int6
 {
     uint64_t draw = gz_draw(me->stream, 2 * (uint64_t)step + 1);
     if (me->degree > 0 && walk->weighted) {
-        gz_weighted_row row = gz_weighted_row_of(csr, me->first, me->degree, corrupt);
-        me->x = gz_unit(draw) * row.total;
-        me->degree = row.total > 0.0 ? row.degree : 0;
+        gz_weighted_list list = gz_weighted_list_of(csr, me->first, me->degree, corrupt);
+        me->x = gz_unit(draw) * list.total;
+        me->degree = list.total > 0.0 ? list.degree : 0;
         me->low = me->first;
         me->high = me->first + (me->degree > 0 ? me->degree - 1 : 0);
-        gz_prefetch(&csr->cum_weights[me->low + (me->high - me->low) / 2]);
+        gz_cache_hint(&csr->cum_weights[me->low + (me->high - me->low) / 2]);
     } else if (me->degree > 0) {
         me->low = me->high = me->first + gz_bounded(draw, me->degree);
-        gz_prefetch(gz_id_address(&csr->indices, me->low));
+        gz_cache_hint(gz_id_address(&csr->indices, me->low));
     }
 }
 
-/* One halving for each walker whose search has not ended; whether any is left. */
+/* One step of binary search for each unfinished walker; returns whether any is still unfinished. */
 static bool search_on(const gz_csr *csr, searcher *group, int64_t count)
 {
     bool any = false;
@@ -107,9 +108,9 @@ static bool search_on(const gz_csr *csr, searcher *group, int64_t count)
         gz_weighted_halve(csr, me->x, &me->low, &me->high);
         any = any || me->low < me->high;
         if (me->low < me->high)
-            gz_prefetch(&csr->cum_weights[me->low + (me->high - me->low) / 2]);
+            gz_cache_hint(&csr->cum_weights[me->low + (me->high - me->low) / 2]);
         else
-            gz_prefetch(gz_id_address(&csr->indices, me->low));
+            gz_cache_hint(gz_id_address(&csr->indices, me->low));
     }
     return any;
 }
@@ -133,7 +134,7 @@ static void search_group(const gz_csr *csr, const gz_walk *walk, const int64_t *
         group[w].stream = gz_stream(walk->key, (uint64_t)(begin + w));
         group[w].node = start[begin + w];
         out[(begin + w) * (length + 1)] = group[w].node;
-        gz_csr_ask_row(csr, group[w].node);
+        gz_csr_hint_list(csr, group[w].node);
     }
     for (int64_t step = 0; step < length; step++) {
         for (int64_t w = 0; w < count; w++)
@@ -146,7 +147,7 @@ static void search_group(const gz_csr *csr, const gz_walk *walk, const int64_t *
             group[w].node = arrive(csr, walk, &group[w], start[begin + w], corrupt);
             out[(begin + w) * (length + 1) + step + 1] = group[w].node;
             if (group[w].node >= 0)
-                gz_csr_ask_row(csr, group[w].node);
+                gz_csr_hint_list(csr, group[w].node);
         }
     }
 }

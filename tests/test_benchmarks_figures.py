@@ -6,6 +6,7 @@ import copy
 import json
 import subprocess
 import sys
+from mmap import PAGESIZE
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -31,7 +32,7 @@ def rows(contestant: str, order: str, *seconds: float, missed: float | None) -> 
         "order": order,
         "seconds": list(seconds),
         "median": sorted(seconds)[len(seconds) // 2],
-        "read_bytes": 5 * 4096.0,
+        "read_bytes": 5.0 * PAGESIZE,
         "pages_missed": missed,
         "peak_anonymous": 60 * MIB,
         "charged": {"anonymous": 50 * MIB, "file": 30 * MIB},

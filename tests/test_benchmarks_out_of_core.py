@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import asdict, replace
 from itertools import pairwise
+from mmap import PAGESIZE
 from pathlib import Path
 from typing import Any
 
@@ -204,7 +205,9 @@ def answer_of(seconds: list[float], **more: Any) -> dict[str, Any]:
     readings, clock = [Reading(0.0, 0.0, 0, 0, 0, 0)], 0.0
     for i, duration in enumerate(seconds, start=1):
         clock += duration
-        readings.append(Reading(clock, 1.0 * i, 50 * 4096 * i, 10 * i, 60 * i, 60 * 4096 * i))
+        readings.append(
+            Reading(clock, 1.0 * i, 50 * PAGESIZE * i, 10 * i, 60 * i, 60 * PAGESIZE * i)
+        )
     return {
         "readings": [asdict(reading) for reading in readings],
         "rows": [200] * len(seconds),
@@ -225,7 +228,7 @@ class TestResults:
         assert result.seconds == (2.0, 1.0, 6.0)
         assert result.median == 2.0
         assert (result.rows, result.major_faults, result.processor_seconds) == (100, 5, 0.5)
-        assert result.read_bytes == 25 * 4096
+        assert result.read_bytes == 25 * PAGESIZE
         assert result.pages_per_row == 0.25
         assert result.pages_per_second == 12.5
         assert result.stalled == pytest.approx((18 - 3) / 6)
@@ -236,7 +239,7 @@ class TestResults:
         answer = answer_of([4.0, 2.0, 12.0])
         result = disk_results.rows_result("memmap", "input", 2, answer, {}, whole=1000.0)
         assert result.seconds == pytest.approx((20.0, 10.0, 60.0))
-        assert (result.rows, result.read_bytes) == pytest.approx((1000, 250 * 4096))
+        assert (result.rows, result.read_bytes) == pytest.approx((1000, 250 * PAGESIZE))
         assert result.pages_per_row == pytest.approx(0.25)
         assert (result.major_faults, result.processor_seconds) == pytest.approx((50, 5.0))
 

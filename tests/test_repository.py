@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 TEST_COMMAND = "python3 -m venv .venv && .venv/bin/pip install tox && .venv/bin/tox"
@@ -32,6 +35,29 @@ def test_every_c_test_is_run() -> None:
         helpers = {name for name in defined if len(re.findall(rf"\b{name}\(", text)) > 1}
         assert run == defined - helpers, path.name
         assert f"{path.stem}();" in (ROOT / "tests" / "c" / "main.c").read_text()
+
+
+def _c_includes() -> dict[str, set[str]]:
+    """What each C file includes of the others; a source and its header are one node."""
+    found: dict[str, set[str]] = {}
+    for path in [*(ROOT / "src").glob("*.c"), *(ROOT / "include" / "graphzero").glob("*.h")]:
+        included = re.findall(r'^#include "graphzero/(\w+)\.h"$', path.read_text(), re.M)
+        found.setdefault(path.stem, set()).update(set(included) - {path.stem})
+    return found
+
+
+def test_no_c_includes_make_a_circle() -> None:
+    includes = _c_includes()
+    assert len(includes) > 20
+    assert any(includes.values())
+    tuple(TopologicalSorter(includes).static_order())  # raises CycleError, which names the circle
+
+
+def test_a_circle_of_a_source_and_a_header_is_found() -> None:
+    includes = _c_includes()
+    includes["batch_state"].add("batch")
+    with pytest.raises(CycleError):
+        tuple(TopologicalSorter(includes).static_order())
 
 
 def test_every_part_of_the_core_is_included_and_described() -> None:

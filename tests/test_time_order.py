@@ -142,7 +142,7 @@ def test_graph_and_twin_read_the_same(tmp_path, wide):
 
 
 HOSTILE = {
-    "section 'time_order' has 599 elements, the counts ask for 600": (
+    "section 'time_order' has 599 elements, but the header implies 600": (
         "time_order",
         {"count": 599, "length": 4 * 599},
     ),

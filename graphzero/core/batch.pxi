@@ -4,9 +4,9 @@ MOST_HOPS = GZ_MOST_HOPS
 
 
 cdef class Batch:
-    """Samples whole mini-batches, one thread each; owns the memory that they are made in.
+    """Samples whole mini-batches in one thread; owns their working memory.
 
-    Not for two threads at once: one object a sampling thread.
+    Not thread-safe: every sampling thread needs its own.
     """
     cdef gz_batch c
 
@@ -26,9 +26,9 @@ cdef class Batch:
         fanouts : (num_hops,) int64
         sampling : Sampling
         draws : Draws
-            Those of the batch.
+            Draws of the batch.
         until : (n,) int64, optional
-            Time of each seed; trees are disjoint then.
+            Time of each seed; implies disjoint trees.
 
         Returns
         -------
@@ -39,13 +39,13 @@ cdef class Batch:
         positions : (num_edges,) int64
             Stored positions of the edges.
         trees : (num_nodes,) int64 or None
-            The tree of each node, where they are disjoint.
+            The tree of each node; None without disjoint trees.
         num_sampled_nodes, num_sampled_edges : list of int
         pages_missed : int
-            Pages of topology that were asked for, see `CSR.ask_ahead`.
+            Pages of topology that were not in memory and were requested, see `CSR.ask_ahead`.
         """
         cdef gz_plan plan
-        cdef gz_ahead ahead = csr.ahead
+        cdef gz_hop_readahead readahead = csr.readahead
         cdef gz_error err
         cdef gz_code code
         cdef uint64_t corrupt
@@ -57,7 +57,7 @@ cdef class Batch:
         plan.induced = sampling.subgraph_type == "induced"
         plan.draws = draws.c
         plan.until = NULL
-        plan.ahead = &ahead if csr.asks_ahead else NULL
+        plan.readahead = &readahead if csr.reads_ahead else NULL
         if until is not None:
             if until.shape[0] != n:
                 raise ValueError("until must have a time for each seed")
@@ -65,12 +65,12 @@ cdef class Batch:
             csr.require_time_order()
         if plan.rule.weighted:
             csr.require_weights()
-        csr.mapping.pin()
+        csr.mapping.acquire()
         try:
             with nogil:
                 code = gz_batch_sample(&self.c, &csr.c, &plan, &seeds[0], n, &corrupt, &err)
         finally:
-            csr.mapping.unpin()
+            csr.mapping.release()
         if code != GZ_OK:
             _raise(&err, csr.mapping.path)
         _refuse_corrupt(corrupt, csr.mapping.path)
@@ -85,4 +85,4 @@ cdef class Batch:
                 _copy(self.c.trees, self.c.num_nodes) if plan.disjoint else None,
                 [self.c.hop_nodes[h] for h in range(plan.num_hops + 1)],
                 [self.c.hop_edges[h] for h in range(plan.num_hops)],
-                self.c.asked.missing)
+                self.c.willneed.missing)

@@ -1,10 +1,10 @@
-# The topology: degrees, one hop of sampling, walks, negatives, stored ids and the user's.
+# The topology: degrees, one hop of sampling, walks, negatives, and translation of ids.
 
 cdef class CSR:
     """Adjacency of one mapped ``.gl`` file; every id here is a *stored* id."""
     cdef gz_csr c
-    cdef gz_ahead ahead
-    cdef bint asks_ahead
+    cdef gz_hop_readahead readahead
+    cdef bint reads_ahead
     cdef readonly Mapping mapping
     cdef readonly dict header
 
@@ -12,15 +12,15 @@ cdef class CSR:
         cdef gz_header header
         cdef gz_error err
         self.mapping = mapping
-        self.asks_ahead = False
-        mapping.pin()
+        self.reads_ahead = False
+        mapping.acquire()
         try:
             _read_header(mapping, GZ_KIND_GRAPH, &header)
             if gz_csr_from_header(&header, &mapping.c, &self.c, &err) != GZ_OK:
                 _raise(&err, mapping.path)
             self.header = _header_to_dict(&header)
         finally:
-            mapping.unpin()
+            mapping.release()
 
     @property
     def num_nodes(self):
@@ -35,21 +35,22 @@ cdef class CSR:
         """Whether ids may be 2^32 or more."""
         return bool(self.c.indices.wide)
 
-    def ask_ahead(self, kept_nodes, bint trust_mincore=True):
-        """Whether a `Batch` asks for the topology of each hop before it reads it, from now on.
+    def ask_ahead(self, resident_nodes, bint trust_mincore=True):
+        """Switches hop read-ahead on or off for every `Batch` from now on.
 
         Parameters
         ----------
-        kept_nodes : int or None
-            Rows and lists of the nodes below are in memory, and not asked for. None: of all.
+        resident_nodes : int or None
+            The topology of the nodes below this one is resident, and not requested. None switches
+            hop read-ahead off.
         trust_mincore : bool
-            False where ``mincore`` is known to lie: then pages in memory are asked for as well.
+            False where ``mincore`` is known to lie: then resident pages are requested as well.
         """
-        self.asks_ahead = kept_nodes is not None
-        if kept_nodes is not None:
-            self.ahead.mapping = &self.mapping.c
-            self.ahead.mode = GZ_READAHEAD_MISSING if trust_mincore else GZ_READAHEAD_ALL
-            self.ahead.kept_nodes = kept_nodes
+        self.reads_ahead = resident_nodes is not None
+        if resident_nodes is not None:
+            self.readahead.mapping = &self.mapping.c
+            self.readahead.mode = GZ_WILLNEED_MISSING if trust_mincore else GZ_WILLNEED_ALL
+            self.readahead.resident_nodes = resident_nodes
 
     def require_weights(self):
         """Raises `ValueError` where the file has no sums of weights to draw by."""
@@ -75,22 +76,15 @@ cdef class CSR:
         cdef uint64_t corrupt = 0
         out = np.empty(n, dtype=np.int64)
         cdef int64_t[::1] view = out
-        self.mapping.pin()
+        self.mapping.acquire()
         try:
             for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
-                corrupt += gz_csr_degrees(&self.c, &nodes[0], i * ITEMS_A_RANGE, _end(i, n),
+                corrupt += gz_csr_degrees(&self.c, &nodes[0], i * ITEMS_PER_RANGE, _end(i, n),
                                           &view[0])
         finally:
-            self.mapping.unpin()
+            self.mapping.release()
         _refuse_corrupt(corrupt, self.mapping.path)
         return out
-
-    def row(self, int64_t node):
-        """First and last + 1 stored position of one node's neighbours."""
-        cdef int64_t[::1] one = np.array([node], dtype=np.int64)
-        degree = int(self.degrees(one, 1)[0])
-        first = int(gz_id(&self.c.indptr, node))
-        return first, first + degree
 
     def sample_hop(self, const int64_t[::1] nodes, int64_t fanout, object sampling, Draws draws,
                    int num_threads, bint by_seed=False):
@@ -100,14 +94,14 @@ cdef class CSR:
         ----------
         nodes : (n,) int64
         fanout : int
-            Neighbours a node, -1 for all.
+            Neighbours per node; -1 for all.
         sampling : Sampling
-            What concerns a single hop: replace, weighted, labor.
+            Only replace, weighted and labor are used.
         draws : Draws
-            Those of the hop.
+            Draws of the hop.
         num_threads : int
         by_seed : bool
-            Let repeats of a node draw independently of each other.
+            Repeated nodes draw independently of each other.
 
         Returns
         -------
@@ -131,27 +125,27 @@ cdef class CSR:
         if hop.rule.weighted:
             self.require_weights()
         offsets = np.zeros(n + 1, dtype=np.int64)
-        cdef unsigned char[::1] room = empty((n + 1) * sizeof(gz_row), np.uint8)
-        cdef gz_row *rows = <gz_row *> &room[0]
+        cdef unsigned char[::1] memory = empty((n + 1) * sizeof(gz_list), np.uint8)
+        cdef gz_list *lists = <gz_list *> &memory[0]
         cdef int64_t[::1] offsets_view = offsets, positions_view, neighbors_view
-        self.mapping.pin()
+        self.mapping.acquire()
         try:
             for i in prange(_ranges(n), nogil=True, num_threads=threads):
-                corrupt += gz_hop_counts(&self.c, &hop, &frontier, i * ITEMS_A_RANGE, _end(i, n),
-                                         rows, &offsets_view[1])
+                corrupt += gz_hop_counts(&self.c, &hop, &frontier, i * ITEMS_PER_RANGE, _end(i, n),
+                                         lists, &offsets_view[1])
             _refuse_corrupt(corrupt, self.mapping.path)
             np.cumsum(offsets, out=offsets)
             num_edges = offsets[n]
             positions, neighbors = empty(num_edges, np.int64), empty(num_edges, np.int64)
             positions_view, neighbors_view = positions, neighbors
             for i in prange(_ranges(n), nogil=True, num_threads=threads):
-                corrupt += gz_hop_positions(&self.c, &hop, &frontier, rows, &offsets_view[0],
-                                            i * ITEMS_A_RANGE, _end(i, n), &positions_view[0])
+                corrupt += gz_hop_positions(&self.c, &hop, &frontier, lists, &offsets_view[0],
+                                            i * ITEMS_PER_RANGE, _end(i, n), &positions_view[0])
                 corrupt += gz_csr_read_neighbors(
-                    &self.c, &positions_view[0], offsets_view[i * ITEMS_A_RANGE],
+                    &self.c, &positions_view[0], offsets_view[i * ITEMS_PER_RANGE],
                     offsets_view[_end(i, n)], &neighbors_view[0])
         finally:
-            self.mapping.unpin()
+            self.mapping.release()
         _refuse_corrupt(corrupt, self.mapping.path)
         return offsets, positions, neighbors
 
@@ -169,54 +163,54 @@ cdef class CSR:
             self.require_weights()
         out = empty((n, length + 1), np.int64)
         cdef int64_t[::1] view = out.reshape(-1)
-        self.mapping.pin()
+        self.mapping.acquire()
         try:
             for i in prange(_ranges(n), nogil=True, num_threads=threads):
                 if uniform:
-                    corrupt += gz_walk_uniform(&self.c, key, &start[0], i * ITEMS_A_RANGE,
+                    corrupt += gz_walk_uniform(&self.c, key, &start[0], i * ITEMS_PER_RANGE,
                                                _end(i, n), length, &view[0])
                 elif first_order:
-                    corrupt += gz_walk_first_order(&self.c, &walk, &start[0], i * ITEMS_A_RANGE,
+                    corrupt += gz_walk_first_order(&self.c, &walk, &start[0], i * ITEMS_PER_RANGE,
                                                    _end(i, n), length, &view[0])
                 else:
-                    corrupt += gz_walk_node2vec(&self.c, &walk, &start[0], i * ITEMS_A_RANGE,
+                    corrupt += gz_walk_node2vec(&self.c, &walk, &start[0], i * ITEMS_PER_RANGE,
                                                 _end(i, n), length, &view[0])
         finally:
-            self.mapping.unpin()
+            self.mapping.release()
         _refuse_corrupt(corrupt, self.mapping.path)
         return out
 
     def negative_counts(self, const int64_t[::1] sources, const int64_t[::1] positives,
                         int num_threads):
-        """Nodes that are neither a source, nor its neighbours, nor its positive, (n,) int64."""
+        """How many nodes are not the source, its neighbour or its positive, (n,) int64."""
         cdef int64_t n = sources.shape[0], i
         cdef uint64_t corrupt = 0
         out = np.empty(n, dtype=np.int64)
         cdef int64_t[::1] view = out
-        self.mapping.pin()
+        self.mapping.acquire()
         try:
             for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
                 corrupt += gz_negative_counts(&self.c, &sources[0], &positives[0],
-                                              i * ITEMS_A_RANGE, _end(i, n), &view[0])
+                                              i * ITEMS_PER_RANGE, _end(i, n), &view[0])
         finally:
-            self.mapping.unpin()
+            self.mapping.release()
         _refuse_corrupt(corrupt, self.mapping.path)
         return out
 
     def negative_destinations(self, const int64_t[::1] sources, const int64_t[::1] positives,
                               int64_t amount, uint64_t key):
-        """Destinations that make no edge with their source, (n * amount,) int64, or -1."""
+        """Destinations that are no neighbours of their source, (n * amount,) int64; -1 if none."""
         cdef int64_t n = sources.shape[0] * amount
         cdef uint64_t corrupt
         out = np.empty(n, dtype=np.int64)
         cdef int64_t[::1] view = out
-        self.mapping.pin()
+        self.mapping.acquire()
         try:
             with nogil:
                 corrupt = gz_negative_destinations(&self.c, key, &sources[0], &positives[0],
                                                    amount, 0, n, &view[0])
         finally:
-            self.mapping.unpin()
+            self.mapping.release()
         _refuse_corrupt(corrupt, self.mapping.path)
         return out
 
@@ -228,18 +222,18 @@ cdef class CSR:
             bounds = &offsets[0]
         out = np.empty((2, count), dtype=np.int64)
         cdef int64_t[:, ::1] view = out
-        self.mapping.pin()
+        self.mapping.acquire()
         try:
             with nogil:
                 corrupt = gz_negative_pairs(&self.c, key, bounds, 0, count, &view[0, 0],
                                             &view[1, 0])
         finally:
-            self.mapping.unpin()
+            self.mapping.release()
         _refuse_corrupt(corrupt, self.mapping.path)
         return out
 
     def to_stored(self, ids, int num_threads=1):
-        """Stored ids of the user's ids: the same array where the file keeps the user's order."""
+        """Stored ids of the user's ids; the same array if the file keeps the user's order."""
         if self.c.node_rank.data == NULL:
             return ids
         return _translate(self.mapping, &self.c.node_rank, self.c.num_nodes, ids, num_threads)
@@ -251,7 +245,7 @@ cdef class CSR:
         return _translate(self.mapping, &self.c.node_ids, self.c.num_nodes, ids, num_threads)
 
     def edge_ids(self, positions, int num_threads=1):
-        """Rows of the user's edge list at stored positions, or None if they were not kept."""
+        """Positions in the user's edge list of edges at stored positions; None if not stored."""
         if self.c.edge_ids.data == NULL:
             return None
         return _translate(self.mapping, &self.c.edge_ids, self.header["num_input_edges"],

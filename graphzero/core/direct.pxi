@@ -1,4 +1,4 @@
-# Rows of a file, read past the page cache.
+# Feature rows of a file, read past the page cache.
 
 BUFFER_BYTES = GZ_BUFFER_BYTES
 URING_DEPTH = 128
@@ -6,7 +6,7 @@ HAVE_URING = bool(gz_uring_is_built())
 
 
 def uring_refusal():
-    """Why this process cannot use io_uring now, or None where it can."""
+    """Why this process cannot use io_uring now; None if it can."""
     cdef gz_error err
     cdef gz_code code
     with nogil:
@@ -18,29 +18,29 @@ _PICK = np.dtype([("row", np.uint64), ("place", np.uint64)])
 PICK_BYTES = _PICK.itemsize
 
 cdef enum:
-    MOST_AT_A_TIME = 4096
+    MOST_IN_FLIGHT = 4096
 
 
-cdef unsigned _at_a_time(str name, int value) except? 0:
-    if not 1 <= value <= MOST_AT_A_TIME:
-        raise ValueError(f"{name} must be 1 to {MOST_AT_A_TIME}, not {value}")
+cdef unsigned _in_flight(str name, int value) except? 0:
+    if not 1 <= value <= MOST_IN_FLIGHT:
+        raise ValueError(f"{name} must be 1 to {MOST_IN_FLIGHT}, not {value}")
     return value
 
 
 cdef class Fetched:
-    """Rows of a batch that `DirectReader.fetch` has read, and those that are in the mapping.
+    """The rows of a batch: those that `DirectReader.fetch` has read, and those in the mapping.
 
     Attributes
     ----------
     counts : (int, int, int)
-        Pages that hold rows which were not in memory, pages read (with gaps), reads made.
+        Pages that hold the rows to read, pages read (with gaps), reads made.
     """
     cdef readonly Mapping mapping
     cdef readonly tuple counts
     cdef const int64_t[::1] rows
     cdef uint64_t origin, row_bytes
     cdef int64_t first_direct_row, count
-    cdef gz_pick[::1] picks  # from the rows that were read to their places
+    cdef gz_pick[::1] picks  # maps read order to places
     cdef unsigned char[::1] stored
 
     @property
@@ -48,20 +48,20 @@ cdef class Fetched:
         return self.rows.shape[0]
 
     def place(self, unsigned char[::1] out, int num_threads=1, uint32_t from_dtype=0):
-        """Brings all rows to an array.
+        """Copies all rows to an array.
 
         Parameters
         ----------
         out : (n * row_bytes,) uint8
-            With `from_dtype`, four bytes for each number.
+            With `from_dtype`, four bytes per number.
         num_threads : int
         from_dtype : int
-            Code of the stored numbers, to have float32 made of them; 0 for bytes as they are.
+            Code of the stored dtype, for conversion to float32; 0 copies bytes unchanged.
 
         Raises
         ------
         ValueError
-            If out has another size, or rows have no such numbers.
+            If out has the wrong size, or rows do not consist of such numbers.
         """
         cdef int64_t n = self.rows.shape[0], i
         cdef int threads = _threads(num_threads, n)
@@ -72,24 +72,25 @@ cdef class Fetched:
             raise ValueError("out has the wrong size")
         if out.shape[0] == 0:
             return
-        self.mapping.pin()
+        self.mapping.acquire()
         try:
             mapped = self.mapping.c.base + self.origin
             for i in prange(_ranges(n), nogil=True, num_threads=threads):
-                gz_gather_rows(mapped, self.row_bytes, &cast, &self.rows[0], i * ITEMS_A_RANGE,
+                gz_gather_rows(mapped, self.row_bytes, &cast, &self.rows[0], i * ITEMS_PER_RANGE,
                                _end(i, n), self.first_direct_row, &out[0])
         finally:
-            self.mapping.unpin()
+            self.mapping.release()
         for i in prange(_ranges(self.count), nogil=True, num_threads=threads):
-            gz_picks_copy(&self.picks[i * ITEMS_A_RANGE], _end(i, self.count) - i * ITEMS_A_RANGE,
-                          &self.stored[0], self.row_bytes, &cast, &out[0])
+            gz_picks_copy(&self.picks[i * ITEMS_PER_RANGE],
+                          _end(i, self.count) - i * ITEMS_PER_RANGE, &self.stored[0],
+                          self.row_bytes, &cast, &out[0])
 
 
 cdef class DirectReader:
     """Reads rows of a mapped file past the page cache, each to its place in an array.
 
-    Its methods may be called from any thread; they take turns. A forked child that uses the
-    reader of its parent gets a ring and buffers of its own at its first call.
+    Methods may be called from any thread; a lock serialises them. A forked child that uses the
+    reader of its parent gets its own ring and buffers at its first call.
 
     Parameters
     ----------
@@ -97,20 +98,18 @@ cdef class DirectReader:
     origin, row_bytes, num_rows : int
         First byte of row 0, bytes of a row, number of rows.
     engine : {"uring", "pread"}
-        io_uring from the calling thread, or threads that wait for one read each. Both give the
+        io_uring from the calling thread, or several threads with one read each. Both give the
         same bytes.
     depth : int
-        Reads under way at a time, "uring".
+        Reads in flight at a time, with "uring".
     threads : int
-        Likewise, "pread"; they live for one call.
+        Likewise, with "pread". The threads live for one call.
 
     Attributes
     ----------
     is_direct : bool
-        False where the file system has no direct reads (tmpfs, some overlays): these go through
-        the page cache, with the same results.
-    buffer_bytes : int
-        Most memory that the reads under way take.
+        False if the file system does not support direct reads (tmpfs, some overlays): reads then
+        go through the page cache, with the same results.
 
     Raises
     ------
@@ -140,18 +139,18 @@ cdef class DirectReader:
         self.is_open = False
         if engine not in ("uring", "pread"):
             raise ValueError(f"engine must be 'uring' or 'pread', not {engine!r}")
-        self.count = _at_a_time("depth", depth) if engine == "uring" else (
-            _at_a_time("threads", threads))
+        self.count = _in_flight("depth", depth) if engine == "uring" else (
+            _in_flight("threads", threads))
         self.mapping, self.engine = mapping, engine
         self.origin, self.row_bytes, self.num_rows = origin, row_bytes, num_rows
         self.lock, self.owner = threading.Lock(), getpid()
-        mapping.pin()
+        mapping.acquire()
         try:
             _require_rows(mapping, origin, row_bytes, num_rows)
             with nogil:
                 code = gz_direct_open(&mapping.c, &self.file, &err)
         finally:
-            mapping.unpin()
+            mapping.release()
         if code != GZ_OK:
             _raise(&err, mapping.path)
         self._open_engine()
@@ -177,11 +176,11 @@ cdef class DirectReader:
         gz_buffers_close(&self.buffers)
 
     cdef int _leave_to_parent(self) except -1:
-        """In a forked child: its parent's ring, and its parent's lock, which a thread may hold."""
+        """In a forked child, drops the parent's ring and lock; a thread may have held the lock."""
         cdef pid_t here = getpid()
         if self.owner != here:
             lock = threading.Lock()
-            if self.owner != here:  # no other thread came first: from here on none can
+            if self.owner != here:  # checked again: another thread may have been here first
                 self.lock, self.owner = lock, here
                 self._close_engine()
         return 0
@@ -190,21 +189,17 @@ cdef class DirectReader:
     def is_direct(self):
         return self.file.is_direct
 
-    @property
-    def buffer_bytes(self):
-        return <uint64_t> self.count * GZ_BUFFER_BYTES
-
     def fetch(self, const int64_t[::1] rows, int64_t first_direct_row=0, uint64_t gap=0):
-        """Reads the rows of a batch that are not in memory; each page is read once.
+        """Reads the rows of a batch that are not resident; each page is read once.
 
         Parameters
         ----------
         rows : (n,) int64
-            Row numbers in any order, with repeats; not to be changed before they are placed.
+            Row numbers in any order, with repeats. Must not change before `Fetched.place`.
         first_direct_row : int
-            Rows below it stay where they are in the mapping, which should have them in memory.
+            Rows below it are not read: `Fetched.place` copies them from the mapping.
         gap : int
-            Pages that are not wanted and that a read may run over.
+            Unwanted pages that a read may include to merge two reads.
 
         Returns
         -------
@@ -213,7 +208,7 @@ cdef class DirectReader:
         Raises
         ------
         FormatError
-            If the file has been cut since it was opened.
+            If the file was truncated after it was opened.
         OSError
             If reading fails.
         IndexError
@@ -245,7 +240,8 @@ cdef class DirectReader:
         memset(&fetch, 0, sizeof(fetch))
         fetch.out = &fetched.stored[0]
         fetch.reads.picks, fetch.reads.count = &picks[0], count
-        fetch.reads.gap = min(gap, <uint64_t> GZ_BUFFER_BYTES)
+        # a gap longer than a buffer makes no difference, and must not overflow when it is in bytes
+        fetch.reads.gap_pages = min(gap, GZ_BUFFER_BYTES // gz_system_page_bytes())
         self._leave_to_parent()
         with self.lock:
             if not self.is_open:
@@ -275,7 +271,7 @@ cdef class DirectReader:
         return gz_preads_fetch(&self.buffers, fetch, err)
 
     def close(self):
-        """Ends the reader after a call that is under way; the mapping stays open."""
+        """Closes the reader, after a running call has ended; the mapping stays open."""
         self._leave_to_parent()
         with self.lock:
             self.is_open = False

@@ -1,4 +1,4 @@
-# Random draws: their keys and streams, and the rule that a hop draws by.
+# Random draws: keys, streams, and the sampling rule of a hop.
 
 def key(str purpose, uint64_t seed, uint64_t epoch, uint64_t batch):
     """Key of all draws for one purpose ("sample", "walk", ...) in one batch."""
@@ -13,13 +13,13 @@ def stream(uint64_t key, uint64_t item):
 
 
 cdef class Draws:
-    """What the draws of one batch, or of one hop of it, are a function of.
+    """What determines the random draws of one batch, or of one of its hops.
 
     Parameters
     ----------
     seed, epoch, batch : int
     dependency : int
-        Consecutive batches that a node keeps its draws for.
+        Number of consecutive batches for which a node keeps its draws.
     """
     cdef gz_draws c
 
@@ -27,7 +27,7 @@ cdef class Draws:
         self.c = gz_draws_of(GZ_PURPOSE_SAMPLE, seed, epoch, batch, dependency)
 
     def hop(self, uint64_t number):
-        """Those of one hop."""
+        """Draws of one hop."""
         cdef Draws below = Draws.__new__(Draws, 0, 0, 0)
         below.c = gz_draws_below(&self.c, number)
         return below
@@ -48,7 +48,7 @@ cdef gz_rule _rule_of(object sampling, bint timed, bint by_seed):
 
 
 def draws(uint64_t stream, int64_t count):
-    """The first `count` draws of a stream, (count,) uint64: what the generator is tested on."""
+    """The first `count` draws of a stream, (count,) uint64; for tests of the generator."""
     cdef uint64_t[::1] out = np.empty(count, dtype=np.uint64)
     cdef int64_t i
     for i in range(count):
@@ -57,7 +57,7 @@ def draws(uint64_t stream, int64_t count):
 
 
 def permutation(int64_t count, uint64_t key):
-    """Uniform permutation of range(count), (count,) int64, a function of the key alone."""
+    """Uniform permutation of range(count), (count,) int64; depends on the key alone."""
     ids = np.arange(count, dtype=np.int64)
     cdef int64_t[::1] view = ids
     with nogil:

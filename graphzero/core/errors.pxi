@@ -1,4 +1,4 @@
-# How C codes, and counts of what was out of range, become exceptions.
+# Error codes of C, and counts of corrupt entries, become exceptions.
 
 cdef int _raise(const gz_error *err, object path) except -1:
     """The one place where a C code becomes an exception."""

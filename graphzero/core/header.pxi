@@ -17,7 +17,7 @@ cdef dict _header_to_dict(const gz_header *header):
 
 
 def header_decode(const unsigned char[::1] page, uint64_t file_bytes, str kind, object path="file"):
-    """Header page as a dict; the C twin of `graphzero.store.format.decode_header`."""
+    """Header page as a dict; the C version of `graphzero.store.format.decode_header`."""
     cdef gz_header header
     cdef gz_error err
     if page.shape[0] < GZ_PAGE_BYTES:
@@ -28,7 +28,7 @@ def header_decode(const unsigned char[::1] page, uint64_t file_bytes, str kind, 
 
 
 def header_encode(dict fields, str kind):
-    """Header page of 4096 bytes; the C twin of `graphzero.store.format.encode_header`."""
+    """Header page, GZ_PAGE_BYTES long; the C version of `graphzero.store.format.encode_header`."""
     cdef gz_header header
     cdef bytes name, page
     memset(&header, 0, sizeof(header))

@@ -1,4 +1,4 @@
-# Ids: their bounds, their local numbers in a mini-batch, and their tables in a file.
+# Ids: bounds, local ids of a mini-batch, and translation tables of a file.
 
 def first_outside(const int64_t[::1] ids, int64_t limit):
     """Index of the first id outside [0, limit), or -1."""
@@ -11,7 +11,7 @@ def first_outside(const int64_t[::1] ids, int64_t limit):
 cdef class IdMap:
     """Numbers ids in the order of their first appearance; reused from batch to batch.
 
-    Not for two threads at once: one map a sampling thread.
+    Not thread-safe: every sampling thread needs its own.
     """
     cdef gz_idmap c
 
@@ -31,7 +31,7 @@ cdef class IdMap:
         return 0
 
     def start(self, const int64_t[::1] seeds, bint wide):
-        """Forgets all ids, then numbers the seeds; wide if ids may be 2^32 or more."""
+        """Forgets all ids, then numbers the seeds; `wide` if ids may be 2^32 or more."""
         cdef int64_t n = seeds.shape[0]
         gz_idmap_clear(&self.c, wide)
         self.reserve(n)
@@ -39,7 +39,7 @@ cdef class IdMap:
             gz_idmap_seed(&self.c, &seeds[0], n)
 
     def relabel(self, const int64_t[::1] ids):
-        """Local numbers of ids, (n,) int64, new ones counting on from those given out."""
+        """Local ids, (n,) int64; new ids get the next numbers."""
         cdef int64_t n = ids.shape[0]
         local = empty(n, np.int64)
         cdef int64_t[::1] view = local
@@ -49,7 +49,7 @@ cdef class IdMap:
         return local
 
     def nodes(self, int64_t begin=0):
-        """The ids that have numbers from begin on, in their order, (m,) int64; a copy."""
+        """The ids with numbers from `begin` on, in order, (m,) int64; a copy."""
         return _copy(self.c.nodes + begin, self.c.count - begin)
 
 
@@ -60,12 +60,12 @@ cdef object _translate(Mapping mapping, const gz_ids *table, uint64_t limit, obj
     cdef int64_t[::1] view = out.reshape(-1)
     cdef int64_t n = flat.shape[0], i
     cdef uint64_t corrupt = 0
-    mapping.pin()
+    mapping.acquire()
     try:
         for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
-            corrupt += gz_translate(table, limit, &flat[0], i * ITEMS_A_RANGE, _end(i, n),
+            corrupt += gz_translate(table, limit, &flat[0], i * ITEMS_PER_RANGE, _end(i, n),
                                     &view[0])
     finally:
-        mapping.unpin()
+        mapping.release()
     _refuse_corrupt(corrupt, mapping.path)
     return out

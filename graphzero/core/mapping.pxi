@@ -1,8 +1,8 @@
-# A file in memory: open, close, views of it, and what is asked of the kernel for its pages.
+# A mapped file: open, close, views of it, and requests to the kernel about its pages.
 
 PAGE_BYTES = int(gz_system_page_bytes())
-ADVICE = {"normal": GZ_ADVICE_NORMAL, "random": GZ_ADVICE_RANDOM,
-          "sequential": GZ_ADVICE_SEQUENTIAL, "willneed": GZ_ADVICE_WILLNEED}
+_ADVICE = {"normal": GZ_ADVICE_NORMAL, "random": GZ_ADVICE_RANDOM,
+           "sequential": GZ_ADVICE_SEQUENTIAL, "willneed": GZ_ADVICE_WILLNEED}
 
 cdef int64_t _open_mappings = 0
 
@@ -16,7 +16,7 @@ cdef class Mapping:
     """A whole file, mapped read-only and shared.
 
     Exports a read-only buffer. NumPy arrays over it keep the mapping alive, and are counted:
-    `close` refuses while one of them, or a running kernel, still needs the pages.
+    `close` refuses while one of them, or a running call, still uses the pages.
 
     Parameters
     ----------
@@ -60,28 +60,28 @@ cdef class Mapping:
             _open_mappings -= 1
             gz_mapping_close(&self.c)
 
-    cdef int pin(self) except -1:
-        """Keeps the pages while a kernel runs without the GIL."""
+    cdef int acquire(self) except -1:
+        """Keeps the file mapped while a C function runs without the GIL."""
         if not self.is_open:
             raise ValueError(f"{self.path} is closed")
         self.users += 1
         return 0
 
-    cdef void unpin(self) noexcept:
+    cdef void release(self) noexcept:
         self.users -= 1
 
     def __getbuffer__(self, Py_buffer *buffer, int flags):
         if flags & PyBUF_WRITABLE:
             raise BufferError("a mapped file is read-only")
-        self.pin()
+        self.acquire()
         try:
             PyBuffer_FillInfo(buffer, self, self.c.base, self.c.size, 1, flags)
         except BaseException:
-            self.unpin()
+            self.release()
             raise
 
     def __releasebuffer__(self, Py_buffer *buffer):
-        self.unpin()
+        self.release()
 
     def close(self):
         """Unmaps the file.
@@ -98,10 +98,6 @@ cdef class Mapping:
         self._unmap()
 
     @property
-    def closed(self):
-        return not self.is_open
-
-    @property
     def size(self):
         """Bytes of the file when it was opened."""
         return self.c.size
@@ -112,12 +108,12 @@ cdef class Mapping:
         cdef gz_code code
         cdef bytes out = bytes(length)
         cdef unsigned char *data = <unsigned char *> <char *> out
-        self.pin()
+        self.acquire()
         try:
             with nogil:
                 code = gz_mapping_read(&self.c, offset, length, data, &err)
         finally:
-            self.unpin()
+            self.release()
         if code != GZ_OK:
             _raise(&err, self.path)
         return out
@@ -127,13 +123,13 @@ cdef class Mapping:
         cdef gz_error err
         cdef gz_code code
         cdef uint64_t bytes_ = self.c.size - offset if length is None else length
-        cdef gz_advice value = ADVICE[advice]
-        self.pin()
+        cdef gz_advice value = _ADVICE[advice]
+        self.acquire()
         try:
             with nogil:
                 code = gz_mapping_advise(&self.c, offset, bytes_, value, &err)
         finally:
-            self.unpin()
+            self.release()
         if code != GZ_OK:
             _raise(&err, self.path)
 
@@ -142,58 +138,58 @@ cdef class Mapping:
         cdef gz_error err
         cdef gz_code code
         cdef uint64_t pages, bytes_ = self.c.size - offset if length is None else length
-        self.pin()
+        self.acquire()
         try:
             with nogil:
                 code = gz_mapping_resident(&self.c, offset, bytes_, &pages, &err)
         finally:
-            self.unpin()
+            self.release()
         if code != GZ_OK:
             _raise(&err, self.path)
         return pages
 
     def lock(self, uint64_t offset, uint64_t length):
-        """Reads the pages of a byte range and keeps them in memory (``mlock``).
+        """Reads the pages of a byte range and pins them in memory (``mlock``).
 
         Raises
         ------
         OSError
-            ENOMEM or EPERM where the process may not lock so much (``ulimit -l``).
+            ENOMEM or EPERM if the process may not lock so much memory (``ulimit -l``).
         """
         cdef gz_error err
         cdef gz_code code
-        self.pin()
+        self.acquire()
         try:
             with nogil:
                 code = gz_mapping_lock(&self.c, offset, length, &err)
         finally:
-            self.unpin()
+            self.release()
         if code != GZ_OK:
             _raise(&err, self.path)
 
     def unlock(self, uint64_t offset, uint64_t length):
-        """Lets the kernel drop the pages of a byte range again."""
-        self.pin()
+        """Unpins the pages of a byte range."""
+        self.acquire()
         try:
             with nogil:
                 gz_mapping_unlock(&self.c, offset, length)
         finally:
-            self.unpin()
+            self.release()
 
     def read_ahead(self, const int64_t[::1] rows, uint64_t origin, uint64_t row_bytes,
                    uint64_t gap=0, bint trust_mincore=True, bint only_look=False):
-        """Asks the kernel for the pages of ascending rows.
+        """Page read-ahead: asks the kernel to read the pages of ascending rows (``madvise``).
 
         Parameters
         ----------
         rows : (n,) int64
             Ascending row numbers; row r starts at byte ``origin + r * row_bytes``.
         gap : int
-            Pages that a run may skip over.
+            Unwanted pages that a run may include to merge two runs.
         trust_mincore : bool
-            False where ``mincore`` is known to lie: then every run is asked for.
+            False where ``mincore`` is known to lie: then every run is requested.
         only_look : bool
-            Count what is missing, and ask for nothing.
+            Only count the missing pages.
 
         Returns
         -------
@@ -202,26 +198,26 @@ cdef class Mapping:
         """
         cdef gz_error err
         cdef gz_code code
-        cdef gz_readahead done
-        cdef gz_readahead_mode mode = GZ_READAHEAD_MISSING
+        cdef gz_willneed_counts counts
+        cdef gz_willneed_mode mode = GZ_WILLNEED_MISSING
         cdef int64_t count = rows.shape[0], num_runs
         if only_look:
-            mode = GZ_READAHEAD_LOOK
+            mode = GZ_WILLNEED_ONLY_COUNT
         elif not trust_mincore:
-            mode = GZ_READAHEAD_ALL
+            mode = GZ_WILLNEED_ALL
         if count == 0:
             return 0, 0, 0
         if rows[0] < 0 or origin + (<uint64_t> rows[count - 1] + 1) * row_bytes > self.c.size:
             raise IndexError(f"{self.path}: rows beyond the end of the file")
-        cdef unsigned char[::1] room = np.empty(count * sizeof(gz_run), dtype=np.uint8)
-        cdef gz_run *runs = <gz_run *> &room[0]
-        self.pin()
+        cdef unsigned char[::1] memory = np.empty(count * sizeof(gz_run), dtype=np.uint8)
+        cdef gz_run *runs = <gz_run *> &memory[0]
+        self.acquire()
         try:
             with nogil:
                 num_runs = gz_page_runs(&rows[0], count, origin, row_bytes, gap, self.c.size, runs)
-                code = gz_read_ahead(&self.c, runs, num_runs, mode, &done, &err)
+                code = gz_willneed(&self.c, runs, num_runs, mode, &counts, &err)
         finally:
-            self.unpin()
+            self.release()
         if code != GZ_OK:
             _raise(&err, self.path)
-        return done.pages, done.missing, done.calls
+        return counts.pages, counts.missing, counts.calls

@@ -1,7 +1,7 @@
-# Arrays over memory that is used again.
+# Arrays over memory that comes from a pool.
 
 cdef enum:
-    LEAST_POOLED_BYTES = 1 << 18  # below, malloc has it in its own cache
+    LEAST_POOLED_BYTES = 1 << 18  # smaller arrays: malloc reuses memory by itself
     MOST_IDLE_BYTES = 1 << 28
 
 cdef gz_pool _pool
@@ -9,7 +9,7 @@ gz_pool_init(&_pool, MOST_IDLE_BYTES)
 
 
 cdef class _Block:
-    """Owns a block of the pool; gives it back when the last array over it is gone."""
+    """Owns a block of the pool; returns it when the last array over it is freed."""
     cdef gz_block c
 
     def __cinit__(self, uint64_t num_bytes):
@@ -27,7 +27,7 @@ cdef class _Block:
 
 
 def empty(shape, dtype):
-    """``numpy.empty``, over memory that earlier mini-batches have given back."""
+    """``numpy.empty``, over memory that earlier mini-batches have returned to the pool."""
     dtype = np.dtype(dtype)
     count = math.prod(shape) if isinstance(shape, tuple) else shape
     if count * dtype.itemsize < LEAST_POOLED_BYTES:
@@ -36,12 +36,12 @@ def empty(shape, dtype):
 
 
 def block_bytes(uint64_t num_bytes):
-    """Memory that `empty` takes for an array of so many bytes."""
+    """Bytes of memory that `empty` takes for an array of so many bytes."""
     return num_bytes if num_bytes < LEAST_POOLED_BYTES else gz_pool_block_bytes(num_bytes)
 
 
 def pool_state():
-    """Blocks in use, and bytes of the idle ones."""
+    """Number of blocks in use, and bytes of idle blocks."""
     return _pool.blocks_out, _pool.idle_bytes
 
 

@@ -1,4 +1,4 @@
-# Rows of a mapped file, copied by number.
+# Feature rows of a mapped file, gathered by number.
 
 def feature_header(Mapping mapping):
     """Header of a mapped ``.gd`` file as a dict."""
@@ -16,7 +16,7 @@ cdef int _require_rows(Mapping mapping, uint64_t origin, uint64_t row_bytes,
 
 
 cdef int _cast_rows(uint32_t from_dtype, uint64_t row_bytes, gz_cast *cast) except -1:
-    """How rows of a dtype become float32; for 0, as they are."""
+    """The conversion of rows of a dtype to float32; none for 0."""
     cdef uint32_t size = gz_dtype_size(from_dtype)
     if from_dtype != 0 and (size == 0 or row_bytes % size != 0):
         raise ValueError(f"rows of {row_bytes} bytes do not have numbers of dtype {from_dtype}")
@@ -25,7 +25,7 @@ cdef int _cast_rows(uint32_t from_dtype, uint64_t row_bytes, gz_cast *cast) exce
 
 
 cdef class Rows:
-    """Rows of fixed size somewhere in a mapped file: those of a ``.gd`` or an ``.npy``.
+    """Rows of fixed size in a mapped ``.gd`` or ``.npy`` file.
 
     Parameters
     ----------
@@ -50,16 +50,16 @@ cdef class Rows:
             self.rank.data = mapping.c.base + <uint64_t> offset
 
     def to_stored(self, ids, int num_threads=1):
-        """Row numbers of the user's ids: the same array where rows are in the user's order."""
+        """Row numbers of the user's ids; the same array if rows are in the user's order."""
         if self.rank.data == NULL:
             return ids
         return _translate(self.mapping, &self.rank, self.num_rows, ids, num_threads)
 
     def gather(self, const int64_t[::1] rows, unsigned char[::1] out, int num_threads,
                uint32_t from_dtype=0):
-        """Copies whole rows, by row number, into the bytes of out.
+        """Copies rows, by number, into the bytes of out.
 
-        With `from_dtype`, the code of what is stored, float32 numbers are made of them.
+        With `from_dtype`, the code of the stored dtype, numbers are converted to float32.
         """
         cdef int64_t n = rows.shape[0], i
         cdef const unsigned char *data
@@ -67,11 +67,11 @@ cdef class Rows:
         _cast_rows(from_dtype, self.row_bytes, &cast)
         if <uint64_t> out.shape[0] != n * gz_cast_bytes(&cast, self.row_bytes):
             raise ValueError("out has the wrong size")
-        self.mapping.pin()
+        self.mapping.acquire()
         try:
             data = self.mapping.c.base + self.origin
             for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
-                gz_gather_rows(data, self.row_bytes, &cast, &rows[0], i * ITEMS_A_RANGE,
+                gz_gather_rows(data, self.row_bytes, &cast, &rows[0], i * ITEMS_PER_RANGE,
                                _end(i, n), self.num_rows, &out[0])
         finally:
-            self.mapping.unpin()
+            self.mapping.release()

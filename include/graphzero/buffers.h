@@ -1,6 +1,5 @@
-/* Buffers of reads that are under way: aligned to pages, as direct reads must be, and mapped once.
- * A forked child does not inherit them: a read that is under way in the parent would otherwise
- * share its pages. */
+/* Buffers for reads in flight: aligned to pages, as direct reads must be, and mapped once. A forked
+ * child does not inherit them: it would share pages that the kernel is writing for the parent. */
 #ifndef GRAPHZERO_BUFFERS_H
 #define GRAPHZERO_BUFFERS_H
 
@@ -15,7 +14,7 @@
 typedef struct gz_buffer {
     unsigned char *bytes; /* GZ_BUFFER_BYTES */
     gz_read read;
-    uint64_t got; /* bytes of it that have come */
+    uint64_t got; /* bytes read so far */
     unsigned tries;
 } gz_buffer;
 
@@ -23,12 +22,13 @@ typedef struct gz_buffers {
     unsigned char *memory; /* NULL when closed */
     gz_buffer *each;
     unsigned count;
-    pid_t owner; /* the process that has mapped them */
+    pid_t owner; /* the process that mapped them */
 } gz_buffers;
 
 GZ_MUST_CHECK gz_code gz_buffers_open(unsigned count, gz_buffers *out, gz_error *err);
 
-/* Nothing may be reading into them any more. In a forked child, forgets the parent's. */
+/* No read into them may be in flight. In a forked child, forgets the parent's buffers without
+ * unmapping. */
 void gz_buffers_close(gz_buffers *buffers);
 
 #endif

@@ -1,5 +1,5 @@
-/* CRC-32 (the polynomial of zlib and gzip, reflected 0xEDB88320), for the one page of a header.
- * Sections are gigabytes long and are checked with zlib from Python instead. */
+/* CRC-32 (the polynomial of zlib and gzip, reflected 0xEDB88320) for the header page. Sections can
+ * be gigabytes long; Python checks them with zlib. */
 #ifndef GRAPHZERO_CHECKSUM_H
 #define GRAPHZERO_CHECKSUM_H
 

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "graphzero/cache_hint.h"
 #include "graphzero/format.h"
 #include "graphzero/mapping.h"
 #include "graphzero/status.h"
@@ -14,8 +15,8 @@
 #error "graphzero maps little-endian files: a big-endian machine cannot use them"
 #endif
 
-/* An array of ids or positions, 32 or 64 bits wide: the file's choice. The branch in gz_id is
- * always predicted the same way, and costs nothing beside the cache miss of the access. */
+/* An array of ids or positions, 32 or 64 bits wide as in the file. The branch in gz_id always goes
+ * the same way, so it is cheap next to the cache miss of the access. */
 typedef struct gz_ids {
     const void *data; /* NULL if the file has no such section */
     bool wide;
@@ -26,10 +27,9 @@ typedef struct gz_csr {
     uint64_t num_edges;
     gz_ids indptr;
     gz_ids indices;
-    gz_ids edge_ids;           /* stored position -> row of the user's edge list */
+    gz_ids edge_ids;           /* stored position -> position in the user's edge list */
     gz_ids node_ids;           /* stored id -> user's id; NULL when they are the same */
     gz_ids node_rank;          /* user's id -> stored id */
-    const float *weights;      /* NULL if unweighted */
     const double *cum_weights; /* running sums of the weights of each list; NULL if unweighted */
     const int64_t *times;      /* NULL if without timestamps */
     gz_ids time_order;         /* offsets within each list, oldest edge first; or NULL */
@@ -45,34 +45,19 @@ static inline const void *gz_id_address(const gz_ids *ids, uint64_t i)
     return (const char *)ids->data + (i << (ids->wide ? 3 : 2));
 }
 
-/* gcc takes a function that only prefetches for one without effects, and drops those of its calls
- * that it has not inlined by then. */
-#if defined(__GNUC__)
-#define GZ_INLINE static inline __attribute__((always_inline))
-#else
-#define GZ_INLINE static inline
-#endif
-
-GZ_INLINE void gz_prefetch(const void *address)
+/* Hints at the two entries that gz_csr_list will read; they may be in two cache lines. */
+GZ_INLINE void gz_csr_hint_list(const gz_csr *csr, int64_t v)
 {
-#if defined(__GNUC__)
-    __builtin_prefetch(address);
-#else
-    (void)address;
-#endif
+    gz_cache_hint(gz_id_address(&csr->indptr, (uint64_t)v));
+    gz_cache_hint(gz_id_address(&csr->indptr, (uint64_t)v + 1));
 }
 
-/* Asks for what gz_csr_row will read: two entries, which may be in two cache lines. */
-GZ_INLINE void gz_csr_ask_row(const gz_csr *csr, int64_t v)
-{
-    gz_prefetch(gz_id_address(&csr->indptr, (uint64_t)v));
-    gz_prefetch(gz_id_address(&csr->indptr, (uint64_t)v + 1));
-}
-
-/* First entry and number of neighbours of node v, which must be below num_nodes. A row that
- * contradicts the file's own counts is read as empty and counted in *corrupt: checksums of whole
- * sections are not verified at open, and no kernel may follow a wild pointer. */
-static inline uint64_t gz_csr_row(const gz_csr *csr, uint64_t v, uint64_t *begin, uint64_t *corrupt)
+/* The neighbour list of node v, which must be below num_nodes: writes the position of its first
+ * entry to *begin and returns its length. A list that exceeds the number of edges is read as empty
+ * and counted in *corrupt: checksums of whole sections are not verified at open, and no kernel may
+ * follow a wild pointer. */
+static inline uint64_t gz_csr_list(const gz_csr *csr, uint64_t v, uint64_t *begin,
+                                   uint64_t *corrupt)
 {
     uint64_t first = gz_id(&csr->indptr, v), end = gz_id(&csr->indptr, v + 1);
     *begin = first;
@@ -98,7 +83,7 @@ static inline uint64_t gz_csr_neighbor(const gz_csr *csr, uint64_t position, uin
 static inline bool gz_csr_has_edge(const gz_csr *csr, uint64_t node, uint64_t neighbor,
                                    uint64_t *corrupt)
 {
-    uint64_t low, degree = gz_csr_row(csr, node, &low, corrupt);
+    uint64_t low, degree = gz_csr_list(csr, node, &low, corrupt);
     uint64_t end = low + degree, high = end;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
@@ -110,21 +95,16 @@ static inline bool gz_csr_has_edge(const gz_csr *csr, uint64_t node, uint64_t ne
     return low < end && gz_id(&csr->indices, low) == neighbor;
 }
 
-/* Views of the sections that a graph needs and may have, with their counts and dtypes checked. */
+/* Views of the required and optional sections of a graph, with their counts and dtypes checked. */
 GZ_MUST_CHECK gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping,
                                          gz_csr *out, gz_error *err);
 
-/* An id section of count elements; out->data is NULL where the file has none. */
-GZ_MUST_CHECK gz_code gz_ids_from_header(const gz_header *header, const gz_mapping *mapping,
-                                         const char *name, uint64_t count, gz_ids *out,
-                                         gz_error *err);
-
-/* out[i] = neighbour at positions[i], for i in [begin, end); returns how many were corrupt. Asks
- * for nothing ahead: who draws positions also asks for their cache lines. */
+/* out[i] = neighbour at positions[i], for i in [begin, end); returns how many were corrupt. Gives
+ * no cache hints: the code that draws the positions has given them. */
 uint64_t gz_csr_read_neighbors(const gz_csr *csr, const int64_t *positions, int64_t begin,
                                int64_t end, int64_t *out);
 
-/* out[i] = degree of nodes[i], for i in [begin, end); returns how many rows were corrupt. */
+/* out[i] = degree of nodes[i], for i in [begin, end); returns how many lists were corrupt. */
 uint64_t gz_csr_degrees(const gz_csr *csr, const int64_t *nodes, int64_t begin, int64_t end,
                         int64_t *out);
 

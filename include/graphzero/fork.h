@@ -1,15 +1,16 @@
-/* Forking after a parallel region: libgomp's pool of threads does not survive a fork, and a child
- * that starts a region of its own would wait for it for ever. */
+/* Forking after a parallel region: libgomp's thread pool does not survive a fork, and a parallel
+ * region in the child would wait for it forever. */
 #ifndef GRAPHZERO_FORK_H
 #define GRAPHZERO_FORK_H
 
 #include <stdbool.h>
 
-/* Registers, once, a handler that gives the pool back before each fork. It is created anew by the
- * next parallel region. */
+/* Registers, once, a handler that releases the thread pool before each fork. The next parallel
+ * region creates a new one. */
 void gz_fork_guard(void);
 
-/* False in a forked child whose parent could not give the pool back: stay serial there. */
+/* False in a forked child whose parent could not release the pool: such a child must stay serial.
+ */
 bool gz_may_use_threads(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* The header page of .gl and .gd files, version 1: bytes <-> struct. docs/format.md is the table
- * that this implements; graphzero/format.py is its twin in Python. */
+/* The header page of .gl and .gd files, version 1: bytes <-> struct, as specified in
+ * docs/format.md. graphzero/store/format.py implements the same in Python. */
 #ifndef GRAPHZERO_FORMAT_H
 #define GRAPHZERO_FORMAT_H
 
@@ -53,11 +53,11 @@ typedef struct gz_header {
     gz_section sections[GZ_MAX_SECTIONS];
 } gz_header;
 
-/* Size in bytes of one element, 0 for a code that is not known. */
+/* Size in bytes of one element, 0 for an unknown code. */
 uint32_t gz_dtype_size(uint32_t dtype);
 
-/* Checks the GZ_PAGE_BYTES bytes at page against everything that can be known without reading
- * the sections, file_bytes being the size of the file that they came from. */
+/* Decodes the GZ_PAGE_BYTES bytes at page and checks all that can be checked without reading the
+ * sections. file_bytes is the size of the file. */
 GZ_MUST_CHECK gz_code gz_header_decode(const unsigned char *page, uint64_t file_bytes, gz_kind kind,
                                        gz_header *out, gz_error *err);
 

@@ -7,8 +7,8 @@
 #include "graphzero/convert.h"
 #include "graphzero/csr.h"
 
-/* Brings row ids[i] of rows (row_bytes each) to row i of out, for i in [begin, end); leaves out the
- * rows from `limit` on. */
+/* Copies row ids[i] of rows (row_bytes each) to row i of out, for i in [begin, end); skips ids of
+ * `limit` and above. */
 void gz_gather_rows(const unsigned char *rows, uint64_t row_bytes, const gz_cast *cast,
                     const int64_t *ids, int64_t begin, int64_t end, int64_t limit,
                     unsigned char *out);

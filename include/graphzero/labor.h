@@ -1,9 +1,9 @@
-/* Layer-neighbour sampling: Balin, Catalyurek: "Layer-Neighbor Sampling -- Defusing Neighborhood
- * Explosion in GNNs", NeurIPS 2023; the variant LABOR-0.
+/* Layer-neighbour sampling, variant LABOR-0: Balin, Catalyurek: "Layer-Neighbor Sampling --
+ * Defusing Neighborhood Explosion in GNNs", NeurIPS 2023.
  *
- * Every node t has one uniform number r(t) in a hop, and each node s of degree d takes those of its
- * neighbours with r(t) < fanout / d: as many as the fanout on average, each neighbour with the same
- * probability, and the same neighbours as others take. */
+ * In each hop, every node t has one uniform number r(t). A node of degree d takes its neighbours t
+ * with r(t) < fanout / d: on average as many as the fanout, each with the same probability, and
+ * often the same neighbours as other nodes take. */
 #ifndef GRAPHZERO_LABOR_H
 #define GRAPHZERO_LABOR_H
 

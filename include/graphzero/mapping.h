@@ -1,5 +1,5 @@
 /* A whole file, mapped read-only and shared. The descriptor stays open for reads that must not
- * fault (a mapped page that was truncated away is a SIGBUS, a pread of it is an error). */
+ * fault: after a truncation, touching a mapped page raises SIGBUS, while pread returns an error. */
 #ifndef GRAPHZERO_MAPPING_H
 #define GRAPHZERO_MAPPING_H
 
@@ -9,7 +9,7 @@
 
 typedef struct gz_mapping {
     unsigned char *base; /* NULL for an empty file */
-    uint64_t size;       /* bytes, as fstat gave them at open */
+    uint64_t size;       /* bytes, from fstat at open */
     int fd;
 } gz_mapping;
 
@@ -20,7 +20,7 @@ typedef enum gz_advice {
     GZ_ADVICE_WILLNEED = 3,
 } gz_advice;
 
-/* Only regular files: a pipe or a folder is refused. */
+/* Accepts only regular files. */
 GZ_MUST_CHECK gz_code gz_mapping_open(const char *path, gz_mapping *out, gz_error *err);
 
 void gz_mapping_close(gz_mapping *mapping);
@@ -43,7 +43,7 @@ GZ_MUST_CHECK gz_code gz_mapping_resident(const gz_mapping *mapping, uint64_t of
 GZ_MUST_CHECK gz_code gz_mapping_lock(const gz_mapping *mapping, uint64_t offset, uint64_t length,
                                       gz_error *err);
 
-/* Undoes it; what is not locked is left as it is. */
+/* Unlocks these pages; has no effect on pages that are not locked. */
 void gz_mapping_unlock(const gz_mapping *mapping, uint64_t offset, uint64_t length);
 
 uint64_t gz_system_page_bytes(void);

@@ -1,7 +1,7 @@
-/* Negatives for link prediction: pairs of nodes that are not edges, never a node with itself.
+/* Negatives for link prediction: pairs of distinct nodes that are not edges.
  *
- * A kernel draws number i of a batch from the stream of (key, i) alone. Edges are looked up by
- * binary search in the sorted lists. A list that is corrupt is read as empty and counted. */
+ * Draw number i of a batch depends on (key, i) alone. Edges are looked up by binary search in the
+ * sorted lists. A corrupt list is read as empty and counted. */
 #ifndef GRAPHZERO_NEGATIVES_H
 #define GRAPHZERO_NEGATIVES_H
 
@@ -9,7 +9,7 @@
 
 #include "graphzero/csr.h"
 
-/* After so many draws that were refused, the next one is exact. */
+/* Rejections before a draw falls back to an exact method. */
 enum { GZ_NEGATIVE_TRIES = 64 };
 
 /* out[i] = number of nodes that may be drawn as destinations for sources[i], for i in
@@ -25,11 +25,11 @@ uint64_t gz_negative_destinations(const gz_csr *csr, uint64_t key, const int64_t
                                   const int64_t *positives, int64_t amount, int64_t begin,
                                   int64_t end, int64_t *out);
 
-/* (sources[i], destinations[i]) = a pair, uniform over all that are negatives, for i in
- * [begin, end). offsets are the running sums of gz_negative_counts over all nodes, each its
- * own positive, and end above 0: they bound the tries of a dense graph. They may be NULL where at
- * least half of all pairs are negatives; then a draw is repeated until it is one. Returns how many
- * lists were corrupt. */
+/* (sources[i], destinations[i]) = a pair, uniform over all negative pairs, for i in [begin, end).
+ * offsets are the running sums of gz_negative_counts over all nodes, each its own positive; the
+ * last one must be above 0. They allow an exact draw after GZ_NEGATIVE_TRIES rejections. They may
+ * be NULL if at least half of all pairs are negative; then rejection goes on until it succeeds.
+ * Returns how many lists were corrupt. */
 uint64_t gz_negative_pairs(const gz_csr *csr, uint64_t key, const int64_t *offsets, int64_t begin,
                            int64_t end, int64_t *sources, int64_t *destinations);
 

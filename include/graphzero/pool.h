@@ -1,6 +1,6 @@
-/* Large buffers that are used again. A fresh 48 MB tensor costs 12,000 page faults, more time than
- * filling it; one that a mini-batch has given back costs none. New memory is asked for in huge
- * pages. Not thread-safe: the caller serialises (the interpreter's lock does). */
+/* A pool of large buffers. A fresh 48 MB tensor costs 12,000 page faults, which take longer than
+ * filling it; a buffer that an earlier mini-batch has returned costs none. New memory uses huge
+ * pages. Not thread-safe: callers hold the interpreter's lock. */
 #ifndef GRAPHZERO_POOL_H
 #define GRAPHZERO_POOL_H
 
@@ -20,19 +20,19 @@ typedef struct gz_pool {
     int num_idle;
     uint64_t idle_bytes;
     uint64_t most_idle_bytes; /* beyond this, the oldest idle blocks go back to the system */
-    uint64_t blocks_out;      /* taken and not given back */
+    uint64_t blocks_out;      /* taken and not yet returned */
 } gz_pool;
 
 void gz_pool_init(gz_pool *pool, uint64_t most_idle_bytes);
 
-/* Size of the block that is made for so many bytes: rounded up by at most an eighth (or to 256
- * KiB), so that batches of about one size share blocks. */
+/* Size of the block for so many bytes: rounded up by at most an eighth (or to 256 KiB), so that
+ * batches of similar size share blocks. */
 uint64_t gz_pool_block_bytes(uint64_t bytes);
 
-/* A block of at least `bytes`, and not much more; its content is arbitrary. */
+/* Takes a block of at least `bytes`, and not much more; its content is arbitrary. */
 GZ_MUST_CHECK gz_code gz_pool_take(gz_pool *pool, uint64_t bytes, gz_block *out, gz_error *err);
 
-/* Gives a block back. Nobody may use its memory any more. */
+/* Returns a block, which must not be used any more. */
 void gz_pool_give(gz_pool *pool, gz_block block);
 
 /* Returns all idle blocks to the system. */

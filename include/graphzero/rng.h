@@ -2,8 +2,8 @@
  * that output does not depend on which thread draws, or when.
  *
  * The generator is SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number
- * Generators", OOPSLA 2014): mix(stream + (i + 1) * golden). Streams are told apart by mixing what
- * they stand for into their start. */
+ * Generators", OOPSLA 2014): mix(stream + (i + 1) * golden). The start of a
+ * stream is a hash of what it is used for. */
 #ifndef GRAPHZERO_RNG_H
 #define GRAPHZERO_RNG_H
 
@@ -49,7 +49,7 @@ static inline uint64_t gz_bounded(uint64_t draw, uint64_t bound)
 /* Uniform on [0, 1) with 53 random bits. */
 static inline double gz_unit(uint64_t draw) { return (double)(draw >> 11) * 0x1.0p-53; }
 
-/* What a key is for: two purposes never share draws, whatever the other numbers are. */
+/* What a key is for. Keys of two purposes never share draws. */
 typedef enum gz_purpose {
     GZ_PURPOSE_SAMPLE = 1,
     GZ_PURPOSE_WALK = 2,
@@ -58,7 +58,7 @@ typedef enum gz_purpose {
     GZ_PURPOSE_PHASE = 5,
 } gz_purpose;
 
-/* The key of everything drawn for one purpose in one batch of one epoch under one seed. */
+/* The key of all draws for one purpose in one batch. */
 uint64_t gz_key(gz_purpose purpose, uint64_t seed, uint64_t epoch, uint64_t batch);
 
 /* Permutes ids[0 .. count) uniformly (Fisher, Yates; Durstenfeld's form). */

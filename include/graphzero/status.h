@@ -26,7 +26,7 @@ typedef struct gz_error {
     char message[224]; /* one line, without the path: the caller knows it */
 } gz_error;
 
-/* Fills *err and returns code, so that a failing function can end with it. */
+/* Fills *err and returns code, for use in a return statement. */
 gz_code gz_fail(gz_error *err, gz_code code, int saved_errno, uint64_t offset, const char *format,
                 ...) GZ_PRINTF(5, 6);
 

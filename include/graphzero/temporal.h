@@ -1,4 +1,4 @@
-/* The edges of a list up to a time, by its order in time (the section time_order). */
+/* The edges of a list up to a time, found through the section time_order. */
 #ifndef GRAPHZERO_TEMPORAL_H
 #define GRAPHZERO_TEMPORAL_H
 
@@ -7,12 +7,12 @@
 
 #include "graphzero/csr.h"
 
-/* How many edges of a list have a time <= until, or < until: they are those of rank 0 to this
- * number - 1, the oldest first. */
+/* How many edges of a list have a time <= until (< until if strictly). They have the ranks 0 to
+ * this number - 1, the oldest first. */
 uint64_t gz_edges_until(const gz_csr *csr, uint64_t first, uint64_t degree, int64_t until,
                         bool strictly, uint64_t *corrupt);
 
-/* Stored position of the edge of a rank. */
+/* Stored position of the edge with this rank in time. */
 static inline uint64_t gz_edge_of_rank(const gz_csr *csr, uint64_t first, uint64_t degree,
                                        uint64_t rank, uint64_t *corrupt)
 {
@@ -24,7 +24,7 @@ static inline uint64_t gz_edge_of_rank(const gz_csr *csr, uint64_t first, uint64
     return first + offset;
 }
 
-/* Whether the edge at a position is one of those up to the time. */
+/* Whether the time of the edge at a position is <= until (< until if strictly). */
 static inline bool gz_edge_is_until(const gz_csr *csr, uint64_t position, int64_t until,
                                     bool strictly)
 {

@@ -1,4 +1,4 @@
-/* Reads of a batch by io_uring: one thread keeps as many under way as there are buffers. */
+/* Reads of a batch by io_uring: one thread keeps one read per buffer in flight. */
 #ifndef GRAPHZERO_URING_H
 #define GRAPHZERO_URING_H
 
@@ -6,7 +6,7 @@
 
 #include "graphzero/direct.h"
 
-/* Whether liburing was there when this was built; without it, opening fails. */
+/* Whether this was built with liburing; without it, gz_uring_open fails. */
 bool gz_uring_is_built(void);
 
 /* Fails, with the reason, where this process cannot use io_uring now. */
@@ -17,11 +17,12 @@ typedef struct gz_uring gz_uring;
 /* A ring for reads into these buffers, which must outlive it. */
 GZ_MUST_CHECK gz_code gz_uring_open(const gz_buffers *buffers, gz_uring **out, gz_error *err);
 
-/* NULL is fine. In a forked child, lets go of the parent's. */
+/* ring may be NULL. In a forked child, releases what was inherited without touching the parent's
+ * ring. */
 void gz_uring_close(gz_uring *ring);
 
-/* Brings all rows of a fetch to their places. After an error nothing is under way any more, but
- * ring and buffers must be closed. One thread at a time. */
+/* Reads all rows of a fetch to their places. After an error no read is in flight, but ring and
+ * buffers must be closed. One thread at a time. */
 GZ_MUST_CHECK gz_code gz_uring_fetch(gz_uring *ring, gz_fetch *fetch, gz_error *err);
 
 #endif

@@ -8,25 +8,26 @@
 
 #include "graphzero/csr.h"
 
-/* A list whose entries are looked for below position first + degree. */
-typedef struct gz_weighted_row {
+/* A list with the sum of its weights. */
+typedef struct gz_weighted_list {
     uint64_t first, degree;
-    double total; /* of the weights; 0 if none can be drawn */
-} gz_weighted_row;
+    double total; /* of the weights; 0 if nothing can be drawn */
+} gz_weighted_list;
 
-/* The list with its sum. One that is no finite number >= 0 is counted, and read as 0. */
-static inline gz_weighted_row gz_weighted_row_of(const gz_csr *csr, uint64_t first, uint64_t degree,
-                                                 uint64_t *corrupt)
+/* Reads the sum of a list. A sum that is not finite or below 0 is counted as corrupt and read as 0.
+ */
+static inline gz_weighted_list gz_weighted_list_of(const gz_csr *csr, uint64_t first,
+                                                   uint64_t degree, uint64_t *corrupt)
 {
-    gz_weighted_row row = {first, degree, 0.0};
+    gz_weighted_list list = {first, degree, 0.0};
     if (degree > 0) {
         double total = csr->cum_weights[first + degree - 1];
         if (total >= 0.0 && total <= DBL_MAX)
-            row.total = total;
+            list.total = total;
         else
             *corrupt += 1;
     }
-    return row;
+    return list;
 }
 
 static inline double gz_weight_before(const gz_csr *csr, uint64_t first, uint64_t position)
@@ -34,8 +35,8 @@ static inline double gz_weight_before(const gz_csr *csr, uint64_t first, uint64_
     return position > first ? csr->cum_weights[position - 1] : 0.0;
 }
 
-/* Weight of the entry at a position of the list that begins at first. One that is no finite
- * number >= 0 is counted, and read as 0. */
+/* Weight of the entry at a position of the list that begins at first. A weight that is not finite
+ * or below 0 is counted as corrupt and read as 0. */
 static inline double gz_weight(const gz_csr *csr, uint64_t first, uint64_t position,
                                uint64_t *corrupt)
 {
@@ -56,7 +57,7 @@ static inline void gz_weighted_halve(const gz_csr *csr, double x, uint64_t *low,
         *low = middle + 1;
 }
 
-/* Counts a position whose weight does not lie over x: the sums do not ascend. */
+/* Counts a found position whose interval does not contain x: then the sums do not ascend. */
 static inline void gz_weighted_check(const gz_csr *csr, uint64_t first, uint64_t position, double x,
                                      uint64_t *corrupt)
 {
@@ -65,17 +66,18 @@ static inline void gz_weighted_check(const gz_csr *csr, uint64_t first, uint64_t
         *corrupt += 1;
 }
 
-/* Position of the first sum above x: for x uniform on [0, total), each entry comes with a
- * probability in proportion to its weight, those of weight 0 never. total must not be 0. */
-uint64_t gz_weighted_find(const gz_csr *csr, const gz_weighted_row *row, double x,
+/* Position of the first sum above x. For x uniform on [0, total), each entry is found with a
+ * probability proportional to its weight. total must not be 0. */
+uint64_t gz_weighted_find(const gz_csr *csr, const gz_weighted_list *list, double x,
                           uint64_t *corrupt);
 
 /* How many entries of a list have a positive weight, counted up to `most`. */
-int64_t gz_weighted_count(const gz_csr *csr, const gz_weighted_row *row, int64_t most,
+int64_t gz_weighted_count(const gz_csr *csr, const gz_weighted_list *list, int64_t most,
                           uint64_t *corrupt);
 
-/* The three write `count` positions of one list; each draws from the stream alone. They return how
- * many entries were corrupt; a list that lacks entries is filled up with its first position. */
+/* These three functions write `count` positions of one list and draw from the stream alone. They
+ * return how many entries were corrupt. If fewer entries can be drawn, they repeat the first
+ * position. */
 
 /* Independent draws. */
 uint64_t gz_weighted_replace(const gz_csr *csr, uint64_t stream, uint64_t first, uint64_t degree,
@@ -85,12 +87,13 @@ uint64_t gz_weighted_replace(const gz_csr *csr, uint64_t stream, uint64_t first,
 uint64_t gz_weighted_all(const gz_csr *csr, uint64_t first, uint64_t degree, int64_t count,
                          int64_t *out);
 
-/* Successive sampling: each draw is in proportion to the weights among what is left. Up to 256
- * draws by inverse transform on the line from which the picked weights are cut out; beyond, and
- * where less than 2^-20 of the total is left so that cutting would lose digits, by exponential
- * keys: the entries with the least -log(u) / weight (Efraimidis, Spirakis: "Weighted random
- * sampling with a reservoir", IPL 2006). Both continue from any set of picks exactly, so that it
- * does not matter where one hands over to the other. */
+/* Successive sampling without replacement: each draw is proportional to the weights among the
+ * remaining entries. Up to 256 draws use inverse transform on the cumulative weights with the
+ * picked entries removed. More draws, or draws when less than 2^-20 of the total remains (where the
+ * subtraction would lose precision), use exponential keys: the entries with the smallest -log(u) /
+ * weight (Efraimidis, Spirakis: "Weighted random sampling with a reservoir", IPL 2006). Both
+ * methods continue exactly from any set of picks, so that the switch does not change the
+ * distribution. */
 uint64_t gz_weighted_distinct(const gz_csr *csr, uint64_t stream, uint64_t first, uint64_t degree,
                               int64_t count, int64_t *out);
 

@@ -16,8 +16,8 @@ void run_test(void (*test)(void), const char *name);
 #define RUN(test) run_test(test, #test)
 
 /* One for each file of src/. */
-void test_ahead(void);
 void test_batch(void);
+void test_batch_state(void);
 void test_buffers(void);
 void test_bias(void);
 void test_checksum(void);
@@ -28,6 +28,7 @@ void test_draws(void);
 void test_fork(void);
 void test_format(void);
 void test_gather(void);
+void test_hop_readahead(void);
 void test_idmap(void);
 void test_induced(void);
 void test_labor(void);
@@ -36,7 +37,6 @@ void test_negatives(void);
 void test_node2vec(void);
 void test_pool(void);
 void test_preads(void);
-void test_prefetch(void);
 void test_reads(void);
 void test_rng(void);
 void test_rng_portable(void);
@@ -46,6 +46,7 @@ void test_temporal(void);
 void test_uring(void);
 void test_walk(void);
 void test_weighted(void);
+void test_willneed(void);
 void test_window(void);
 
 #endif

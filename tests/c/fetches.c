@@ -46,10 +46,11 @@ void close_rows(rows_file *rows)
     unlink(path);
 }
 
-batch_of_rows *draw_batch(const rows_file *file, uint64_t row_bytes, int64_t count, uint64_t gap)
+batch_of_rows *draw_batch(const rows_file *file, uint64_t row_bytes, int64_t count,
+                          uint64_t gap_pages)
 {
     static batch_of_rows batch;
-    static gz_pick picks[MOST_FETCHED], room[MOST_FETCHED];
+    static gz_pick picks[MOST_FETCHED], scratch[MOST_FETCHED];
     static unsigned char out[OUT_BYTES];
     uint64_t num_rows = (FETCH_FILE_BYTES - FETCH_ORIGIN) / row_bytes;
     batch.row_bytes = row_bytes;
@@ -62,13 +63,13 @@ batch_of_rows *draw_batch(const rows_file *file, uint64_t row_bytes, int64_t cou
     batch.rows[0] = (int64_t)num_rows - 1; /* up to the end of the file, or nearly so */
     memset(out, 0xEE, sizeof out);
     gz_picks_split(batch.rows, batch.count, 0, picks);
-    gz_picks_sort(picks, room, batch.count);
+    gz_picks_sort(picks, scratch, batch.count);
     batch.fetch = (gz_fetch){.file = &file->file, .out = out};
     batch.fetch.reads = (gz_reads){.picks = picks,
                                    .count = batch.count,
                                    .origin = FETCH_ORIGIN,
                                    .row_bytes = row_bytes,
-                                   .gap = gap,
+                                   .gap_pages = gap_pages,
                                    .most_bytes = GZ_BUFFER_BYTES,
                                    .page_bytes = gz_system_page_bytes()};
     return &batch;
@@ -97,9 +98,9 @@ void rows_come_to_their_places(fetch_with *with)
         return;
     for (unsigned w = 0; w < sizeof widths / sizeof *widths; w++)
         for (unsigned d = 0; d < sizeof depths / sizeof *depths; d++)
-            for (uint64_t gap = 0; gap < 4; gap += 3) {
+            for (uint64_t gap_pages = 0; gap_pages < 4; gap_pages += 3) {
                 gz_buffers buffers;
-                batch_of_rows *batch = draw_batch(&rows, widths[w], 1 + 13 * depths[d], gap);
+                batch_of_rows *batch = draw_batch(&rows, widths[w], 1 + 13 * depths[d], gap_pages);
                 if (!CHECK_EQ(gz_buffers_open(depths[d], &buffers, &err), GZ_OK))
                     break;
                 CHECK_EQ(with(&buffers, &batch->fetch, &err), GZ_OK);

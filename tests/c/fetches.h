@@ -28,7 +28,8 @@ typedef struct batch_of_rows {
 } batch_of_rows;
 
 /* Draws it, as many rows as asked for or as a batch may have bytes. There is one at a time. */
-batch_of_rows *draw_batch(const rows_file *file, uint64_t row_bytes, int64_t count, uint64_t gap);
+batch_of_rows *draw_batch(const rows_file *file, uint64_t row_bytes, int64_t count,
+                          uint64_t gap_pages);
 
 /* Checks every byte of the result. */
 bool has_its_rows(const batch_of_rows *batch);

@@ -37,7 +37,8 @@ void run_test(void (*test)(void), const char *name)
 int main(void)
 {
     test_status();
-    test_ahead();
+    test_hop_readahead();
+    test_batch_state();
     test_batch();
     test_checksum();
     test_rng();
@@ -60,7 +61,7 @@ int main(void)
     test_convert();
     test_gather();
     test_pool();
-    test_prefetch();
+    test_willneed();
     test_reads();
     test_buffers();
     test_direct();

@@ -94,8 +94,8 @@ void small_header(gz_header *out)
     out->width = 4;
     out->num_input_edges = 4;
     out->num_sections = 2;
-    out->sections[0] = (gz_section){"indptr", GZ_UINT64, 4096, 4, 32, 0x01020304};
-    out->sections[1] = (gz_section){"indices", GZ_UINT32, 8192, 4, 16, 0xFFFFFFFF};
+    out->sections[0] = (gz_section){"indptr", GZ_UINT64, GZ_PAGE_BYTES, 4, 32, 0x01020304};
+    out->sections[1] = (gz_section){"indices", GZ_UINT32, 2 * GZ_PAGE_BYTES, 4, 16, 0xFFFFFFFF};
 }
 
 void small_file(const gz_header *header, unsigned char bytes[SMALL_FILE_BYTES])
@@ -104,15 +104,16 @@ void small_file(const gz_header *header, unsigned char bytes[SMALL_FILE_BYTES])
     const uint32_t indices[] = {1, 2, 0, 1};
     memset(bytes, 0, SMALL_FILE_BYTES);
     gz_header_encode(header, bytes);
-    memcpy(bytes + 4096, indptr, sizeof indptr);
-    memcpy(bytes + 8192, indices, sizeof indices);
+    memcpy(bytes + GZ_PAGE_BYTES, indptr, sizeof indptr);
+    memcpy(bytes + 2 * GZ_PAGE_BYTES, indices, sizeof indices);
 }
 
 void poke(unsigned char *page, size_t at, int size, uint64_t value)
 {
     for (int i = 0; i < size; i++)
         page[at + (size_t)i] = (unsigned char)(value >> (8 * i));
-    uint32_t crc = gz_crc32(page, 4092);
-    for (int i = 0; i < 4; i++)
-        page[4092 + i] = (unsigned char)(crc >> (8 * i));
+    const unsigned crc_at = GZ_PAGE_BYTES - 4;
+    uint32_t crc = gz_crc32(page, crc_at);
+    for (unsigned i = 0; i < 4; i++)
+        page[crc_at + i] = (unsigned char)(crc >> (8 * i));
 }

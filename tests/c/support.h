@@ -31,7 +31,7 @@ void path_of(char path[PATH_BYTES], const char *name);
 
 /* A header with the sections of a graph of 3 nodes and 4 edges, and the file that it heads. */
 void small_header(gz_header *out);
-enum { SMALL_FILE_BYTES = 2 * 4096 + 16 };
+enum { SMALL_FILE_BYTES = 2 * GZ_PAGE_BYTES + 16 };
 void small_file(const gz_header *header, unsigned char bytes[SMALL_FILE_BYTES]);
 
 /* Writes value at a byte of a header page, and the checksum that then holds. */

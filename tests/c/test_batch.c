@@ -17,12 +17,12 @@ static gz_error err;
 static int64_t naive_hop(const gz_hop *hop, const gz_frontier *frontier, int64_t count,
                          int64_t *offsets, int64_t *positions)
 {
-    static gz_row rows[ROOM];
-    CHECK_EQ(gz_hop_counts(&g.csr, hop, frontier, 0, count, rows, offsets + 1), 0);
+    static gz_list lists[ROOM];
+    CHECK_EQ(gz_hop_counts(&g.csr, hop, frontier, 0, count, lists, offsets + 1), 0);
     offsets[0] = 0;
     for (int64_t i = 0; i < count; i++)
         offsets[i + 1] += offsets[i];
-    CHECK_EQ(gz_hop_positions(&g.csr, hop, frontier, rows, offsets, 0, count, positions), 0);
+    CHECK_EQ(gz_hop_positions(&g.csr, hop, frontier, lists, offsets, 0, count, positions), 0);
     return offsets[count];
 }
 
@@ -76,7 +76,7 @@ static void no_seeds_no_edges(void)
     gz_batch_free(&batch);
 }
 
-static void corrupt_rows_are_counted_and_not_followed(void)
+static void corrupt_lists_are_counted_and_not_followed(void)
 {
     const int64_t seeds[] = {3}, fanouts[] = {5, 5};
     gz_plan plan = {.fanouts = fanouts, .num_hops = 2};
@@ -141,5 +141,5 @@ void test_batch(void)
     RUN(trees_beyond_63_bits_are_refused);
     RUN(hops_follow_each_other);
     RUN(no_seeds_no_edges);
-    RUN(corrupt_rows_are_counted_and_not_followed);
+    RUN(corrupt_lists_are_counted_and_not_followed);
 }

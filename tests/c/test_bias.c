@@ -31,9 +31,9 @@ static void make_graph(void)
     g.csr.cum_weights = sums;
 }
 
-static gz_weighted_row row_of(int v)
+static gz_weighted_list list_of(int v)
 {
-    return (gz_weighted_row){g.indptr[v], g.indptr[v + 1] - g.indptr[v], 0.0};
+    return (gz_weighted_list){g.indptr[v], g.indptr[v + 1] - g.indptr[v], 0.0};
 }
 
 static double weight_naive(bool weighted, int v, uint64_t i)
@@ -73,17 +73,17 @@ static void exact_steps_are_by_inverse_transform(void)
         int previous = (int)gz_bounded(gz_draw(2, t), NODES);
         int v = (int)gz_bounded(gz_draw(3, t), NODES);
         double p = values[t % 3], q = values[t / 3 % 3], unit = gz_unit(gz_draw(4, t));
-        gz_weighted_row of_previous = row_of(previous), row = row_of(v);
+        gz_weighted_list of_previous = list_of(previous), list = list_of(v);
         gz_bias bias = gz_bias_of(p, q);
         for (int weighted = 0; weighted < 2; weighted++) {
             int64_t next;
-            if (weighted && sums[row.first + row.degree - 1] == 0.0)
+            if (weighted && sums[list.first + list.degree - 1] == 0.0)
                 continue;
-            next = gz_biased_exact(&g.csr, &bias, weighted, unit, previous, &of_previous, &row,
+            next = gz_biased_exact(&g.csr, &bias, weighted, unit, previous, &of_previous, &list,
                                    &corrupt);
             CHECK(lies_over(previous, v, p, q, weighted, unit, next));
             g.csr.indices = (gz_ids){g.wide, true};
-            CHECK_EQ(gz_biased_exact(&g.csr, &bias, weighted, unit, previous, &of_previous, &row,
+            CHECK_EQ(gz_biased_exact(&g.csr, &bias, weighted, unit, previous, &of_previous, &list,
                                      &corrupt),
                      next);
             g.csr.indices = (gz_ids){g.indices, false};
@@ -114,13 +114,13 @@ static void coins_are_accepted_below_the_bias(void)
 static void corrupt_ids_are_counted(void)
 {
     const gz_bias bias = gz_bias_of(2.0, 0.5);
-    gz_weighted_row of_previous, row;
+    gz_weighted_list of_previous, list;
     uint64_t corrupt = 0;
     make_graph();
-    of_previous = row_of(1), row = row_of(2);
-    for (uint64_t i = row.first; i < row.first + row.degree; i++)
+    of_previous = list_of(1), list = list_of(2);
+    for (uint64_t i = list.first; i < list.first + list.degree; i++)
         g.indices[i] = UINT32_MAX;
-    int64_t next = gz_biased_exact(&g.csr, &bias, false, 0.5, 1, &of_previous, &row, &corrupt);
+    int64_t next = gz_biased_exact(&g.csr, &bias, false, 0.5, 1, &of_previous, &list, &corrupt);
     CHECK(corrupt > 0 && next == 0);
 }
 

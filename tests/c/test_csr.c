@@ -50,28 +50,28 @@ static void views_the_sections(void)
     CHECK_EQ(csr.num_nodes, 3);
     CHECK_EQ(csr.num_edges, 4);
     CHECK(!csr.indices.wide);
-    CHECK(csr.weights == NULL && csr.cum_weights == NULL && csr.times == NULL &&
-          csr.edge_ids.data == NULL && csr.time_order.data == NULL);
-    CHECK_EQ(gz_csr_row(&csr, 0, &first, &corrupt), 2);
+    CHECK(csr.cum_weights == NULL && csr.times == NULL && csr.edge_ids.data == NULL &&
+          csr.time_order.data == NULL);
+    CHECK_EQ(gz_csr_list(&csr, 0, &first, &corrupt), 2);
     CHECK_EQ(first, 0);
-    CHECK_EQ(gz_csr_row(&csr, 2, &first, &corrupt), 1);
+    CHECK_EQ(gz_csr_list(&csr, 2, &first, &corrupt), 1);
     CHECK_EQ(first, 3);
     CHECK_EQ(gz_csr_neighbor(&csr, 1, &corrupt), 2);
     CHECK_EQ(corrupt, 0);
     gz_mapping_close(&mapping);
 }
 
-/* The same file with row pointers of 32 bits, which end where other bytes begin. */
+/* The same file with an indptr of 32 bits, which end where other bytes begin. */
 static void start_narrow(unsigned char file[SMALL_FILE_BYTES])
 {
     const uint32_t indptr[] = {0, 2, 3, 4, 0xFFFFFFFF};
     start(file);
     header.sections[0].dtype = GZ_UINT32;
     header.sections[0].length = 16;
-    memcpy(file + 4096, indptr, sizeof indptr);
+    memcpy(file + GZ_PAGE_BYTES, indptr, sizeof indptr);
 }
 
-static void row_pointers_may_have_32_bits(void)
+static void indptr_may_have_32_bits(void)
 {
     unsigned char file[SMALL_FILE_BYTES];
     uint64_t first, corrupt = 0;
@@ -80,15 +80,15 @@ static void row_pointers_may_have_32_bits(void)
         return;
     const uint64_t firsts[] = {0, 2, 3}, degrees[] = {2, 1, 1};
     for (uint64_t v = 0; v < 3; v++) {
-        CHECK_EQ(gz_csr_row(&csr, v, &first, &corrupt), degrees[v]);
+        CHECK_EQ(gz_csr_list(&csr, v, &first, &corrupt), degrees[v]);
         CHECK_EQ(first, firsts[v]);
     }
     CHECK_EQ(corrupt, 0);
     gz_mapping_close(&mapping);
-    file[4096 + 12] = 3;
+    file[GZ_PAGE_BYTES + 12] = 3;
     expect_refusal(file, "start at 0 and end at 4");
     start_narrow(file);
-    file[4096] = 1;
+    file[GZ_PAGE_BYTES] = 1;
     expect_refusal(file, "start at 0 and end at 4");
 }
 
@@ -106,18 +106,17 @@ static void optional_sections_are_found(void)
     start(file);
     for (unsigned i = 0; i < 7; i++) { /* all over the same bytes: only the views are looked at */
         gz_section *section = &header.sections[header.num_sections++];
-        *section = (gz_section){"", some[i].dtype, 4096, some[i].count, 0, 0};
+        *section = (gz_section){"", some[i].dtype, GZ_PAGE_BYTES, some[i].count, 0, 0};
         memcpy(section->name, some[i].name, strlen(some[i].name));
     }
     if (!CHECK_EQ(open_with(&header, file), GZ_OK))
         return;
-    CHECK((const void *)csr.weights == mapping.base + 4096);
-    CHECK((const void *)csr.cum_weights == mapping.base + 4096);
-    CHECK((const void *)csr.times == mapping.base + 4096);
-    CHECK(csr.edge_ids.data == mapping.base + 4096 && csr.edge_ids.wide);
-    CHECK(csr.time_order.data == mapping.base + 4096 && !csr.time_order.wide);
-    CHECK(csr.node_ids.data == mapping.base + 4096 && !csr.node_ids.wide);
-    CHECK(csr.node_rank.data == mapping.base + 4096 && !csr.node_rank.wide);
+    CHECK((const void *)csr.cum_weights == mapping.base + GZ_PAGE_BYTES);
+    CHECK((const void *)csr.times == mapping.base + GZ_PAGE_BYTES);
+    CHECK(csr.edge_ids.data == mapping.base + GZ_PAGE_BYTES && csr.edge_ids.wide);
+    CHECK(csr.time_order.data == mapping.base + GZ_PAGE_BYTES && !csr.time_order.wide);
+    CHECK(csr.node_ids.data == mapping.base + GZ_PAGE_BYTES && !csr.node_ids.wide);
+    CHECK(csr.node_rank.data == mapping.base + GZ_PAGE_BYTES && !csr.node_rank.wide);
     gz_mapping_close(&mapping);
 }
 
@@ -132,7 +131,7 @@ static void sections_must_fit_the_counts(void)
     expect_refusal(file, "wrong dtype");
     start(file);
     header.sections[0].count = 3;
-    expect_refusal(file, "'indptr' has 3 elements, the counts ask for 4");
+    expect_refusal(file, "'indptr' has 3 elements, but the header implies 4");
     start(file);
     header.sections[1].count = 5;
     expect_refusal(file, "'indices' has 5 elements");
@@ -143,23 +142,32 @@ static void sections_must_fit_the_counts(void)
     header.num_sections = 0;
     expect_refusal(file, "lacks");
     start(file);
-    header.sections[header.num_sections++] = (gz_section){"node_ids", GZ_UINT32, 4096, 3, 12, 0};
+    header.sections[header.num_sections++] =
+        (gz_section){"node_ids", GZ_UINT32, GZ_PAGE_BYTES, 3, 12, 0};
     expect_refusal(file, "without the other");
     start(file);
     header.sections[header.num_sections++] =
-        (gz_section){"cum_weights", GZ_FLOAT32, 4096, 4, 16, 0};
+        (gz_section){"cum_weights", GZ_FLOAT32, GZ_PAGE_BYTES, 4, 16, 0};
     expect_refusal(file, "'cum_weights' has a wrong dtype");
     start(file);
     header.sections[header.num_sections++] =
-        (gz_section){"cum_weights", GZ_FLOAT64, 4096, 3, 24, 0};
+        (gz_section){"cum_weights", GZ_FLOAT64, GZ_PAGE_BYTES, 3, 24, 0};
     expect_refusal(file, "'cum_weights' has 3 elements");
+    start(file); /* nothing in C reads the weights themselves, but they are checked */
+    header.sections[header.num_sections++] =
+        (gz_section){"weights", GZ_FLOAT64, GZ_PAGE_BYTES, 4, 32, 0};
+    expect_refusal(file, "'weights' has a wrong dtype");
+    start(file);
+    header.sections[header.num_sections++] =
+        (gz_section){"weights", GZ_FLOAT32, GZ_PAGE_BYTES, 3, 12, 0};
+    expect_refusal(file, "'weights' has 3 elements");
 }
 
 static void order_of_times_must_fit_the_times(void)
 {
     unsigned char file[SMALL_FILE_BYTES];
-    const gz_section times = {"times", GZ_INT64, 4096, 4, 32, 0};
-    const gz_section order = {"time_order", GZ_UINT32, 4096, 4, 16, 0};
+    const gz_section times = {"times", GZ_INT64, GZ_PAGE_BYTES, 4, 32, 0};
+    const gz_section order = {"time_order", GZ_UINT32, GZ_PAGE_BYTES, 4, 16, 0};
     start(file);
     header.sections[header.num_sections++] = order;
     expect_refusal(file, "has 'time_order' without 'times'");
@@ -173,10 +181,10 @@ static void order_of_times_must_fit_the_times(void)
     expect_refusal(file, "'time_order' has a wrong dtype");
     header.sections[3] = order;
     header.sections[3].count = 3;
-    expect_refusal(file, "'time_order' has 3 elements, the counts ask for 4");
+    expect_refusal(file, "'time_order' has 3 elements, but the header implies 4");
 }
 
-/* num_nodes + 1 must not wrap to the number of row pointers that a file can have. */
+/* num_nodes + 1 must not wrap to an indptr length that a file can have. */
 static void counts_near_the_limit_do_not_overflow(void)
 {
     const uint64_t counts[] = {UINT64_MAX, UINT64_MAX - 1, INT64_MAX, UINT64_C(1) << 63};
@@ -195,18 +203,18 @@ static void counts_near_the_limit_do_not_overflow(void)
     expect_refusal(file, "'indptr' has 4 elements");
 }
 
-static void row_pointers_must_span_the_edges(void)
+static void indptr_must_span_the_edges(void)
 {
     unsigned char file[SMALL_FILE_BYTES];
     start(file);
-    file[4096] = 1;
+    file[GZ_PAGE_BYTES] = 1;
     expect_refusal(file, "start at 0 and end at 4");
     start(file);
-    file[4096 + 24] = 3;
+    file[GZ_PAGE_BYTES + 24] = 3;
     expect_refusal(file, "start at 0 and end at 4");
 }
 
-static void corrupt_rows_are_empty_and_counted(void)
+static void corrupt_lists_are_empty_and_counted(void)
 {
     const int degrees[] = {2, 3, 1, 0};
     const int64_t nodes[] = {0, 1, 2, 3};
@@ -216,11 +224,11 @@ static void corrupt_rows_are_empty_and_counted(void)
     CHECK_EQ(gz_csr_degrees(&g.csr, nodes, 0, 4, got), 0);
     for (int v = 0; v < 4; v++)
         CHECK_EQ(got[v], degrees[v]);
-    g.indptr[1] = 6; /* row 1 ends before it begins */
+    g.indptr[1] = 6; /* list 1 ends before it begins */
     CHECK_EQ(gz_csr_degrees(&g.csr, nodes, 0, 4, got), 1);
     CHECK_EQ(got[0], 6);
     CHECK_EQ(got[1], 0);
-    g.indptr[1] = UINT64_MAX; /* rows 0 and 1 */
+    g.indptr[1] = UINT64_MAX; /* lists 0 and 1 */
     CHECK_EQ(gz_csr_degrees(&g.csr, nodes, 0, 4, got), 2);
     CHECK_EQ(got[0], 0);
     CHECK_EQ(got[1], 0);
@@ -262,13 +270,13 @@ static void neighbors_out_of_range_become_0(void)
 void test_csr(void)
 {
     RUN(views_the_sections);
-    RUN(row_pointers_may_have_32_bits);
+    RUN(indptr_may_have_32_bits);
     RUN(optional_sections_are_found);
     RUN(sections_must_fit_the_counts);
     RUN(order_of_times_must_fit_the_times);
     RUN(counts_near_the_limit_do_not_overflow);
-    RUN(row_pointers_must_span_the_edges);
-    RUN(corrupt_rows_are_empty_and_counted);
+    RUN(indptr_must_span_the_edges);
+    RUN(corrupt_lists_are_empty_and_counted);
     RUN(degrees_stay_in_their_range);
     RUN(neighbors_out_of_range_become_0);
 }

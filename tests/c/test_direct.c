@@ -62,54 +62,58 @@ static void a_shorter_file_is_noticed(void)
     close_rows(&rows);
 }
 
-enum { NEVER_THERE = 100 * 4096 + 10 }; /* bytes of a file of which only results are known */
+/* Reads of a file that does not exist: only their results are made up. It has 100 pages and ten
+ * bytes. */
+static uint64_t page;
+
+static uint64_t imagined_bytes(void) { return 100 * page + 10; }
 
 static gz_settled settle(gz_buffer *buffer, int64_t result, gz_error *err)
 {
-    const gz_direct file = {-1, true, NEVER_THERE};
+    const gz_direct file = {-1, true, imagined_bytes()};
     return gz_direct_settle(&file, buffer, result, err);
 }
 
 static void short_reads_go_on_at_a_page(void)
 {
-    gz_buffer buffer = {.read = {8192, 8 * 4096, 0, 0}};
+    gz_buffer buffer = {.read = {2 * page, 8 * page, 0, 0}};
     gz_error err;
-    CHECK_EQ(settle(&buffer, 3 * 4096, &err), GZ_READ_AGAIN);
-    CHECK_EQ(buffer.got, 3 * 4096);
-    CHECK_EQ(settle(&buffer, 2 * 4096 + 100, &err), GZ_READ_AGAIN);
-    CHECK_EQ(buffer.got, 5 * 4096);
-    CHECK_EQ(settle(&buffer, 3 * 4096, &err), GZ_READ_DONE);
+    CHECK_EQ(settle(&buffer, (int64_t)(3 * page), &err), GZ_READ_AGAIN);
+    CHECK_EQ(buffer.got, 3 * page);
+    CHECK_EQ(settle(&buffer, (int64_t)(2 * page + 100), &err), GZ_READ_AGAIN);
+    CHECK_EQ(buffer.got, 5 * page);
+    CHECK_EQ(settle(&buffer, (int64_t)(3 * page), &err), GZ_READ_DONE);
 }
 
 static void the_end_of_the_file_is_not_a_short_read(void)
 {
-    gz_buffer buffer = {.read = {99 * 4096, 2 * 4096, 0, 0}};
+    gz_buffer buffer = {.read = {99 * page, 2 * page, 0, 0}};
     gz_error err;
-    CHECK_EQ(settle(&buffer, 4096 + 10, &err), GZ_READ_DONE);
+    CHECK_EQ(settle(&buffer, (int64_t)(page + 10), &err), GZ_READ_DONE);
     buffer.got = 0;
-    CHECK_EQ(settle(&buffer, 4096 + 9, &err), GZ_READ_AGAIN);
+    CHECK_EQ(settle(&buffer, (int64_t)(page + 9), &err), GZ_READ_AGAIN);
     CHECK_EQ(settle(&buffer, 9, &err), GZ_READ_FAILED);
     CHECK_EQ(err.code, GZ_E_FORMAT);
-    CHECK_EQ(err.offset, NEVER_THERE - 1);
+    CHECK_EQ(err.offset, imagined_bytes() - 1);
 }
 
 static void nothing_where_rows_must_be_is_an_error(void)
 {
-    gz_buffer buffer = {.read = {4096, 4096, 0, 0}};
+    gz_buffer buffer = {.read = {page, page, 0, 0}};
     gz_error err;
     CHECK_EQ(settle(&buffer, 0, &err), GZ_READ_FAILED);
     CHECK_EQ(err.code, GZ_E_FORMAT);
-    CHECK_EQ(settle(&buffer, 4095, &err), GZ_READ_FAILED);
-    CHECK_EQ(err.offset, 8191);
+    CHECK_EQ(settle(&buffer, (int64_t)(page - 1), &err), GZ_READ_FAILED);
+    CHECK_EQ(err.offset, 2 * page - 1);
 }
 
 static void interruptions_are_tried_again(void)
 {
-    gz_buffer buffer = {.read = {4096, 4096, 0, 0}};
+    gz_buffer buffer = {.read = {page, page, 0, 0}};
     gz_error err;
     CHECK_EQ(settle(&buffer, -EINTR, &err), GZ_READ_AGAIN);
     CHECK_EQ(settle(&buffer, -EAGAIN, &err), GZ_READ_AGAIN);
-    CHECK_EQ(settle(&buffer, 4096, &err), GZ_READ_DONE);
+    CHECK_EQ(settle(&buffer, (int64_t)page, &err), GZ_READ_DONE);
     buffer.tries = 0;
     for (int i = 0; i < 100000 && settle(&buffer, -EAGAIN, &err) == GZ_READ_AGAIN; i++)
         CHECK(i < 10000); /* but not for ever */
@@ -118,16 +122,17 @@ static void interruptions_are_tried_again(void)
 
 static void errors_of_the_disk_are_reported(void)
 {
-    gz_buffer buffer = {.read = {8192, 4096, 0, 0}};
+    gz_buffer buffer = {.read = {2 * page, page, 0, 0}};
     gz_error err;
     CHECK_EQ(settle(&buffer, -EIO, &err), GZ_READ_FAILED);
     CHECK_EQ(err.code, GZ_E_OS);
     CHECK_EQ(err.saved_errno, EIO);
-    CHECK_EQ(err.offset, 8192);
+    CHECK_EQ(err.offset, 2 * page);
 }
 
 void test_direct(void)
 {
+    page = gz_system_page_bytes();
     RUN(it_is_the_mapped_file_whatever_its_name);
     RUN(a_closed_file_is_an_error);
     RUN(a_shorter_file_is_noticed);

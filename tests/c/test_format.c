@@ -85,7 +85,7 @@ static void sixty_two_sections_fit(void)
     small_header(&header);
     header.num_sections = GZ_MAX_SECTIONS;
     for (uint32_t i = 0; i < GZ_MAX_SECTIONS; i++) {
-        header.sections[i] = (gz_section){"", GZ_UINT8, 4096, 0, 0, 0};
+        header.sections[i] = (gz_section){"", GZ_UINT8, GZ_PAGE_BYTES, 0, 0, 0};
         snprintf(header.sections[i].name, GZ_NAME_BYTES + 1, "section-%08u", i);
     }
     gz_header_encode(&header, page);
@@ -143,9 +143,9 @@ static void sections_must_lie_in_the_file(void)
     expect_refusal(count, 8, UINT64_MAX, "elements of 4 bytes");
     expect_refusal(length, 8, 17, "elements of 4 bytes");
     expect_refusal(length, 8, UINT64_MAX, "elements of 4 bytes");
-    expect_refusal(offset, 8, 8192 + 8, "not on a page of its own");
+    expect_refusal(offset, 8, 2 * GZ_PAGE_BYTES + 8, "not on a page of its own");
     expect_refusal(offset, 8, 0, "not on a page of its own");
-    expect_refusal(offset, 8, 4096, "not on a page of its own"); /* overlaps the first */
+    expect_refusal(offset, 8, GZ_PAGE_BYTES, "not on a page of its own"); /* overlaps the first */
     expect_refusal(offset, 8, 12288, "beyond the end");
     expect_refusal(offset, 8, UINT64_MAX - 4095, "beyond the end");
     expect_refusal(offset, 8, UINT64_C(1) << 63, "beyond the end");

@@ -48,7 +48,7 @@ static void each_neighbor_is_taken_with_the_same_probability(void)
         for (int64_t i = 0; i < count; i++)
             taken[out[i]]++;
     }
-    CHECK(total > 9.8 * ROUNDS && total < 10.2 * ROUNDS);
+    CHECK((double)total > 9.8 * ROUNDS && (double)total < 10.2 * ROUNDS);
     for (int t = 0; t < 40; t++) /* a quarter each; five standard deviations are 137 */
         CHECK(taken[t] > ROUNDS / 4 - 137 && taken[t] < ROUNDS / 4 + 137);
 }

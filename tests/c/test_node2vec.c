@@ -96,17 +96,17 @@ static int64_t step_naive(naive *me)
                                                              : least / q))
             return next;
     }
-    const gz_weighted_row of_previous = {before, g.indptr[me->previous + 1] - before, 0.0};
-    const gz_weighted_row row = {first, degree, 0.0};
+    const gz_weighted_list of_previous = {before, g.indptr[me->previous + 1] - before, 0.0};
+    const gz_weighted_list list = {first, degree, 0.0};
     const gz_bias bias = gz_bias_of(p, q);
     return gz_biased_exact(&g.csr, &bias, me->walk->weighted, unit_naive(me), me->previous,
-                           &of_previous, &row, &corrupt);
+                           &of_previous, &list, &corrupt);
 }
 
-static void walk_naive(const gz_walk *walk, int64_t i, int64_t length, int64_t *row)
+static void walk_naive(const gz_walk *walk, int64_t i, int64_t length, int64_t *walked)
 {
     naive me = {walk, gz_stream(walk->key, (uint64_t)i), 0, start[i], start[i], true};
-    row[0] = start[i];
+    walked[0] = start[i];
     for (int64_t step = 1; step <= length; step++) {
         bool restarts = walk->restart > 0.0 && unit_naive(&me) < walk->restart;
         int64_t next = me.node < 0 || restarts ? -1 : step_naive(&me);
@@ -117,7 +117,7 @@ static void walk_naive(const gz_walk *walk, int64_t i, int64_t length, int64_t *
             me.first_order = true;
             me.previous = start[i];
         }
-        row[step] = me.node = next;
+        walked[step] = me.node = next;
     }
 }
 

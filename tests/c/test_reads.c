@@ -5,8 +5,8 @@
 
 #include "check.h"
 #include "graphzero/format.h"
-#include "graphzero/prefetch.h"
 #include "graphzero/rng.h"
+#include "graphzero/willneed.h"
 
 enum { PAGE = 4096, PAGES = 600, MOST_ROWS = 400, WIDEST = 40000 };
 
@@ -23,13 +23,13 @@ static void picks_keep_their_places(void)
 
 static void picks_are_sorted(void)
 {
-    static gz_pick picks[MOST_ROWS], room[MOST_ROWS];
+    static gz_pick picks[MOST_ROWS], scratch[MOST_ROWS];
     const uint64_t limits[] = {1, 7, 2048, 2049, 100000, UINT64_C(1) << 40, UINT64_MAX};
     for (unsigned l = 0; l < sizeof limits / sizeof *limits; l++)
         for (int64_t count = 0; count <= MOST_ROWS; count += 1 + count) {
             for (int64_t i = 0; i < count; i++)
                 picks[i] = (gz_pick){gz_bounded(gz_draw(l, (uint64_t)i), limits[l]), (uint64_t)i};
-            gz_picks_sort(picks, room, count);
+            gz_picks_sort(picks, scratch, count);
             uint64_t places = 0;
             for (int64_t i = 0; i < count; i++) {
                 gz_pick pick = picks[i];
@@ -121,24 +121,25 @@ static void every_row_is_read_and_no_page_twice(void)
         return;
     fill_file();
     for (uint64_t trial = 0; trial < 6 * 4 * 10; trial++) {
-        uint64_t width = widths[trial % 6], limit = limits[trial / 6 % 4], gap = trial % 5;
+        uint64_t width = widths[trial % 6], limit = limits[trial / 6 % 4], gap_pages = trial % 5;
         uint64_t origin = trial % 2 ? 128 : PAGE;
         int64_t count = draw_rows(trial, origin, width);
         gz_reads reads = {.picks = picks,
                           .count = count,
                           .origin = origin,
                           .row_bytes = width,
-                          .gap = gap,
+                          .gap_pages = gap_pages,
                           .most_bytes = limit,
                           .page_bytes = PAGE};
         memset(out, 0xEE, (size_t)MOST_ROWS * WIDEST);
         read_all(&reads, out);
         check_rows(&reads, out);
         CHECK_EQ(reads.pages_wanted, naive_pages(count, origin, width));
-        if (gap == 0)
+        if (gap_pages == 0)
             CHECK_EQ(reads.pages_read, reads.pages_wanted);
         if (limit > sizeof file && gz_system_page_bytes() == PAGE)
-            CHECK_EQ(reads.reads, gz_page_runs(rows, count, origin, width, gap, sizeof file, runs));
+            CHECK_EQ(reads.reads,
+                     gz_page_runs(rows, count, origin, width, gap_pages, sizeof file, runs));
     }
     free(out);
 }

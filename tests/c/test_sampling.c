@@ -11,7 +11,7 @@ static const int DEGREES[NODES] = {0, 1, 3, 10, 256, 257, 700, 2};
 static const int64_t ALL[NODES] = {0, 1, 2, 3, 4, 5, 6, 7};
 
 static graph g;
-static gz_row rows[NODES];
+static gz_list lists[NODES];
 static int64_t offsets[NODES + 1], positions[ROOM];
 
 static gz_hop hop_of(int64_t fanout, bool replace, uint64_t key)
@@ -21,16 +21,16 @@ static gz_hop hop_of(int64_t fanout, bool replace, uint64_t key)
                     .draws.key = gz_key(GZ_PURPOSE_SAMPLE, key, 0, 0)};
 }
 
-/* Both passes over all nodes, as the caller makes them; returns the corrupt rows of both. */
+/* Both passes over all nodes, as the caller makes them; returns the corrupt lists of both. */
 static uint64_t sample(const gz_hop *hop, const int64_t *nodes)
 {
     uint64_t corrupt =
-        gz_hop_counts(&g.csr, hop, &(gz_frontier){.nodes = nodes}, 0, NODES, rows, offsets + 1);
+        gz_hop_counts(&g.csr, hop, &(gz_frontier){.nodes = nodes}, 0, NODES, lists, offsets + 1);
     offsets[0] = 0;
     for (int i = 0; i < NODES; i++)
         offsets[i + 1] += offsets[i];
     CHECK(offsets[NODES] <= ROOM);
-    CHECK_EQ(gz_hop_positions(&g.csr, hop, &(gz_frontier){.nodes = nodes}, rows, offsets, 0, NODES,
+    CHECK_EQ(gz_hop_positions(&g.csr, hop, &(gz_frontier){.nodes = nodes}, lists, offsets, 0, NODES,
                               positions),
              0);
     return corrupt;
@@ -89,8 +89,8 @@ static double chi_square(int node, int64_t fanout, bool replace, int trials)
         gz_hop hop = hop_of(fanout, replace, (uint64_t)t);
         int64_t ends[2] = {0, fanout};
         const int64_t one[] = {node};
-        const gz_row row = {g.indptr[node], (uint64_t)DEGREES[node]};
-        CHECK_EQ(gz_hop_positions(&g.csr, &hop, &(gz_frontier){.nodes = one}, &row, ends, 0, 1,
+        const gz_list list = {g.indptr[node], (uint64_t)DEGREES[node]};
+        CHECK_EQ(gz_hop_positions(&g.csr, &hop, &(gz_frontier){.nodes = one}, &list, ends, 0, 1,
                                   positions),
                  0);
         for (int64_t i = 0; i < fanout; i++)
@@ -128,7 +128,7 @@ static void draws_depend_on_key_and_node_alone(void)
         memcpy(ends, offsets, sizeof ends);
         memset(positions, 0, sizeof positions);
         for (int i = 0; i < NODES; i++) /* in eight ranges */
-            CHECK_EQ(gz_hop_positions(&g.csr, &hop, &(gz_frontier){.nodes = ALL}, rows, offsets, i,
+            CHECK_EQ(gz_hop_positions(&g.csr, &hop, &(gz_frontier){.nodes = ALL}, lists, offsets, i,
                                       i + 1, positions),
                      0);
         CHECK(memcmp(positions, one_way, (size_t)ends[NODES] * sizeof *positions) == 0);
@@ -155,19 +155,19 @@ static void repeats_draw_together_or_each_for_itself(void)
         CHECK(memcmp(positions, positions + offsets[i], 20 * sizeof *positions) != 0);
 }
 
-static void corrupt_rows_are_counted_and_not_followed(void)
+static void corrupt_lists_are_counted_and_not_followed(void)
 {
     gz_hop hop = hop_of(-1, false, 1);
     graph_with_degrees(&g, DEGREES, NODES);
-    g.indptr[4] = UINT64_MAX - 5; /* rows 3 and 4 */
+    g.indptr[4] = UINT64_MAX - 5; /* lists 3 and 4 */
     CHECK_EQ(sample(&hop, ALL), 2);
     CHECK_EQ(offsets[4] - offsets[3], 0);
     CHECK_EQ(offsets[5] - offsets[4], 0);
     CHECK_EQ(offsets[6] - offsets[5], 257);
 }
 
-/* The file is read once: a row that changes after the first pass changes nothing. */
-static void rows_that_change_between_the_passes(void)
+/* The file is read once: a list that changes after the first pass changes nothing. */
+static void lists_that_change_between_the_passes(void)
 {
     const gz_hop hops[] = {hop_of(-1, false, 1), hop_of(2, false, 1), hop_of(5, true, 1)};
     const uint64_t ends[] = {0, 1, 900, UINT64_MAX};
@@ -176,14 +176,14 @@ static void rows_that_change_between_the_passes(void)
         int64_t place[2] = {0, 0}, wanted[12], out[12];
         graph_with_degrees(&g, DEGREES, NODES);
         CHECK_EQ(
-            gz_hop_counts(&g.csr, &hops[h], &(gz_frontier){.nodes = one}, 0, 1, rows, &place[1]),
+            gz_hop_counts(&g.csr, &hops[h], &(gz_frontier){.nodes = one}, 0, 1, lists, &place[1]),
             0);
-        CHECK_EQ(gz_hop_positions(&g.csr, &hops[h], &(gz_frontier){.nodes = one}, rows, place, 0, 1,
-                                  wanted),
+        CHECK_EQ(gz_hop_positions(&g.csr, &hops[h], &(gz_frontier){.nodes = one}, lists, place, 0,
+                                  1, wanted),
                  0);
         for (int e = 0; e < 4; e++) {
             g.indptr[3] = ends[e];
-            CHECK_EQ(gz_hop_positions(&g.csr, &hops[h], &(gz_frontier){.nodes = one}, rows, place,
+            CHECK_EQ(gz_hop_positions(&g.csr, &hops[h], &(gz_frontier){.nodes = one}, lists, place,
                                       0, 1, out),
                      0);
             CHECK(memcmp(out, wanted, (size_t)place[1] * sizeof *out) == 0);
@@ -198,6 +198,6 @@ void test_sampling(void)
     RUN(every_neighbor_is_as_likely);
     RUN(draws_depend_on_key_and_node_alone);
     RUN(repeats_draw_together_or_each_for_itself);
-    RUN(corrupt_rows_are_counted_and_not_followed);
-    RUN(rows_that_change_between_the_passes);
+    RUN(corrupt_lists_are_counted_and_not_followed);
+    RUN(lists_that_change_between_the_passes);
 }

@@ -49,15 +49,15 @@ static void corrupt_orders_are_counted_and_not_followed(void)
     const int64_t node = 0, tree = 0, until = 25;
     const gz_frontier frontier = {&node, &tree, &until};
     int64_t offsets[2] = {0}, positions[EDGES];
-    gz_row row;
+    gz_list list;
     make();
     for (int i = 0; i < EDGES; i++)
         order[i] = UINT32_MAX;
     for (int rule = GZ_TIME_UNIFORM; rule <= GZ_TIME_LAST; rule++) {
         gz_hop hop = {.fanout = 3, .rule.time = (gz_time_rule)rule};
-        uint64_t corrupt = gz_hop_counts(&g.csr, &hop, &frontier, 0, 1, &row, offsets + 1);
+        uint64_t corrupt = gz_hop_counts(&g.csr, &hop, &frontier, 0, 1, &list, offsets + 1);
         CHECK(offsets[1] <= 3);
-        corrupt += gz_hop_positions(&g.csr, &hop, &frontier, &row, offsets, 0, 1, positions);
+        corrupt += gz_hop_positions(&g.csr, &hop, &frontier, &list, offsets, 0, 1, positions);
         CHECK(corrupt > 0);
         for (int64_t i = 0; i < offsets[1]; i++)
             CHECK(positions[i] >= 0 && positions[i] < EDGES);

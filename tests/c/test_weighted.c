@@ -16,7 +16,7 @@ static const int64_t ALL[NODES] = {0, 1, 2, 3, 4, 5, 6, 7};
 
 static graph g;
 static double sums[MOST_EDGES], weights[MOST_EDGES];
-static gz_row rows[NODES];
+static gz_list lists[NODES];
 static int64_t offsets[NODES + 1], positions[MOST_DRAWS];
 
 static void sum_up(void)
@@ -48,13 +48,13 @@ static gz_hop hop_of(int64_t fanout, bool replace, uint64_t key)
 static uint64_t sample(const gz_hop *hop)
 {
     uint64_t corrupt =
-        gz_hop_counts(&g.csr, hop, &(gz_frontier){.nodes = ALL}, 0, NODES, rows, offsets + 1);
+        gz_hop_counts(&g.csr, hop, &(gz_frontier){.nodes = ALL}, 0, NODES, lists, offsets + 1);
     offsets[0] = 0;
     for (int v = 0; v < NODES; v++)
         offsets[v + 1] += offsets[v];
     if (!CHECK(offsets[NODES] <= MOST_DRAWS))
         return corrupt;
-    return corrupt + gz_hop_positions(&g.csr, hop, &(gz_frontier){.nodes = ALL}, rows, offsets, 0,
+    return corrupt + gz_hop_positions(&g.csr, hop, &(gz_frontier){.nodes = ALL}, lists, offsets, 0,
                                       NODES, positions);
 }
 
@@ -62,8 +62,8 @@ static void check_in_their_lists(void)
 {
     for (int v = 0; v < NODES; v++)
         for (int64_t i = offsets[v]; i < offsets[v + 1]; i++)
-            CHECK(positions[i] >= (int64_t)rows[v].first &&
-                  positions[i] < (int64_t)(rows[v].first + rows[v].degree));
+            CHECK(positions[i] >= (int64_t)lists[v].first &&
+                  positions[i] < (int64_t)(lists[v].first + lists[v].degree));
 }
 
 static void no_repeats_and_no_zeros(void)
@@ -235,7 +235,7 @@ static void sums_that_change_between_the_passes(void)
                 spoil(how);
             else
                 memset(sums, 0, sizeof sums);
-            uint64_t corrupt = gz_hop_positions(&g.csr, &hop, &(gz_frontier){.nodes = ALL}, rows,
+            uint64_t corrupt = gz_hop_positions(&g.csr, &hop, &(gz_frontier){.nodes = ALL}, lists,
                                                 offsets, 0, NODES, positions);
             CHECK(corrupt > 0 || how == DESCENDING);
             check_in_their_lists();

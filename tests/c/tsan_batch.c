@@ -9,8 +9,8 @@
 #include "graphzero/batch.h"
 #include "graphzero/gather.h"
 #include "graphzero/mapping.h"
-#include "graphzero/prefetch.h"
 #include "graphzero/rng.h"
+#include "graphzero/willneed.h"
 
 enum { THREADS = 4, ROUNDS = 50, NODES = 2000, DEGREE = 20, SEEDS = 64, ROW_BYTES = 64, HOPS = 2 };
 
@@ -41,12 +41,12 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int ask_for_pages(const shared *with, const gz_batch *batch)
+static int advise_pages(const shared *with, const gz_batch *batch)
 {
     size_t count = (size_t)batch->num_nodes;
     int64_t *rows = malloc(count * sizeof *rows);
     gz_run *runs = malloc(count * sizeof *runs);
-    gz_readahead done;
+    gz_willneed_counts counts;
     gz_error err;
     int failed = rows == NULL || runs == NULL;
     if (!failed) {
@@ -54,7 +54,7 @@ static int ask_for_pages(const shared *with, const gz_batch *batch)
         qsort(rows, count, sizeof *rows, ascending);
         int64_t num_runs =
             gz_page_runs(rows, (int64_t)count, 0, ROW_BYTES, 0, with->mapping.size, runs);
-        failed = gz_read_ahead(&with->mapping, runs, num_runs, GZ_READAHEAD_MISSING, &done, &err) !=
+        failed = gz_willneed(&with->mapping, runs, num_runs, GZ_WILLNEED_MISSING, &counts, &err) !=
                  GZ_OK;
     }
     free(runs);
@@ -74,7 +74,7 @@ static int one_batch(worker *self, gz_batch *batch, int round)
     for (int i = 0; i < SEEDS; i++)
         seeds[i] = (round * SEEDS + i) * 7 % NODES;
     if (gz_batch_sample(batch, &with->csr, &plan, seeds, SEEDS, &corrupt, &err) != GZ_OK ||
-        corrupt != 0 || ask_for_pages(with, batch))
+        corrupt != 0 || advise_pages(with, batch))
         return 1;
     size_t count = (size_t)batch->num_nodes;
     unsigned char *rows = malloc(count * ROW_BYTES);

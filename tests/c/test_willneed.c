@@ -1,12 +1,13 @@
 #define _GNU_SOURCE /* unlink under -std=c11 */
 #define _DARWIN_C_SOURCE
 
+#include "graphzero/willneed.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "check.h"
-#include "graphzero/prefetch.h"
 #include "graphzero/rng.h"
 #include "support.h"
 
@@ -16,7 +17,7 @@ static uint64_t page;
 
 /* Marks the pages of every row, then closes the gaps, then reads off the runs. */
 static int64_t naive_runs(const int64_t *rows, int64_t count, uint64_t origin, uint64_t row_bytes,
-                          uint64_t gap, uint64_t file_bytes, gz_run *runs)
+                          uint64_t gap_pages, uint64_t file_bytes, gz_run *runs)
 {
     static bool wanted[MOST_PAGES];
     int64_t written = 0;
@@ -28,7 +29,7 @@ static int64_t naive_runs(const int64_t *rows, int64_t count, uint64_t origin, u
     for (uint64_t at = 0; at < MOST_PAGES; at++, since++) {
         if (!wanted[at])
             continue;
-        if (written == 0 || since > gap)
+        if (written == 0 || since > gap_pages)
             runs[written++] = (gz_run){at * page, 0};
         gz_run *run = &runs[written - 1];
         uint64_t end = (at + 1) * page < file_bytes ? (at + 1) * page : file_bytes;
@@ -45,7 +46,7 @@ static void runs_are_those_of_the_naive_version(void)
     const uint64_t widths[] = {1, 100, 512, 4096, 5000, 20000};
     page = gz_system_page_bytes();
     for (unsigned w = 0; w < sizeof widths / sizeof widths[0]; w++)
-        for (uint64_t gap = 0; gap < 8; gap += gap + 1)
+        for (uint64_t gap_pages = 0; gap_pages < 8; gap_pages += gap_pages + 1)
             for (uint64_t trial = 0; trial < 20; trial++) {
                 uint64_t width = widths[w], origin = trial % 2 ? page : 128, row = 0;
                 uint64_t spread = 1 + gz_bounded(gz_draw(w, trial), 1 + 12 * page / width);
@@ -55,8 +56,9 @@ static void runs_are_those_of_the_naive_version(void)
                     row += gz_bounded(gz_draw(trial, row + (uint64_t)count), 2 * spread);
                 }
                 uint64_t file_bytes = origin + ((uint64_t)rows[count - 1] + 1) * width;
-                int64_t got = gz_page_runs(rows, count, origin, width, gap, file_bytes, runs);
-                if (!CHECK_EQ(got, naive_runs(rows, count, origin, width, gap, file_bytes, wanted)))
+                int64_t got = gz_page_runs(rows, count, origin, width, gap_pages, file_bytes, runs);
+                if (!CHECK_EQ(
+                        got, naive_runs(rows, count, origin, width, gap_pages, file_bytes, wanted)))
                     return;
                 for (int64_t i = 0; i < got; i++) {
                     CHECK_EQ(runs[i].offset, wanted[i].offset);
@@ -68,7 +70,8 @@ static void runs_are_those_of_the_naive_version(void)
 static void no_rows_make_no_runs(void)
 {
     gz_run run;
-    CHECK_EQ(gz_page_runs(NULL, 0, 4096, 512, 0, 8192, &run), 0);
+    page = gz_system_page_bytes();
+    CHECK_EQ(gz_page_runs(NULL, 0, page, 512, 0, 2 * page, &run), 0);
 }
 
 enum { FILE_BYTES = (5 << 20) + 100 };
@@ -91,53 +94,54 @@ static void long_runs_are_split(void)
 {
     const gz_run runs[] = {{0, 5 << 20}, {5 << 20, 100}};
     gz_mapping mapping;
-    gz_readahead done;
+    gz_willneed_counts counts;
     gz_error err;
     if (!map_file(&mapping))
         return;
     page = gz_system_page_bytes();
-    CHECK_EQ(gz_read_ahead(&mapping, runs, 2, GZ_READAHEAD_ALL, &done, &err), GZ_OK);
-    CHECK_EQ(done.pages, (5 << 20) / page + 1);
-    CHECK_EQ(done.missing, done.pages); /* as nothing else is known */
-    CHECK_EQ(done.calls, 4);            /* 2 + 2 + 1 MiB, and the tail */
+    CHECK_EQ(gz_willneed(&mapping, runs, 2, GZ_WILLNEED_ALL, &counts, &err), GZ_OK);
+    CHECK_EQ(counts.pages, (5 << 20) / page + 1);
+    CHECK_EQ(counts.missing, counts.pages); /* as nothing else is known */
+    CHECK_EQ(counts.calls, 4);              /* 2 + 2 + 1 MiB, and the tail */
     gz_mapping_close(&mapping);
 }
 
-static void resident_pages_are_not_asked_for(void)
+static void resident_pages_are_not_requested(void)
 {
     const gz_run runs[] = {{0, 5 << 20}};
     gz_mapping mapping;
-    gz_readahead done;
+    gz_willneed_counts counts;
     gz_error err;
     if (!map_file(&mapping))
         return;
-    CHECK_EQ(gz_read_ahead(&mapping, runs, 1, GZ_READAHEAD_MISSING, &done, &err), GZ_OK);
-    CHECK(done.pages > 0);
-    CHECK_EQ(done.missing, 0);
-    CHECK_EQ(done.calls, 0);
+    CHECK_EQ(gz_willneed(&mapping, runs, 1, GZ_WILLNEED_MISSING, &counts, &err), GZ_OK);
+    CHECK(counts.pages > 0);
+    CHECK_EQ(counts.missing, 0);
+    CHECK_EQ(counts.calls, 0);
     gz_mapping_close(&mapping);
 }
 
 static void runs_beyond_the_file_are_refused(void)
 {
-    const gz_run runs[] = {{4096, 4096}, {5 << 20, 4096}};
+    page = gz_system_page_bytes();
+    const gz_run runs[] = {{page, page}, {5 << 20, page}};
     gz_mapping mapping;
-    gz_readahead done;
+    gz_willneed_counts counts;
     gz_error err;
     if (!map_file(&mapping))
         return;
-    for (int mode = GZ_READAHEAD_ALL; mode <= GZ_READAHEAD_MISSING; mode++) {
-        CHECK_EQ(gz_read_ahead(&mapping, runs, 2, (gz_readahead_mode)mode, &done, &err), GZ_E_OS);
+    for (int mode = GZ_WILLNEED_ALL; mode <= GZ_WILLNEED_MISSING; mode++) {
+        CHECK_EQ(gz_willneed(&mapping, runs, 2, (gz_willneed_mode)mode, &counts, &err), GZ_E_OS);
         CHECK_EQ(err.offset, 5 << 20);
     }
     gz_mapping_close(&mapping);
 }
 
-void test_prefetch(void)
+void test_willneed(void)
 {
     RUN(runs_are_those_of_the_naive_version);
     RUN(no_rows_make_no_runs);
     RUN(long_runs_are_split);
-    RUN(resident_pages_are_not_asked_for);
+    RUN(resident_pages_are_not_requested);
     RUN(runs_beyond_the_file_are_refused);
 }

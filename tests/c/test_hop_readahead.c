@@ -1,7 +1,7 @@
 #define _GNU_SOURCE /* unlink under -std=c11 */
 #define _DARWIN_C_SOURCE
 
-#include "graphzero/ahead.h"
+#include "graphzero/hop_readahead.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include "support.h"
 
 enum { NODES = 3000, LONG_NODE = 2000, LONG_DEGREE = 40000, MOST_DEGREE = 200, WANTED = 400 };
-enum { FILE_BYTES = 4 << 20, MOST_PAGES = FILE_BYTES / 4096 };
+enum { FILE_BYTES = 4 << 20, SMALLEST_PAGE = 4096, MOST_PAGES = FILE_BYTES / SMALLEST_PAGE };
 
 static char path[PATH_BYTES];
 static gz_mapping mapping;
@@ -19,7 +19,7 @@ static gz_csr csr;
 static gz_error err;
 static uint64_t page;
 
-/* A graph in a file: row pointers from the second page on, then lists, then edge ids. */
+/* A graph in a file: indptr from the second page on, then lists, then edge ids. */
 static void map_a_graph(bool with_edge_ids)
 {
     static unsigned char bytes[FILE_BYTES];
@@ -33,7 +33,7 @@ static void map_a_graph(bool with_edge_ids)
     uint64_t lists = (page + (NODES + 1) * sizeof *indptr + page - 1) / page * page;
     uint64_t ids = (lists + edges * 4 + page - 1) / page * page;
     CHECK(ids + edges * 8 <= FILE_BYTES);
-    write_file(path, "ahead.gl", bytes, sizeof bytes);
+    write_file(path, "readahead.gl", bytes, sizeof bytes);
     CHECK_EQ(gz_mapping_open(path, &mapping, &err), GZ_OK);
     csr = (gz_csr){.num_nodes = NODES,
                    .num_edges = edges,
@@ -72,15 +72,15 @@ static void want_edges(uint64_t begin, uint64_t end)
         want(csr.edge_ids.data, 8, begin, end);
 }
 
-/* Page by page, what a hop reads for the nodes from `kept` on. */
+/* Page by page, what a hop reads for the nodes from `resident` on. */
 static uint64_t naive_pages(const gz_hop *hop, const gz_frontier *frontier, int64_t count,
-                            int64_t kept)
+                            int64_t resident)
 {
     memset(wanted_pages, 0, sizeof wanted_pages);
     for (int64_t i = 0; i < count; i++) {
         uint64_t v = (uint64_t)frontier->nodes[i], first = gz_id(&csr.indptr, v);
         int64_t offsets[2] = {0, hop->fanout}, positions[64];
-        if ((int64_t)v < kept)
+        if ((int64_t)v < resident)
             continue;
         want(csr.indptr.data, 8, v, v + 2);
         if (v != LONG_NODE || hop->fanout < 0) {
@@ -88,19 +88,19 @@ static uint64_t naive_pages(const gz_hop *hop, const gz_frontier *frontier, int6
             continue;
         }
         const gz_frontier one = {.nodes = &frontier->nodes[i]};
-        gz_row row = {first, LONG_DEGREE};
-        gz_hop_positions(&csr, hop, &one, &row, offsets, 0, 1, positions);
+        gz_list list = {first, LONG_DEGREE};
+        gz_hop_positions(&csr, hop, &one, &list, offsets, 0, 1, positions);
         for (int64_t drawn = 0; drawn < hop->fanout; drawn++)
             want_edges((uint64_t)positions[drawn], (uint64_t)positions[drawn] + 1);
     }
     return count_wanted();
 }
 
-static void what_a_hop_reads_is_asked_for(void)
+static void what_a_hop_reads_is_requested(void)
 {
     static int64_t nodes[WANTED];
     static gz_pick picks[2 * WANTED];
-    const int64_t fanouts[] = {1, 15, 64, -1}, kept[] = {0, 1000, NODES};
+    const int64_t fanouts[] = {1, 15, 64, -1}, resident[] = {0, 1000, NODES};
     page = gz_system_page_bytes();
     for (int with_edge_ids = 0; with_edge_ids < 2; with_edge_ids++) {
         map_a_graph(with_edge_ids);
@@ -109,41 +109,41 @@ static void what_a_hop_reads_is_asked_for(void)
                 gz_hop hop = {.fanout = fanouts[f],
                               .draws = gz_draws_of(GZ_PURPOSE_SAMPLE, 1, 2, 3, 1)};
                 gz_frontier frontier = {.nodes = nodes};
-                gz_ahead ahead = {&mapping, GZ_READAHEAD_ALL, kept[k]};
-                gz_readahead done = {0, 0, 0};
+                gz_hop_readahead readahead = {&mapping, GZ_WILLNEED_ALL, resident[k]};
+                gz_willneed_counts counts = {0, 0, 0};
                 for (uint64_t i = 0; i < WANTED; i++)
                     nodes[i] = (int64_t)gz_bounded(gz_draw((uint64_t)f, i), NODES);
                 nodes[WANTED / 2] = LONG_NODE;
-                gz_ahead_of_hop(&ahead, &csr, &hop, &frontier, WANTED, picks, picks + WANTED,
-                                &done);
-                CHECK_EQ(done.pages, naive_pages(&hop, &frontier, WANTED, kept[k]));
-                CHECK_EQ(done.missing, done.pages); /* of what is not looked at */
-                CHECK((done.calls == 0) == (kept[k] == NODES));
+                gz_read_hop_ahead(&readahead, &csr, &hop, &frontier, WANTED, picks, picks + WANTED,
+                                  &counts);
+                CHECK_EQ(counts.pages, naive_pages(&hop, &frontier, WANTED, resident[k]));
+                CHECK_EQ(counts.missing, counts.pages); /* of what is not looked at */
+                CHECK((counts.calls == 0) == (resident[k] == NODES));
             }
         unmap();
     }
 }
 
-static void corrupt_rows_are_not_followed(void)
+static void corrupt_lists_are_not_followed(void)
 {
     const int64_t nodes[] = {LONG_NODE - 1, LONG_NODE};
     gz_pick picks[4];
     gz_hop hop = {.fanout = 5};
     gz_frontier frontier = {.nodes = nodes};
-    gz_readahead done = {0, 0, 0};
+    gz_willneed_counts counts = {0, 0, 0};
     map_a_graph(false);
     csr.num_edges =
-        gz_id(&csr.indptr, LONG_NODE) - 1; /* both rows now reach beyond the last edge */
-    gz_ahead ahead = {&mapping, GZ_READAHEAD_ALL, 0};
-    gz_ahead_of_hop(&ahead, &csr, &hop, &frontier, 2, picks, picks + 2, &done);
+        gz_id(&csr.indptr, LONG_NODE) - 1; /* both lists now reach beyond the last edge */
+    gz_hop_readahead readahead = {&mapping, GZ_WILLNEED_ALL, 0};
+    gz_read_hop_ahead(&readahead, &csr, &hop, &frontier, 2, picks, picks + 2, &counts);
     memset(wanted_pages, 0, sizeof wanted_pages);
     want(csr.indptr.data, 8, LONG_NODE - 1, LONG_NODE + 2);
-    CHECK_EQ(done.pages, count_wanted());
+    CHECK_EQ(counts.pages, count_wanted());
     unmap();
 }
 
-void test_ahead(void)
+void test_hop_readahead(void)
 {
-    RUN(what_a_hop_reads_is_asked_for);
-    RUN(corrupt_rows_are_not_followed);
+    RUN(what_a_hop_reads_is_requested);
+    RUN(corrupt_lists_are_not_followed);
 }

@@ -1,16 +1,16 @@
-#include "graphzero/prefetch.h"
+#include "graphzero/willneed.h"
 
-enum { MOST_BYTES_A_CALL = 2 << 20 };
+enum { MOST_BYTES_PER_CALL = 2 << 20 };
 
 int64_t gz_page_runs(const int64_t *rows, int64_t count, uint64_t origin, uint64_t row_bytes,
-                     uint64_t gap, uint64_t file_bytes, gz_run *runs)
+                     uint64_t gap_pages, uint64_t file_bytes, gz_run *runs)
 {
     uint64_t page = gz_system_page_bytes(), first = 0, end = 0; /* of the open run, in pages */
     int64_t written = 0;
     for (int64_t i = 0; i < count; i++) {
         uint64_t begin_byte = origin + (uint64_t)rows[i] * row_bytes;
         uint64_t row_first = begin_byte / page, row_end = (begin_byte + row_bytes - 1) / page + 1;
-        if (i > 0 && row_first <= end + gap) {
+        if (i > 0 && row_first <= end + gap_pages) {
             end = row_end > end ? row_end : end;
             continue;
         }
@@ -26,29 +26,29 @@ int64_t gz_page_runs(const int64_t *rows, int64_t count, uint64_t origin, uint64
     return written;
 }
 
-gz_code gz_read_ahead(const gz_mapping *mapping, const gz_run *runs, int64_t count,
-                      gz_readahead_mode mode, gz_readahead *done, gz_error *err)
+gz_code gz_willneed(const gz_mapping *mapping, const gz_run *runs, int64_t count,
+                    gz_willneed_mode mode, gz_willneed_counts *counts, gz_error *err)
 {
     uint64_t page = gz_system_page_bytes();
-    *done = (gz_readahead){0, 0, 0};
+    *counts = (gz_willneed_counts){0, 0, 0};
     for (int64_t i = 0; i < count; i++) {
-        uint64_t offset = runs[i].offset, left = runs[i].length;
-        while (left > 0) {
-            uint64_t step = left < MOST_BYTES_A_CALL ? left : MOST_BYTES_A_CALL;
+        uint64_t offset = runs[i].offset, remaining = runs[i].length;
+        while (remaining > 0) {
+            uint64_t step = remaining < MOST_BYTES_PER_CALL ? remaining : MOST_BYTES_PER_CALL;
             uint64_t pages = (step + page - 1) / page, resident = 0;
             gz_code code = GZ_OK;
-            if (mode != GZ_READAHEAD_ALL)
+            if (mode != GZ_WILLNEED_ALL)
                 code = gz_mapping_resident(mapping, offset, step, &resident, err);
-            if (code == GZ_OK && resident < pages && mode != GZ_READAHEAD_LOOK) {
+            if (code == GZ_OK && resident < pages && mode != GZ_WILLNEED_ONLY_COUNT) {
                 code = gz_mapping_advise(mapping, offset, step, GZ_ADVICE_WILLNEED, err);
-                done->calls++;
+                counts->calls++;
             }
             if (code != GZ_OK)
                 return code;
-            done->pages += pages;
-            done->missing += pages - resident;
+            counts->pages += pages;
+            counts->missing += pages - resident;
             offset += step;
-            left -= step;
+            remaining -= step;
         }
     }
     return GZ_OK;

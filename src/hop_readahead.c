@@ -1,40 +1,42 @@
-#include "graphzero/ahead.h"
+#include "graphzero/hop_readahead.h"
 
 #include <stddef.h>
 
 enum {
-    RUNS_A_TURN = 128,
+    RUNS_PER_CALL = 128,
     LONG_LIST = 4096,  /* edges: several pages of the narrowest section */
-    MOST_DRAWN = 64,   /* from a long list, to look for each one's page */
-    MOST_SECTIONS = 5, /* that hold something for each edge */
+    MOST_DRAWN = 64,   /* draws from a long list that are requested one by one */
+    MOST_SECTIONS = 5, /* with an element for each edge that a hop may read */
 };
 
-/* Ascending ranges of bytes on their way to the kernel, merged into runs of pages. */
-typedef struct asking {
-    const gz_ahead *ahead;
-    gz_readahead *done;
-    gz_run runs[RUNS_A_TURN];
+/* Ascending byte ranges, merged into runs of pages that flush() requests. */
+typedef struct request {
+    const gz_hop_readahead *readahead;
+    gz_willneed_counts *counts;
+    gz_run runs[RUNS_PER_CALL];
     int64_t count;
     uint64_t page;
-} asking;
+} request;
 
-static void send(asking *to)
+static void flush(request *to)
 {
-    gz_readahead done;
+    const gz_hop_readahead *readahead = to->readahead;
+    gz_willneed_counts counts;
     gz_error err;
-    if (gz_read_ahead(to->ahead->mapping, to->runs, to->count, to->ahead->mode, &done, &err) ==
+    if (gz_willneed(readahead->mapping, to->runs, to->count, readahead->mode, &counts, &err) ==
         GZ_OK) {
-        to->done->pages += done.pages;
-        to->done->missing += done.missing;
-        to->done->calls += done.calls;
+        to->counts->pages += counts.pages;
+        to->counts->missing += counts.missing;
+        to->counts->calls += counts.calls;
     }
     to->count = 0;
 }
 
 /* Elements [begin, end) of an array in the file. */
-static void ask(asking *to, const void *array, unsigned width, uint64_t begin, uint64_t end)
+static void request_elements(request *to, const void *array, unsigned width, uint64_t begin,
+                             uint64_t end)
 {
-    uint64_t origin = (uint64_t)((const unsigned char *)array - to->ahead->mapping->base);
+    uint64_t origin = (uint64_t)((const unsigned char *)array - to->readahead->mapping->base);
     uint64_t first = (origin + begin * width) / to->page * to->page, last = origin + end * width;
     gz_run *run = to->count > 0 ? &to->runs[to->count - 1] : NULL;
     if (begin >= end)
@@ -44,8 +46,8 @@ static void ask(asking *to, const void *array, unsigned width, uint64_t begin, u
             run->length = last - run->offset;
         return;
     }
-    if (to->count == RUNS_A_TURN)
-        send(to);
+    if (to->count == RUNS_PER_CALL)
+        flush(to);
     to->runs[to->count++] = (gz_run){first, last - first};
 }
 
@@ -57,7 +59,7 @@ typedef struct section {
 
 static unsigned width_of(const gz_ids *ids) { return ids->wide ? 8 : 4; }
 
-/* What a hop reads of a list. */
+/* The sections that a hop reads for each list. */
 static int sections_of(const gz_csr *csr, const gz_rule *rule, section *out)
 {
     int count = 0;
@@ -90,52 +92,54 @@ static gz_frontier only(const gz_frontier *frontier, uint64_t i)
                          frontier->until};
 }
 
-/* The positions that node i will draw from its long list, ascending; -1 if they are too many, or
- * cannot be drawn without reading the list. They are the same when the hop draws them. */
+/* The positions that node i will draw from its long list, ascending; -1 if they are too many, or if
+ * drawing needs the list's content. The hop will draw the same positions. */
 static int64_t drawn_from(const gz_csr *csr, const gz_hop *hop, const gz_frontier *frontier,
                           uint64_t i, int64_t *positions)
 {
     const gz_frontier one = only(frontier, i);
     int64_t offsets[2] = {0, 0};
-    gz_row row;
+    gz_list list;
     if (hop->fanout < 0 || hop->fanout > MOST_DRAWN || hop->rule.weighted || hop->rule.labor ||
         hop->rule.time != GZ_TIME_ANY)
         return -1;
     /* The hop itself counts what is corrupt. */
-    (void)gz_hop_counts(csr, hop, &one, 0, 1, &row, &offsets[1]);
-    (void)gz_hop_positions(csr, hop, &one, &row, offsets, 0, 1, positions);
+    (void)gz_hop_counts(csr, hop, &one, 0, 1, &list, &offsets[1]);
+    (void)gz_hop_positions(csr, hop, &one, &list, offsets, 0, 1, positions);
     sort_positions(positions, offsets[1]);
     return offsets[1];
 }
 
-static void ask_list(asking *to, const gz_csr *csr, const gz_hop *hop, const gz_frontier *frontier,
-                     const gz_pick *pick, section from)
+static void request_list(request *to, const gz_csr *csr, const gz_hop *hop,
+                         const gz_frontier *frontier, const gz_pick *pick, section from)
 {
     int64_t positions[MOST_DRAWN], count = -1;
-    uint64_t first, corrupt = 0, degree = gz_csr_row(csr, pick->row, &first, &corrupt);
+    uint64_t first, corrupt = 0, degree = gz_csr_list(csr, pick->row, &first, &corrupt);
     if (degree > LONG_LIST)
         count = drawn_from(csr, hop, frontier, pick->place, positions);
     if (count < 0)
-        ask(to, from.data, from.width, first, first + degree);
+        request_elements(to, from.data, from.width, first, first + degree);
     for (int64_t i = 0; i < count; i++)
-        ask(to, from.data, from.width, (uint64_t)positions[i], (uint64_t)positions[i] + 1);
+        request_elements(to, from.data, from.width, (uint64_t)positions[i],
+                         (uint64_t)positions[i] + 1);
 }
 
-void gz_ahead_of_hop(const gz_ahead *ahead, const gz_csr *csr, const gz_hop *hop,
-                     const gz_frontier *frontier, int64_t count, gz_pick *picks, gz_pick *room,
-                     gz_readahead *done)
+void gz_read_hop_ahead(const gz_hop_readahead *readahead, const gz_csr *csr, const gz_hop *hop,
+                       const gz_frontier *frontier, int64_t count, gz_pick *picks, gz_pick *scratch,
+                       gz_willneed_counts *counts)
 {
-    asking to = {.ahead = ahead, .done = done, .page = gz_system_page_bytes()};
+    request to = {.readahead = readahead, .counts = counts, .page = gz_system_page_bytes()};
     section sections[MOST_SECTIONS];
-    int64_t away = gz_picks_split(frontier->nodes, count, ahead->kept_nodes, picks);
-    gz_picks_sort(picks, room, away);
-    for (int64_t i = 0; i < away; i++)
-        ask(&to, csr->indptr.data, width_of(&csr->indptr), picks[i].row, picks[i].row + 2);
-    send(&to);
+    int64_t requested = gz_picks_split(frontier->nodes, count, readahead->resident_nodes, picks);
+    gz_picks_sort(picks, scratch, requested);
+    for (int64_t i = 0; i < requested; i++)
+        request_elements(&to, csr->indptr.data, width_of(&csr->indptr), picks[i].row,
+                         picks[i].row + 2);
+    flush(&to);
     /* Ascending nodes have ascending lists. */
     for (int s = 0, all = sections_of(csr, &hop->rule, sections); s < all; s++) {
-        for (int64_t i = 0; i < away; i++)
-            ask_list(&to, csr, hop, frontier, &picks[i], sections[s]);
-        send(&to);
+        for (int64_t i = 0; i < requested; i++)
+            request_list(&to, csr, hop, frontier, &picks[i], sections[s]);
+        flush(&to);
     }
 }
