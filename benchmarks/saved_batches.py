@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 import graphzero as gz
-from graphzero.loader.seed_dataset import SampledBatch, SeedDataset
+from graphzero.loader.sampled_batch import SampledBatch
+from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.sampling.subgraph import Subgraph
 
 __all__ = ["SavedBatches", "load_batches", "save_batches"]
@@ -90,7 +91,7 @@ class SavedBatches(SeedDataset):
             num_threads=num_threads,
         )
 
-    def _sample(self, positions: IntArray, epoch: int, batch: int) -> SampledBatch:
+    def sample(self, positions: IntArray, *, epoch: int, batch: int) -> SampledBatch:
         nodes, rows, seeds = self.batches[batch]
         subgraph = Subgraph(
             n_id=nodes,
@@ -103,9 +104,9 @@ class SavedBatches(SeedDataset):
         )
         return SampledBatch(subgraph, positions)
 
-    def _seed_options(self) -> dict[str, Any]:
+    def seed_options(self) -> dict[str, Any]:
         return {}
 
     @cached_property
-    def _sections(self) -> list[str]:
+    def topology_sections(self) -> list[str]:
         return []

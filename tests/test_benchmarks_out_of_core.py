@@ -322,7 +322,7 @@ class TestCommandLine:
 
     def test_fields_of_prefetch_keep_their_types(self) -> None:
         options = out_of_core.parse(["--prefetch", "gap_pages=3,resident=0.5,advice=normal"])
-        assert options.prefetch == {"gap": 3, "resident": 0.5, "advice": "normal"}
+        assert options.prefetch == {"gap_pages": 3, "resident": 0.5, "advice": "normal"}
 
     @pytest.mark.parametrize(
         ("arguments", "what"),
