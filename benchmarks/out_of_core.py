@@ -309,7 +309,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--trained", type=list_of(who.all_names()), help="of these; default: all that can train")
     add("--parts", type=list_of(("rows", "train")), default=["rows", "train"], help="rows,train")
     add("--resident", type=float, default=0.2, help="share of the rows that is kept in memory")
-    add("--prefetch", type=_fields, default={}, help="further fields, such as gap_pages=3,lookahead=2")
+    add(
+        "--prefetch",
+        type=_fields,
+        default={},
+        help="further fields, such as gap_pages=3,lookahead=2",
+    )
     add("--fanouts", type=int, nargs="+", default=[15, 10, 5])
     add("--batch-size", type=int, default=1024)
     add("--runs", type=int, default=5, help="counted runs of each contestant")

@@ -147,15 +147,16 @@ cdef extern from "graphzero/draws.h" nogil:
     gz_draws gz_draws_below(const gz_draws *draws, uint64_t part)
 
 
-cdef extern from "graphzero/sampling.h" nogil:
+cdef extern from "graphzero/kinds.h" nogil:
     ctypedef enum gz_time_rule:
         GZ_TIME_ANY
         GZ_TIME_UNIFORM
         GZ_TIME_LAST
+    ctypedef struct gz_draw_kind:
+        bool_t needs_weights
     ctypedef struct gz_rule:
+        const gz_draw_kind *kind
         bool_t replace
-        bool_t weighted
-        bool_t labor
         bool_t by_seed
         gz_time_rule time
         bool_t strictly
@@ -163,13 +164,17 @@ cdef extern from "graphzero/sampling.h" nogil:
         int64_t fanout
         gz_rule rule
         gz_draws draws
+    ctypedef struct gz_list:
+        uint64_t first
+        uint64_t degree
+    const gz_draw_kind *gz_draw_kind_named(const char *name)
+
+
+cdef extern from "graphzero/sampling.h" nogil:
     ctypedef struct gz_frontier:
         const int64_t *nodes
         const int64_t *trees
         const int64_t *until
-    ctypedef struct gz_list:
-        uint64_t first
-        uint64_t degree
     uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const gz_frontier *frontier,
                            int64_t begin, int64_t end, gz_list *lists, int64_t *counts)
     uint64_t gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const gz_frontier *frontier,

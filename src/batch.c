@@ -98,13 +98,13 @@ static gz_code sample_part(gz_batch *batch, const gz_csr *csr, const gz_plan *pl
     return code;
 }
 
-/* The frontier is nodes [first, first + count) of the batch. LABOR reads whole lists twice, to
- * count and to draw: block by block, the second read hits the cache. */
+/* The frontier is nodes [first, first + count) of the batch. Some kinds read
+ * whole lists twice, to count and to draw: block by block, the second read hits the cache. */
 static gz_code sample_hop(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
                           const gz_hop *hop, int64_t first, int64_t count, uint64_t *corrupt,
                           gz_error *err)
 {
-    int64_t part = hop->rule.labor ? BLOCK : count;
+    int64_t part = hop->rule.kind != NULL && hop->rule.kind->reads_twice ? BLOCK : count;
     gz_code code = gz_batch_reserve_frontier(batch, count, err);
     if (code == GZ_OK)
         code = gz_batch_read_hop_ahead(batch, csr, plan, hop, first, count, err);

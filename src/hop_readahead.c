@@ -66,7 +66,7 @@ static int sections_of(const gz_csr *csr, const gz_rule *rule, section *out)
     out[count++] = (section){csr->indices.data, width_of(&csr->indices)};
     if (csr->edge_ids.data != NULL)
         out[count++] = (section){csr->edge_ids.data, width_of(&csr->edge_ids)};
-    if (rule->weighted)
+    if (rule->kind != NULL && rule->kind->needs_weights)
         out[count++] = (section){csr->cum_weights, sizeof *csr->cum_weights};
     if (rule->time != GZ_TIME_ANY) {
         out[count++] = (section){csr->times, sizeof *csr->times};
@@ -100,7 +100,7 @@ static int64_t drawn_from(const gz_csr *csr, const gz_hop *hop, const gz_frontie
     const gz_frontier one = only(frontier, i);
     int64_t offsets[2] = {0, 0};
     gz_list list;
-    if (hop->fanout < 0 || hop->fanout > MOST_DRAWN || hop->rule.weighted || hop->rule.labor ||
+    if (hop->fanout < 0 || hop->fanout > MOST_DRAWN || hop->rule.kind != NULL ||
         hop->rule.time != GZ_TIME_ANY)
         return -1;
     /* The hop itself counts what is corrupt. */

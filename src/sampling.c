@@ -2,10 +2,8 @@
 
 #include <stddef.h>
 
-#include "graphzero/labor.h"
 #include "graphzero/rng.h"
 #include "graphzero/temporal.h"
-#include "graphzero/weighted.h"
 
 /* MOST_PICKS bounds the pick list on the stack, and Floyd's quadratic search for repeats. */
 enum { HINT_DISTANCE = 16, MOST_PICKS = 256, LINE_BYTES = 64 };
@@ -17,45 +15,6 @@ static int64_t count_of(const gz_hop *hop, uint64_t degree)
     if (hop->rule.replace)
         return degree > 0 ? hop->fanout : 0;
     return degree < (uint64_t)hop->fanout ? (int64_t)degree : hop->fanout;
-}
-
-/* Hints at the first and last sum of a list, which both passes read first. */
-static void hint_sums(const gz_csr *csr, const gz_list *list)
-{
-    if (list->degree > 0) {
-        gz_cache_hint(&csr->cum_weights[list->first]);
-        gz_cache_hint(&csr->cum_weights[list->first + list->degree - 1]);
-    }
-}
-
-static uint64_t weighted_counts(const gz_csr *csr, const gz_hop *hop, int64_t begin, int64_t end,
-                                const gz_list *lists, int64_t *counts)
-{
-    uint64_t corrupt = 0;
-    int64_t most = hop->fanout < 0 ? INT64_MAX : hop->fanout;
-    for (int64_t i = begin; i < end; i++) {
-        if (i + HINT_DISTANCE < end)
-            hint_sums(csr, &lists[i + HINT_DISTANCE]);
-        gz_weighted_list list = gz_weighted_list_of(csr, lists[i].first, lists[i].degree, &corrupt);
-        if (hop->rule.replace && hop->fanout >= 0)
-            counts[i] = list.total > 0.0 ? hop->fanout : 0;
-        else
-            counts[i] = gz_weighted_count(csr, &list, most, &corrupt);
-    }
-    return corrupt;
-}
-
-static uint64_t labor_counts(const gz_csr *csr, const gz_hop *hop, int64_t begin, int64_t end,
-                             const gz_list *lists, int64_t *counts)
-{
-    uint64_t corrupt = 0;
-    for (int64_t i = begin; i < end; i++) {
-        if (i + HINT_DISTANCE < end)
-            gz_cache_hint(gz_id_address(&csr->indices, lists[i + HINT_DISTANCE].first));
-        counts[i] = gz_labor_count(csr, &hop->draws, lists[i].first, lists[i].degree, hop->fanout,
-                                   &corrupt);
-    }
-    return corrupt;
 }
 
 /* The time limit for the edges of a frontier node. */
@@ -90,10 +49,8 @@ uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const gz_frontier *
         lists[i].degree = gz_csr_list(csr, (uint64_t)nodes[i], &lists[i].first, &corrupt);
         counts[i] = count_of(hop, lists[i].degree);
     }
-    if (hop->rule.weighted)
-        corrupt += weighted_counts(csr, hop, begin, end, lists, counts);
-    else if (hop->rule.labor)
-        corrupt += labor_counts(csr, hop, begin, end, lists, counts);
+    if (hop->rule.kind != NULL)
+        corrupt += hop->rule.kind->count(csr, hop, begin, end, lists, counts);
     else if (hop->rule.time != GZ_TIME_ANY)
         corrupt += temporal_counts(csr, hop, frontier, begin, end, lists, counts);
     return corrupt;
@@ -144,17 +101,6 @@ static void draw_one_node(const gz_hop *hop, uint64_t stream, uint64_t first, ui
         draw_floyd(stream, first, degree, count, out);
     else
         draw_selection(stream, first, degree, count, out);
-}
-
-static uint64_t draw_one_weighted(const gz_csr *csr, const gz_hop *hop, uint64_t stream,
-                                  const gz_list *list, int64_t count, int64_t *out)
-{
-    uint64_t first = list->first, degree = list->degree;
-    if (hop->rule.replace && hop->fanout >= 0)
-        return gz_weighted_replace(csr, stream, first, degree, count, out);
-    if (hop->fanout < 0 || count < hop->fanout || (uint64_t)count == degree)
-        return gz_weighted_all(csr, first, degree, count, out);
-    return gz_weighted_distinct(csr, stream, first, degree, count, out);
 }
 
 /* Adjacent entries share cache lines: one hint per line is enough. */
@@ -213,19 +159,16 @@ uint64_t gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const gz_frontie
                           int64_t *positions)
 {
     uint64_t corrupt = 0;
+    const gz_draw_kind *kind = hop->rule.kind;
     for (int64_t i = begin; i < end; i++) {
         int64_t count = offsets[i + 1] - offsets[i];
         int64_t *out = positions + offsets[i];
-        if (hop->rule.weighted && i + HINT_DISTANCE < end)
-            hint_sums(csr, &lists[i + HINT_DISTANCE]);
+        if (kind != NULL && kind->hint != NULL && i + HINT_DISTANCE < end)
+            kind->hint(csr, &lists[i + HINT_DISTANCE]);
         if (count == 0)
             continue;
-        if (hop->rule.labor)
-            corrupt += gz_labor_positions(csr, &hop->draws, lists[i].first, lists[i].degree,
-                                          hop->fanout, count, out);
-        else if (hop->rule.weighted)
-            corrupt +=
-                draw_one_weighted(csr, hop, stream_of(hop, frontier, i), &lists[i], count, out);
+        if (kind != NULL)
+            corrupt += kind->draw(csr, hop, stream_of(hop, frontier, i), &lists[i], count, out);
         else if (hop->rule.time != GZ_TIME_ANY)
             draw_ranks(csr, hop, stream_of(hop, frontier, i), &lists[i], count, out);
         else

@@ -63,7 +63,7 @@ cdef class Batch:
                 raise ValueError("until must have a time for each seed")
             plan.until = &until[0]
             csr.require_time_order()
-        if plan.rule.weighted:
+        if plan.rule.kind != NULL and plan.rule.kind.needs_weights:
             csr.require_weights()
         csr.mapping.acquire()
         try:

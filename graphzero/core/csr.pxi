@@ -96,7 +96,7 @@ cdef class CSR:
         fanout : int
             Neighbours per node; -1 for all.
         sampling : Sampling
-            Only replace, weighted and labor are used.
+            Only its kind and replace are used.
         draws : Draws
             Draws of the hop.
         num_threads : int
@@ -122,7 +122,7 @@ cdef class CSR:
         hop.fanout = fanout
         hop.rule = _rule_of(sampling, False, by_seed)
         hop.draws = draws.c
-        if hop.rule.weighted:
+        if hop.rule.kind != NULL and hop.rule.kind.needs_weights:
             self.require_weights()
         offsets = np.zeros(n + 1, dtype=np.int64)
         cdef unsigned char[::1] memory = empty((n + 1) * sizeof(gz_list), np.uint8)

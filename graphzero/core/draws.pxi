@@ -33,12 +33,15 @@ cdef class Draws:
         return below
 
 
-cdef gz_rule _rule_of(object sampling, bint timed, bint by_seed):
+cdef gz_rule _rule_of(object sampling, bint timed, bint by_seed) except *:
     """The C struct of a `graphzero.graph.sampling_options.Sampling`."""
     cdef gz_rule rule
     rule.replace = sampling.replace
-    rule.weighted = sampling.weighted
-    rule.labor = sampling.labor
+    rule.kind = NULL
+    if sampling.kind is not None:
+        rule.kind = gz_draw_kind_named(sampling.kind.encode())
+        if rule.kind == NULL:
+            raise ValueError(f"the core has no kind of sampling named {sampling.kind!r}")
     rule.by_seed = by_seed
     rule.time = GZ_TIME_ANY
     if timed:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Sampling", "SamplingOptions", "as_fanout", "as_seed"]
 
+_KINDS = ("weighted", "labor")  # of which at most one is set; `src/kinds.c` has the same
 _WORDS = {
     "temporal_strategy": ("uniform", "last"),
     "subgraph_type": ("directional", "induced"),
@@ -133,15 +134,26 @@ class Sampling:
             )
 
     @property
+    def kind(self) -> str | None:
+        """The option that chooses a kind of drawing in the core; None for uniform draws."""
+        return next((name for name in _KINDS if getattr(self, name)), None)
+
+    @property
+    def needs_weights(self) -> bool:
+        """Whether edges are drawn by their weights."""
+        return self.weighted
+
+    @property
     def needs_whole_batches(self) -> bool:
         """Whether a batch must be sampled as a whole, not hop by hop with several threads."""
         return self.disjoint or self.subgraph_type != "directional"
 
     def check_timed(self) -> None:
         """Raises `ValueError` if these options exclude seeds with times."""
-        for name in ("weighted", "labor"):
-            if getattr(self, name):
-                raise ValueError(f"{name} sampling does not support times: use only one of the two")
+        if self.kind is not None:
+            raise ValueError(
+                f"{self.kind} sampling does not support times: use only one of the two"
+            )
         if self.batch_dependency > 1:
             raise ValueError(
                 "batch_dependency excludes times: trees of other batches belong to other seeds"

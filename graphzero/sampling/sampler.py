@@ -67,7 +67,7 @@ class NeighborSampler:
                 f"{_core.MOST_HOPS}"
             )
         self.sampling = Sampling(**options)
-        if self.sampling.weighted:
+        if self.sampling.needs_weights:
             graph._csr.require_weights()
         self.seed = as_seed(seed)
         self.num_threads = as_threads(num_threads)

@@ -31,6 +31,7 @@ void test_gather(void);
 void test_hop_readahead(void);
 void test_idmap(void);
 void test_induced(void);
+void test_kinds(void);
 void test_labor(void);
 void test_mapping(void);
 void test_negatives(void);

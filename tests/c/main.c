@@ -49,6 +49,7 @@ int main(void)
     test_csr();
     test_idmap();
     test_sampling();
+    test_kinds();
     test_labor();
     test_temporal();
     test_induced();

@@ -41,8 +41,9 @@ static void make_graph(void)
 
 static gz_hop hop_of(int64_t fanout, bool replace, uint64_t key)
 {
-    return (gz_hop){
-        .fanout = fanout, .rule = {.replace = replace, .weighted = true}, .draws.key = key};
+    return (gz_hop){.fanout = fanout,
+                    .rule = {.replace = replace, .kind = gz_draw_kind_named("weighted")},
+                    .draws.key = key};
 }
 
 static uint64_t sample(const gz_hop *hop)
