@@ -3,6 +3,6 @@
 import sys
 from pathlib import Path
 
-# -m puts that folder first, whose uncompiled graphzero/ would hide the installed one.
+# python -m puts the root first on the path; its uncompiled graphzero/ hides the installed one.
 if sys.path and Path(sys.path[0]).resolve() == Path(__file__).resolve().parents[1]:
     sys.path.append(sys.path.pop(0))

@@ -1,8 +1,8 @@
-"""Memory groups of the kernel: a limit on what a process and the pages it reads may take.
+"""Memory cgroups: a limit on the memory and page cache of a process.
 
-Version 1 and version 2, where a group may be made, and else a scope of systemd. The file is also
-the program that enters a group: ``python cgroup.py PROCS COMMAND...``, with nothing but the
-standard library, so that a process is inside before it has imported or mapped anything.
+Uses cgroup version 1 or 2 where a group can be made, and otherwise a systemd scope. This file is
+also the program that enters a group: ``python cgroup.py PROCS COMMAND...``. It needs only the
+standard library, so that a process is inside the group before it imports or maps anything.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class MemoryGroup:
     Attributes
     ----------
     kind : str
-        Which interface it was made by.
+        The interface that made it.
     limit : int
         In bytes.
     prefix : tuple of str
-        The command that enters the group and runs the command that follows.
+        A command that enters the group and runs the rest of the command line.
     folder : pathlib.Path or None
-        Of the group's files; None in a scope of systemd.
+        The folder of the group's files; None for a systemd scope.
     """
 
     kind: str
@@ -62,7 +62,7 @@ class MemoryGroup:
         return {key: stat[name] for key, name in zip(("anonymous", "file"), names, strict=True)}
 
     def kills(self) -> int:
-        """How many processes the kernel has killed for want of memory; 0 if unknown."""
+        """Number of processes that the kernel has killed for lack of memory; 0 if unknown."""
         if self.folder is None:
             return 0
         for name in ("memory.oom_control", "memory.events"):
@@ -77,7 +77,7 @@ def _read_counts(path: Path) -> dict[str, int]:
 
 
 def hierarchies(mounts: str, own: str) -> list[tuple[int, list[Path]]]:
-    """Where memory groups might be made.
+    """Folders in which a memory group may be made.
 
     Parameters
     ----------
@@ -87,8 +87,8 @@ def hierarchies(mounts: str, own: str) -> list[tuple[int, list[Path]]]:
     Returns
     -------
     list of (int, list of pathlib.Path)
-        Of each hierarchy the version, and the groups that a new one might be put into: that of
-        this process, those above it, the root.
+        For each hierarchy, its version and the possible parents of a new group: the group of this
+        process, its ancestors, the root.
     """
     paths: dict[int, str] = {}
     for line in own.splitlines():
@@ -113,7 +113,7 @@ def hierarchies(mounts: str, own: str) -> list[tuple[int, list[Path]]]:
 
 
 def _make(version: int, parent: Path, limit: int) -> MemoryGroup:
-    """A group within another; raises OSError where that cannot be."""
+    """Makes a group within another; raises OSError on failure."""
     if version == 2:
         if "memory" not in (parent / "cgroup.controllers").read_text().split():
             raise OSError(f"{parent} has no memory controller")
@@ -124,7 +124,7 @@ def _make(version: int, parent: Path, limit: int) -> MemoryGroup:
     try:
         most, with_swap, _ = FILES[version]
         (folder / most).write_text(str(limit))
-        # Absent where swap is not counted.
+        # Absent if swap is not accounted.
         with contextlib.suppress(OSError):
             (folder / with_swap).write_text(str(limit if version == 1 else 0))
         enter = (sys.executable, "-I", str(Path(__file__).resolve()), str(folder / "cgroup.procs"))
@@ -183,7 +183,7 @@ def _remove(folder: Path) -> None:
             folder.rmdir()
         except FileNotFoundError:
             return
-        except OSError:  # a process has ended, but the kernel has not buried it yet
+        except OSError:  # a process has ended, but the kernel has not removed it yet
             if time.monotonic() > end:
                 raise
             time.sleep(0.05)
@@ -193,7 +193,7 @@ def _remove(folder: Path) -> None:
 
 @contextmanager
 def memory_group(limit: int) -> Iterator[MemoryGroup]:
-    """A group that exists as long as the context; its processes must have ended by then.
+    """A group that exists within the context; its processes must end before the context does.
 
     Raises
     ------
@@ -208,7 +208,7 @@ def memory_group(limit: int) -> Iterator[MemoryGroup]:
 
 
 def enter(procs: str, command: Sequence[str]) -> None:
-    """Puts this process into a group and has it run another program."""
+    """Moves this process into a group and replaces it by another program."""
     with open(procs, "w") as file:
         file.write(str(os.getpid()))
     os.execvp(command[0], list(command))

@@ -1,7 +1,7 @@
-"""Checks of sampled results against the edge list: a fast wrong answer is no result.
+"""Checks of sampled results against the edge list: a fast but wrong answer does not count.
 
-Each check gets the seeds and the arrays of one run, whoever made them, looks at an even selection
-of their edges, and returns the work that was done.
+Each check gets the seeds and the arrays of one run of any contestant, checks an evenly spaced
+selection of their edges, and returns the amount of work done.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who is compared: graphzero, and the peers' processes, installed, started and given the graph."""
+"""The contestants: graphzero, and the peers, which are installed, started and given the graph."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PYG = "pyg"
 
 def known_peers() -> dict[str, Peer]:
     """Every peer, by name."""
-    # PyG's extensions are compiled against torch, so the peer gets the torch that graphzero runs.
+    # PyG's extensions are compiled against torch, so the peer gets the same torch as graphzero.
     torch = metadata.version("torch").partition("+")[0]
     peers = [
         Peer(
@@ -50,7 +50,7 @@ def known_peers() -> dict[str, Peer]:
 
 
 def _check_layout(worker: Worker, folder: Path) -> None:
-    """Holds our writer of 0.2's files against 0.2's own converter, byte by byte.
+    """Compares our writer of 0.2's files with 0.2's own converter, byte by byte.
 
     Raises
     ------
@@ -94,13 +94,13 @@ def _files(peer: Peer, inputs: Inputs) -> dict[str, Any]:
 def start_peer(
     peer: Peer, inputs: Inputs, peer_dir: str | os.PathLike[str], scratch: Path, threads: int
 ) -> Iterator[tuple[Worker, dict[str, str]]]:
-    """Installs and starts a peer, and opens its files; its process lives as long as the context.
+    """Installs and starts a peer and opens its files; its process ends with the context.
 
     Yields
     ------
     Worker
     dict of str to str
-        Versions of what the peer consists of.
+        Versions of the peer's packages.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def start_peer(
 
 
 def our_run(work: Workload) -> Callable[[int], Run]:
-    """A contestant: one run of ours, checked."""
+    """A contestant: one checked run of graphzero."""
 
     def run(number: int) -> Run:
         seeds = work.seeds(number)

@@ -1,4 +1,4 @@
-"""Who reads rows and trains in the out-of-core benchmark, and in which process."""
+"""The contestants of the out-of-core benchmark, which read rows and train, and their processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 STRATEGIES = ("none", "willneed", "pread", "uring", "auto")
 RAM = "ram"
 PACKED = "packed"
-# The faster one of the two mapped arrays: ratios should not thrive on a setting of the kernel.
+# The faster of the two mapped arrays: a kernel setting should not inflate the ratios.
 BASELINE = "memmap-random"
 PARTS = 256
 
@@ -39,16 +39,16 @@ class Contestant:
     ----------
     name : str
     operation : str
-        Of its session: pipeline, packed, gather, memmap; or the name of a peer.
+        The session's operation: pipeline, packed, gather or memmap; or the name of a peer.
     prefetch : dict
-        Fields of `gz.Prefetch`, where it is one.
+        Fields of `gz.Prefetch`, if it uses them.
     any_order : bool
-        Whether it reads graphzero's files in whatever order; else ``features.npy`` as it is.
+        Whether it reads graphzero's files in any order; otherwise it reads ``features.npy``.
     random : bool
-        Whether a mapped array is advised MADV_RANDOM.
+        Whether MADV_RANDOM is set on the mapped array.
     parts : int
-        It reads one of so many parts of each batch, and its figures are scaled up by the rows:
-        where the kernel reads on by megabytes at each fault, a whole batch takes many minutes.
+        It reads 1/parts of each batch, and its figures are scaled up by the number of rows: if the
+        kernel reads megabytes at each fault, a whole batch takes many minutes.
     """
 
     name: str
@@ -73,9 +73,9 @@ class Host:
     peer : Peer
         What it runs.
     installed : bool
-        Whether in an environment of its own.
+        Whether it needs its own environment.
     variables : dict of str to str
-        Of its environment.
+        Environment variables.
     """
 
     peer: Peer
@@ -84,12 +84,12 @@ class Host:
 
 
 def strategies(resident: float, fields: dict[str, Any]) -> tuple[list[Contestant], dict[str, str]]:
-    """What graphzero offers, found by asking: every strategy, without and with a resident prefix.
+    """Every strategy that this graphzero accepts, without and with a resident prefix.
 
     Parameters
     ----------
     resident : float
-        Share of the rows that is kept in memory.
+        Share of the rows in the resident prefix.
     fields : dict
         Further fields of `gz.Prefetch`, for all of them.
 
@@ -118,7 +118,7 @@ def strategies(resident: float, fields: dict[str, Any]) -> tuple[list[Contestant
 
 
 def baselines() -> list[Contestant]:
-    """What others do, and plain page faults."""
+    """What other libraries do, and plain page faults."""
     return [
         Contestant("memmap", "memmap", parts=PARTS),
         Contestant(BASELINE, "memmap", random=True),
@@ -130,13 +130,13 @@ def baselines() -> list[Contestant]:
 
 
 def all_names() -> list[str]:
-    """Every name that may be asked for."""
+    """All names that can be chosen."""
     with_resident = [f"{name}+resident" for name in STRATEGIES[1:]]
     return [*STRATEGIES, *with_resident, *(one.name for one in baselines()), RAM, PACKED]
 
 
 def host_of(contestant: Contestant) -> Host:
-    """The process that a contestant's rows are read in."""
+    """The process that reads a contestant's rows."""
     if contestant.peer is None:
         return Host(Peer(contestant.name, (), "session_rows.py"), installed=False)
     installs = known_peers()[contestant.peer].installs
@@ -146,13 +146,13 @@ def host_of(contestant: Contestant) -> Host:
 def train_host() -> Host:
     """The process that trains.
 
-    OpenMP's threads sleep while they wait, as in ``graphzero train``: else they keep the threads
-    that prepare mini-batches from the processors, whichever way these are read.
+    OpenMP's threads sleep while they wait, as in ``graphzero train``. Otherwise they would take
+    processor time from the threads that prepare mini-batches.
     """
     peer = Peer("training", (), "session_train.py")
     return Host(peer, installed=False, variables={"OMP_WAIT_POLICY": "passive"})
 
 
 def chosen(contestants: Sequence[Contestant], only: Sequence[str]) -> list[Contestant]:
-    """Those that were asked for; all, if none was named."""
+    """The contestants with these names; all if there are no names."""
     return [one for one in contestants if not only or one.name in only]

@@ -1,4 +1,4 @@
-"""The files of the out-of-core benchmark, made in bounded memory, and datasets built from them."""
+"""The files of the out-of-core benchmark, written in bounded memory, and their datasets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class DiskInputs:
 
     @property
     def features_bytes(self) -> int:
-        """Of the feature rows."""
+        """Size of the feature rows."""
         return self.num_nodes * self.dim * 4
 
     @property
@@ -58,7 +58,7 @@ class DiskInputs:
 def prepare_disk(
     folder: str | os.PathLike[str], *, num_nodes: int, num_edges: int, dim: int, seed: int = 0
 ) -> DiskInputs:
-    """Writes edges, features, labels and training seeds, or finds what was written before."""
+    """Writes edges, features, labels and training seeds, unless they exist."""
     home = Path(folder) / f"disk-{num_nodes}-{num_edges}-{dim}-{seed}"
     inputs = DiskInputs(str(home), num_nodes, num_edges, dim, seed)
     if (home / "inputs.json").exists():
@@ -67,7 +67,7 @@ def prepare_disk(
     scale = (num_nodes - 1).bit_length()
     edges = rmat.write_edges(home / "edges.npy", scale, num_edges, seed=seed, num_nodes=num_nodes)
     _write_features(inputs)
-    # A byte has room for every class, and memory is short.
+    # One byte is enough for every class, and memory is scarce.
     np.save(home / "labels.npy", labels_of(np.arange(num_nodes)).astype(np.uint8))
     _write_train(inputs, edges)
     (home / "inputs.json").write_text(json.dumps(asdict(inputs)))
@@ -99,7 +99,7 @@ def _write_train(inputs: DiskInputs, edges: npt.NDArray[np.int64]) -> None:
 
 
 def build_order(inputs: DiskInputs, order: str, memory_limit: str | None = None) -> Path:
-    """Folder of the dataset that graphzero builds in one order, built once.
+    """Folder of the dataset in one order; graphzero builds it once.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def write_features02(inputs: DiskInputs) -> Path:
 
 
 def write_pyg_graph(inputs: DiskInputs, ds: gz.Dataset) -> dict[str, str]:
-    """Row pointers and neighbours in the user's ids, for PyG; from a dataset in input order."""
+    """The CSC arrays colptr and row in the user's ids, for PyG; from a dataset in input order."""
     paths = {name: inputs.path(f"pyg-{name}.npy") for name in ("colptr", "row")}
     if not paths["row"].exists():
         np.save(paths["colptr"], np.asarray(ds.graph.indptr).astype(np.int64))

@@ -40,14 +40,14 @@ class RowsResult:
     rows, read_bytes, major_faults, processor_seconds : float
         A batch.
     stalled : float
-        Seconds a batch in which processors were not at work for it: wall time less processor
-        time, the least that was waited.
+        Seconds per batch in which no processor worked for it: wall time minus processor time, a
+        lower bound of the waiting time.
     device_reads : float
-        Requests a second that the device completed, whoever made them.
+        Requests per second that the device completed, from any process.
     device_bytes : float
-        Bytes a batch that the device read, for whomever.
+        Bytes per batch that the device read, for any process.
     pages_missed : float or None
-        A batch, by the library's own count of missing pages; None where it does not count.
+        Per batch, as counted by the library; None if it does not count.
     peak_anonymous : int
         Bytes.
     charged : dict of str to int
@@ -75,17 +75,17 @@ class RowsResult:
 
     @property
     def pages_read(self) -> float:
-        """Pages fetched from the device for a batch."""
+        """Pages read from the device per batch."""
         return self.read_bytes / PAGE_BYTES
 
     @property
     def pages_per_row(self) -> float:
-        """Pages fetched from the device for each row of a batch."""
+        """Pages read from the device per row of a batch."""
         return self.pages_read / self.rows
 
     @property
     def pages_per_second(self) -> float:
-        """Pages fetched from the device."""
+        """Pages read from the device per second."""
         return self.pages_read / self.median
 
 
@@ -109,7 +109,7 @@ def rows_result(
         Of `meter.time_runs`.
     charged : dict of str to int
     whole : float, optional
-        Rows of a whole batch, where only parts were read: figures are scaled up to them.
+        Rows of a whole batch, if only parts were read: figures are scaled up accordingly.
     """
     readings = answer["readings"]
     runs = [_difference(*pair) for pair in pairwise(readings)]
@@ -136,7 +136,7 @@ def rows_result(
 
 @dataclass(frozen=True)
 class EpochResult:
-    """One epoch's part; seconds of all its batches, the rest a batch."""
+    """One epoch: seconds of all its batches, the other figures per batch."""
 
     seconds: float
     stalled: float
@@ -154,7 +154,7 @@ class TrainResult:
     ----------
     contestant, order : str
     epochs : tuple of EpochResult
-        The first one from a cold cache, but for the contestant in memory.
+        The first one from a cold cache, except for the contestant in memory.
     peak_anonymous : int
     charged : dict of str to int
         As in `RowsResult`.
@@ -212,14 +212,14 @@ def rows_table(results: Sequence[RowsResult], baseline: str, disk_rate: float | 
     ----------
     results : sequence of RowsResult
     baseline : str
-        The contestant that others are held against.
+        The contestant that others are compared with.
     disk_rate : float or None
-        Pages a second that the disk itself can do.
+        Pages per second that the disk can read.
 
     Returns
     -------
     str
-        "read/missing": pages fetched for each that the library found missing.
+        "read/missing": pages read per page that the library found missing.
     """
     base = next((one.median for one in results if one.contestant == baseline), None)
     heads = ["contestant", "order", "s/batch", "runs", f"against {baseline}", "rows/s"]
@@ -250,7 +250,7 @@ def rows_table(results: Sequence[RowsResult], baseline: str, disk_rate: float | 
 
 
 def train_table(results: Sequence[TrainResult], in_memory: str) -> str:
-    """A row per contestant and order; speeds against the fastest that has everything in RAM."""
+    """A row per contestant and order; speeds relative to the fastest with everything in RAM."""
     fastest = min((one.warm for one in results if one.contestant == in_memory), default=None)
     heads = ["contestant", "order", "first epoch s", "later epochs s", "speed of RAM's"]
     heads += ["first / later", "stall s/epoch", "CPU s/batch", "MiB read/batch"]

@@ -1,4 +1,4 @@
-"""Runs a contestant of the out-of-core benchmark: cold files, a limit, a process of its own."""
+"""Runs a contestant of the out-of-core benchmark: cold files, a limit, its own process."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from benchmarks.saved_batches import load_batches
 __all__ = ["Runner", "Training"]
 
 PROBE = Plan(warm_up=0, runs=1, batches=1, checked=0)
-LEFT_OVER = 0.01
+MOST_CACHED = 0.01
 DROP_ATTEMPTS = 4
 
 
 @dataclass(frozen=True)
 class Training:
-    """How a session trains, besides what it reads by."""
+    """How a session trains, apart from its prefetch options."""
 
     fanouts: Sequence[int]
     batch_size: int
@@ -52,13 +52,13 @@ class Runner:
     pyg_graph : dict of str to str
         PyG's topology.
     limit : int
-        Bytes; to each process's limit its own anonymous memory is added.
+        Bytes. The limit of each process is this plus its own anonymous memory.
     threads : int
     plan : Plan
     training : Training
     peer_dir, scratch : pathlib.Path
     own : dict of str to int
-        Anonymous bytes by kind of process, measured when one is first needed.
+        Anonymous bytes by kind of process, measured at first use.
     notes : dict of str to str
         What went wrong, by contestant.
     versions : dict of str to str
@@ -91,7 +91,7 @@ class Runner:
     def rows(
         self, contestant: Contestant, order: str
     ) -> tuple[dict[str, Any], dict[str, int]] | None:
-        """Reads rows under the limit; the answer and what was charged, None if it failed."""
+        """Reads rows under the limit; the answer and the charged memory, or None on failure."""
         host, kind = host_of(contestant), contestant.operation
         request = self._rows_request(contestant, order)
         label = _label(contestant.name, order)
@@ -101,7 +101,7 @@ class Runner:
             if kind not in self.own:
                 probe = self._probe_request(contestant, order)
                 self.own[kind] = self._call(host, probe)["peak_anonymous"]
-                # Saved node ids are the benchmark's, not a contestant's.
+                # The saved node ids belong to the benchmark, not to a contestant.
                 self.own[kind] += os.path.getsize(self.batches[order])
             return self._limited(host, request, self.own[kind], label)
         except PeerError as error:
@@ -111,7 +111,7 @@ class Runner:
     def train(
         self, contestant: Contestant, order: str
     ) -> tuple[dict[str, Any], dict[str, int]] | None:
-        """Trains, under the limit but for the contestant in memory; packs before, where asked."""
+        """Trains under the limit (RAM: without it), after packing if needed."""
         host = train_host()
         label = _label(contestant.name, order)
         prefetch = contestant.prefetch
@@ -121,8 +121,8 @@ class Runner:
                     _read(path)
                 return self._call(host, self._train_request(order, prefetch)), {}
             if "training" not in self.own:
-                # Without anything prepared ahead. A whole epoch: the heap of malloc still grows,
-                # by fragmentation, when the model is long at its largest.
+                # Without lookahead, and for a whole epoch: the heap still grows by fragmentation
+                # long after the model has its full size.
                 probe = self._train_request(order, {"strategy": "none", "lookahead": 0})
                 probe |= {"epochs": 1}
                 self.own["training"] = self._call(host, probe)["peak_anonymous"]
@@ -137,7 +137,7 @@ class Runner:
 
     @contextmanager
     def _packed(self, host: Host, order: str, label: str) -> Iterator[str]:
-        """Path of a pack of what is trained on, with a quarter of the limit resident."""
+        """Path of a pack of the training batches, with a quarter of the limit resident."""
         out = self.inputs.path(f"pack-{order}.gd")
         training = self.training
         try:
@@ -169,9 +169,9 @@ class Runner:
     def _limited(
         self, host: Host, request: dict[str, Any], own: int, label: str
     ) -> tuple[dict[str, Any], dict[str, int]]:
-        left = self._drop_all()
-        if left > LEFT_OVER:
-            self._note(label, f"{left:.0%} of the files' pages stayed in the cache at the start")
+        cached = self._drop_all()
+        if cached > MOST_CACHED:
+            self._note(label, f"{cached:.0%} of the files' pages stayed in the cache at the start")
         with memory_group(self.limit + own) as group:
             self.kind = group.kind
             return self._call_in(host, request, group)
@@ -208,15 +208,15 @@ class Runner:
         )
 
     def _drop_all(self) -> float:
-        """Share of the files' pages that stayed in the cache, as far as is known."""
+        """Drops the files from the page cache; returns the share that stayed, if known."""
         files = self._files()
         for attempt in range(DROP_ATTEMPTS):
-            time.sleep(attempt)  # pages under way cannot be dropped
+            time.sleep(attempt)  # pages that are being read cannot be dropped
             drop_cached(files)
-            left = resident_share(files) or 0.0
-            if left <= LEFT_OVER:
+            cached = resident_share(files) or 0.0
+            if cached <= MOST_CACHED:
                 break
-        return left
+        return cached
 
     def _files(self) -> list[Path]:
         return [path for path in Path(self.inputs.folder).rglob("*") if path.is_file()]
@@ -249,7 +249,7 @@ class Runner:
         return request
 
     def _probe_request(self, contestant: Contestant, order: str) -> dict[str, Any]:
-        """One batch, without a limit and without anything kept resident."""
+        """One batch, without a limit and without a resident prefix."""
         if contestant.operation == GRAPHZERO02:
             return {"op": "own"}
         request = self._rows_request(contestant, order, PROBE)

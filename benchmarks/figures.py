@@ -1,8 +1,8 @@
-"""The pictures of docs/benchmarks.md, drawn from what the out-of-core benchmark has measured.
+"""Draws the figures of docs/benchmarks.md from the results of the out-of-core benchmark.
 
 ``python -m benchmarks.figures RESULTS.json docs/img`` after ``python -m benchmarks.out_of_core
---json RESULTS.json``; needs matplotlib. The same results give the same bytes. What the results do
-not tell is left out, with a note.
+--json RESULTS.json``; needs matplotlib. The same results give the same bytes. Figures without data
+are omitted, with a note.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FIGURES", "Missing", "draw", "main"]
 
-# Okabe and Ito's colours, which the colour-blind tell apart; the markers tell the same.
+# Okabe and Ito's palette for colour-blind readers; the markers carry the same information.
 ORDERS = {"input": ("#d55e00", "o"), "hot": ("#0072b2", "s"), "presample": ("#009e73", "^")}
 ANONYMOUS, FILE, GREY = "#e69f00", "#56b4e9", "#666666"
 STYLE: Any = {
@@ -47,7 +47,7 @@ FIO_GOAL, MISSING_GOAL, SPEED_GOAL = 0.9, 1.2, 0.95
 
 
 class Missing(ValueError):
-    """The results do not tell what a figure shows."""
+    """The results lack the data of a figure."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def _labels(points: Iterable[Point]) -> list[str]:
 
 
 def _marked(found: dict[str, Any], name: str) -> str:
-    """A contestant's name, with a star where its figures were scaled up."""
+    """A contestant's name, with a star if its figures were scaled up."""
     notes = (why for label, why in found["notes"].items() if label.partition(",")[0] == name)
     return f"{name} *" if any(why.startswith("scaled up") for why in notes) else name
 
@@ -176,7 +176,7 @@ def seconds(found: dict[str, Any]) -> Figure:
 
 
 def pages_of_fio(found: dict[str, Any]) -> Figure:
-    """Pages a second from the device as a share of what fio reads."""
+    """Pages read per second, as a share of fio's rate."""
     rate = found["disk_rate"]
     if not rate:
         raise Missing("fio has not told the disk's rate")
@@ -201,7 +201,7 @@ def pages_of_fio(found: dict[str, Any]) -> Figure:
 
 
 def read_per_missing(found: dict[str, Any]) -> Figure:
-    """Pages fetched from the device for each page that was missing."""
+    """Pages read from the device per missing page."""
     points = [
         Point(
             one["contestant"],
@@ -251,13 +251,13 @@ def training(found: dict[str, Any]) -> Figure:
 
 
 def _kind(contestant: str) -> str:
-    """By what its own anonymous memory was measured."""
+    """The kind of process by which its own anonymous memory was measured."""
     operations = {one.name: one.operation for one in baselines()}
     return operations.get(contestant, "pipeline")
 
 
 def memory(found: dict[str, Any]) -> Figure:
-    """Anonymous memory and page cache of each run against its group's limit."""
+    """Anonymous memory and page cache of each run, compared with its group's limit."""
     own, limit = found["memory"]["own_anonymous"], found["memory"]["limit"]
     panels = {
         title: [(one, limit + own[kind(one["contestant"])]) for one in runs if one["charged"]]
@@ -314,7 +314,7 @@ def draw(found: dict[str, Any], folder: Path) -> tuple[list[Path], dict[str, str
     list of pathlib.Path
         Of the figures that were drawn.
     dict of str to str
-        Why others were left out.
+        Why others were omitted.
     """
     import matplotlib
 
@@ -328,13 +328,13 @@ def draw(found: dict[str, Any], folder: Path) -> tuple[list[Path], dict[str, str
                 missing[name] = str(error)
                 continue
             written.append(folder / f"{name}.svg")
-            # Neither a date nor a version: the bytes are a function of the results.
+            # No date and no version, so that the bytes depend only on the results.
             figure.savefig(written[-1], metadata={"Date": None, "Creator": None})
     return written, missing
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Draws, and says what it has drawn."""
+    """Draws the figures and prints their paths."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.figures", description=__doc__)
     parser.add_argument("results", type=Path, help="JSON of benchmarks.out_of_core")
     parser.add_argument("folder", type=Path, help="for the figures")

@@ -1,4 +1,4 @@
-"""The files of graphzero 0.2, written directly: its own converter reads nothing but CSV.
+"""Writes the files of graphzero 0.2 directly: its own converter reads only CSV.
 
 2^21 rows of 128 columns are over 2 GB of CSV. The benchmark has graphzero 0.2 convert a small CSV
 and compares the bytes before it trusts what is written here.

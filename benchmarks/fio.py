@@ -1,4 +1,4 @@
-"""The disk's own rate of random reads, by fio: what any strategy is held against."""
+"""The disk's rate of random reads, measured by fio, which strategies are compared with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLOCK_BYTES = 4096
 
 
 class NoFio(RuntimeError):
-    """fio is not installed, or cannot read the file so; the message says which."""
+    """fio is not installed or cannot read the file; the message says which."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def _command(program: str, path: str, engine: str, seconds: float) -> list[str]:
 
 
 def parse_iops(output: str) -> float:
-    """Reads a second from what fio writes as JSON, which warnings may precede."""
+    """Reads per second from fio's JSON output, which may follow warnings."""
     begin = output.find("{")
     try:
         answer: dict[str, Any] = json.loads(output[begin:]) if begin >= 0 else {}
@@ -77,7 +77,7 @@ def read_rate(path: str | os.PathLike[str], *, seconds: float = 4.0, runs: int =
     Parameters
     ----------
     path : path-like
-        On the disk in question, as large as the data: a small file may lie in a disk's own cache.
+        A file on that disk, as large as the data: the disk's own cache may hold a small file.
     seconds : float
         Of each run.
     runs : int

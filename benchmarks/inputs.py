@@ -1,4 +1,4 @@
-"""The graph and the rows that a benchmark runs on, and the truth that its results are held to."""
+"""The graph and the rows of a benchmark, and the ground truth for its results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NUM_CLASSES = 47
 
 
 def feature_rows(nodes: IntArray, dim: int) -> npt.NDArray[np.float32]:
-    """Rows of some nodes: a function of node and column, so that any row can be checked.
+    """Rows of some nodes, computed from node and column so that any row can be checked.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def feature_rows(nodes: IntArray, dim: int) -> npt.NDArray[np.float32]:
 
 
 def labels_of(nodes: IntArray) -> IntArray:
-    """Classes of some nodes, (n,) int64: a function of the node."""
+    """Classes of some nodes, (n,) int64, computed from the node."""
     return nodes * 7919 % NUM_CLASSES
 
 
@@ -103,10 +103,10 @@ class Inputs:
 def prepare(
     folder: str | os.PathLike[str], *, scale: int, num_edges: int, dim: int, seed: int = 0
 ) -> Inputs:
-    """Writes the files of a graph, or finds them where an earlier call has written them.
+    """Writes the files of a graph, unless an earlier call has written them.
 
-    Beside ``edges.npy``, ``features.npy`` and ``labels.npy`` there are ``keys.npy`` and
-    ``degrees.npy``, the truth that results are checked against, and the files of graphzero 0.2.
+    Beside ``edges.npy``, ``features.npy`` and ``labels.npy``, these are ``keys.npy`` and
+    ``degrees.npy``, which results are checked against, and the files of graphzero 0.2.
     """
     home = Path(folder) / f"rmat-{scale}-{num_edges}-{dim}-{seed}"
     inputs = Inputs(str(home), scale, num_edges, dim, seed)
@@ -121,7 +121,7 @@ def prepare(
 
 
 def open_built(inputs: Inputs, name: str, order: Literal["hot", "input"]) -> gz.Dataset:
-    """The dataset that graphzero builds from the inputs in some order, in a folder, once."""
+    """The dataset that graphzero builds from the inputs, once, in this folder and order."""
     import graphzero as gz
 
     folder = inputs.path(name)

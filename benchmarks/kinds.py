@@ -1,9 +1,9 @@
-"""What each kind of sampling costs, and how many distinct nodes it asks features for.
+"""The time of each kind of sampling, and the number of distinct nodes whose features it needs.
 
 Run ``python -m benchmarks.kinds`` from the repository's root, with graphzero installed: on an R-MAT
 graph, or with ``--dataset`` on a folder that ``graphzero build`` has made. One thread; the kinds
-take turns. Distinct nodes are what LABOR is for, nodes shared with the batch before what dependent
-batches are for: both are rows that need not be read from disk.
+take turns. LABOR reduces the number of distinct nodes; dependent batches share nodes with the batch
+before. Both save reads from disk.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Tally:
 def samplers_of(
     ds: gz.Dataset, fanouts: Sequence[int]
 ) -> Iterator[tuple[str, gz.NeighborSampler, bool]]:
-    """(kind, sampler, whether seeds have times) of the kinds that the graph has the columns for."""
+    """(kind, sampler, whether seeds have times) of all kinds that this graph supports."""
     import graphzero as gz
 
     for kind, options in KINDS.items():
@@ -76,7 +76,7 @@ def samplers_of(
 
 
 def measure(ds: gz.Dataset, options: argparse.Namespace) -> dict[str, Tally]:
-    """Samples the batches of one epoch's beginning with every kind in turn."""
+    """Samples the first batches of an epoch with every kind in turn."""
     degree = ds.graph.degree(np.arange(ds.num_nodes))
     seeds = np.random.default_rng(0).permutation(np.flatnonzero(degree))
     samplers = list(samplers_of(ds, options.fanouts))

@@ -1,4 +1,4 @@
-"""What a measurement ran on: processor, memory, disk, file system, and what the cache held."""
+"""What a measurement ran on: processor, memory, disk, file system, and page cache."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Usage:
     clock : float
         Wall time.
     busy : float
-        Processor time of everything, and what a hypervisor took.
+        Processor time of all processes, and time taken by the hypervisor.
     own : float
         Processor time of this process and its living children.
     """
@@ -47,7 +47,7 @@ class Usage:
 
 
 def read_usage() -> Usage:
-    """Clock and processor times of now."""
+    """The current clock and processor times."""
     # guest and guest_nice are within user and nice.
     idle = ("idle", "iowait", "guest", "guest_nice")
     times = psutil.cpu_times()._asdict()
@@ -58,9 +58,9 @@ def read_usage() -> Usage:
 
 
 def others_share(before: Usage, after: Usage, processors: int) -> float:
-    """Share of all processor time between two readings that others took.
+    """Share of processor time that other processes took between two readings.
 
-    A benchmark of two threads on two cores is worth little while something else runs.
+    A benchmark of two threads on two cores means little while other processes run.
     """
     others = (after.busy - before.busy) - (after.own - before.own)
     return max(0.0, others) / ((after.clock - before.clock) * processors)
@@ -90,8 +90,7 @@ def _cpu_name() -> str:
 def describe_disk(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """Device and file system that hold a folder, and settings of the device's queue.
 
-    ``rotational``, and ``read_ahead_kb``, up to which the kernel reads on by itself, are None
-    where they cannot be known.
+    ``rotational`` and ``read_ahead_kb`` (the kernel's own read-ahead) are None if unknown.
     """
     path = Path(folder).resolve()
     holding = [
@@ -100,7 +99,7 @@ def describe_disk(folder: str | os.PathLike[str]) -> dict[str, Any]:
     if not holding:
         nothing = ("device", "file_system", "rotational", "read_ahead_kb")
         return dict.fromkeys(nothing)
-    # Of two mounts on one folder, the later one is seen.
+    # Of two mounts on one folder, the later one is visible.
     mount = max(enumerate(holding), key=lambda item: (len(item[1].mountpoint), item[0]))[1]
     rotational, read_ahead_kb = (_queue(path, name) for name in ("rotational", "read_ahead_kb"))
     return {
@@ -142,11 +141,11 @@ def resident_share(paths: Iterable[str | os.PathLike[str]]) -> float | None:
 
 
 def drop_cached(paths: Iterable[str | os.PathLike[str]]) -> None:
-    """Has the page cache forget some files; pages that a process has mapped stay."""
+    """Drops files from the page cache; pages that a process has mapped stay."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:
-            os.fsync(descriptor)  # what is not written yet cannot be dropped
+            os.fsync(descriptor)  # dirty pages cannot be dropped
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(descriptor)

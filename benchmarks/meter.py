@@ -1,6 +1,6 @@
-"""What reading costs a process, by the kernel's counts, and whether what was read is right.
+"""The cost of reading, by the kernel's counters, and checks of what was read.
 
-Used inside the processes of all contestants, peers among them: the standard library and NumPy.
+Runs inside the processes of all contestants, peers included: needs only NumPy.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WATCH_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class Reading:
-    """Counters of one moment; of two, the difference counts.
+    """Counters at one moment; results are differences of two readings.
 
     Attributes
     ----------
@@ -41,13 +41,13 @@ class Reading:
     processor_seconds : float
         Of all threads of the process.
     read_bytes : int
-        What this process has had fetched from a device, from ``/proc/self/io``. The kernel counts
-        there at the submission of a request, by whoever submits: page faults, madvise, direct
-        reads and io_uring's workers alike, readahead included.
+        Bytes that this process has read from a device, from ``/proc/self/io``. The kernel counts
+        when a request is submitted, for page faults, madvise, direct reads and io_uring's workers,
+        and includes its own read-ahead.
     major_faults : int
         Of all threads of the process.
     device_reads, device_bytes : int
-        Requests that the device has completed, and their bytes: of the whole machine.
+        Requests that the device has completed, and their bytes, for the whole machine.
     """
 
     seconds: float
@@ -59,7 +59,7 @@ class Reading:
 
 
 def read_counters(folder: str | os.PathLike[str]) -> Reading:
-    """All counters of now; those of the device that holds a folder, 0 where they are not known."""
+    """All counters now; those of the device that holds the folder are 0 if unknown."""
     number = os.stat(folder).st_dev
     stat = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/stat")
     fields = stat.read_text().split() if stat.exists() else ["0"] * 3
@@ -111,13 +111,13 @@ class Plan:
     Attributes
     ----------
     warm_up : int
-        Not counted: they bring the cache to its steady state.
+        Batches before the first run, not counted: they bring the cache to a steady state.
     runs, batches : int
-        Counted runs of so many batches each.
+        Number of counted runs, and batches per run.
     checked : int
-        Not counted: held against the truth, all of their bytes.
+        Batches after the runs, not counted: all their bytes are checked.
     seconds : float
-        A contestant that has taken longer warms up no more, and begins no further run.
+        After this time, a contestant stops warming up and starts no further run.
     """
 
     warm_up: int
@@ -128,12 +128,12 @@ class Plan:
 
     @property
     def total(self) -> int:
-        """Batches that are read altogether; each one has its own nodes."""
+        """Batches that are read in all; each one has its own nodes."""
         return self.warm_up + self.runs * self.batches + self.checked
 
 
 def check_rows(nodes: Array, rows: Array) -> None:
-    """Holds rows against the truth, byte for byte.
+    """Compares rows with the ground truth, byte for byte.
 
     Raises
     ------
@@ -150,29 +150,29 @@ def check_rows(nodes: Array, rows: Array) -> None:
 def time_runs(
     batches: Iterator[tuple[Array, Array]], plan: Plan, folder: str | os.PathLike[str]
 ) -> dict[str, Any]:
-    """Takes batches from an iterator, which may run ahead, and reads the counters between runs.
+    """Takes batches from an iterator and reads the counters between runs.
 
     Parameters
     ----------
     batches : iterator of ((n,) int64, (n, dim) float32)
-        Nodes and their rows.
+        Nodes and their rows; may work in the background.
     plan : Plan
     folder : path-like
-        On the device whose requests are counted.
+        A folder on the device whose requests are counted.
 
     Returns
     -------
     dict
-        ``readings``, one more than runs; ``rows`` of each run; ``warmed_up``, the batches before;
-        ``peak_anonymous`` in bytes.
+        ``readings``, one more than runs; ``rows`` of each run; ``warmed_up``, batches before the
+        first run; ``peak_anonymous`` in bytes.
 
     Raises
     ------
     WrongResult
-        If a row is not its node's: of the counted batches some rows are checked, after the clock
-        has stopped, and all rows of those that the plan wants checked.
+        If a row does not belong to its node. Some rows of the counted batches are checked, after
+        the clock has stopped, and all rows of the `checked` batches.
     """
-    kept: list[tuple[Array, Array]] = []
+    to_check: list[tuple[Array, Array]] = []
     counts: list[int] = []
     end, warmed_up = time.perf_counter() + plan.seconds, 0
     with PeakAnonymous() as anonymous:
@@ -185,12 +185,12 @@ def time_runs(
             for _ in range(plan.batches):
                 nodes, rows = next(batches)
                 some = np.linspace(0, nodes.size - 1, min(nodes.size, KEPT_ROWS)).astype(np.int64)
-                kept.append((nodes[some], rows[some]))
+                to_check.append((nodes[some], rows[some]))
                 count += nodes.size
                 del rows  # its memory is wanted for the next batch
             readings.append(read_counters(folder))
             counts.append(count)
-    for nodes, rows in kept:
+    for nodes, rows in to_check:
         check_rows(nodes, rows)
     for _ in range(plan.checked):
         check_rows(*next(batches))

@@ -45,7 +45,7 @@ def counted_pages(
 
 
 def seed_sets(num_nodes: int, edges: Ids, scrambled: Ids) -> Iterator[tuple[str, Ids]]:
-    """Training seeds: all over the graph, and from where degrees are low."""
+    """Training seeds: from the whole graph, and from nodes of low degree."""
     rng = np.random.default_rng(1)
     yield "20 % of the nodes", rng.permutation(num_nodes)[: num_nodes // 5]
     corner = np.unique(edges[edges[:, 0] >= num_nodes * 3 // 4, 0])

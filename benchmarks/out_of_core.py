@@ -1,10 +1,10 @@
-"""Reading rows and training on data larger than memory, under a limit that the kernel keeps.
+"""Reading rows and training on data larger than memory, under a limit that the kernel enforces.
 
 Run ``python -m benchmarks.out_of_core`` from the repository's root, with graphzero installed, where
-a memory group can be made: as root, in a delegated group, or with systemd-run. It makes the data,
-asks fio what the disk can do, and runs every contestant in a process of its own whose memory, page
-cache included, is limited. ``--quick`` takes a minute; ``--nodes 111e6 --edges 1.6e9`` is the shape
-of ogbn-papers100M, and ``--nodes 11e6 --edges 160e6 --limit 1.6e9`` a tenth of it.
+a memory cgroup can be made: as root, in a delegated group, or with systemd-run. It writes the data,
+measures the disk with fio, and runs every contestant in its own process with limited memory, page
+cache included. ``--quick`` takes a minute; ``--nodes 111e6 --edges 1.6e9`` has the size of
+ogbn-papers100M, and ``--nodes 11e6 --edges 160e6 --limit 1.6e9`` a tenth of it.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ from benchmarks.report import machine_lines, versions_line
 
 ORDERS = ("input", "hot", "presample")
 LIMIT_SHARE = 5 / 16  # 640 MiB of 2 GiB
-QUICK_LIMIT = 16 << 20  # of 32 MiB: the kernel's own tables take their part of a small limit
+QUICK_LIMIT = 16 << 20  # of 32 MiB: the kernel's own tables take a part of a small limit
 BASELINE_ORDER = "input"
 
 
 def build_orders(
     inputs: DiskInputs, options: argparse.Namespace, notes: dict[str, str]
 ) -> dict[str, Path]:
-    """Folders of the datasets by order; input order is always there, the peers need it."""
+    """Folders of the datasets by order, always with input order, which the peers need."""
     datasets = {}
     for order in dict.fromkeys([BASELINE_ORDER, *options.orders]):
         try:
@@ -95,7 +95,7 @@ def save_all_batches(
 
 
 def plan_of(options: argparse.Namespace) -> Plan:
-    """How many batches a contestant reads."""
+    """The number of batches that a contestant reads."""
     return Plan(
         options.warm_up, options.runs, options.batches, options.checked, options.most_seconds
     )
@@ -104,7 +104,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
 def make_runner(
     inputs: DiskInputs, options: argparse.Namespace, scratch: Path
 ) -> tuple[Runner, list[who.Contestant]]:
-    """Data and contestants; what cannot be had is noted."""
+    """Data and contestants; what is unavailable is noted."""
     import graphzero as gz
 
     notes: dict[str, str] = {}
@@ -188,7 +188,7 @@ def run_training(
 
 
 def ask_fio(path: Path, options: argparse.Namespace, notes: dict[str, str]) -> ReadRate | None:
-    """The disk's rate; None, with a note, where fio does not tell."""
+    """The disk's rate; None, with a note, if fio cannot measure it."""
     try:
         return read_rate(path, seconds=options.fio_seconds)
     except NoFio as error:
@@ -308,21 +308,23 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--only", type=list_of(who.all_names()), default=[], help="contestants, by their names")
     add("--trained", type=list_of(who.all_names()), help="of these; default: all that can train")
     add("--parts", type=list_of(("rows", "train")), default=["rows", "train"], help="rows,train")
-    add("--resident", type=float, default=0.2, help="share of the rows that is kept in memory")
+    add("--resident", type=float, default=0.2, help="share of the rows in the resident prefix")
     add(
         "--prefetch",
         type=_fields,
         default={},
-        help="further fields, such as gap_pages=3,lookahead=2",
+        help="more fields, such as gap_pages=3,lookahead=2",
     )
     add("--fanouts", type=int, nargs="+", default=[15, 10, 5])
     add("--batch-size", type=int, default=1024)
     add("--runs", type=int, default=5, help="counted runs of each contestant")
     add("--batches", type=int, default=2, help="batches of a run")
-    add("--warm-up", type=int, default=6, help="batches before, not counted")
-    add("--checked", type=int, default=1, help="batches after, all of whose bytes are checked")
+    add("--warm-up", type=int, default=6, help="batches before the first run, not counted")
+    add(
+        "--checked", type=int, default=1, help="batches after the runs; all their bytes are checked"
+    )
     add("--most-seconds", type=float, default=120.0, help="a slower contestant makes fewer runs")
-    add("--epochs", type=int, default=4, help="of training, the first one from a cold cache")
+    add("--epochs", type=int, default=4, help="of training; the first one starts with a cold cache")
     add("--epoch-batches", type=int, default=20, help="batches of an epoch")
     add("--hidden", type=int, default=256)
     add("--threads", type=int, default=2)
@@ -357,7 +359,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with memory_group(1 << 30):
             pass
     except NoMemoryGroup as error:
-        print(f"stopped: without a limit there is nothing to measure; {error}", file=sys.stderr)
+        print(f"stopped: this benchmark needs a memory limit; {error}", file=sys.stderr)
         return 1
     found = measure(options)
     print(heading(found), end="\n\n")

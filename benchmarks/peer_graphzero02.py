@@ -29,7 +29,7 @@ class Session:
         return {"versions": versions, "num_edges": int(self.graph.num_edges)}
 
     def convert(self, edges: str, graph: str, rows: str, features: str) -> dict[str, Any]:
-        """Converts two CSV files, to learn the layout of the converted ones."""
+        """Converts two CSV files, so that the layout of the result can be compared."""
         graphzero.convert_csv_to_gl(edges, graph, True)
         graphzero.convert_csv_to_gd(rows, features, graphzero.DataType.FLOAT32)
         return {}
@@ -37,8 +37,8 @@ class Session:
     def walk(self, seeds: str, out: str, length: int, p: float, q: float) -> dict[str, Any]:
         """Walks of `length` steps, (n, length + 1) int64.
 
-        Both methods answer with a column more than asked for; the uniform one leaves the last
-        column unset, so one step more is asked of it.
+        Both methods return one column more than requested. The uniform one does not set the last
+        column, so one step more is requested.
         """
         starts = np.load(seeds).tolist()
         with self.stopwatch:
@@ -50,11 +50,11 @@ class Session:
         return {}
 
     def one_hop(self, seeds: str, out: str, fanout: int) -> dict[str, Any]:
-        """Neighbours, (n, fanout) int64; what lies beyond a node's degree is padding."""
+        """Neighbours, (n, fanout) int64; entries beyond a node's degree are padding."""
         nodes = np.load(seeds)
-        asked = nodes.tolist()
+        requested = nodes.tolist()
         with self.stopwatch:
-            neighbors = self.graph.batch_random_fanout(asked, fanout)
+            neighbors = self.graph.batch_random_fanout(requested, fanout)
         real = np.arange(fanout) < self.degrees[nodes][:, None]
         np.savez(out, target=np.repeat(nodes, real.sum(axis=1)), source=neighbors[real])
         return {}
@@ -62,7 +62,7 @@ class Session:
     def multi_hop(
         self, seeds: str, out: str, fanouts: list[int], with_rows: bool
     ) -> dict[str, Any]:
-        """Relabelled subgraphs of several batches; the last one is handed back to be checked."""
+        """Relabelled subgraphs of several batches; returns the last one for a check."""
         batches = np.load(seeds)
         with self.stopwatch:
             for batch in batches:
@@ -78,7 +78,7 @@ class Session:
         return {**subgraph, "x": self.features[n_id], "y": self.labels[n_id]}
 
     def _subgraph(self, seeds: IntArray, fanouts: list[int]) -> tuple[IntArray, IntArray]:
-        """What a user of 0.2 writes for lack of a multi-hop call: seeds first, new nodes after."""
+        """One multi-hop sample: 0.2 has no call for it. Seeds first, then new nodes."""
         n_id, first = seeds, 0
         hops = []
         for fanout in fanouts:

@@ -23,14 +23,14 @@ class Session:
         self.stopwatch = stopwatch
 
     def own(self) -> dict[str, Any]:
-        """Anonymous memory of the process with nothing opened: get_tensor copies all rows."""
+        """Anonymous memory of the process before it opens files: get_tensor copies all rows."""
         with PeakAnonymous() as anonymous:
             pass
         versions = {"graphzero02": graphzero.__version__}
         return {"peak_anonymous": anonymous.peak, "versions": versions}
 
     def rows(self, features: str, batches: str, plan: dict[str, int]) -> dict[str, Any]:
-        """By NumPy, from what get_tensor gives."""
+        """By NumPy, from the array of get_tensor."""
         planned = Plan(**plan)
         with np.load(batches) as arrays:
             saved = [arrays[f"nodes{i}"] for i in range(planned.total)]

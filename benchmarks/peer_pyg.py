@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 from torch_geometric.loader import NeighborLoader
 from torch_geometric.sampler import NeighborSampler
 
-# To import them registers their operators.
+# Importing them registers their operators.
 OPERATORS = ("torch_scatter", "torch_sparse", "torch_cluster")
 
 
@@ -51,7 +51,7 @@ class Session:
     def walk(self, seeds: str, out: str, length: int, p: float, q: float) -> dict[str, Any]:
         """Walks of `length` steps, (n, length + 1) int64; a dead end repeats its node.
 
-        The operator itself: `torch_cluster.random_walk` would sort all edges in each call.
+        Calls the operator directly: `torch_cluster.random_walk` would sort all edges in each call.
         """
         starts = torch.from_numpy(np.load(seeds))
         with self.stopwatch:
@@ -62,7 +62,7 @@ class Session:
         return {}
 
     def multi_hop(self, seeds: str, out: str, fanouts: list[int]) -> dict[str, Any]:
-        """Relabelled subgraphs of several batches; the last one is handed back to be checked."""
+        """Relabelled subgraphs of several batches; returns the last one for a check."""
         batches = torch.from_numpy(np.load(seeds))
         with self.stopwatch:
             for batch in batches:

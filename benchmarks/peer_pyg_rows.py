@@ -1,6 +1,6 @@
 """Session of PyG, inside its environment: NeighborLoader over a mapped array of features.
 
-The topology is mapped too, and the batches are of PyG's own sampling, by torch-sparse.
+The topology is mapped too. PyG samples the batches itself, with torch-sparse.
 """
 
 from __future__ import annotations

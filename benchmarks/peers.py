@@ -1,6 +1,6 @@
-"""Peers: other libraries, each in a virtual environment and a process of its own.
+"""Peers: other libraries, each in its own virtual environment and process.
 
-A peer's process runs ``serve.py``: it reads one JSON object a line from its standard input and
+A peer's process runs ``serve.py``: it reads one JSON object per line from its standard input and
 answers each with one on its standard output.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 __all__ = ["Peer", "PeerError", "Worker", "install"]
 
 
-# Extensions of torch are compiled: minutes on a fast machine, an hour on a slow one.
+# Compiling the extensions of torch takes minutes on a fast machine, an hour on a slow one.
 INSTALL_SECONDS = 7200
 
 
@@ -35,7 +35,7 @@ class Peer:
     Attributes
     ----------
     name : str
-        As the command line knows it; names the folder of its environment.
+        Its name on the command line and of its environment's folder.
     installs : tuple of tuple of str
         Arguments of one ``pip install`` each.
     script : str
@@ -48,7 +48,7 @@ class Peer:
 
 
 def install(peer: Peer, folder: str | os.PathLike[str]) -> Path:
-    """Makes a peer's virtual environment, or finds the one that an earlier call has made.
+    """Makes a peer's virtual environment, unless an earlier call has made it.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def install(peer: Peer, folder: str | os.PathLike[str]) -> Path:
     Raises
     ------
     PeerError
-        Saying which step failed and what it wrote last.
+        The message says which step failed, and its last output.
     """
     home = Path(folder).resolve() / peer.name
     python, marker = home / "bin" / "python", home / "installed.json"
@@ -69,7 +69,7 @@ def install(peer: Peer, folder: str | os.PathLike[str]) -> Path:
     _step([sys.executable, "-m", "venv", "--clear", str(home)])
     for arguments in peer.installs:
         print(f"{peer.name}: pip install {' '.join(arguments)} ...", file=sys.stderr)
-        # -I: nothing of the caller's environment, whose graphzero would be taken for the peer's.
+        # -I ignores the caller's environment, whose graphzero would replace the peer's.
         _step([str(python), "-I", "-m", "pip", "install", "--quiet", *arguments])
     marker.write_text(wanted)
     return python
@@ -96,13 +96,13 @@ class Worker:
     python : path-like
         From `install`.
     log : path-like
-        Takes what the process writes to its standard error.
+        File for the standard error of the process.
     threads : int
         ``OMP_NUM_THREADS`` of the process.
     prefix : sequence of str
-        A command that enters a group and then runs the one that follows it.
+        A command that enters a group and runs the rest of the command line.
     isolated : bool
-        Keep the caller's environment variables for Python, and so its graphzero, away.
+        Ignore the caller's environment variables for Python, and so its graphzero.
     environment : mapping of str to str, optional
         Further variables of the process.
     """
@@ -133,7 +133,7 @@ class Worker:
             )
 
     def call(self, op: str, **arguments: Any) -> dict[str, Any]:
-        """Has the peer run one operation.
+        """Runs one operation in the peer.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Results for people and for programs: Markdown tables, and plain values for JSON."""
+"""Results as Markdown tables and as plain values for JSON."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def versions_line(versions: Mapping[str, str | None]) -> str:
 
 
 def rate_table(comparisons: Sequence[Comparison], names: Sequence[str]) -> str:
-    """A row per workload, a column per contestant, numbered notes below.
+    """A row per workload, a column per contestant, and numbered notes below.
 
-    A cell is the median (lowest to highest) and the processors kept busy.
+    A cell has the median (lowest to highest) and the number of busy processors.
 
     Parameters
     ----------

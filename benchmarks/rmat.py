@@ -58,7 +58,7 @@ def write_edges(
 ) -> np.memmap[Any, np.dtype[np.int64]]:
     """Writes an R-MAT edge list in pieces, so that memory stays bounded.
 
-    The ids are scrambled by a random permutation: an id says nothing about its degree.
+    A random permutation scrambles the ids, so that they do not reveal the degrees.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ def write_edges(
     num_edges, seed : int
         Equal arguments give equal files.
     num_nodes : int, optional
-        At most 2^scale, the default: edges of the nodes beyond, which have the lowest degrees,
-        are drawn again.
+        At most 2^scale, the default. Edges of nodes beyond, which have the lowest degrees, are
+        redrawn.
 
     Returns
     -------

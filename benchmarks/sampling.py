@@ -1,9 +1,9 @@
 """Walks, one hop, multi-hop and the loader, side by side with peers.
 
 Run ``python -m benchmarks.sampling`` from the repository's root, with graphzero installed. Peers
-are graphzero 0.2.0, and torch-cluster, torch-sparse and PyG's NeighborLoader; each is installed
-into a virtual environment of its own, the extensions of torch being compiled there, which takes
-long once. ``--quick`` makes a small graph.
+are graphzero 0.2.0, and torch-cluster, torch-sparse and PyG's NeighborLoader. Each is installed
+into its own virtual environment; compiling the extensions of torch takes long, once. ``--quick``
+makes a small graph.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ SHORTEST_RUN = 0.2
 def start_peers(
     stack: ExitStack, options: argparse.Namespace, inputs: Inputs, scratch: Path
 ) -> tuple[dict[str, Worker], dict[str, dict[str, Any]]]:
-    """Starts the chosen peers; one that cannot be had is named, with the reason, and left out.
+    """Starts the chosen peers; reports and skips those that are unavailable.
 
     Returns
     -------
     dict of str to Worker
     dict of str to dict
-        Of each chosen peer, the versions of its parts, and why it is missing or None.
+        For each chosen peer, the versions of its packages, and why it is unavailable or None.
     """
     known = known_peers()
     workers: dict[str, Worker] = {}
@@ -81,7 +81,7 @@ def start_peers(
 def run_workload(
     work: Workload, workers: Mapping[str, Worker], scratch: Path, options: argparse.Namespace
 ) -> Comparison:
-    """Times ours and every rival whose peer runs; of the other chosen ones the goals are kept."""
+    """Times graphzero and every rival whose peer runs; other chosen rivals keep their goals."""
     rivals = {name: rival for name, rival in work.rivals.items() if rival.peer in options.peers}
     contestants: dict[str, Callable[[int], Run]] = {OURS: our_run(work)}
     for name, rival in rivals.items():
@@ -177,7 +177,7 @@ def heading(about: dict[str, Any]) -> str:
             lines.append(f"without {name}: {peer['missing']}")
     lines.append(
         f"median (lowest to highest) of {settings['runs']} runs, taken in turns, "
-        "on so many processors kept busy"
+        "followed by the number of busy processors"
     )
     return "\n".join(lines)
 

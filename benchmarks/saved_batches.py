@@ -1,4 +1,4 @@
-"""Batches that were sampled before, so that every contestant reads the same rows."""
+"""Batches sampled in advance, so that every contestant reads the same rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graphzero.sampling.subgraph import Subgraph
 __all__ = ["SavedBatches", "load_batches", "save_batches"]
 
 IntArray = npt.NDArray[np.int64]
-# The user's ids of the nodes of a batch, the same as a file stores them, number of seeds.
+# The nodes of a batch as the user's ids and as row numbers, and the number of seeds.
 Batch = tuple[IntArray, IntArray, int]
 
 
@@ -33,7 +33,7 @@ def save_batches(
     batch_size: int,
     count: int,
 ) -> dict[str, str]:
-    """Samples the nodes of some batches, and looks up where each store keeps their rows.
+    """Samples the nodes of some batches, and translates them to row numbers of each store.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def load_batches(path: str | os.PathLike[str], count: int) -> list[Batch]:
 
 
 class SavedBatches(SeedDataset):
-    """The pipeline of a `NeighborDataset` without its sampling: batch i has given nodes."""
+    """The pipeline of a `NeighborDataset` without sampling: the nodes of batch i are given."""
 
     def __init__(
         self,

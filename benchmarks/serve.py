@@ -1,7 +1,7 @@
 """Runs a peer's session inside the peer's environment: the standard library only.
 
 ``python serve.py SCRIPT`` makes the `Session` of a script and answers requests with its methods,
-one JSON object a line: what the method returns and the time it measured, or ``{"error": message}``.
+one JSON object per line: the method's result and its measured time, or ``{"error": message}``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Stopwatch:
     seconds : float
         Wall time of the last block.
     processor_seconds : float
-        Processor time of all threads of the process, meanwhile.
+        Processor time of all threads of the process in the block.
     """
 
     seconds = 0.0
@@ -46,7 +46,7 @@ class Stopwatch:
 
 def main() -> None:
     """Answers requests until the standard input ends."""
-    # Some peers print to the standard output, which is where the answers go.
+    # Some peers print to the standard output, which is reserved for the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     stopwatch = Stopwatch()

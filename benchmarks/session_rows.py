@@ -34,7 +34,7 @@ class Session:
         threads: int,
         plan: dict[str, int],
     ) -> dict[str, Any]:
-        """As a DataLoader gets them: in the background, by a strategy of `gz.Prefetch`."""
+        """As a DataLoader reads them: in the background, with a strategy of `gz.Prefetch`."""
         planned = Plan(**plan)
         with gz.open(dataset) as ds:
             saved = SavedBatches(
@@ -63,7 +63,7 @@ class Session:
     def gather(
         self, dataset: str, batches: str, threads: int, plan: dict[str, int]
     ) -> dict[str, Any]:
-        """By `FeatureStore.gather` alone: page faults, in the foreground."""
+        """By `FeatureStore.gather` alone: page faults in the foreground."""
         planned = Plan(**plan)
         saved = load_batches(batches, planned.total)
         with gz.open(dataset) as ds:
@@ -84,7 +84,7 @@ class Session:
     ) -> dict[str, Any]:
         """By torch, from a mapped NumPy array, with the kernel's default advice or MADV_RANDOM.
 
-        Of each batch, one of `parts` parts is read.
+        Reads one of `parts` parts of each batch.
         """
         planned = Plan(**plan)
         torch.set_num_threads(threads)

@@ -40,13 +40,13 @@ class Session:
         batches: int,
         pack: str | None = None,
     ) -> dict[str, Any]:
-        """Trains on the seeds of so many batches an epoch, from a pack where one is given.
+        """Trains on `batches` batches per epoch, from a pack if one is given.
 
         Returns
         -------
         dict
-            ``epochs``: of each the counters before and after, seconds of the loop's waiting for
-            batches, mean loss; ``peak_anonymous`` in bytes.
+            ``epochs``: for each, the counters before and after, the seconds that the loop waited
+            for batches, and the mean loss; ``peak_anonymous`` in bytes.
         """
         torch.set_num_threads(threads)
         torch.manual_seed(0)
@@ -78,7 +78,7 @@ class Session:
         batches: int,
         resident: int,
     ) -> dict[str, Any]:
-        """Packs what `train` will read; seconds, and bytes of the file."""
+        """Packs the batches that `train` will read; returns seconds and the size of the file."""
         started = time.perf_counter()
         with gz.open(dataset) as ds:
             gz.pack(
@@ -107,9 +107,9 @@ def _epoch(
     stalled, losses, missed = 0.0, [], 0
     before = read_counters(folder)
     loader = iter(DataLoader(seeds, batch_size=None, collate_fn=collate))
-    asked = time.perf_counter()
+    requested = time.perf_counter()
     for batch in islice(loader, batches):
-        stalled += time.perf_counter() - asked
+        stalled += time.perf_counter() - requested
         scores = model(batch.x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
         labels = batch.y[: batch.batch_size].long()
         loss = F.cross_entropy(scores[: batch.batch_size], labels)
@@ -118,8 +118,8 @@ def _epoch(
         optimizer.step()
         losses.append(loss.item())
         missed += batch.stats.pages_missed
-        del batch, scores, labels, loss  # their memory is wanted for the next ones
-        asked = time.perf_counter()
+        del batch, scores, labels, loss  # frees their memory for the next ones
+        requested = time.perf_counter()
     after = read_counters(folder)
     return {
         "before": asdict(before),

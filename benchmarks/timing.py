@@ -12,12 +12,12 @@ MOST_REPETITIONS = 100
 
 
 class Dropped(Exception):
-    """Raised by a contestant that cannot go on: the others do, its message becomes a note."""
+    """A contestant cannot continue; the others do, and the message becomes a note."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One timed run: work done, wall time, and processor time of all threads meanwhile."""
+    """One timed run: work done, wall time, and processor time of all threads."""
 
     work: float
     seconds: float
@@ -30,7 +30,7 @@ class Run:
 
     @property
     def cores(self) -> float:
-        """Processors kept busy: how many threads really ran."""
+        """Number of busy processors: how many threads really ran."""
         return self.processor_seconds / self.seconds
 
     def __add__(self, other: Run) -> Run:
@@ -63,9 +63,9 @@ class Comparison:
         The contestant that the others are compared with.
     rates : mapping of str to Spread
     goals : mapping of str to float
-        How many times a contestant's rate the first one is meant to have.
+        The required ratio of the first contestant's rate to this one's.
     notes : mapping of str to sequence of str
-        By contestant; empty for one of which there is nothing to say.
+        By contestant; may be empty.
     """
 
     workload: str
@@ -76,13 +76,13 @@ class Comparison:
     notes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def ratio(self, other: str) -> float | None:
-        """How many times another's median rate the first contestant has, None without a rate."""
+        """Ratio of the first contestant's median rate to another's; None without a rate."""
         if self.first not in self.rates or other not in self.rates:
             return None
         return self.rates[self.first].median / self.rates[other].median
 
     def met(self, other: str) -> bool | None:
-        """Whether the goal against another is met, None without a goal or a rate."""
+        """Whether the goal for this ratio is met; None without a goal or a rate."""
         ratio = self.ratio(other)
         if ratio is None or other not in self.goals:
             return None
@@ -92,7 +92,7 @@ class Comparison:
 def interleave(
     contestants: Mapping[str, Callable[[int], Run]], runs: int
 ) -> tuple[dict[str, list[Run]], dict[str, str]]:
-    """Lets contestants take turns, so that a slow moment of the machine strikes all of them.
+    """Lets contestants take turns, so that a slow moment of the machine affects all of them.
 
     Parameters
     ----------
@@ -104,9 +104,9 @@ def interleave(
     Returns
     -------
     dict of str to list of Run
-        Without the contestants that were dropped.
+        Runs of the contestants that were not dropped.
     dict of str to str
-        Why they were.
+        Why the others were dropped.
     """
     done: dict[str, list[Run]] = {name: [] for name in contestants}
     reasons: dict[str, str] = {}
@@ -124,14 +124,14 @@ def interleave(
 
 
 def lasting(run: Callable[[int], Run], seconds: float) -> Callable[[int], Run]:
-    """A contestant that repeats a short run, each time with another number, and adds up.
+    """A contestant that repeats a short run, with another number each time, and adds up the runs.
 
     Parameters
     ----------
     run : callable
         Called with distinct numbers, so that no repetition finds its own data in the cache.
     seconds : float
-        How long the repetitions last together, at least.
+        Minimum total time of the repetitions.
     """
 
     def repeated(number: int) -> Run:
@@ -161,7 +161,7 @@ def compare(
     goals: Mapping[str, float] | None = None,
     notes: Mapping[str, Sequence[str]] | None = None,
 ) -> Comparison:
-    """Times the contestants in turns and sums up their rates; the first is the one compared."""
+    """Times the contestants in turns and summarises their rates relative to the first."""
     timed, reasons = interleave(contestants, runs)
     rates = {name: spread(results) for name, results in timed.items()}
     all_notes = {name: list(of_one) for name, of_one in (notes or {}).items()}

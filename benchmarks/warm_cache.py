@@ -1,9 +1,8 @@
-"""What `Prefetch("auto")` costs where there is nothing to read ahead: all is in the page cache.
+"""The cost of `Prefetch("auto")` if there is nothing to read ahead: all data are in the page cache.
 
 Run ``python -m benchmarks.warm_cache`` from the repository's root, with graphzero installed. The
-same batches are loaded with "none" and with "auto", in turns, and a second time with "none": how
-far that differs from the first is what the measurement itself is worth. ``--quick`` makes a small
-graph.
+same batches are loaded with "none" and with "auto", in turns, and a second time with "none": the
+difference between the two "none" is the measurement's error. ``--quick`` makes a small graph.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ ALL_IN_MEMORY = 0.999
 
 @dataclass(frozen=True)
 class Cost:
-    """How much longer the same batches take than with the first contestant, by pairs of runs.
+    """How much longer the same batches take than with the first contestant, over pairs of runs.
 
     Attributes
     ----------
@@ -59,7 +58,7 @@ class Cost:
 
 
 def cost_of(base: Sequence[Run], runs: Sequence[Run]) -> Cost:
-    """Of runs over those on the same batches."""
+    """The cost of runs relative to base runs of the same batches."""
     ratios = [one.seconds / other.seconds - 1 for other, one in zip(base, runs, strict=True)]
     return Cost(statistics.median(ratios), min(ratios), max(ratios), len(ratios))
 
@@ -67,7 +66,7 @@ def cost_of(base: Sequence[Run], runs: Sequence[Run]) -> Cost:
 def load(
     dataset: gz.Dataset, seeds: IntArray, strategy: str, options: argparse.Namespace
 ) -> tuple[Run, str]:
-    """Loads the batches of some seeds; how long it took, and by what their rows were read."""
+    """Loads the batches of some seeds; returns the run and how their rows were read."""
     from torch.utils.data import DataLoader
 
     import graphzero as gz
@@ -85,16 +84,16 @@ def load(
     with Stopwatch() as watch:
         for batch in DataLoader(batches, batch_size=None, collate_fn=collate):
             count, io = count + 1, batch.stats.io
-            del batch  # its memory is wanted for the next one
+            del batch  # frees its memory for the next one
     return Run(count, watch.seconds, watch.processor_seconds), io
 
 
 def run_in_turns(
     dataset: gz.Dataset, inputs: Inputs, options: argparse.Namespace
 ) -> tuple[dict[str, list[Run]], dict[str, str]]:
-    """Runs of each contestant, and by what rows were read; each turn has seeds of its own.
+    """Runs of each contestant, and how rows were read; each turn has its own seeds.
 
-    The contestants take turns at being first, and the first turn is not counted.
+    Each turn starts with another contestant, and the first turn is not counted.
     """
     done: dict[str, list[Run]] = {name: [] for name in CONTESTANTS}
     how: dict[str, str] = {}
@@ -155,7 +154,7 @@ def heading(found: dict[str, Any]) -> str:
             f"{graph['dim']} float32 columns",
             f"{settings['threads']} threads, 0 workers, batches of {settings['batch_size']} "
             f"seeds, fanouts {settings['fanouts']}; {settings['runs']} runs of "
-            f"{settings['batches']} batches, in turns, each turn on seeds of its own",
+            f"{settings['batches']} batches, in turns, each turn with its own seeds",
             versions_line(found["versions"]),
         ]
     )
@@ -212,7 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(table(found))
     resident = found["cache"]["resident_share"]
     if resident is not None and resident < ALL_IN_MEMORY:
-        print(f"only {resident:.1%} was in the page cache: this is no warm cache", file=sys.stderr)
+        print(f"only {resident:.1%} was in the page cache: the cache was not warm", file=sys.stderr)
         return 1
     if options.json is not None:
         options.json.write_text(json.dumps(found, indent=2) + "\n")

@@ -1,4 +1,4 @@
-"""What a workload is: one row of the table, and how each rival runs it."""
+"""The types of a workload: one row of the table, and how each rival runs it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Rival:
     Attributes
     ----------
     peer : str
-        The process that is asked.
+        The peer's process.
     request : dict
-        What it is asked for, beside seeds.
+        The request, without seeds.
     goal : float, optional
-        How many times its rate is aimed at.
+        Required ratio of graphzero's rate to its rate.
     seeds : int, optional
-        How many of the seeds it gets; default all.
+        How many of the seeds it gets; all by default.
     notes : tuple of str
     """
 
@@ -47,7 +47,7 @@ class Workload:
     ----------
     name, unit : str
     scale : float
-        Work is counted in units of this many steps, edges or batches.
+        Steps, edges or batches per unit of work.
     seeds : callable
         Run number to seeds.
     ours : callable

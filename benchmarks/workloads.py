@@ -1,4 +1,4 @@
-"""The sampling workloads: what graphzero runs, what a peer is asked for, how both are checked."""
+"""The sampling workloads: what graphzero and the peers run, and how both are checked."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPARSE = "torch-sparse"
 NEIGHBOR_LOADER = "PyG NeighborLoader"
 
 EMULATED = (
-    "emulated, for there is no such call: batch_random_fanout per hop, its padding masked by a "
+    "emulated, because there is no such call: batch_random_fanout per hop, its padding masked by a "
     "table of degrees made beforehand, numpy.unique relabels"
 )
 GATHERED = "NumPy takes the rows from get_tensor(), which was called once before"
@@ -42,7 +42,7 @@ ON_SPARSE = "samples by torch-sparse's neighbor_sample on one thread, gathers on
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much one run of each workload does."""
+    """The amount of work of one run of each workload."""
 
     starts: int = 200_000
     length: int = 10

@@ -1,4 +1,4 @@
-/* The whole test harness: RUN counts a test as failed if one of its CHECKs did. */
+/* The test harness: RUN counts a test as failed if one of its CHECKs fails. */
 #ifndef GRAPHZERO_TESTS_CHECK_H
 #define GRAPHZERO_TESTS_CHECK_H
 
@@ -9,7 +9,7 @@ bool check_that(bool holds, const char *file, int line, const char *text);
 bool check_equal(int64_t got, int64_t wanted, const char *file, int line, const char *text);
 void run_test(void (*test)(void), const char *name);
 
-/* Both are true if they held, for `if (!CHECK(...)) return;`. */
+/* Both return true if the check passes, for `if (!CHECK(...)) return;`. */
 #define CHECK(condition) check_that((condition), __FILE__, __LINE__, #condition)
 #define CHECK_EQ(got, wanted)                                                                      \
     check_equal((int64_t)(got), (int64_t)(wanted), __FILE__, __LINE__, #got " == " #wanted)

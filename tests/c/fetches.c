@@ -60,7 +60,7 @@ batch_of_rows *draw_batch(const rows_file *file, uint64_t row_bytes, int64_t cou
     for (int64_t i = 0; i < batch.count; i++)
         batch.rows[i] =
             (int64_t)gz_bounded(gz_draw(row_bytes, (uint64_t)(i - i % 7 / 6)), num_rows);
-    batch.rows[0] = (int64_t)num_rows - 1; /* up to the end of the file, or nearly so */
+    batch.rows[0] = (int64_t)num_rows - 1; /* reaches to the end of the file, or nearly */
     memset(out, 0xEE, sizeof out);
     gz_picks_split(batch.rows, batch.count, 0, picks);
     gz_picks_sort(picks, scratch, batch.count);
@@ -173,10 +173,10 @@ void failed_reads_end_all(fetch_with *with)
         mmap(NULL, GZ_BUFFER_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (CHECK(forbidden != MAP_FAILED) && CHECK_EQ(gz_buffers_open(DEPTH, &buffers, &err), GZ_OK)) {
         for (unsigned i = 1; i < DEPTH; i += 2)
-            buffers.each[i].bytes = forbidden; /* as good as a disk that fails */
+            buffers.each[i].bytes = forbidden; /* like a disk that fails */
         CHECK_EQ(with(&buffers, &batch->fetch, &err), GZ_E_OS);
         CHECK_EQ(err.saved_errno, EFAULT);
-        /* None of the good ones may still be on its way. */
+        /* None of the good reads may still be in flight. */
         nanosleep(&a_while, NULL);
         CHECK(is_marked(&buffers));
         gz_buffers_close(&buffers);

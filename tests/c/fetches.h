@@ -1,4 +1,4 @@
-/* What the tests of both ways to read need: a file of known rows, and batches of it. */
+/* For the tests of both ways to read: a file of known rows, and batches of it. */
 #ifndef GRAPHZERO_TESTS_FETCHES_H
 #define GRAPHZERO_TESTS_FETCHES_H
 
@@ -12,10 +12,10 @@ typedef struct rows_file {
     gz_direct file;
 } rows_file;
 
-/* Bytes that tell where in a file they are. */
+/* Bytes that depend on their position in a file. */
 void known_bytes(unsigned char *bytes, size_t count);
 
-/* A file of known bytes that has no name any more; false, and a failed check, if it cannot be. */
+/* Opens a file of known bytes; on failure, false and a failed check. */
 bool open_rows(rows_file *out);
 void close_rows(rows_file *rows);
 
@@ -27,15 +27,16 @@ typedef struct batch_of_rows {
     gz_fetch fetch;
 } batch_of_rows;
 
-/* Draws it, as many rows as asked for or as a batch may have bytes. There is one at a time. */
+/* Draws a batch of up to `count` rows, fewer if they exceed the output buffer. There is only one
+ * batch at a time. */
 batch_of_rows *draw_batch(const rows_file *file, uint64_t row_bytes, int64_t count,
                           uint64_t gap_pages);
 
 /* Checks every byte of the result. */
 bool has_its_rows(const batch_of_rows *batch);
 
-/* A way to fetch, for what must hold with each. Where it fails it marks the buffers, before it lets
- * go of whatever might still be reading into them. */
+/* One way to fetch, for tests that must pass with each. On failure it marks the buffers before it
+ * closes anything that might still read into them. */
 typedef gz_code fetch_with(const gz_buffers *buffers, gz_fetch *fetch, gz_error *err);
 
 void mark(const gz_buffers *buffers);

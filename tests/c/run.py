@@ -3,7 +3,7 @@
 Without options: with every compiler found (``$CC`` or cc, gcc, clang), with neither OpenMP nor
 io_uring and with both, every warning an error, and once more under valgrind where there is one.
 With ``--sanitize``: with the first compiler, under AddressSanitizer (leaks included) and UBSan.
-With ``--threads``: the programs with threads of their own (``tsan_*.c``), with the first compiler,
+With ``--threads``: the programs with their own threads (``tsan_*.c``), with the first compiler,
 under ThreadSanitizer.
 """
 
@@ -32,10 +32,10 @@ LIMIT_S = 600
 
 
 def compilers() -> list[list[str]]:
-    """Every C compiler that is here, the one of ``$CC`` first, each program once."""
-    asked = [shlex.split(os.environ.get("CC", "cc")), ["gcc"], ["clang"]]
+    """All installed C compilers, ``$CC`` first, each program once."""
+    candidates = [shlex.split(os.environ.get("CC", "cc")), ["gcc"], ["clang"]]
     found: dict[str, list[str]] = {}
-    for command in asked:
+    for command in candidates:
         path = shutil.which(command[0])
         if path is not None:
             found.setdefault(os.path.realpath(path), command)
@@ -86,7 +86,7 @@ def run(title: str, command: list[str], **environment: str) -> bool:
 
 
 def run_threads(folder: Path) -> bool:
-    """Every program with threads of its own, under ThreadSanitizer."""
+    """All programs with their own threads, under ThreadSanitizer."""
     passed = []
     for test in sorted(ROOT.glob("tests/c/tsan_*.c")):
         program = build(compilers()[0], f"-O1 {SANITIZE_THREADS}", folder, [test])

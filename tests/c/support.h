@@ -1,4 +1,4 @@
-/* What several tests need: small graphs in memory, and files in a folder of their own. */
+/* Shared by several tests: small graphs in memory, and files in a temporary folder. */
 #ifndef GRAPHZERO_TESTS_SUPPORT_H
 #define GRAPHZERO_TESTS_SUPPORT_H
 
@@ -25,16 +25,16 @@ void graph_of_edges(graph *out, int num_nodes, const int (*edges)[2]);
 
 bool has_edge_naive(const graph *g, int64_t from, int64_t to);
 
-/* Writes a file of these bytes and gives its path; the folder is made at first use. */
+/* Writes a file and returns its path; the first call makes the folder. */
 void write_file(char path[PATH_BYTES], const char *name, const unsigned char *bytes, size_t size);
 void path_of(char path[PATH_BYTES], const char *name);
 
-/* A header with the sections of a graph of 3 nodes and 4 edges, and the file that it heads. */
+/* The header and the file of a graph of 3 nodes and 4 edges. */
 void small_header(gz_header *out);
 enum { SMALL_FILE_BYTES = 2 * GZ_PAGE_BYTES + 16 };
 void small_file(const gz_header *header, unsigned char bytes[SMALL_FILE_BYTES]);
 
-/* Writes value at a byte of a header page, and the checksum that then holds. */
+/* Writes a value into a header page, and updates the checksum. */
 void poke(unsigned char *page, size_t at, int size, uint64_t value);
 
 #endif

@@ -13,7 +13,7 @@ static const int DEGREES[NODES] = {0, 1, 3, 10, 256, 257, 700, 2};
 static graph g;
 static gz_error err;
 
-/* One hop over a frontier, in the two passes that it is documented by. */
+/* One hop over a frontier, in two passes as documented. */
 static int64_t naive_hop(const gz_hop *hop, const gz_frontier *frontier, int64_t count,
                          int64_t *offsets, int64_t *positions)
 {
@@ -90,7 +90,7 @@ static void corrupt_lists_are_counted_and_not_followed(void)
     gz_batch_free(&batch);
 }
 
-/* A batch of one seed is a tree: those of disjoint batches are put together from such. */
+/* A batch of one seed is a tree; a disjoint batch consists of such trees. */
 static void disjoint_trees_are_batches_of_their_own(void)
 {
     const int64_t seeds[] = {6, 2, 6}, fanouts[] = {-1, -1};

@@ -90,7 +90,7 @@ static void a_frontier_is_the_end_of_the_nodes(void)
     gz_batch_free(&batch);
 }
 
-static void pages_are_asked_for_where_the_plan_says_so(void)
+static void pages_are_requested_if_the_plan_says_so(void)
 {
     unsigned char bytes[SMALL_FILE_BYTES];
     const int64_t seeds[] = {0, 2};
@@ -123,5 +123,5 @@ void test_batch_state(void)
     RUN(what_there_is_room_for_does_not_move);
     RUN(too_much_is_refused_and_loses_nothing);
     RUN(a_frontier_is_the_end_of_the_nodes);
-    RUN(pages_are_asked_for_where_the_plan_says_so);
+    RUN(pages_are_requested_if_the_plan_says_so);
 }

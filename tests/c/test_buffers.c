@@ -32,7 +32,7 @@ static void buffers_are_aligned_and_apart(void)
 }
 
 #if defined(MADV_DONTFORK)
-/* What the child has where the parent has its buffers is its own. */
+/* In the child, the addresses of the parent's buffers belong to the child. */
 static int child_keeps_what_it_maps_there(gz_buffers *buffers)
 {
     size_t bytes = (size_t)buffers->count * GZ_BUFFER_BYTES;

@@ -30,7 +30,7 @@ static float naive_float(unsigned bits, int fraction_bits, int bias)
     return copysignf((float)ldexp(whole + fraction, scale - bias - fraction_bits), (float)sign);
 }
 
-/* One by one, and all of them in one call, which may go another way. */
+/* One by one, and all in one call, which may use other instructions. */
 static void every_pattern_is_exact(uint32_t dtype, int fraction_bits, int bias)
 {
     static unsigned char from[ODD + PATTERNS * 2], to[ODD + PATTERNS * sizeof(float)];

@@ -104,7 +104,7 @@ static void optional_sections_are_found(void)
                 {"time_order", GZ_UINT32, 4}};
     unsigned char file[SMALL_FILE_BYTES];
     start(file);
-    for (unsigned i = 0; i < 7; i++) { /* all over the same bytes: only the views are looked at */
+    for (unsigned i = 0; i < 7; i++) { /* all over the same bytes: only the addresses are checked */
         gz_section *section = &header.sections[header.num_sections++];
         *section = (gz_section){"", some[i].dtype, GZ_PAGE_BYTES, some[i].count, 0, 0};
         memcpy(section->name, some[i].name, strlen(some[i].name));

@@ -10,7 +10,7 @@
 
 enum { SECONDS = 20 };
 
-/* As a kernel's caller does it: in parallel where that is allowed. */
+/* As Cython calls kernels: in parallel if allowed. */
 static int sum_in_parallel(void)
 {
     int threads = gz_may_use_threads() ? 2 : 1, sum = 0;
@@ -33,7 +33,7 @@ static void a_child_of_a_parallel_parent_does_not_hang(void)
         fflush(stdout);
         pid_t child = fork();
         if (child == 0) {
-            alarm(SECONDS); /* ends a child that waits for threads that it does not have */
+            alarm(SECONDS); /* kills a child that waits for threads that do not exist */
             _exit(sum_in_parallel() == 499500 ? 0 : 1);
         }
         if (!CHECK(child > 0))

@@ -22,7 +22,7 @@ static gz_code decode(void)
     return gz_header_decode(page, SMALL_FILE_BYTES, GZ_KIND_GRAPH, &got, &err);
 }
 
-/* Encodes, changes one field (with a checksum that holds), and expects this in the message. */
+/* Encodes a header, changes one field (with a valid checksum), and expects this message. */
 static void expect_refusal(size_t at, int size, uint64_t value, const char *message)
 {
     encode_small();
@@ -130,7 +130,7 @@ static void sizes_must_agree(void)
     expect_refusal(48, 4, 3, "known name or dtype"); /* the third entry is all zeros */
 }
 
-/* All with a checksum that holds: what a hostile writer, not a broken disk, would make. */
+/* All with a valid checksum: as from a hostile writer, not a broken disk. */
 static void sections_must_lie_in_the_file(void)
 {
     const size_t second = 64 + 64, dtype = second + 16, offset = second + 24, count = second + 32,
@@ -152,7 +152,7 @@ static void sections_must_lie_in_the_file(void)
     expect_refusal(second, 8, UINT64_C(0x0000727470646E69), "two sections named 'indptr'");
 }
 
-/* Count and length that agree with each other and reach far beyond the file. */
+/* Count and length are consistent but reach far beyond the file. */
 static void huge_sections_are_refused(void)
 {
     const uint64_t counts[] = {5, UINT64_C(1) << 40, UINT64_C(1) << 61, UINT64_MAX / 4};

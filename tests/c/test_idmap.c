@@ -8,7 +8,7 @@ enum { MOST = 3000 };
 
 static gz_error err;
 
-/* The number of each id's first appearance, by looking through all that came before. */
+/* The number of each id's first appearance, by linear search. */
 static int64_t naive_relabel(const int64_t *ids, int64_t count, int64_t *local)
 {
     static int64_t first[MOST];
@@ -56,7 +56,7 @@ static void wide_ids_are_confirmed(void)
     gz_idmap_init(&map);
     gz_idmap_clear(&map, true);
     CHECK_EQ(gz_idmap_reserve(&map, 4, &err), GZ_OK);
-    /* whatever the hash does with them, let them meet in one place */
+    /* independent of the hash, make them collide */
     map.mask = 3;
     gz_idmap_relabel(&map, ids, 0, 4, local);
     for (int i = 0; i < 4; i++)
@@ -129,7 +129,7 @@ static void clearing_forgets(void)
     gz_idmap_free(&map);
 }
 
-/* Stamps of early batches must not look current when the base has come round. */
+/* Stamps of early batches must not look current after the base wraps around. */
 static void the_base_wraps(void)
 {
     gz_idmap map;

@@ -99,7 +99,7 @@ static void reads_what_is_there(void)
     unlink(path);
 }
 
-/* What is a SIGBUS through the mapping is an error through the descriptor. */
+/* A read through the descriptor returns an error where the mapping would raise SIGBUS. */
 static void a_file_cut_under_the_mapping(void)
 {
     make_file();

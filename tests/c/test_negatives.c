@@ -84,7 +84,7 @@ static void destinations_are_uniform(void)
     CHECK(chi2 < 18.5);
 }
 
-/* A list of all nodes but one in 64 and itself is seldom lucky: the exact draw must find it. */
+/* If only one node in 64 is allowed, rejection seldom succeeds: the exact draw must find it. */
 static void the_last_negative_of_a_long_list_is_found(void)
 {
     int degrees[MOST_NODES] = {MOST_NODES};

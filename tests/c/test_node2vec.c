@@ -233,7 +233,7 @@ static void steps_have_the_weights_of_node2vec(void)
     }
 }
 
-/* Where every neighbour is refused almost always, the weights among them still decide. */
+/* If every neighbour is rejected almost always, their relative weights still count. */
 static void extreme_weights_terminate_with_the_right_shares(void)
 {
     const double tiny[] = {1e-9, 1e-300, DBL_MIN, 4.9406564584124654e-324};

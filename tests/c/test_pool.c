@@ -50,14 +50,14 @@ static void the_closest_size_is_taken(void)
     gz_pool_give(&pool, large);
     small = take(&pool, 10 * MIB);
     CHECK(small.memory == memory);
-    gz_block tiny = take(&pool, 4 * MIB); /* 40 MiB would be far too much for it */
+    gz_block tiny = take(&pool, 4 * MIB); /* a 40 MiB block would be far too large */
     CHECK(tiny.bytes < 8 * MIB);
     gz_pool_give(&pool, small);
     gz_pool_give(&pool, tiny);
     gz_pool_trim(&pool);
 }
 
-/* Sizes that go up and down by a little must not each leave a block of their own behind. */
+/* Slightly varying sizes must not leave one idle block each. */
 static void varying_sizes_do_not_pile_up(void)
 {
     gz_pool pool;

@@ -80,7 +80,7 @@ static int naive_pages(int64_t count, uint64_t origin, uint64_t width)
     return sum;
 }
 
-/* Makes all reads from memory, and checks that they ascend and keep to their limit. */
+/* Makes all reads from memory, and checks that they ascend and respect the limit. */
 static void read_all(gz_reads *reads, unsigned char *out)
 {
     gz_read read;
@@ -91,7 +91,7 @@ static void read_all(gz_reads *reads, unsigned char *out)
         CHECK(read.offset >= end); /* no page twice */
         end = read.offset + read.length;
         pages += read.length / PAGE;
-        /* Only what was read may be looked at: it lies in memory of its own. */
+        /* A separate allocation, so that sanitizers see any access beyond the read. */
         unsigned char *bytes = malloc(read.length);
         if (!CHECK(bytes != NULL && end <= sizeof file))
             return;

@@ -21,7 +21,7 @@ static gz_hop hop_of(int64_t fanout, bool replace, uint64_t key)
                     .draws.key = gz_key(GZ_PURPOSE_SAMPLE, key, 0, 0)};
 }
 
-/* Both passes over all nodes, as the caller makes them; returns the corrupt lists of both. */
+/* Both passes over all nodes, as callers make them; returns the corrupt lists of both. */
 static uint64_t sample(const gz_hop *hop, const int64_t *nodes)
 {
     uint64_t corrupt =

@@ -181,7 +181,7 @@ static void many_draws_are_by_keys(void)
     CHECK(sum / (500 * share * (1 - share)) * 699 / 700 < 819.1);
 }
 
-/* Not always seen: a search in a descending list can end where its neighbours look right. */
+/* Not always detected: a search in a descending list can end where its neighbours look right. */
 enum { DESCENDING = 3 };
 
 static void spoil(int how)

@@ -101,7 +101,7 @@ static void long_runs_are_split(void)
     page = gz_system_page_bytes();
     CHECK_EQ(gz_willneed(&mapping, runs, 2, GZ_WILLNEED_ALL, &counts, &err), GZ_OK);
     CHECK_EQ(counts.pages, (5 << 20) / page + 1);
-    CHECK_EQ(counts.missing, counts.pages); /* as nothing else is known */
+    CHECK_EQ(counts.missing, counts.pages); /* without a check, all count as missing */
     CHECK_EQ(counts.calls, 4);              /* 2 + 2 + 1 MiB, and the tail */
     gz_mapping_close(&mapping);
 }

@@ -29,7 +29,7 @@ static void make_list(int shape, uint64_t count)
         wide[FIRST + i] = narrow[FIRST + i];
 }
 
-/* How often the search looks, or 0 if it does not find x where it is or says that it is. */
+/* Number of looks of the search; 0 if its answer is wrong. */
 static int looks_for(const gz_ids *ids, uint64_t count, uint64_t x, uint64_t guess, bool is_there)
 {
     gz_window w = {.low = FIRST, .high = FIRST + count};
@@ -68,7 +68,7 @@ static void finds_what_is_there_and_nothing_else(void)
         }
 }
 
-/* In a list without jumps the slope leads there soon from anywhere. */
+/* In a list without jumps, interpolation needs few looks from any start. */
 static void an_even_list_takes_few_looks(void)
 {
     const gz_ids ids = {narrow, false};
@@ -77,10 +77,10 @@ static void an_even_list_takes_few_looks(void)
     for (uint64_t t = 0; t < 1000; t++)
         looks += looks_for(&ids, MOST, narrow[FIRST + gz_bounded(gz_draw(1, t), MOST)],
                            gz_bounded(gz_draw(2, t), MOST), true);
-    CHECK(looks < 4000); /* halving would take six or seven */
+    CHECK(looks < 4000); /* binary search would take six or seven */
 }
 
-/* From the steep end the slope leads to the flat one in small steps: halving takes over. */
+/* From the steep end, interpolation makes small steps to the flat one: binary search takes over. */
 static void a_bent_list_takes_few_looks_too(void)
 {
     const gz_ids ids = {wide, true};

@@ -1,6 +1,6 @@
-/* Threads of their own over one graph and one file, for ThreadSanitizer: what the loader's threads
- * do, without an interpreter whose lock would hide a race, and without OpenMP, whose run-time
- * library the sanitizer cannot see into. A program of its own; run.py --threads builds it. */
+/* Threads that share one graph and one file, for ThreadSanitizer. They do what the loader's threads
+ * do, without an interpreter whose lock would hide races, and without OpenMP, whose runtime the
+ * sanitizer cannot instrument. A separate program; run.py --threads builds it. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 enum { THREADS = 4, ROUNDS = 50, NODES = 2000, DEGREE = 20, SEEDS = 64, ROW_BYTES = 64, HOPS = 2 };
 
-/* Of all threads; none of them may write it. */
+/* Shared by all threads, read-only. */
 typedef struct shared {
     gz_csr csr;
     gz_mapping mapping; /* rows */

@@ -1,5 +1,5 @@
-/* The threads that read one batch, for ThreadSanitizer: they share a list of reads, an error, and
- * the rows that two reads bring a piece of. A program of its own; run.py --threads builds it. */
+/* The threads that read one batch, for ThreadSanitizer. They share a list of reads, an error, and
+ * rows that two reads cover. A separate program; run.py --threads builds it. */
 #define _GNU_SOURCE /* truncate under -std=c11 */
 
 #include <stdio.h>
