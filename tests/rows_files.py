@@ -23,9 +23,9 @@ class RowsFile:
         )
 
 
-def gather(reader, rows, first_direct_row=0, gap=0):
+def gather(reader, rows, num_resident_rows=0, gap=0):
     rows = np.asarray(rows, dtype=np.int64)
     out = np.full(len(rows) * reader.row_bytes, 0xEE, dtype=np.uint8)
-    fetched = reader.fetch(rows, first_direct_row, gap)
+    fetched = reader.fetch(rows, num_resident_rows, gap)
     fetched.place(out)
     return out.reshape(len(rows), reader.row_bytes), fetched.counts

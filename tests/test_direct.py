@@ -64,18 +64,18 @@ def test_rows_are_those_of_a_plain_gather(files_of_rows, engine, data):
     file = files_of_rows(row_bytes, data.draw(st.sampled_from([0, 128, 4096])))
     last = file.num_rows - 1
     rows = np.array(data.draw(st.lists(st.integers(0, last), max_size=80)), dtype=np.int64)
-    first_direct_row = data.draw(st.sampled_from([0, 1, last // 2, last + 1]))
+    num_resident_rows = data.draw(st.sampled_from([0, 1, last // 2, last + 1]))
     gap = data.draw(st.sampled_from([0, 1, 3, 1000, 2**63]))
     depth = data.draw(st.sampled_from([1, 2, 128]))
     file.mapping = _core.Mapping(file.path)
     reader = file.reader(engine, depth=depth, threads=min(depth, 16))
     try:
-        out, (wanted, read, reads) = gather(reader, rows, first_direct_row, gap)
+        out, (wanted, read, reads) = gather(reader, rows, num_resident_rows, gap)
     finally:
         reader.close()
         file.mapping.close()
     np.testing.assert_array_equal(out, file.rows[rows])
-    direct = rows[rows >= first_direct_row]
+    direct = rows[rows >= num_resident_rows]
     assert wanted == len(pages_of(direct, file))
     assert wanted <= read <= wanted + gap * len(direct)
     assert (reads == 0) == (len(direct) == 0)

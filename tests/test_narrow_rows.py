@@ -148,13 +148,13 @@ def test_memory_is_that_of_the_converted_rows(folder_of):
         assert 3 * count * DIM <= of_converted - of_stored <= 3 * count * DIM * 1.2 + (1 << 18)
 
 
-def read_past_the_cache(store, engine, rows, first_direct_row):
+def read_past_the_cache(store, engine, rows, num_resident_rows):
     """Rows by a direct reader, as float32."""
     dtype, code = store.conversion(np.float32)
     out = np.full((len(rows), *store.shape[1:]), np.nan, dtype)
     reader = store.direct_reader(engine, 4)
     try:
-        fetched = reader.fetch(rows, first_direct_row, 1)
+        fetched = reader.fetch(rows, num_resident_rows, 1)
         fetched.place(out.reshape(-1).view(np.uint8), 1, code)
     finally:
         reader.close()

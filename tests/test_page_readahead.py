@@ -47,10 +47,10 @@ def test_runs_cover_the_pages_of_the_rows(tmp_path_factory, rows, origin, row_by
         file.truncate(file_bytes)
     mapping = _core.Mapping(path)
     runs = reference.page_runs(rows.tolist(), origin, row_bytes, gap, file_bytes)
-    pages, _, _ = mapping.read_ahead(rows, origin, row_bytes, gap)
+    pages, _, _ = mapping.willneed(rows, origin, row_bytes, gap)
     assert pages == sum(-(-length // 4096) for _, length in runs)
     # with nothing trusted, every run is asked for, long ones in pieces of 2 MiB
-    _, missing, calls = mapping.read_ahead(rows, origin, row_bytes, gap, False)
+    _, missing, calls = mapping.willneed(rows, origin, row_bytes, gap, False)
     assert missing == pages
     assert calls == sum(-(-length // (2 << 20)) for _, length in runs)
 

@@ -58,11 +58,11 @@ def test_draws_are_the_same(graph, kind):
     expected = sample(graph, times=times, **options)
     assert expected.pages_missed == 0
     for kept_nodes, is_honest in [(0, True), (NODES // 2, True), (0, False)]:
-        graph._csr.ask_ahead(kept_nodes, is_honest)
+        graph._csr.set_hop_readahead(kept_nodes, is_honest)
         asked = sample(graph, times=times, **options)
         assert is_honest or asked.pages_missed > 0
         assert fingerprint(asked) == fingerprint(expected)
-    graph._csr.ask_ahead(None)
+    graph._csr.set_hop_readahead(None)
     assert sample(graph, times=times, **options).pages_missed == 0
 
 
@@ -192,9 +192,9 @@ def test_corruption_is_found_all_the_same(path, tmp_path):
 
 
 def test_asking_is_per_graph_and_can_be_ended(graph):
-    graph._csr.ask_ahead(0, False)
+    graph._csr.set_hop_readahead(0, False)
     assert sample(graph).pages_missed > 0
-    graph._csr.ask_ahead(None)
+    graph._csr.set_hop_readahead(None)
     assert sample(graph).pages_missed == 0
     assert isinstance(graph._csr, _core.CSR)
 

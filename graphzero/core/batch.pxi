@@ -42,7 +42,7 @@ cdef class Batch:
             The tree of each node; None without disjoint trees.
         num_sampled_nodes, num_sampled_edges : list of int
         pages_missed : int
-            Pages of topology that were not in memory and were requested, see `CSR.ask_ahead`.
+            Pages of topology that were missing and requested, see `CSR.set_hop_readahead`.
         """
         cdef gz_plan plan
         cdef gz_hop_readahead readahead = csr.readahead

@@ -30,12 +30,7 @@ cdef class CSR:
     def num_edges(self):
         return self.c.num_edges
 
-    @property
-    def is_wide(self):
-        """Whether ids may be 2^32 or more."""
-        return bool(self.c.indices.wide)
-
-    def ask_ahead(self, resident_nodes, bint trust_mincore=True):
+    def set_hop_readahead(self, resident_nodes, bint trust_mincore=True):
         """Switches hop read-ahead on or off for every `Batch` from now on.
 
         Parameters

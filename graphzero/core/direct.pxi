@@ -39,7 +39,7 @@ cdef class Fetched:
     cdef readonly tuple counts
     cdef const int64_t[::1] rows
     cdef uint64_t origin, row_bytes
-    cdef int64_t first_direct_row, count
+    cdef int64_t num_resident_rows, count
     cdef gz_pick[::1] picks  # maps read order to places
     cdef unsigned char[::1] stored
 
@@ -77,7 +77,7 @@ cdef class Fetched:
             mapped = self.mapping.c.base + self.origin
             for i in prange(_ranges(n), nogil=True, num_threads=threads):
                 gz_gather_rows(mapped, self.row_bytes, &cast, &self.rows[0], i * ITEMS_PER_RANGE,
-                               _end(i, n), self.first_direct_row, &out[0])
+                               _end(i, n), self.num_resident_rows, &out[0])
         finally:
             self.mapping.release()
         for i in prange(_ranges(self.count), nogil=True, num_threads=threads):
@@ -189,16 +189,16 @@ cdef class DirectReader:
     def is_direct(self):
         return self.file.is_direct
 
-    def fetch(self, const int64_t[::1] rows, int64_t first_direct_row=0, uint64_t gap=0):
+    def fetch(self, const int64_t[::1] rows, int64_t num_resident_rows=0, uint64_t gap_pages=0):
         """Reads the rows of a batch that are not resident; each page is read once.
 
         Parameters
         ----------
         rows : (n,) int64
             Row numbers in any order, with repeats. Must not change before `Fetched.place`.
-        first_direct_row : int
+        num_resident_rows : int
             Rows below it are not read: `Fetched.place` copies them from the mapping.
-        gap : int
+        gap_pages : int
             Unwanted pages that a read may include to merge two reads.
 
         Returns
@@ -226,13 +226,13 @@ cdef class DirectReader:
             raise IndexError(f"{self.mapping.path}: rows must be in [0, {self.num_rows})")
         fetched.mapping, fetched.rows = self.mapping, rows
         fetched.origin, fetched.row_bytes = self.origin, self.row_bytes
-        fetched.first_direct_row, fetched.count = first_direct_row, 0
+        fetched.num_resident_rows, fetched.count = num_resident_rows, 0
         fetched.counts = 0, 0, 0
         if n == 0 or self.row_bytes == 0:
             return fetched
         picks = empty(2 * n, _PICK)
         with nogil:
-            count = gz_picks_split(&rows[0], n, first_direct_row, &picks[0])
+            count = gz_picks_split(&rows[0], n, num_resident_rows, &picks[0])
         if count == 0:
             return fetched
         fetched.count = count
@@ -241,7 +241,7 @@ cdef class DirectReader:
         fetch.out = &fetched.stored[0]
         fetch.reads.picks, fetch.reads.count = &picks[0], count
         # a gap longer than a buffer makes no difference, and must not overflow when it is in bytes
-        fetch.reads.gap_pages = min(gap, GZ_BUFFER_BYTES // gz_system_page_bytes())
+        fetch.reads.gap_pages = min(gap_pages, GZ_BUFFER_BYTES // gz_system_page_bytes())
         self._leave_to_parent()
         with self.lock:
             if not self.is_open:

@@ -176,19 +176,19 @@ cdef class Mapping:
         finally:
             self.release()
 
-    def read_ahead(self, const int64_t[::1] rows, uint64_t origin, uint64_t row_bytes,
-                   uint64_t gap=0, bint trust_mincore=True, bint only_look=False):
+    def willneed(self, const int64_t[::1] rows, uint64_t origin, uint64_t row_bytes,
+                 uint64_t gap_pages=0, bint trust_mincore=True, bint only_count=False):
         """Page read-ahead: asks the kernel to read the pages of ascending rows (``madvise``).
 
         Parameters
         ----------
         rows : (n,) int64
             Ascending row numbers; row r starts at byte ``origin + r * row_bytes``.
-        gap : int
+        gap_pages : int
             Unwanted pages that a run may include to merge two runs.
         trust_mincore : bool
             False where ``mincore`` is known to lie: then every run is requested.
-        only_look : bool
+        only_count : bool
             Only count the missing pages.
 
         Returns
@@ -201,7 +201,7 @@ cdef class Mapping:
         cdef gz_willneed_counts counts
         cdef gz_willneed_mode mode = GZ_WILLNEED_MISSING
         cdef int64_t count = rows.shape[0], num_runs
-        if only_look:
+        if only_count:
             mode = GZ_WILLNEED_ONLY_COUNT
         elif not trust_mincore:
             mode = GZ_WILLNEED_ALL
@@ -214,7 +214,8 @@ cdef class Mapping:
         self.acquire()
         try:
             with nogil:
-                num_runs = gz_page_runs(&rows[0], count, origin, row_bytes, gap, self.c.size, runs)
+                num_runs = gz_page_runs(&rows[0], count, origin, row_bytes, gap_pages, self.c.size,
+                                        runs)
                 code = gz_willneed(&self.c, runs, num_runs, mode, &counts, &err)
         finally:
             self.release()

@@ -324,14 +324,14 @@ class FeatureStore(OpenedByPath):
         (int, int, int)
             Pages covered, pages that were missing, madvise calls made.
         """
-        return self._mapping.read_ahead(
+        return self._mapping.willneed(
             rows, self._rows.origin, self.row_bytes, gap_pages, trust_mincore
         )
 
     def count_missing(self, rows: npt.NDArray[np.int64]) -> tuple[int, int]:
         """Pages of ascending row numbers, and how many of them are not in the page cache."""
-        pages, missing, _ = self._mapping.read_ahead(
-            rows, self._rows.origin, self.row_bytes, only_look=True
+        pages, missing, _ = self._mapping.willneed(
+            rows, self._rows.origin, self.row_bytes, only_count=True
         )
         return pages, missing
 

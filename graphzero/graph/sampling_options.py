@@ -143,11 +143,6 @@ class Sampling:
         """Whether edges are drawn by their weights."""
         return self.weighted
 
-    @property
-    def needs_whole_batches(self) -> bool:
-        """Whether a batch must be sampled as a whole, not hop by hop with several threads."""
-        return self.disjoint or self.subgraph_type != "directional"
-
     def check_timed(self) -> None:
         """Raises `ValueError` if these options exclude seeds with times."""
         if self.kind is not None:

@@ -143,7 +143,7 @@ def set_hop_readahead(graph: Graph, resident_nodes: int | None) -> None:
         The topology of stored ids below is resident, and not requested. None: hop read-ahead is
         off.
     """
-    graph._csr.ask_ahead(resident_nodes, mincore_is_honest(graph.path))
+    graph._csr.set_hop_readahead(resident_nodes, mincore_is_honest(graph.path))
 
 
 class TopologyIO:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from graphzero.graph.sampling_options import SamplingOptions, Unpack
 
 __all__ = ["NeighborSampler"]
-
-_T = TypeVar("_T")
 
 
 class NeighborSampler:
@@ -71,8 +69,7 @@ class NeighborSampler:
             graph._csr.require_weights()
         self.seed = as_seed(seed)
         self.num_threads = as_threads(num_threads)
-        # One of each for every running call: threads may share a sampler, not its working memory.
-        self._idle_maps: deque[_core.IdMap] = deque()
+        # One for every running call: threads may share a sampler, not its working memory.
         self._idle_batches: deque[_core.Batch] = deque()
 
     def sample(
@@ -117,88 +114,33 @@ class NeighborSampler:
     ) -> Subgraph:
         """As `sample`, with the stored ids of the seeds, which must be in range."""
         draws = _core.Draws(self.seed, epoch, batch, self.sampling.batch_dependency)
-        if self.num_threads == 1 or seed_time is not None or self.sampling.needs_whole_batches:
-            return self._sample_whole(stored, draws, seed_time)
-        return self._sample_hops(stored, draws)
-
-    def _sample_whole(
-        self, seeds: IdArray, draws: _core.Draws, seed_time: IdArray | None
-    ) -> Subgraph:
-        """The batch in one call of the core, in one thread."""
-        batch = _take(self._idle_batches, _core.Batch)
+        batch = self._take_batch()
         fanouts = np.array(self.fanouts)
         try:
             nodes, edge_index, positions, trees, num_nodes, num_edges, missed = batch.sample(
-                self.graph._csr, seeds, fanouts, self.sampling, draws, seed_time
+                self.graph._csr, stored, fanouts, self.sampling, draws, seed_time
             )
         finally:
             self._idle_batches.append(batch)
-        induced = self.sampling.subgraph_type == "induced"
-        hop_edges = None if induced else num_edges
-        return self._subgraph(nodes, edge_index, positions, num_nodes, hop_edges, trees, missed)
-
-    def _sample_hops(self, seeds: IdArray, draws: _core.Draws) -> Subgraph:
-        """The same batch, with the threads sharing each hop: for single, large batches."""
-        idmap = _take(self._idle_maps, _core.IdMap)
-        try:
-            return self._share_hops(seeds, draws, idmap)
-        finally:
-            self._idle_maps.append(idmap)
-
-    def _share_hops(self, seeds: IdArray, draws: _core.Draws, idmap: _core.IdMap) -> Subgraph:
         csr, threads = self.graph._csr, self.num_threads
-        idmap.start(seeds, csr.is_wide)
-        num_sampled_nodes, num_nodes, frontier = [seeds.shape[0]], seeds.shape[0], seeds
-        sources, targets, edges = [], [], []
-        for hop, fanout in enumerate(self.fanouts):
-            offsets, positions, neighbors = csr.sample_hop(
-                frontier, fanout, self.sampling, draws.hop(hop), threads
-            )
-            sources.append(idmap.relabel(neighbors))
-            first = num_nodes - frontier.shape[0]
-            targets.append(np.repeat(np.arange(first, num_nodes), np.diff(offsets)))
-            edges.append(positions)
-            frontier = idmap.nodes(num_nodes)
-            num_nodes += frontier.shape[0]
-            num_sampled_nodes.append(frontier.shape[0])
-        return self._subgraph(
-            idmap.nodes(),
-            np.stack([np.concatenate(sources), np.concatenate(targets)]),
-            np.concatenate(edges),
-            num_sampled_nodes,
-            [part.shape[0] for part in sources],
-        )
-
-    def _subgraph(
-        self,
-        nodes: IdArray,
-        edge_index: IdArray,
-        positions: IdArray,
-        num_sampled_nodes: list[int],
-        num_sampled_edges: list[int] | None,
-        trees: IdArray | None = None,
-        pages_missed: int = 0,
-    ) -> Subgraph:
-        """The result, with stored ids and edge positions translated to the user's."""
-        csr = self.graph._csr
+        induced = self.sampling.subgraph_type == "induced"
         return Subgraph(
-            n_id=csr.to_user(nodes, self.num_threads),
+            n_id=csr.to_user(nodes, threads),
             edge_index=edge_index,
-            e_id=csr.edge_ids(positions, self.num_threads),
-            batch_size=num_sampled_nodes[0],
-            num_sampled_nodes=num_sampled_nodes,
-            num_sampled_edges=num_sampled_edges,
+            e_id=csr.edge_ids(positions, threads),
+            batch_size=num_nodes[0],
+            num_sampled_nodes=num_nodes,
+            num_sampled_edges=None if induced else num_edges,
             stored_id=nodes,
             batch=trees,
-            pages_missed=pages_missed,
+            pages_missed=missed,
         )
 
+    def _take_batch(self) -> _core.Batch:
+        try:
+            return self._idle_batches.pop()
+        except IndexError:
+            return _core.Batch()
+
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_idle_maps": deque(), "_idle_batches": deque()}
-
-
-def _take(idle: deque[_T], make: Callable[[], _T]) -> _T:
-    try:
-        return idle.pop()
-    except IndexError:
-        return make()
+        return {**self.__dict__, "_idle_batches": deque()}
