@@ -1,45 +1,24 @@
-"""Predictions for the seeds of a loader, held against their labels."""
+"""A model's predictions for the seeds of a loader, compared with their labels."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from graphzero.graph.ids import IdArray
 from graphzero.loader.mini_batch import MiniBatch
 from graphzero.training.graphsage import GraphSAGE
 from graphzero.training.metrics import majority_share, roc_auc
+from graphzero.training.reports import SplitReport
 
-__all__ = ["SplitReport", "evaluate", "forward_seeds"]
-
-
-@dataclass(frozen=True)
-class SplitReport:
-    """Predictions for one split.
-
-    Attributes
-    ----------
-    num_nodes : int
-        Labelled nodes of the split.
-    accuracy : float
-    majority : float
-        Accuracy of always naming the split's most frequent class.
-    roc_auc : float or None
-        Area under the ROC curve for the higher class; None unless there are two classes.
-    loss : float
-        Mean cross-entropy.
-    """
-
-    num_nodes: int
-    accuracy: float
-    majority: float
-    roc_auc: float | None
-    loss: float
+__all__ = ["evaluate", "forward_seeds"]
 
 
 def forward_seeds(model: GraphSAGE, batch: MiniBatch) -> tuple[Tensor, Tensor]:
@@ -53,7 +32,7 @@ def forward_seeds(model: GraphSAGE, batch: MiniBatch) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def evaluate(model: GraphSAGE, loader: DataLoader[Any], device: torch.device) -> SplitReport:
-    """Predictions for all seeds of a loader, held against their labels."""
+    """Predicts the class of every seed of a loader, and compares it with the label."""
     model.eval()
     scores, labels, loss = [], [], 0.0
     for batch in loader:
@@ -61,14 +40,17 @@ def evaluate(model: GraphSAGE, loader: DataLoader[Any], device: torch.device) ->
         loss += F.cross_entropy(out, y, reduction="sum").item()
         scores.append(out.cpu())
         labels.append(y.cpu())
-    all_scores, all_labels = torch.cat(scores).numpy(), torch.cat(labels).numpy()
+    return _report(torch.cat(scores).numpy(), torch.cat(labels).numpy(), loss)
+
+
+def _report(scores: npt.NDArray[np.float32], labels: IdArray, loss: float) -> SplitReport:
     auc = math.nan
-    if all_scores.shape[1] == 2:
-        auc = roc_auc(all_scores[:, 1] - all_scores[:, 0], all_labels == 1)
+    if scores.shape[1] == 2:
+        auc = roc_auc(scores[:, 1] - scores[:, 0], labels == 1)
     return SplitReport(
-        num_nodes=all_labels.size,
-        accuracy=float((all_scores.argmax(axis=1) == all_labels).mean()),
-        majority=majority_share(all_labels),
+        num_nodes=labels.size,
+        accuracy=float((scores.argmax(axis=1) == labels).mean()),
+        majority=majority_share(labels),
         roc_auc=None if math.isnan(auc) else auc,
-        loss=loss / all_labels.size,
+        loss=loss / labels.size,
     )
