@@ -18,6 +18,7 @@ from graphzero.graph.ids import IdArray
 from graphzero.report.memory import MemoryReport, memory_report
 from graphzero.training.evaluate import evaluate, forward_seeds
 from graphzero.training.graphsage import GraphSAGE
+from graphzero.training.interrupts import Interrupts, start
 from graphzero.training.loaders import Loaders
 from graphzero.training.reports import EpochReport, SplitReport
 
@@ -58,12 +59,15 @@ class Fitted:
         The epochs that ran to their end.
     best : BestEpoch
     memory : MemoryReport
-        At the end of the last epoch, DataLoader workers included.
+        At the end of the training, DataLoader workers included.
+    interrupted : bool
+        Whether Ctrl-C ended the training before its last epoch had ended.
     """
 
     epochs: tuple[EpochReport, ...]
     best: BestEpoch
     memory: MemoryReport
+    interrupted: bool
 
 
 @dataclass
@@ -93,33 +97,50 @@ class _Sums:
         )
 
 
-def _train_epoch(
-    model: GraphSAGE,
-    loader: DataLoader[Any],
-    optimizer: torch.optim.Optimizer,
-    device: torch.device,
-    bar: tqdm[Any],
-) -> _Sums:
-    model.train()
-    sums = _Sums(torch.zeros((), device=device), torch.zeros((), device=device))
-    requested = time.perf_counter()
-    for batch in loader:
-        sums.loading += time.perf_counter() - requested
-        scores, labels = forward_seeds(model, batch.to(device, non_blocking=True))
-        loss = F.cross_entropy(scores, labels)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        sums.loss += loss.detach() * batch.batch_size
-        sums.correct += (scores.detach().argmax(1) == labels).sum()
-        sums.seeds += batch.batch_size
-        sums.batches += 1
-        sums.waited += batch.stats.waited
-        sums.io = batch.stats.io
-        bar.update()
-        del batch, scores, labels, loss  # so that the next batch can use their memory
+@dataclass(frozen=True)
+class _Fitting:
+    """What the epochs of a training have in common."""
+
+    model: GraphSAGE
+    optimizer: torch.optim.Optimizer
+    device: torch.device
+    interrupts: Interrupts
+    bar: tqdm[Any]
+
+    def run_epoch(
+        self, epoch: int, loader: DataLoader[Any], val_loader: DataLoader[Any] | None
+    ) -> tuple[EpochReport, tuple[float, float] | None]:
+        """Trains and validates; the epoch's report and its quality, as in `BestEpoch`."""
+        started = time.perf_counter()
+        sums = self._train(loader)
+        seconds = time.perf_counter() - started
+        if val_loader is None:
+            return sums.report(epoch, seconds, None), None
+        val, _ = evaluate(self.model, val_loader, self.device, self.interrupts.check)
+        return sums.report(epoch, seconds, val), (val.accuracy, -val.loss)
+
+    def _train(self, loader: DataLoader[Any]) -> _Sums:
+        self.model.train()
+        sums = _Sums(torch.zeros((), device=self.device), torch.zeros((), device=self.device))
         requested = time.perf_counter()
-    return sums
+        for batch in start(loader):
+            sums.loading += time.perf_counter() - requested
+            scores, labels = forward_seeds(self.model, batch.to(self.device, non_blocking=True))
+            loss = F.cross_entropy(scores, labels)
+            self.optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimizer.step()
+            sums.loss += loss.detach() * batch.batch_size
+            sums.correct += (scores.detach().argmax(1) == labels).sum()
+            sums.seeds += batch.batch_size
+            sums.batches += 1
+            sums.waited += batch.stats.waited
+            sums.io = batch.stats.io
+            self.bar.update()
+            del batch, scores, labels, loss  # so that the next batch can use their memory
+            self.interrupts.check()
+            requested = time.perf_counter()
+        return sums
 
 
 def _check_loss(report: EpochReport) -> None:
@@ -139,50 +160,64 @@ def fit(
     optimizer: torch.optim.Optimizer,
     loaders: Loaders,
     splits: dict[str, IdArray],
+    interrupts: Interrupts,
     *,
     progress: bool,
     on_epoch: Callable[[EpochReport], object],
-) -> Fitted:
+    on_best: Callable[[BestEpoch], object],
+) -> Fitted | None:
     """Trains on the split "train", and chooses the best epoch by the split "val".
+
+    Ctrl-C ends the training and keeps what the epochs before have reached.
 
     Parameters
     ----------
     model : GraphSAGE
-        Has the weights of the last epoch afterwards.
+        Has the weights of the last batch afterwards.
     optimizer : torch.optim.Optimizer
     loaders : Loaders
     splits : dict of str to (n,) int64
         Labelled nodes.
+    interrupts : Interrupts
     progress : bool
         Show a progress bar on stderr.
     on_epoch : callable
         Called after each epoch.
+    on_best : callable
+        Called before it, if the epoch is the best so far.
+
+    Returns
+    -------
+    Fitted or None
+        None if the training was interrupted before its first epoch had ended.
 
     Raises
     ------
     ValueError
         If the loss of an epoch is not finite.
     """
-    options = loaders.options
+    epochs = loaders.options.epochs
     batches, loader = loaders.for_training(splits["train"])
     val_loader = loaders.for_evaluation(splits["val"], persistent=True) if "val" in splits else None
     reports: list[EpochReport] = []
     best: BestEpoch | None = None
-    with tqdm(total=options.epochs * len(batches), unit=" batches", disable=not progress) as bar:
-        for epoch in range(1, options.epochs + 1):
-            bar.set_description(f"epoch {epoch}/{options.epochs}")
-            batches.set_epoch(epoch - 1)
-            started = time.perf_counter()
-            sums = _train_epoch(model, loader, optimizer, options.device, bar)
-            seconds = time.perf_counter() - started
-            val = None if val_loader is None else evaluate(model, val_loader, options.device)
-            report = sums.report(epoch, seconds, val)
-            _check_loss(report)
-            quality = None if val is None else (val.accuracy, -val.loss)
-            if best is None or best.is_beaten_by(quality):
-                best = BestEpoch(epoch, quality, _copy_of_weights(model))
-            reports.append(report)
-            on_epoch(report)
-    assert best is not None
+    interrupted = False
+    with tqdm(total=epochs * len(batches), unit=" batches", disable=not progress) as bar:
+        fitting = _Fitting(model, optimizer, loaders.options.device, interrupts, bar)
+        try:
+            for epoch in range(1, epochs + 1):
+                bar.set_description(f"epoch {epoch}/{epochs}")
+                batches.set_epoch(epoch - 1)
+                report, quality = fitting.run_epoch(epoch, loader, val_loader)
+                _check_loss(report)
+                if best is None or best.is_beaten_by(quality):
+                    best = BestEpoch(epoch, quality, _copy_of_weights(model))
+                    on_best(best)
+                reports.append(report)
+                on_epoch(report)
+        except KeyboardInterrupt:
+            interrupted = True
+    if best is None or not reports:
+        return None
     memory = memory_report(loaders.dataset)  # while the workers still exist
-    return Fitted(tuple(reports), best, memory)
+    return Fitted(tuple(reports), best, memory, interrupted)

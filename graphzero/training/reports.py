@@ -92,9 +92,14 @@ class TrainReport:
     num_classes, num_parameters : int
     device : str
     memory : MemoryReport
-        At the end of the last epoch, DataLoader workers included.
+        At the end of the training, DataLoader workers included.
     io : str
         How the feature rows of the last epoch were read, and why.
+    interrupted : bool
+        Whether Ctrl-C ended the training or the evaluation.
+    evaluation_interrupted : bool
+        Whether it ended the evaluation: `splits` then lacks some splits, and predictions are not
+        written.
     """
 
     epochs: tuple[EpochReport, ...]
@@ -105,3 +110,5 @@ class TrainReport:
     device: str
     memory: MemoryReport
     io: str = ""
+    interrupted: bool = False
+    evaluation_interrupted: bool = False

@@ -10,15 +10,23 @@ import torch
 
 from graphzero.graph.dataset import Dataset
 from graphzero.io.prefetch import Prefetch
-from graphzero.training.evaluate import evaluate
-from graphzero.training.fit import fit
+from graphzero.store.outputs import Output, check_outputs, files_of_dataset
+from graphzero.training.fit import BestEpoch, fit
 from graphzero.training.graphsage import GraphSAGE
-from graphzero.training.labels import count_classes, labelled_splits
-from graphzero.training.loaders import Loaders
+from graphzero.training.interrupts import Interrupts, TrainingInterrupted
+from graphzero.training.labels import count_classes, labelled_splits, nodes_of_splits
+from graphzero.training.loaders import FEATURE_DTYPE, Loaders
 from graphzero.training.options import TrainOptions, as_device, fanouts_and_batch_size
+from graphzero.training.predictions import predictions_bytes, write_predictions
 from graphzero.training.reports import EpochReport, SplitReport, TrainReport
+from graphzero.training.saved_model import SavedModel
+from graphzero.training.splits import evaluate_splits
 
-__all__ = ["EpochReport", "SplitReport", "TrainReport", "train"]
+__all__ = ["EpochReport", "SplitReport", "TrainReport", "TrainingInterrupted", "train"]
+
+_FRAME_BYTES = 1 << 16  # of a saved model, beside its weights
+
+FilePath = str | os.PathLike[str]
 
 
 @contextmanager
@@ -27,6 +35,45 @@ def _seeded(seed: int, device: torch.device) -> Iterator[None]:
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
+
+
+def _check_files(
+    ds: Dataset,
+    model: GraphSAGE,
+    pack: FilePath | None,
+    save: FilePath | None,
+    predictions: FilePath | None,
+) -> None:
+    """Raises an error now if one of the files could not be written after the training."""
+    outputs = []
+    if save is not None:
+        weights = sum(value.nbytes for value in model.state_dict().values())
+        outputs.append(Output("save", save, weights + _FRAME_BYTES))
+    if predictions is not None:
+        size = predictions_bytes(predictions, nodes_of_splits(ds), model.arguments["num_classes"])
+        outputs.append(Output("predictions", predictions, size))
+    if outputs:
+        check_outputs(outputs, [*files_of_dataset(ds.paths), *([] if pack is None else [pack])])
+
+
+def _saver(
+    model: GraphSAGE, options: TrainOptions, save: FilePath | None
+) -> Callable[[BestEpoch], None]:
+    """Writes the weights of an epoch to the file, if there is to be one."""
+
+    def write(best: BestEpoch) -> None:
+        if save is None:
+            return
+        SavedModel(
+            arguments=model.arguments,
+            state_dict=best.weights,
+            fanouts=[int(fanout) for fanout in options.fanouts],
+            feature_dtype=FEATURE_DTYPE,
+            epoch=best.epoch,
+            seed=int(options.seed),
+        ).write(save)
+
+    return write
 
 
 def train(
@@ -43,45 +90,63 @@ def train(
     seed: int = 0,
     device: str = "auto",
     prefetch: Prefetch | None = None,
-    pack: str | os.PathLike[str] | None = None,
+    pack: FilePath | None = None,
+    save: FilePath | None = None,
+    predictions: FilePath | None = None,
     progress: bool = False,
     on_epoch: Callable[[EpochReport], object] | None = None,
+    on_interrupt: Callable[[EpochReport], object] | None = None,
 ) -> TrainReport:
-    """Trains GraphSAGE to predict the labels, and reports how well and how fast.
+    """Trains GraphSAGE to predict the labels, and reports accuracy, speed and memory.
 
-    Uses the splits named train, val (or valid) and test; without any split all labelled nodes are
-    trained on. Nodes whose label is -1 are not predicted. The same seed gives the same report,
-    times and memory aside, on the same machine.
+    Uses the splits named train, val (or valid) and test; without any split, all labelled nodes are
+    trained on. Nodes whose label is -1 are neither trained on nor evaluated. On the same machine,
+    the same seed gives the same report, apart from times and memory.
+
+    Ctrl-C ends the training after the current batch, or at once if it is pressed again before
+    that. The best weights so far are then evaluated (unless Ctrl-C is pressed again), predictions
+    are written, and `TrainingInterrupted` is raised with the report.
 
     Parameters
     ----------
     ds : Dataset
         With features and integer labels.
     fanouts : sequence of int, optional
-        Neighbours per node in each hop, -1 for all; one layer for each. Default: 10, 10, or those
-        of the pack.
+        Neighbours to sample per node in each hop; -1 samples all. The model has one layer for each
+        hop. Default: 10, 10, or the fanouts of the pack.
     hidden : int
-        Width of the layers between.
+        Length of the vectors between two layers.
     epochs : int
     batch_size : int, optional
-        Seeds in a batch. Default: 1024, or that of the pack.
+        Seeds in a batch. Default: 1024, or the batch size of the pack.
     lr, weight_decay : float
-        Of Adam.
+        Learning rate and weight decay of Adam.
     dropout : float
+        Share of each layer's inputs that is set to zero while training.
     workers : int
         DataLoader workers; 0 loads in this process.
     seed : int
+        Seed of all random choices.
     device : str
-        A torch device, or "auto": CUDA where there is one, else the CPU.
+        A torch device, or "auto": CUDA where it is available, else the CPU.
     prefetch : Prefetch, optional
-        How pages are read ahead.
+        How feature rows are read.
     pack : path-like, optional
-        A file that `graphzero.pack` has written of the labelled nodes to train on, with whose
-        batches to train (see `PackedDataset`).
+        A file that `graphzero.pack` has written for the labelled nodes of the training split.
+        Training then uses its batches (see `PackedDataset`).
+    save : path-like, optional
+        Write the weights of the best epoch to this file, each time there is a better one;
+        `GraphSAGE.from_saved` reads it. The file is always a whole one, whenever the process ends.
+    predictions : path-like, optional
+        Write the predicted class of every node of every split to this ``.npz`` or ``.csv`` file
+        (see `Predictions`), nodes without a known label included.
     progress : bool
         Show a progress bar on stderr.
     on_epoch : callable, optional
         Called with each `EpochReport`.
+    on_interrupt : callable, optional
+        Called with the last `EpochReport` when Ctrl-C has ended the training, before the
+        evaluation.
 
     Returns
     -------
@@ -91,9 +156,13 @@ def train(
     ------
     ValueError
         If the dataset lacks what training needs, an option is out of range or contradicts the
-        pack, or the loss is no longer finite.
+        pack, the loss is no longer finite, or an output is a file that is read.
     FormatError
         If the pack is truncated, foreign or corrupt.
+    OSError
+        If an output cannot be written; if possible, before the training.
+    TrainingInterrupted
+        After Ctrl-C.
     """
     splits = labelled_splits(ds)
     assert ds.features is not None
@@ -113,32 +182,45 @@ def train(
         prefetch=prefetch or Prefetch(),
         pack=pack,
     )
-    loaders = Loaders(ds, options)
-    with _seeded(seed, options.device):
+    loaders, interrupts = Loaders(ds, options), Interrupts()
+    with interrupts.deferred(), _seeded(seed, options.device):
         model = GraphSAGE(
             ds.features.feature_dim, options.hidden, num_classes, len(fanouts), dropout=dropout
         ).to(options.device)
-        optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay)
+        _check_files(ds, model, pack, save, predictions)
         fitted = fit(
             model,
-            optimizer,
+            torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay),
             loaders,
             splits,
+            interrupts,
             progress=progress,
             on_epoch=on_epoch or (lambda report: None),
+            on_best=_saver(model, options, save),
         )
+        if fitted is None:
+            raise TrainingInterrupted(None)
+        if fitted.interrupted and on_interrupt is not None:
+            on_interrupt(fitted.epochs[-1])
         model.load_state_dict(fitted.best.weights)
-        evaluated = {
-            name: evaluate(model, loaders.for_evaluation(seeds), options.device)
-            for name, seeds in splits.items()
-        }
-    return TrainReport(
+        evaluated = evaluate_splits(
+            model, loaders, splits, interrupts, predict=predictions is not None
+        )
+        if predictions is not None and evaluated.predictions is not None:
+            write_predictions(predictions, evaluated.predictions)
+        interrupted = fitted.interrupted or evaluated.interrupted or interrupts.pending
+    report = TrainReport(
         epochs=fitted.epochs,
         best_epoch=fitted.best.epoch,
-        splits=evaluated,
+        splits=evaluated.reports,
         num_classes=num_classes,
         num_parameters=sum(parameter.numel() for parameter in model.parameters()),
         device=str(options.device),
         memory=fitted.memory,
         io=fitted.epochs[-1].io,
+        interrupted=interrupted,
+        evaluation_interrupted=evaluated.interrupted,
     )
+    if interrupted:
+        raise TrainingInterrupted(report)
+    return report
