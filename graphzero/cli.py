@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import traceback
 import warnings
@@ -97,6 +98,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return code
         except KeyboardInterrupt as error:
             _fail(str(error) or "interrupted")
+            if argv is None:  # Ctrl-C while the interpreter exits: no traceback from its callbacks
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
             return 130
         except BrokenPipeError:
             # The reader of the output has gone; the interpreter flushes at exit and must not fail.

@@ -1,4 +1,4 @@
-"""Ctrl-C while a model is trained: honoured between two batches, and by this process alone."""
+"""Ctrl-C while a model is trained: honoured between two batches, and only by the main process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 from graphzero.loader.mini_batch import MiniBatch
 from graphzero.training.reports import TrainReport
 
-__all__ = ["Interrupts", "TrainingInterrupted", "start"]
+__all__ = ["Interrupts", "TrainingInterrupted", "ignore_interrupts", "start"]
 
 
 class TrainingInterrupted(KeyboardInterrupt):
@@ -80,13 +80,18 @@ class Interrupts:
 
 
 def start(loader: DataLoader[Any]) -> Iterator[MiniBatch]:
-    """Begins a pass over a loader; its workers ignore Ctrl-C, and end when this process says so.
+    """Begins a pass over a loader; its workers do not get SIGINT while they start.
 
-    A terminal sends SIGINT to them as well. It would end them before the batch that the training
-    waits for, with a traceback each.
+    A terminal sends SIGINT to the workers as well. It would end them, with a traceback each, before
+    they deliver the batch that the training waits for.
     """
     earlier = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # workers inherit the mask
     try:
         return iter(loader)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
+
+
+def ignore_interrupts(worker: int) -> None:
+    """The ``worker_init_fn``: for workers that a server forks, which inherit its signal mask."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

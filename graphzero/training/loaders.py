@@ -12,6 +12,7 @@ from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray
 from graphzero.loader.neighbor_dataset import Collate, NeighborDataset
 from graphzero.packs.packed_dataset import PackedDataset
+from graphzero.training.interrupts import ignore_interrupts
 from graphzero.training.options import TrainOptions
 
 __all__ = ["FEATURE_DTYPE", "Loaders"]
@@ -70,6 +71,7 @@ class Loaders:
             batch_size=None,
             num_workers=workers,
             collate_fn=collate,
+            worker_init_fn=ignore_interrupts,
             pin_memory=self.options.device.type == "cuda",
             persistent_workers=persistent and workers > 0,
             # Making an iterator draws a number, which must not come from the model's generator.
