@@ -312,7 +312,7 @@ def test_info_of_a_dataset(data, capfd):
     out = capfd.readouterr().out
     for part in (
         "nodes     20, in hot order",
-        "edges     40 from 20 rows, undirected, both directions stored; 2.0 a node",
+        "edges     40 from 20 input edges, undirected, both directions stored; 2.0 a node",
         "features  20 x 4, float32",
         "labels    20, int64",
         "classes   2",
