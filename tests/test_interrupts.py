@@ -71,12 +71,12 @@ def interrupted(ds, **options):
 
 
 def test_the_epochs_that_have_ended_are_kept(ds, tmp_path, press):
-    batches = press(fit, {6: 1})  # the second batch of epoch 3
+    batches = press(fit, {5: 1})  # the first of two batches of epoch 3
     outputs = {"save": tmp_path / "m.pt", "predictions": tmp_path / "p.npz"}
     told = []
     error = interrupted(ds, on_interrupt=told.append, **outputs)
     report = error.report
-    assert next(batches) == 7, "no batch after that in which Ctrl-C was pressed"
+    assert next(batches) == 6, "no batch after that in which Ctrl-C was pressed"
     assert str(error) == "interrupted after epoch 2"
     assert [epoch.epoch for epoch in report.epochs] == [1, 2]
     assert told == [report.epochs[-1]]
