@@ -168,7 +168,7 @@ def fit(
 ) -> Fitted | None:
     """Trains on the split "train", and chooses the best epoch by the split "val".
 
-    Ctrl-C ends the training and keeps what the epochs before have reached.
+    Ctrl-C ends the training; the epochs that have ended are kept.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def fit(
     on_epoch : callable
         Called after each epoch.
     on_best : callable
-        Called before it, if the epoch is the best so far.
+        Called before `on_epoch`, if the epoch is the best so far.
 
     Returns
     -------

@@ -27,7 +27,7 @@ class Evaluated:
     reports : dict of str to SplitReport
         Of the splits that were evaluated to their end.
     predictions : Predictions or None
-        For every node of every split; None if they were not wanted, or the work was interrupted.
+        For every node of every split; None if not requested, or if the work was interrupted.
     interrupted : bool
     """
 
@@ -44,7 +44,7 @@ def evaluate_splits(
     *,
     predict: bool,
 ) -> Evaluated:
-    """Evaluates a model on labelled splits; Ctrl-C ends that, and keeps the reports so far.
+    """Evaluates a model on labelled splits; Ctrl-C ends this, and the reports so far are kept.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def _predictions(
     scores: dict[str, Scores],
     interrupts: Interrupts,
 ) -> Predictions:
-    """Predictions that agree with the evaluation: a node that it has scored keeps its scores."""
+    """Predictions for all nodes; those that were evaluated get the scores of the evaluation."""
     nodes = nodes_of_splits(loaders.dataset)
     all_scores: dict[str, Scores] = {}
     for name, ids in nodes.items():
