@@ -1,4 +1,4 @@
-"""Trains GraphSAGE on a dataset folder, with nothing between you and the DataLoader."""
+"""Trains GraphSAGE on a dataset folder, with a training loop of its own over the DataLoader."""
 
 import argparse
 
@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from torch.utils.data import DataLoader
 
 import graphzero as gz
-from graphzero.training.graphsage import GraphSAGE
 
 
 def make_loader(ds, split, args, shuffle=False):
@@ -26,8 +25,8 @@ def predict(model, batch):
 @torch.no_grad()
 def accuracy(model, loader):
     model.eval()
-    right = [predict(model, batch).argmax(1) == batch.y[: batch.batch_size] for batch in loader]
-    return torch.cat(right).float().mean().item()
+    correct = [predict(model, batch).argmax(1) == batch.y[: batch.batch_size] for batch in loader]
+    return torch.cat(correct).float().mean().item()
 
 
 def main():
@@ -43,10 +42,10 @@ def main():
     ds = gz.open(args.dir)
     batches, loader = make_loader(ds, "train", args, shuffle=True)
     val_loader, test_loader = (make_loader(ds, split, args)[1] for split in ("val", "test"))
-    model = GraphSAGE(ds.features.feature_dim, 128, ds.num_classes, len(args.fanouts))
+    model = gz.GraphSAGE(ds.features.feature_dim, 128, ds.num_classes, len(args.fanouts))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
 
-    best = (0.0, 0.0)  # validation accuracy, and the test accuracy that goes with it
+    best = (0.0, 0.0)  # highest validation accuracy, and the test accuracy of the same epoch
     for epoch in range(args.epochs):
         batches.set_epoch(epoch)
         model.train()

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from graphzero.packs.packed_dataset import PackedDataset
     from graphzero.packs.packing import pack
     from graphzero.report.memory import MemoryReport, memory_report
+    from graphzero.training.graphsage import GraphSAGE
 
 __version__ = "1.0.0.dev0"
 
@@ -62,6 +63,7 @@ __all__ = [
     "FeatureStore",
     "FormatError",
     "Graph",
+    "GraphSAGE",
     "LinkNeighborDataset",
     "MemoryReport",
     "MiniBatch",
@@ -86,6 +88,7 @@ _LAZY = {
     "BatchStats": "graphzero.loader.batch_stats",
     "Collate": "graphzero.loader.collate",
     "DataType": "graphzero.ingest.converters",
+    "GraphSAGE": "graphzero.training.graphsage",
     "LinkNeighborDataset": "graphzero.loader.link_neighbor_dataset",
     "MemoryReport": "graphzero.report.memory",
     "MiniBatch": "graphzero.loader.mini_batch",

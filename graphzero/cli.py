@@ -1,4 +1,4 @@
-"""The command ``graphzero``: reads the command line, runs a command, turns errors into lines.
+"""The command ``graphzero``: parses the command line, runs a command, and prints errors.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import traceback
 import warnings
@@ -62,11 +63,11 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _let_threads_sleep() -> None:
-    """Starts the program again with ``OMP_WAIT_POLICY=passive``, unless it has a policy.
+    """Starts the program again with ``OMP_WAIT_POLICY=passive``, unless the variable is set.
 
-    OpenMP's threads spin while they wait for one another. Where anything else wants the same
-    processors, training becomes five times slower by it. The policy is read once, when the
-    runtime is loaded, which importing this package has done.
+    By default OpenMP's threads spin while they wait for one another, which makes training five
+    times slower where other programs need the same processors. The OpenMP runtime reads the
+    variable once, when it is loaded; importing this package has loaded it.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ["OMP_WAIT_POLICY"] = "passive"
@@ -79,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv : sequence of str, optional
-        Without the program's name; default: those of this process.
+        Arguments without the program's name. Default: those of this process.
 
     Returns
     -------
@@ -95,11 +96,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             code: int = args.run(args)
             sys.stdout.flush()
             return code
-        except KeyboardInterrupt:
-            _fail("interrupted")
+        except KeyboardInterrupt as error:
+            _fail(str(error) or "interrupted")
+            if argv is None:  # Ctrl-C while the interpreter exits: no traceback from its callbacks
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
             return 130
         except BrokenPipeError:
-            # Whoever read the output has gone; the interpreter's own flush must not fail as well.
+            # The reader of the output has gone; the interpreter flushes at exit and must not fail.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             return 1
         except Exception as error:

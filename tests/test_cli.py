@@ -13,6 +13,7 @@ import time
 import files
 import numpy as np
 import pytest
+import torch
 
 import graphzero as gz
 from graphzero.cli import main
@@ -312,7 +313,7 @@ def test_info_of_a_dataset(data, capfd):
     out = capfd.readouterr().out
     for part in (
         "nodes     20, in hot order",
-        "edges     40 from 20 rows, undirected, both directions stored; 2.0 a node",
+        "edges     40 from 20 input edges, undirected, both directions stored; 2.0 a node",
         "features  20 x 4, float32",
         "labels    20, int64",
         "classes   2",
@@ -446,6 +447,33 @@ def test_an_error_in_a_worker_is_one_line_too(data, monkeypatch, capfd):
     assert line.endswith("the file went bad")
 
 
+@pytest.mark.parametrize("option", ["--save", "--predictions", "--json"])
+def test_train_checks_its_outputs_before_it_trains(data, tmp_path, option, capfd):
+    suffix = {"--save": "pt", "--predictions": "csv", "--json": "json"}[option]
+    for path, message in (
+        (tmp_path / "no" / f"x.{suffix}", "cannot be written: the folder"),
+        (data / "graph.gl", "would replace" if suffix != "csv" else "written as .npz or .csv"),
+    ):
+        assert run("train", data, "--epochs", 1, option, path) == 1
+        out, err = capfd.readouterr()
+        assert out == ""
+        assert message in only_line(err)
+        assert str(path) in err
+    assert run("train", data, option, tmp_path / "x.csv", "--json", tmp_path / "x.csv") == (
+        0 if option == "--json" else 1
+    )
+    assert ("are the same file" in capfd.readouterr().err) == (option != "--json")
+
+
+def test_train_says_what_it_has_written(data, tmp_path, capfd):
+    words = ["--save", tmp_path / "m.pt", "--predictions", tmp_path / "p.csv"]
+    assert run("train", data, "--epochs", 2, *words) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert f"model saved in {tmp_path / 'm.pt'}" in lines
+    assert f"predictions saved in {tmp_path / 'p.csv'}" in lines
+    assert len((tmp_path / "p.csv").read_text().splitlines()) == 21
+
+
 # --- as a program
 
 
@@ -481,6 +509,80 @@ def test_a_reader_that_goes_away_is_no_error(data):
         os.close(writer)
     assert done.stderr == b""
     assert done.returncode == 1
+
+
+def start_training(data, *options):
+    """A training that would take hours, in a process group of its own."""
+    command = [sys.executable, "-m", "graphzero", "train", data, "--epochs", 100_000, *options]
+    return subprocess.Popen(
+        [str(word) for word in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        cwd=data,
+        preexec_fn=files.let_be_interrupted,
+    )
+
+
+def interrupt(process):
+    """Presses Ctrl-C: a terminal sends the signal to the whole group."""
+    os.killpg(process.pid, signal.SIGINT)
+
+
+def finish(process):
+    """The lines of stdout and stderr, when all processes of the group have ended."""
+    try:
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return out.splitlines(), err.splitlines()
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    raise AssertionError("workers outlive the training")
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_ctrl_c_ends_a_training_and_keeps_the_best(data, tmp_path, workers):
+    model, predictions, report = (tmp_path / name for name in ("m.pt", "p.npz", "r.json"))
+    outputs = ["--save", model, "--predictions", predictions, "--json", report]
+    process = start_training(data, "--workers", workers, *outputs)
+    assert process.stdout.readline().startswith("epoch   1")
+    time.sleep(0.2)
+    interrupt(process)
+    out, err = finish(process)
+    assert process.returncode == 130
+    content = json.loads(report.read_text())
+    last = len(content["epochs"])
+    assert content["interrupted"]
+    assert 1 <= content["best_epoch"] <= last < 100_000
+    assert f"interrupted after epoch {last}" in out
+    assert f"weights of epoch {content['best_epoch']} (best on val):" in out
+    assert out[-1].startswith("memory")
+    assert err == [
+        f"graphzero: interrupted after epoch {last}: evaluating the best weights "
+        f"(Ctrl-C again skips this)",
+        "graphzero: interrupted",
+    ]
+    assert set(content["splits"]) == {"train", "val"}
+    assert torch.load(model, weights_only=True)["epoch"] == content["best_epoch"]
+    with np.load(predictions) as found:
+        assert found["node_id"].tolist() == list(range(20))
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+
+
+def test_a_kill_at_any_time_leaves_the_best_model_so_far(data, tmp_path):
+    process = start_training(data, "--save", tmp_path / "m.pt")
+    assert process.stdout.readline().startswith("epoch   1")
+    os.killpg(process.pid, signal.SIGKILL)
+    finish(process)
+    assert gz.GraphSAGE.from_saved(tmp_path / "m.pt").arguments["in_dim"] == 4
+    assert torch.load(tmp_path / "m.pt", weights_only=True)["epoch"] >= 1
 
 
 def test_ctrl_c_ends_a_training_with_workers(data):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 
 import numpy as np
@@ -14,12 +15,18 @@ from graphzero.training.demo_graph import write_demo
 SMALL = ["--nodes", "600", "--edges", "5000", "--dim", "8", "--classes", "3"]
 
 
+@pytest.fixture(autouse=True)
+def torch_has_a_folder_of_its_own(tmp_path_factory, monkeypatch):
+    """Torch makes a cache in the temporary folder when its optimizers are first used."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor")))
+
+
 def read(files):
     edges = np.loadtxt(files.edges, dtype=np.int64, delimiter=",", skiprows=1)
     return edges, np.load(files.features), np.load(files.labels)
 
 
-def test_files_are_what_was_asked_for(tmp_path):
+def test_files_are_what_was_requested(tmp_path):
     seen = []
     files = write_demo(
         tmp_path, num_nodes=900, num_edges=70_000, dim=5, num_classes=6, advance=seen.append
@@ -96,6 +103,39 @@ def test_demo_keeps_what_it_is_told_to(tmp_path, monkeypatch, capfd):
     with gz.open(tmp_path / "mine" / "dataset") as ds:
         assert (ds.num_nodes, ds.num_classes, set(ds.splits)) == (600, 3, {"train", "val", "test"})
         assert ds.graph.num_input_edges == 5000
+
+
+def test_demo_checks_its_outputs_before_it_begins(tmp_path, monkeypatch, capfd):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    kept = tmp_path / "kept"
+    for words, message in (
+        (["--json", tmp_path / "no" / "r.json"], "the folder"),
+        (["--predictions", tmp_path / "p.txt"], "written as .npz or .csv"),
+        (["--save", tmp_path / "x", "--json", tmp_path / "x"], "are the same file"),
+        (["--dir", kept, "--json", kept / "edges.csv"], "would replace"),
+    ):
+        assert main(["demo", *SMALL, *map(str, words)]) == 1
+        out, err = capfd.readouterr()
+        assert out == ""
+        assert message in err
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert list(kept.iterdir()) == []
+
+
+def test_demo_writes_its_outputs(tmp_path, capfd):
+    kept = tmp_path / "made"
+    words = ["--dir", kept, "--json", kept / "r.json", "--save", kept / "m.pt"]
+    more = ["--predictions", kept / "p.npz", "--epochs", "1"]
+    assert main(["demo", *SMALL, *map(str, words), *map(str, more)]) == 0
+    assert json.loads((kept / "r.json").read_text())["best_epoch"] == 1
+    assert gz.GraphSAGE.from_saved(kept / "m.pt").arguments["num_classes"] == 3
+    with np.load(kept / "p.npz") as found:
+        assert sorted(found["node_id"]) == list(range(600))
+    words = ["--dir", kept, "--json", kept / "dataset" / "graph.gl"]
+    before = (kept / "dataset" / "graph.gl").stat().st_size
+    assert main(["demo", *SMALL, *map(str, words)]) == 1
+    assert (kept / "dataset" / "graph.gl").stat().st_size == before
 
 
 def test_a_failed_demo_leaves_nothing_either(tmp_path, monkeypatch, capfd):

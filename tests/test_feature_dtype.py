@@ -20,6 +20,7 @@ from graphzero.ingest.rank import NodeOrder  # noqa: E402
 from graphzero.ingest.row_input import ArrayRows  # noqa: E402
 from graphzero.ingest.rows import write_rows  # noqa: E402
 from graphzero.store.format import read_header, verify_file  # noqa: E402
+from graphzero.training import loaders  # noqa: E402
 from graphzero.training import train as training  # noqa: E402
 
 NODES = 60
@@ -262,13 +263,13 @@ def test_training_converts(tmp_path, name):
 
 def test_training_asks_for_float32(tmp_path, monkeypatch):
     asked = []
-    make = training.NeighborDataset
+    make = loaders.NeighborDataset
 
     def note(*args, **options):
         asked.append(options["feature_dtype"])
         return make(*args, **options)
 
-    monkeypatch.setattr(training, "NeighborDataset", note)
+    monkeypatch.setattr(loaders, "NeighborDataset", note)
     with gz.build(tmp_path / "d", EDGES, some_rows(), np.arange(NODES) % 2) as ds:
         ds_rows = ds.features.gather(np.arange(NODES))
         assert ds_rows.dtype == np.float32

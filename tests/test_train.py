@@ -6,6 +6,10 @@ import contextlib
 import ctypes
 import dataclasses
 import gc
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -292,6 +296,24 @@ def test_labels_beyond_the_number_of_classes(ds):
     wrong = gz.Dataset(ds.graph, ds.features, ds.labels, ds.splits, num_classes=2)
     with pytest.raises(ValueError, match="label 3 is not below num_classes=2"):
         train(wrong)
+
+
+def test_the_example_trains(communities, capfd):
+    path = Path(__file__).resolve().parents[1] / "examples" / "train_sage.py"
+    words = [path, communities, "--epochs", "8", "--fanouts", "3"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, *map(str, words)],
+        cwd=communities,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    lines = done.stdout.splitlines()
+    assert [line.split(":")[0] for line in lines[:8]] == [f"epoch {i}" for i in range(1, 9)]
+    assert 0.25 < float(lines[8].removeprefix("test accuracy ")) < 1
 
 
 # --- real graphs

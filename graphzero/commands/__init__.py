@@ -1,1 +1,1 @@
-"""The sub-commands of ``graphzero``, one a module: `add_parser` describes it, `run` does it."""
+"""The sub-commands of ``graphzero``, one per module: `add_parser` adds it, `run` executes it."""

@@ -10,7 +10,11 @@ from pathlib import Path
 from tqdm import tqdm
 
 from graphzero.commands.options import SubParsers, add_command, shows_progress
-from graphzero.commands.train import add_training_options, train_and_print
+from graphzero.commands.train import (
+    add_training_options,
+    check_output_options,
+    train_and_print,
+)
 from graphzero.training.demo_graph import DemoFiles, write_demo
 
 __all__ = ["add_parser"]
@@ -27,23 +31,38 @@ def add_parser(commands: SubParsers) -> None:
         commands,
         "demo",
         run,
-        help="make up a graph, build a dataset from its CSV and .npy files, and train on it",
+        help="generate a synthetic graph, build a dataset from its files, and train on it",
         examples=_EXAMPLES,
     )
-    parser.add_argument("--nodes", type=int, default=200_000, metavar="N", help="nodes")
-    parser.add_argument("--edges", type=int, default=3_000_000, metavar="N", help="rows of edges")
-    parser.add_argument("--dim", type=int, default=128, metavar="N", help="features a node")
-    parser.add_argument("--classes", type=int, default=16, metavar="N", help="communities")
-    parser.add_argument("--dir", metavar="DIR", help="put all files there and keep them")
-    parser.add_argument("--keep", action="store_true", help="keep the temporary folder")
+    parser.add_argument("--nodes", type=int, default=200_000, metavar="N", help="number of nodes")
+    parser.add_argument("--edges", type=int, default=3_000_000, metavar="N", help="number of edges")
+    parser.add_argument("--dim", type=int, default=128, metavar="N", help="features of a node")
+    parser.add_argument(
+        "--classes",
+        type=int,
+        default=16,
+        metavar="N",
+        help="number of classes; each is a community",
+    )
+    parser.add_argument(
+        "--dir",
+        metavar="DIR",
+        help="write all files to this folder, created if needed, and keep them (default: a "
+        "temporary folder, deleted at the end)",
+    )
+    parser.add_argument("--keep", action="store_true", help="do not delete the temporary folder")
     add_training_options(parser, epochs=2)
 
 
 def run(args: argparse.Namespace) -> int:
-    """All in a folder of its own, which is deleted unless it is wanted."""
+    """Does everything in one folder, which is deleted at the end unless the user keeps it."""
     if args.dir is not None:
-        _run_in(Path(args.dir), args)
+        folder = Path(args.dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        check_output_options(args, DemoFiles.in_folder(folder).paths)
+        _run_in(folder, args)
         return 0
+    check_output_options(args)
     folder = Path(tempfile.mkdtemp(prefix="graphzero-demo-"))
     try:
         _run_in(folder, args)
@@ -60,7 +79,7 @@ def _run_in(folder: Path, args: argparse.Namespace) -> None:
 
     progress = shows_progress(args)
     if not args.quiet:
-        print(f"making up {args.nodes:,} nodes and {args.edges:,} edges in {folder}", flush=True)
+        print(f"generating {args.nodes:,} nodes and {args.edges:,} edges in {folder}", flush=True)
     files = _write(folder, args, progress=progress)
     if not args.quiet:
         print("building a dataset from edges.csv and the .npy files", flush=True)
@@ -80,7 +99,7 @@ def _run_in(folder: Path, args: argparse.Namespace) -> None:
 
 def _write(folder: Path, args: argparse.Namespace, *, progress: bool) -> DemoFiles:
     with tqdm(
-        total=args.edges, desc="making up edges", unit_scale=True, disable=not progress
+        total=args.edges, desc="generating edges", unit_scale=True, disable=not progress
     ) as bar:
         return write_demo(
             folder,

@@ -41,30 +41,33 @@ def add_parser(commands: SubParsers) -> None:
         commands,
         "info",
         run,
-        help="say what is in a dataset or file, and how much of it is in memory",
+        help="describe a dataset or a file, and say how much of it is in the page cache",
         examples=_EXAMPLES,
     )
     parser.add_argument("path", help="a dataset folder, a .gl, .gd or .npy file")
-    parser.add_argument("--degrees", action="store_true", help="read all degrees as well")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--degrees", action="store_true", help="count the nodes by degree")
+    parser.add_argument("--json", action="store_true", help="print the description as JSON")
     parser.add_argument(
         "--memory",
         metavar="SIZE",
-        help="predict the pages of features that a mini-batch misses if so many bytes of them "
-        "are resident; needs visit counts (order presample)",
+        help="predict how many pages of features a mini-batch reads from the disk when SIZE bytes "
+        "of features are kept in memory; needs a dataset in presample order",
     )
     parser.add_argument(
-        "--iops", type=float, metavar="N", help="reads a second of the disk: predict seconds too"
+        "--iops",
+        type=float,
+        metavar="N",
+        help="random reads per second of the disk: with --memory, predict the seconds as well",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Opens, describes, prints."""
+    """Prints the description, as text or as JSON."""
     content = _describe(args.path, degrees=args.degrees)
     if args.memory is not None:
         content["misses"] = _misses(args.path, args.memory, args.iops)
     elif args.iops is not None:
-        raise ValueError("--iops needs --memory: without it there are no misses to predict")
+        raise ValueError("--iops needs --memory: without it no misses are predicted")
     if args.json:
         print(json.dumps(content, indent=2))
     else:
@@ -96,16 +99,15 @@ def _describe(path: str, *, degrees: bool) -> dict[str, Any]:
             content: dict[str, Any] = {
                 "path": path,
                 "rows": _rows(store),
-                "files": [_file(store._mapping)],
+                "files": [_file_at(path)],
             }
         if any(section["name"] == OPTIONS for section in content["files"][0]["sections"]):
             content["pack"] = _pack(path)
         return content
     with closing(Graph(path)) as graph:
-        files = [_file(graph._mapping)]
-        # Which order it is only dataset.json knows.
+        # Only dataset.json says which of the two it is.
         order = "input" if graph.stored_order is None else "hot or presample"
-        return {"path": path, **_graph(graph, order, degrees=degrees), "files": files}
+        return {"path": path, **_graph(graph, order, degrees=degrees), "files": [_file_at(path)]}
 
 
 def _describe_dataset(path: str, ds: Dataset, *, degrees: bool) -> dict[str, Any]:
@@ -123,7 +125,7 @@ def _describe_dataset(path: str, ds: Dataset, *, degrees: bool) -> dict[str, Any
 
 
 def _graph(graph: Graph, order: str, *, degrees: bool) -> dict[str, Any]:
-    size = graph._mapping.size
+    size = os.path.getsize(graph.path)
     content: dict[str, Any] = {
         "num_nodes": graph.num_nodes,
         "num_edges": graph.num_edges,
@@ -139,13 +141,13 @@ def _graph(graph: Graph, order: str, *, degrees: bool) -> dict[str, Any]:
 
 
 def _degrees(graph: Graph) -> dict[str, Any]:
-    """Largest degree, and how many nodes have degrees of each power of two; read in blocks."""
+    """Largest degree, and the number of nodes in each range of degrees between powers of two."""
     indptr, largest = graph.indptr, 0
     counts = np.zeros(65, dtype=np.int64)
     for begin in range(0, graph.num_nodes, _BLOCK):
         part = np.diff(indptr[begin : begin + _BLOCK + 1])
         largest = max(largest, int(part.max()))
-        # frexp gives the number of bits: 0 for 0, 1 for 1, 2 for 2 and 3, ...
+        # frexp returns the number of bits: 0 for 0, 1 for 1, 2 for 2 and 3, ...
         counts += np.bincount(np.frexp(part.astype(np.float64))[1], minlength=counts.size)
     ranges = ["0", "1", *(f"{1 << bits - 1}-{(1 << bits) - 1}" for bits in range(2, counts.size))]
     used = int(counts.nonzero()[0].max(initial=0)) + 1
@@ -162,6 +164,11 @@ def _pack(path: str) -> dict[str, Any]:
 
 def _rows(store: FeatureStore) -> dict[str, Any]:
     return {"shape": list(store.shape), "dtype": dtype_name(store.dtype)}
+
+
+def _file_at(path: str) -> dict[str, Any]:
+    with closing(_core.Mapping(path)) as mapping:
+        return _file(mapping)
 
 
 def _file(mapping: _core.Mapping) -> dict[str, Any]:
@@ -191,8 +198,8 @@ def _lines(content: dict[str, Any]) -> Iterator[str]:
         kind = "directed" if content["directed"] else "undirected, both directions stored"
         yield f"  nodes     {content['num_nodes']:,}, in {content['order']} order"
         yield (
-            f"  edges     {content['num_edges']:,} from {content['num_input_edges']:,} rows, "
-            f"{kind}; {content['mean_degree']:.1f} a node"
+            f"  edges     {content['num_edges']:,} from {content['num_input_edges']:,} input "
+            f"edges, {kind}; {content['mean_degree']:.1f} a node"
         )
         if content["bytes_per_edge"] is not None:
             yield f"  graph     {content['bytes_per_edge']:.2f} bytes an edge"

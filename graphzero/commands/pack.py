@@ -34,8 +34,10 @@ _EXAMPLES = """\
   graphzero pack data/ train.pack.gd --epochs 5 --dry-run
   graphzero pack data/ train.pack.gd --epochs 5 --fanouts 15,10,5 --resident 2GB
 """
-_FLAGS = [field.name for field in fields(Sampling) if field.type == "bool"]
-_NOT_OF_NODES = ("strictly_before",)  # means nothing where seeds have no times
+_NEEDS_TIMES = "strictly_before"  # the seeds of a pack that this command writes have no times
+_FLAGS = [
+    field.name for field in fields(Sampling) if field.type == "bool" and field.name != _NEEDS_TIMES
+]
 
 
 def add_parser(commands: SubParsers) -> None:
@@ -44,44 +46,60 @@ def add_parser(commands: SubParsers) -> None:
         commands,
         "pack",
         run,
-        help="sample epochs ahead of time and write the rows of their batches one after the other",
+        help="sample epochs in advance, and write the feature rows of their batches to one file",
         examples=_EXAMPLES,
     )
     add = parser.add_argument
     add("dir", help="a dataset folder with features")
-    add("out", help="the pack, for graphzero.PackedDataset")
-    add("--split", default="train", metavar="NAME", help="seeds; 'all' for all nodes")
-    add("--epochs", type=int, required=True, metavar="N", help="epochs to pack")
-    add("--first-epoch", type=int, default=0, metavar="N", help="the first of them")
-    add("--fanouts", type=as_fanouts, default="15,10,5", metavar="N,N", help="neighbours per hop")
-    add("--batch-size", type=int, default=1024, metavar="N", help="seeds in a mini-batch")
-    add("--no-shuffle", action="store_true", help="take the seeds in their order in every epoch")
-    add("--drop-last", action="store_true", help="leave out the last batch where it is short")
-    add("--seed", type=int, default=0, metavar="N", help="of order and draws")
+    add("out", help="file to write: the pack, for 'train --pack' and graphzero.PackedDataset")
+    add(
+        "--split",
+        default="train",
+        metavar="NAME",
+        help="split whose nodes are the seeds; 'all' takes all nodes",
+    )
+    add("--epochs", type=int, required=True, metavar="N", help="number of epochs to pack")
+    add("--first-epoch", type=int, default=0, metavar="N", help="number of the first epoch")
+    add(
+        "--fanouts",
+        type=as_fanouts,
+        default="15,10,5",
+        metavar="N,N",
+        help="neighbours per node in each hop; -1 is all of them",
+    )
+    add("--batch-size", type=int, default=1024, metavar="N", help="seed nodes in a mini-batch")
+    add("--no-shuffle", action="store_true", help="keep the order of the seeds in every epoch")
+    add(
+        "--drop-last",
+        action="store_true",
+        help="leave out the last batch of an epoch if it is smaller",
+    )
+    add("--seed", type=int, default=0, metavar="N", help="seed of the random choices")
     add(
         "--resident",
         type=as_size,
         metavar="SIZE",
-        help="rows that training will keep in memory, as in 2GB, or 0.2 of all (default: what "
-        "memory leaves now)",
+        help="feature rows that training will keep in memory: a size such as 2GB, or a fraction of "
+        "all rows such as 0.2 (default: what fits in the memory that is available now)",
     )
     add(
         "--prefetch",
         type=as_prefetch,
         default=Prefetch().strategy,
         metavar="NAME[:KEY=VALUE,...]",
-        help="how rows are read to be packed, as for 'train'",
+        help="how this command reads feature rows; see 'graphzero train --help'",
     )
-    add("--dry-run", action="store_true", help="only say what it costs and saves")
-    add("--overwrite", action="store_true", help="replace an earlier file")
-    group = parser.add_argument_group("sampling", "how neighbours are drawn")
+    add("--dry-run", action="store_true", help="only print what the pack costs and saves")
+    add("--overwrite", action="store_true", help="replace the file if it exists")
+    group = parser.add_argument_group(
+        "sampling", "how neighbours are drawn; help(graphzero.Sampling) explains each option"
+    )
     for name in _FLAGS:
-        if name not in _NOT_OF_NODES:
-            group.add_argument(f"--{name}", action="store_true")
+        group.add_argument(f"--{name}", action="store_true")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Says what it costs and saves; packs, and says what came out."""
+    """Prints what the pack costs and saves, and writes it."""
     from graphzero.packs.packing import Packing  # torch takes long to import
 
     with open_dataset(args.dir) as ds:
@@ -97,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
             drop_last=args.drop_last,
             seed=args.seed,
             prefetch=args.prefetch,
-            **{name: True for name in _FLAGS if getattr(args, name, False)},
+            **{name: True for name in _FLAGS if getattr(args, name)},
         )
         if args.dry_run or not args.quiet:
             for line in _cost_lines(packing.cost, Path(args.out).absolute().parent):
@@ -118,19 +136,21 @@ def _seeds(ds: Dataset, split: str) -> IdArray | None:
     if split == "all":
         return None
     if split not in ds.splits:
-        raise ValueError(f"no split {split!r}; there are {sorted(ds.splits)}, and 'all' nodes")
+        raise ValueError(
+            f"no split {split!r}; there are {sorted(ds.splits)}, and 'all' for all nodes"
+        )
     return ds.splits[split]
 
 
 def _cost_lines(cost: PackCost, folder: Path) -> Iterator[str]:
     free = shutil.disk_usage(folder).free
     yield (
-        f"cost: about {format_bytes(cost.file_bytes)} of disk, of which {format_bytes(free)} are "
-        f"free, for {cost.batches:,} batches"
+        f"cost: about {format_bytes(cost.file_bytes)} of disk space ({format_bytes(free)} are "
+        f"free) for {cost.batches:,} batches"
     )
     yield (
-        f"saves: a batch is about {_reads(cost.packed)}; unpacked, {_reads(cost.unpacked)}; "
-        f"both with {format_bytes(cost.resident_bytes)} of rows resident"
+        f"saves: a batch is about {_reads(cost.packed)}, instead of {_reads(cost.unpacked)} "
+        f"unpacked, both with {format_bytes(cost.resident_bytes)} of rows resident"
     )
 
 

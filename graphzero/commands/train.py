@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tqdm import tqdm
@@ -20,15 +22,18 @@ from graphzero.commands.options import (
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.io.prefetch import Prefetch
 from graphzero.report.memory import format_memory
+from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
+from graphzero.training.predictions import check_predictions_path
 
 if TYPE_CHECKING:
     from graphzero.training.train import EpochReport, SplitReport, TrainReport
 
-__all__ = ["add_parser", "add_training_options", "train_and_print"]
+__all__ = ["add_parser", "add_training_options", "check_output_options", "train_and_print"]
 
 _EXAMPLES = """\
   graphzero train data/
   graphzero train data/ --fanouts 15,10,5 --hidden 256 --epochs 10 --workers 2
+  graphzero train data/ --save model.pt --predictions predictions.npz
   graphzero train data/ --prefetch willneed:lookahead=2 --json report.json
   graphzero train data/ --pack train.pack.gd --epochs 10
 """
@@ -47,69 +52,157 @@ def add_parser(commands: SubParsers) -> None:
     parser.add_argument(
         "--pack",
         metavar="FILE",
-        help="train on the batches of a file that 'graphzero pack' has written, whose fanouts and "
-        "batch size are then those of the training",
+        help="train on the batches in a file that 'graphzero pack' has written; --fanouts and "
+        "--batch-size cannot be given then, because the pack has its own",
     )
     add_training_options(parser, epochs=50)
 
 
 def add_training_options(parser: argparse.ArgumentParser, *, epochs: int) -> None:
-    """The options of a training, whatever it trains on."""
+    """Adds the options that `train_and_print` takes."""
     group = parser.add_argument_group("training")
     add = group.add_argument
-    add("--fanouts", type=as_fanouts, metavar="N,N", help="neighbours per hop (default: 10,10)")
-    add("--hidden", type=int, default=128, metavar="N", help="width of the layers between")
+    add(
+        "--fanouts",
+        type=as_fanouts,
+        metavar="N,N",
+        help="neighbours per node in each hop (default: 10,10); -1 is all of them; the model has "
+        "one layer for each hop",
+    )
+    add("--hidden", type=int, default=128, metavar="N", help="size of the model's hidden layers")
     add("--epochs", type=int, default=epochs, metavar="N", help="passes over the training nodes")
-    add("--batch-size", type=int, metavar="N", help="nodes in a mini-batch (default: 1024)")
+    add(
+        "--batch-size",
+        type=int,
+        metavar="N",
+        help="seed nodes in a mini-batch (default: 1024)",
+    )
     add("--lr", type=float, default=0.01, metavar="X", help="learning rate of Adam")
-    add("--dropout", type=float, default=0.3, metavar="X", help="of each layer's input")
-    add("--weight-decay", type=float, default=5e-4, metavar="X", help="of Adam")
-    add("--workers", type=int, default=0, metavar="N", help="DataLoader workers")
-    add("--seed", type=int, default=0, metavar="N", help="of every random choice")
-    add("--device", default="auto", help="a torch device; auto: CUDA if there is one")
+    add(
+        "--dropout",
+        type=float,
+        default=0.3,
+        metavar="X",
+        help="share of each layer's inputs that is set to zero while training",
+    )
+    add("--weight-decay", type=float, default=5e-4, metavar="X", help="weight decay of Adam")
+    add(
+        "--workers",
+        type=int,
+        default=0,
+        metavar="N",
+        help="DataLoader worker processes; 0 loads in the main process",
+    )
+    add("--seed", type=int, default=0, metavar="N", help="seed of all random choices")
+    add("--device", default="auto", help="a torch device; auto is CUDA if available, else the CPU")
     add(
         "--prefetch",
         type=as_prefetch,
         default=Prefetch().strategy,
         metavar="NAME[:KEY=VALUE,...]",
-        help="how rows are read: auto, none, willneed, pread or uring, with the other fields of "
-        "graphzero.Prefetch, such as resident=0.25,memory_limit=2GB",
+        help="how feature rows are read: auto, none, willneed, pread or uring; after a colon, "
+        "fields of graphzero.Prefetch, such as resident=0.25,memory_limit=2GB",
     )
-    add("--json", metavar="FILE", help="write the report to this file too")
+    _add_output_options(parser)
+
+
+def _add_output_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "output files",
+        "All of them are checked before the training. Ctrl-C ends the training; they are\n"
+        "then written for the best of the epochs that have ended.",
+    )
+    add = group.add_argument
+    add(
+        "--save",
+        metavar="FILE",
+        help="write the model of the best epoch to this file, each time there is a better one; "
+        "graphzero.GraphSAGE.from_saved reads it",
+    )
+    add(
+        "--predictions",
+        metavar="FILE",
+        help="write the predicted class and the class probabilities of every node of every split "
+        "to this .npz or .csv file",
+    )
+    add("--json", metavar="FILE", help="write the report to this file as well")
+
+
+def check_output_options(
+    args: argparse.Namespace, inputs: Iterable[str | os.PathLike[str]] = ()
+) -> None:
+    """Raises an error if a file that the options name cannot be written, or is an input."""
+    names = [name for name in ("save", "predictions", "json") if getattr(args, name) is not None]
+    if args.predictions is not None:
+        check_predictions_path(args.predictions)
+    check_outputs([Output(f"--{name}", getattr(args, name)) for name in names], inputs)
 
 
 def run(args: argparse.Namespace) -> int:
     """Trains on a dataset folder."""
     with open_dataset(args.dir) as ds:
-        train_and_print(ds, args)
+        train_and_print(ds, args, pack=args.pack)
     return 0
 
 
-def train_and_print(ds: Dataset, args: argparse.Namespace) -> None:
-    """Trains as the options say, and prints and writes the report."""
-    from graphzero.training.train import train  # torch takes long to import
+def train_and_print(ds: Dataset, args: argparse.Namespace, pack: str | None = None) -> None:
+    """Trains with the given options; prints the report, and writes it if there is ``--json``.
 
-    report = train(
-        ds,
-        fanouts=args.fanouts,
-        hidden=args.hidden,
-        epochs=args.epochs,
-        batch_size=args.batch_size,
-        lr=args.lr,
-        dropout=args.dropout,
-        weight_decay=args.weight_decay,
-        workers=args.workers,
-        seed=args.seed,
-        device=args.device,
-        prefetch=args.prefetch,
-        pack=getattr(args, "pack", None),
-        progress=shows_progress(args),
-        on_epoch=None if args.quiet else lambda epoch: tqdm.write(_epoch_line(epoch)),
-    )
-    for line in _closing_lines(report):
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C, when what was trained until then has been printed and written.
+    """
+    inputs: list[str | os.PathLike[str]] = [*files_of_dataset(ds.paths)]
+    check_output_options(args, inputs if pack is None else [*inputs, pack])
+    report = _train(ds, args, pack)
+    for line in _closing_lines(report, args):
         print(line)
     if args.json is not None:
-        Path(args.json).write_text(json.dumps(asdict(report), indent=2) + "\n")
+        with replaced_file(args.json) as file:
+            file.write((json.dumps(asdict(report), indent=2) + "\n").encode())
+    if report.interrupted:
+        raise KeyboardInterrupt
+
+
+def _train(ds: Dataset, args: argparse.Namespace, pack: str | None) -> TrainReport:
+    """The report of the training, interrupted or not; raises if no epoch has ended."""
+    from graphzero.training.train import TrainingInterrupted, train  # torch takes long to import
+
+    try:
+        return train(
+            ds,
+            fanouts=args.fanouts,
+            hidden=args.hidden,
+            epochs=args.epochs,
+            batch_size=args.batch_size,
+            lr=args.lr,
+            dropout=args.dropout,
+            weight_decay=args.weight_decay,
+            workers=args.workers,
+            seed=args.seed,
+            device=args.device,
+            prefetch=args.prefetch,
+            pack=pack,
+            save=args.save,
+            predictions=args.predictions,
+            progress=shows_progress(args),
+            on_epoch=None if args.quiet else lambda epoch: tqdm.write(_epoch_line(epoch)),
+            on_interrupt=_say_interrupted,
+        )
+    except TrainingInterrupted as stopped:
+        if stopped.report is None:
+            raise
+        return stopped.report
+
+
+def _say_interrupted(last: EpochReport) -> None:
+    print(
+        f"graphzero: interrupted after epoch {last.epoch}: evaluating the best weights "
+        f"(Ctrl-C again skips this)",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def _epoch_line(report: EpochReport) -> str:
@@ -128,18 +221,35 @@ def _split_line(name: str, report: SplitReport) -> str:
     )
 
 
-def _closing_lines(report: TrainReport) -> list[str]:
+def _closing_lines(report: TrainReport, args: argparse.Namespace) -> Iterator[str]:
+    if report.interrupted:
+        yield f"interrupted after epoch {len(report.epochs)}"
+    chosen = "the last" if report.epochs[-1].val_accuracy is None else "best on val"
+    yield f"weights of epoch {report.best_epoch} ({chosen}):"
+    for name, split in report.splits.items():
+        yield _split_line(name, split)
+    if report.evaluation_interrupted:
+        yield "the evaluation was interrupted: splits that are not listed were not evaluated"
+    if args.save is not None:
+        yield f"model saved in {args.save}"
+    if args.predictions is not None:
+        yield (
+            "no predictions written, because the evaluation was interrupted"
+            if report.evaluation_interrupted
+            else f"predictions saved in {args.predictions}"
+        )
+    yield _speed_line(report)
+    yield f"rows: {report.io}"
+    yield format_memory(report.memory)
+
+
+def _speed_line(report: TrainReport) -> str:
     seconds = sum(epoch.seconds for epoch in report.epochs)
     batches = sum(epoch.batches for epoch in report.epochs)
     loading = sum(epoch.loading for epoch in report.epochs)
     waited = sum(epoch.waited for epoch in report.epochs)
-    chosen = "best on val" if "val" in report.splits else "the last"
-    return [
-        f"weights of epoch {report.best_epoch} ({chosen}):",
-        *(_split_line(name, split) for name, split in report.splits.items()),
+    return (
         f"speed: {batches / seconds:.1f} batches/s on {report.device}, {batches} batches in "
-        f"{seconds:.1f} s, {loading:.1f} s of them waiting for batches, which waited "
-        f"{waited:.1f} s for their pages",
-        f"rows: {report.io}",
-        format_memory(report.memory),
-    ]
+        f"{seconds:.1f} s; the training waited {loading:.1f} s of them for batches, and batches "
+        f"waited {waited:.1f} s for their pages"
+    )

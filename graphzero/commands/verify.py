@@ -32,7 +32,7 @@ def add_parser(commands: SubParsers) -> None:
         commands,
         "verify",
         run,
-        help="check every byte of a dataset or file against its checksums, and time orders",
+        help="check a dataset or a file against its checksums, and the order of edge times",
         examples=_EXAMPLES,
     )
     parser.add_argument("path", help="a dataset folder, a .gl or a .gd file")
@@ -78,7 +78,7 @@ def _is_intact(path: Path, *, progress: bool) -> bool:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Goes on after a corrupt file, so that all of them are named; 1 if there was one."""
+    """Checks every file, even after a corrupt one; returns 1 if any is corrupt."""
     path = Path(args.path)
     code = 0
     for file in _files(path):
@@ -87,5 +87,5 @@ def run(args: argparse.Namespace) -> int:
         elif not args.quiet:
             print(f"{file}: intact, {format_bytes(file.stat().st_size)}")
     if code == 0 and path.is_dir():
-        open_dataset(path).close()  # intact files may still not belong together
+        open_dataset(path).close()  # also finds intact files that do not belong together
     return code

@@ -1,1 +1,1 @@
-"""What a process and the page cache hold."""
+"""Reports about memory: of processes, and of the page cache."""

@@ -1,4 +1,4 @@
-"""Memory reports that do not mix up a process's own memory with the page cache."""
+"""Memory reports that tell a process's own memory from the page cache."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ class MemoryReport:
     Attributes
     ----------
     processes : int
-        How many were counted. A page that several of them hold is counted in each: a forked
-        worker's report includes what it shares with its parent.
+        Number of processes. A page that several of them have mapped is counted for each: a forked
+        worker's memory includes what it shares with its parent.
     resident : int
         Resident set size, summed over the processes.
     anonymous : int or None
-        The part of it that is the processes' own: what the kernel cannot drop. None on systems
-        that do not tell (all but Linux).
+        The part of it that is the processes' own, which the kernel cannot drop. None on systems
+        other than Linux, which do not tell it apart.
     file : int or None
-        The rest: mapped pages of files (datasets, but also libraries), and shared memory, in which
-        workers hand over their batches. Pages of files may be dropped at any time.
+        The rest: mapped pages of files (datasets, but also libraries), and the shared memory in
+        which workers deliver their batches. The kernel may drop pages of files at any time.
     page_cache : int or None
-        What the kernel's page cache holds of the dataset's files, whether a process maps it or
-        not, each page once. None if the kernel does not tell, as for files of other users.
+        Bytes of the dataset's files in the kernel's page cache, whether a process has them mapped
+        or not; each page is counted once. None where the kernel does not tell, as for files of
+        other users.
     dataset : int
         Size of the dataset's files.
     """
@@ -46,14 +47,14 @@ class MemoryReport:
 
 
 def _process_memory() -> tuple[int, int, int | None]:
-    """Number of processes, this one and its children, their resident bytes, the shared ones."""
+    """Number of processes (this one and its children), their resident and their shared bytes."""
     count = resident = shared = 0
     splits = True
     this = psutil.Process()
     for process in [this, *this.children(recursive=True)]:
         try:
             info = process.memory_info()
-        except psutil.Error:  # it has ended meanwhile
+        except psutil.Error:  # it has ended in the meantime
             continue
         count += 1
         resident += info.rss
@@ -63,7 +64,7 @@ def _process_memory() -> tuple[int, int, int | None]:
 
 
 def memory_report(dataset: Dataset) -> MemoryReport:
-    """Memory of this process, its children, and the page cache of a dataset's files, now."""
+    """Memory of this process and its children, and page cache of a dataset's files, at present."""
     count, resident, shared = _process_memory()
     mappings = dataset.mappings
     cached = [resident_bytes(mapping) for mapping in mappings]

@@ -37,7 +37,8 @@ class NeighborSampler:
         Draws are a function of (seed, epoch, batch, hop, node) and, with disjoint trees, of the
         tree.
     num_threads : int, optional
-        Default: all processors that the process may use. Never changes the result.
+        Threads that translate ids; each mini-batch is sampled by one. Default: all processors that
+        the process may use. Never changes the result.
     **options
         How neighbours are drawn: the fields of `Sampling`.
 

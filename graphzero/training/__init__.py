@@ -1,1 +1,1 @@
-"""GraphSAGE, trained and evaluated on a dataset."""
+"""Training and evaluation of GraphSAGE on a dataset."""

@@ -1,4 +1,4 @@
-"""A made-up graph on which neighbours matter: for ``graphzero demo``, tests and trials."""
+"""A synthetic graph whose neighbours tell the labels, for ``graphzero demo`` and for tests."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import numpy.typing as npt
 __all__ = ["DemoFiles", "write_demo"]
 
 _BLOCK = 1 << 16
-_INSIDE = 0.7  # share of the edges that stay in their community
-_SIGNAL = 0.6  # length of a class's mean features; the noise is 1 in every column
-_TAIL = 2.5  # exponent of the degrees' power law
+_INSIDE = 0.7  # share of the edges whose ends are drawn from the same community
+_SIGNAL = 0.6  # norm of a class's mean feature vector; the noise has deviation 1 in every column
+_TAIL = 2.5  # exponent of the power law of the degrees
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -24,26 +24,42 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class DemoFiles:
-    """The input files that `write_demo` has written, as a user would have them."""
+    """The input files that `write_demo` writes: what a user of graphzero would begin with."""
 
     edges: Path
     features: Path
     labels: Path
     splits: dict[str, Path]
 
+    @classmethod
+    def in_folder(cls, folder: str | os.PathLike[str]) -> DemoFiles:
+        """Paths of the files in a folder, whether they exist or not."""
+        folder = Path(folder)
+        return cls(
+            edges=folder / "edges.csv",
+            features=folder / "features.npy",
+            labels=folder / "labels.npy",
+            splits={name: folder / f"{name}.npy" for name in ("train", "val", "test")},
+        )
+
+    @property
+    def paths(self) -> list[Path]:
+        """Every file."""
+        return [self.edges, self.features, self.labels, *self.splits.values()]
+
 
 @dataclass(frozen=True)
 class _Communities:
-    """Nodes grouped by community, each with the weight by which edges find it.
+    """Nodes grouped by community, each with a weight: how likely it is to be an edge's end.
 
     Attributes
     ----------
     members : (num_nodes,) int64
         Nodes, community by community.
     starts : (num_communities + 1,) int64
-        Where each community begins in `members`.
+        Position in `members` where each community begins.
     weights : (num_nodes + 1,) float64
-        Running sum of the weights of `members`, from 0.
+        Cumulative sum of the weights of `members`, starting with 0.
     """
 
     members: Ints
@@ -51,7 +67,7 @@ class _Communities:
     weights: Floats
 
     def draw(self, rng: np.random.Generator, low: Any, high: Any, count: int) -> Ints:
-        """Positions in `members`, by weight, from the running sums between low and high."""
+        """Positions in `members`, drawn by weight; `low` and `high` bound the cumulative sum."""
         drawn = rng.random(count) * (high - low) + low
         after = np.searchsorted(self.weights, drawn, side="right")
         positions: Ints = np.minimum(after, self.members.size) - 1
@@ -61,7 +77,7 @@ class _Communities:
 def _communities(rng: np.random.Generator, labels: Ints, num_classes: int) -> _Communities:
     members = np.argsort(labels, kind="stable")
     starts = np.searchsorted(labels[members], np.arange(num_classes + 1))
-    # Capped, so that no node takes more than a small share of all edges.
+    # Capped, so that no node gets more than a small share of all edges.
     weights = np.minimum(rng.pareto(_TAIL - 1, labels.size) + 1, labels.size**0.5)
     return _Communities(members, starts, np.concatenate([[0.0], np.cumsum(weights)]))
 
@@ -112,20 +128,23 @@ def write_demo(
     seed: int = 0,
     advance: Callable[[int], object] = lambda count: None,
 ) -> DemoFiles:
-    """Writes ``edges.csv`` and ``.npy`` files of a graph with communities.
+    """Writes ``edges.csv`` and ``.npy`` files of a synthetic graph with communities.
 
-    A node's class is its community. Edges find nodes by weights that follow a power law; seven in
-    ten stay in the community. Features are the mean of the class under so much noise that alone
-    they tell little: the neighbours' tell the rest.
+    A node's class is its community. The degrees follow a power law, and seven of ten edges stay
+    within a community. A feature row is the mean of the class plus noise. There is so much noise
+    that a node's own features say little about its class; those of its neighbours say more.
 
     Parameters
     ----------
     folder : path-like
-        Made if it does not exist.
-    num_nodes, num_edges, dim, num_classes : int
+        Created if it does not exist.
+    num_nodes, num_edges : int
+    dim : int
+        Features of a node.
+    num_classes : int
     seed : int
     advance : callable, optional
-        Called with the number of edges after each block.
+        Called after each block of edges with their number.
 
     Returns
     -------
@@ -145,19 +164,13 @@ def write_demo(
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.arange(num_nodes) % num_classes)
-    names = ("train", "val", "test")
-    files = DemoFiles(
-        edges=folder / "edges.csv",
-        features=folder / "features.npy",
-        labels=folder / "labels.npy",
-        splits={name: folder / f"{name}.npy" for name in names},
-    )
+    files = DemoFiles.in_folder(folder)
     _write_edges(files.edges, rng, _communities(rng, labels, num_classes), num_edges, advance)
     means = rng.standard_normal((num_classes, dim))
     means *= _SIGNAL / np.linalg.norm(means, axis=1, keepdims=True)
     _write_features(files.features, rng, labels, means)
     np.save(files.labels, labels)
     parts = np.split(rng.permutation(num_nodes), [num_nodes * 6 // 10, num_nodes * 8 // 10])
-    for name, nodes in zip(names, parts, strict=True):
+    for name, nodes in zip(files.splits, parts, strict=True):
         np.save(files.splits[name], np.sort(nodes))
     return files

@@ -1,45 +1,28 @@
-"""Predictions for the seeds of a loader, held against their labels."""
+"""A model's predictions for the seeds of a loader, compared with their labels."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from graphzero.graph.ids import IdArray
 from graphzero.loader.mini_batch import MiniBatch
 from graphzero.training.graphsage import GraphSAGE
+from graphzero.training.interrupts import start
 from graphzero.training.metrics import majority_share, roc_auc
+from graphzero.training.reports import SplitReport
 
-__all__ = ["SplitReport", "evaluate", "forward_seeds"]
+__all__ = ["Scores", "evaluate", "forward_seeds", "predict_scores"]
 
-
-@dataclass(frozen=True)
-class SplitReport:
-    """Predictions for one split.
-
-    Attributes
-    ----------
-    num_nodes : int
-        Labelled nodes of the split.
-    accuracy : float
-    majority : float
-        Accuracy of always naming the split's most frequent class.
-    roc_auc : float or None
-        Area under the ROC curve for the higher class; None unless there are two classes.
-    loss : float
-        Mean cross-entropy.
-    """
-
-    num_nodes: int
-    accuracy: float
-    majority: float
-    roc_auc: float | None
-    loss: float
+Scores = npt.NDArray[np.float32]
 
 
 def forward_seeds(model: GraphSAGE, batch: MiniBatch) -> tuple[Tensor, Tensor]:
@@ -51,24 +34,72 @@ def forward_seeds(model: GraphSAGE, batch: MiniBatch) -> tuple[Tensor, Tensor]:
     return scores, batch.y[: batch.batch_size].reshape(-1).long()
 
 
-@torch.no_grad()
-def evaluate(model: GraphSAGE, loader: DataLoader[Any], device: torch.device) -> SplitReport:
-    """Predictions for all seeds of a loader, held against their labels."""
+def _scored(
+    model: GraphSAGE,
+    loader: DataLoader[Any],
+    device: torch.device,
+    on_batch: Callable[[], object],
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Scores and labels of the seeds of each batch, without dropout."""
     model.eval()
-    scores, labels, loss = [], [], 0.0
-    for batch in loader:
-        out, y = forward_seeds(model, batch.to(device, non_blocking=True))
-        loss += F.cross_entropy(out, y, reduction="sum").item()
-        scores.append(out.cpu())
-        labels.append(y.cpu())
-    all_scores, all_labels = torch.cat(scores).numpy(), torch.cat(labels).numpy()
+    for batch in start(loader):
+        with torch.no_grad():
+            scored = forward_seeds(model, batch.to(device, non_blocking=True))
+        yield scored
+        on_batch()
+
+
+def evaluate(
+    model: GraphSAGE,
+    loader: DataLoader[Any],
+    device: torch.device,
+    on_batch: Callable[[], object] = lambda: None,
+) -> tuple[SplitReport, Scores]:
+    """Predicts the class of every seed of a loader, and compares it with the label.
+
+    Parameters
+    ----------
+    model : GraphSAGE
+    loader : DataLoader
+        Of seeds whose labels are known.
+    device : torch.device
+    on_batch : callable
+        Called after each batch.
+
+    Returns
+    -------
+    SplitReport
+    (num_seeds, num_classes) float32
+        Class scores of the seeds, in their order.
+    """
+    all_scores, all_labels, loss = [], [], 0.0
+    for scores, labels in _scored(model, loader, device, on_batch):
+        loss += F.cross_entropy(scores, labels, reduction="sum").item()
+        all_scores.append(scores.cpu())
+        all_labels.append(labels.cpu())
+    found = torch.cat(all_scores).numpy()
+    return _report(found, torch.cat(all_labels).numpy(), loss), found
+
+
+def predict_scores(
+    model: GraphSAGE,
+    loader: DataLoader[Any],
+    device: torch.device,
+    on_batch: Callable[[], object] = lambda: None,
+) -> Scores:
+    """Class scores of the seeds of a loader, in their order; their labels may be unknown."""
+    scored = _scored(model, loader, device, on_batch)
+    return torch.cat([scores.cpu() for scores, _ in scored]).numpy()
+
+
+def _report(scores: Scores, labels: IdArray, loss: float) -> SplitReport:
     auc = math.nan
-    if all_scores.shape[1] == 2:
-        auc = roc_auc(all_scores[:, 1] - all_scores[:, 0], all_labels == 1)
+    if scores.shape[1] == 2:
+        auc = roc_auc(scores[:, 1] - scores[:, 0], labels == 1)
     return SplitReport(
-        num_nodes=all_labels.size,
-        accuracy=float((all_scores.argmax(axis=1) == all_labels).mean()),
-        majority=majority_share(all_labels),
+        num_nodes=labels.size,
+        accuracy=float((scores.argmax(axis=1) == labels).mean()),
+        majority=majority_share(labels),
         roc_auc=None if math.isnan(auc) else auc,
-        loss=loss / all_labels.size,
+        loss=loss / labels.size,
     )

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from graphzero.errors import FormatError
+from graphzero.training.saved_model import read_saved_model
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 __all__ = ["GraphSAGE"]
 
 
 def mean_of_neighbors(x: Tensor, edge_index: Tensor, num_targets: int) -> Tensor:
-    """Mean of the sources' rows for each of the first nodes; zero where a node has no edge.
+    """Mean of the neighbours' vectors for each of the first nodes; zero for a node without any.
 
     Parameters
     ----------
     x : (num_nodes, dim) floating
     edge_index : (2, num_edges) int64
-        Targets (row 1) ascending and below `num_targets`, as the sampler gives them.
+        Sources in ``edge_index[0]``; targets in ``edge_index[1]``, ascending and below
+        `num_targets`, as the sampler returns them.
     num_targets : int
 
     Returns
@@ -28,12 +37,12 @@ def mean_of_neighbors(x: Tensor, edge_index: Tensor, num_targets: int) -> Tensor
     """
     source, target = edge_index
     starts = torch.searchsorted(target, torch.arange(num_targets, device=target.device))
-    # Never makes the (num_edges, dim) matrix of messages, which index_add_ would.
+    # index_add_ would need the (num_edges, dim) matrix of messages in memory.
     return F.embedding_bag(source, x, starts, mode="mean")
 
 
 class SageLayer(nn.Module):
-    """One layer: a linear map of the node itself plus one of the mean of its neighbours."""
+    """One layer: a linear map of the node's own vector plus one of its neighbours' mean."""
 
     def __init__(self, in_dim: int, out_dim: int, dropout: float) -> None:
         super().__init__()
@@ -44,37 +53,80 @@ class SageLayer(nn.Module):
     def forward(self, x: Tensor, edge_index: Tensor, num_targets: int) -> Tensor:
         """Outputs of the first nodes, (num_targets, out_dim)."""
         neighbors = mean_of_neighbors(x, edge_index, num_targets)
-        # Dropped after the mean: drawing for every source row would take longer than all the rest.
+        # Dropout comes after the mean: drawing for every source would take longer than the rest.
         own: Tensor = self.lin_self(self.dropout(x[:num_targets]))
         theirs: Tensor = self.lin_neigh(self.dropout(neighbors))
         return own + theirs
 
 
 class GraphSAGE(nn.Module):
-    """GraphSAGE with the mean aggregator (Hamilton, Ying, Leskovec: "Inductive Representation
-    Learning on Large Graphs", NeurIPS 2017).
+    """GraphSAGE with the mean aggregator.
+
+    Hamilton, Ying, Leskovec: "Inductive Representation Learning on Large Graphs", NeurIPS 2017.
 
     Parameters
     ----------
     in_dim : int
-        Numbers in a feature row.
+        Length of a feature row.
     hidden : int
-        Width of the layers between.
+        Length of the vectors between two layers.
     num_classes : int
     num_layers : int
-        As many as the sampler has fanouts.
+        Must equal the number of the sampler's fanouts.
     dropout : float
-        Share of the inputs of every linear map that is zeroed while training.
+        Share of the inputs of every linear map that is set to zero while training.
+
+    Attributes
+    ----------
+    arguments : dict of str to number
+        The arguments above, by name.
     """
 
     def __init__(
         self, in_dim: int, hidden: int, num_classes: int, num_layers: int, *, dropout: float = 0.3
     ) -> None:
         super().__init__()
+        self.arguments: dict[str, Any] = {
+            "in_dim": int(in_dim),
+            "hidden": int(hidden),
+            "num_classes": int(num_classes),
+            "num_layers": int(num_layers),
+            "dropout": float(dropout),
+        }
         widths = [in_dim, *[hidden] * (num_layers - 1), num_classes]
         self.layers = nn.ModuleList(
             SageLayer(*ends, dropout) for ends in itertools.pairwise(widths)
         )
+
+    @classmethod
+    def from_saved(cls, path: str | os.PathLike[str]) -> Self:
+        """The model that ``graphzero train --save`` has written, on the CPU.
+
+        Parameters
+        ----------
+        path : path-like
+
+        Returns
+        -------
+        GraphSAGE
+            In evaluation mode. Torch's random generator is not used.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be read.
+        FormatError
+            If it is truncated, foreign, corrupt or of an unknown version.
+        """
+        saved = read_saved_model(path)
+        try:
+            with torch.device("meta"):  # no memory and no random numbers for weights to be replaced
+                model = cls(**saved.arguments)
+            model.load_state_dict(saved.state_dict, assign=True)
+        except (RuntimeError, TypeError, ValueError) as error:
+            reason = str(error).splitlines()[0]
+            raise FormatError(f"{os.fspath(path)} is corrupt ({reason}): train again") from None
+        return model.eval()
 
     def forward(
         self,
@@ -89,10 +141,10 @@ class GraphSAGE(nn.Module):
         ----------
         x : (num_nodes, in_dim) floating
         edge_index : (2, num_edges) int64
-            Targets (row 1) ascending, as in a `MiniBatch`.
+            Targets, ``edge_index[1]``, ascending, as in a `MiniBatch`.
         num_sampled_nodes, num_sampled_edges : sequence of int, optional
             Those of the `MiniBatch`. With them each layer computes only what the seeds need, and
-            the result has the seeds' rows alone.
+            the result is for the seeds alone.
 
         Returns
         -------

@@ -8,24 +8,32 @@ from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray
 from graphzero.store.format import dtype_name
 
-__all__ = ["count_classes", "labelled_splits"]
+__all__ = ["SPLIT_NAMES", "count_classes", "labelled_splits", "labels_of", "nodes_of_splits"]
 
-_SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "test": "test"}
+SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "test": "test"}
 
 
-def _labels_of(ds: Dataset, seeds: IdArray) -> IdArray:
-    """Class of each seed, (n,) int64; -1 where it is unknown."""
+def labels_of(ds: Dataset, seeds: IdArray) -> IdArray:
+    """Classes of nodes, (n,) int64; -1 where the class is unknown."""
     assert ds.labels is not None
     return ds.labels.gather(seeds).reshape(-1).astype(np.int64)
 
 
+def nodes_of_splits(ds: Dataset) -> dict[str, IdArray]:
+    """All nodes of every split, by the dataset's names; without splits, all nodes as "train"."""
+    return dict(ds.splits) if ds.splits else {"train": np.arange(ds.num_nodes)}
+
+
 def labelled_splits(ds: Dataset) -> dict[str, IdArray]:
-    """Seeds by split, without those whose label is unknown.
+    """Nodes whose label is known, of each of the splits train, val and test that there are.
+
+    The split "valid" is called val here. A split without labelled nodes is left out. Without any
+    split, all nodes are in "train".
 
     Raises
     ------
     ValueError
-        If the dataset cannot be trained on, saying why.
+        If the dataset cannot be trained on; the message says why.
     """
     if ds.features is None:
         raise ValueError("the dataset has no features: build it with features to train on it")
@@ -36,15 +44,13 @@ def labelled_splits(ds: Dataset) -> dict[str, IdArray]:
             f"labels are {dtype_name(ds.labels.dtype)} of shape {ds.labels.shape}: training needs "
             f"one integer class per node, from 0, or -1 for unknown"
         )
-    if not ds.splits:
-        named = {"train": np.arange(ds.num_nodes)}
-    else:
-        named = {_SPLIT_NAMES[name]: ds.splits[name] for name in ds.splits if name in _SPLIT_NAMES}
-        if "train" not in named:
-            raise ValueError(f"there is no split 'train', only {sorted(ds.splits)}")
+    nodes = nodes_of_splits(ds)
+    named = {SPLIT_NAMES[name]: nodes[name] for name in nodes if name in SPLIT_NAMES}
+    if "train" not in named:
+        raise ValueError(f"there is no split 'train', only {sorted(ds.splits)}")
     labelled = {}
     for name, seeds in named.items():
-        labels = _labels_of(ds, seeds)
+        labels = labels_of(ds, seeds)
         if labels.size and labels.min() < -1:
             raise ValueError(f"label {labels.min()} in split {name!r}: classes start at 0")
         if (labels >= 0).any():
@@ -55,14 +61,14 @@ def labelled_splits(ds: Dataset) -> dict[str, IdArray]:
 
 
 def count_classes(ds: Dataset, splits: dict[str, IdArray]) -> int:
-    """As the dataset says, else the largest label + 1.
+    """The dataset's number of classes; if it has none, the largest label + 1.
 
     Raises
     ------
     ValueError
-        If a label is larger than the dataset says.
+        If a label is not below the dataset's number of classes.
     """
-    largest = max(int(_labels_of(ds, seeds).max()) for seeds in splits.values())
+    largest = max(int(labels_of(ds, seeds).max()) for seeds in splits.values())
     if ds.num_classes is not None and largest >= ds.num_classes:
         raise ValueError(f"label {largest} is not below num_classes={ds.num_classes}")
     return ds.num_classes if ds.num_classes is not None else largest + 1

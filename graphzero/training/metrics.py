@@ -1,4 +1,4 @@
-"""What predictions are worth, in NumPy."""
+"""Measures of how good predictions are, in NumPy."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ __all__ = ["majority_share", "roc_auc"]
 
 
 def majority_share(labels: npt.NDArray[np.integer[Any]]) -> float:
-    """Share of the most frequent label: the accuracy of always naming it. NaN without labels."""
+    """Share of the most frequent label: the accuracy of always predicting it. NaN if empty."""
     return float(np.bincount(labels).max() / labels.size) if labels.size else float("nan")
 
 
 def roc_auc(scores: npt.NDArray[Any], positive: npt.NDArray[np.bool_]) -> float:
-    """Area under the ROC curve, by the rank statistic of Mann and Whitney.
+    """Area under the ROC curve, computed as the Mann-Whitney U statistic.
 
     Parameters
     ----------
     scores : (n,) real
-        The higher, the more likely positive.
+        A higher score means that the item is more likely to be positive.
     positive : (n,) bool
 
     Returns
     -------
     float
-        The probability that a positive scores higher than a negative, ties counting one half. NaN
-        if there are no positives or no negatives.
+        The probability that a positive scores higher than a negative; a tie counts as one half.
+        NaN if there are no positives or no negatives.
     """
     num_positive = int(positive.sum())
     num_negative = positive.size - num_positive

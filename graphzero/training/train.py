@@ -2,297 +2,78 @@
 
 from __future__ import annotations
 
-import copy
-import math
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
-from torch.utils.data import DataLoader
-from tqdm import tqdm
 
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.ids import IdArray, as_count
 from graphzero.io.prefetch import Prefetch
-from graphzero.loader.collate import Collate
-from graphzero.loader.neighbor_dataset import NeighborDataset
-from graphzero.packs.pack_file import open_pack
-from graphzero.packs.packed_dataset import PackedDataset
-from graphzero.report.memory import MemoryReport, memory_report
-from graphzero.training.evaluate import SplitReport, evaluate, forward_seeds
+from graphzero.store.outputs import Output, check_outputs, files_of_dataset
+from graphzero.training.fit import BestEpoch, fit
 from graphzero.training.graphsage import GraphSAGE
-from graphzero.training.labels import count_classes, labelled_splits
+from graphzero.training.interrupts import Interrupts, TrainingInterrupted
+from graphzero.training.labels import count_classes, labelled_splits, nodes_of_splits
+from graphzero.training.loaders import FEATURE_DTYPE, Loaders
+from graphzero.training.options import TrainOptions, as_device, fanouts_and_batch_size
+from graphzero.training.predictions import predictions_bytes, write_predictions
+from graphzero.training.reports import EpochReport, SplitReport, TrainReport
+from graphzero.training.saved_model import SavedModel
+from graphzero.training.splits import evaluate_splits
 
-__all__ = ["EpochReport", "SplitReport", "TrainReport", "train"]
+__all__ = ["EpochReport", "SplitReport", "TrainReport", "TrainingInterrupted", "train"]
 
+_FRAME_BYTES = 1 << 16  # of a saved model, beside its weights
 
-@dataclass(frozen=True)
-class EpochReport:
-    """What one epoch of training did.
-
-    Attributes
-    ----------
-    epoch : int
-        From 1.
-    loss : float
-        Mean cross-entropy over the training seeds, while the weights were changing.
-    train_accuracy : float
-        Share of right predictions in the same passes, with dropout.
-    val_accuracy : float or None
-        After the epoch, without dropout; None without a validation split.
-    seconds : float
-        Of training, without validation.
-    batches : int
-    batches_per_second : float
-    loading : float
-        Seconds of the training loop's wait for batches.
-    waited : float
-        Seconds for which batches waited for their pages; in the workers, where there are some.
-    io : str
-        How the rows of the last batch were read, and why so.
-    """
-
-    epoch: int
-    loss: float
-    train_accuracy: float
-    val_accuracy: float | None
-    seconds: float
-    batches: int
-    batches_per_second: float
-    loading: float
-    waited: float
-    io: str = ""
-
-
-@dataclass(frozen=True)
-class TrainReport:
-    """What `train` did.
-
-    Attributes
-    ----------
-    epochs : tuple of EpochReport
-    best_epoch : int
-        The one whose weights the splits are reported for: of the highest validation accuracy, at
-        equal ones of the lowest validation loss; the last one without a validation split.
-    splits : dict of str to SplitReport
-        By name: train, val, test, those that the dataset has.
-    num_classes, num_parameters : int
-    device : str
-    io : str
-        How the rows of the last epoch were read, and why so.
-    memory : MemoryReport
-        At the end of the last epoch, workers included.
-    """
-
-    epochs: tuple[EpochReport, ...]
-    best_epoch: int
-    splits: dict[str, SplitReport]
-    num_classes: int
-    num_parameters: int
-    device: str
-    memory: MemoryReport
-    io: str = ""
-
-
-def _as_device(device: str) -> torch.device:
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        found = torch.device(device)
-        torch.empty(0, device=found)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"device {device!r} cannot be used: {reason}") from None
-    return found
+FilePath = str | os.PathLike[str]
 
 
 @contextmanager
 def _seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """The generators of torch, seeded, and afterwards as they were."""
+    """Seeds torch's generators; afterwards they continue where they were."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
 
 
-@dataclass(frozen=True)
-class _Loaders:
-    """Makes the DataLoaders of one training."""
-
-    dataset: Dataset
-    fanouts: Sequence[int]
-    batch_size: int
-    workers: int
-    seed: int
-    device: torch.device
-    prefetch: Prefetch
-
-    def make(
-        self,
-        seeds: IdArray,
-        *,
-        shuffle: bool = False,
-        reused: bool = False,
-        pack: str | os.PathLike[str] | None = None,
-    ) -> tuple[NeighborDataset, DataLoader[Any]]:
-        how: Any = {"prefetch": self.prefetch, "feature_dtype": "float32"}
-        if pack is not None:
-            batches: NeighborDataset = PackedDataset(self.dataset, pack, seeds, **how)
-        else:
-            batches = NeighborDataset(
-                self.dataset,
-                seeds,
-                self.fanouts,
-                batch_size=self.batch_size,
-                shuffle=shuffle,
-                seed=self.seed,
-                **how,
-            )
-        collate: Any = Collate(self.dataset)  # torch's types know lists of samples only
-        return batches, DataLoader(
-            batches,
-            batch_size=None,
-            num_workers=self.workers,
-            collate_fn=collate,
-            pin_memory=self.device.type == "cuda",
-            persistent_workers=reused and self.workers > 0,
-            # A generator of its own: making an iterator must not draw from the model's.
-            generator=torch.Generator(),
-        )
-
-
-@dataclass
-class _Sums:
-    """Running sums over the batches of an epoch; on the device, which is not waited for."""
-
-    loss: Tensor
-    right: Tensor
-    seeds: int = 0
-    batches: int = 0
-    loading: float = 0.0
-    waited: float = 0.0
-    io: str = ""
-
-
-def _train_epoch(
+def _check_files(
+    ds: Dataset,
     model: GraphSAGE,
-    loader: DataLoader[Any],
-    optimizer: torch.optim.Optimizer,
-    device: torch.device,
-    bar: tqdm[Any],
-) -> _Sums:
-    model.train()
-    sums = _Sums(torch.zeros((), device=device), torch.zeros((), device=device))
-    asked = time.perf_counter()
-    for batch in loader:
-        sums.loading += time.perf_counter() - asked
-        scores, labels = forward_seeds(model, batch.to(device, non_blocking=True))
-        loss = F.cross_entropy(scores, labels)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        sums.loss += loss.detach() * batch.batch_size
-        sums.right += (scores.detach().argmax(1) == labels).sum()
-        sums.seeds += batch.batch_size
-        sums.batches += 1
-        sums.waited += batch.stats.waited
-        sums.io = batch.stats.io
-        bar.update()
-        del batch, scores, labels, loss  # their memory is wanted for the next ones
-        asked = time.perf_counter()
-    return sums
+    pack: FilePath | None,
+    save: FilePath | None,
+    predictions: FilePath | None,
+) -> None:
+    """Raises an error now if one of the files could not be written after the training."""
+    outputs = []
+    if save is not None:
+        weights = sum(value.nbytes for value in model.state_dict().values())
+        outputs.append(Output("save", save, weights + _FRAME_BYTES))
+    if predictions is not None:
+        size = predictions_bytes(predictions, nodes_of_splits(ds), model.arguments["num_classes"])
+        outputs.append(Output("predictions", predictions, size))
+    if outputs:
+        check_outputs(outputs, [*files_of_dataset(ds.paths), *([] if pack is None else [pack])])
 
 
-def _epoch_report(epoch: int, sums: _Sums, seconds: float, val: SplitReport | None) -> EpochReport:
-    return EpochReport(
-        epoch=epoch + 1,
-        loss=sums.loss.item() / sums.seeds,
-        train_accuracy=sums.right.item() / sums.seeds,
-        val_accuracy=None if val is None else val.accuracy,
-        seconds=seconds,
-        batches=sums.batches,
-        batches_per_second=sums.batches / seconds,
-        loading=sums.loading,
-        waited=sums.waited,
-        io=sums.io,
-    )
+def _saver(
+    model: GraphSAGE, options: TrainOptions, save: FilePath | None
+) -> Callable[[BestEpoch], None]:
+    """Writes the weights of an epoch to the file, if there is to be one."""
 
+    def write(best: BestEpoch) -> None:
+        if save is None:
+            return
+        SavedModel(
+            arguments=model.arguments,
+            state_dict=best.weights,
+            fanouts=[int(fanout) for fanout in options.fanouts],
+            feature_dtype=FEATURE_DTYPE,
+            epoch=best.epoch,
+            seed=int(options.seed),
+        ).write(save)
 
-def _as_batches(
-    fanouts: Sequence[int] | None, batch_size: int | None, pack: str | os.PathLike[str] | None
-) -> tuple[Sequence[int], int]:
-    """Fanouts and batch size: as given, those of a pack, or the defaults."""
-    if pack is None:
-        return (
-            (10, 10) if fanouts is None else fanouts,
-            1024 if batch_size is None else batch_size,
-        )
-    if fanouts is not None or batch_size is not None:
-        raise ValueError("a pack has its own fanouts and batch size: leave them out")
-    opened = open_pack(pack)
-    options = opened.info.options
-    opened.store.close()
-    return options["fanouts"], options["batch_size"]
-
-
-def _check_numbers(lr: float, dropout: float, weight_decay: float) -> None:
-    if not (math.isfinite(lr) and lr > 0):
-        raise ValueError(f"lr must be a positive number, not {lr!r}")
-    if not 0 <= dropout < 1:
-        raise ValueError(f"dropout must be at least 0 and below 1, not {dropout!r}")
-    if not (math.isfinite(weight_decay) and weight_decay >= 0):
-        raise ValueError(f"weight_decay must be 0 or positive, not {weight_decay!r}")
-
-
-def _check_loss(report: EpochReport) -> None:
-    if not math.isfinite(report.loss):
-        raise ValueError(
-            f"the loss of epoch {report.epoch} is {report.loss}: "
-            f"lower lr, or look for NaN and huge values among the features"
-        )
-
-
-def _fit(
-    model: GraphSAGE,
-    optimizer: torch.optim.Optimizer,
-    loaders: _Loaders,
-    splits: dict[str, IdArray],
-    epochs: int,
-    *,
-    pack: str | os.PathLike[str] | None,
-    progress: bool,
-    on_epoch: Callable[[EpochReport], object] | None,
-) -> tuple[list[EpochReport], int, MemoryReport]:
-    """Trains, and leaves the model with the weights of its best epoch."""
-    device = loaders.device
-    batches, loader = loaders.make(splits["train"], shuffle=True, reused=True, pack=pack)
-    val_loader = loaders.make(splits["val"], reused=True)[1] if "val" in splits else None
-    reports: list[EpochReport] = []
-    best: tuple[float, float] | None = None
-    with tqdm(total=epochs * len(batches), unit=" batches", disable=not progress) as bar:
-        for epoch in range(epochs):
-            bar.set_description(f"epoch {epoch + 1}/{epochs}")
-            batches.set_epoch(epoch)
-            started = time.perf_counter()
-            sums = _train_epoch(model, loader, optimizer, device, bar)
-            seconds = time.perf_counter() - started
-            val = None if val_loader is None else evaluate(model, val_loader, device)
-            reports.append(_epoch_report(epoch, sums, seconds, val))
-            _check_loss(reports[-1])
-            if on_epoch is not None:
-                on_epoch(reports[-1])
-            merit = None if val is None else (val.accuracy, -val.loss)
-            if merit is None or best is None or merit > best:
-                best, best_epoch = merit, epoch + 1
-                weights = copy.deepcopy(model.state_dict())
-    memory = memory_report(loaders.dataset)  # while the workers are still there
-    model.load_state_dict(weights)
-    return reports, best_epoch, memory
+    return write
 
 
 def train(
@@ -309,45 +90,63 @@ def train(
     seed: int = 0,
     device: str = "auto",
     prefetch: Prefetch | None = None,
-    pack: str | os.PathLike[str] | None = None,
+    pack: FilePath | None = None,
+    save: FilePath | None = None,
+    predictions: FilePath | None = None,
     progress: bool = False,
     on_epoch: Callable[[EpochReport], object] | None = None,
+    on_interrupt: Callable[[EpochReport], object] | None = None,
 ) -> TrainReport:
-    """Trains GraphSAGE to predict the labels, and reports how well and how fast.
+    """Trains GraphSAGE to predict the labels, and reports accuracy, speed and memory.
 
-    Uses the splits named train, val (or valid) and test; without any split all labelled nodes are
-    trained on. Nodes whose label is -1 are not predicted. The same seed gives the same report,
-    times and memory aside, on the same machine.
+    Uses the splits named train, val (or valid) and test; without any split, all labelled nodes are
+    trained on. Nodes whose label is -1 are neither trained on nor evaluated. On the same machine,
+    the same seed gives the same report, apart from times and memory.
+
+    Ctrl-C ends the training after the current batch, or at once if it is pressed again before
+    that. The best weights so far are then evaluated (unless Ctrl-C is pressed again), predictions
+    are written, and `TrainingInterrupted` is raised with the report.
 
     Parameters
     ----------
     ds : Dataset
         With features and integer labels.
     fanouts : sequence of int, optional
-        Neighbours per node in each hop, -1 for all; one layer for each. Default: 10, 10, or those
-        of the pack.
+        Neighbours to sample per node in each hop; -1 samples all. The model has one layer for each
+        hop. Default: 10, 10, or the fanouts of the pack.
     hidden : int
-        Width of the layers between.
+        Length of the vectors between two layers.
     epochs : int
     batch_size : int, optional
-        Seeds in a batch. Default: 1024, or that of the pack.
+        Seeds in a batch. Default: 1024, or the batch size of the pack.
     lr, weight_decay : float
-        Of Adam.
+        Learning rate and weight decay of Adam.
     dropout : float
+        Share of each layer's inputs that is set to zero while training.
     workers : int
         DataLoader workers; 0 loads in this process.
     seed : int
+        Seed of all random choices.
     device : str
-        A torch device, or "auto": CUDA where there is one, else the CPU.
+        A torch device, or "auto": CUDA where it is available, else the CPU.
     prefetch : Prefetch, optional
-        How pages are read ahead.
+        How feature rows are read.
     pack : path-like, optional
-        A file that `graphzero.pack` has written of the labelled nodes to train on, with whose
-        batches to train (see `PackedDataset`).
+        A file that `graphzero.pack` has written for the labelled nodes of the training split.
+        Training then uses its batches (see `PackedDataset`).
+    save : path-like, optional
+        Write the weights of the best epoch to this file, each time there is a better one;
+        `GraphSAGE.from_saved` reads it. The file is always a whole one, whenever the process ends.
+    predictions : path-like, optional
+        Write the predicted class of every node of every split to this ``.npz`` or ``.csv`` file
+        (see `Predictions`), nodes without a known label included.
     progress : bool
         Show a progress bar on stderr.
     on_epoch : callable, optional
         Called with each `EpochReport`.
+    on_interrupt : callable, optional
+        Called with the last `EpochReport` when Ctrl-C has ended the training, before the
+        evaluation.
 
     Returns
     -------
@@ -357,48 +156,71 @@ def train(
     ------
     ValueError
         If the dataset lacks what training needs, an option is out of range or contradicts the
-        pack, or the loss is no longer finite.
+        pack, the loss is no longer finite, or an output is a file that is read.
     FormatError
         If the pack is truncated, foreign or corrupt.
+    OSError
+        If an output cannot be written; if possible, before the training.
+    TrainingInterrupted
+        After Ctrl-C.
     """
     splits = labelled_splits(ds)
     assert ds.features is not None
-    _check_numbers(lr, dropout, weight_decay)
     num_classes = count_classes(ds, splits)
-    on = _as_device(device)
-    fanouts, batch_size = _as_batches(fanouts, batch_size, pack)
-    loaders = _Loaders(
-        ds, fanouts, batch_size, as_count(workers, "workers", 0), seed, on, prefetch or Prefetch()
+    fanouts, batch_size = fanouts_and_batch_size(fanouts, batch_size, pack)
+    options = TrainOptions(
+        fanouts=fanouts,
+        batch_size=batch_size,
+        hidden=hidden,
+        epochs=epochs,
+        lr=lr,
+        dropout=dropout,
+        weight_decay=weight_decay,
+        workers=workers,
+        seed=seed,
+        device=as_device(device),
+        prefetch=prefetch or Prefetch(),
+        pack=pack,
     )
-    with _seeded(seed, on):
+    loaders, interrupts = Loaders(ds, options), Interrupts()
+    with interrupts.deferred(), _seeded(seed, options.device):
         model = GraphSAGE(
-            ds.features.feature_dim,
-            as_count(hidden, "hidden"),
-            num_classes,
-            len(fanouts),
-            dropout=dropout,
-        ).to(on)
-        optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay)
-        reports, best_epoch, memory = _fit(
+            ds.features.feature_dim, options.hidden, num_classes, len(fanouts), dropout=dropout
+        ).to(options.device)
+        _check_files(ds, model, pack, save, predictions)
+        fitted = fit(
             model,
-            optimizer,
+            torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay),
             loaders,
             splits,
-            as_count(epochs, "epochs"),
-            pack=pack,
+            interrupts,
             progress=progress,
-            on_epoch=on_epoch,
+            on_epoch=on_epoch or (lambda report: None),
+            on_best=_saver(model, options, save),
         )
-        evaluated = {
-            name: evaluate(model, loaders.make(seeds)[1], on) for name, seeds in splits.items()
-        }
-    return TrainReport(
-        epochs=tuple(reports),
-        best_epoch=best_epoch,
-        splits=evaluated,
+        if fitted is None:
+            raise TrainingInterrupted(None)
+        if fitted.interrupted and on_interrupt is not None:
+            on_interrupt(fitted.epochs[-1])
+        model.load_state_dict(fitted.best.weights)
+        evaluated = evaluate_splits(
+            model, loaders, splits, interrupts, predict=predictions is not None
+        )
+        if predictions is not None and evaluated.predictions is not None:
+            write_predictions(predictions, evaluated.predictions)
+        interrupted = fitted.interrupted or evaluated.interrupted or interrupts.pending
+    report = TrainReport(
+        epochs=fitted.epochs,
+        best_epoch=fitted.best.epoch,
+        splits=evaluated.reports,
         num_classes=num_classes,
         num_parameters=sum(parameter.numel() for parameter in model.parameters()),
-        device=str(on),
-        memory=memory,
-        io=reports[-1].io,
+        device=str(options.device),
+        memory=fitted.memory,
+        io=fitted.epochs[-1].io,
+        interrupted=interrupted,
+        evaluation_interrupted=evaluated.interrupted,
     )
+    if interrupted:
+        raise TrainingInterrupted(report)
+    return report
