@@ -115,14 +115,14 @@ class NeighborSampler:
     ) -> Subgraph:
         """As `sample`, with the stored ids of the seeds, which must be in range."""
         draws = _core.Draws(self.seed, epoch, batch, self.sampling.batch_dependency)
-        batch = self._take_batch()
+        worker = self._take_batch()
         fanouts = np.array(self.fanouts)
         try:
-            nodes, edge_index, positions, trees, num_nodes, num_edges, missed = batch.sample(
+            nodes, edge_index, positions, trees, num_nodes, num_edges, missed = worker.sample(
                 self.graph._csr, stored, fanouts, self.sampling, draws, seed_time
             )
         finally:
-            self._idle_batches.append(batch)
+            self._idle_batches.append(worker)
         csr, threads = self.graph._csr, self.num_threads
         induced = self.sampling.subgraph_type == "induced"
         return Subgraph(
