@@ -185,8 +185,8 @@ def test_nothing_is_replaced_unasked(ds, folder, tmp_path, monkeypatch):
     with pytest.raises(IsADirectoryError):
         make(ds, tmp_path, overwrite=True)
     os.link(folder / "features.gd", tmp_path / "link.gd")
-    for target in (folder / "features.gd", tmp_path / "link.gd"):
-        with pytest.raises(ValueError, match="is a file of the dataset"):
+    for target in (folder / "features.gd", folder / "dataset.json", tmp_path / "link.gd"):
+        with pytest.raises(ValueError, match="would replace .* which is read"):
             make(ds, target, overwrite=True)
     with pytest.raises(FileNotFoundError):
         make(ds, tmp_path / "nowhere" / "p.gd")

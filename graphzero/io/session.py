@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy.typing as npt
 
@@ -18,16 +17,13 @@ from graphzero.io.rows import RowIO
 from graphzero.io.topology import TopologyIO
 from graphzero.sampling.pipeline import Stage, run_ahead
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 __all__ = ["Session"]
 
 
 class Session:
     """What one iteration holds: its threads, resident prefixes and hop read-ahead.
 
-    A context manager; leaving it ends the threads.
+    `close` ends the threads.
 
     Parameters
     ----------
@@ -84,14 +80,3 @@ class Session:
     def close(self) -> None:
         """Ends all threads, after the calls that they are in."""
         self._stack.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 from graphzero.graph.ids import IdArray
@@ -110,7 +111,7 @@ def prepare_batches(
         Of the mini-batches in the epoch.
     """
     epoch = batches.sampled_epoch(epoch)
-    with start_session(batches, share, epoch, numbers) as session:
+    with closing(start_session(batches, share, epoch, numbers)) as session:
         stages = _Preparation(batches, session, epoch)
         lookahead = batches.prefetch.lookahead
         prepared = session.run_ahead(

@@ -29,6 +29,7 @@ from graphzero.store.atomic import is_staging_name
 from graphzero.store.disk_space import require_disk_space
 from graphzero.store.filewriter import FileWriter
 from graphzero.store.format import FLAG_VECTOR, MAGIC, Header, layout
+from graphzero.store.outputs import Output, check_outputs, files_of_dataset
 
 if TYPE_CHECKING:
     from graphzero.graph.sampling_options import SamplingOptions, Unpack
@@ -301,13 +302,8 @@ def _mean(found: list[Reads]) -> Reads:
 
 def _check_target(path: Path, dataset: Dataset, *, overwrite: bool) -> None:
     """Refuses a target that must not be replaced, before any work."""
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if not path.exists():
-        return
-    if any(os.path.samefile(path, used) for used in dataset.paths if os.path.exists(used)):
-        raise ValueError(f"{path} is a file of the dataset: give the pack a name of its own")
-    if not overwrite:
+    check_outputs([Output("the pack", path)], files_of_dataset(dataset.paths))
+    if path.exists() and not overwrite:
         raise FileExistsError(errno.EEXIST, "exists: allow it to be overwritten", str(path))
 
 
