@@ -27,7 +27,6 @@ class _Sampling(Protocol):
     @property
     def subgraph_type(self) -> str: ...
 
-PAGE_BYTES: int
 MOST_HOPS: int
 BUFFER_BYTES: int
 PICK_BYTES: int

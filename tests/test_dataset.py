@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import pickle
 import shutil
@@ -65,7 +66,7 @@ def test_opening_reads_headers_only(dataset):
     path = folder / "features.gd"
     files.drop_from_cache(path)
     ds = gz.open(folder)
-    pages = ds.features._mapping.size // _core.PAGE_BYTES
+    pages = ds.features._mapping.size // mmap.PAGESIZE
     assert ds.features._mapping.resident_pages() <= max(2, pages)
     assert ds.features.shape == (500, 7)
 

@@ -1,6 +1,5 @@
 # A mapped file: open, close, views of it, and requests to the kernel about its pages.
 
-PAGE_BYTES = int(gz_system_page_bytes())
 _ADVICE = {"normal": GZ_ADVICE_NORMAL, "random": GZ_ADVICE_RANDOM,
            "sequential": GZ_ADVICE_SEQUENTIAL, "willneed": GZ_ADVICE_WILLNEED}
 
