@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy.typing as npt
 
 from graphzero.graph.ids import IdArray
 
@@ -49,7 +52,7 @@ class Subgraph:
     pages_missed: int = 0
 
     @property
-    def optional_arrays(self) -> dict[str, IdArray]:
+    def optional_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays that only some subgraphs have, by name: fields whose default is None.
 
         A mini-batch has them under the same names.
