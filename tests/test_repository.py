@@ -83,3 +83,54 @@ def test_the_format_has_one_page_size_and_version() -> None:
         assert c_value is not None
         assert value is not None
         assert c_value[1] == value[1]
+
+
+PATH_IN_PAGE = re.compile(r"`([\w<>./-]+\.(?:py|pyx|pxi|pyi|pxd|c|h|md|json|toml))`")
+CHANGES = ["strategy", "kind of sampling", "source of edges", "field of the batch", "section"]
+
+
+def _traces(page: str) -> dict[str, list[str]]:
+    """The files outside tests and pages that each trace touches, by the trace's heading."""
+    found: dict[str, list[str]] = {}
+    for part in re.split(r"^##+ ", page, flags=re.M)[1:]:
+        heading, _, text = part.partition("\n")
+        steps = re.findall(r"^\d+\. .*", text, re.M)
+        files = {path for step in steps for path in PATH_IN_PAGE.findall(step.split(":")[0])}
+        assert len(files) == len(steps), f"{heading}: not one file for each step"
+        found[heading] = sorted(
+            path
+            for path in files
+            if not path.startswith(("tests/", "docs/")) and path != "README.md"
+        )
+    return found
+
+
+def _paths_that_lead_nowhere(page: str) -> list[str]:
+    """Paths of a page without a file; of a new file, in angle brackets, only the folder exists."""
+    paths = [ROOT / path for path in PATH_IN_PAGE.findall(page)]
+    needed = [path.parent if "<" in path.name else path for path in paths]
+    return [str(path.relative_to(ROOT)) for path in needed if not path.exists()]
+
+
+def test_the_five_changes_touch_at_most_four_files_that_exist() -> None:
+    page = (ROOT / "docs" / "changing.md").read_text()
+    headings = re.findall(r"^## (.*)$", page, re.M)
+    assert len(headings) == len(CHANGES)
+    assert all(change in heading for change, heading in zip(CHANGES, headings, strict=True))
+    traces = {heading: files for heading, files in _traces(page).items() if files}
+    assert len(traces) == 7  # two changes have two traces each
+    assert max(map(len, traces.values())) == 4
+    assert _paths_that_lead_nowhere(page) == []
+
+
+def test_a_trace_of_five_files_and_a_path_that_is_gone_are_found() -> None:
+    steps = [f"{i}. `src/<new{i}>.c`: a line." for i in range(1, 6)]
+    page = "# Top\n## One\n" + "\n".join(steps) + "\n## Two\n1. `src/csr.c`: a line.\n"
+    assert {heading: len(files) for heading, files in _traces(page).items()} == {"One": 5, "Two": 1}
+    assert _paths_that_lead_nowhere(page) == []
+    assert _paths_that_lead_nowhere("`src/gone.c` `gone/<new>.h` `src/csr.c`") == [
+        "src/gone.c",
+        "gone",
+    ]
+    with pytest.raises(AssertionError, match="One: not one file"):
+        _traces("## One\n1. `src/csr.c` and `src/rng.c`: two files.\n")

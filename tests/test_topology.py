@@ -100,11 +100,12 @@ def bytes_of(graph, names):
 
 
 def test_only_sections_that_are_read_count(graph):
-    plain = sections_read(graph, weighted=False, timed=False)
+    plain = sections_read(graph, gz.Sampling(), timed=False)
     assert {"indptr", "indices", "edge_ids"} <= set(plain)
     assert not {"weights", "cum_weights", "times", "time_order"} & set(plain)
-    assert set(sections_read(graph, weighted=True, timed=False)) - set(plain) == {"cum_weights"}
-    timed = set(sections_read(graph, weighted=False, timed=True)) - set(plain)
+    weighted = set(sections_read(graph, gz.Sampling(weighted=True), timed=False)) - set(plain)
+    assert weighted == {"cum_weights"}
+    timed = set(sections_read(graph, gz.Sampling(), timed=True)) - set(plain)
     assert timed == {"times", "time_order"}
 
 
@@ -123,7 +124,7 @@ def test_seeds_that_are_few_are_translated_once(path):
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.1, 0.3, 0.7, 0.99, 1.0])
 def test_what_is_kept_stays_within_its_bytes(graph, share):
-    names = sections_read(graph, weighted=False, timed=False)
+    names = sections_read(graph, gz.Sampling(), timed=False)
     total = bytes_of(graph, names)
     head = best_prefix(graph, names, int(share * total))
     kept = {name: size for name, (_, size) in zip(graph.resident_prefixes, head.goals, strict=True)}
@@ -200,7 +201,7 @@ def test_asking_is_per_graph_and_can_be_ended(graph):
 
 
 def test_pages_that_sampling_touches_are_kept_by_so_many_bytes(graph):
-    sections = sections_read(graph, weighted=False, timed=False)
+    sections = sections_read(graph, gz.Sampling(), timed=False)
     subgraph = sample(graph)
     assert touched_topology(graph, [], subgraph).shape == (0,)
     needed = touched_topology(graph, sections, subgraph)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.graph.graph import Graph
+from graphzero.graph.sampling_options import Sampling
 from graphzero.io.plan import IOPlan
 from graphzero.io.prefetch import Prefetch
 from graphzero.io.prefixes import PrefixLoader
@@ -32,13 +33,13 @@ _OF_EDGES = ("indices", "edge_ids")
 
 
 def sections_read(
-    graph: Graph, *, weighted: bool, timed: bool, translates_seeds: bool = True
+    graph: Graph, sampling: Sampling, *, timed: bool, translates_seeds: bool = True
 ) -> list[str]:
     """Sections of the file that sampling reads; `node_rank` only if it translates seeds."""
     names = [*_OF_NODES, *_OF_EDGES]
     if not translates_seeds:
         names.remove("node_rank")
-    if weighted:
+    if sampling.needs_weights:
         names.append("cum_weights")
     if timed:
         names += ["times", "time_order"]

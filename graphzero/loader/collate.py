@@ -53,6 +53,7 @@ class Collate:
         x = self._rows("x", self.dataset.features, sampled) if self.x else None
         y = self._rows("y", self.dataset.labels, sampled) if self.y else None
         gathered = sampled.stats.gathered + time.perf_counter() - started
+        optional = {**subgraph.optional_arrays, **sampled.fields}
         return MiniBatch(
             n_id=torch.from_numpy(subgraph.n_id),
             edge_index=torch.from_numpy(subgraph.edge_index),
@@ -64,8 +65,7 @@ class Collate:
             x=x,
             y=y,
             stats=replace(sampled.stats, gathered=gathered),
-            batch=None if subgraph.batch is None else torch.from_numpy(subgraph.batch),
-            **{name: torch.from_numpy(array) for name, array in sampled.fields.items()},
+            **{name: torch.from_numpy(array) for name, array in optional.items()},
         )
 
     def _rows(

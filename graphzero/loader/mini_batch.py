@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,6 @@ from graphzero.loader.batch_stats import BatchStats
 from graphzero.store.format import BFLOAT16
 
 __all__ = ["MiniBatch", "as_tensor"]
-
-_OF_LINKS = ("edge_label_index", "edge_label", "src_index", "dst_pos_index", "dst_neg_index")
-_OF_TREES = ("batch", "seed_time")
-_TENSORS = ("n_id", "edge_index", "e_id", "input_id", "x", "y", *_OF_TREES, *_OF_LINKS)
 
 
 def as_tensor(rows: npt.NDArray[Any]) -> Tensor:
@@ -101,16 +97,16 @@ class MiniBatch:
 
     @property
     def optional_tensors(self) -> dict[str, Tensor]:
-        """The fields about trees and seed edges that are not None, by name."""
-        fields = {name: getattr(self, name) for name in (*_OF_TREES, *_OF_LINKS)}
-        return {name: tensor for name, tensor in fields.items() if tensor is not None}
+        """The tensors that only some batches have, by name: fields whose default is None."""
+        optional = {field.name for field in fields(self) if field.default is None}
+        return {name: tensor for name, tensor in self._tensors().items() if name in optional}
+
+    def _tensors(self) -> dict[str, Tensor]:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> MiniBatch:
-        changed: dict[str, Any] = {}
-        for name in _TENSORS:
-            tensor = getattr(self, name)
-            if tensor is not None:
-                changed[name] = function(tensor)
+        changed: dict[str, Any] = {name: function(t) for name, t in self._tensors().items()}
         return replace(self, **changed)
 
     def to(self, device: torch.device | str | int, *, non_blocking: bool = False) -> MiniBatch:
@@ -135,5 +131,5 @@ class MiniBatch:
 
         names = ("x", "edge_index", "y", "n_id", "e_id", "input_id")
         counts = ("num_sampled_nodes", "num_sampled_edges", "batch_size")
-        fields = {name: getattr(self, name) for name in (*names, *counts)}
-        return make_data(self.num_nodes, {**fields, **self.optional_tensors})
+        always = {name: getattr(self, name) for name in (*names, *counts)}
+        return make_data(self.num_nodes, {**always, **self.optional_tensors})

@@ -130,7 +130,7 @@ class SeedBatches:
         """Sections of the graph's file that sampling reads."""
         return sections_read(
             self.dataset.graph,
-            weighted=self.sampler.sampling.needs_weights,
+            self.sampler.sampling,
             timed=self.input_time is not None,
             translates_seeds=self.translates_seeds,
         )

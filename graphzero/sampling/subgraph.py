@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy.typing as npt
 
 from graphzero.graph.ids import IdArray
 
@@ -47,3 +50,14 @@ class Subgraph:
     stored_id: IdArray
     batch: IdArray | None = None
     pages_missed: int = 0
+
+    @property
+    def optional_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays that only some subgraphs have, by name: fields whose default is None.
+
+        A mini-batch has them under the same names.
+        """
+        values = {
+            field.name: getattr(self, field.name) for field in fields(self) if field.default is None
+        }
+        return {name: value for name, value in values.items() if value is not None}
