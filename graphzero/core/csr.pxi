@@ -52,7 +52,7 @@ cdef class CSR:
         if self.c.cum_weights == NULL:
             raise ValueError(
                 f"{self.mapping.path} has no weights to draw by: build it with a weight column, "
-                f"or pass weighted=False")
+                f"or draw without weights")
 
     def require_time_order(self):
         """Raises `ValueError` where the file has no order of times to sample by."""
