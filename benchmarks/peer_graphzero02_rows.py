@@ -10,7 +10,7 @@ import numpy as np
 
 import graphzero
 
-# Last, so that the uncompiled graphzero/ beside benchmarks/ does not shadow the installed package.
+# Last, so that the uncompiled graphzero/ next to benchmarks/ does not shadow the installed package.
 sys.path.append(str(Path(__file__).parents[1]))
 
 from benchmarks.meter import PeakAnonymous, Plan, time_runs

@@ -18,7 +18,7 @@ import torch_geometric
 from torch_geometric.data import Data
 from torch_geometric.loader import NeighborLoader
 
-# Last, so that nothing beside benchmarks/ shadows an installed package.
+# Last, so that nothing next to benchmarks/ shadows an installed package.
 sys.path.append(str(Path(__file__).parents[1]))
 
 from benchmarks.meter import Plan, time_runs

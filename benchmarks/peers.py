@@ -39,7 +39,7 @@ class Peer:
     installs : tuple of tuple of str
         Arguments of one ``pip install`` each.
     script : str
-        The file beside this one whose ``Session`` runs inside the environment.
+        The file in this folder whose ``Session`` runs inside the environment.
     """
 
     name: str

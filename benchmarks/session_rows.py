@@ -13,7 +13,7 @@ import torch
 
 import graphzero as gz
 
-# Last, so that the uncompiled graphzero/ beside benchmarks/ does not shadow the installed package.
+# Last, so that the uncompiled graphzero/ next to benchmarks/ does not shadow the installed package.
 sys.path.append(str(Path(__file__).parents[1]))
 
 from benchmarks.meter import Plan, time_runs

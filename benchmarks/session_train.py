@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 import graphzero as gz
 from graphzero.training.graphsage import GraphSAGE
 
-# Last, so that the uncompiled graphzero/ beside benchmarks/ does not shadow the installed package.
+# Last, so that the uncompiled graphzero/ next to benchmarks/ does not shadow the installed package.
 sys.path.append(str(Path(__file__).parents[1]))
 
 from benchmarks.meter import PeakAnonymous, read_counters

@@ -235,7 +235,7 @@ def test_resident_rows_are_those_of_the_plan(folder, expected, tmp_path):
     rows_kept((head // 2).__eq__, resident=0.5)
     rows_kept(head.__eq__, resident=1 << 30)
     rows_kept((0).__eq__, resident=0)
-    assert "memory leaves 0 bytes" in rows_kept((0).__eq__, memory_limit=0)
+    assert "; 0 bytes of memory available" in rows_kept((0).__eq__, memory_limit=0)
     # without the buffers of direct reads, which are larger than this file
     io = rows_kept(lambda rows: 0 < rows < head, "willneed", memory_limit=MEMORY)
     assert "for resident rows" in io
@@ -265,7 +265,7 @@ def test_an_epoch_that_was_broken_off_goes_on(packed, expected, epoch):
     assert again.epoch == epoch
     assert [fingerprint(batch) for batch in loader_of(again, 1)] == expected[3][2:]
     plain = gz.NeighborDataset(ds, SEEDS, FANOUTS, **SAMPLING)
-    with pytest.raises(ValueError, match=r"another packed_epochs \(\[2, 3\], now None\)"):
+    with pytest.raises(ValueError, match=r"other options: packed_epochs \(\[2, 3\], now None\)"):
         plain.resume(state)  # its epoch 6 would be another
     single = iter(again)
     next(single)
@@ -295,7 +295,7 @@ def test_seeds_with_times_and_all_nodes(tmp_path):
     expected = epoch_of(gz.NeighborDataset(ds, None, [3], **options), 0)
     assert epoch_of(gz.PackedDataset(ds, out, input_time=times), 0) == expected
     for wrong in (None, times[::-1]):
-        with pytest.raises(ValueError, match="packed from another times_crc"):
+        with pytest.raises(ValueError, match="packed with other inputs: times_crc"):
             gz.PackedDataset(ds, out, input_time=wrong)
 
 
@@ -363,18 +363,18 @@ def test_other_seeds_and_datasets_are_named(folder, tmp_path):
     ds = gz.open(folder)
     out = make_pack(ds, tmp_path / "p.gd")
     for seeds, name in ((SEEDS[::-1], "seeds_crc"), (SEEDS[:-1], "num_seeds"), (None, "num_seeds")):
-        with pytest.raises(ValueError, match=rf"packed from another .*{name} \("):
+        with pytest.raises(ValueError, match=rf"packed with other inputs: .*{name} \("):
             gz.PackedDataset(ds, out, seeds)
     write_dataset(tmp_path / "other", seed=1)
     other = gz.open(tmp_path / "other")
     mixed = gz.Dataset(ds.graph, other.features)
-    with pytest.raises(ValueError, match=r"from another features \(") as caught:
+    with pytest.raises(ValueError, match=r"with other inputs: features \(") as caught:
         gz.PackedDataset(mixed, out, SEEDS)
     assert "graph (" not in str(caught.value)
-    with pytest.raises(ValueError, match=r"from another features \("):
+    with pytest.raises(ValueError, match=r"with other inputs: features \("):
         gz.PackedDataset(gz.Dataset(ds.graph), out, SEEDS)
     files.write_graph(tmp_path / "g.gl", files.random_edges(NODES, 60_000, seed=9), NODES)
-    with pytest.raises(ValueError, match=r"from another graph \("):
+    with pytest.raises(ValueError, match=r"with other inputs: graph \("):
         gz.PackedDataset(gz.Dataset(gz.Graph(tmp_path / "g.gl"), ds.features), out, SEEDS)
     moved = tmp_path / "moved.gd"
     os.rename(out, moved)

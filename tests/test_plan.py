@@ -76,7 +76,7 @@ def test_in_no_order_pages_that_are_read_ahead_have_room_beside_resident_rows():
     crowded = replace(estimate, touched_rows=evenly(2_000_000, 20 * GB))
     chosen = plan(crowded, strategy="willneed", resident=0.25)
     assert chosen.resident == 0
-    assert "leaves 0 bytes for resident rows" in chosen.reason
+    assert "; 0 bytes of memory available for resident rows" in chosen.reason
     in_order = replace(crowded, is_hot=True)  # what is wanted most is there
     assert plan(in_order, strategy="willneed", resident=0.25).resident == 5 * GB
     assert plan(crowded, strategy="uring", resident=0.25).resident == 5 * GB
@@ -144,7 +144,7 @@ def test_what_is_asked_for_is_done(strategy):
 def test_resident_rows_never_take_more_than_memory_leaves():
     chosen = plan(strategy="uring", resident=0.9)
     assert chosen.resident == pytest.approx(5.7 * GB, rel=1e-3)
-    assert "memory leaves 5.7 GB" in chosen.reason
+    assert "; 5.7 GB of memory available" in chosen.reason
     assert plan(replace(ESTIMATE, available=0)).resident == 0
 
 

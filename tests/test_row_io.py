@@ -112,7 +112,7 @@ def test_nothing_is_resident_without_memory(folder, expected, strategy):
     got = [gz.Collate(ds)(sampled) for sampled in batches]
     assert fingerprints(got) == expected
     assert ds.features.resident_rows == 0
-    assert "memory leaves 0 bytes" in got[0].stats.io
+    assert "; 0 bytes of memory available" in got[0].stats.io
 
 
 def test_uring_that_cannot_be_had_is_replaced_and_named(folder, expected, monkeypatch):

@@ -215,7 +215,7 @@ def test_a_pack_trains_as_its_batches_do(ds, tmp_path):
         with pytest.raises(ValueError, match="a pack has its own fanouts and batch size"):
             train(ds, pack=out, **options)
     gz.pack(ds, out, seeds[:-1], [4, 3], epochs=1, batch_size=200, overwrite=True)
-    with pytest.raises(ValueError, match="was packed from another num_seeds .* seeds_crc"):
+    with pytest.raises(ValueError, match="was packed with other inputs: num_seeds .* seeds_crc"):
         train(ds, pack=out)
 
 

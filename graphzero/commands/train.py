@@ -66,8 +66,8 @@ def add_training_options(parser: argparse.ArgumentParser, *, epochs: int) -> Non
         "--fanouts",
         type=as_fanouts,
         metavar="N,N",
-        help="neighbours per node in each hop (default: 10,10); -1 is all of them; the model has "
-        "one layer for each hop",
+        help="neighbours per node in each hop (default: 10,10); -1 is all of them, "
+        "as in --fanouts=-1,10; the model has one layer for each hop",
     )
     add("--hidden", type=int, default=128, metavar="N", help="size of the model's hidden layers")
     add("--epochs", type=int, default=epochs, metavar="N", help="passes over the training nodes")

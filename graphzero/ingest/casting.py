@@ -13,7 +13,7 @@ from graphzero.store.format import BFLOAT16, dtype_name
 
 __all__ = ["CastRows", "round_to"]
 
-_PIECE = 1 << 16  # numbers that are converted at a time
+_PIECE = 1 << 16  # numbers that are converted in one step
 _MAGNITUDE = np.uint16(0x7FFF)
 _INFINITY = np.uint16(0x7F80)
 

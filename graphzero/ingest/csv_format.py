@@ -16,7 +16,7 @@ __all__ = ["CsvFormat", "is_number", "open_text", "sniff_csv"]
 
 _SAMPLE_LINES = 20
 _MAX_LINE = 16 << 20
-# A decimal comma may stand beside a semicolon, and blanks beside every other delimiter.
+# In this order, because fields between semicolons may hold decimal commas, and any may hold blanks.
 _DELIMITERS = ("\t", ";", ",", " ")
 
 

@@ -16,7 +16,7 @@ class ListSums:
     """Sums each list separately, entry by entry in float64; lists may span pieces.
 
     One running sum over all lists, minus its value at the start of each list, would be faster but
-    wrong: small weights vanish beside the sum of all lists before theirs.
+    wrong: small weights are lost to rounding when added to the sum of all earlier lists.
     """
 
     def __init__(self) -> None:

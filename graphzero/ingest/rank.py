@@ -92,8 +92,8 @@ def _by_count(
     `nodes` has the user's id of each position; None if they are the same.
     """
     num_nodes, memory_each = len(keys), memory // 4
-    # One in-place sort of (maximum - count, position) packed in 64 bits. Counts that do not fit
-    # beside the position are capped: such hubs are equally hot.
+    # One in-place sort of (maximum - count, position) packed in 64 bits. Counts that need
+    # more bits than the position leaves free are capped: such hubs are equally hot.
     bits = max(1, (num_nodes - 1).bit_length())
     most = np.uint64((1 << (64 - bits)) - 1)
     for begin in range(0, num_nodes, _CHUNK):

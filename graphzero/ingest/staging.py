@@ -45,7 +45,7 @@ def require_space(
     num_nodes : int
     options : WriteOptions
     needs : str
-        Begin of the message, such as "the build needs".
+        Beginning of the message, such as "the build needs".
     num_graph_files : int
         How many graph files exist at the same time.
 

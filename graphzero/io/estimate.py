@@ -86,8 +86,8 @@ class Estimate:
         Likewise, the pages of topology that one mini-batch touches. None: unknown, and topology
         gets half of the memory.
     observed : int or None
-        What earlier iterations left available for files. It replaces `available`, and all that
-        would be subtracted from it.
+        Bytes that were available for files in earlier iterations. They replace `available` and
+        everything that would be subtracted from it.
     """
 
     features: int

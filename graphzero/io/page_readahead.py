@@ -19,7 +19,7 @@ from graphzero.store.residency import mincore_is_honest
 __all__ = ["PageReadAhead", "PagesRequested"]
 
 _ROWS_A_TURN = 4096  # between two checks of the limit
-_PROBES = 128  # where one page in twenty is missing, so many rows miss it once in 700 times
+_PROBES = 128  # if 1 page in 20 is missing, this many rows find none missing 1 time in 700
 
 
 @dataclass(frozen=True)

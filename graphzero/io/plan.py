@@ -79,7 +79,7 @@ def make_plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
     if not (fits or estimate.is_hot or strategy.past_page_cache):
         resident = _beside_pages(estimate, resident, room)
     if resident < requested:
-        reason += f"; memory leaves {format_bytes(resident)} for resident rows"
+        reason += f"; {format_bytes(resident)} of memory available for resident rows"
     if fits:
         return IOPlan(strategy, resident, first_resident=resident, reason=reason)
     return IOPlan(
@@ -136,7 +136,7 @@ def _requested(prefetch: Prefetch, estimate: Estimate, strategy: Strategy) -> in
 def _divide(
     prefetch: Prefetch, estimate: Estimate, strategy: Strategy, requested: int
 ) -> tuple[int, int]:
-    """Memory for topology and memory for rows, of which so many bytes are requested."""
+    """Memory for topology and memory for rows, if the user requests `requested` bytes of rows."""
 
     def divided(resident: int) -> tuple[int, int]:
         room = _available(prefetch, estimate, strategy, resident)
@@ -149,7 +149,7 @@ def _divide(
 
 
 def _available(prefetch: Prefetch, estimate: Estimate, strategy: Strategy, resident: int) -> int:
-    """Bytes that rows and topology may take together, with so many bytes of rows resident."""
+    """Bytes that rows and topology may take together, if `resident` bytes of rows are resident."""
     if estimate.observed is not None:
         return max(0, estimate.observed - estimate.labels)
     batches = strategy.bytes_needed(estimate, prefetch, resident)

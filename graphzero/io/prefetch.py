@@ -35,7 +35,7 @@ class Prefetch:
         Mini-batches whose rows are in memory before they are wanted ("uring" and "pread" keep only
         those that are not resident). As many are sampled, or one for each sampling thread if these
         are more. A larger number hides more latency and takes more memory. 0: each mini-batch is
-        prepared when it is wanted.
+        prepared when the loop requests it.
     readahead_limit : int or str
         Bytes (or ``"1GB"``) of pages that "willneed" may have requested for mini-batches that have
         not been copied yet; later mini-batches wait. Rows of a single mini-batch beyond the limit
@@ -90,7 +90,7 @@ class Prefetch:
             as_count(self.memory_limit, "memory_limit", 0)
 
     def resident_bytes(self, total: int) -> int | None:
-        """Bytes of `resident` of a file with so many bytes of rows; None if it is not given."""
+        """`resident` in bytes, for a file with `total` bytes of rows; None if it is not given."""
         if isinstance(self.resident, float):
             return int(self.resident * total)
         assert not isinstance(self.resident, str)

@@ -13,7 +13,7 @@ from graphzero.store.resident_prefix import ResidentPrefix
 
 __all__ = ["ElasticPrefix", "PrefixLoader"]
 
-_STEP_BYTES = 4 << 20  # that are pinned at a time: the thread can be stopped between two steps
+_STEP_BYTES = 4 << 20  # that are pinned in one step: the thread can be stopped between two
 _STEPS_REQUESTED = 4  # of the kernel in advance, because pinning alone reads page by page
 _SAMPLE_SECONDS = 0.01  # between two readings of the process's own memory
 _SAMPLES = 10  # between two readings of all limits
@@ -79,19 +79,20 @@ class PrefixLoader:
 
 
 class ElasticPrefix:
-    """Keeps as much of a range resident as the process leaves at its peaks.
+    """Keeps as much of a range resident as is available at the process's peaks.
 
-    How much a model takes is unknown until it was trained for some mini-batches. Pinned pages that
-    it then lacks do not slow the process down, they end it. So the prefix begins small, grows when
-    the mini-batches leave room for more, and shrinks as soon as they do not. A background thread
+    How much memory a model takes is unknown until it has trained on some mini-batches. If too many
+    pages are pinned by then, the process is not slowed down but killed. So the prefix begins small,
+    grows while memory is available, and shrinks as soon as it is not. A background thread
     does this; when it ends, the prefix stays as it is.
 
     Parameters
     ----------
     prefix : ResidentPrefix
-        What an earlier iteration made resident stays so.
+        The part that an earlier iteration made resident stays resident.
     first, most : int
-        Bytes until the model is known, unless an earlier iteration has left a prefix; and at most.
+        Bytes until the model's memory is known, unless the prefix has a size already; and the
+        most bytes that the prefix may have.
     reserve : int
         Bytes for others, besides what they were seen to take.
     watch : MemoryWatch, optional

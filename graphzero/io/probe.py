@@ -32,7 +32,7 @@ def probe_files(
     topology : int
         Bytes of the sections that sampling reads.
     watch : MemoryWatch
-        What earlier iterations of the same loop left available.
+        Memory that was available in earlier iterations of the same loop.
     """
     source, labels = sources.get("x"), sources.get("y")
     features = None if source is None else source.store

@@ -37,7 +37,7 @@ class RowIO:
     feature_dtype : dtype-like, optional
         float32, to convert the features on their way.
     watch : MemoryWatch, optional
-        What earlier iterations of the same loop left available.
+        Memory that was available in earlier iterations of the same loop.
 
     Attributes
     ----------

@@ -67,7 +67,7 @@ def best_prefix(graph: Graph, sections: Sequence[str], num_bytes: int) -> Topolo
     sizes = {name: graph.section_bytes[name] for name in sections}
     if sum(sizes.values()) <= num_bytes:
         return TopologyPrefix(_goals(graph, sizes), graph.num_nodes)
-    # Every mini-batch reads all over the tables of nodes, which are small beside the lists.
+    # Every mini-batch reads all parts of the tables of nodes, which are smaller than the lists.
     tables = {name: sizes[name] for name in _OF_NODES if name in sizes}
     resident = tables if 2 * sum(tables.values()) <= num_bytes else {}
     room = num_bytes - sum(resident.values())

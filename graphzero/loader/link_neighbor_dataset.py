@@ -63,7 +63,7 @@ def _as_labels(edge_label: Any, num_edges: int, mode: Mode) -> npt.NDArray[Any] 
     if edge_label is None:
         return np.ones(num_edges, dtype=np.float32) if mode == "binary" else None
     if mode == "triplet":
-        raise ValueError("triplets have no labels: leave edge_label out, or ask for 'binary'")
+        raise ValueError("triplets have no labels: leave edge_label out, or use 'binary'")
     labels = np.asarray(edge_label).copy()  # the caller may change theirs
     if labels.dtype.kind not in "biuf" or labels.shape[:1] != (num_edges,):
         raise ValueError(

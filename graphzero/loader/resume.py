@@ -98,7 +98,7 @@ def _check(state: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     differing = differences(taken_with, options)
     if differing:
         raise ValueError(
-            f"the state was taken with another {', '.join(differing)}: "
+            f"the state was taken with other options: {', '.join(differing)}: "
             "the remaining batches need the options of those before them"
         )
 

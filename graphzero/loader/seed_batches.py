@@ -52,7 +52,7 @@ class SeedBatches:
     input_time : (num_seeds,) int64 or None
         The times of the seeds, in subclasses whose seeds have times.
     memory_watch : MemoryWatch
-        What the iterations so far left available.
+        Memory that was available in the iterations so far.
     """
 
     input_time: IdArray | None = None

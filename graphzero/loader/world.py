@@ -1,4 +1,4 @@
-"""Where this code runs: the only module that asks for ranks and DataLoader workers."""
+"""Where this code runs: the only module that looks up ranks and DataLoader workers."""
 
 from __future__ import annotations
 

@@ -107,8 +107,8 @@ class PackedDataset(NeighborDataset):
     def _refuse(self, differing: list[str]) -> None:
         if differing:
             raise ValueError(
-                f"{self._pack.store.path} was packed from another {', '.join(differing)}: give "
-                f"the dataset, seeds and times that it was packed from, or pack again"
+                f"{self._pack.store.path} was packed with other inputs: {', '.join(differing)}: "
+                f"give the dataset, seeds and times that it was packed from, or pack again"
             )
 
     @property

@@ -39,7 +39,7 @@ __all__ = ["PackCost", "Packing", "Reads", "count_reads", "pack"]
 _SAMPLED = 8  # batches, from which the cost is estimated
 _DEFAULT_RESIDENT = 0.2
 _READ_BYTES = 1 << 16  # the longest read past the page cache
-_HEAD_BYTES = 4 << 20  # of resident rows, copied at a time
+_HEAD_BYTES = 4 << 20  # of resident rows, copied in one step
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class PackCost:
     batches, rows : int
         Batches to be packed, and rows of the file.
     resident_bytes : int
-        The first rows of the features, which are left out of the batches.
+        Bytes of the first rows of the features, which are not repeated in the batches.
     file_bytes : int
         Size of the pack.
     unpacked, packed : Reads
@@ -304,7 +304,8 @@ def _check_target(path: Path, dataset: Dataset, *, overwrite: bool) -> None:
     """Refuses a target that must not be replaced, before any work."""
     check_outputs([Output("the pack", path)], files_of_dataset(dataset.paths))
     if path.exists() and not overwrite:
-        raise FileExistsError(errno.EEXIST, "exists: allow it to be overwritten", str(path))
+        reason = "the file exists: give overwrite=True (--overwrite) to replace it"
+        raise FileExistsError(errno.EEXIST, reason, str(path))
 
 
 def _clear_leftovers(path: Path) -> None:

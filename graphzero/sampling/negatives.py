@@ -26,7 +26,7 @@ def check_sources(graph: Graph, edges: IdArray) -> None:
     for at in suspects[counts == 0][:1]:
         raise ValueError(
             f"edge_label_index[0][{at}] = {edges[0, at]} has every node as neighbour, and so no "
-            f"negatives: leave its edges out, or ask for neg_sampling='binary'"
+            f"negatives: leave its edges out, or use neg_sampling='binary'"
         )
 
 

@@ -25,8 +25,8 @@ class Stage:
     threads : int
         Calls that may run at the same time. With one, calls are made in the order of the items.
     most : int, optional
-        Bounds the memory of large results: at most so many of this stage exist, or are being made,
-        beyond the one that is being consumed. Calls for later items wait.
+        Bounds the memory of large results: at most this many of the stage exist or are being
+        made, beyond the one that is being consumed. Calls for later items wait.
     """
 
     function: Callable[[Any], Any]

@@ -31,7 +31,7 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
 
 
 class StagedFile:
-    """A file under construction beside its final path.
+    """An unfinished file, in the folder of its final path.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ def require_disk_space(
     folder : path-like
     num_bytes : int
     needs : str
-        Begin of the message: what needs the space, such as "the build needs".
+        Beginning of the message: what needs the space, such as "the build needs".
     advice : str
         End of the message: what to do, such as ": pack fewer epochs".
 

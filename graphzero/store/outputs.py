@@ -130,7 +130,7 @@ def _try_to_write(output: Output) -> StagedFile:
 
 
 def files_of_dataset(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """All files that belong to opened ones: ``dataset.json`` beside them, and those it names.
+    """Opened files, and all other files of the datasets that they belong to.
 
     Parameters
     ----------

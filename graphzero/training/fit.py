@@ -168,7 +168,7 @@ def fit(
 ) -> Fitted | None:
     """Trains on the split "train", and chooses the best epoch by the split "val".
 
-    Ctrl-C ends the training; the epochs that have ended are kept.
+    Ctrl-C ends the training; the result then covers the epochs that have ended.
 
     Parameters
     ----------

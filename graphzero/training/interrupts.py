@@ -17,7 +17,7 @@ __all__ = ["Interrupts", "TrainingInterrupted", "ignore_interrupts", "start"]
 
 
 class TrainingInterrupted(KeyboardInterrupt):
-    """Raised by `train` after Ctrl-C, when what could be kept has been written.
+    """Raised by `train` after Ctrl-C, when the outputs have been written.
 
     Attributes
     ----------
@@ -28,9 +28,7 @@ class TrainingInterrupted(KeyboardInterrupt):
     def __init__(self, report: TrainReport | None) -> None:
         self.report = report
         if report is None:
-            super().__init__(
-                "interrupted before the first epoch ended: nothing was kept, nothing was written"
-            )
+            super().__init__("interrupted before the first epoch ended: nothing was written")
         else:
             super().__init__(f"interrupted after epoch {len(report.epochs)}")
 

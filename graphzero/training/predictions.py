@@ -16,7 +16,7 @@ from graphzero.store.outputs import replaced_file
 
 __all__ = ["Predictions", "check_predictions_path", "predictions_bytes", "write_predictions"]
 
-_BLOCK = 1 << 14  # records of a CSV file that are formatted at a time
+_BLOCK = 1 << 14  # records of a CSV file that are formatted in one step
 
 
 @dataclass(frozen=True)

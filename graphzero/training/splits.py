@@ -44,7 +44,7 @@ def evaluate_splits(
     *,
     predict: bool,
 ) -> Evaluated:
-    """Evaluates a model on labelled splits; Ctrl-C ends this, and the reports so far are kept.
+    """Evaluates a model on labelled splits. Ctrl-C ends this; the result has the finished splits.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ from graphzero.training.splits import evaluate_splits
 
 __all__ = ["EpochReport", "SplitReport", "TrainReport", "TrainingInterrupted", "train"]
 
-_FRAME_BYTES = 1 << 16  # of a saved model, beside its weights
+_FRAME_BYTES = 1 << 16  # of a saved model, in addition to its weights
 
 FilePath = str | os.PathLike[str]
 
