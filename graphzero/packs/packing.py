@@ -39,7 +39,7 @@ __all__ = ["PackCost", "Packing", "Reads", "count_reads", "pack"]
 _SAMPLED = 8  # batches, from which the cost is estimated
 _DEFAULT_RESIDENT = 0.2
 _READ_BYTES = 1 << 16  # the longest read past the page cache
-_HEAD_BYTES = 4 << 20  # of resident rows, copied in one step
+_PREFIX_STEP_BYTES = 4 << 20  # of resident rows, copied in one step
 
 
 @dataclass(frozen=True)
@@ -165,8 +165,8 @@ class Packing:
         self._batches_per_epoch = self._batches.num_batches
         if self._batches_per_epoch == 0:
             raise ValueError("there are no batches to pack: give more seeds, or a smaller batch")
-        kept = self._default_resident() if wanted is None else wanted
-        self.resident_rows = min(kept // features.row_bytes, features.num_nodes)
+        resident_bytes = self._default_resident() if wanted is None else wanted
+        self.resident_rows = min(resident_bytes // features.row_bytes, features.num_nodes)
 
     def _default_resident(self) -> int:
         """As many bytes as the plan finds; if everything fits in memory, a fraction of it."""
@@ -263,7 +263,7 @@ class Packing:
         num_rows, offsets = self.resident_rows, [self.resident_rows]
         with FileWriter(path, self._layout(self.cost.rows)) as writer:
             writer.append(OPTIONS, np.frombuffer(self._info.encode(), np.uint8))
-            step = max(1, _HEAD_BYTES // features.row_bytes)
+            step = max(1, _PREFIX_STEP_BYTES // features.row_bytes)
             for begin in range(0, num_rows, step):
                 end = min(begin + step, num_rows)
                 features.resident_prefix.request(
