@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import reference
+import reference_negatives
 
 import graphzero as gz
 from graphzero.sampling.order import epoch_order
@@ -107,10 +108,10 @@ class Twin:
         return reference.walk(self.graph, start, length, **options)
 
     def pairs(self, count):
-        return reference.negative_pairs(self.graph, count).T
+        return reference_negatives.pairs(self.graph, count).T
 
     def destinations(self, edges, amount):
-        return reference.negative_destinations(self.graph, *edges, amount).reshape(-1, amount)
+        return reference_negatives.destinations(self.graph, *edges, amount).reshape(-1, amount)
 
     def order(self, count, *, epoch):
         return reference.permutation(count, reference.key(reference.SHUFFLE, 0, epoch, 0))

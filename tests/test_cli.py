@@ -5,18 +5,14 @@ from __future__ import annotations
 import json
 import mmap
 import os
-import signal
 import subprocess
 import sys
-import time
 
-import files
 import numpy as np
 import pytest
-import torch
+from cli_program import build_data, only_line, run, subprocess_of, write_inputs
 
 import graphzero as gz
-from graphzero.cli import main
 from graphzero.commands.options import as_prefetch
 from graphzero.io.prefetch import Prefetch
 from graphzero.store.format import read_header
@@ -26,45 +22,14 @@ COMMANDS = ("build", "reorder", "pack", "info", "verify", "train", "demo")
 
 @pytest.fixture
 def inputs(tmp_path):
-    """A folder of a user's files: twenty nodes on a ring, a label and a feature row each."""
-    folder = tmp_path / "in"
-    folder.mkdir()
-    lines = [f"{i},{(i + 1) % 20},{i / 10}" for i in range(20)]
-    (folder / "edges.csv").write_text("from,to,weight\n" + "\n".join(lines) + "\n")
-    rng = np.random.default_rng(0)
-    np.save(folder / "x.npy", rng.standard_normal((20, 4)).astype(np.float32))
-    np.save(folder / "y.npy", np.arange(20) % 2)
-    np.save(folder / "train.npy", np.arange(12))
-    np.save(folder / "val.npy", np.arange(12, 20))
-    return folder
+    return write_inputs(tmp_path / "in")
 
 
 @pytest.fixture
 def data(inputs, tmp_path, capfd):
-    """The dataset folder built from them."""
-    folder = tmp_path / "data"
-    splits = [f"--split={name}={inputs / name}.npy" for name in ("train", "val")]
-    parts = ["--features", str(inputs / "x.npy"), "--labels", str(inputs / "y.npy"), *splits]
-    assert run("build", folder, "--edges", inputs / "edges.csv", *parts, "--undirected") == 0
+    folder = build_data(inputs, tmp_path / "data")
     capfd.readouterr()
     return folder
-
-
-def run(*words):
-    return main([str(word) for word in words])
-
-
-def subprocess_of(*words, cwd, env=None):
-    """Not in the repository's root, whose uncompiled package would be run."""
-    command = [sys.executable, "-m", "graphzero", *map(str, words)]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=120, check=False, cwd=cwd, env=env
-    )
-
-
-def only_line(text):
-    (line,) = text.splitlines()
-    return line
 
 
 # --- usage
@@ -390,90 +355,6 @@ def test_verify_of_a_foreign_file(inputs, capfd):
     assert "not a graphzero file" in only_line(capfd.readouterr().err)
 
 
-# --- train
-
-
-def test_train_prints_and_writes_the_report(data, tmp_path, capfd):
-    report = tmp_path / "report.json"
-    words = ["train", data, "--epochs", 3, "--fanouts", "2,-1", "--json", report]
-    assert run(*words) == 0
-    out, err = capfd.readouterr()
-    lines = out.splitlines()
-    assert [line.split()[:2] for line in lines[:3]] == [["epoch", str(i)] for i in (1, 2, 3)]
-    assert "batches/s" in lines[0]
-    assert lines[3].startswith("weights of epoch ")
-    assert lines[4].startswith("train accuracy ")
-    assert "ROC AUC" in lines[4]
-    assert "majority class 0.5000, 12 nodes" in lines[4]
-    assert lines[-1].startswith("memory")
-    assert "page cache of the dataset's files: " in lines[-1]
-    assert err == ""
-    content = json.loads(report.read_text())
-    assert [epoch["epoch"] for epoch in content["epochs"]] == [1, 2, 3]
-    assert content["splits"]["val"]["num_nodes"] == 8
-
-
-def test_train_on_a_pack(data, tmp_path, capfd):
-    pack = tmp_path / "p.gd"
-    options = ["--epochs", 2, "--fanouts", "2,-1", "--resident", "0"]
-    assert run("pack", data, pack, "--quiet", *options) == 0
-    assert run("train", data, "--epochs", 2, "--pack", pack) == 0
-    assert "epoch   2" in capfd.readouterr().out
-    assert run("train", data, "--pack", pack, "--fanouts", "2,-1") == 1
-    assert "a pack has its own fanouts" in only_line(capfd.readouterr().err)
-
-
-def test_train_quietly(data, capfd):
-    assert run("train", data, "--epochs", 3, "--quiet") == 0
-    lines = capfd.readouterr().out.splitlines()
-    assert lines[0].startswith("weights of epoch ")
-
-
-def test_train_on_a_graph_without_labels(inputs, tmp_path, capfd):
-    run("build", tmp_path / "bare", "--edges", inputs / "edges.csv")
-    assert run("train", tmp_path / "bare") == 1
-    assert "the dataset has no features" in only_line(capfd.readouterr().err)
-
-
-def test_an_error_in_a_worker_is_one_line_too(data, monkeypatch, capfd):
-    def broken(*_, **__):
-        raise gz.FormatError("the file went bad")
-
-    monkeypatch.setattr(gz.FeatureStore, "gather_stored", broken)
-    monkeypatch.setattr(gz.FeatureStore, "gather", lambda self, nodes: np.zeros(len(nodes), int))
-    assert run("train", data, "--workers", 1) == 1
-    line = only_line(capfd.readouterr().err)
-    assert line.startswith("graphzero: ")
-    assert line.endswith("the file went bad")
-
-
-@pytest.mark.parametrize("option", ["--save", "--predictions", "--json"])
-def test_train_checks_its_outputs_before_it_trains(data, tmp_path, option, capfd):
-    suffix = {"--save": "pt", "--predictions": "csv", "--json": "json"}[option]
-    for path, message in (
-        (tmp_path / "no" / f"x.{suffix}", "cannot be written: the folder"),
-        (data / "graph.gl", "would replace" if suffix != "csv" else "written as .npz or .csv"),
-    ):
-        assert run("train", data, "--epochs", 1, option, path) == 1
-        out, err = capfd.readouterr()
-        assert out == ""
-        assert message in only_line(err)
-        assert str(path) in err
-    assert run("train", data, option, tmp_path / "x.csv", "--json", tmp_path / "x.csv") == (
-        0 if option == "--json" else 1
-    )
-    assert ("are the same file" in capfd.readouterr().err) == (option != "--json")
-
-
-def test_train_says_what_it_has_written(data, tmp_path, capfd):
-    words = ["--save", tmp_path / "m.pt", "--predictions", tmp_path / "p.csv"]
-    assert run("train", data, "--epochs", 2, *words) == 0
-    lines = capfd.readouterr().out.splitlines()
-    assert f"model saved in {tmp_path / 'm.pt'}" in lines
-    assert f"predictions saved in {tmp_path / 'p.csv'}" in lines
-    assert len((tmp_path / "p.csv").read_text().splitlines()) == 21
-
-
 # --- as a program
 
 
@@ -509,100 +390,3 @@ def test_a_reader_that_goes_away_is_no_error(data):
         os.close(writer)
     assert done.stderr == b""
     assert done.returncode == 1
-
-
-def start_training(data, *options):
-    """A training that would take hours, in a process group of its own."""
-    command = [sys.executable, "-m", "graphzero", "train", data, "--epochs", 100_000, *options]
-    return subprocess.Popen(
-        [str(word) for word in command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        cwd=data,
-        preexec_fn=files.let_be_interrupted,
-    )
-
-
-def interrupt(process):
-    """Presses Ctrl-C: a terminal sends the signal to the whole group."""
-    os.killpg(process.pid, signal.SIGINT)
-
-
-def finish(process):
-    """The lines of stdout and stderr, when all processes of the group have ended."""
-    try:
-        out, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    end = time.monotonic() + 10
-    while time.monotonic() < end:
-        try:
-            os.killpg(process.pid, 0)
-        except ProcessLookupError:
-            return out.splitlines(), err.splitlines()
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGKILL)
-    raise AssertionError("workers outlive the training")
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_ctrl_c_ends_a_training_and_keeps_the_best(data, tmp_path, workers):
-    model, predictions, report = (tmp_path / name for name in ("m.pt", "p.npz", "r.json"))
-    outputs = ["--save", model, "--predictions", predictions, "--json", report]
-    process = start_training(data, "--workers", workers, *outputs)
-    assert process.stdout.readline().startswith("epoch   1")
-    time.sleep(0.2)
-    interrupt(process)
-    out, err = finish(process)
-    assert process.returncode == 130
-    content = json.loads(report.read_text())
-    last = len(content["epochs"])
-    assert content["interrupted"]
-    assert 1 <= content["best_epoch"] <= last < 100_000
-    assert f"interrupted after epoch {last}" in out
-    assert f"weights of epoch {content['best_epoch']} (best on val):" in out
-    assert out[-1].startswith("memory")
-    assert err == [
-        f"graphzero: interrupted after epoch {last}: evaluating the best weights "
-        f"(Ctrl-C again skips this)",
-        "graphzero: interrupted",
-    ]
-    assert set(content["splits"]) == {"train", "val"}
-    assert torch.load(model, weights_only=True)["epoch"] == content["best_epoch"]
-    with np.load(predictions) as found:
-        assert found["node_id"].tolist() == list(range(20))
-    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
-
-
-def test_a_kill_at_any_time_leaves_the_best_model_so_far(data, tmp_path):
-    process = start_training(data, "--save", tmp_path / "m.pt")
-    assert process.stdout.readline().startswith("epoch   1")
-    os.killpg(process.pid, signal.SIGKILL)
-    finish(process)
-    assert gz.GraphSAGE.from_saved(tmp_path / "m.pt").arguments["in_dim"] == 4
-    assert torch.load(tmp_path / "m.pt", weights_only=True)["epoch"] >= 1
-
-
-def test_ctrl_c_ends_a_training_with_workers(data):
-    command = [sys.executable, "-m", "graphzero", "train", str(data), "--epochs", "100000"]
-    process = subprocess.Popen(
-        [*command, "--workers", "1"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        cwd=data,
-        preexec_fn=files.let_be_interrupted,
-    )
-    try:
-        assert process.stdout.readline().startswith("epoch   1")
-        time.sleep(0.2)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        err = process.communicate(timeout=60)[1]
-    finally:
-        process.kill()
-    assert process.returncode == 130
-    assert err.splitlines()[-1] == "graphzero: interrupted"
-    assert "Traceback" not in err

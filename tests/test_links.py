@@ -12,6 +12,7 @@ import files
 import numpy as np
 import pytest
 import reference
+import reference_negatives
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loaders import loader_of
@@ -76,14 +77,14 @@ def test_batches_equal_the_naive_ones(tmp_path, order, mode, amount):
         sources, targets = seeds[:, positions]
         draws = {"seed": 5, "epoch": 3, "batch": i}
         if mode == "triplet":
-            drawn = reference.negative_destinations(naive, sources, targets, amount, **draws)
+            drawn = reference_negatives.destinations(naive, sources, targets, amount, **draws)
             ends = [sources, targets, drawn]
             got = [batch.src_index, batch.dst_pos_index, batch.dst_neg_index.reshape(-1)]
             assert batch.dst_neg_index.shape == ((len(sources), 3)[:amount] or None)
             assert batch.edge_label_index is batch.edge_label is None
         else:
             count = math.ceil(len(sources) * amount) if mode else 0
-            drawn = reference.negative_pairs(naive, count, **draws)
+            drawn = reference_negatives.pairs(naive, count, **draws)
             ends = [np.append(sources, drawn[0]), np.append(targets, drawn[1])]
             got = list(batch.edge_label_index)
             labels = [1.0] * len(sources) + [0.0] * count
@@ -186,12 +187,12 @@ def test_the_last_negatives_of_a_nearly_complete_graph_are_found(tmp_path, order
     (batch,) = map(gz.Collate(ds), batches(ds, seeds, neg_sampling="triplet", amount=40))
     _, _, drawn = triplets_of(batch)
     assert [set(row.tolist()) for row in drawn] == [{7, 9}, {9}, {0}, {7}]
-    expected = reference.negative_destinations(naive, seeds[0], seeds[1], 40, seed=5)
+    expected = reference_negatives.destinations(naive, seeds[0], seeds[1], 40, seed=5)
     np.testing.assert_array_equal(drawn.reshape(-1), expected)
     (batch,) = map(gz.Collate(ds), batches(ds, seeds, neg_sampling="binary", amount=100))
     drawn = pairs_of(batch)[:, 4:]
     assert set(map(tuple, drawn.T.tolist())) == free
-    np.testing.assert_array_equal(drawn, reference.negative_pairs(naive, 400, seed=5))
+    np.testing.assert_array_equal(drawn, reference_negatives.pairs(naive, 400, seed=5))
 
 
 def test_negatives_change_with_epoch_batch_and_seed(tmp_path):

@@ -10,6 +10,7 @@ import files
 import numpy as np
 import pytest
 import reference
+import reference_rows
 from hypothesis import given
 from hypothesis import strategies as st
 from loaders import loader_of
@@ -64,8 +65,8 @@ def test_batches_equal_the_naive_ones(tmp_path, order):
         np.testing.assert_array_equal(batch.e_id, expected["e_id"])
         assert batch.num_sampled_nodes == expected["num_sampled_nodes"]
         assert batch.num_sampled_edges == expected["num_sampled_edges"]
-        np.testing.assert_array_equal(batch.x, reference.gather(features, batch.n_id.numpy()))
-        np.testing.assert_array_equal(batch.y, reference.gather(labels, batch.n_id.numpy()))
+        np.testing.assert_array_equal(batch.x, reference_rows.gather(features, batch.n_id.numpy()))
+        np.testing.assert_array_equal(batch.y, reference_rows.gather(labels, batch.n_id.numpy()))
         assert (batch.num_nodes, batch.num_edges) == (len(batch.x), batch.edge_index.shape[1])
     assert i == 3
 

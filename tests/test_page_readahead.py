@@ -7,7 +7,7 @@ from contextlib import closing
 import files
 import numpy as np
 import pytest
-import reference
+import reference_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -46,7 +46,7 @@ def test_runs_cover_the_pages_of_the_rows(tmp_path_factory, rows, origin, row_by
     with open(path, "wb") as file:
         file.truncate(file_bytes)
     mapping = _core.Mapping(path)
-    runs = reference.page_runs(rows.tolist(), origin, row_bytes, gap, file_bytes)
+    runs = reference_rows.page_runs(rows.tolist(), origin, row_bytes, gap, file_bytes)
     pages, _, _ = mapping.willneed(rows, origin, row_bytes, gap)
     assert pages == sum(-(-length // 4096) for _, length in runs)
     # with nothing trusted, every run is asked for, long ones in pieces of 2 MiB
