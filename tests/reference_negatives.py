@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from reference import NEGATIVE, bounded, draw, key, stream
+import reference
 
 
 def _allowed(graph, source, positive):
@@ -13,36 +13,36 @@ def _allowed(graph, source, positive):
 
 def destinations(graph, sources, positives, amount, *, seed=0, epoch=0, batch=0):
     """Destinations in the user's ids for each source in turn."""
-    key_, out = key(NEGATIVE, seed, epoch, batch), []
+    key_, out = reference.key(reference.NEGATIVE, seed, epoch, batch), []
     for i in range(len(sources) * amount):
-        stream_ = stream(key_, i)
+        stream_ = reference.stream(key_, i)
         allowed = _allowed(
             graph, graph.node_rank[sources[i // amount]], graph.node_rank[positives[i // amount]]
         )
         for t in range(64):
-            node = bounded(draw(stream_, t), graph.num_nodes)
+            node = reference.bounded(reference.draw(stream_, t), graph.num_nodes)
             if node in allowed:
                 break
         else:
-            node = allowed[bounded(draw(stream_, 64), len(allowed))]
+            node = allowed[reference.bounded(reference.draw(stream_, 64), len(allowed))]
         out.append(graph.node_ids[node])
     return np.array(out, dtype=np.int64)
 
 
 def pairs(graph, count, *, seed=0, epoch=0, batch=0):
     """Pairs in the user's ids, (2, count)."""
-    key_, out = key(NEGATIVE, seed, epoch, batch), []
+    key_, out = reference.key(reference.NEGATIVE, seed, epoch, batch), []
     every = [(u, v) for u in range(graph.num_nodes) for v in _allowed(graph, u, u)]
     for i in range(count):
-        stream_ = stream(key_, i)
+        stream_ = reference.stream(key_, i)
         for t in range(64):
-            pair = tuple(bounded(draw(stream_, 2 * t + end), graph.num_nodes) for end in (0, 1))
+            pair = tuple(
+                reference.bounded(reference.draw(stream_, 2 * t + end), graph.num_nodes)
+                for end in (0, 1)
+            )
             if pair in every:
                 break
         else:
-            pair = every[bounded(draw(stream_, 128), len(every))]
+            pair = every[reference.bounded(reference.draw(stream_, 128), len(every))]
         out.append(graph.node_ids[list(pair)])
     return np.array(out, dtype=np.int64).reshape(-1, 2).T
-
-
-# ---- gathering
