@@ -394,6 +394,3 @@ def walk(graph, start, length, *, p=1.0, q=1.0, weighted=False, restart=0.0, see
                 node, since = int(graph.node_rank[first]), 0
             out[i, step + 1] = graph.node_ids[node]
     return out
-
-
-# ---- negatives
