@@ -153,6 +153,23 @@ def test_ctrl_c_while_predictions_are_written_is_not_lost(ds, tmp_path, monkeypa
     assert not report.evaluation_interrupted
 
 
+def test_ctrl_c_while_the_first_epoch_is_saved_loses_neither_file_nor_report(
+    ds, tmp_path, monkeypatch
+):
+    write, presses = training.SavedModel.write, iter([2])
+
+    def pressed(model, path):
+        for _ in range(next(presses, 0)):
+            signal.raise_signal(signal.SIGINT)  # the second one is honoured at once
+        write(model, path)
+
+    monkeypatch.setattr(training.SavedModel, "write", pressed)
+    report = interrupted(ds, save=tmp_path / "m.pt").report
+    assert [epoch.epoch for epoch in report.epochs] == [1]
+    assert report.best_epoch == 1
+    assert gz.GraphSAGE.from_saved(tmp_path / "m.pt").arguments["in_dim"] == 3
+
+
 def test_another_handler_stays(ds):
     seen = []
     signal.signal(signal.SIGINT, lambda *_: seen.append(1))

@@ -212,12 +212,13 @@ def fit(
                 _check_loss(report)
                 if best is None or best.is_beaten_by(quality):
                     best = BestEpoch(epoch, quality, _copy_of_weights(model))
-                    on_best(best)
                 reports.append(report)
+                if best.epoch == epoch:
+                    on_best(best)
                 on_epoch(report)
         except KeyboardInterrupt:
             interrupted = True
-    if best is None or not reports:
+    if best is None or not reports:  # Ctrl-C may fall between the two
         return None
     memory = memory_report(loaders.dataset)  # while the workers still exist
     return Fitted(tuple(reports), best, memory, interrupted)

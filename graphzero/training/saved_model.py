@@ -13,7 +13,7 @@ from torch import Tensor
 
 from graphzero.errors import FormatError
 from graphzero.graph.ids import as_count
-from graphzero.graph.sampling_options import as_fanout
+from graphzero.graph.sampling_options import as_fanouts
 from graphzero.store.outputs import replaced_file
 
 __all__ = ["SavedModel", "read_saved_model"]
@@ -77,8 +77,7 @@ def _check(content: Any) -> None:
         raise ValueError(f"its arguments are not {sorted(_ARGUMENTS)}")
     for name in _ARGUMENTS - {"dropout"}:
         as_count(content["arguments"][name], name)
-    for fanout in content["fanouts"]:
-        as_fanout(fanout)
+    as_fanouts(content["fanouts"])
     if len(content["fanouts"]) != content["arguments"]["num_layers"]:
         raise ValueError("it has not one fanout for each layer")
 

@@ -188,6 +188,7 @@ def train(
             ds.features.feature_dim, options.hidden, num_classes, len(fanouts), dropout=dropout
         ).to(options.device)
         _check_files(ds, model, pack, save, predictions)
+        save_best = _saver(model, options, save)
         fitted = fit(
             model,
             torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay),
@@ -196,12 +197,14 @@ def train(
             interrupts,
             progress=progress,
             on_epoch=on_epoch or (lambda report: None),
-            on_best=_saver(model, options, save),
+            on_best=save_best,
         )
         if fitted is None:
             raise TrainingInterrupted(None)
-        if fitted.interrupted and on_interrupt is not None:
-            on_interrupt(fitted.epochs[-1])
+        if fitted.interrupted:
+            save_best(fitted.best)  # Ctrl-C may have fallen into the last time
+            if on_interrupt is not None:
+                on_interrupt(fitted.epochs[-1])
         model.load_state_dict(fitted.best.weights)
         evaluated = evaluate_splits(
             model, loaders, splits, interrupts, predict=predictions is not None
