@@ -99,7 +99,7 @@ def _describe(path: str, *, degrees: bool) -> dict[str, Any]:
             content: dict[str, Any] = {
                 "path": path,
                 "rows": _rows(store),
-                "files": [_file_at(path)],
+                "files": [_file(store.mapping)],
             }
         if any(section["name"] == OPTIONS for section in content["files"][0]["sections"]):
             content["pack"] = _pack(path)
@@ -107,7 +107,8 @@ def _describe(path: str, *, degrees: bool) -> dict[str, Any]:
     with closing(Graph(path)) as graph:
         # Only dataset.json says which of the two it is.
         order = "input" if graph.stored_order is None else "hot or presample"
-        return {"path": path, **_graph(graph, order, degrees=degrees), "files": [_file_at(path)]}
+        files = [_file(graph.mapping)]
+        return {"path": path, **_graph(graph, order, degrees=degrees), "files": files}
 
 
 def _describe_dataset(path: str, ds: Dataset, *, degrees: bool) -> dict[str, Any]:
@@ -125,7 +126,7 @@ def _describe_dataset(path: str, ds: Dataset, *, degrees: bool) -> dict[str, Any
 
 
 def _graph(graph: Graph, order: str, *, degrees: bool) -> dict[str, Any]:
-    size = os.path.getsize(graph.path)
+    size = graph.mapping.size
     content: dict[str, Any] = {
         "num_nodes": graph.num_nodes,
         "num_edges": graph.num_edges,
@@ -164,11 +165,6 @@ def _pack(path: str) -> dict[str, Any]:
 
 def _rows(store: FeatureStore) -> dict[str, Any]:
     return {"shape": list(store.shape), "dtype": dtype_name(store.dtype)}
-
-
-def _file_at(path: str) -> dict[str, Any]:
-    with closing(_core.Mapping(path)) as mapping:
-        return _file(mapping)
 
 
 def _file(mapping: _core.Mapping) -> dict[str, Any]:

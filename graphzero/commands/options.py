@@ -151,14 +151,12 @@ def as_prefetch(text: str) -> Prefetch:
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
 
 
-def as_size(text: str) -> int | float | str:
+def as_size(text: str) -> int | float | str | None:
     """``"2GB"``, a number of bytes, or a fraction such as ``"0.2"``: as `Prefetch.resident`."""
-    value = _number_or_text(text)
     try:
-        Prefetch(resident=value)
+        return Prefetch(resident=text).resident
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    return value
 
 
 def _number_or_text(value: str) -> int | float | str:

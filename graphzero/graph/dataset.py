@@ -97,7 +97,7 @@ class Dataset(ClosedAtExit):
     @property
     def mappings(self) -> list[_core.Mapping]:
         """The mapping of every file."""
-        return [part._mapping for part in self._parts()]
+        return [part.mapping for part in self._parts()]
 
     def _parts(self) -> list[Graph | FeatureStore]:
         parts = [self.graph, self.features, self.labels, *self.splits.stores.values()]

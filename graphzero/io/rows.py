@@ -113,7 +113,7 @@ class RowIO:
             return
         alike: dict[Hashable, list[RowSource]] = {}
         for name, source in self.sources.items():
-            if source.reads_ahead and isinstance(self._readers[name], PageCacheReader):
+            if source.reads_ahead and not self._readers[name].past_page_cache:
                 alike.setdefault(source.numbering, []).append(source)
         for group in alike.values():
             stores = [source.store for source in group]

@@ -54,7 +54,15 @@ class ReadOptions(Protocol):
 
 
 class RowReader(ABC):
-    """Reads the rows of one file during one iteration."""
+    """Reads the rows of one file during one iteration.
+
+    Attributes
+    ----------
+    past_page_cache : bool
+        Whether it makes no use of pages that are read ahead.
+    """
+
+    past_page_cache: ClassVar[bool] = False
 
     @abstractmethod
     def fetch(self, rows: IdArray) -> Fetched:
@@ -177,6 +185,8 @@ class DirectReader(RowReader):
     only, and `place` makes the whole array when it is wanted, in memory that the mini-batch before
     has released.
     """
+
+    past_page_cache = True
 
     def __init__(
         self,

@@ -62,6 +62,11 @@ class MappedFile(ClosedAtExit):
         raise NotImplementedError
 
     @property
+    def mapping(self) -> _core.Mapping:
+        """The mapped file, for its size and what is resident of it."""
+        return self._mapping
+
+    @property
     def path(self) -> str:
         """Absolute path of the file."""
         return self._mapping.path
