@@ -10,8 +10,10 @@ import graphzero as gz
 
 
 def make_loader(ds, split, args, shuffle=False):
+    seeds = ds.splits[split]
+    seeds = seeds[ds.labels.gather(seeds).reshape(-1) >= 0]  # -1: the label is unknown
     batches = gz.NeighborDataset(
-        ds, ds.splits[split], args.fanouts, batch_size=1024, shuffle=shuffle, seed=args.seed
+        ds, seeds, args.fanouts, batch_size=1024, shuffle=shuffle, seed=args.seed
     )
     return batches, DataLoader(
         batches, batch_size=None, num_workers=args.workers, collate_fn=gz.Collate(ds)

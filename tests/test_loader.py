@@ -222,6 +222,7 @@ def test_seeds_as_mask_tensor_or_default(dataset):
         ({"seeds": np.ones(3, bool)}, ValueError, "seed mask must have shape"),
         ({"batch_size": 0}, ValueError, "batch_size must be at least 1"),
         ({"fanouts": []}, ValueError, "at least one hop"),
+        ({"fanouts": 5}, ValueError, r"one fanout for each hop, such as \[15, 10\], not 5"),
         ({"fanouts": [3, 0]}, ValueError, "fanout must be"),
         ({"seed": None}, ValueError, "seed must be an integer"),
         ({"gather": ["z"]}, ValueError, "gather may name"),

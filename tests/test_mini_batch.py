@@ -50,3 +50,12 @@ def test_tensors_that_a_batch_lacks_stay_none(batch):
 
 def test_an_optional_array_of_the_subgraph_reaches_the_batch(batch):
     assert batch.batch.tolist()[:8] == list(range(8))
+
+
+def test_a_batch_is_shown_by_its_shapes(batch):
+    text = repr(batch)
+    assert text.startswith(f"MiniBatch(n_id=[{batch.num_nodes}], edge_index=[2, {batch.num_edges}]")
+    assert f"x=[{batch.num_nodes}, 50]" in text
+    assert "batch_size=8" in text
+    assert "seed_time" not in text
+    assert len(text) < 300

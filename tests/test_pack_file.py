@@ -155,7 +155,7 @@ def with_option(name, value):
         (lambda found: {**found, "files": ["graph", "features"]}, "not the options of a pack"),
         (with_option("batch_size", 0), "batch_size must be at least 1"),
         (with_option("num_seeds", 1.5), "num_seeds must be an integer"),
-        (with_option("fanouts", None), "not the options of a pack"),
+        (with_option("fanouts", None), "fanouts must be a sequence"),
         (with_option("fanouts", [5, 0]), "fanout"),
         (with_option("seed", "x"), "seed must be an integer"),
         (with_option("subgraph_type", "odd"), "subgraph_type must be one of"),

@@ -12,7 +12,7 @@ from graphzero.graph.ids import as_count
 if TYPE_CHECKING:
     from typing_extensions import Unpack as Unpack
 
-__all__ = ["Sampling", "SamplingOptions", "as_fanout", "as_seed"]
+__all__ = ["Sampling", "SamplingOptions", "as_fanout", "as_fanouts", "as_seed"]
 
 _KINDS = ("weighted", "labor")  # of which at most one is set; `src/kinds.c` has the same
 _WORDS = {
@@ -35,6 +35,24 @@ def as_fanout(fanout: Any) -> int:
         raise ValueError(
             f"a fanout must be a positive integer, or -1 for all neighbours, not {fanout!r}"
         ) from None
+
+
+def as_fanouts(fanouts: Any) -> list[int]:
+    """Fanouts, one for each hop.
+
+    Raises
+    ------
+    ValueError
+        If they are not a sequence, or one of them is not a fanout.
+    """
+    try:
+        each = list(fanouts)
+    except TypeError:
+        raise ValueError(
+            f"fanouts must be a sequence with one fanout for each hop, such as [15, 10], "
+            f"not {fanouts!r}"
+        ) from None
+    return [as_fanout(fanout) for fanout in each]
 
 
 def as_seed(seed: Any) -> int:

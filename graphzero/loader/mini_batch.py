@@ -24,7 +24,7 @@ def as_tensor(rows: npt.NDArray[Any]) -> Tensor:
     return torch.from_numpy(rows)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MiniBatch:
     """A sampled subgraph with its features and labels.
 
@@ -100,6 +100,13 @@ class MiniBatch:
         """The tensors that only some batches have, by name: fields whose default is None."""
         optional = {field.name for field in fields(self) if field.default is None}
         return {name: tensor for name, tensor in self._tensors().items() if name in optional}
+
+    def __repr__(self) -> str:
+        """Shapes of the tensors, as PyG shows them, and the counts."""
+        shapes = [f"{name}={list(tensor.shape)}" for name, tensor in self._tensors().items()]
+        names = ("batch_size", "num_sampled_nodes", "num_sampled_edges")
+        counts = [f"{name}={getattr(self, name)}" for name in names]
+        return f"MiniBatch({', '.join([*shapes, *counts])})"
 
     def _tensors(self) -> dict[str, Tensor]:
         values = {field.name: getattr(self, field.name) for field in fields(self)}

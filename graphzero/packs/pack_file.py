@@ -16,7 +16,7 @@ from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.ids import IdArray, as_count
-from graphzero.graph.sampling_options import Sampling, as_fanout, as_seed
+from graphzero.graph.sampling_options import Sampling, as_fanouts, as_seed
 from graphzero.sampling.order import num_batches
 
 __all__ = ["OFFSETS", "OPTIONS", "Pack", "PackInfo", "files_of", "open_pack"]
@@ -85,8 +85,7 @@ class PackInfo:
             as_count(info.options["num_seeds"], "num_seeds", 0)
             as_count(info.options["batch_size"], "batch_size")
             as_seed(info.options["seed"])
-            for fanout in info.options["fanouts"]:
-                as_fanout(fanout)
+            as_fanouts(info.options["fanouts"])
             as_count(info.first_epoch, "first_epoch", 0)
             as_count(info.epochs, "epochs")
             as_count(info.resident_rows, "resident_rows", 0)

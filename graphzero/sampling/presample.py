@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from graphzero.graph.graph import Graph
 from graphzero.graph.ids import IdArray, as_count, as_threads
-from graphzero.graph.sampling_options import as_fanout, as_seed
+from graphzero.graph.sampling_options import as_fanouts, as_seed
 from graphzero.sampling.order import batch_positions, epoch_order, num_batches
 from graphzero.sampling.pipeline import Stage, run_ahead
 from graphzero.sampling.sampler import NeighborSampler
@@ -59,7 +59,7 @@ class Presample:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "fanouts", tuple(as_fanout(each) for each in self.fanouts))
+        object.__setattr__(self, "fanouts", tuple(as_fanouts(self.fanouts)))
         for name in ("batch_size", "epochs", "min_batches", "max_batches"):
             object.__setattr__(self, name, as_count(getattr(self, name), name))
         as_seed(self.seed)

@@ -11,7 +11,7 @@ import numpy as np
 from graphzero import _core
 from graphzero.graph.graph import Graph
 from graphzero.graph.ids import IdArray, as_count, as_ids, as_threads, as_times
-from graphzero.graph.sampling_options import Sampling, as_fanout, as_seed
+from graphzero.graph.sampling_options import Sampling, as_fanouts, as_seed
 from graphzero.sampling.subgraph import Subgraph
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class NeighborSampler:
         **options: Unpack[SamplingOptions],
     ) -> None:
         self.graph = graph
-        self.fanouts = [as_fanout(fanout) for fanout in fanouts]
+        self.fanouts = as_fanouts(fanouts)
         if not 1 <= len(self.fanouts) <= _core.MOST_HOPS:
             raise ValueError(
                 f"fanouts must name at least one hop, such as [15, 10], and at most "
