@@ -46,7 +46,7 @@ NARROW = {"ingest": {"errors", "units", "store"}, "pyg": LEAVES}
 # (importing module, imported one): the way up that a mini-batch has to PyG's types.
 REGISTERED = {("loader.mini_batch", "pyg.data")}
 ONLY_IN = {
-    "torch": {"loader", "packs", "training"},
+    "torch": {"loader", "training"},
     "pyarrow": {"ingest"},
     "torch_geometric": {"pyg"},
 }
