@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 
 cdef extern from "<stdbool.h>":
@@ -62,6 +62,8 @@ cdef extern from "graphzero/mapping.h" nogil:
         GZ_ADVICE_RANDOM
         GZ_ADVICE_SEQUENTIAL
         GZ_ADVICE_WILLNEED
+        GZ_ADVICE_POPULATE
+        GZ_ADVICE_RELEASE
     gz_code gz_mapping_open(const char *path, gz_mapping *out, gz_error *err)
     void gz_mapping_close(gz_mapping *mapping)
     gz_code gz_mapping_read(const gz_mapping *mapping, uint64_t offset, uint64_t length,
@@ -70,9 +72,6 @@ cdef extern from "graphzero/mapping.h" nogil:
                               gz_advice advice, gz_error *err)
     gz_code gz_mapping_resident(const gz_mapping *mapping, uint64_t offset, uint64_t length,
                                 uint64_t *pages, gz_error *err)
-    gz_code gz_mapping_lock(const gz_mapping *mapping, uint64_t offset, uint64_t length,
-                            gz_error *err)
-    void gz_mapping_unlock(const gz_mapping *mapping, uint64_t offset, uint64_t length)
     uint64_t gz_system_page_bytes()
 
 
@@ -278,8 +277,8 @@ cdef extern from "graphzero/convert.h" nogil:
 
 cdef extern from "graphzero/gather.h" nogil:
     void gz_gather_rows(const unsigned char *rows, uint64_t row_bytes, const gz_cast *cast,
-                        const int64_t *ids, int64_t begin, int64_t end, int64_t limit,
-                        unsigned char *out)
+                        const int64_t *ids, int64_t begin, int64_t end,
+                        const uint8_t *chosen, unsigned char *out)
     uint64_t gz_translate(const gz_ids *table, uint64_t limit, const int64_t *ids, int64_t begin,
                           int64_t end, int64_t *out)
     int64_t gz_first_outside(const int64_t *ids, int64_t begin, int64_t end, int64_t limit)
@@ -300,12 +299,22 @@ cdef extern from "graphzero/reads.h" nogil:
         uint64_t pages_wanted
         uint64_t pages_read
         uint64_t reads
-    int64_t gz_picks_split(const int64_t *rows, int64_t count, int64_t first_direct_row,
-                           gz_pick *picks)
     void gz_picks_sort(gz_pick *picks, gz_pick *scratch, int64_t count)
     void gz_picks_in_turn(gz_pick *picks, int64_t count, gz_pick *later)
     void gz_picks_copy(const gz_pick *picks, int64_t count, const unsigned char *rows,
                        uint64_t row_bytes, const gz_cast *cast, unsigned char *out)
+
+
+cdef extern from "graphzero/page_map.h" nogil:
+    ctypedef struct gz_page_map:
+        const uint8_t *pages
+        uint64_t count
+        uint64_t origin
+        uint64_t row_bytes
+    gz_code gz_page_map_read(const gz_mapping *mapping, uint64_t first, uint64_t count,
+                             bint trust_mincore, uint8_t *pages, gz_error *err)
+    int64_t gz_picks_beyond(const int64_t *rows, int64_t count, const gz_page_map *map,
+                            gz_pick *picks, uint8_t *in_memory)
 
 
 cdef extern from "graphzero/buffers.h" nogil:

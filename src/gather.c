@@ -1,9 +1,11 @@
 #include "graphzero/gather.h"
 
+#include <stddef.h>
+
 enum { ROW_HINT_DISTANCE = 8, ID_HINT_DISTANCE = 32, LINE_BYTES = 64, HINTED_LINES = 8 };
 
 GZ_INLINE void gather(const unsigned char *rows, uint64_t row_bytes, const gz_cast *cast,
-                      const int64_t *ids, int64_t begin, int64_t end, int64_t limit,
+                      const int64_t *ids, int64_t begin, int64_t end, const uint8_t *chosen,
                       unsigned char *out)
 {
     /* The hardware prefetcher follows a row once it has seen its first lines. */
@@ -16,20 +18,22 @@ GZ_INLINE void gather(const unsigned char *rows, uint64_t row_bytes, const gz_ca
             for (uint64_t at = 0; at < hinted_bytes; at += LINE_BYTES)
                 gz_cache_hint(row + at);
         }
-        if (ids[i] < limit)
+        if (chosen == NULL || chosen[i])
             gz_cast_copy(cast, rows + (uint64_t)ids[i] * row_bytes, row_bytes,
                          out + (uint64_t)i * out_bytes);
     }
 }
 
 void gz_gather_rows(const unsigned char *rows, uint64_t row_bytes, const gz_cast *cast,
-                    const int64_t *ids, int64_t begin, int64_t end, int64_t limit,
+                    const int64_t *ids, int64_t begin, int64_t end, const uint8_t *chosen,
                     unsigned char *out)
 {
-    if (cast->convert == NULL)
-        gather(rows, row_bytes, &GZ_AS_STORED, ids, begin, end, limit, out);
+    if (cast->convert == NULL && chosen == NULL)
+        gather(rows, row_bytes, &GZ_AS_STORED, ids, begin, end, NULL, out);
+    else if (cast->convert == NULL)
+        gather(rows, row_bytes, &GZ_AS_STORED, ids, begin, end, chosen, out);
     else
-        gather(rows, row_bytes, cast, ids, begin, end, limit, out);
+        gather(rows, row_bytes, cast, ids, begin, end, chosen, out);
 }
 
 uint64_t gz_translate(const gz_ids *table, uint64_t limit, const int64_t *ids, int64_t begin,

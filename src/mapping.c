@@ -18,6 +18,14 @@ typedef char mincore_byte;
 typedef unsigned char mincore_byte;
 #endif
 
+#if defined(MADV_POPULATE_READ)
+enum { POPULATE_BY_KERNEL = MADV_POPULATE_READ };
+#elif defined(__linux__)
+enum { POPULATE_BY_KERNEL = 22 }; /* newer than the C library's headers */
+#else
+enum { POPULATE_BY_KERNEL = -1 };
+#endif
+
 uint64_t gz_system_page_bytes(void) { return (uint64_t)sysconf(_SC_PAGESIZE); }
 
 static gz_code map_descriptor(int fd, gz_mapping *out, gz_error *err)
@@ -98,15 +106,33 @@ static bool to_pages(const gz_mapping *mapping, uint64_t offset, uint64_t length
     return true;
 }
 
+/* Returns 0 or an errno. */
+static int advise(const gz_mapping *mapping, uint64_t begin, uint64_t bytes, gz_advice advice)
+{
+    static const int MADVICE[] = {MADV_NORMAL,   MADV_RANDOM,        MADV_SEQUENTIAL,
+                                  MADV_WILLNEED, POPULATE_BY_KERNEL, MADV_DONTNEED};
+    if (advice == GZ_ADVICE_POPULATE && POPULATE_BY_KERNEL < 0)
+        return 0;
+    int failed = madvise(mapping->base + begin, (size_t)bytes, MADVICE[advice]) == 0 ? 0 : errno;
+    if (advice == GZ_ADVICE_POPULATE && failed == EINVAL)
+        return 0;
+#if defined(POSIX_FADV_DONTNEED)
+    /* Pages that another process has mapped stay in the page cache. */
+    if (advice == GZ_ADVICE_RELEASE && failed == 0)
+        failed = posix_fadvise(mapping->fd, (off_t)begin, (off_t)bytes, POSIX_FADV_DONTNEED);
+#endif
+    return failed;
+}
+
 gz_code gz_mapping_advise(const gz_mapping *mapping, uint64_t offset, uint64_t length,
                           gz_advice advice, gz_error *err)
 {
-    static const int MADVICE[] = {MADV_NORMAL, MADV_RANDOM, MADV_SEQUENTIAL, MADV_WILLNEED};
     uint64_t begin, bytes;
     if (!to_pages(mapping, offset, length, &begin, &bytes))
         return gz_fail(err, GZ_E_OS, EINVAL, offset, "advice beyond the end of the file");
-    if (bytes > 0 && madvise(mapping->base + begin, (size_t)bytes, MADVICE[advice]) != 0)
-        return gz_fail(err, GZ_E_OS, errno, offset, "madvise failed at byte %" PRIu64, offset);
+    int failed = bytes > 0 ? advise(mapping, begin, bytes, advice) : 0;
+    if (failed != 0)
+        return gz_fail(err, GZ_E_OS, failed, offset, "madvise failed at byte %" PRIu64, offset);
     return GZ_OK;
 }
 
@@ -129,21 +155,4 @@ gz_code gz_mapping_resident(const gz_mapping *mapping, uint64_t offset, uint64_t
         bytes -= step;
     }
     return GZ_OK;
-}
-
-gz_code gz_mapping_lock(const gz_mapping *mapping, uint64_t offset, uint64_t length, gz_error *err)
-{
-    uint64_t begin, bytes;
-    if (!to_pages(mapping, offset, length, &begin, &bytes))
-        return gz_fail(err, GZ_E_OS, EINVAL, offset, "lock beyond the end of the file");
-    if (bytes > 0 && mlock(mapping->base + begin, (size_t)bytes) != 0)
-        return gz_fail(err, GZ_E_OS, errno, offset, "mlock failed at byte %" PRIu64, offset);
-    return GZ_OK;
-}
-
-void gz_mapping_unlock(const gz_mapping *mapping, uint64_t offset, uint64_t length)
-{
-    uint64_t begin, bytes;
-    if (to_pages(mapping, offset, length, &begin, &bytes) && bytes > 0)
-        munlock(mapping->base + begin, (size_t)bytes);
 }

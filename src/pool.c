@@ -99,6 +99,10 @@ void gz_pool_give(gz_pool *pool, gz_block block)
     pool->blocks_out--;
     if (pool->num_idle == GZ_POOL_SLOTS)
         release(pool, 0);
+#if defined(MADV_FREE)
+    /* Where memory is short, the kernel takes idle blocks back instead of killing the process. */
+    madvise(block.memory, (size_t)block.bytes, MADV_FREE);
+#endif
     pool->idle[pool->num_idle++] = block;
     pool->idle_bytes += block.bytes;
     while (pool->idle_bytes > pool->most_idle_bytes)

@@ -14,6 +14,7 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 import graphzero as gz
+from graphzero.io.budget import budget
 from graphzero.io.limits import available_memory
 
 # Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
@@ -62,9 +63,7 @@ def iterate(folder: str, prefetch: dict[str, Any]) -> dict[str, Any]:
             batches.set_epoch(epoch)
             for batch in loader:
                 fingerprints.append(fingerprint(batch))
-                topology = sum(part.num_bytes for part in ds.graph.resident_prefixes.values())
-                rows = ds.features.resident_rows * ds.features.row_bytes
-                kept[epoch] = max(kept[epoch], topology + rows)
+                kept[epoch] = max(kept[epoch], budget().kept_bytes())
                 io = batch.stats.io
     return {
         "own": before.peak,

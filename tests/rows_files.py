@@ -23,9 +23,15 @@ class RowsFile:
         )
 
 
-def gather(reader, rows, num_resident_rows=0, gap=0):
+def first_rows(reader, count):
+    """The page map with which the first rows are in memory, and no other that begins a page."""
+    end = reader.origin + count * reader.row_bytes
+    return np.ones(-(-end // 4096) - reader.origin // 4096 if count else 0, np.uint8)
+
+
+def gather(reader, rows, page_map=None, gap=0):
     rows = np.asarray(rows, dtype=np.int64)
     out = np.full(len(rows) * reader.row_bytes, 0xEE, dtype=np.uint8)
-    fetched = reader.fetch(rows, num_resident_rows, gap)
+    fetched = reader.fetch(rows, page_map, gap)
     fetched.place(out)
     return out.reshape(len(rows), reader.row_bytes), fetched.counts

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rows_files import RowsFile, gather
+from rows_files import RowsFile, first_rows, gather
 
 import graphzero as gz
 from graphzero import _core
@@ -64,18 +64,22 @@ def test_rows_are_those_of_a_plain_gather(files_of_rows, engine, data):
     file = files_of_rows(row_bytes, data.draw(st.sampled_from([0, 128, 4096])))
     last = file.num_rows - 1
     rows = np.array(data.draw(st.lists(st.integers(0, last), max_size=80)), dtype=np.int64)
-    num_resident_rows = data.draw(st.sampled_from([0, 1, last // 2, last + 1]))
+    pages = -(-(file.origin + file.num_rows * row_bytes) // 4096) - file.origin // 4096
+    in_memory = np.random.default_rng(data.draw(st.integers(0, 9))).random(pages)
+    page_map = (in_memory < data.draw(st.sampled_from([0, 0.5, 0.9, 1]))).astype(np.uint8)
+    page_map = page_map[: data.draw(st.sampled_from([0, 1, pages // 2, pages]))]
     gap = data.draw(st.sampled_from([0, 1, 3, 1000, 2**63]))
     depth = data.draw(st.sampled_from([1, 2, 128]))
     file.mapping = _core.Mapping(file.path)
     reader = file.reader(engine, depth=depth, threads=min(depth, 16))
     try:
-        out, (wanted, read, reads) = gather(reader, rows, num_resident_rows, gap)
+        out, (wanted, read, reads) = gather(reader, rows, page_map, gap)
     finally:
         reader.close()
         file.mapping.close()
     np.testing.assert_array_equal(out, file.rows[rows])
-    direct = rows[rows >= num_resident_rows]
+    known = {file.origin // 4096 + int(page) for page in np.flatnonzero(page_map)}
+    direct = np.array([row for row in rows if not pages_of(row[None], file) <= known], np.int64)
     assert wanted == len(pages_of(direct, file))
     assert wanted <= read <= wanted + gap * len(direct)
     assert (reads == 0) == (len(direct) == 0)
@@ -85,7 +89,7 @@ def test_rows_are_those_of_a_plain_gather(files_of_rows, engine, data):
 def test_threads_share_the_placing(many, engine):
     rows = np.random.default_rng(3).integers(0, many.num_rows, 5000)
     reader = many.reader(engine)
-    fetched = reader.fetch(rows, many.num_rows // 2)
+    fetched = reader.fetch(rows, first_rows(reader, many.num_rows // 2))
     for threads in (1, 2, 3):
         out = np.full(len(rows) * 512, 0xEE, np.uint8)
         fetched.place(out, threads)
@@ -98,13 +102,13 @@ def test_only_rows_that_are_not_in_memory_take_memory(many, engine):
     reader = many.reader(engine)
     _core.trim_pool()
     blocks, _ = _core.pool_state()
-    fetched = reader.fetch(rows, many.num_rows)
+    fetched = reader.fetch(rows, first_rows(reader, many.num_rows))
     assert fetched.counts == (0, 0, 0)
     assert _core.pool_state()[0] == blocks
     rows = rows[:8000]
-    fetched = reader.fetch(rows, int(rows[-2000]))
+    fetched = reader.fetch(rows, first_rows(reader, int(rows[-2000])))
     _core.trim_pool()
-    assert fetched.counts[0] == 500
+    assert fetched.counts[0] == len(pages_of(rows[-1999:], many))
     assert _core.pool_state()[0] == blocks + 1  # 2000 rows, a megabyte; their places are few
 
 
@@ -164,7 +168,9 @@ def test_a_file_system_without_direct_reads_gives_the_same_rows(engine):
     reader = file.reader(engine)  # of a file that has no name any more
     assert not reader.is_direct
     rows = np.random.default_rng(0).integers(0, 10_000, 3000)
-    np.testing.assert_array_equal(gather(reader, rows, 2000)[0], file.rows[rows])
+    np.testing.assert_array_equal(
+        gather(reader, rows, first_rows(reader, 2000))[0], file.rows[rows]
+    )
 
 
 @engines

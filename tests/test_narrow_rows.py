@@ -8,6 +8,7 @@ import files
 import numpy as np
 import pytest
 from loaders import loader_of
+from rows_files import first_rows
 
 torch = pytest.importorskip("torch")
 
@@ -154,7 +155,7 @@ def read_past_the_cache(store, engine, rows, num_resident_rows):
     out = np.full((len(rows), *store.shape[1:]), np.nan, dtype)
     reader = store.direct_reader(engine, 4)
     try:
-        fetched = reader.fetch(rows, num_resident_rows, 1)
+        fetched = reader.fetch(rows, first_rows(reader, num_resident_rows), 1)
         fetched.place(out.reshape(-1).view(np.uint8), 1, code)
     finally:
         reader.close()

@@ -12,6 +12,7 @@ import pytest
 
 import graphzero as gz
 from graphzero.io import plan as io_plan
+from graphzero.io.budget import budget
 from graphzero.packs.pack_file import open_pack
 from graphzero.sampling.order import num_batches
 from graphzero.store.format import read_file
@@ -221,14 +222,18 @@ def test_resident_rows_are_those_of_the_plan(folder, expected, tmp_path):
         prefetch = gz.Prefetch(strategy, lookahead=0, **prefetch)
         batches = gz.PackedDataset(ds, out, SEEDS, prefetch=prefetch)
         assert epoch_of(batches, 2) == expected[2]
-        store = batches._pack.store
+        row_bytes = batches._pack.store.row_bytes
         with closing(iter(batches)) as iterator:
             io = next(iterator).stats.io
+            (lease,) = budget()._leases
             deadline = time.monotonic() + 20  # rows are kept in the background
-            while not wanted(store.resident_rows) and time.monotonic() < deadline:
+            while True:
+                rows = lease.prefixes[-1].kept_bytes // row_bytes
+                if wanted(rows) or time.monotonic() > deadline:
+                    break
                 time.sleep(0.01)
         assert epoch_of(batches, 3) == expected[3]
-        assert wanted(store.resident_rows)
+        assert wanted(rows)
         return io
 
     rows_kept(head.__eq__)

@@ -76,7 +76,7 @@ def test_in_no_order_pages_that_are_read_ahead_have_room_beside_resident_rows():
     crowded = replace(estimate, touched_rows=evenly(2_000_000, 20 * GB))
     chosen = plan(crowded, strategy="willneed", resident=0.25)
     assert chosen.resident == 0
-    assert "; 0 bytes of memory available for resident rows" in chosen.reason
+    assert "; 0 bytes of memory available for the 5.0 GB of resident rows" in chosen.reason
     in_order = replace(crowded, is_hot=True)  # what is wanted most is there
     assert plan(in_order, strategy="willneed", resident=0.25).resident == 5 * GB
     assert plan(crowded, strategy="uring", resident=0.25).resident == 5 * GB

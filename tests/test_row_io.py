@@ -12,6 +12,7 @@ from loaders import loader_of
 
 import graphzero as gz
 from graphzero import _core
+from graphzero.io.budget import Budget, budget
 from graphzero.io.limits import MemoryWatch
 from graphzero.io.probe import probe_files
 from graphzero.io.row_sources import RowSource, touched_rows
@@ -109,9 +110,12 @@ def test_direct_reads_count_their_pages(folder):
 @pytest.mark.parametrize("strategy", ["pread", "uring", "auto"])
 def test_nothing_is_resident_without_memory(folder, expected, strategy):
     ds, batches = make(folder, strategy=strategy, resident=0.9, memory_limit=0, readahead_limit=0)
-    got = [gz.Collate(ds)(sampled) for sampled in batches]
+    got, kept = [], []
+    for sampled in batches:
+        got.append(gz.Collate(ds)(sampled))
+        kept.append(budget().kept_bytes())
     assert fingerprints(got) == expected
-    assert ds.features.resident_rows == 0
+    assert set(kept) == {0}
     assert "; 0 bytes of memory available" in got[0].stats.io
 
 
@@ -170,10 +174,19 @@ def test_rows_are_kept_by_so_many_bytes(tmp_path):
         assert touched_rows(source, 0, None).tolist() == [1200, 4800, 4800, 12000]
 
 
+class Hashable:
+    """Stands for the loader of a training loop."""
+
+
 def test_what_earlier_iterations_left_is_planned_with_unless_a_limit_is_given():
-    watch = MemoryWatch()
+    watch, known, loop = MemoryWatch(), Budget(), Hashable()
     watch.least_available = 100 << 20
-    assert probe_files(gz.Prefetch(), {}, 0, watch).observed is None
+    known.learn(loop, watch)
+    assert known.room_learnt(loop) is None  # too few batches to know what the model takes
     watch.batches = 4
-    assert probe_files(gz.Prefetch(), {}, 0, watch).observed == 95 << 20
-    assert probe_files(gz.Prefetch(memory_limit=1 << 30), {}, 0, watch).observed is None
+    known.learn(loop, watch)
+    assert known.room_learnt(loop) == 95 << 20
+    assert probe_files(gz.Prefetch(), {}, 0, 95 << 20).observed == 95 << 20
+    assert probe_files(gz.Prefetch(memory_limit=1 << 30), {}, 0, 95 << 20).observed is None
+    del loop
+    assert len(known._learnt) == 0

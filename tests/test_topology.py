@@ -10,8 +10,11 @@ import pytest
 from kinds import KINDS, options_of
 
 import graphzero as gz
-from graphzero import _core
-from graphzero.io.topology import best_prefix, sections_read, set_hop_readahead, touched_topology
+from graphzero.io.budget import budget
+from graphzero.io.plan import IOPlan
+from graphzero.io.strategies import STRATEGIES
+from graphzero.io.topology import TopologyIO, best_prefix, sections_read, touched_topology
+from graphzero.sampling.hop_readahead import HopReadAhead
 from graphzero.sampling.sampler import NeighborSampler
 
 NODES, EDGES, PAGE = 40_000, 800_000, 4096
@@ -39,12 +42,12 @@ def graph(path):
         yield graph
 
 
-def sample(graph, fanouts=(10, 5), batch=0, **options):
+def sample(graph, fanouts=(10, 5), batch=0, readahead=None, **options):
     options, has_times = options, options.pop("times", False)
     sampler = NeighborSampler(graph, fanouts, num_threads=1, **options)
     seeds = np.arange(batch * 300, batch * 300 + 300)
     times = np.full(300, 500) if has_times else None
-    return sampler.sample(seeds, seed_time=times, batch=batch)
+    return sampler.sample(seeds, seed_time=times, batch=batch, readahead=readahead)
 
 
 def fingerprint(subgraph):
@@ -58,20 +61,17 @@ def test_draws_are_the_same(graph, kind):
     expected = sample(graph, times=times, **options)
     assert expected.pages_missed == 0
     for kept_nodes, is_honest in [(0, True), (NODES // 2, True), (0, False)]:
-        graph._csr.set_hop_readahead(kept_nodes, is_honest)
-        asked = sample(graph, times=times, **options)
+        readahead = HopReadAhead(kept_nodes, is_honest)
+        asked = sample(graph, times=times, readahead=readahead, **options)
         assert is_honest or asked.pages_missed > 0
         assert fingerprint(asked) == fingerprint(expected)
-    graph._csr.set_hop_readahead(None)
-    assert sample(graph, times=times, **options).pages_missed == 0
 
 
-def faults_of(path, kept_nodes, **options):
+def faults_of(path, readahead, **options):
     """A first batch, and the major faults that it took this thread."""
     with files.open_cold(gz.Graph, path) as graph:
-        set_hop_readahead(graph, kept_nodes)
         before = resource.getrusage(resource.RUSAGE_THREAD).ru_majflt
-        subgraph = sample(graph, **options)
+        subgraph = sample(graph, readahead=readahead, **options)
         return subgraph, resource.getrusage(resource.RUSAGE_THREAD).ru_majflt - before
 
 
@@ -81,7 +81,7 @@ def test_pages_are_there_before_they_are_touched(path, kind):
     _, by_faults = faults_of(path, None, times=times, **options)
     if by_faults < 200:
         pytest.skip("this file system reads pages without faults that wait")
-    subgraph, after = faults_of(path, 0, times=times, **options)
+    subgraph, after = faults_of(path, HopReadAhead(), times=times, **options)
     assert subgraph.pages_missed > 200
     # those of the tables of user ids, which every batch reads all over, are left
     tables = 2 * 4 * NODES // PAGE
@@ -89,10 +89,9 @@ def test_pages_are_there_before_they_are_touched(path, kind):
 
 
 def test_a_second_time_nothing_is_missing(graph):
-    set_hop_readahead(graph, 0)
-    first = sample(graph)
+    first = sample(graph, readahead=HopReadAhead())
     assert first.pages_missed > 0
-    assert sample(graph).pages_missed == 0
+    assert sample(graph, readahead=HopReadAhead()).pages_missed == 0
 
 
 def bytes_of(graph, names):
@@ -127,7 +126,7 @@ def test_what_is_kept_stays_within_its_bytes(graph, share):
     names = sections_read(graph, gz.Sampling(), timed=False)
     total = bytes_of(graph, names)
     head = best_prefix(graph, names, int(share * total))
-    kept = {name: size for name, (_, size) in zip(graph.resident_prefixes, head.goals, strict=True)}
+    kept = {"indptr": 0, "indices": 0, **head.goals}
     assert sum(kept.values()) <= share * total
     assert {name for name, size in kept.items() if size} <= set(names)
     if share == 1.0:
@@ -145,7 +144,7 @@ def test_what_is_kept_stays_within_its_bytes(graph, share):
 
 
 def batches_of(path, **prefetch):
-    """Of a dataset that was not in memory, and the bytes of its graph that are kept at the end."""
+    """Of a dataset that was not in memory, and the bytes of it that are kept at the end."""
     files.drop_from_cache(path)
     with gz.open(path.parent) as ds:
         batches = gz.NeighborDataset(
@@ -155,7 +154,11 @@ def batches_of(path, **prefetch):
             batch_size=256,
             prefetch=gz.Prefetch(**prefetch),
         )
-        return list(batches), sum(part.num_bytes for part in ds.graph.resident_prefixes.values())
+        found, kept = [], 0
+        for batch in batches:
+            found.append(batch)
+            kept = max(kept, budget().kept_bytes())
+        return found, kept
 
 
 @pytest.mark.parametrize("memory", [0, 3 << 20, 9 << 20, 1 << 40])
@@ -184,20 +187,32 @@ def test_corruption_is_found_all_the_same(path, tmp_path):
     with open(copy, "r+b") as file:
         file.seek(offset + 8 * 5)
         file.write(b"\xff" * 8)
-    with gz.Graph(copy) as graph:
-        set_hop_readahead(graph, 0)
-        with pytest.raises(gz.FormatError, match="corrupt"):
-            NeighborSampler(graph, [5], num_threads=1).sample(
-                np.arange(NODES)[:2000] if graph.stored_order is None else graph.node_ids[:2000]
-            )
+    with gz.Graph(copy) as graph, pytest.raises(gz.FormatError, match="corrupt"):
+        NeighborSampler(graph, [5], num_threads=1).sample(
+            np.arange(NODES)[:2000] if graph.stored_order is None else graph.node_ids[:2000],
+            readahead=HopReadAhead(),
+        )
 
 
-def test_asking_is_per_graph_and_can_be_ended(graph):
-    graph._csr.set_hop_readahead(0, False)
-    assert sample(graph).pages_missed > 0
-    graph._csr.set_hop_readahead(None)
+def test_nothing_is_requested_unless_it_is_asked_for(graph):
+    assert sample(graph, readahead=HopReadAhead(0, False)).pages_missed > 0
     assert sample(graph).pages_missed == 0
-    assert isinstance(graph._csr, _core.CSR)
+
+
+def test_nodes_are_left_out_only_while_their_topology_is_in_memory(path):
+    with files.open_cold(gz.Graph, path) as graph:
+        sections = sections_read(graph, gz.Sampling(), timed=False)
+        plan = IOPlan(STRATEGIES["willneed"], topology=bytes_of(graph, sections), is_larger=True)
+        topology = TopologyIO(graph, sections, gz.Prefetch(), plan)
+        for prefix, goal in topology.prefixes:
+            prefix.resize(goal)
+        assert topology.hop_readahead().resident_nodes == 0
+        for prefix, _ in topology.prefixes:
+            for begin, end in prefix.missing_runs(1 << 20):
+                prefix.load(begin, end)
+        assert topology.hop_readahead().resident_nodes == NODES
+        graph._mapping.advise("release")
+        assert topology.hop_readahead().resident_nodes == 0
 
 
 def test_pages_that_sampling_touches_are_kept_by_so_many_bytes(graph):

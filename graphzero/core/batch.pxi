@@ -17,7 +17,8 @@ cdef class Batch:
         gz_batch_free(&self.c)
 
     def sample(self, CSR csr, const int64_t[::1] seeds, const int64_t[::1] fanouts,
-               object sampling, Draws draws, const int64_t[::1] until=None):
+               object sampling, Draws draws, const int64_t[::1] until=None,
+               object readahead=None):
         """All hops of one mini-batch, relabelled.
 
         Parameters
@@ -29,6 +30,8 @@ cdef class Batch:
             Draws of the batch.
         until : (n,) int64, optional
             Time of each seed; implies disjoint trees.
+        readahead : HopReadAhead, optional
+            Requests the topology of each hop before it is read.
 
         Returns
         -------
@@ -42,10 +45,10 @@ cdef class Batch:
             The tree of each node; None without disjoint trees.
         num_sampled_nodes, num_sampled_edges : list of int
         pages_missed : int
-            Pages of topology that were missing and requested, see `CSR.set_hop_readahead`.
+            Pages of topology that were missing and requested by `readahead`.
         """
         cdef gz_plan plan
-        cdef gz_hop_readahead readahead = csr.readahead
+        cdef gz_hop_readahead ahead
         cdef gz_error err
         cdef gz_code code
         cdef uint64_t corrupt
@@ -57,7 +60,12 @@ cdef class Batch:
         plan.induced = sampling.subgraph_type == "induced"
         plan.draws = draws.c
         plan.until = NULL
-        plan.readahead = &readahead if csr.reads_ahead else NULL
+        plan.readahead = NULL
+        if readahead is not None:
+            ahead.mapping = &csr.mapping.c
+            ahead.mode = GZ_WILLNEED_MISSING if readahead.trust_mincore else GZ_WILLNEED_ALL
+            ahead.resident_nodes = readahead.resident_nodes
+            plan.readahead = &ahead
         if until is not None:
             if until.shape[0] != n:
                 raise ValueError("until must have a time for each seed")

@@ -3,8 +3,6 @@
 cdef class CSR:
     """Adjacency of one mapped ``.gl`` file; every id here is a *stored* id."""
     cdef gz_csr c
-    cdef gz_hop_readahead readahead
-    cdef bint reads_ahead
     cdef readonly Mapping mapping
     cdef readonly dict header
 
@@ -12,7 +10,6 @@ cdef class CSR:
         cdef gz_header header
         cdef gz_error err
         self.mapping = mapping
-        self.reads_ahead = False
         mapping.acquire()
         try:
             _read_header(mapping, GZ_KIND_GRAPH, &header)
@@ -29,23 +26,6 @@ cdef class CSR:
     @property
     def num_edges(self):
         return self.c.num_edges
-
-    def set_hop_readahead(self, resident_nodes, bint trust_mincore=True):
-        """Switches hop read-ahead on or off for every `Batch` from now on.
-
-        Parameters
-        ----------
-        resident_nodes : int or None
-            The topology of the nodes below this one is resident, and not requested. None switches
-            hop read-ahead off.
-        trust_mincore : bool
-            False where ``mincore`` is known to lie: then resident pages are requested as well.
-        """
-        self.reads_ahead = resident_nodes is not None
-        if resident_nodes is not None:
-            self.readahead.mapping = &self.mapping.c
-            self.readahead.mode = GZ_WILLNEED_MISSING if trust_mincore else GZ_WILLNEED_ALL
-            self.readahead.resident_nodes = resident_nodes
 
     def require_weights(self):
         """Raises `ValueError` where the file has no sums of weights to draw by."""

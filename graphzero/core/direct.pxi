@@ -39,7 +39,8 @@ cdef class Fetched:
     cdef readonly tuple counts
     cdef const int64_t[::1] rows
     cdef uint64_t origin, row_bytes
-    cdef int64_t num_resident_rows, count
+    cdef int64_t count
+    cdef const uint8_t[::1] in_memory  # of each row: whether it is copied from the mapping
     cdef gz_pick[::1] picks  # maps read order to places
     cdef unsigned char[::1] stored
 
@@ -75,9 +76,9 @@ cdef class Fetched:
         self.mapping.acquire()
         try:
             mapped = self.mapping.c.base + self.origin
-            for i in prange(_ranges(n), nogil=True, num_threads=threads):
+            for i in prange(_ranges(n) if self.count < n else 0, nogil=True, num_threads=threads):
                 gz_gather_rows(mapped, self.row_bytes, &cast, &self.rows[0], i * ITEMS_PER_RANGE,
-                               _end(i, n), self.num_resident_rows, &out[0])
+                               _end(i, n), &self.in_memory[0], &out[0])
         finally:
             self.mapping.release()
         for i in prange(_ranges(self.count), nogil=True, num_threads=threads):
@@ -189,15 +190,17 @@ cdef class DirectReader:
     def is_direct(self):
         return self.file.is_direct
 
-    def fetch(self, const int64_t[::1] rows, int64_t num_resident_rows=0, uint64_t gap_pages=0):
-        """Reads the rows of a batch that are not resident; each page is read once.
+    def fetch(self, const int64_t[::1] rows, const uint8_t[::1] page_map=None,
+              uint64_t gap_pages=0):
+        """Reads the rows of a batch that are not in memory; each page is read once.
 
         Parameters
         ----------
         rows : (n,) int64
             Row numbers in any order, with repeats. Must not change before `Fetched.place`.
-        num_resident_rows : int
-            Rows below it are not read: `Fetched.place` copies them from the mapping.
+        page_map : (num_pages,) uint8, optional
+            Which pages are in memory (`Mapping.page_map`), from the one on that holds byte
+            `origin`. Rows in them are not read: `Fetched.place` copies them from the mapping.
         gap_pages : int
             Unwanted pages that a read may include to merge two reads.
 
@@ -221,18 +224,25 @@ cdef class DirectReader:
         cdef gz_code code = GZ_OK
         cdef gz_fetch fetch
         cdef gz_pick[::1] picks
+        cdef uint8_t[::1] in_memory
+        cdef gz_page_map known
         cdef Fetched fetched = Fetched.__new__(Fetched)
         if n > 0 and gz_first_outside(&rows[0], 0, n, self.num_rows) < n:
             raise IndexError(f"{self.mapping.path}: rows must be in [0, {self.num_rows})")
         fetched.mapping, fetched.rows = self.mapping, rows
-        fetched.origin, fetched.row_bytes = self.origin, self.row_bytes
-        fetched.num_resident_rows, fetched.count = num_resident_rows, 0
+        fetched.origin, fetched.row_bytes, fetched.count = self.origin, self.row_bytes, 0
         fetched.counts = 0, 0, 0
         if n == 0 or self.row_bytes == 0:
             return fetched
         picks = empty(2 * n, _PICK)
+        in_memory = np.empty(n, np.uint8)
+        known.pages, known.count = NULL, 0
+        known.origin, known.row_bytes = self.origin, self.row_bytes
+        if page_map is not None and page_map.shape[0] > 0:
+            known.pages, known.count = &page_map[0], page_map.shape[0]
         with nogil:
-            count = gz_picks_split(&rows[0], n, num_resident_rows, &picks[0])
+            count = gz_picks_beyond(&rows[0], n, &known, &picks[0], &in_memory[0])
+        fetched.in_memory = in_memory
         if count == 0:
             return fetched
         fetched.count = count

@@ -1,7 +1,8 @@
 # A mapped file: open, close, views of it, and requests to the kernel about its pages.
 
 _ADVICE = {"normal": GZ_ADVICE_NORMAL, "random": GZ_ADVICE_RANDOM,
-           "sequential": GZ_ADVICE_SEQUENTIAL, "willneed": GZ_ADVICE_WILLNEED}
+           "sequential": GZ_ADVICE_SEQUENTIAL, "willneed": GZ_ADVICE_WILLNEED,
+           "populate": GZ_ADVICE_POPULATE, "release": GZ_ADVICE_RELEASE}
 
 cdef int64_t _open_mappings = 0
 
@@ -118,7 +119,11 @@ cdef class Mapping:
         return out
 
     def advise(self, str advice, uint64_t offset=0, length=None):
-        """``madvise`` over a byte range (default: from offset to the end of the file)."""
+        """``madvise`` over a byte range (default: from offset to the end of the file).
+
+        "populate" reads the pages and maps them; "release" unmaps them, and drops them from the
+        page cache unless another process has them mapped.
+        """
         cdef gz_error err
         cdef gz_code code
         cdef uint64_t bytes_ = self.c.size - offset if length is None else length
@@ -147,33 +152,44 @@ cdef class Mapping:
             _raise(&err, self.path)
         return pages
 
-    def lock(self, uint64_t offset, uint64_t length):
-        """Reads the pages of a byte range and pins them in memory (``mlock``).
+    def page_map(self, uint64_t first, uint64_t count, bint trust_mincore=True, out=None):
+        """Which pages of the file are in memory.
+
+        Parameters
+        ----------
+        first, count : int
+            Number of the first page, and how many.
+        trust_mincore : bool
+            True: pages in the page cache. False, where ``mincore`` is known to lie: pages that
+            this process has mapped.
+        out : (count,) uint8, optional
+
+        Returns
+        -------
+        (count,) uint8
+            1 for each page that is in memory, else 0.
 
         Raises
         ------
         OSError
-            ENOMEM or EPERM if the process may not lock so much memory (``ulimit -l``).
+            If the range reaches beyond the file, or the system does not tell.
         """
         cdef gz_error err
-        cdef gz_code code
+        cdef gz_code code = GZ_OK
+        pages = np.empty(count, dtype=np.uint8) if out is None else out
+        cdef uint8_t[::1] view = pages
+        if <uint64_t> view.shape[0] != count:
+            raise ValueError("out has the wrong size")
         self.acquire()
         try:
-            with nogil:
-                code = gz_mapping_lock(&self.c, offset, length, &err)
+            if count > 0:
+                with nogil:
+                    code = gz_page_map_read(&self.c, first, count, trust_mincore, &view[0], &err)
         finally:
             self.release()
         if code != GZ_OK:
             _raise(&err, self.path)
-
-    def unlock(self, uint64_t offset, uint64_t length):
-        """Unpins the pages of a byte range."""
-        self.acquire()
-        try:
-            with nogil:
-                gz_mapping_unlock(&self.c, offset, length)
-        finally:
-            self.release()
+        return pages
 
     def willneed(self, const int64_t[::1] rows, uint64_t origin, uint64_t row_bytes,
                  uint64_t gap_pages=0, bint trust_mincore=True, bint only_count=False):

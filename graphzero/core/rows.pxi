@@ -72,6 +72,6 @@ cdef class Rows:
             data = self.mapping.c.base + self.origin
             for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
                 gz_gather_rows(data, self.row_bytes, &cast, &rows[0], i * ITEMS_PER_RANGE,
-                               _end(i, n), self.num_rows, &out[0])
+                               _end(i, n), NULL, &out[0])
         finally:
             self.mapping.release()

@@ -16,7 +16,7 @@ from graphzero.errors import FormatError
 from graphzero.graph.ids import as_id, as_ids, as_threads
 from graphzero.graph.legacy import OpenedByPath, either, unlisted
 from graphzero.store.format import BFLOAT16, DTYPES, FLAG_VECTOR, as_dtype, dtype_code, dtype_name
-from graphzero.store.resident_prefix import ResidentPrefix
+from graphzero.store.resident_prefix import ResidentPrefix, request_range
 from graphzero.store.views import header_identity, section_view
 
 __all__ = ["FeatureStore"]
@@ -113,7 +113,6 @@ class FeatureStore(OpenedByPath):
         self._rows = _core.Rows(
             self._mapping, self._layout.origin, row_bytes, self.num_nodes, self._layout.rank
         )
-        self._prefix = ResidentPrefix(self._mapping, self._rows.origin)
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -335,15 +334,14 @@ class FeatureStore(OpenedByPath):
         )
         return pages, missing
 
-    @property
-    def resident_prefix(self) -> ResidentPrefix:
-        """The rows in the order of the file, of which the first ones may be resident."""
-        return self._prefix
+    def new_prefix(self) -> ResidentPrefix:
+        """A resident prefix of the rows in the order of the file, which belongs to the caller."""
+        return ResidentPrefix(self._mapping, self._rows.origin)
 
-    @property
-    def resident_rows(self) -> int:
-        """Rows at the beginning of the file that are resident."""
-        return self._prefix.num_bytes // self.row_bytes if self.row_bytes else 0
+    def request_rows(self, begin: int, end: int) -> None:
+        """Asks the kernel to read the rows [begin, end) of the file, and returns at once."""
+        first = self._rows.origin
+        request_range(self._mapping, first + begin * self.row_bytes, first + end * self.row_bytes)
 
     def __getitem__(self, nodes: Any) -> Any:
         """Rows by node id: one number, a slice, or an array of ids; always copies."""

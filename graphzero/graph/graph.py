@@ -82,16 +82,9 @@ class Graph(LegacyGraphMethods, OpenedByPath):
         """Bytes of an element of a section."""
         return DTYPES[self._sections[name][0]].itemsize
 
-    @cached_property
-    def resident_prefixes(self) -> dict[str, ResidentPrefix]:
-        """The sections by name, of which the first bytes may be resident.
-
-        They are not pinned: page faults are slow, but pinned pages that a model needs are fatal.
-        """
-        return {
-            name: ResidentPrefix(self._mapping, offset, pin=False)
-            for name, (_dtype, offset, _count, _length, _crc) in self._sections.items()
-        }
+    def new_prefix(self, section: str) -> ResidentPrefix:
+        """A resident prefix of a section, which belongs to the caller."""
+        return ResidentPrefix(self._mapping, self._sections[section][1])
 
     def _view(self, name: str) -> npt.NDArray[Any] | None:
         if name not in self._sections:

@@ -3,34 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from mmap import PAGESIZE
 from pathlib import Path
 
 import psutil
 
-__all__ = ["MemoryWatch", "available_memory", "cgroup_available_memory"]
+__all__ = ["MemoryWatch", "available_memory", "cgroup_available_memory", "memory_group"]
 
-# Version 1, then version 2: file of the limit, and the line of memory.stat that counts what the
-# kernel cannot drop. It charges the page cache too, but drops it first.
-_FILES = (("memory.limit_in_bytes", "total_rss"), ("memory.max", "anon"))
 _SETTLED = 4  # batches, after which a model has taken about all the memory that it ever takes
 _SLACK = 0.05  # of what was available at the worst moment
 _NO_LIMIT = 1 << 60  # version 1 writes a number of this size where there is none
 _STATM = Path("/proc/self/statm")
 
 
-def available_memory(pinned: int = 0) -> int:
-    """Bytes that this process may still allocate before something is dropped or killed.
+@dataclass(frozen=True)
+class _Interface:
+    """The files of one version of control groups.
+
+    Attributes
+    ----------
+    limits : tuple of str
+        Beyond the first of them the kernel kills; beyond the second it slows processes down.
+    usage : str
+    cached, not_droppable, droppable : tuple of str
+        Lines of memory.stat: pages of files; those of them that the kernel cannot drop; and
+        memory of the kernel that it can.
+    """
+
+    limits: tuple[str, ...]
+    usage: str
+    cached: str
+    not_droppable: tuple[str, ...]
+    droppable: tuple[str, ...] = ()
+
+
+_INTERFACES = (
+    _Interface(
+        ("memory.limit_in_bytes",),
+        "memory.usage_in_bytes",
+        "total_cache",
+        ("total_shmem", "total_unevictable"),
+    ),
+    _Interface(
+        ("memory.max", "memory.high"),
+        "memory.current",
+        "file",
+        ("shmem", "unevictable"),
+        ("slab_reclaimable",),
+    ),
+)
+
+
+def available_memory() -> int:
+    """Bytes that this process may still allocate before something is killed or slowed down.
 
     The least of what the machine has available and what each memory control group above the
-    process allows beyond its anonymous memory.
-
-    Parameters
-    ----------
-    pinned : int
-        Bytes of files that the process has pinned and can release.
+    process allows beyond its use. Pages of files are not in use, because the kernel drops them
+    first; shared memory, locked pages and memory of the kernel are.
     """
-    available = int(psutil.virtual_memory().available) + pinned
+    available = int(psutil.virtual_memory().available)
     within = cgroup_available_memory(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
     return available if within is None else max(0, min(available, within))
 
@@ -68,11 +100,11 @@ class MemoryWatch:
         """Reads the process's own memory; some microseconds."""
         self._peak = max(self._peak, _anonymous_bytes())
 
-    def sample_limits(self, pinned: int) -> None:
+    def sample_limits(self) -> None:
         """Reads what is available, and subtracts the peak since the last reading."""
         self.sample_own()
         beyond = self._peak - _anonymous_bytes()
-        self.least_available = min(self.least_available, available_memory(pinned) - beyond)
+        self.least_available = min(self.least_available, available_memory() - beyond)
         self._peak = 0
 
 
@@ -97,11 +129,31 @@ def cgroup_available_memory(membership: Path, mount: Path) -> int | None:
     """
     available = []
     for folder in _groups(membership, mount):
-        for limit_file, counted in _FILES:
-            limit = _number(folder / limit_file)
-            if limit is not None and limit < _NO_LIMIT:
-                available.append(limit - (_counter(folder / "memory.stat", counted) or 0))
+        for interface in _INTERFACES:
+            found = [_number(folder / name) for name in interface.limits]
+            limits = [limit for limit in found if limit is not None and limit < _NO_LIMIT]
+            if limits:
+                available.append(min(limits) - _in_use(folder, interface))
     return min(available, default=None)
+
+
+def memory_group(membership: Path = Path("/proc/self/cgroup")) -> str:
+    """The memory control group of this process, by name; empty without one."""
+    try:
+        lines = membership.read_text().splitlines()
+    except OSError:
+        return ""
+    return " ".join(line for line in lines if "memory" in line.split(":")[1] or "::" in line)
+
+
+def _in_use(folder: Path, interface: _Interface) -> int:
+    """Bytes of a control group that the kernel cannot drop."""
+    usage = _number(folder / interface.usage) or 0
+    counts = _counters(folder / "memory.stat")
+    kept = sum(counts.get(name, 0) for name in interface.not_droppable)
+    dropped = max(0, counts.get(interface.cached, 0) - kept)
+    dropped += sum(counts.get(name, 0) for name in interface.droppable)
+    return max(0, usage - dropped)
 
 
 def _groups(membership: Path, mount: Path) -> Iterator[Path]:
@@ -133,9 +185,9 @@ def _number(path: Path) -> int | None:
         return None
 
 
-def _counter(path: Path, name: str) -> int | None:
+def _counters(path: Path) -> dict[str, int]:
     try:
-        fields = dict(line.split() for line in path.read_text().splitlines())
-        return int(fields[name])
-    except (OSError, ValueError, KeyError):
-        return None
+        pairs = (line.split() for line in path.read_text().splitlines())
+        return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
+    except (OSError, ValueError):
+        return {}

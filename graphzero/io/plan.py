@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from mmap import PAGESIZE
 
 import numpy as np
@@ -25,6 +25,8 @@ _SLACK = 0.1
 _OF_LARGER_TOPOLOGY = 0.75
 _TOPOLOGY_COST = 2  # of a page through the page cache, where one of rows, read past it, costs 1
 _SPLITS = 64  # that are compared
+# Mini-batches that the memory for files must exceed before one more is placed in the background.
+_ROOM_TO_PLACE_AHEAD = 6
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,13 @@ class IOPlan:
         left to page faults.
     page_cache : int or None
         Bytes for pages that are read ahead. None: without a bound.
+    in_flight : int
+        Most bytes of mini-batches that exist at the same time, over all DataLoader workers, with
+        what makes them. 0 as long as the size of a mini-batch is unknown.
+    places_ahead : bool
+        Whether the rows of the next mini-batch are placed in their array in the background.
+    topology_wish, features_wish : int
+        Bytes of topology and of rows that would be of use in memory.
     is_larger : bool
         Whether the dataset does not fit in memory.
     reason : str
@@ -57,6 +66,10 @@ class IOPlan:
     reserve: int = 0
     topology: int | None = None
     page_cache: int | None = None
+    in_flight: int = 0
+    places_ahead: bool = False
+    topology_wish: int = 0
+    features_wish: int = 0
     is_larger: bool = False
     reason: str = ""
 
@@ -65,11 +78,27 @@ class IOPlan:
         if self.topology:
             parts.append(f"{format_bytes(self.topology)} of topology")
         resident = f", {' and '.join(parts)} resident" if parts else ""
-        return f"{self.strategy.name}{resident}: {self.reason}"
+        text = f"{self.strategy.name}{resident}: {self.reason}"
+        if self.in_flight:
+            text += f"; batches in flight take at most {format_bytes(self.in_flight)}"
+        return text
 
 
 def make_plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
     """The plan for one iteration."""
+    # Workers place rows beside the training loop anyway.
+    is_alone = estimate.workers == 1 or estimate.batch == 0
+    if prefetch.lookahead > 0 and is_alone:
+        one_more = replace(estimate, batches=estimate.batches + 1)
+        plan = _plan(prefetch, one_more)
+        room = None if plan.page_cache is None else plan.page_cache + plan.resident
+        enough = room is None or room >= _ROOM_TO_PLACE_AHEAD * estimate.batch
+        if plan.strategy.past_page_cache and enough:
+            return replace(plan, places_ahead=True)
+    return _plan(prefetch, estimate)
+
+
+def _plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
     in_use = estimate.bytes_of_whole_batches + ITERATION_BYTES
     fits = estimate.data + in_use <= estimate.available
     strategy, reason = _choose(prefetch, estimate, fits)
@@ -79,12 +108,31 @@ def make_plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
     if not (fits or estimate.is_hot or strategy.past_page_cache):
         resident = _beside_pages(estimate, resident, room)
     if resident < requested:
-        reason += f"; {format_bytes(resident)} of memory available for resident rows"
+        reason += (
+            f"; {format_bytes(resident)} of memory available for resident rows"
+            if prefetch.resident is None
+            else f"; {format_bytes(resident)} of memory available for the "
+            f"{format_bytes(requested)} of resident rows that were requested"
+        )
+    in_flight = 0
+    if estimate.batch:
+        in_flight = ITERATION_BYTES + strategy.bytes_needed(estimate, prefetch, resident)
     if fits:
-        return IOPlan(strategy, resident, first_resident=resident, reason=reason)
+        return IOPlan(
+            strategy,
+            resident,
+            first_resident=resident,
+            in_flight=in_flight,
+            topology_wish=estimate.topology,
+            features_wish=estimate.features,
+            reason=reason,
+        )
     return IOPlan(
         strategy,
         resident,
+        in_flight=in_flight,
+        topology_wish=estimate.topology,
+        features_wish=requested,
         first_resident=min(resident, room // 2),
         reserve=reserve + estimate.labels,
         topology=_resident_of(estimate.topology, reserve) if strategy.reads_ahead else None,

@@ -6,21 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from graphzero import _core
-from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
 from graphzero.io.estimate import BatchSetup, Estimate, with_batches
-from graphzero.io.limits import MemoryWatch, available_memory
+from graphzero.io.limits import available_memory
 from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_sources import RowSource, touched_rows
 from graphzero.io.strategies import unavailable_strategies
-from graphzero.io.topology import set_hop_readahead, touched_topology
+from graphzero.io.topology import touched_topology
 from graphzero.sampling.subgraph import Subgraph
 
 __all__ = ["is_large", "probe_batch", "probe_files"]
 
 
 def probe_files(
-    prefetch: Prefetch, sources: Mapping[str, RowSource], topology: int, watch: MemoryWatch
+    prefetch: Prefetch, sources: Mapping[str, RowSource], topology: int, learnt: int | None
 ) -> Estimate:
     """The estimate before any mini-batch was sampled.
 
@@ -31,8 +30,8 @@ def probe_files(
         Where rows are found, by "x" and "y".
     topology : int
         Bytes of the sections that sampling reads.
-    watch : MemoryWatch
-        Memory that was available in earlier iterations of the same loop.
+    learnt : int or None
+        Bytes for files that earlier iterations of the same loop have left.
     """
     source, labels = sources.get("x"), sources.get("y")
     features = None if source is None else source.store
@@ -42,13 +41,13 @@ def probe_files(
         topology=topology,
         batch=0,
         batches=0,
-        available=_available(features) if limit is None else limit,
+        available=_available() if limit is None else limit,
         is_hot=features is not None and features.is_hot,
         unavailable=unavailable_strategies(),
         labels=0 if labels is None else labels.store.num_nodes * labels.store.row_bytes,
         prefix=None if source is None else source.prefix_bytes,
         # what was observed says nothing about a limit that was given
-        observed=watch.room if watch.is_settled and limit is None else None,
+        observed=learnt if limit is None else None,
     )
 
 
@@ -75,7 +74,7 @@ def probe_batch(
         From `probe_files`.
     setup : BatchSetup
     graph : Graph
-        Set to be read at random, with hop read-ahead.
+        Set to be read at random.
     sections : sequence of str
         Those that sampling reads.
     prefetch : Prefetch
@@ -84,11 +83,10 @@ def probe_batch(
     number : int
         Of the mini-batch in its epoch.
     sample : callable
-        From that number to the sampled neighbourhood.
+        From that number to the sampled neighbourhood, with hop read-ahead.
     """
     # Page faults that read around their page could make a first mini-batch take long.
     graph.advise(prefetch.advice)
-    set_hop_readahead(graph, 0)
     subgraph = sample(number)
     return replace(
         with_batches(estimate, setup, subgraph),
@@ -97,7 +95,7 @@ def probe_batch(
     )
 
 
-def _available(features: FeatureStore | None) -> int:
-    """What is available, with what the iteration takes over: pinned rows, memory of batches."""
+def _available() -> int:
+    """What is available, with idle memory of earlier batches, which the next ones take."""
     _, idle = _core.pool_state()
-    return available_memory(0 if features is None else features.resident_prefix.pinned_bytes) + idle
+    return available_memory() + idle

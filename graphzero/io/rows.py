@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy.typing as npt
 
-from graphzero.io.limits import MemoryWatch
 from graphzero.io.page_readahead import PageReadAhead, PagesRequested
 from graphzero.io.plan import IOPlan
 from graphzero.io.prefetch import Prefetch
-from graphzero.io.prefixes import ElasticPrefix
 from graphzero.io.row_sources import RowSource
 from graphzero.io.strategies import STRATEGIES, Fetched, PageCacheReader, RowReader
 from graphzero.sampling.subgraph import Subgraph
+from graphzero.store.resident_prefix import ResidentPrefix
 
 __all__ = ["RowIO"]
 
@@ -36,13 +35,13 @@ class RowIO:
     plan : IOPlan
     feature_dtype : dtype-like, optional
         float32, to convert the features on their way.
-    watch : MemoryWatch, optional
-        Memory that was available in earlier iterations of the same loop.
 
     Attributes
     ----------
     plan : IOPlan
         As it is carried out: a substitute may stand in for its strategy.
+    prefix : ResidentPrefix or None
+        Of the features; a `PrefixKeeper` keeps it in memory.
     """
 
     def __init__(
@@ -52,11 +51,12 @@ class RowIO:
         plan: IOPlan,
         *,
         feature_dtype: npt.DTypeLike | None = None,
-        watch: MemoryWatch | None = None,
     ) -> None:
         self.plan = plan
         self.sources = sources
-        self._prefix: ElasticPrefix | None = None
+        self.prefix: ResidentPrefix | None = None
+        if "x" in sources and sources["x"].store.row_bytes > 0:
+            self.prefix = sources["x"].store.new_prefix()
         self._readers: dict[str, RowReader] = {}
         self._readaheads: list[tuple[RowSource, PageReadAhead]] = []
         self._stack = ExitStack()
@@ -65,7 +65,6 @@ class RowIO:
                 source.store.advise(prefetch.advice)
         try:
             self._open_readers(prefetch, feature_dtype)
-            self._start_prefix(watch)
             self._start_readaheads(prefetch)
         except BaseException:
             self._stack.close()
@@ -85,27 +84,16 @@ class RowIO:
     ) -> RowReader:
         """By the strategy of the plan, or by its substitute if the system refuses it after all."""
         strategy = self.plan.strategy
+        prefix = self.prefix if self.prefix is not None else source.store.new_prefix()
         try:
-            return strategy.open(source.store, dtype, prefetch)
+            return strategy.open(source.store, dtype, prefetch, prefix)
         except OSError as error:
             if strategy.substitute is None:
                 raise
             substitute = STRATEGIES[strategy.substitute]
             reason = f"{self.plan.reason}; {strategy.name} was refused ({error})"
             self.plan = replace(self.plan, strategy=substitute, reason=reason)
-            return substitute.open(source.store, dtype, prefetch)
-
-    def _start_prefix(self, watch: MemoryWatch | None) -> None:
-        if "x" not in self.sources or self.sources["x"].store.row_bytes == 0:
-            return
-        self._prefix = ElasticPrefix(
-            self.sources["x"].store.resident_prefix,
-            first=self.plan.first_resident,
-            most=self.plan.resident,
-            reserve=self.plan.reserve,
-            watch=watch,
-        )
-        self._stack.callback(self._prefix.close)
+            return substitute.open(source.store, dtype, prefetch, prefix)
 
     def _start_readaheads(self, prefetch: Prefetch) -> None:
         """Rows that come through the page cache; those with the same numbers are one request."""
@@ -147,11 +135,6 @@ class RowIO:
     def place(self, name: str, fetched: Fetched, num_threads: int) -> npt.NDArray[Any]:
         """All the rows of a mini-batch in one array; see `RowReader.place`."""
         return self._readers[name].place(fetched, num_threads)
-
-    def count_batch(self) -> None:
-        """The training loop has finished another mini-batch."""
-        if self._prefix is not None:
-            self._prefix.count_batch()
 
     def close(self) -> None:
         """Ends the threads, after the calls that they are in."""

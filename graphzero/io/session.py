@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
@@ -9,21 +10,27 @@ from typing import Any
 import numpy.typing as npt
 
 from graphzero.graph.graph import Graph
-from graphzero.io.limits import MemoryWatch
+from graphzero.io.budget import Claim, Lease, budget
+from graphzero.io.keeper import ElasticPrefix, PrefixKeeper
+from graphzero.io.limits import MemoryWatch, memory_group
 from graphzero.io.plan import IOPlan
 from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_sources import RowSource
 from graphzero.io.rows import RowIO
 from graphzero.io.topology import TopologyIO
+from graphzero.sampling.hop_readahead import HopReadAhead
 from graphzero.sampling.pipeline import Stage, run_ahead
+from graphzero.units import format_bytes
 
 __all__ = ["Session"]
 
+_PROMISED = 0.95  # of a resident prefix; less in memory is worth saying
+
 
 class Session:
-    """What one iteration holds: its threads, resident prefixes and hop read-ahead.
+    """What one iteration holds: threads, resident prefixes, hop read-ahead, a share of the budget.
 
-    `close` ends the threads.
+    `close` gives all of it back.
 
     Parameters
     ----------
@@ -36,8 +43,11 @@ class Session:
     plan : IOPlan
     feature_dtype : dtype-like, optional
         float32, to convert the features on their way.
-    watch : MemoryWatch
-        Memory that was available in earlier iterations of the same loop.
+    family : int
+        The process whose DataLoader the iteration serves.
+    loop : object
+        Iterations with the same one are those of one training loop: the next one knows how much
+        memory this one had.
 
     Attributes
     ----------
@@ -53,18 +63,66 @@ class Session:
         plan: IOPlan,
         *,
         feature_dtype: npt.DTypeLike | None,
-        watch: MemoryWatch,
+        family: int,
+        loop: object,
     ) -> None:
+        self._watch = MemoryWatch()
+        self._paths = (graph.path, sources["x"].store.path if "x" in sources else graph.path)
         with ExitStack() as stack:
-            stack.enter_context(closing(TopologyIO(graph, sections, prefetch, plan)))
-            self.rows = RowIO(sources, prefetch, plan, feature_dtype=feature_dtype, watch=watch)
+            self._topology = TopologyIO(graph, sections, prefetch, plan)
+            self.rows = RowIO(sources, prefetch, plan, feature_dtype=feature_dtype)
             stack.enter_context(closing(self.rows))
+            prefixes = [prefix for prefix, _ in self._topology.prefixes]
+            if self.rows.prefix is not None:
+                prefixes.append(self.rows.prefix)
+            claim = Claim(memory_group(), family, self._wishes(), plan.in_flight)
+            self._lease = Lease(budget(), claim, prefixes)
+            stack.enter_context(closing(self._lease))
+            stack.callback(budget().learn, loop, self._watch)
+            self._keeper = PrefixKeeper(self._topology.prefixes, self._elastic(), self._watch)
+            stack.enter_context(closing(self._keeper))
             self._stack = stack.pop_all()
+
+    def _wishes(self) -> dict[str, int]:
+        plan, (graph, features) = self.rows.plan, map(os.path.realpath, self._paths)
+        return {graph: plan.topology_wish, features: plan.features_wish}
+
+    def _elastic(self) -> ElasticPrefix | None:
+        plan, prefix = self.rows.plan, self.rows.prefix
+        if prefix is None:
+            return None
+        return ElasticPrefix(prefix, plan.first_resident, plan.resident, self._allowed)
+
+    def _allowed(self, room: int) -> int:
+        """Bytes of resident rows, if all iterations together may keep `room` bytes of files."""
+        features = os.path.realpath(self._paths[1])
+        return self._lease.share(features, room - self.rows.plan.reserve)
 
     @property
     def plan(self) -> IOPlan:
         """The plan as it is carried out."""
         return self.rows.plan
+
+    def describe(self) -> str:
+        """How rows are read and why, for `BatchStats.io`."""
+        prefix, text = self.rows.prefix, str(self.plan)
+        if prefix is None or self.plan.resident == 0:
+            return text
+        if prefix.unknown is not None:
+            return f"{text}; the system does not tell what is in memory ({prefix.unknown})"
+        if prefix.resident_bytes < _PROMISED * self.plan.resident:
+            text += f"; {format_bytes(prefix.resident_bytes)} of the rows are in memory now"
+        return text
+
+    def hop_readahead(self) -> HopReadAhead | None:
+        """Hop read-ahead for the next mini-batch."""
+        return self._topology.hop_readahead()
+
+    def count_batch(self) -> None:
+        """The training loop has finished another mini-batch."""
+        self._keeper.count_batch()
+        if self._watch.is_settled:
+            self._lease.settle()
 
     def run_ahead(
         self, stages: Sequence[Stage], items: Iterable[Any], *, lookahead: int

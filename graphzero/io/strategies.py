@@ -16,6 +16,7 @@ from graphzero import _core
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.ids import IdArray
 from graphzero.io.estimate import Estimate
+from graphzero.store.resident_prefix import ResidentPrefix
 
 __all__ = [
     "FOR_DATA_IN_MEMORY",
@@ -117,9 +118,15 @@ class Strategy(ABC):
 
     @abstractmethod
     def open(
-        self, store: FeatureStore, dtype: npt.DTypeLike | None, options: ReadOptions
+        self,
+        store: FeatureStore,
+        dtype: npt.DTypeLike | None,
+        options: ReadOptions,
+        prefix: ResidentPrefix,
     ) -> RowReader:
         """The reader of one iteration; `dtype` float32 converts the rows on their way.
+
+        Rows in pages of `prefix` that are in memory need not be read.
 
         Raises
         ------
@@ -159,7 +166,11 @@ class PageFaults(Strategy):
     reads_ahead = False
 
     def open(
-        self, store: FeatureStore, dtype: npt.DTypeLike | None, options: ReadOptions
+        self,
+        store: FeatureStore,
+        dtype: npt.DTypeLike | None,
+        options: ReadOptions,
+        prefix: ResidentPrefix,
     ) -> RowReader:
         """A reader from the mapping."""
         return PageCacheReader(store, dtype)
@@ -172,7 +183,11 @@ class Willneed(Strategy):
     name = "willneed"
 
     def open(
-        self, store: FeatureStore, dtype: npt.DTypeLike | None, options: ReadOptions
+        self,
+        store: FeatureStore,
+        dtype: npt.DTypeLike | None,
+        options: ReadOptions,
+        prefix: ResidentPrefix,
     ) -> RowReader:
         """A reader from the mapping, whose pages have been requested."""
         return PageCacheReader(store, dtype)
@@ -194,15 +209,17 @@ class DirectReader(RowReader):
         store: FeatureStore,
         dtype: npt.DTypeLike | None,
         options: ReadOptions,
+        prefix: ResidentPrefix,
     ) -> None:
         self._store = store
+        self._prefix = prefix
         self._conversion = store.conversion(dtype)
         self._gap_pages = options.gap_pages
         self._reader = store.direct_reader(engine, options.threads)
 
     def fetch(self, rows: IdArray) -> Fetched:
-        """The rows that are not resident, read from the disk."""
-        return self._reader.fetch(rows, self._store.resident_rows, self._gap_pages)
+        """The rows that are not in memory, read from the disk."""
+        return self._reader.fetch(rows, self._prefix.page_map(), self._gap_pages)
 
     def place(self, fetched: Any, num_threads: int) -> npt.NDArray[Any]:
         """These and the resident ones in one array, converted."""
@@ -231,12 +248,16 @@ class _Direct(Strategy):
         return estimate.bytes_of_batches_beyond(resident) + estimate.sampling + reading
 
     def open(
-        self, store: FeatureStore, dtype: npt.DTypeLike | None, options: ReadOptions
+        self,
+        store: FeatureStore,
+        dtype: npt.DTypeLike | None,
+        options: ReadOptions,
+        prefix: ResidentPrefix,
     ) -> RowReader:
         """A reader past the page cache; of rows without bytes, one from the mapping."""
         if store.row_bytes == 0:
             return PageCacheReader(store, dtype)
-        return DirectReader(self.name, store, dtype, options)
+        return DirectReader(self.name, store, dtype, options, prefix)
 
 
 @_register

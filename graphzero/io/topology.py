@@ -14,7 +14,7 @@ from graphzero.graph.graph import Graph
 from graphzero.graph.sampling_options import Sampling
 from graphzero.io.plan import IOPlan
 from graphzero.io.prefetch import Prefetch
-from graphzero.io.prefixes import PrefixLoader
+from graphzero.sampling.hop_readahead import HopReadAhead
 from graphzero.sampling.subgraph import Subgraph
 from graphzero.store.residency import mincore_is_honest
 from graphzero.store.resident_prefix import ResidentPrefix
@@ -24,7 +24,6 @@ __all__ = [
     "TopologyPrefix",
     "best_prefix",
     "sections_read",
-    "set_hop_readahead",
     "touched_topology",
 ]
 
@@ -52,13 +51,13 @@ class TopologyPrefix:
 
     Attributes
     ----------
-    goals : list of (ResidentPrefix, int)
+    goals : dict of str to int
         Bytes of each section.
     nodes : int
         It has the `indptr` entries and neighbour lists of all stored ids below.
     """
 
-    goals: list[tuple[ResidentPrefix, int]]
+    goals: dict[str, int]
     nodes: int
 
 
@@ -66,7 +65,7 @@ def best_prefix(graph: Graph, sections: Sequence[str], num_bytes: int) -> Topolo
     """The best use of some bytes: all sections, or the tables of nodes and then hubs' lists."""
     sizes = {name: graph.section_bytes[name] for name in sections}
     if sum(sizes.values()) <= num_bytes:
-        return TopologyPrefix(_goals(graph, sizes), graph.num_nodes)
+        return TopologyPrefix(sizes, graph.num_nodes)
     # Every mini-batch reads all parts of the tables of nodes, which are smaller than the lists.
     tables = {name: sizes[name] for name in _OF_NODES if name in sizes}
     resident = tables if 2 * sum(tables.values()) <= num_bytes else {}
@@ -87,7 +86,7 @@ def best_prefix(graph: Graph, sections: Sequence[str], num_bytes: int) -> Topolo
         if a_node:
             prefixes["indptr"] = (nodes + 1) * a_node if nodes else 0
         resident = {**resident, **prefixes}
-    return TopologyPrefix(_goals(graph, resident), nodes)
+    return TopologyPrefix(resident, nodes)
 
 
 def touched_topology(
@@ -129,24 +128,6 @@ def touched_topology(
     return np.sort(np.minimum(np.concatenate(prices), total))
 
 
-def _goals(graph: Graph, resident: dict[str, int]) -> list[tuple[ResidentPrefix, int]]:
-    # sections that an earlier iteration needed and this one does not shrink to nothing
-    return [(prefix, resident.get(name, 0)) for name, prefix in graph.resident_prefixes.items()]
-
-
-def set_hop_readahead(graph: Graph, resident_nodes: int | None) -> None:
-    """Switches hop read-ahead on or off: mini-batches request the topology of each hop first.
-
-    Parameters
-    ----------
-    graph : Graph
-    resident_nodes : int or None
-        The topology of stored ids below is resident, and not requested. None: hop read-ahead is
-        off.
-    """
-    graph._csr.set_hop_readahead(resident_nodes, mincore_is_honest(graph.path))
-
-
 class TopologyIO:
     """The resident topology of one iteration, and its hop read-ahead for the rest.
 
@@ -157,22 +138,37 @@ class TopologyIO:
         Those that are read, see `sections_read`.
     prefetch : Prefetch
     plan : IOPlan
+
+    Attributes
+    ----------
+    prefixes : list of (ResidentPrefix, int)
+        What is to be resident of each section, for a `PrefixKeeper`.
     """
 
     def __init__(
         self, graph: Graph, sections: Sequence[str], prefetch: Prefetch, plan: IOPlan
     ) -> None:
-        self._loader: PrefixLoader | None = None
+        self._graph = graph
+        self._is_larger = plan.topology is not None
+        self._trust_mincore = mincore_is_honest(graph.path)
+        self._nodes = 0
+        self.prefixes: list[tuple[ResidentPrefix, int]] = []
         graph.advise(prefetch.advice if plan.is_larger else "normal")
-        if plan.topology is None:
-            set_hop_readahead(graph, None)
-            return
-        prefix = best_prefix(graph, sections, plan.topology)
-        set_hop_readahead(graph, 0)  # until the prefix is resident
-        resident_nodes = None if prefix.nodes == graph.num_nodes else prefix.nodes
-        self._loader = PrefixLoader(prefix.goals, lambda: set_hop_readahead(graph, resident_nodes))
+        if plan.topology is not None:
+            best = best_prefix(graph, sections, plan.topology)
+            self._nodes = best.nodes
+            self.prefixes = [
+                (graph.new_prefix(name), goal) for name, goal in best.goals.items() if goal > 0
+            ]
 
-    def close(self) -> None:
-        """Ends the thread; what is resident stays so."""
-        if self._loader is not None:
-            self._loader.close()
+    def hop_readahead(self) -> HopReadAhead | None:
+        """Hop read-ahead for the next mini-batch; None where topology is left to page faults.
+
+        It leaves out nodes only while all of the resident topology is in memory.
+        """
+        if not self._is_larger:
+            return None
+        nodes = self._nodes
+        if not all(prefix.page_map().all() for prefix, _ in self.prefixes):
+            nodes = 0
+        return HopReadAhead(nodes, self._trust_mincore)

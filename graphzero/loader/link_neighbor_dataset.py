@@ -16,6 +16,7 @@ from graphzero.graph.ids import IdArray, as_count, as_ids
 from graphzero.io.prefetch import Prefetch
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.seed_dataset import SeedDataset
+from graphzero.sampling.hop_readahead import HopReadAhead
 from graphzero.sampling.negatives import (
     check_sources,
     draw_destinations,
@@ -176,7 +177,9 @@ class LinkNeighborDataset(SeedDataset):
         elif self.neg_sampling == "binary" and num_edges > 0:
             self._offsets = pair_offsets(dataset.graph)
 
-    def sample(self, positions: IdArray, *, epoch: int, batch: int) -> SampledBatch:
+    def sample(
+        self, positions: IdArray, *, epoch: int, batch: int, readahead: HopReadAhead | None = None
+    ) -> SampledBatch:
         """The neighbourhoods of the seed edges at some positions, and of their negatives."""
         edges = self.edge_label_index.take(positions, axis=1)
         key = negatives_key(self.sampler.seed, epoch, batch)
@@ -190,7 +193,7 @@ class LinkNeighborDataset(SeedDataset):
             )
             ends = np.hstack([edges, drawn]).reshape(-1)
         seeds, local = np.unique(ends, return_inverse=True)
-        subgraph = self.sampler.sample(seeds, epoch=epoch, batch=batch)
+        subgraph = self.sampler.sample(seeds, epoch=epoch, batch=batch, readahead=readahead)
         if self.neg_sampling == "triplet":
             return SampledBatch(subgraph, positions, fields=_triplets(local, count))
         links = {"edge_label_index": local.reshape(2, -1)}

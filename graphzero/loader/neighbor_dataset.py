@@ -15,6 +15,7 @@ from graphzero.graph.ids import IdArray, as_ids, as_times
 from graphzero.io.prefetch import Prefetch
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.seed_dataset import SeedDataset
+from graphzero.sampling.hop_readahead import HopReadAhead
 from graphzero.sampling.sampler import NeighborSampler
 
 if TYPE_CHECKING:
@@ -140,10 +141,17 @@ class NeighborDataset(SeedDataset):
             dataset.graph._csr.require_time_order()
             self.input_time = as_times(input_time, self.num_seeds, "input_time").copy()
 
-    def sample(self, positions: IdArray, *, epoch: int, batch: int) -> SampledBatch:
+    def sample(
+        self, positions: IdArray, *, epoch: int, batch: int, readahead: HopReadAhead | None = None
+    ) -> SampledBatch:
         """The sampled neighbourhoods of the seeds at some positions."""
         times = None if self.input_time is None else self.input_time[positions]
-        how: Any = {"seed_time": times, "epoch": epoch, "batch": batch}
+        how: Any = {
+            "seed_time": times,
+            "epoch": epoch,
+            "batch": batch,
+            "readahead": readahead,
+        }
         if self._stored_seeds is None:
             subgraph = self.sampler.sample(self.seeds[positions], **how)
         else:

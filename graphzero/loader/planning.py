@@ -5,14 +5,17 @@ from __future__ import annotations
 import numpy.typing as npt
 
 from graphzero.graph.dataset import Dataset
+from graphzero.io.budget import budget
 from graphzero.io.estimate import BatchSetup, Estimate
 from graphzero.io.plan import IOPlan, make_plan
 from graphzero.io.probe import is_large, probe_batch, probe_files
 from graphzero.io.session import Session
 from graphzero.loader.seed_batches import SeedBatches
-from graphzero.loader.world import default_threads
+from graphzero.loader.world import current_family, default_threads
+from graphzero.sampling.hop_readahead import HopReadAhead
 from graphzero.sampling.order import Share
 from graphzero.sampling.subgraph import Subgraph
+from graphzero.store.residency import mincore_is_honest
 
 __all__ = ["batch_setup", "plan_iteration", "start_session"]
 
@@ -35,7 +38,8 @@ def start_session(batches: SeedBatches, share: Share, epoch: int, numbers: range
         batches.prefetch,
         plan_iteration(batches, share, epoch, numbers),
         feature_dtype=batches.feature_dtype,
-        watch=batches.memory_watch,
+        family=current_family(),
+        loop=batches,
     )
 
 
@@ -48,13 +52,17 @@ def _probe(batches: SeedBatches, share: Share, epoch: int, numbers: range) -> Es
     graph, sections = batches.dataset.graph, batches.topology_sections
     sources = batches.row_sources(epoch)
     topology = sum(graph.section_bytes[name] for name in sections)
-    estimate = probe_files(batches.prefetch, sources, topology, batches.memory_watch)
+    estimate = probe_files(batches.prefetch, sources, topology, budget().room_learnt(batches))
     if not is_large(estimate) or len(numbers) == 0:
         return estimate
 
+    hop_readahead = HopReadAhead(0, mincore_is_honest(graph.path))
+
     def sample(number: int) -> Subgraph:
         positions = batches.positions(epoch, number)
-        return batches.sample(positions, epoch=epoch, batch=number).subgraph
+        return batches.sample(
+            positions, epoch=epoch, batch=number, readahead=hop_readahead
+        ).subgraph
 
     return probe_batch(
         estimate,

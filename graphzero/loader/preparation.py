@@ -54,11 +54,16 @@ class _Preparation:
         """Samples a mini-batch, and requests the pages of its rows."""
         positions = batch_positions(self._order, number, self._batches.batch_size)
         started = time.perf_counter()
-        batch = self._batches.sample(positions, epoch=self._epoch, batch=number)
+        batch = self._batches.sample(
+            positions,
+            epoch=self._epoch,
+            batch=number,
+            readahead=self._session.hop_readahead(),
+        )
         stats = BatchStats(
             sampled=time.perf_counter() - started,
             topology_missed=batch.subgraph.pages_missed,
-            io=str(self._session.plan),
+            io=self._session.describe(),
         )
         batch = replace(batch, stats=stats, feature_dtype=self._batches.feature_dtype)
         return _Sampled(number, batch, self._session.rows.submit(number, batch.subgraph))
@@ -114,15 +119,17 @@ def prepare_batches(
     with closing(start_session(batches, share, epoch, numbers)) as session:
         stages = _Preparation(batches, session, epoch)
         lookahead = batches.prefetch.lookahead
+        work = [Stage(stages.sample, stages.threads), Stage(stages.fetch, most=lookahead)]
+        if session.plan.places_ahead:
+            work.append(Stage(stages.place, most=1))
         prepared = session.run_ahead(
-            [Stage(stages.sample, stages.threads), Stage(stages.fetch, most=lookahead)],
-            numbers,
-            lookahead=max(lookahead, stages.threads) if lookahead else 0,
+            work, numbers, lookahead=max(lookahead, stages.threads) if lookahead else 0
         )
-        for batch in _measure_waiting(map(stages.place, prepared)):
+        placed = prepared if session.plan.places_ahead else map(stages.place, prepared)
+        for batch in _measure_waiting(placed):
             yield batch
             del batch  # its memory is needed for the next one
-            session.rows.count_batch()
+            session.count_batch()
 
 
 def _measure_waiting(batches: Iterator[SampledBatch]) -> Iterator[SampledBatch]:

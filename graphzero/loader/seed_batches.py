@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray, as_count, as_threads
-from graphzero.io.limits import MemoryWatch
 from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_sources import RowSource, row_sources
 from graphzero.io.topology import sections_read
 from graphzero.loader.sampled_batch import SampledBatch
+from graphzero.sampling.hop_readahead import HopReadAhead
 from graphzero.sampling.order import batch_positions, epoch_order, num_batches
 from graphzero.sampling.sampler import NeighborSampler
 
@@ -51,8 +51,6 @@ class SeedBatches:
     num_threads : int or None
     input_time : (num_seeds,) int64 or None
         The times of the seeds, in subclasses whose seeds have times.
-    memory_watch : MemoryWatch
-        Memory that was available in the iterations so far.
     """
 
     input_time: IdArray | None = None
@@ -85,9 +83,10 @@ class SeedBatches:
         self.feature_dtype = _as_feature_dtype(feature_dtype)
         self.prefetch = prefetch if prefetch is not None else Prefetch()
         self.num_threads = None if num_threads is None else as_threads(num_threads)
-        self.memory_watch = MemoryWatch()
 
-    def sample(self, positions: IdArray, *, epoch: int, batch: int) -> SampledBatch:
+    def sample(
+        self, positions: IdArray, *, epoch: int, batch: int, readahead: HopReadAhead | None = None
+    ) -> SampledBatch:
         """The mini-batch of the seeds at some positions, without rows; called in any thread."""
         raise NotImplementedError
 

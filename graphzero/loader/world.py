@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 from torch.utils.data import get_worker_info
 
 from graphzero.graph.ids import as_threads
 from graphzero.sampling.order import Share
 
-__all__ = ["current_rank", "current_share", "default_threads", "in_worker"]
+__all__ = ["current_family", "current_rank", "current_share", "default_threads", "in_worker"]
 
 
 def current_rank() -> tuple[int, int]:
@@ -29,6 +31,11 @@ def current_share(rank: int, world_size: int) -> Share:
 def in_worker() -> bool:
     """Whether this process is a DataLoader worker."""
     return get_worker_info() is not None
+
+
+def current_family() -> int:
+    """The process whose DataLoader this one serves: its parent for a worker, otherwise itself."""
+    return os.getppid() if in_worker() else os.getpid()
 
 
 def default_threads(num_threads: int | None) -> int:

@@ -266,9 +266,7 @@ class Packing:
             step = max(1, _PREFIX_STEP_BYTES // features.row_bytes)
             for begin in range(0, num_rows, step):
                 end = min(begin + step, num_rows)
-                features.resident_prefix.request(
-                    begin * features.row_bytes, end * features.row_bytes
-                )
+                features.request_rows(begin, end)
                 writer.append("rows", features.gather_stored(np.arange(begin, end), None, 1))
             for rows in self._rows_of_batches():
                 num_rows += rows.shape[0]

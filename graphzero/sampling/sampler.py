@@ -12,6 +12,7 @@ from graphzero import _core
 from graphzero.graph.graph import Graph
 from graphzero.graph.ids import IdArray, as_count, as_ids, as_threads, as_times
 from graphzero.graph.sampling_options import Sampling, as_fanouts, as_seed
+from graphzero.sampling.hop_readahead import HopReadAhead
 from graphzero.sampling.subgraph import Subgraph
 
 if TYPE_CHECKING:
@@ -74,7 +75,13 @@ class NeighborSampler:
         self._idle_batches: deque[_core.Batch] = deque()
 
     def sample(
-        self, seeds: Any, *, seed_time: Any = None, epoch: int = 0, batch: int = 0
+        self,
+        seeds: Any,
+        *,
+        seed_time: Any = None,
+        epoch: int = 0,
+        batch: int = 0,
+        readahead: HopReadAhead | None = None,
     ) -> Subgraph:
         """Samples the neighbourhood of one mini-batch.
 
@@ -87,6 +94,9 @@ class NeighborSampler:
             all hops of its tree.
         epoch, batch : int
             Select the random draws.
+        readahead : HopReadAhead, optional
+            Requests the topology of each hop before it is read. Loaders use it where the graph is
+            larger than memory.
 
         Returns
         -------
@@ -108,10 +118,18 @@ class NeighborSampler:
             self.sampling.check_timed()
             seed_time = as_times(seed_time, ids.shape[0], "seed_time")
         stored = self.graph._csr.to_stored(ids, self.num_threads)
-        return self.sample_stored(stored, seed_time=seed_time, epoch=epoch, batch=batch)
+        return self.sample_stored(
+            stored, seed_time=seed_time, epoch=epoch, batch=batch, readahead=readahead
+        )
 
     def sample_stored(
-        self, stored: IdArray, *, seed_time: IdArray | None = None, epoch: int, batch: int
+        self,
+        stored: IdArray,
+        *,
+        seed_time: IdArray | None = None,
+        epoch: int,
+        batch: int,
+        readahead: HopReadAhead | None = None,
     ) -> Subgraph:
         """As `sample`, with the stored ids of the seeds, which must be in range."""
         draws = _core.Draws(self.seed, epoch, batch, self.sampling.batch_dependency)
@@ -119,7 +137,7 @@ class NeighborSampler:
         fanouts = np.array(self.fanouts)
         try:
             nodes, edge_index, positions, trees, num_nodes, num_edges, missed = worker.sample(
-                self.graph._csr, stored, fanouts, self.sampling, draws, seed_time
+                self.graph._csr, stored, fanouts, self.sampling, draws, seed_time, readahead
             )
         finally:
             self._idle_batches.append(worker)

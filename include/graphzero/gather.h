@@ -7,10 +7,10 @@
 #include "graphzero/convert.h"
 #include "graphzero/csr.h"
 
-/* Copies row ids[i] of rows (row_bytes each) to row i of out, for i in [begin, end); skips ids of
- * `limit` and above. */
+/* Copies row ids[i] of rows (row_bytes each) to row i of out, for i in [begin, end); with `chosen`,
+ * only where chosen[i] is not 0. */
 void gz_gather_rows(const unsigned char *rows, uint64_t row_bytes, const gz_cast *cast,
-                    const int64_t *ids, int64_t begin, int64_t end, int64_t limit,
+                    const int64_t *ids, int64_t begin, int64_t end, const uint8_t *chosen,
                     unsigned char *out);
 
 /* out[i] = table[ids[i]] for i in [begin, end), leaving negative ids as they are (the -1 of a

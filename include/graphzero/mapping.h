@@ -18,6 +18,8 @@ typedef enum gz_advice {
     GZ_ADVICE_RANDOM = 1,
     GZ_ADVICE_SEQUENTIAL = 2,
     GZ_ADVICE_WILLNEED = 3,
+    GZ_ADVICE_POPULATE = 4, /* read the pages and map them; an error where touching would kill */
+    GZ_ADVICE_RELEASE = 5,  /* unmap the pages, and drop them from the page cache if it may */
 } gz_advice;
 
 /* Accepts only regular files. */
@@ -29,7 +31,8 @@ void gz_mapping_close(gz_mapping *mapping);
 GZ_MUST_CHECK gz_code gz_mapping_read(const gz_mapping *mapping, uint64_t offset, uint64_t length,
                                       unsigned char *out, gz_error *err);
 
-/* madvise over the pages that hold [offset, offset + length), which must lie in the file. */
+/* madvise over the pages that hold [offset, offset + length), which must lie in the file. Kernels
+ * without MADV_POPULATE_READ (before Linux 5.14) ignore GZ_ADVICE_POPULATE. */
 GZ_MUST_CHECK gz_code gz_mapping_advise(const gz_mapping *mapping, uint64_t offset, uint64_t length,
                                         gz_advice advice, gz_error *err);
 
@@ -37,14 +40,6 @@ GZ_MUST_CHECK gz_code gz_mapping_advise(const gz_mapping *mapping, uint64_t offs
  * "all of them" for files that the process neither owns nor may write. */
 GZ_MUST_CHECK gz_code gz_mapping_resident(const gz_mapping *mapping, uint64_t offset,
                                           uint64_t length, uint64_t *pages, gz_error *err);
-
-/* mlock over the pages that hold [offset, offset + length): they are read, and stay in memory
- * until they are unlocked or unmapped. Refused with ENOMEM or EPERM beyond RLIMIT_MEMLOCK. */
-GZ_MUST_CHECK gz_code gz_mapping_lock(const gz_mapping *mapping, uint64_t offset, uint64_t length,
-                                      gz_error *err);
-
-/* Unlocks these pages; has no effect on pages that are not locked. */
-void gz_mapping_unlock(const gz_mapping *mapping, uint64_t offset, uint64_t length);
 
 uint64_t gz_system_page_bytes(void);
 

@@ -48,6 +48,7 @@ void test_uring(void);
 void test_walk(void);
 void test_weighted(void);
 void test_willneed(void);
+void test_page_map(void);
 void test_window(void);
 
 #endif

@@ -63,6 +63,7 @@ int main(void)
     test_gather();
     test_pool();
     test_willneed();
+    test_page_map();
     test_reads();
     test_buffers();
     test_direct();

@@ -25,18 +25,19 @@ static void copies_rows_of_any_width(void)
         for (uint64_t i = 5; i < PICKS; i++) /* the rows before the range stay untouched */
             for (uint64_t b = 0; b < width; b++)
                 wanted[i * width + b] = rows[(uint64_t)ids[i] * width + b];
-        gz_gather_rows(rows, width, &GZ_AS_STORED, ids, 5, 17, ROWS, out);
-        gz_gather_rows(rows, width, &GZ_AS_STORED, ids, 17, PICKS, ROWS, out);
+        gz_gather_rows(rows, width, &GZ_AS_STORED, ids, 5, 17, NULL, out);
+        gz_gather_rows(rows, width, &GZ_AS_STORED, ids, 17, PICKS, NULL, out);
         CHECK(memcmp(out, wanted, sizeof out) == 0);
     }
 }
 
-static void rows_from_the_limit_on_are_left_out(void)
+static void rows_that_are_not_chosen_are_left_out(void)
 {
     const unsigned char from[] = "aabbccdd";
     const int64_t ids[] = {3, 0, 2, 1, 2};
+    const uint8_t chosen[] = {0, 1, 0, 1, 0};
     char out[] = "..........";
-    gz_gather_rows(from, 2, &GZ_AS_STORED, ids, 0, 5, 2, (unsigned char *)out);
+    gz_gather_rows(from, 2, &GZ_AS_STORED, ids, 0, 5, chosen, (unsigned char *)out);
     CHECK(strcmp(out, "..aa..bb..") == 0);
 }
 
@@ -55,7 +56,7 @@ static void converts_rows_of_any_width(void)
         for (int i = 0; i < PICKS * WIDTH; i++)
             out[i] = 0.5f;
         gz_gather_rows((const unsigned char *)rows, (uint64_t)width * sizeof *rows, &cast, ids, 3,
-                       PICKS, ROWS, (unsigned char *)out);
+                       PICKS, NULL, (unsigned char *)out);
         for (int i = 0; i < 3 * width; i++)
             CHECK(out[i] == 0.5f);
         for (int i = 3; i < PICKS; i++)
@@ -119,7 +120,7 @@ static void finds_the_first_id_outside(void)
 void test_gather(void)
 {
     RUN(copies_rows_of_any_width);
-    RUN(rows_from_the_limit_on_are_left_out);
+    RUN(rows_that_are_not_chosen_are_left_out);
     RUN(converts_rows_of_any_width);
     RUN(translates_and_leaves_ended_walks);
     RUN(entries_beyond_the_limit_become_0);

@@ -81,7 +81,7 @@ static int one_batch(worker *self, gz_batch *batch, int round)
     if (rows == NULL)
         return 1;
     gz_gather_rows(with->mapping.base, ROW_BYTES, &GZ_AS_STORED, batch->nodes, 0, batch->num_nodes,
-                   NODES, rows);
+                   NULL, rows);
     digest = mix(digest, batch->nodes, count * sizeof *batch->nodes);
     digest = mix(digest, batch->sources, (size_t)batch->num_edges * sizeof *batch->sources);
     digest = mix(digest, rows, count * ROW_BYTES);
