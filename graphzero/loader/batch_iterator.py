@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -26,10 +26,15 @@ class BatchIterator(Iterator[SampledBatch]):
     batches : SeedBatches
     progress : Progress
         Where to begin.
+    on_load : callable
+        Called with the progress that `load_state_dict` goes on with.
     """
 
-    def __init__(self, batches: SeedBatches, progress: Progress) -> None:
+    def __init__(
+        self, batches: SeedBatches, progress: Progress, on_load: Callable[[Progress], object]
+    ) -> None:
         self._source = batches
+        self._on_load = on_load
         self._start(progress)
 
     def _start(self, progress: Progress) -> None:
@@ -44,7 +49,10 @@ class BatchIterator(Iterator[SampledBatch]):
 
     def __next__(self) -> SampledBatch:
         """The next mini-batch of this worker."""
-        batch = next(self._batches)
+        batch = next(self._batches, None)
+        if batch is None:
+            self._progress = replace(self._progress, ended=True)
+            raise StopIteration
         self._progress = replace(self._progress, taken=self._progress.taken + 1)
         return batch
 
@@ -54,20 +62,23 @@ class BatchIterator(Iterator[SampledBatch]):
 
     def state_dict(self) -> State:
         """The position of the iteration; it counts the mini-batches that ``next`` has returned."""
-        return self._progress.state(self._source.options)
+        return self._progress.state(self._source.state_options)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues where `state_dict` was called.
+        """Continues where `state_dict` was called; the next pass over the dataset is a new epoch.
 
         The worker must be the same, of as many workers on the same rank.
 
         Raises
         ------
         ValueError
-            If it is not such a state, or was taken with another seed, batch_size, ... or number of
-            workers or ranks; the message names them.
+            If it is not such a state, or was taken on another graph, with another seed, batch_size,
+            ... or number of workers or ranks; the message names them.
+        RuntimeError
+            If another worker of the pass has loaded a state of another epoch.
         """
-        progress = read_progress(state, self._source.options, self._source.num_batches)
+        progress = read_progress(state, self._source.state_options, self._source.num_batches)
         check_share(progress, self._progress.share)
+        self._on_load(progress)
         self.close()
-        self._start(progress)
+        self._start(replace(progress, ended=False))
