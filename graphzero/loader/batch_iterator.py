@@ -27,11 +27,12 @@ class BatchIterator(Iterator[SampledBatch]):
     progress : Progress
         Where to begin.
     on_load : callable
-        Called with the progress that `load_state_dict` goes on with.
+        Called with the progress that `load_state_dict` goes on with, and whether this worker has
+        mini-batches left to give.
     """
 
     def __init__(
-        self, batches: SeedBatches, progress: Progress, on_load: Callable[[Progress], object]
+        self, batches: SeedBatches, progress: Progress, on_load: Callable[[Progress, bool], object]
     ) -> None:
         self._source = batches
         self._on_load = on_load
@@ -39,9 +40,13 @@ class BatchIterator(Iterator[SampledBatch]):
 
     def _start(self, progress: Progress) -> None:
         self._progress = progress
-        total = self._source.num_batches
-        numbers = batch_ids(total, progress.share, progress.first)[progress.taken :]
+        numbers = self._numbers(progress)
         self._batches = prepare_batches(self._source, progress.share, progress.epoch, numbers)
+
+    def _numbers(self, progress: Progress) -> range:
+        """Of the mini-batches that are left."""
+        total = self._source.num_batches
+        return batch_ids(total, progress.share, progress.first)[progress.taken :]
 
     def __iter__(self) -> BatchIterator:
         """Itself."""
@@ -49,10 +54,7 @@ class BatchIterator(Iterator[SampledBatch]):
 
     def __next__(self) -> SampledBatch:
         """The next mini-batch of this worker."""
-        batch = next(self._batches, None)
-        if batch is None:
-            self._progress = replace(self._progress, ended=True)
-            raise StopIteration
+        batch = next(self._batches)
         self._progress = replace(self._progress, taken=self._progress.taken + 1)
         return batch
 
@@ -79,6 +81,6 @@ class BatchIterator(Iterator[SampledBatch]):
         """
         progress = read_progress(state, self._source.state_options, self._source.num_batches)
         check_share(progress, self._progress.share)
-        self._on_load(progress)
+        self._on_load(progress, len(self._numbers(progress)) > 0)
         self.close()
-        self._start(replace(progress, ended=False))
+        self._start(progress)

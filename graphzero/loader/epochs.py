@@ -174,12 +174,12 @@ class Epochs:
         self._wish = None
         return begun
 
-    def load(self, begun: Begun, progress: Progress) -> None:
-        """A pass of this process goes on with the state of another one."""
+    def load(self, begun: Begun, progress: Progress, has_more: bool) -> None:
+        """A pass of this process goes on with the state of another one; see `passes.load`."""
+        state = Position(progress.epoch, progress.first)
 
         def change(table: Table) -> tuple[Table, None]:
-            epoch, batches, ended = progress.epoch, progress.first, progress.ended
-            return load(table, begun, epoch, batches, ended), None
+            return load(table, begun, state, has_more=has_more), None
 
         self._page.update(change)
 
@@ -207,7 +207,7 @@ class Epochs:
         if popen is not None:
             _starts.count_spawned(popen)
             state["start"] = (_starts.thread, _starts.count)
-            state["shared"] = reduction.DupFd(self._page.descriptor)  # type: ignore[no-untyped-call]
+            state["shared"] = reduction.DupFd(self._page.descriptor)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

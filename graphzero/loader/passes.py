@@ -111,7 +111,7 @@ class _Pass:
     choice: int
     was_chosen: int
     loaded: int = _NONE  # the epoch of the state that its workers have loaded
-    ended: int = 0  # workers whose state had nothing left
+    over: int = 0  # workers whose state has no batch left
 
     @property
     def key(self) -> tuple[int, int, int]:
@@ -193,10 +193,16 @@ def choose(table: Table, position: Position) -> Table:
 
 
 def begin(table: Table, number: int | None = None) -> tuple[Table, Begun]:
-    """Begins a pass, by the newest choice or an earlier one: the next epoch is then the one after."""
+    """Begins a pass, by the newest choice or an earlier one; the next one is the epoch after it."""
     choice = table.choice(number)
     begun = Begun(choice.next, choice.number, bool(choice.is_chosen))
-    after = Choice(choice.number, choice.epoch + 1, 0, 0, choice.epoch, choice.batches)
+    after = Choice(
+        number=choice.number,
+        epoch=choice.epoch + 1,
+        batches=0,
+        running=choice.epoch,
+        running_batches=choice.batches,
+    )
     return table.with_choice(after), begun
 
 
@@ -267,20 +273,20 @@ def _with_pass(table: Table, changed: _Pass) -> Table:
     return replace(table, passes=passes)
 
 
-def load(table: Table, begun: Begun, epoch: int, batches: int, has_ended: bool) -> Table:
+def load(table: Table, begun: Begun, state: Position, *, has_more: bool) -> Table:
     """A pass goes on with a state of an epoch: the pass after it is the next epoch.
 
-    A state of an epoch that had ended leaves nothing of the pass, so that an epoch that `set_epoch`
-    had chosen for it is still to come.
+    If `set_epoch` had chosen another epoch for the pass, that one is still to come; so is the same
+    one, if nothing is left of it in the state (a StatefulDataLoader then begins another pass).
 
     Parameters
     ----------
     table : Table
     begun : Begun
-    epoch, batches : int
+    state : Position
         Where the pass of the state had begun.
-    has_ended : bool
-        Whether the iterator of the state had given its last batch, and said so.
+    has_more : bool
+        Whether this process has batches left to give.
 
     Raises
     ------
@@ -291,21 +297,25 @@ def load(table: Table, begun: Begun, epoch: int, batches: int, has_ended: bool) 
         key = begun.worker.key
         found = next((each for each in table.passes if each.key == key), None)
         if found is not None:
-            if found.loaded not in (_NONE, epoch):
+            if found.loaded not in (_NONE, state.epoch):
                 raise RuntimeError(
                     f"the workers of one pass have loaded states of the epochs {found.loaded} and "
-                    f"{epoch}: load the state of one DataLoader"
+                    f"{state.epoch}: load the state of one DataLoader"
                 )
-            found = replace(found, loaded=epoch, ended=found.ended + has_ended)
+            found = replace(found, loaded=state.epoch, over=found.over + (not has_more))
             table = _with_pass(table, found)
-            has_ended = found.ended >= found.num_workers
-    is_still_chosen = has_ended and begun.was_chosen
-    following = begun.position if is_still_chosen else Position(epoch + 1, 0)
-    return table.with_choice(
-        Choice(
-            begun.choice, following.epoch, following.batches, int(is_still_chosen), epoch, batches
-        )
+            has_more = found.over < found.num_workers
+    to_come = begun.was_chosen and not (has_more and begun.position.epoch == state.epoch)
+    following = begun.position if to_come else Position(state.epoch + 1, 0)
+    after = Choice(
+        number=begun.choice,
+        epoch=following.epoch,
+        batches=following.batches,
+        is_chosen=int(to_come),
+        running=state.epoch,
+        running_batches=state.batches,
     )
+    return table.with_choice(after)
 
 
 _COUNTS = struct.Struct("<2q")

@@ -60,15 +60,12 @@ class Progress:
     taken : int
         Batches that this worker has handed out since, without those that it has only prepared.
     share : Share
-    ended : bool
-        Whether the worker was asked for a batch after its last one.
     """
 
     epoch: int
     first: int
     taken: int
     share: Share
-    ended: bool = False
 
     def state(self, options: Mapping[str, Any]) -> State:
         """The dict to store; `options` are what the batches are a function of."""
@@ -77,7 +74,6 @@ class Progress:
             "epoch": self.epoch,
             "first": self.first,
             "taken": self.taken,
-            "ended": self.ended,
             **asdict(self.share),
             "options": dict(options),
         }
@@ -155,15 +151,8 @@ def read_progress(state: Mapping[str, Any], options: Mapping[str, Any], total: i
     share = Share(*(_count(state, n) for n in ("rank", "world_size", "worker", "num_workers")))
     if share.rank >= share.world_size or share.worker >= share.num_workers:
         raise ValueError(f"the state contradicts itself: {share}")
-    ended = state.get("ended")
-    if not isinstance(ended, bool):
-        raise ValueError(f"ended of the state must be True or False, not {ended!r}")
     return Progress(
-        _count(state, "epoch"),
-        _count(state, "first", total),
-        _count(state, "taken", total),
-        share,
-        ended,
+        _count(state, "epoch"), _count(state, "first", total), _count(state, "taken", total), share
     )
 
 
