@@ -51,8 +51,9 @@ class _Page:
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
+        self._file = _file_of(descriptor)
         self._lock = threading.Lock()
-        weakref.finalize(self, os.close, descriptor).atexit = False
+        weakref.finalize(self, _close, descriptor, self._file).atexit = False
 
     @classmethod
     def of(cls, table: Table) -> _Page:
@@ -72,6 +73,11 @@ class _Page:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         with self._lock:
+            if _file_of(self.descriptor) != self._file:
+                raise RuntimeError(
+                    "something in this process has closed the file that holds the epochs of a "
+                    "dataset: create the dataset after closing all files"
+                )
             fcntl.lockf(self.descriptor, fcntl.LOCK_EX)
             try:
                 yield
@@ -87,6 +93,20 @@ class _Page:
             table, result = change(decode(os.pread(self.descriptor, MOST_BYTES, 0)))
             os.pwrite(self.descriptor, encode(table), 0)
             return result
+
+
+def _file_of(descriptor: int) -> tuple[int, int] | None:
+    """Which file a descriptor means: a daemon may close them all, and others get their numbers."""
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _close(descriptor: int, file: tuple[int, int] | None) -> None:
+    if file is not None and _file_of(descriptor) == file:
+        os.close(descriptor)
 
 
 _threads = itertools.count()
