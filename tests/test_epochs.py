@@ -8,6 +8,7 @@ import io
 import multiprocessing
 import os
 import pickle
+import resource
 import signal
 import threading
 
@@ -331,6 +332,24 @@ def test_datasets_leave_no_descriptor_behind(folder):
         copy.copy(batches)
         copy.deepcopy(batches._epochs)
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_process_without_room_for_its_epochs_does_not_share_those_of_another(folder):
+    batches = make(folder)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.open(os.devnull, os.O_RDONLY)  # the lowest number that is free
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+    child = os.fork()
+    if child == 0:
+        try:
+            batches.set_epoch(5)
+        except OSError as error:
+            os._exit(0 if "ulimit -n" in str(error) else 1)
+        os._exit(2)
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert batches.epoch == 0
 
 
 def test_states_name_a_graph_of_another_order(tmp_path):

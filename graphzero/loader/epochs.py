@@ -8,6 +8,7 @@ every copy.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import itertools
 import os
@@ -147,7 +148,7 @@ class Epochs:
         start: tuple[int, int] = (0, 0),
     ) -> None:
         """Makes a page of its own; `shared` is that of the process that started this one."""
-        self._own = _Page.of(table)
+        self._own: _Page | None = None
         self._shared = shared
         self._start = start
         self._number = table.newest.number
@@ -155,10 +156,16 @@ class Epochs:
         self._begun_here = 0
         self._at_fork = table
         _alive.add(self)
+        self._own = _Page.of(table)  # may fail
 
     @property
     def _page(self) -> _Page:
-        return self._own if self._shared is None or get_worker_info() is None else self._shared
+        if self._shared is not None and get_worker_info() is not None:
+            return self._shared
+        if self._own is None:
+            reason = "no file could be opened for the epochs of a dataset when this process started"
+            raise OSError(errno.EMFILE, f"{reason}: raise the limit of open files (ulimit -n)")
+        return self._own
 
     @property
     def next(self) -> Position:
@@ -172,7 +179,8 @@ class Epochs:
 
     def choose(self, position: Position) -> None:
         """The next pass begins at a position."""
-        if self._page is self._shared:
+        page = self._page
+        if page is self._shared:
             self._wish = position
             return
 
@@ -180,12 +188,12 @@ class Epochs:
             table = choose(table, position)
             return table, table.newest.number
 
-        self._number = self._own.update(change)
+        self._number = page.update(change)
 
     def begin(self) -> Begun:
         """Begins a pass in this process, which may be one of several workers."""
         page, info = self._page, get_worker_info()
-        if page is self._own or info is None:
+        if page is not self._shared or info is None:
             return page.update(begin)
         worker = Worker(*self._start, self._begun_here, info.id, info.num_workers)
         number = None if self._begun_here else self._number
