@@ -15,9 +15,7 @@ def make_loader(ds, split, args, shuffle=False):
     batches = gz.NeighborDataset(
         ds, seeds, args.fanouts, batch_size=1024, shuffle=shuffle, seed=args.seed
     )
-    return batches, DataLoader(
-        batches, batch_size=None, num_workers=args.workers, collate_fn=gz.Collate(ds)
-    )
+    return DataLoader(batches, batch_size=None, num_workers=args.workers, collate_fn=gz.Collate(ds))
 
 
 def predict(model, batch):
@@ -27,6 +25,7 @@ def predict(model, batch):
 @torch.no_grad()
 def accuracy(model, loader):
     model.eval()
+    loader.dataset.set_epoch(0)  # the same random draws in each evaluation
     correct = [predict(model, batch).argmax(1) == batch.y[: batch.batch_size] for batch in loader]
     return torch.cat(correct).float().mean().item()
 
@@ -42,14 +41,13 @@ def main():
 
     torch.manual_seed(args.seed)
     ds = gz.open(args.dir)
-    batches, loader = make_loader(ds, "train", args, shuffle=True)
-    val_loader, test_loader = (make_loader(ds, split, args)[1] for split in ("val", "test"))
+    loader = make_loader(ds, "train", args, shuffle=True)
+    val_loader, test_loader = (make_loader(ds, split, args) for split in ("val", "test"))
     model = gz.GraphSAGE(ds.features.feature_dim, 128, ds.num_classes, len(args.fanouts))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
 
     best = (0.0, 0.0)  # highest validation accuracy, and the test accuracy of the same epoch
     for epoch in range(args.epochs):
-        batches.set_epoch(epoch)
         model.train()
         for batch in loader:
             loss = F.cross_entropy(predict(model, batch), batch.y[: batch.batch_size])

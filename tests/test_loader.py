@@ -322,8 +322,10 @@ if __name__ == "__main__":
         loader = torch.utils.data.DataLoader(
             batches, batch_size=None, num_workers=2, collate_fn=gz.Collate(ds, num_threads=2),
             multiprocessing_context="fork", timeout=60)
+        batches.set_epoch(0)
         assert [b.x.sum().item() for b in loader] == first
         # the parent's own pool must work again after each fork
+        batches.set_epoch(0)
         assert [b.x.sum().item() for b in map(gz.Collate(ds, num_threads=2), batches)] == first
     print("done", len(first))
 """

@@ -114,7 +114,7 @@ def test_the_start_reaches_new_and_persistent_workers(whole, method, persistent)
     folder, expected = whole
     batches = make(folder)
     loader = loader_of(batches, 2, method=method, persistent_workers=persistent)
-    batches.resume(Position(2, 7).state(batches.options))
+    batches.resume(Position(2, 7).state(batches.state_options))
     assert fingerprints(loader) == expected[7:]
     batches.set_epoch(1)  # any other epoch is whole, and so is this one after it
     assert len(fingerprints(loader)) == 13
@@ -215,7 +215,8 @@ def test_another_graph_is_named(dataset, tmp_path):
 @pytest.mark.parametrize(
     ("change", "part"),
     [
-        ({"version": 2}, "version 2 cannot be resumed"),
+        ({"version": 3}, "version 3 cannot be resumed"),
+        ({"version": 1}, r"version 1 does not say which graph .* set_epoch\(4\)"),
         ({"batches": -1}, "batches of the state must be an integer"),
         ({"batches": 14}, "is 14, and an epoch has 13"),
         ({"batches": True}, "must be an integer"),

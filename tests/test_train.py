@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader
 import graphzero as gz
 from graphzero import _core
 from graphzero.training.demo_graph import write_demo
+from graphzero.training.evaluate import predict_scores
 from graphzero.training.graphsage import GraphSAGE, mean_of_neighbors
 from graphzero.training.metrics import majority_share, roc_auc
 from graphzero.training.train import train
@@ -372,3 +373,12 @@ def test_memory_does_not_grow_over_epochs(real_data, tmp_path):
                 warm = own_memory() - idle
         assert own_memory() - idle - warm < 5_000_000
         assert idle - idle_before < 4 * cora.num_nodes * cora.features.row_bytes
+
+
+def test_evaluations_draw_the_same_each_time(dataset):
+    ds = gz.open(dataset[0])
+    batches = gz.NeighborDataset(ds, np.arange(200), [2, 2], batch_size=16)
+    loader = DataLoader(batches, batch_size=None, collate_fn=gz.Collate(ds))
+    model = gz.GraphSAGE(ds.features.feature_dim, 8, 4, 2)
+    scores = [predict_scores(model, loader, torch.device("cpu")) for _ in range(2)]
+    np.testing.assert_array_equal(*scores)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, overload
 
@@ -52,6 +55,11 @@ class Graph(LegacyGraphMethods, OpenedByPath):
     def identity(self) -> tuple[Any, ...]:
         """Fingerprint of the file's content: counts and checksums from its header."""
         return header_identity(self._csr.header)
+
+    def fingerprint(self, sections: Iterable[str]) -> str:
+        """16 hex digits that stand for the content of some sections, from their checksums."""
+        checksums = [[name, self._sections[name][-1]] for name in sorted(sections)]
+        return hashlib.sha256(json.dumps(checksums).encode()).hexdigest()[:16]
 
     @property
     def num_nodes(self) -> int:

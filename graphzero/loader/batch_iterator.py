@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -26,17 +26,27 @@ class BatchIterator(Iterator[SampledBatch]):
     batches : SeedBatches
     progress : Progress
         Where to begin.
+    on_load : callable
+        Called with the progress that `load_state_dict` goes on with, and whether this worker has
+        mini-batches left to give.
     """
 
-    def __init__(self, batches: SeedBatches, progress: Progress) -> None:
+    def __init__(
+        self, batches: SeedBatches, progress: Progress, on_load: Callable[[Progress, bool], object]
+    ) -> None:
         self._source = batches
+        self._on_load = on_load
         self._start(progress)
 
     def _start(self, progress: Progress) -> None:
         self._progress = progress
-        total = self._source.num_batches
-        numbers = batch_ids(total, progress.share, progress.first)[progress.taken :]
+        numbers = self._numbers(progress)
         self._batches = prepare_batches(self._source, progress.share, progress.epoch, numbers)
+
+    def _numbers(self, progress: Progress) -> range:
+        """Of the mini-batches that are left."""
+        total = self._source.num_batches
+        return batch_ids(total, progress.share, progress.first)[progress.taken :]
 
     def __iter__(self) -> BatchIterator:
         """Itself."""
@@ -54,20 +64,23 @@ class BatchIterator(Iterator[SampledBatch]):
 
     def state_dict(self) -> State:
         """The position of the iteration; it counts the mini-batches that ``next`` has returned."""
-        return self._progress.state(self._source.options)
+        return self._progress.state(self._source.state_options)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues where `state_dict` was called.
+        """Continues where `state_dict` was called; the next pass over the dataset is a new epoch.
 
         The worker must be the same, of as many workers on the same rank.
 
         Raises
         ------
         ValueError
-            If it is not such a state, or was taken with another seed, batch_size, ... or number of
-            workers or ranks; the message names them.
+            If it is not such a state, or was taken on another graph, with another seed, batch_size,
+            ... or number of workers or ranks; the message names them.
+        RuntimeError
+            If another worker of the pass has loaded a state of another epoch.
         """
-        progress = read_progress(state, self._source.options, self._source.num_batches)
+        progress = read_progress(state, self._source.state_options, self._source.num_batches)
         check_share(progress, self._progress.share)
+        self._on_load(progress, len(self._numbers(progress)) > 0)
         self.close()
         self._start(progress)

@@ -1,7 +1,7 @@
 """How far an epoch has come, as a plain dict for a checkpoint.
 
-Besides the position, a state holds the options that make the batches (seed, fanouts, ...): only the
-same dataset, seeds and options give the remaining batches.
+Besides the position, a state holds the options that make the batches (seed, fanouts, ...) and a
+fingerprint of the graph: only the same dataset, seeds and options give the remaining batches.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from graphzero.sampling.order import Share
 
 __all__ = [
+    "GRAPH",
     "Position",
     "Progress",
     "State",
@@ -22,7 +23,8 @@ __all__ = [
     "read_progress",
 ]
 
-VERSION = 1
+VERSION = 2  # 1 did not say which graph it was taken on
+GRAPH = "graph"  # the option that identifies it
 
 State = dict[str, Any]
 
@@ -87,6 +89,11 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def _check(state: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    if state.get("version") == 1:
+        raise ValueError(
+            "a state of version 1 does not say which graph it was taken on, so that its remaining "
+            f"batches are unknown: begin its epoch anew, with set_epoch({state.get('epoch')!r})"
+        )
     if state.get("version") != VERSION:
         raise ValueError(
             f"a state of version {state.get('version')!r} cannot be resumed here: "
@@ -96,6 +103,12 @@ def _check(state: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     if not isinstance(taken_with, Mapping):
         raise ValueError("the state does not say with which options it was taken")
     differing = differences(taken_with, options)
+    if all(each.startswith(f"{GRAPH} (") for each in differing) and differing:
+        raise ValueError(
+            f"the state was taken on another graph: {', '.join(differing)}. The files hold other "
+            "edges, or their nodes in another order, so that the batches are others: resume with "
+            "the dataset as it was, or begin the epoch anew with set_epoch"
+        )
     if differing:
         raise ValueError(
             f"the state was taken with other options: {', '.join(differing)}: "

@@ -15,6 +15,7 @@ from graphzero.graph.ids import IdArray, as_count, as_threads
 from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_sources import RowSource, row_sources
 from graphzero.io.topology import sections_read
+from graphzero.loader.resume import GRAPH
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.sampling.hop_readahead import HopReadAhead
 from graphzero.sampling.order import batch_positions, epoch_order, num_batches
@@ -123,6 +124,12 @@ class SeedBatches:
             **asdict(self.sampler.sampling),
             "seed": self.sampler.seed,
         }
+
+    @cached_property
+    def state_options(self) -> dict[str, Any]:
+        """`options`, and a fingerprint of the graph as far as the mini-batches depend on it."""
+        read = set(self.topology_sections) - {"node_rank"}  # the inverse of node_ids
+        return {**self.options, GRAPH: self.dataset.graph.fingerprint(read)}
 
     @cached_property
     def topology_sections(self) -> list[str]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-import torch
 from torch.utils.data import IterableDataset
 
 from graphzero.graph.ids import as_count
 from graphzero.loader.batch_iterator import BatchIterator
+from graphzero.loader.epochs import Epochs
 from graphzero.loader.resume import Position, Progress, State, read_position
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.seed_batches import SeedBatches
@@ -25,28 +27,35 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        # Epoch, and its mini-batches that are done: a Position. In shared memory, because
-        # persistent workers never see the object again.
-        self._position = torch.zeros(2, dtype=torch.int64)
-        self._position.share_memory_()  # type: ignore[no-untyped-call]
+        self._epochs = Epochs()
         self._rank: tuple[int, int] | None = None
 
     @property
     def epoch(self) -> int:
-        """The epoch of the next iteration."""
+        """The epoch of the next pass: while a pass runs, of the one after it."""
         return self.position.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch of the iterations that start from now on, in workers as well.
+        """Chooses the epoch of the next pass, in workers as well; those after it count on.
 
-        It is a whole epoch, unless it is the one that `resume` continues.
+        Without it, every pass is the epoch after the one before; the first one is epoch 0. It
+        begins when ``iter`` is called, of the dataset or of a ``DataLoader`` over it. It is a whole
+        epoch, unless it is the one that `resume` continues.
+
+        Parameters
+        ----------
+        epoch : int
+            At least 0; also that of an earlier pass, which is then repeated.
         """
         epoch = as_count(epoch, "epoch", 0)
-        if epoch != self.epoch:
-            self._set_position(Position(epoch, 0))
+        here = self.position
+        self._epochs.choose(here if here.epoch == epoch else Position(epoch, 0))
 
     def state_after(self, taken: int) -> State:
-        """State for `resume`, after the training loop has taken some batches of this iteration.
+        """State for `resume`, after the training loop has taken some batches of the running pass.
+
+        The running pass is the one that began last; if none has begun since `set_epoch` or
+        `resume`, it is the next one.
 
         It is not called ``state_dict``, because a ``StatefulDataLoader`` would then restore the
         dataset's epoch over the one that `set_epoch` has chosen since.
@@ -66,16 +75,16 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
         """
         taken = as_count(taken, "taken", 0)
         _, world_size = self.rank_and_size
-        here = self.position
+        here = self._epochs.last
         done = min(self.num_batches, here.batches + taken * world_size)
-        return replace(here, batches=done).state(self.options)
+        return replace(here, batches=done).state(self.state_options)
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Resumes an interrupted epoch, with any number of ranks and workers.
 
-        Every rank loads the same state, that of rank 0. Iterations of the state's epoch now yield
-        its remaining batches. Any other epoch that `set_epoch` chooses is whole. ``len`` is still
-        that of a whole epoch.
+        Every rank loads the same state, that of rank 0. The next pass yields the remaining batches
+        of the state's epoch, unless `set_epoch` chooses another one. The pass after it is the next
+        epoch, and whole. ``len`` is still that of a whole epoch.
 
         Parameters
         ----------
@@ -86,10 +95,10 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
         Raises
         ------
         ValueError
-            If it is not such a state, or was taken with another seed, batch_size, ...; the message
-            names them.
+            If it is not such a state, or was taken on another graph, with another seed, batch_size,
+            ...; the message names them.
         """
-        self._set_position(read_position(state, self.options, self.num_batches))
+        self._epochs.choose(read_position(state, self.state_options, self.num_batches))
 
     def __len__(self) -> int:
         """Batches of this rank in a whole epoch, over all its workers."""
@@ -98,12 +107,8 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
 
     @property
     def position(self) -> Position:
-        """Where the next iteration begins, over all ranks."""
-        epoch, batches = self._position.tolist()
-        return Position(epoch, batches)
-
-    def _set_position(self, position: Position) -> None:
-        self._position[:] = torch.tensor([position.epoch, position.batches])
+        """Where the next pass begins, over all ranks."""
+        return self._epochs.next
 
     @property
     def rank_and_size(self) -> tuple[int, int]:
@@ -114,7 +119,14 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
         # A spawned worker has no process group: it must be told its rank.
         return {**self.__dict__, "_rank": self.rank_and_size}
 
+    def __copy__(self) -> SeedDataset:
+        copied = self.__class__.__new__(self.__class__)
+        copied.__dict__.update(self.__dict__, _epochs=copy(self._epochs))
+        return copied
+
     def __iter__(self) -> BatchIterator:
-        here = self.position
-        progress = Progress(here.epoch, here.batches, 0, current_share(*self.rank_and_size))
-        return BatchIterator(self, progress)
+        share = current_share(*self.rank_and_size)
+        begun = self._epochs.begin()
+        here = begun.position
+        progress = Progress(here.epoch, here.batches, 0, share)
+        return BatchIterator(self, progress, partial(self._epochs.load, begun))

@@ -40,8 +40,10 @@ def _scored(
     device: torch.device,
     on_batch: Callable[[], object],
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Scores and labels of the seeds of each batch, without dropout."""
+    """Scores and labels of the seeds of each batch, without dropout; always with equal draws."""
     model.eval()
+    batches: Any = loader.dataset
+    batches.set_epoch(0)  # else each evaluation would draw other neighbours
     for batch in start(loader):
         with torch.no_grad():
             scored = forward_seeds(model, batch.to(device, non_blocking=True))
