@@ -10,14 +10,17 @@ from graphzero.io.estimate import BatchSetup, Estimate
 from graphzero.io.plan import IOPlan, make_plan
 from graphzero.io.probe import is_large, probe_batch, probe_files
 from graphzero.io.session import Session
+from graphzero.io.shared_memory import check_shared_memory, shared_memory_bytes
 from graphzero.loader.seed_batches import SeedBatches
-from graphzero.loader.world import current_family, default_threads
+from graphzero.loader.world import current_family, default_threads, in_worker
 from graphzero.sampling.hop_readahead import HopReadAhead
 from graphzero.sampling.order import Share
 from graphzero.sampling.subgraph import Subgraph
 from graphzero.store.residency import mincore_is_honest
 
 __all__ = ["batch_setup", "plan_iteration", "start_session"]
+
+_PLENTY_SHARED = 4 << 30  # bytes: in so much shared memory, the mini-batches of workers fit
 
 
 def start_session(batches: SeedBatches, share: Share, epoch: int, numbers: range) -> Session:
@@ -53,7 +56,8 @@ def _probe(batches: SeedBatches, share: Share, epoch: int, numbers: range) -> Es
     sources = batches.row_sources(epoch)
     topology = sum(graph.section_bytes[name] for name in sections)
     estimate = probe_files(batches.prefetch, sources, topology, budget().room_learnt(batches))
-    if not is_large(estimate) or len(numbers) == 0:
+    may_be_too_small = in_worker() and (shared_memory_bytes() or _PLENTY_SHARED) < _PLENTY_SHARED
+    if not (is_large(estimate) or may_be_too_small) or len(numbers) == 0:
         return estimate
 
     hop_readahead = HopReadAhead(0, mincore_is_honest(graph.path))
@@ -64,7 +68,7 @@ def _probe(batches: SeedBatches, share: Share, epoch: int, numbers: range) -> Es
             positions, epoch=epoch, batch=number, readahead=hop_readahead
         ).subgraph
 
-    return probe_batch(
+    estimate = probe_batch(
         estimate,
         batch_setup(batches, share),
         graph,
@@ -74,6 +78,9 @@ def _probe(batches: SeedBatches, share: Share, epoch: int, numbers: range) -> Es
         numbers[0],
         sample,
     )
+    if in_worker():
+        check_shared_memory(estimate.batch, share.num_workers)
+    return estimate
 
 
 def batch_setup(batches: SeedBatches, share: Share) -> BatchSetup:
