@@ -110,7 +110,8 @@ def main() -> int:
                     program = build(compiler, f"-O2 {variant}", folder, tests)
                     passed.append(run(title, [str(program)]))
         if not sanitize and shutil.which("valgrind"):
-            program = build(compilers()[0], "-O1", folder, tests)
+            # valgrind 3.19 keeps signals back from io_uring_enter, and does not know MADV_DONTFORK
+            program = build(compilers()[0], f"-O1 {NO_URING}", folder, tests)
             passed.append(run("valgrind", [*shlex.split(VALGRIND), str(program)]))
     return 0 if all(passed) else 1
 
