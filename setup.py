@@ -8,7 +8,7 @@ GRAPHZERO_NATIVE=1
 GRAPHZERO_NO_OPENMP=1
     Build the serial version even where the compiler has OpenMP.
 GRAPHZERO_NO_URING=1
-    Build without io_uring even where liburing is installed.
+    Build without io_uring, which is built in wherever the headers of the Linux kernel have it.
 GRAPHZERO_CFLAGS, GRAPHZERO_LDFLAGS
     Appended to the compiler's and the linker's options (the sanitizer builds use them).
 """
@@ -40,20 +40,6 @@ int main(void) {
 PAUSE_PROBE = """
 #include <omp.h>
 int main(void) { return omp_pause_resource_all(omp_pause_hard) == 0 ? 0 : 1; }
-"""
-URING_PROBE = """
-#define _GNU_SOURCE
-#include <liburing.h>
-int main(void) {
-    /* Whether this machine allows it is asked when it is used: 0 and any error will do. */
-    struct io_uring ring;
-    if (io_uring_queue_init(2, &ring, 0) == 0) {
-        io_uring_ring_dontfork(&ring);
-        io_uring_free_probe(io_uring_get_probe_ring(&ring));
-        io_uring_queue_exit(&ring);
-    }
-    return 0;
-}
 """
 # What a compiler may want to hear: gcc and Linux clang, then Apple's clang with Homebrew's libomp.
 OPENMP_FLAGS = [
@@ -96,22 +82,12 @@ def openmp_options():
     return [], [], []
 
 
-def uring_options():
-    """Linker options and macros of a build with io_uring; empty for one without."""
-    if os.environ.get("GRAPHZERO_NO_URING") == "1" or sys.platform != "linux":
-        return [], []
-    if compiles_and_runs(URING_PROBE, ["-std=c11"], ["-luring"]):
-        return ["-luring"], [("GZ_HAVE_URING", "1")]
-    print("graphzero: no liburing found, building without io_uring", file=sys.stderr)
-    return [], []
-
-
 class BuildExtension(build_ext):
     """``build_ext`` that probes the compiler, and builds anew when the options have changed."""
 
     def build_extension(self, ext):
         openmp_compile, openmp_link, openmp_macros = openmp_options()
-        uring_link, uring_macros = uring_options()
+        no_uring = os.environ.get("GRAPHZERO_NO_URING") == "1"
         native = ["-march=native"] if os.environ.get("GRAPHZERO_NATIVE") == "1" else []
         extra_compile = shlex.split(os.environ.get("GRAPHZERO_CFLAGS", ""))
         extra_link = shlex.split(os.environ.get("GRAPHZERO_LDFLAGS", ""))
@@ -121,8 +97,8 @@ class BuildExtension(build_ext):
             *native,
             *extra_compile,
         ]
-        ext.extra_link_args = [*openmp_link, *uring_link, *extra_link]
-        ext.define_macros = [*openmp_macros, *uring_macros]
+        ext.extra_link_args = [*openmp_link, *extra_link]
+        ext.define_macros = [*openmp_macros, *([("GZ_NO_URING", "1")] * no_uring)]
         self._record_options(ext)
         super().build_extension(ext)
 

@@ -21,14 +21,15 @@ import ctypes, os, struct, sys
 import numpy as np
 from graphzero import _core
 
-path, code = sys.argv[1], int(sys.argv[2])
+path, code, call = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+SETUP = 425
 mapping = _core.Mapping(path)
-before = _core.DirectReader(mapping, 0, 512, 64) if _core.HAVE_URING else None
+before = _core.DirectReader(mapping, 0, 512, 64) if _core.HAVE_URING and call == SETUP else None
 
-# BPF: load the number of the system call; return an error for io_uring_setup, else allow.
-ALLOW, ERRNO, IO_URING_SETUP = 0x7FFF0000, 0x00050000 | code, 425
+# BPF: load the number of the system call; return an error for this one, else allow.
+ALLOW, ERRNO = 0x7FFF0000, 0x00050000 | code
 program = b"".join(struct.pack("HBBI", *one) for one in [
-    (0x20, 0, 0, 0), (0x15, 0, 1, IO_URING_SETUP), (0x06, 0, 0, ERRNO), (0x06, 0, 0, ALLOW)])
+    (0x20, 0, 0, 0), (0x15, 0, 1, call), (0x06, 0, 0, ERRNO), (0x06, 0, 0, ALLOW)])
 filter_ = ctypes.create_string_buffer(program)
 class Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
@@ -55,11 +56,12 @@ print("read")
 
 
 @needs_linux
+@pytest.mark.parametrize("call", [425, 426], ids=["io_uring_setup", "io_uring_enter"])
 @pytest.mark.parametrize("code", [errno.EPERM, errno.ENOSYS])
-def test_io_uring_forbidden_is_said_and_threads_read(tmp_path, code):
+def test_io_uring_forbidden_is_said_and_threads_read(tmp_path, code, call):
     path = tmp_path / "rows.bin"
     RowsFile(path, 64, 512)
-    command = [sys.executable, "-c", FORBIDDEN, str(path), str(code)]
+    command = [sys.executable, "-c", FORBIDDEN, str(path), str(code), str(call)]
     # elsewhere than in the source tree, whose uncompiled package would be imported
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path)
     if done.returncode == 77 or REFUSAL is not None:

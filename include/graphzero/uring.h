@@ -6,7 +6,7 @@
 
 #include "graphzero/direct.h"
 
-/* Whether this was built with liburing; without it, gz_uring_open fails. */
+/* Whether this was built with io_uring; without it, gz_uring_open fails. */
 bool gz_uring_is_built(void);
 
 /* Fails, with the reason, where this process cannot use io_uring now. */

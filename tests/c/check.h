@@ -33,6 +33,7 @@ void test_idmap(void);
 void test_induced(void);
 void test_kinds(void);
 void test_labor(void);
+void test_io_ring(void);
 void test_mapping(void);
 void test_negatives(void);
 void test_node2vec(void);

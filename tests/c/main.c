@@ -68,6 +68,7 @@ int main(void)
     test_buffers();
     test_direct();
     test_preads();
+    test_io_ring();
     test_uring();
     test_fork();
     printf("%d passed, %d failed\n", passed, failed);

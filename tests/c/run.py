@@ -1,7 +1,8 @@
 """Builds the C tests with the sources of ``src/``, and runs them.
 
 Without options: with every compiler found (``$CC`` or cc, gcc, clang), with neither OpenMP nor
-io_uring and with both, every warning an error, and once more under valgrind where there is one.
+io_uring and with what there is of both, every warning an error, and once more under valgrind where
+there is one.
 With ``--sanitize``: with the first compiler, under AddressSanitizer (leaks included) and UBSan.
 With ``--threads``: the programs with their own threads (``tsan_*.c``), with the first compiler,
 under ThreadSanitizer.
@@ -16,7 +17,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from itertools import compress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +26,7 @@ SANITIZE = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 ASAN = "detect_leaks=1:detect_stack_use_after_return=1:allocator_may_return_null=1"
 SANITIZE_THREADS = "-fsanitize=thread -fno-omit-frame-pointer"
 OPENMP = "-fopenmp -DGZ_HAVE_OMP_PAUSE=1"
-URING = "-DGZ_HAVE_URING=1"
+NO_URING = "-DGZ_NO_URING=1"
 VALGRIND = "valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=definite"
 LIMIT_S = 600
 
@@ -55,14 +55,6 @@ def has_openmp(compiler: list[str], folder: Path) -> bool:
     )
 
 
-def has_uring(compiler: list[str], folder: Path) -> bool:
-    """Whether a program with liburing builds."""
-    source, program = folder / "probe.c", folder / "probe"
-    source.write_text("#include <liburing.h>\nint main(void) { io_uring_get_probe(); }\n")
-    command = [*compiler, str(source), "-luring", "-o", str(program)]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-
 def build(compiler: list[str], options: str, folder: Path, tests: list[Path]) -> Path:
     """One program out of all sources and these tests."""
     program = folder / "tests"
@@ -72,7 +64,7 @@ def build(compiler: list[str], options: str, folder: Path, tests: list[Path]) ->
         *shlex.split(f"{WARNINGS} {options}"),
         *("-g", f"-I{ROOT / 'include'}", f"-I{ROOT / 'tests' / 'c'}"),
         *map(str, sources),
-        *("-o", str(program), "-lpthread", "-lm", *(["-luring"] if "URING" in options else [])),
+        *("-o", str(program), "-lpthread", "-lm"),
     ]
     if subprocess.run(command, check=False).returncode != 0:
         raise SystemExit(f"the C tests do not build: {shlex.join([*compiler, options])}")
@@ -109,10 +101,7 @@ def main() -> int:
         if options.threads:
             return 0 if run_threads(folder) else 1
         for compiler in compilers()[: 1 if sanitize else None]:
-            has_both = [has_openmp(compiler, folder), has_uring(compiler, folder)]
-            everything = " ".join(compress([OPENMP, URING], has_both))
-            variants = [""] + [everything] * any(has_both)
-            for variant in variants:
+            for variant in (NO_URING, OPENMP if has_openmp(compiler, folder) else ""):
                 title = f"{shlex.join(compiler)} {variant}"
                 if sanitize:
                     program = build(compiler, f"-O1 {SANITIZE} {variant}", folder, tests)
@@ -121,7 +110,8 @@ def main() -> int:
                     program = build(compiler, f"-O2 {variant}", folder, tests)
                     passed.append(run(title, [str(program)]))
         if not sanitize and shutil.which("valgrind"):
-            program = build(compilers()[0], "-O1", folder, tests)
+            # valgrind 3.19 keeps signals back from io_uring_enter, and does not know MADV_DONTFORK
+            program = build(compilers()[0], f"-O1 {NO_URING}", folder, tests)
             passed.append(run("valgrind", [*shlex.split(VALGRIND), str(program)]))
     return 0 if all(passed) else 1
 
