@@ -8,11 +8,13 @@ that is killed later leaves the new one.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from graphzero.errors import FormatError
 from graphzero.store.atomic import is_staging_name, sync_folder, write_atomically
@@ -23,6 +25,7 @@ __all__ = [
     "Manifest",
     "Presampling",
     "finish_renames",
+    "open_build",
     "read_manifest",
     "write_manifest",
 ]
@@ -30,6 +33,9 @@ __all__ = [
 MANIFEST_NAME = "dataset.json"
 _FORMAT = "graphzero-dataset"
 _VERSION = 1
+_MOST_TRIES = 100  # a rebuild, and each file that it renames, can fail one of them
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -190,6 +196,52 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
         return _parse(content)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise FormatError(f"{path} is corrupt ({error!r}): build the dataset again") from None
+
+
+def open_build(
+    folder: str | os.PathLike[str],
+    open_files: Callable[[Manifest], _T],
+    close: Callable[[_T], object],
+) -> _T:
+    """Opens files of a dataset that all belong to one build, also while a rebuild replaces them.
+
+    Parameters
+    ----------
+    folder : path-like
+    open_files : callable
+        Opens what the manifest names, by `FileEntry.resolve`; leaves nothing open if it raises.
+    close : callable
+        Closes what `open_files` returned, where it may be of two builds.
+
+    Raises
+    ------
+    BlockingIOError
+        If the dataset was replaced again and again meanwhile.
+    FileNotFoundError, FormatError
+        As `read_manifest`, and whatever `open_files` raises.
+    """
+    manifest = read_manifest(folder)
+    for _ in range(_MOST_TRIES):
+        found = [entry.resolve(Path(folder)) for entry in manifest.entries()]
+        failure: Exception | None = None
+        try:
+            opened = open_files(manifest)
+        except (OSError, ValueError) as error:
+            failure = error
+        before, manifest = manifest, read_manifest(folder)
+        if manifest == before:
+            if failure is None:
+                return opened
+            if found == [entry.resolve(Path(folder)) for entry in manifest.entries()]:
+                raise failure
+        elif failure is None:
+            close(opened)
+    raise BlockingIOError(
+        errno.EWOULDBLOCK,
+        f"the dataset was replaced {_MOST_TRIES} times while it was being opened: "
+        f"open it when the builds have ended",
+        os.fspath(folder),
+    )
 
 
 def write_manifest(folder: str | os.PathLike[str], manifest: Manifest) -> None:
