@@ -124,6 +124,12 @@ cdef extern from "graphzero/idmap.h" nogil:
                           int64_t *local)
 
 
+cdef extern from "graphzero/bounds.h" nogil:
+    bool_t gz_running_sums(int64_t *sums, int64_t begin, int64_t end)
+    bool_t gz_fits_memory(int64_t count, uint64_t bytes_each)
+    uint64_t gz_machine_bytes()
+
+
 cdef extern from "graphzero/pool.h" nogil:
     ctypedef struct gz_block:
         void *memory

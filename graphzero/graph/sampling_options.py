@@ -34,6 +34,7 @@ def as_fanout(fanout: Any) -> int:
     except ValueError:
         raise ValueError(
             f"a fanout must be a positive integer, or -1 for all neighbours, not {fanout!r}"
+            f"{', which does not fit 63 bits' if isinstance(fanout, int) and fanout > 1 else ''}"
         ) from None
 
 

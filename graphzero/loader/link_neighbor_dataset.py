@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray, as_count, as_ids
 from graphzero.io.prefetch import Prefetch
@@ -56,6 +57,18 @@ def _as_amount(amount: Any, mode: Mode) -> float:
     if not (is_number and math.isfinite(amount) and amount > 0):
         raise ValueError(f"amount must be a positive number, not {amount!r}")
     return float(amount)
+
+
+def _check_batch_bytes(amount: float, seeds: int) -> None:
+    """Refuses more negatives in a mini-batch than the machine has memory for."""
+    negatives = seeds * int(amount) + seeds  # an integer: a float may overflow
+    try:
+        _core.require_memory(negatives, 4 * 8, "negatives")  # both ends, stored and the user's
+    except MemoryError as error:
+        raise MemoryError(
+            f"no memory for amount={amount} of {seeds:,} seed edges in a batch ({error}): "
+            f"use a smaller amount or batch_size"
+        ) from None
 
 
 def _as_labels(edge_label: Any, num_edges: int, mode: Mode) -> npt.NDArray[Any] | None:
@@ -159,6 +172,8 @@ class LinkNeighborDataset(SeedDataset):
         self.neg_sampling = _as_mode(neg_sampling)
         self.amount = _as_amount(amount, self.neg_sampling)
         self.edge_label = _as_labels(edge_label, num_edges, self.neg_sampling)
+        if self.neg_sampling is not None:
+            _check_batch_bytes(self.amount, min(num_edges, as_count(batch_size, "batch_size")))
         super().__init__(
             dataset,
             NeighborSampler(dataset.graph, fanouts, seed=seed, num_threads=1, **options),

@@ -121,6 +121,11 @@ class NeighborSampler:
             nodes, edge_index, positions, trees, num_nodes, num_edges, missed = worker.sample(
                 self.graph._csr, stored, fanouts, self.sampling, draws, seed_time
             )
+        except MemoryError as error:
+            raise MemoryError(
+                f"no memory for fanouts={self.fanouts} of {len(stored):,} seeds ({error}): "
+                f"use smaller fanouts, or fewer seeds in a batch"
+            ) from None
         finally:
             self._idle_batches.append(worker)
         csr, threads = self.graph._csr, self.num_threads
