@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from graphzero import _core
 
-__all__ = ["IdArray", "as_count", "as_id", "as_ids", "as_threads", "as_times"]
+__all__ = ["MOST_COUNT", "IdArray", "as_count", "as_id", "as_ids", "as_threads", "as_times"]
 
 # The core counts in 63 bits, and threads in 31.
 MOST_COUNT = (1 << 63) - 1

@@ -97,14 +97,17 @@ class NeighborSampler:
         IndexError
             If a seed is out of range.
         ValueError
-            If seed_time has another length than seeds; if options exclude times (weighted, labor,
+            If seed_time has another length than seeds; if options need it (strictly_before,
+            temporal_strategy="last"), and it is missing; if options exclude times (weighted, labor,
             batch_dependency); if the file has no timestamps.
         FormatError
             If the file is corrupt.
         """
         ids = as_ids(seeds, self.graph.num_nodes, "seeds")
         epoch, batch = as_count(epoch, "epoch", 0), as_count(batch, "batch", 0)
-        if seed_time is not None:
+        if seed_time is None:
+            self.sampling.check_untimed(": give seed_time, or")
+        else:
             self.sampling.check_timed()
             seed_time = as_times(seed_time, ids.shape[0], "seed_time")
         stored = self.graph._csr.to_stored(ids, self.num_threads)
