@@ -17,7 +17,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from graphzero.errors import FormatError
-from graphzero.store.atomic import is_staging_name, sync_folder, write_atomically
+from graphzero.store.atomic import (
+    is_staging_name,
+    replace_file,
+    sync_folder,
+    write_atomically,
+)
 
 __all__ = [
     "MANIFEST_NAME",
@@ -174,6 +179,8 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
         If this version cannot read it.
     """
     path = Path(folder) / MANIFEST_NAME
+    if path.exists() and not path.is_file():  # reading a pipe would wait for its writer
+        raise FormatError(f"{path} is not a regular file: remove it, and build the dataset again")
     try:
         text = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -257,5 +264,5 @@ def finish_renames(folder: str | os.PathLike[str], manifest: Manifest) -> None:
     for entry in manifest.entries():
         staged = folder / entry.staged
         if staged.exists():
-            os.replace(staged, folder / entry.name)
+            replace_file(staged, folder / entry.name)
     sync_folder(folder)
