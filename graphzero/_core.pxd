@@ -64,6 +64,7 @@ cdef extern from "graphzero/mapping.h" nogil:
         GZ_ADVICE_WILLNEED
     gz_code gz_mapping_open(const char *path, gz_mapping *out, gz_error *err)
     void gz_mapping_close(gz_mapping *mapping)
+    gz_code gz_mapping_check_size(const gz_mapping *mapping, gz_error *err)
     gz_code gz_mapping_read(const gz_mapping *mapping, uint64_t offset, uint64_t length,
                             unsigned char *out, gz_error *err)
     gz_code gz_mapping_advise(const gz_mapping *mapping, uint64_t offset, uint64_t length,

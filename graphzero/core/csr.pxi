@@ -71,7 +71,7 @@ cdef class CSR:
         cdef uint64_t corrupt = 0
         out = np.empty(n, dtype=np.int64)
         cdef int64_t[::1] view = out
-        self.mapping.acquire()
+        self.mapping.acquire_whole(n)
         try:
             for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
                 corrupt += gz_csr_degrees(&self.c, &nodes[0], i * ITEMS_PER_RANGE, _end(i, n),
@@ -123,7 +123,7 @@ cdef class CSR:
         cdef unsigned char[::1] memory = empty((n + 1) * sizeof(gz_list), np.uint8)
         cdef gz_list *lists = <gz_list *> &memory[0]
         cdef int64_t[::1] offsets_view = offsets, positions_view, neighbors_view
-        self.mapping.acquire()
+        self.mapping.acquire_whole()
         try:
             for i in prange(_ranges(n), nogil=True, num_threads=threads):
                 corrupt += gz_hop_counts(&self.c, &hop, &frontier, i * ITEMS_PER_RANGE, _end(i, n),
@@ -163,7 +163,7 @@ cdef class CSR:
         require_memory(steps, 2 * sizeof(int64_t), "steps")  # of stored ids, and of the user's
         out = empty((n, length + 1), np.int64)
         cdef int64_t[::1] view = out.reshape(-1)
-        self.mapping.acquire()
+        self.mapping.acquire_whole(n)
         try:
             for i in prange(_ranges(n), nogil=True, num_threads=threads):
                 if uniform:
@@ -187,7 +187,7 @@ cdef class CSR:
         cdef uint64_t corrupt = 0
         out = np.empty(n, dtype=np.int64)
         cdef int64_t[::1] view = out
-        self.mapping.acquire()
+        self.mapping.acquire_whole()
         try:
             for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
                 corrupt += gz_negative_counts(&self.c, &sources[0], &positives[0],
@@ -205,7 +205,7 @@ cdef class CSR:
         cdef int64_t n = sources.shape[0] * amount
         out = np.empty(n, dtype=np.int64)
         cdef int64_t[::1] view = out
-        self.mapping.acquire()
+        self.mapping.acquire_whole()
         try:
             with nogil:
                 corrupt = gz_negative_destinations(&self.c, key, &sources[0], &positives[0],
@@ -224,7 +224,7 @@ cdef class CSR:
             bounds = &offsets[0]
         out = np.empty((2, count), dtype=np.int64)
         cdef int64_t[:, ::1] view = out
-        self.mapping.acquire()
+        self.mapping.acquire_whole()
         try:
             with nogil:
                 corrupt = gz_negative_pairs(&self.c, key, bounds, 0, count, &view[0, 0],
