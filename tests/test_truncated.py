@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -15,18 +16,16 @@ NODES = 4000
 
 # In a process of its own: without the checks it dies.
 SCRIPT = """
-import os, sys
+import json, os, sys
 import numpy as np
 import torch
 from torch.utils.data import DataLoader
 import graphzero as gz
 
-folder, name, call = sys.argv[1:]
+folder, cases = sys.argv[1], json.loads(sys.argv[2])
 ds = gz.open(folder)
 nodes = np.arange(ds.num_nodes)[::-1].copy()
 edges = np.stack([nodes, nodes[::-1]])
-path = os.path.join(folder, name)
-whole = open(path, "rb").read()
 
 def shorten():
     os.truncate(path, 4096)
@@ -46,12 +45,17 @@ def pack():
 def loader(source, workers=0):
     return DataLoader(source, batch_size=None, collate_fn=gz.Collate(ds), num_workers=workers)
 
-try:
-    exec(call)
-except Exception as error:
-    print(type(error).__name__, str(error))
-else:
-    print("nothing was raised")
+for name, call in cases:
+    path = os.path.join(folder, name)
+    whole = open(path, "rb").read()
+    try:
+        exec(call)
+    except Exception as error:
+        print(json.dumps(f"{type(error).__name__}: {error}"), flush=True)
+    else:
+        print(json.dumps("nothing was raised"), flush=True)
+    running = source = shown = None
+    restore()
 """
 
 
@@ -74,56 +78,62 @@ def folder(built, tmp_path):
     return tmp_path / "d"
 
 
-def outcome(folder, name, call):
+def outcomes(folder, cases):
+    """What each call raised; calls share a process, because starting one takes longest."""
     found = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(folder), name, call],
+        [sys.executable, "-c", SCRIPT, str(folder), json.dumps(cases)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=200,
         check=False,
     )
-    assert found.returncode == 0, (found.returncode, found.stdout, found.stderr[-800:])
-    return found.stdout
+    said = [json.loads(line) for line in found.stdout.splitlines()]
+    assert found.returncode == 0, (found.returncode, cases[len(said)], found.stderr[-800:])
+    return list(zip(cases, said, strict=True))
 
 
-def is_named(said, folder, name):
-    size = 4096
-    return (
-        "FormatError" in said
-        and str(folder / name) in said
-        and (f"bytes when it was opened and is {size} now" in said or "is truncated" in said)
-        and "open it again" in said
-    )
+def check_named(folder, cases):
+    for (name, call), said in outcomes(folder, cases):
+        assert "FormatError" in said, (name, call, said)
+        assert str(folder / name) in said, (name, call, said)
+        assert "opened and is 4096 now" in said or "is truncated" in said, (name, call, said)
+        assert "open it again" in said, (name, call, said)
+        assert "shared memory" not in said, (name, call, said)
 
 
 STRATEGIES = ("none", "willneed", "pread", "uring", "auto")
 FILES = ("graph.gl", "features.gd", "labels.gd", "split_train.gd")
 
 
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_an_iteration_does_not_begin(folder, name, strategy):
-    call = f"source = batches(prefetch={{'strategy': {strategy!r}}})\nshorten()\nnext(iter(source))"
-    assert is_named(outcome(folder, name, call), folder, name)
+def test_an_iteration_does_not_begin(folder):
+    call = "source = batches(prefetch={{'strategy': {!r}}})\nshorten()\nnext(iter(source))"
+    check_named(folder, [(name, call.format(s)) for name in FILES for s in STRATEGIES])
 
 
-@pytest.mark.parametrize("name", FILES[:3])
-@pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("resident", [None, 0, 0.2])
-def test_an_iteration_that_has_begun_ends_in_an_error(folder, name, strategy, resident):
+def test_an_iteration_that_has_begun_ends_in_an_error(folder, resident):
     """Between two mini-batches; nothing can protect those that are under way."""
-    options = {"strategy": strategy, "resident": resident, "lookahead": 0}
-    call = f"running = iter(batches(prefetch={options}))\nnext(running)\nshorten()\n"
-    call += "for _ in running: pass"
-    assert is_named(outcome(folder, name, call), folder, name)
+    cases = []
+    for strategy in STRATEGIES:
+        options = {"strategy": strategy, "resident": resident, "lookahead": 0}
+        call = f"running = iter(batches(prefetch={options}))\nnext(running)\nshorten()\n"
+        cases += [(name, f"{call}for _ in running: pass") for name in FILES[:3]]
+    check_named(folder, cases)
 
 
-@pytest.mark.parametrize("name", FILES[:2])
-def test_workers_say_it_too(folder, name):
-    call = "shown = loader(batches(), 2)\nshorten()\nfor _ in shown: pass"
-    said = outcome(folder, name, call)
-    assert is_named(said, folder, name)
-    assert "shared memory" not in said
+def test_workers_packs_and_links_say_it_too(folder):
+    (folder / "p.gd").write_bytes(b"")
+    links = "source = gz.LinkNeighborDataset(ds, edges, [3], neg_sampling='binary', batch_size=300)"
+    workers = "shown = loader(batches(), 2)\nshorten()\nfor _ in shown: pass"
+    check_named(
+        folder,
+        [
+            ("graph.gl", workers),
+            ("features.gd", workers),
+            ("graph.gl", f"{links}\nshorten()\nnext(iter(source))"),
+            ("p.gd", "source = pack()\nshorten()\nfor _ in loader(source): pass"),
+        ],
+    )
 
 
 def test_a_restored_file_is_used_again(folder):
@@ -137,44 +147,28 @@ except gz.FormatError:
 again = next(iter(loader(batches())))
 assert torch.equal(first.x, again.x) and torch.equal(first.edge_index, again.edge_index)
 """
-    assert outcome(folder, "features.gd", call) == "nothing was raised\n"
+    assert outcomes(folder, [("features.gd", call)])[0][1] == "nothing was raised"
 
 
-def test_a_pack_is_checked_too(folder):
-    (folder / "p.gd").write_bytes(b"")  # the script reads it first
-    call = "source = pack()\nshorten()\nfor _ in loader(source): pass"
-    assert is_named(outcome(folder, "p.gd", call), folder, "p.gd")
+CALLS = [
+    ("features.gd", "ds.features.gather(nodes)"),
+    ("features.gd", "ds.features.get_tensor(stored_order=True)"),
+    ("features.gd", "ds.features.gather(nodes, num_threads=1)"),
+    ("labels.gd", "ds.labels.gather(nodes)"),
+    ("split_train.gd", "ds.splits['train']"),
+    ("graph.gl", "ds.graph.sample_neighbors(nodes, 3)"),
+    ("graph.gl", "ds.graph.sample_neighbors(nodes, 3, num_threads=1)"),
+    ("graph.gl", "ds.graph.random_walk(nodes, 3)"),
+    ("graph.gl", "ds.graph.random_walk(nodes, 3, p=0.5)"),
+    ("graph.gl", "ds.graph.degree(nodes)"),
+    ("graph.gl", "ds.graph.batch_random_fanout(nodes, 3)"),
+    ("graph.gl", "gz.NeighborSampler(ds.graph, [3, 2]).sample(nodes)"),
+    ("graph.gl", "ds.graph.indices"),
+]
 
 
-def test_link_batches_are_checked_too(folder):
-    call = """
-source = gz.LinkNeighborDataset(ds, edges, [3], neg_sampling="binary", batch_size=300)
-shorten()
-next(iter(source))
-"""
-    assert is_named(outcome(folder, "graph.gl", call), folder, "graph.gl")
-
-
-@pytest.mark.parametrize(
-    ("name", "call"),
-    [
-        ("features.gd", "ds.features.gather(nodes)"),
-        ("features.gd", "ds.features.get_tensor(stored_order=True)"),
-        ("features.gd", "ds.features.gather(nodes, num_threads=1)"),
-        ("labels.gd", "ds.labels.gather(nodes)"),
-        ("split_train.gd", "ds.splits['train']"),
-        ("graph.gl", "ds.graph.sample_neighbors(nodes, 3)"),
-        ("graph.gl", "ds.graph.sample_neighbors(nodes, 3, num_threads=1)"),
-        ("graph.gl", "ds.graph.random_walk(nodes, 3)"),
-        ("graph.gl", "ds.graph.random_walk(nodes, 3, p=0.5)"),
-        ("graph.gl", "ds.graph.degree(nodes)"),
-        ("graph.gl", "ds.graph.batch_random_fanout(nodes, 3)"),
-        ("graph.gl", "gz.NeighborSampler(ds.graph, [3, 2]).sample(nodes)"),
-        ("graph.gl", "ds.graph.indices"),
-    ],
-)
-def test_single_large_calls_and_new_views_are_checked(folder, name, call):
-    assert is_named(outcome(folder, name, f"shorten()\n{call}"), folder, name)
+def test_single_large_calls_and_new_views_are_checked(folder):
+    check_named(folder, [(name, f"shorten()\n{call}") for name, call in CALLS])
 
 
 def test_a_file_that_grew_or_was_replaced_is_no_error(folder, tmp_path):

@@ -123,7 +123,7 @@ cdef class CSR:
         cdef unsigned char[::1] memory = empty((n + 1) * sizeof(gz_list), np.uint8)
         cdef gz_list *lists = <gz_list *> &memory[0]
         cdef int64_t[::1] offsets_view = offsets, positions_view, neighbors_view
-        self.mapping.acquire_whole()
+        self.mapping.acquire_whole(n)
         try:
             for i in prange(_ranges(n), nogil=True, num_threads=threads):
                 corrupt += gz_hop_counts(&self.c, &hop, &frontier, i * ITEMS_PER_RANGE, _end(i, n),

@@ -256,6 +256,7 @@ class Graph(LegacyGraphMethods, OpenedByPath):
         ids = as_ids(seeds, self.num_nodes, "seeds")
         threads = as_threads(num_threads)
         draws = _core.Draws(as_seed(seed), 0, 0).hop(0)
+        self._mapping.check_size()
         try:
             indptr, positions, stored = self._csr.sample_hop(
                 self._csr.to_stored(ids, threads), fanout, sampling, draws, threads, by_seed

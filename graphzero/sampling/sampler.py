@@ -110,6 +110,7 @@ class NeighborSampler:
         else:
             self.sampling.check_timed()
             seed_time = as_times(seed_time, ids.shape[0], "seed_time")
+        self.graph.mapping.check_size()  # the table of ids is read before the core checks
         stored = self.graph._csr.to_stored(ids, self.num_threads)
         return self.sample_stored(stored, seed_time=seed_time, epoch=epoch, batch=batch)
 
