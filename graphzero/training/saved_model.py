@@ -115,5 +115,6 @@ def read_saved_model(path: str | os.PathLike[str]) -> SavedModel:
         return SavedModel(**{name: content[name] for name in _FIELDS})
     except Exception as error:  # hostile content raises many kinds
         raise FormatError(
-            f"{os.fspath(path)} is not a model that this graphzero reads ({str(error)[:200]}): train again"
+            f"{os.fspath(path)} is not a model that this graphzero reads ({str(error)[:200]}): "
+            f"train again"
         ) from None
