@@ -66,6 +66,7 @@ cdef extern from "graphzero/mapping.h" nogil:
         GZ_ADVICE_RELEASE
     gz_code gz_mapping_open(const char *path, gz_mapping *out, gz_error *err)
     void gz_mapping_close(gz_mapping *mapping)
+    gz_code gz_mapping_check_size(const gz_mapping *mapping, gz_error *err)
     gz_code gz_mapping_read(const gz_mapping *mapping, uint64_t offset, uint64_t length,
                             unsigned char *out, gz_error *err)
     gz_code gz_mapping_advise(const gz_mapping *mapping, uint64_t offset, uint64_t length,
@@ -121,6 +122,12 @@ cdef extern from "graphzero/idmap.h" nogil:
     void gz_idmap_seed(gz_idmap *map, const int64_t *seeds, int64_t count)
     void gz_idmap_relabel(gz_idmap *map, const int64_t *ids, int64_t begin, int64_t end,
                           int64_t *local)
+
+
+cdef extern from "graphzero/bounds.h" nogil:
+    bool_t gz_running_sums(int64_t *sums, int64_t begin, int64_t end)
+    bool_t gz_fits_memory(int64_t count, uint64_t bytes_each)
+    uint64_t gz_machine_bytes()
 
 
 cdef extern from "graphzero/pool.h" nogil:

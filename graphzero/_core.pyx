@@ -15,6 +15,7 @@ import numpy as np
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_FillInfo
 from cython.parallel cimport prange
 from libc.errno cimport EIO
+from libc.stdint cimport INT64_MAX
 from libc.string cimport memcpy, memset
 from posix.unistd cimport getpid, pid_t
 

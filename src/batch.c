@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "graphzero/bounds.h"
 #include "graphzero/induced.h"
 #include "graphzero/sampling.h"
 
@@ -89,8 +90,8 @@ static gz_code sample_part(gz_batch *batch, const gz_csr *csr, const gz_plan *pl
     const gz_frontier frontier = gz_batch_frontier(batch, plan, first);
     int64_t *offsets = batch->offsets;
     *corrupt += gz_hop_counts(csr, hop, &frontier, begin, end, batch->lists, offsets + 1);
-    for (int64_t i = begin; i < end; i++)
-        offsets[i + 1] += offsets[i];
+    if (!gz_running_sums(offsets, begin, end))
+        return gz_fail(err, GZ_E_NOMEM, 0, 0, "a hop of more than 2^63 edges");
     gz_code code = gz_batch_reserve_edges(batch, offsets[end], err);
     for (int64_t i = begin; i < end && code == GZ_OK; i += BLOCK)
         code = sample_block(batch, csr, plan, hop, first, i, i + BLOCK < end ? i + BLOCK : end,

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graphzero/bounds.h"
+
 void gz_batch_init(gz_batch *batch)
 {
     memset(batch, 0, sizeof *batch);
@@ -39,9 +41,13 @@ static void *grown(void *array, int64_t capacity, size_t element, gz_error *err)
 gz_code gz_batch_reserve_edges(gz_batch *batch, int64_t count, gz_error *err)
 {
     int64_t **arrays[] = {&batch->sources, &batch->targets, &batch->positions};
-    int64_t capacity = count + count / 2;
     if (count <= batch->edge_capacity)
         return GZ_OK;
+    if (!gz_fits_memory(count, sizeof arrays / sizeof arrays[0] * sizeof **arrays[0]))
+        return gz_fail(err, GZ_E_NOMEM, 0, 0,
+                       "%" PRId64 " sampled edges are more than the memory of this machine holds",
+                       count);
+    int64_t capacity = count + count / 2;
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
         int64_t *larger = grown(*arrays[i], capacity, sizeof *larger, err);
         if (larger == NULL)

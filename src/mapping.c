@@ -74,6 +74,19 @@ void gz_mapping_close(gz_mapping *mapping)
     mapping->fd = -1;
 }
 
+gz_code gz_mapping_check_size(const gz_mapping *mapping, gz_error *err)
+{
+    struct stat info;
+    if (fstat(mapping->fd, &info) != 0)
+        return gz_fail(err, GZ_E_OS, errno, 0, "cannot read its size");
+    if ((uint64_t)info.st_size < mapping->size)
+        return gz_fail(err, GZ_E_FORMAT, 0, (uint64_t)info.st_size,
+                       "was %" PRIu64 " bytes when it was opened and is %" PRIu64
+                       " now: restore or rebuild it, and open it again",
+                       mapping->size, (uint64_t)info.st_size);
+    return GZ_OK;
+}
+
 gz_code gz_mapping_read(const gz_mapping *mapping, uint64_t offset, uint64_t length,
                         unsigned char *out, gz_error *err)
 {

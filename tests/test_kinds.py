@@ -295,3 +295,19 @@ def test_graphs_without_timestamps_are_refused(tmp_path):
     sampler = gz.NeighborSampler(gz.Graph(tmp_path / "g.gl"), [2])
     with pytest.raises(ValueError, match="has no timestamps to sample by"):
         sampler.sample([0], seed_time=[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("strictly_before", True), ("temporal_strategy", "last")]
+)
+def test_options_of_times_without_times_are_refused(history, name, value):
+    graph = history[0]
+    ds = gz.Dataset(graph)
+    needs = f"{name}={value!r} needs a time for each seed"
+    with pytest.raises(ValueError, match=f"{needs}: give input_time, or leave {name} out"):
+        gz.NeighborDataset(ds, [1, 2], [2], **{name: value})
+    with pytest.raises(ValueError, match=f"{needs}, and seed edges have none: leave {name} out"):
+        gz.LinkNeighborDataset(ds, [[1], [2]], [2], **{name: value})
+    sampler = gz.NeighborSampler(graph, [2], **{name: value})
+    with pytest.raises(ValueError, match=f"{needs}: give seed_time, or leave {name} out"):
+        sampler.sample([1, 2])

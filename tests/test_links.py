@@ -272,6 +272,12 @@ def test_nodes_have_no_links(dataset):
 # ---- bad input
 
 GOOD = [[0, 1], [1, 2]]
+BINARY = {"neg_sampling": "binary"}
+LABELS_NAN = {"edge_label": np.array([0, np.nan]), **BINARY}
+LABELS_255 = {"edge_label": np.array([0, 255], np.uint8), **BINARY}
+LABELS_63 = {"edge_label": np.array([2**63 - 1, 0]), **BINARY}
+LABELS_INF = {"edge_label": np.array([0, np.inf], np.float32), **BINARY}
+LABELS_2D = {"edge_label": np.array([[1, 0], [2, 255]], np.uint8), **BINARY}
 
 
 @pytest.mark.parametrize(
@@ -294,6 +300,11 @@ GOOD = [[0, 1], [1, 2]]
         (GOOD, {"edge_label": 1}, ValueError, "for each of the 2 edges"),
         (GOOD, {"edge_label": ["a", "b"]}, ValueError, "a number for each"),
         (GOOD, {"edge_label": [1, -2], "neg_sampling": "binary"}, ValueError, "not be negative"),
+        (GOOD, LABELS_NAN, ValueError, r"edge_label\[1\] is NaN"),
+        (GOOD, LABELS_255, ValueError, r"edge_label\[1\] = 255 .*uint8.*wider dtype"),
+        (GOOD, LABELS_63, ValueError, r"edge_label\[0\] = 9223372036854775807 .*int64"),
+        (GOOD, LABELS_INF, ValueError, r"edge_label\[1\] = inf .*float32"),
+        (GOOD, LABELS_2D, ValueError, r"edge_label\[1, 1\] = 255 .*uint8"),
         (GOOD, {"edge_label": [1, 1], "neg_sampling": "triplet"}, ValueError, "have no labels"),
         (GOOD, {"batch_size": 0}, ValueError, "batch_size must be at least 1"),
         (GOOD, {"fanouts": []}, ValueError, "at least one hop"),

@@ -300,6 +300,36 @@ def test_labels_beyond_the_number_of_classes(ds):
         train(wrong)
 
 
+@pytest.mark.parametrize("wrong", [2**64 - 1, 2**63])
+def test_labels_that_no_class_can_have_are_named_and_not_taken_for_unknown(tmp_path, wrong):
+    labels = np.array([0, 1, 1, wrong], np.uint64)
+    with (
+        make(tmp_path, "wide", features=FEATURES, labels=labels) as wide,
+        pytest.raises(ValueError, match=f"label {wrong} .*does not fit 63 bits"),
+    ):
+        train(wide)
+
+
+def test_labels_that_look_like_ids_are_refused_before_a_huge_model_is_made(tmp_path):
+    labels = np.array([7_000_021, 3, 7_000_020, 3])
+    with (
+        make(tmp_path, "ids", features=FEATURES, labels=labels) as ids,
+        pytest.raises(ValueError, match=r"7,000,022 classes.* only 3 .*numpy.unique"),
+    ):
+        train(ids)
+
+
+def test_more_classes_than_a_model_has_memory_for(monkeypatch, tmp_path):
+    """Labels without gaps, so many that their weights exceed the machine."""
+    monkeypatch.setattr("graphzero.training.labels._MOST_SPARSE_CLASSES", 1 << 62)
+    labels = np.array([0, 1, 2, 1 << 40])
+    with (
+        make(tmp_path, "many", features=FEATURES, labels=labels) as many,
+        pytest.raises(MemoryError, match=r"1,099,511,627,777 classes.*hidden=128.*smaller"),
+    ):
+        train(many)
+
+
 def test_the_example_trains(communities, capfd):
     path = Path(__file__).resolve().parents[1] / "examples" / "train_sage.py"
     words = [path, communities, "--epochs", "8", "--fanouts", "3"]

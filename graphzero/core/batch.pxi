@@ -73,7 +73,7 @@ cdef class Batch:
             csr.require_time_order()
         if plan.rule.kind != NULL and plan.rule.kind.needs_weights:
             csr.require_weights()
-        csr.mapping.acquire()
+        csr.mapping.acquire_whole()
         try:
             with nogil:
                 code = gz_batch_sample(&self.c, &csr.c, &plan, &seeds[0], n, &corrupt, &err)

@@ -51,7 +51,7 @@ cdef class CSR:
         cdef uint64_t corrupt = 0
         out = np.empty(n, dtype=np.int64)
         cdef int64_t[::1] view = out
-        self.mapping.acquire()
+        self.mapping.acquire_whole(n)
         try:
             for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
                 corrupt += gz_csr_degrees(&self.c, &nodes[0], i * ITEMS_PER_RANGE, _end(i, n),
@@ -103,14 +103,17 @@ cdef class CSR:
         cdef unsigned char[::1] memory = empty((n + 1) * sizeof(gz_list), np.uint8)
         cdef gz_list *lists = <gz_list *> &memory[0]
         cdef int64_t[::1] offsets_view = offsets, positions_view, neighbors_view
-        self.mapping.acquire()
+        self.mapping.acquire_whole(n)
         try:
             for i in prange(_ranges(n), nogil=True, num_threads=threads):
                 corrupt += gz_hop_counts(&self.c, &hop, &frontier, i * ITEMS_PER_RANGE, _end(i, n),
                                          lists, &offsets_view[1])
             _refuse_corrupt(corrupt, self.mapping.path)
-            np.cumsum(offsets, out=offsets)
-            num_edges = offsets[n]
+            if not gz_running_sums(&offsets_view[0], 0, n):
+                raise MemoryError("more than 2^63 edges")
+            num_edges = offsets_view[n]
+            # positions, stored neighbours and the user's ids of these
+            require_memory(num_edges, 3 * sizeof(int64_t), "edges")
             positions, neighbors = empty(num_edges, np.int64), empty(num_edges, np.int64)
             positions_view, neighbors_view = positions, neighbors
             for i in prange(_ranges(n), nogil=True, num_threads=threads):
@@ -136,9 +139,11 @@ cdef class CSR:
         walk.key, walk.p, walk.q, walk.restart, walk.weighted = key, p, q, restart, weighted
         if weighted:
             self.require_weights()
+        steps = max(n, 1) * (<object> length + 1)
+        require_memory(steps, 2 * sizeof(int64_t), "steps")  # of stored ids, and of the user's
         out = empty((n, length + 1), np.int64)
         cdef int64_t[::1] view = out.reshape(-1)
-        self.mapping.acquire()
+        self.mapping.acquire_whole(n)
         try:
             for i in prange(_ranges(n), nogil=True, num_threads=threads):
                 if uniform:
@@ -162,7 +167,7 @@ cdef class CSR:
         cdef uint64_t corrupt = 0
         out = np.empty(n, dtype=np.int64)
         cdef int64_t[::1] view = out
-        self.mapping.acquire()
+        self.mapping.acquire_whole()
         try:
             for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
                 corrupt += gz_negative_counts(&self.c, &sources[0], &positives[0],
@@ -175,11 +180,12 @@ cdef class CSR:
     def negative_destinations(self, const int64_t[::1] sources, const int64_t[::1] positives,
                               int64_t amount, uint64_t key):
         """Destinations that are no neighbours of their source, (n * amount,) int64; -1 if none."""
-        cdef int64_t n = sources.shape[0] * amount
         cdef uint64_t corrupt
+        require_memory(sources.shape[0] * <object> amount, 2 * sizeof(int64_t), "negatives")
+        cdef int64_t n = sources.shape[0] * amount
         out = np.empty(n, dtype=np.int64)
         cdef int64_t[::1] view = out
-        self.mapping.acquire()
+        self.mapping.acquire_whole()
         try:
             with nogil:
                 corrupt = gz_negative_destinations(&self.c, key, &sources[0], &positives[0],
@@ -193,11 +199,12 @@ cdef class CSR:
         """Pairs that are no edges, (2, count) int64; offsets may be empty (see negatives.h)."""
         cdef uint64_t corrupt
         cdef const int64_t *bounds = NULL
+        require_memory(count, 4 * sizeof(int64_t), "negatives")
         if offsets.shape[0] > 0:
             bounds = &offsets[0]
         out = np.empty((2, count), dtype=np.int64)
         cdef int64_t[:, ::1] view = out
-        self.mapping.acquire()
+        self.mapping.acquire_whole()
         try:
             with nogil:
                 corrupt = gz_negative_pairs(&self.c, key, bounds, 0, count, &view[0, 0],

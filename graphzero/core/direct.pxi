@@ -73,7 +73,7 @@ cdef class Fetched:
             raise ValueError("out has the wrong size")
         if out.shape[0] == 0:
             return
-        self.mapping.acquire()
+        self.mapping.acquire_whole()
         try:
             mapped = self.mapping.c.base + self.origin
             for i in prange(_ranges(n) if self.count < n else 0, nogil=True, num_threads=threads):

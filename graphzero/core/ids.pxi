@@ -15,7 +15,7 @@ cdef object _translate(Mapping mapping, const gz_ids *table, uint64_t limit, obj
     cdef int64_t[::1] view = out.reshape(-1)
     cdef int64_t n = flat.shape[0], i
     cdef uint64_t corrupt = 0
-    mapping.acquire()
+    mapping.acquire_whole(n)
     try:
         for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
             corrupt += gz_translate(table, limit, &flat[0], i * ITEMS_PER_RANGE, _end(i, n),

@@ -4,6 +4,9 @@ _ADVICE = {"normal": GZ_ADVICE_NORMAL, "random": GZ_ADVICE_RANDOM,
            "sequential": GZ_ADVICE_SEQUENTIAL, "willneed": GZ_ADVICE_WILLNEED,
            "populate": GZ_ADVICE_POPULATE, "release": GZ_ADVICE_RELEASE}
 
+cdef enum:
+    CHECKED_FROM = 256  # items: from there on, the system call takes less than 1 % of the work
+
 cdef int64_t _open_mappings = 0
 
 
@@ -67,13 +70,36 @@ cdef class Mapping:
         self.users += 1
         return 0
 
+    cdef int acquire_whole(self, int64_t items=CHECKED_FROM) except -1:
+        """`acquire` before that many items are read; see `check_size`."""
+        cdef gz_error err
+        self.acquire()
+        if items >= CHECKED_FROM and gz_mapping_check_size(&self.c, &err) != GZ_OK:
+            self.release()
+            _raise(&err, self.path)
+        return 0
+
+    def check_size(self):
+        """Raises an error where the file has become shorter since it was opened.
+
+        Touching a page beyond the end would raise SIGBUS, which ends the process. Nothing protects
+        against a file that is truncated while its pages are read.
+
+        Raises
+        ------
+        FormatError
+            With both sizes.
+        """
+        self.acquire_whole()
+        self.release()
+
     cdef void release(self) noexcept:
         self.users -= 1
 
     def __getbuffer__(self, Py_buffer *buffer, int flags):
         if flags & PyBUF_WRITABLE:
             raise BufferError("a mapped file is read-only")
-        self.acquire()
+        self.acquire_whole()
         try:
             PyBuffer_FillInfo(buffer, self, self.c.base, self.c.size, 1, flags)
         except BaseException:

@@ -26,10 +26,29 @@ cdef class _Block:
         PyBuffer_FillInfo(buffer, self, self.c.memory, self.c.bytes, 0, flags)
 
 
+def require_memory(count, uint64_t bytes_each, str what):
+    """Raises `MemoryError` where so many elements exceed the memory of the machine.
+
+    Parameters
+    ----------
+    count : int
+        Of any size.
+    bytes_each : int
+        Of all arrays that the work holds at the same time.
+    what : str
+        What the elements are, in the plural.
+    """
+    if count > INT64_MAX or not gz_fits_memory(count, bytes_each):
+        raise MemoryError(
+            f"{count * bytes_each:,} bytes for {count:,} {what}, and this machine has "
+            f"{gz_machine_bytes():,}")
+
+
 def empty(shape, dtype):
     """``numpy.empty``, over memory that earlier mini-batches have returned to the pool."""
     dtype = np.dtype(dtype)
     count = math.prod(shape) if isinstance(shape, tuple) else shape
+    require_memory(count, dtype.itemsize, "numbers")
     if count * dtype.itemsize < LEAST_POOLED_BYTES:
         return np.empty(shape, dtype)
     return np.frombuffer(_Block(count * dtype.itemsize), dtype, count).reshape(shape)

@@ -67,7 +67,7 @@ cdef class Rows:
         _cast_rows(from_dtype, self.row_bytes, &cast)
         if <uint64_t> out.shape[0] != n * gz_cast_bytes(&cast, self.row_bytes):
             raise ValueError("out has the wrong size")
-        self.mapping.acquire()
+        self.mapping.acquire_whole(n)
         try:
             data = self.mapping.c.base + self.origin
             for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):

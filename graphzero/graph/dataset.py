@@ -11,7 +11,7 @@ from graphzero.errors import FormatError
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
 from graphzero.graph.ids import IdArray
-from graphzero.store.manifest import FileEntry, read_manifest
+from graphzero.store.manifest import FileEntry, Manifest, open_build
 from graphzero.store.mapped_file import ClosedAtExit
 
 __all__ = ["Dataset", "Splits", "open_dataset"]
@@ -147,9 +147,15 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     FormatError
         If a file is truncated, not of this format, corrupt or of an unknown version, or if the
         files do not belong together.
+    BlockingIOError
+        If rebuilds replaced the dataset again and again while it was being opened.
     """
     folder = Path(path)
-    manifest = read_manifest(folder)
+    return open_build(folder, lambda manifest: _open_files(folder, manifest), Dataset.close)
+
+
+def _open_files(folder: Path, manifest: Manifest) -> Dataset:
+    """Maps what the manifest names; maps nothing if one of the files is wrong."""
     opened: list[Graph | FeatureStore] = []
 
     def store(entry: FileEntry | None) -> FeatureStore | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import operator
 import zlib
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.errors import FormatError
-from graphzero.graph.ids import as_id, as_ids, as_threads
+from graphzero.graph.ids import MOST_COUNT, as_id, as_ids, as_threads
 from graphzero.graph.legacy import OpenedByPath, either, unlisted
 from graphzero.store.format import BFLOAT16, DTYPES, FLAG_VECTOR, as_dtype, dtype_code, dtype_name
 from graphzero.store.resident_prefix import ResidentPrefix, request_range
@@ -38,6 +39,15 @@ class _Layout:
     identity: tuple[Any, ...] = ()
 
 
+def _check_shape(shape: tuple[int, ...], item_bytes: int) -> None:
+    """Refuses shapes that no array can have; zeros in a shape do not make the rest possible."""
+    most = MOST_COUNT // max(1, item_bytes)
+    if any(type(count) is not int or not 0 <= count <= most for count in shape):
+        raise ValueError(f"an array cannot have shape {shape!r:.80}")
+    if math.prod(max(1, count) for count in shape) > most:
+        raise ValueError(f"an array cannot have shape {shape!r:.80}")
+
+
 def _npy_layout(mapping: _core.Mapping) -> _Layout:
     head = io.BytesIO(mapping.read(0, min(mapping.size, _MOST_NPY_HEADER)))
     try:
@@ -48,8 +58,12 @@ def _npy_layout(mapping: _core.Mapping) -> _Layout:
             else np.lib.format.read_array_header_2_0
         )
         shape, fortran_order, dtype = reader(head)
-    except ValueError as error:
-        raise FormatError(f"{mapping.path} has a corrupt .npy header: {error}") from None
+        _check_shape(shape, dtype.itemsize)
+    except Exception as error:  # NumPy parses Python, which raises many kinds
+        reason = str(error)[:200] or type(error).__name__
+        raise FormatError(
+            f"{mapping.path} has a corrupt .npy header: {reason}; save it again with numpy.save"
+        ) from None
     if dtype.newbyteorder("<") not in DTYPES.values() or not dtype.isnative:
         raise FormatError(
             f"{mapping.path} has dtype {dtype}, which cannot be mapped; "
@@ -76,6 +90,10 @@ def _gd_layout(mapping: _core.Mapping) -> _Layout:
         raise FormatError(
             f"{mapping.path}: section 'rows' has {count} elements, not {num_nodes} x {width}"
         )
+    try:
+        _check_shape((num_nodes, width), DTYPES[code].itemsize)
+    except ValueError as error:
+        raise FormatError(f"{mapping.path} is corrupt ({error}): build it again") from None
     shape = (num_nodes,) if header["flags"] & FLAG_VECTOR else (num_nodes, width)
     rank = order = None
     if "node_rank" in sections:

@@ -236,6 +236,8 @@ class Graph(LegacyGraphMethods, OpenedByPath):
             If a seed is out of range.
         ValueError
             If fanout is neither positive nor -1; if weighted, and the file has no weights.
+        MemoryError
+            If the result is larger than the memory of the machine, or cannot be allocated.
         """
         sampling = Sampling(replace=replace, weighted=weighted)
         return self._sample_hop(seeds, fanout, sampling, seed, num_threads)
@@ -254,19 +256,22 @@ class Graph(LegacyGraphMethods, OpenedByPath):
         fanout = as_fanout(fanout)
         ids = as_ids(seeds, self.num_nodes, "seeds")
         threads = as_threads(num_threads)
-        indptr, positions, stored = self._csr.sample_hop(
-            self._csr.to_stored(ids, threads),
-            fanout,
-            sampling,
-            _core.Draws(as_seed(seed), 0, 0).hop(0),
-            threads,
-            by_seed,
-        )
-        return SampledNeighbors(
-            indptr=indptr,
-            indices=self._csr.to_user(stored, threads),
-            e_id=self._csr.edge_ids(positions, threads),
-        )
+        draws = _core.Draws(as_seed(seed), 0, 0).hop(0)
+        self._mapping.check_size()
+        try:
+            indptr, positions, stored = self._csr.sample_hop(
+                self._csr.to_stored(ids, threads), fanout, sampling, draws, threads, by_seed
+            )
+            return SampledNeighbors(
+                indptr=indptr,
+                indices=self._csr.to_user(stored, threads),
+                e_id=self._csr.edge_ids(positions, threads),
+            )
+        except MemoryError as error:
+            raise MemoryError(
+                f"no memory for fanout={fanout} of {len(ids):,} seeds ({error}): "
+                f"use a smaller fanout, or fewer seeds in a call"
+            ) from None
 
     def random_walk(
         self,
@@ -312,6 +317,8 @@ class Graph(LegacyGraphMethods, OpenedByPath):
         ValueError
             If length, p or q is not positive, or restart not in [0, 1); if weighted, and the file
             has no weights.
+        MemoryError
+            If the result is larger than the memory of the machine, or cannot be allocated.
         """
         length = as_count(length, "length")
         for name, value in (("p", p), ("q", q)):
@@ -322,17 +329,23 @@ class Graph(LegacyGraphMethods, OpenedByPath):
         ids = as_ids(start, self.num_nodes, "start")
         threads = as_threads(num_threads)
         key = _core.key("walk", as_seed(seed), 0, 0)
-        stored = self._csr.walk(
-            self._csr.to_stored(ids, threads),
-            length,
-            float(p),
-            float(q),
-            key,
-            threads,
-            bool(weighted),
-            float(restart),
-        )
-        return self._csr.to_user(stored, threads)
+        try:
+            stored = self._csr.walk(
+                self._csr.to_stored(ids, threads),
+                length,
+                float(p),
+                float(q),
+                key,
+                threads,
+                bool(weighted),
+                float(restart),
+            )
+            return self._csr.to_user(stored, threads)
+        except MemoryError as error:
+            raise MemoryError(
+                f"no memory for {len(ids):,} walks of length={length} ({error}): "
+                f"use a smaller length, or fewer starts in a call"
+            ) from None
 
     def __repr__(self) -> str:
         return f"Graph({self.path!r}, num_nodes={self.num_nodes:,}, num_edges={self.num_edges:,})"

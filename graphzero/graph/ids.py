@@ -11,7 +11,11 @@ import numpy.typing as npt
 
 from graphzero import _core
 
-__all__ = ["IdArray", "as_count", "as_id", "as_ids", "as_threads", "as_times"]
+__all__ = ["MOST_COUNT", "IdArray", "as_count", "as_id", "as_ids", "as_threads", "as_times"]
+
+# The core counts in 63 bits, and threads in 31.
+MOST_COUNT = (1 << 63) - 1
+_MOST_THREADS = (1 << 31) - 1
 
 IdArray = npt.NDArray[np.int64]
 
@@ -78,13 +82,13 @@ def as_id(value: Any, limit: int, name: str) -> int:
     return id_
 
 
-def as_count(value: Any, name: str, least: int = 1) -> int:
-    """An integer of at least `least`.
+def as_count(value: Any, name: str, least: int = 1, most: int = MOST_COUNT) -> int:
+    """An integer from `least` to `most`.
 
     Raises
     ------
     ValueError
-        If the value is not an integer or too small.
+        If the value is not an integer, too small or too large.
     """
     try:
         count = operator.index(value)
@@ -92,6 +96,8 @@ def as_count(value: Any, name: str, least: int = 1) -> int:
         raise ValueError(f"{name} must be an integer, not {value!r}") from None
     if isinstance(value, bool) or count < least:
         raise ValueError(f"{name} must be at least {least}, not {value!r}")
+    if count > most:
+        raise ValueError(f"{name} must be at most {most}, not {value!r}")
     return count
 
 
@@ -118,7 +124,7 @@ def as_times(values: Any, count: int, name: str) -> IdArray:
 def as_threads(num_threads: int | None) -> int:
     """Number of threads: as given, or one for each processor available to the process."""
     if num_threads is not None:
-        return as_count(num_threads, "num_threads")
+        return as_count(num_threads, "num_threads", most=_MOST_THREADS)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

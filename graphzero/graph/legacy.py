@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from graphzero import _core
 from graphzero.graph.ids import IdArray, as_count
 from graphzero.graph.sampled_neighbors import SampledNeighbors
 from graphzero.graph.sampling_options import Sampling
@@ -173,6 +174,13 @@ class LegacyGraphMethods(metaclass=_ListsCurrentNames):
         """
         K = as_count(K, "K")
         seed = self._legacy_seed()
+        try:  # the result, and the columns that are compared with each node's count
+            _core.require_memory((np.size(start_nodes) + 1) * K, 2 * 8, "neighbours")
+        except MemoryError as error:
+            raise MemoryError(
+                f"no memory for K={K} of {np.size(start_nodes):,} nodes ({error}): "
+                f"use a smaller K, or fewer nodes in a call"
+            ) from None
         sampled = self._sample_hop(start_nodes, K, Sampling(), seed, by_seed=True)
         counts = np.diff(sampled.indptr)
         start = np.asarray(start_nodes, dtype=np.int64)

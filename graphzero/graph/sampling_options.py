@@ -34,6 +34,7 @@ def as_fanout(fanout: Any) -> int:
     except ValueError:
         raise ValueError(
             f"a fanout must be a positive integer, or -1 for all neighbours, not {fanout!r}"
+            f"{', which does not fit 63 bits' if isinstance(fanout, int) and fanout > 1 else ''}"
         ) from None
 
 
@@ -160,6 +161,21 @@ class Sampling:
     def needs_weights(self) -> bool:
         """Whether edges are drawn by their weights."""
         return self.weighted
+
+    def check_untimed(self, way: str) -> None:
+        """Raises `ValueError` if an option has no meaning for seeds without times.
+
+        Parameters
+        ----------
+        way : str
+            Middle of the message: how to give times, as in ": give seed_time, or".
+        """
+        for name, without in (("strictly_before", False), ("temporal_strategy", "uniform")):
+            value = getattr(self, name)
+            if value != without:
+                raise ValueError(
+                    f"{name}={value!r} needs a time for each seed{way} leave {name} out"
+                )
 
     def check_timed(self) -> None:
         """Raises `ValueError` if these options exclude seeds with times."""

@@ -13,7 +13,7 @@ from graphzero.ingest.columns import MAX_NODES
 from graphzero.ingest.csr import write_graph
 from graphzero.ingest.edge_input import EdgeInput, open_edges
 from graphzero.ingest.edges import EdgeList, read_edges
-from graphzero.ingest.folder import entry_of, folder_lock, recover, replace_dataset
+from graphzero.ingest.folder import check_names, entry_of, folder_lock, recover, replace_dataset
 from graphzero.ingest.presampling import Presampler, Visits, presample_order
 from graphzero.ingest.progress import Progress
 from graphzero.ingest.rank import NodeOrder, hot_order
@@ -227,7 +227,10 @@ def build_dataset(
         tables["labels"] = open_labels(labels)
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
+    names = ["graph.gl", *(f"{table}.gd" for table in tables)]
+    names += [f"split_{name}.gd" for name in named_splits]
     with folder_lock(folder):
+        check_names(folder, names if options.presampler is None else [*names, "visits.gd"])
         earlier = recover(folder)
         write = partial(_build_files, folder, source, tables, named_splits, num_nodes, options)
         return replace_dataset(folder, earlier, write)

@@ -18,6 +18,7 @@ from graphzero.ingest.progress import Progress
 from graphzero.ingest.row_input import features_of_table
 from graphzero.ingest.rows import write_rows
 from graphzero.ingest.tables import CsvTable
+from graphzero.store.outputs import Output, check_outputs
 
 __all__ = ["DataType", "convert_csv_to_gd", "convert_csv_to_gl"]
 
@@ -39,6 +40,21 @@ def _one_of(value: PathLike | None, other: PathLike | None, name: str, other_nam
     if (value is None) == (other is None):
         raise TypeError(f"give {name}, or {other_name} instead")
     return Path(value if value is not None else other)  # type: ignore[arg-type]
+
+
+def _checked_target(out_path: PathLike, source: Path) -> Path:
+    """The file to write, where `out_path` is a link to it; refused before the work if it cannot be.
+
+    Raises
+    ------
+    OSError
+        With errno and path.
+    ValueError
+        If it is the source.
+    """
+    output = Output("out_path", out_path)
+    check_outputs([output], [source])
+    return output.target
 
 
 def _edges(path: Path) -> EdgeInput:
@@ -65,7 +81,8 @@ def convert_csv_to_gl(
     csv_path : path-like
         Columns: source, target and, optionally, the weight as a third numeric column.
     out_path : path-like
-        Replaced in one step when it is complete.
+        Replaced in one step when it is complete; where it is a symbolic link, the file that the
+        link leads to.
     directed : bool
         If False, each edge is stored in both directions, a self-loop once.
     input_csv, output_bin : path-like
@@ -76,10 +93,10 @@ def convert_csv_to_gl(
     ValueError
         Naming the file, the line and the wrong text.
     OSError
-        With errno and path.
+        With errno and path; also if the output is a folder, a device or another special file.
     """
     source = _one_of(csv_path, input_csv, "csv_path", "input_csv")
-    target = _one_of(out_path, output_bin, "out_path", "output_bin")
+    target = _checked_target(_one_of(out_path, output_bin, "out_path", "output_bin"), source)
     progress = Progress()
     with folder_lock(target.parent, shared=True):
         edges = read_edges(
@@ -112,7 +129,8 @@ def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -
         The first column is the node id, in any order. Nodes that it does not name get zeros, and
         a `UserWarning` counts them.
     out_path : path-like
-        Replaced in one step when it is complete.
+        Replaced in one step when it is complete; where it is a symbolic link, the file that the
+        link leads to.
     dtype : DataType
 
     Raises
@@ -122,7 +140,8 @@ def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -
     OSError
         With errno and path.
     """
-    source, target = Path(csv_path), Path(out_path)
+    source = Path(csv_path)
+    target = _checked_target(out_path, source)
     stored = np.dtype(DataType(dtype).value)
     with folder_lock(target.parent, shared=True):
         rows = features_of_table(CsvTable(sniff_csv(source)), stored)

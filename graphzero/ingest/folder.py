@@ -5,14 +5,15 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from graphzero.errors import FormatError
-from graphzero.store.atomic import is_staging_name
+from graphzero.store.atomic import is_staging_name, refuse_special
 from graphzero.store.filewriter import FileWriter
 from graphzero.store.manifest import (
+    MANIFEST_NAME,
     FileEntry,
     Manifest,
     finish_renames,
@@ -20,7 +21,7 @@ from graphzero.store.manifest import (
     write_manifest,
 )
 
-__all__ = ["entry_of", "folder_lock", "recover", "replace_dataset"]
+__all__ = ["check_names", "entry_of", "folder_lock", "recover", "replace_dataset"]
 
 
 @contextmanager
@@ -51,6 +52,18 @@ def folder_lock(folder: Path, *, shared: bool = False) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def check_names(folder: Path, names: Iterable[str]) -> None:
+    """Raises an error now if the work could not end because a name is that of a special file.
+
+    Raises
+    ------
+    OSError
+        With errno and path.
+    """
+    for name in (*names, MANIFEST_NAME):
+        refuse_special(folder / name)
 
 
 def recover(folder: Path) -> Manifest | None:

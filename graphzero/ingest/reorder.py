@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from graphzero.ingest.folder import entry_of, folder_lock, recover, replace_dataset
+from graphzero.ingest.folder import check_names, entry_of, folder_lock, recover, replace_dataset
 from graphzero.ingest.presampling import Presampler, Visits, in_degree_order, presample_order
 from graphzero.ingest.progress import Progress
 from graphzero.ingest.rank import NodeOrder
@@ -86,6 +86,7 @@ def reorder_dataset(
     with folder_lock(folder):
         recover(folder)
         earlier = read_manifest(folder)
+        check_names(folder, [] if options.presampler is None else ["visits.gd"])
         if order == earlier.order != "presample":
             return earlier
         return replace_dataset(folder, earlier, partial(_write_files, folder, earlier, options))

@@ -301,8 +301,13 @@ def load_numpy(path: str | os.PathLike[str]) -> npt.NDArray[Any]:
     name = os.fspath(path)
     try:
         array = np.load(name, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{name} is not a complete NumPy file of numbers: {error}") from None
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise OSError(error.errno, str(error), name) from None
+    except Exception as error:  # NumPy parses Python, which raises many kinds
+        reason = str(error)[:200] or type(error).__name__
+        raise ValueError(f"{name} is not a complete NumPy file of numbers: {reason}") from None
     if not isinstance(array, np.ndarray):
         raise ValueError(f"{name} holds several arrays: give one .npy file")
     return array

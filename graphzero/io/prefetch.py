@@ -50,7 +50,8 @@ class Prefetch:
         Default: as much as memory allows where "auto" reads past the page cache, otherwise
         nothing.
     memory_limit : int or str, optional
-        Bytes that resident rows, mini-batches under way and buffers may take together. Default:
+        Bytes that resident rows, mini-batches under way and buffers may take together. With 0
+        nothing stays resident; ``batch.stats.io`` says that no memory is available. Default:
         what the process's control groups and the machine have available when an iteration begins.
     threads : int
         Threads of "pread".

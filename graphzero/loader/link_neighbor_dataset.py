@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray, as_count, as_ids
 from graphzero.io.prefetch import Prefetch
@@ -59,6 +60,18 @@ def _as_amount(amount: Any, mode: Mode) -> float:
     return float(amount)
 
 
+def _check_batch_bytes(amount: float, seeds: int) -> None:
+    """Refuses more negatives in a mini-batch than the machine has memory for."""
+    negatives = seeds * int(amount) + seeds  # an integer: a float may overflow
+    try:
+        _core.require_memory(negatives, 4 * 8, "negatives")  # both ends, stored and the user's
+    except MemoryError as error:
+        raise MemoryError(
+            f"no memory for amount={amount} of {seeds:,} seed edges in a batch ({error}): "
+            f"use a smaller amount or batch_size"
+        ) from None
+
+
 def _as_labels(edge_label: Any, num_edges: int, mode: Mode) -> npt.NDArray[Any] | None:
     """Labels of the seed edges, all above 0 where negatives get the label 0."""
     if edge_label is None:
@@ -71,11 +84,29 @@ def _as_labels(edge_label: Any, num_edges: int, mode: Mode) -> npt.NDArray[Any] 
             f"edge_label must hold a number for each of the {num_edges} edges, "
             f"not {labels.dtype} of shape {labels.shape}"
         )
-    if mode is None or labels.size == 0 or labels.min() > 0:
+    if mode is None or labels.size == 0:
+        return labels
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        at = _first(np.isnan(labels))
+        raise ValueError(f"edge_label{at} is NaN, and negatives need labels that are numbers")
+    if labels.min() > 0:
         return labels
     if labels.min() < 0:
         raise ValueError("edge_label must not be negative: 0 is for the edges that are drawn")
-    return labels + 1
+    raised = labels + 1  # may wrap or round
+    if not (raised > labels).all():
+        at = _first(~(raised > labels))
+        raise ValueError(
+            f"edge_label{at} = {labels[tuple(at)]} cannot be raised by 1 in {labels.dtype}, as all "
+            f"are because the label 0 is for negatives: give a wider dtype, or no label 0"
+        )
+    return raised
+
+
+def _first(wrong: npt.NDArray[np.bool_]) -> list[int]:
+    """Where the first wrong label is."""
+    found: list[int] = np.argwhere(wrong)[0].tolist()
+    return found
 
 
 class LinkNeighborDataset(SeedDataset):
@@ -100,7 +131,8 @@ class LinkNeighborDataset(SeedDataset):
         Neighbours per node in each hop; -1 for all.
     edge_label : (num_edges, ...) numbers, optional
         Labels of the seed edges. With "binary", the label 0 stands for negatives: if the smallest
-        label is 0, all are raised by 1; the default is 1.0. Without negatives there is no default.
+        label is 0, all are raised by 1; the default is 1.0. Without negatives there is no default,
+        and labels are handed on as they are, NaN included.
     neg_sampling : {None, "binary", "triplet"}
         "binary": pairs of nodes, appended to the seed edges. "triplet": destinations for the
         sources of the seed edges.
@@ -160,6 +192,8 @@ class LinkNeighborDataset(SeedDataset):
         self.neg_sampling = _as_mode(neg_sampling)
         self.amount = _as_amount(amount, self.neg_sampling)
         self.edge_label = _as_labels(edge_label, num_edges, self.neg_sampling)
+        if self.neg_sampling is not None:
+            _check_batch_bytes(self.amount, min(num_edges, as_count(batch_size, "batch_size")))
         super().__init__(
             dataset,
             NeighborSampler(dataset.graph, fanouts, seed=seed, num_threads=1, **options),
@@ -172,6 +206,7 @@ class LinkNeighborDataset(SeedDataset):
             feature_dtype=feature_dtype,
             num_threads=num_threads,
         )
+        self.sampler.sampling.check_untimed(", and seed edges have none:")
         if self.neg_sampling == "triplet":
             check_sources(dataset.graph, self.edge_label_index)
         elif self.neg_sampling == "binary" and num_edges > 0:

@@ -100,8 +100,8 @@ class NeighborDataset(SeedDataset):
     IndexError
         If a seed is out of range.
     ValueError
-        If an argument is invalid; if weighted, and the graph has no weights; if seeds have times,
-        and the graph has no timestamps.
+        If an argument is invalid; if an option needs times, and there are none; if weighted, and
+        the graph has no weights; if seeds have times, and the graph has no timestamps.
     """
 
     def __init__(
@@ -136,7 +136,9 @@ class NeighborDataset(SeedDataset):
         )
         self._stored_seeds = _stored_seeds(self.seeds, dataset.graph)
         self.translates_seeds = self._stored_seeds is None
-        if input_time is not None:
+        if input_time is None:
+            self.sampler.sampling.check_untimed(": give input_time, or")
+        else:
             self.sampler.sampling.check_timed()
             dataset.graph._csr.require_time_order()
             self.input_time = as_times(input_time, self.num_seeds, "input_time").copy()

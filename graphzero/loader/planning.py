@@ -33,11 +33,19 @@ def start_session(batches: SeedBatches, share: Share, epoch: int, numbers: range
     epoch : int
     numbers : range
         Of the mini-batches in the epoch.
+
+    Raises
+    ------
+    FormatError
+        If a file that is read has become shorter since it was opened.
     """
+    sources = batches.row_sources(epoch)
+    for mapping in {*batches.dataset.mappings, *(s.store.mapping for s in sources.values())}:
+        mapping.check_size()
     return Session(
         batches.dataset.graph,
         batches.topology_sections,
-        batches.row_sources(epoch),
+        sources,
         batches.prefetch,
         plan_iteration(batches, share, epoch, numbers),
         feature_dtype=batches.feature_dtype,

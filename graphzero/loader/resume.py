@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from graphzero.graph.ids import MOST_COUNT
 from graphzero.sampling.order import Share
 
 __all__ = [
@@ -120,6 +121,8 @@ def _count(state: Mapping[str, Any], name: str, most: int | None = None) -> int:
     value = state.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"{name} of the state must be an integer of at least 0, not {value!r}")
+    if value > MOST_COUNT:
+        raise ValueError(f"{name} of the state does not fit 63 bits: it is no state of graphzero")
     if most is not None and value > most:
         raise ValueError(f"{name} of the state is {value}, and an epoch has {most} batches")
     return value
@@ -191,7 +194,11 @@ def read_position(state: Mapping[str, Any], options: Mapping[str, Any], total: i
     if isinstance(state, Mapping) and "version" in state and "batches" in state:
         _check(state, options)
         return Position(_count(state, "epoch"), _count(state, "batches", total))
-    workers = [read_progress(found, options, total) for found in _progresses(state)]
+    try:
+        found = list(_progresses(state))
+    except RecursionError:
+        raise ValueError("the state is nested too deeply: it is not that of a DataLoader") from None
+    workers = [read_progress(each, options, total) for each in found]
     if not workers:
         raise ValueError("the state holds no position of a NeighborDataset")
     first, share = workers[0], workers[0].share

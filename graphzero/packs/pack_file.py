@@ -90,7 +90,7 @@ class PackInfo:
             as_count(info.epochs, "epochs")
             as_count(info.resident_rows, "resident_rows", 0)
             _ = info.sampling
-        except (AttributeError, KeyError, TypeError, RecursionError) as error:
+        except (AttributeError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise ValueError(f"not the options of a pack ({error})") from None
         return info
 

@@ -247,7 +247,7 @@ class Packing:
         self, out: str | os.PathLike[str], *, overwrite: bool = False, progress: bool = False
     ) -> Path:
         """Writes the pack; see `pack`."""
-        path = Path(out).absolute()
+        path = Output("the pack", out).target  # the file itself, where `out` is a link
         _check_target(path, self._batches.dataset, overwrite=overwrite)
         self.check_space(path)
         _clear_leftovers(path)
@@ -256,7 +256,7 @@ class Packing:
             total=total, desc="packing", unit=" batches", file=sys.stderr, disable=not progress
         ) as bar:
             self._write(path, bar.update)
-        return path
+        return Path(out).absolute()
 
     def _write(self, path: Path, advance: Callable[[int], object]) -> None:
         features = self._features

@@ -6,7 +6,6 @@ seeds for any number of ranks and workers, and all of them together see each bat
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,7 +36,7 @@ class Share:
 
 def num_batches(num_seeds: int, batch_size: int, drop_last: bool) -> int:
     """Batches in an epoch, over all ranks."""
-    return num_seeds // batch_size if drop_last else math.ceil(num_seeds / batch_size)
+    return num_seeds // batch_size if drop_last else -(-num_seeds // batch_size)
 
 
 def epoch_order(num_seeds: int, shuffle: bool, seed: int, epoch: int) -> IdArray:

@@ -107,16 +107,20 @@ class NeighborSampler:
         IndexError
             If a seed is out of range.
         ValueError
-            If seed_time has another length than seeds; if options exclude times (weighted, labor,
+            If seed_time has another length than seeds; if options need it (strictly_before,
+            temporal_strategy="last"), and it is missing; if options exclude times (weighted, labor,
             batch_dependency); if the file has no timestamps.
         FormatError
             If the file is corrupt.
         """
         ids = as_ids(seeds, self.graph.num_nodes, "seeds")
         epoch, batch = as_count(epoch, "epoch", 0), as_count(batch, "batch", 0)
-        if seed_time is not None:
+        if seed_time is None:
+            self.sampling.check_untimed(": give seed_time, or")
+        else:
             self.sampling.check_timed()
             seed_time = as_times(seed_time, ids.shape[0], "seed_time")
+        self.graph.mapping.check_size()  # the table of ids is read before the core checks
         stored = self.graph._csr.to_stored(ids, self.num_threads)
         return self.sample_stored(
             stored, seed_time=seed_time, epoch=epoch, batch=batch, readahead=readahead
@@ -139,6 +143,11 @@ class NeighborSampler:
             nodes, edge_index, positions, trees, num_nodes, num_edges, missed = worker.sample(
                 self.graph._csr, stored, fanouts, self.sampling, draws, seed_time, readahead
             )
+        except MemoryError as error:
+            raise MemoryError(
+                f"no memory for fanouts={self.fanouts} of {len(stored):,} seeds ({error}): "
+                f"use smaller fanouts, or fewer seeds in a batch"
+            ) from None
         finally:
             self._idle_batches.append(worker)
         csr, threads = self.graph._csr, self.num_threads

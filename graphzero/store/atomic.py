@@ -7,13 +7,24 @@ reader sees the earlier file or the new one, never a part of one.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import stat
 from pathlib import Path
 
-__all__ = ["StagedFile", "is_staging_name", "sync_folder", "write_atomically"]
+__all__ = [
+    "SPECIAL_FILE",
+    "StagedFile",
+    "is_staging_name",
+    "refuse_special",
+    "replace_file",
+    "sync_folder",
+    "write_atomically",
+]
 
 _SUFFIX = ".gz-staged"
+SPECIAL_FILE = "this is a device or another special file; choose the path of a regular file"
 
 
 def is_staging_name(name: str) -> bool:
@@ -28,6 +39,32 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def refuse_special(path: str | os.PathLike[str]) -> None:
+    """Refuses a path whose file is neither missing nor regular: a rename would replace it.
+
+    Raises
+    ------
+    OSError
+        With errno and path: a folder, a device, a pipe, a socket, or a link to one of them.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:  # a missing file, or a link that leads nowhere; making the file says the rest
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(
+            errno.EISDIR, "this is a folder; add the name of a file", os.fspath(path)
+        )
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, SPECIAL_FILE, os.fspath(path))
+
+
+def replace_file(staged: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
+    """``os.replace`` that replaces regular files and links to them only; see `refuse_special`."""
+    refuse_special(path)
+    os.replace(staged, path)
 
 
 class StagedFile:
@@ -49,11 +86,13 @@ class StagedFile:
     Raises
     ------
     OSError
-        With errno and path: no such folder, no permission, no space.
+        With errno and path: no such folder, no permission, no space; or the path has a folder, a
+        device or another special file.
     """
 
     def __init__(self, path: str | os.PathLike[str], size: int = 0) -> None:
         self.path = Path(path)
+        refuse_special(self.path)
         name = f".{self.path.name}.{secrets.token_hex(6)}{_SUFFIX}"
         self.staged_path = self.path.with_name(name)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -103,7 +142,7 @@ class StagedFile:
     def publish(self) -> None:
         """Renames the sealed file to its final name, replacing a file there; removed on failure."""
         try:
-            os.replace(self.staged_path, self.path)
+            replace_file(self.staged_path, self.path)
             sync_folder(self.path.parent)
         except BaseException:
             self.discard()

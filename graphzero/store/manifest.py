@@ -8,14 +8,21 @@ that is killed later leaves the new one.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from graphzero.errors import FormatError
-from graphzero.store.atomic import is_staging_name, sync_folder, write_atomically
+from graphzero.store.atomic import (
+    is_staging_name,
+    replace_file,
+    sync_folder,
+    write_atomically,
+)
 
 __all__ = [
     "MANIFEST_NAME",
@@ -23,6 +30,7 @@ __all__ = [
     "Manifest",
     "Presampling",
     "finish_renames",
+    "open_build",
     "read_manifest",
     "write_manifest",
 ]
@@ -30,6 +38,9 @@ __all__ = [
 MANIFEST_NAME = "dataset.json"
 _FORMAT = "graphzero-dataset"
 _VERSION = 1
+_MOST_TRIES = 100  # a rebuild, and each file that it renames, can fail one of them
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -111,12 +122,31 @@ class Manifest:
         return [entry for entry in some if entry is not None]
 
 
+# What counts can be in the files, and seeds.
+_MOST_COUNT, _MOST_SEED = (1 << 63) - 1, (1 << 64) - 1
+# What json, and the checks of its content, may raise.
+_WRONG = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+
+
+def _count(content: Any, name: str, most: int = _MOST_COUNT) -> int:
+    value = content[name]
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        raise ValueError(f"{name} is {value!r:.80}, not an integer from 0 to {most}")
+    return value
+
+
+def _is_file_name(name: Any) -> bool:
+    if not isinstance(name, str) or name in ("", ".", "..") or "\0" in name:
+        return False
+    return os.path.basename(name) == name and 0 < len(os.fsencode(name)) < 256
+
+
 def _entry(value: Any) -> FileEntry | None:
     if value is None:
         return None
     names = (value["name"], value["staged"])
-    if any(not isinstance(name, str) or os.path.basename(name) != name for name in names):
-        raise ValueError("a file name points outside the folder")
+    if not all(map(_is_file_name, names)):
+        raise ValueError("a file name points outside the folder, or is none")
     if not is_staging_name(names[1]):
         raise ValueError("a staged name is invalid")
     return FileEntry(*names)
@@ -126,28 +156,33 @@ def _presampling(value: Any) -> Presampling | None:
     if value is None:
         return None
     names = ("batches", "batch_size", "num_seeds", "seed")
-    counts = {name: int(value[name]) for name in names}
+    counts = {name: _count(value, name, _MOST_SEED) for name in names}
     if counts["batches"] < 1:
         raise ValueError("it has visits of no batches")
-    return Presampling(fanouts=tuple(int(fanout) for fanout in value["fanouts"]), **counts)
+    fanouts = value["fanouts"]
+    if not isinstance(fanouts, list) or any(type(fanout) is not int for fanout in fanouts):
+        raise ValueError("fanouts of presampling are not integers")
+    return Presampling(fanouts=tuple(fanouts), **counts)
 
 
 def _parse(content: dict[str, Any]) -> Manifest:
     graph = _entry(content["graph"])
     if graph is None:
         raise ValueError("it names no graph")
+    if not isinstance(content["directed"], bool) or not isinstance(content["order"], str):
+        raise ValueError("directed is neither true nor false, or order is no name")
     splits = {}
     for name, value in content["splits"].items():
         entry = _entry(value)
         if entry is not None:
             splits[name] = entry
     return Manifest(
-        num_nodes=int(content["num_nodes"]),
-        num_edges=int(content["num_edges"]),
-        num_input_edges=int(content["num_input_edges"]),
-        directed=bool(content["directed"]),
-        order=str(content["order"]),
-        num_classes=None if content["num_classes"] is None else int(content["num_classes"]),
+        num_nodes=_count(content, "num_nodes"),
+        num_edges=_count(content, "num_edges"),
+        num_input_edges=_count(content, "num_input_edges"),
+        directed=content["directed"],
+        order=content["order"],
+        num_classes=None if content["num_classes"] is None else _count(content, "num_classes"),
         graph=graph,
         features=_entry(content["features"]),
         labels=_entry(content["labels"]),
@@ -168,6 +203,8 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
         If this version cannot read it.
     """
     path = Path(folder) / MANIFEST_NAME
+    if path.exists() and not path.is_file():  # reading a pipe would wait for its writer
+        raise FormatError(f"{path} is not a regular file: remove it, and build the dataset again")
     try:
         text = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -177,19 +214,65 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
     try:
         content = json.loads(text)
         if content["format"] != _FORMAT:
-            raise ValueError(f"its format is {content['format']!r}")
+            raise ValueError(f"its format is {content['format']!r:.80}")
         version = content["version"]
-    except (ValueError, KeyError, TypeError) as error:
+    except _WRONG as error:
         raise FormatError(f"{path} is not a graphzero dataset: {error}; build it again") from None
     if version != _VERSION:
         raise FormatError(
-            f"{path} has version {version}, this graphzero reads version {_VERSION}: "
+            f"{path} has version {version!r:.80}, this graphzero reads version {_VERSION}: "
             f"use the graphzero that wrote it, or build it again"
         )
     try:
         return _parse(content)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except _WRONG as error:
         raise FormatError(f"{path} is corrupt ({error!r}): build the dataset again") from None
+
+
+def open_build(
+    folder: str | os.PathLike[str],
+    open_files: Callable[[Manifest], _T],
+    close: Callable[[_T], object],
+) -> _T:
+    """Opens files of a dataset that all belong to one build, also while a rebuild replaces them.
+
+    Parameters
+    ----------
+    folder : path-like
+    open_files : callable
+        Opens what the manifest names, by `FileEntry.resolve`; leaves nothing open if it raises.
+    close : callable
+        Closes what `open_files` returned, where it may be of two builds.
+
+    Raises
+    ------
+    BlockingIOError
+        If the dataset was replaced again and again meanwhile.
+    FileNotFoundError, FormatError
+        As `read_manifest`, and whatever `open_files` raises.
+    """
+    manifest = read_manifest(folder)
+    for _ in range(_MOST_TRIES):
+        found = [entry.resolve(Path(folder)) for entry in manifest.entries()]
+        failure: Exception | None = None
+        try:
+            opened = open_files(manifest)
+        except (OSError, ValueError) as error:
+            failure = error
+        before, manifest = manifest, read_manifest(folder)
+        if manifest == before:
+            if failure is None:
+                return opened
+            if found == [entry.resolve(Path(folder)) for entry in manifest.entries()]:
+                raise failure
+        elif failure is None:
+            close(opened)
+    raise BlockingIOError(
+        errno.EWOULDBLOCK,
+        f"the dataset was replaced {_MOST_TRIES} times while it was being opened: "
+        f"open it when the builds have ended",
+        os.fspath(folder),
+    )
 
 
 def write_manifest(folder: str | os.PathLike[str], manifest: Manifest) -> None:
@@ -205,5 +288,5 @@ def finish_renames(folder: str | os.PathLike[str], manifest: Manifest) -> None:
     for entry in manifest.entries():
         staged = folder / entry.staged
         if staged.exists():
-            os.replace(staged, folder / entry.name)
+            replace_file(staged, folder / entry.name)
     sync_folder(folder)

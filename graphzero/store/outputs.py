@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from graphzero.errors import FormatError
-from graphzero.store.atomic import StagedFile
+from graphzero.store.atomic import SPECIAL_FILE, StagedFile
 from graphzero.store.manifest import MANIFEST_NAME, read_manifest
 
 __all__ = ["Output", "check_outputs", "files_of_dataset", "replaced_file"]
@@ -104,8 +104,7 @@ def _check_kind(output: Output) -> None:
     if not output.target.exists():
         return
     if not stat.S_ISREG(output.target.stat().st_mode):
-        reason = "this is a device or another special file; choose the path of a regular file"
-        raise _refusal(errno.EINVAL, output, reason)
+        raise _refusal(errno.EINVAL, output, SPECIAL_FILE)
     if not os.access(output.target, os.W_OK):
         reason = f"the file exists and is read-only; allow writing to it, or {_ELSEWHERE}"
         raise _refusal(errno.EACCES, output, reason)

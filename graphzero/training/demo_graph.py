@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from graphzero.store.atomic import refuse_special
+
 __all__ = ["DemoFiles", "write_demo"]
 
 _BLOCK = 1 << 16
@@ -154,6 +156,8 @@ def write_demo(
     ------
     ValueError
         If a size is not positive, or there are more classes than nodes.
+    OSError
+        If a file of one of these names is no regular file.
     """
     for name, value in (("num_nodes", num_nodes), ("num_edges", num_edges), ("dim", dim)):
         if value < 1:
@@ -162,6 +166,8 @@ def write_demo(
         raise ValueError(f"there must be 2 to {num_nodes} classes, not {num_classes}")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    for path in DemoFiles.in_folder(folder).paths:
+        refuse_special(path)
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.arange(num_nodes) % num_classes)
     files = DemoFiles.in_folder(folder)

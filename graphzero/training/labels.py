@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.ids import IdArray
+from graphzero.graph.ids import MOST_COUNT, IdArray
 from graphzero.store.format import dtype_name
 
 __all__ = ["SPLIT_NAMES", "count_classes", "labelled_splits", "labels_of", "nodes_of_splits"]
@@ -13,10 +13,27 @@ __all__ = ["SPLIT_NAMES", "count_classes", "labelled_splits", "labels_of", "node
 SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "test": "test"}
 
 
+# A model may have some classes that no label names, but not mostly such classes.
+_MOST_SPARSE_CLASSES = 10_000
+_MOST_CLASSES_PER_LABEL = 10
+
+
 def labels_of(ds: Dataset, seeds: IdArray) -> IdArray:
-    """Classes of nodes, (n,) int64; -1 where the class is unknown."""
+    """Classes of nodes, (n,) int64; -1 where the class is unknown.
+
+    Raises
+    ------
+    ValueError
+        If a label does not fit 63 bits.
+    """
     assert ds.labels is not None
-    return ds.labels.gather(seeds).reshape(-1).astype(np.int64)
+    labels = ds.labels.gather(seeds).reshape(-1)
+    if labels.dtype == np.uint64 and labels.size and int(labels.max()) > MOST_COUNT:
+        raise ValueError(
+            f"label {labels.max()} of node {seeds[labels.argmax()]} does not fit 63 bits: "
+            f"store labels in a signed dtype, with -1 for unknown"
+        )
+    return labels.astype(np.int64)
 
 
 def nodes_of_splits(ds: Dataset) -> dict[str, IdArray]:
@@ -66,9 +83,19 @@ def count_classes(ds: Dataset, splits: dict[str, IdArray]) -> int:
     Raises
     ------
     ValueError
-        If a label is not below the dataset's number of classes.
+        If a label is not below the dataset's number of classes, or the labels look like ids.
     """
-    largest = max(int(labels_of(ds, seeds).max()) for seeds in splits.values())
+    of_splits = [labels_of(ds, seeds) for seeds in splits.values()]
+    largest = max(int(labels.max()) for labels in of_splits)
     if ds.num_classes is not None and largest >= ds.num_classes:
         raise ValueError(f"label {largest} is not below num_classes={ds.num_classes}")
-    return ds.num_classes if ds.num_classes is not None else largest + 1
+    num_classes = ds.num_classes if ds.num_classes is not None else largest + 1
+    if num_classes > _MOST_SPARSE_CLASSES:
+        used = len(np.unique(np.concatenate(of_splits)))
+        if num_classes > _MOST_CLASSES_PER_LABEL * used:
+            raise ValueError(
+                f"the labels would make a model of {num_classes:,} classes, but only {used:,} "
+                f"different ones occur: if they are ids, number the classes from 0, as "
+                f"numpy.unique(labels, return_inverse=True)[1] does, and build again"
+            )
+    return num_classes

@@ -77,6 +77,8 @@ def _check(content: Any) -> None:
         raise ValueError(f"its arguments are not {sorted(_ARGUMENTS)}")
     for name in _ARGUMENTS - {"dropout"}:
         as_count(content["arguments"][name], name)
+    if not 0 <= float(content["arguments"]["dropout"]) < 1:
+        raise ValueError("its dropout is not from 0 to 1")
     as_fanouts(content["fanouts"])
     if len(content["fanouts"]) != content["arguments"]["num_layers"]:
         raise ValueError("it has not one fanout for each layer")
@@ -111,7 +113,8 @@ def read_saved_model(path: str | os.PathLike[str]) -> SavedModel:
     try:
         _check(content)
         return SavedModel(**{name: content[name] for name in _FIELDS})
-    except (AttributeError, KeyError, TypeError, ValueError, IndexError) as error:
+    except Exception as error:  # hostile content raises many kinds
         raise FormatError(
-            f"{os.fspath(path)} is not a model that this graphzero reads ({error}): train again"
+            f"{os.fspath(path)} is not a model that this graphzero reads ({str(error)[:200]}): "
+            f"train again"
         ) from None

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import torch
 
+from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.io.prefetch import Prefetch
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset
@@ -27,6 +28,22 @@ __all__ = ["EpochReport", "SplitReport", "TrainReport", "TrainingInterrupted", "
 _FRAME_BYTES = 1 << 16  # of a saved model, in addition to its weights
 
 FilePath = str | os.PathLike[str]
+
+
+# Weights for the node itself and its neighbours, their gradients, and the two moments of Adam.
+_NUMBERS_PER_WEIGHT = 2 * 4
+
+
+def _check_memory(num_classes: int, width: int, batch_size: int, hidden: int) -> None:
+    """Refuses a last layer that the machine has no memory for; `width` is of its inputs."""
+    per_class = 4 * (width * _NUMBERS_PER_WEIGHT + batch_size)
+    try:
+        _core.require_memory(num_classes, per_class, "classes")
+    except MemoryError as error:
+        raise MemoryError(
+            f"no memory for a model of {num_classes:,} classes with hidden={hidden} and batches of "
+            f"{batch_size:,} ({error}): use fewer classes, or a smaller hidden or batch_size"
+        ) from None
 
 
 @contextmanager
@@ -157,6 +174,8 @@ def train(
     ValueError
         If the dataset lacks what training needs, an option is out of range or contradicts the
         pack, the loss is no longer finite, or an output is a file that is read.
+    MemoryError
+        If the model is larger than the memory of the machine.
     FormatError
         If the pack is truncated, foreign or corrupt.
     OSError
@@ -182,6 +201,8 @@ def train(
         prefetch=prefetch or Prefetch(),
         pack=pack,
     )
+    width = ds.features.feature_dim if len(fanouts) == 1 else options.hidden
+    _check_memory(num_classes, width, int(batch_size), options.hidden)
     loaders, interrupts = Loaders(ds, options), Interrupts()
     with interrupts.deferred(), _seeded(seed, options.device):
         model = GraphSAGE(

@@ -27,6 +27,9 @@ GZ_MUST_CHECK gz_code gz_mapping_open(const char *path, gz_mapping *out, gz_erro
 
 void gz_mapping_close(gz_mapping *mapping);
 
+/* Fails if the file is shorter now than when it was opened: touching its pages may raise SIGBUS. */
+GZ_MUST_CHECK gz_code gz_mapping_check_size(const gz_mapping *mapping, gz_error *err);
+
 /* Reads exactly length bytes at offset without touching the mapped pages. */
 GZ_MUST_CHECK gz_code gz_mapping_read(const gz_mapping *mapping, uint64_t offset, uint64_t length,
                                       unsigned char *out, gz_error *err);

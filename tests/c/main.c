@@ -37,6 +37,7 @@ void run_test(void (*test)(void), const char *name)
 int main(void)
 {
     test_status();
+    test_bounds();
     test_hop_readahead();
     test_batch_state();
     test_batch();

@@ -1,0 +1,287 @@
+"""Hostile manifests, ``.npy`` headers, packs and states: errors of this package that name them."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import replace
+
+import files
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import graphzero as gz
+from graphzero import _core
+from graphzero.errors import FormatError
+from graphzero.store.manifest import MANIFEST_NAME, read_manifest
+
+DEEP = 200_000
+HUGE = [2**31, 2**63 - 1, 2**63, 2**64, 10**30, -1, -(2**63)]
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hostile") / "d"
+    rows = np.ones((3, 2), np.float32)
+    options = {"order": "presample", "presample": gz.Presample(fanouts=[1], batch_size=2)}
+    gz.build(folder, [[0, 1], [1, 2]], rows, [0, 1, 2], {"train": [0]}, **options).close()
+    return folder / MANIFEST_NAME
+
+
+def changed(content, path, value):
+    """A copy of nested JSON with one value replaced."""
+    if not path:
+        return value
+    copy = content.copy()
+    copy[path[0]] = changed(content[path[0]], path[1:], value)
+    return copy
+
+
+def paths_in(content, here=()):
+    yield here
+    if isinstance(content, dict):
+        for name, value in content.items():
+            yield from paths_in(value, (*here, name))
+    elif isinstance(content, list):
+        for i, value in enumerate(content):
+            yield from paths_in(value, (*here, i))
+
+
+VALUES = (
+    st.sampled_from([float("inf"), float("-inf"), float("nan"), 1e400, 0.5, True, False, None])
+    | st.sampled_from(HUGE)
+    | st.text(max_size=5)
+    | st.sampled_from(["", ".", "..", "a/b", "\0", "\ud800", "x" * 5000])
+    | st.just([])
+    | st.just({})
+    | st.integers()
+)
+
+
+@given(data=st.data())
+@settings(max_examples=400, deadline=None)
+def test_any_value_anywhere_in_a_manifest(manifest, data):
+    """It opens as a whole dataset, or is refused by name; nothing else comes out."""
+    whole = manifest.read_text()
+    content = json.loads(whole)
+    path = data.draw(st.sampled_from(list(paths_in(content))))
+    try:
+        manifest.write_text(json.dumps(changed(content, path, data.draw(VALUES))))
+        error = error_of(lambda: gz.open(manifest.parent).close(), FormatError, FileNotFoundError)
+        assert error is None or str(manifest.parent) in error
+    finally:
+        manifest.write_text(whole)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_nodes", "Infinity"),
+        ("num_nodes", "NaN"),
+        ("num_nodes", "1e999"),
+        ("num_nodes", "3.5"),
+        ("num_nodes", "-1"),
+        ("num_nodes", "true"),
+        ("num_nodes", '"3"'),
+        ("num_edges", "Infinity"),
+        ("num_classes", "Infinity"),
+        ("num_classes", "-5"),
+        ("directed", '"false"'),
+        ("order", "7"),
+    ],
+)
+def test_values_that_are_none_of_a_manifest_are_named(manifest, tmp_path, name, value):
+    content = json.loads(manifest.read_text())
+    text = json.dumps({**content, name: "HERE"}).replace('"HERE"', value)
+    (tmp_path / MANIFEST_NAME).write_text(text)
+    with pytest.raises(FormatError, match=f"{MANIFEST_NAME} is corrupt .*{name}.*build"):
+        read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[" * DEEP, '{"a":' * DEEP, "[" * DEEP + "]" * DEEP, "9" * DEEP])
+def test_json_that_is_too_deep_or_long(tmp_path, text):
+    for content in (text, f'{{"format": "graphzero-dataset", "version": {text}}}'):
+        (tmp_path / MANIFEST_NAME).write_text(content)
+        with pytest.raises(FormatError, match=f"{MANIFEST_NAME} is not a graphzero dataset"):
+            gz.open(tmp_path)
+
+
+# --- .npy
+
+
+def write_npy(path, header, version=(1, 0), data=b"\0" * 64):
+    text = header.encode("latin-1") + b"\n"
+    length = struct.pack("<H" if version == (1, 0) else "<I", len(text))
+    path.write_bytes(b"\x93NUMPY" + bytes(version) + length + text + data)
+
+
+def npy_of(shape, descr="'<f4'"):
+    return f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}}}"
+
+
+SHAPES = [
+    f"({2**62}, 4)", f"({2**63}, 4)", f"({2**64}, 1)", f"({10**30},)", f"(1, {10**30})", "(-1, 4)",
+    "(4, -1)", f"({2**33}, {2**33})", f"({2**62}, 0)", f"(0, {2**62})", f"(0, {2**64})",
+    f"({2**64}, 0)", "(True, 2)", "4", "('a',)", "(1e400, 2)",
+]  # fmt: skip
+HEADERS = [
+    *map(npy_of, SHAPES),
+    npy_of("(1,)", "[('a', '<f4'), ('a', '<f4')]"),
+    npy_of("(1,)", "'<f99999999999'"),
+    npy_of("(1,)", "7"),
+    npy_of("(1,)", "('<f4', (99999999999,))"),
+    "-" * 9000 + "1",
+    "(" * 9000,
+    "(" * 80 + ")" * 80,
+    "{" * 5000,
+    "x" * 60000,
+    "{'descr': ",
+    "\0",
+    "'" * 3,
+    "{}",
+]
+
+
+def error_of(call, *kinds):
+    """The error, which must be exactly of one of these kinds; None without one."""
+    caught = None
+    try:
+        call()
+    except Exception as error:
+        caught = error
+    assert caught is None or type(caught) in kinds, repr(caught)
+    assert _core.open_mappings() == 0
+    return None if caught is None else str(caught)
+
+
+def errors_of(path):
+    """Of both readers: the mapped one, and that of the build."""
+    built = path.parent / "built"
+    opened = error_of(lambda: gz.FeatureStore(path).close(), FormatError)
+    build = error_of(
+        lambda: gz.build(built, [[0, 1]], features=path).close(), ValueError, FormatError, OSError
+    )
+    for error in (opened, build):
+        assert error is None or str(path) in error, error
+    return opened, build
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0), (9, 9)])
+@pytest.mark.parametrize("header", HEADERS, ids=lambda header: header[-60:])
+def test_hostile_headers_of_npy_files(tmp_path, header, version):
+    write_npy(tmp_path / "x.npy", header, version)
+    assert None not in errors_of(tmp_path / "x.npy")
+
+
+@pytest.mark.filterwarnings("ignore")
+@given(
+    shape=st.tuples(st.integers() | st.sampled_from(HUGE), st.integers() | st.sampled_from(HUGE))
+    | st.tuples(st.integers() | st.sampled_from(HUGE)),
+    junk=st.binary(max_size=20),
+)
+@settings(max_examples=200, deadline=None)
+def test_any_shape_of_an_npy_file(tmp_path_factory, shape, junk):
+    path = tmp_path_factory.mktemp("npy") / "x.npy"
+    write_npy(path, npy_of(shape), data=junk)
+    errors_of(path)
+
+
+@pytest.mark.parametrize("num_nodes", [0, 1, 2**31, 2**62, 2**63 - 1, 2**63, 2**64 - 1])
+@pytest.mark.parametrize("width", [0, 1, 2**31, 2**62, 2**63, 2**64 - 1])
+def test_hostile_counts_of_feature_files(tmp_path, num_nodes, width):
+    from graphzero.store import format as gz_format
+
+    files.write_rows(tmp_path / "f.gd", np.empty((0, 1), np.float32))
+    header = gz_format.read_header(tmp_path / "f.gd")
+    page = gz_format.encode_header(replace(header, num_nodes=num_nodes, width=width))
+    with open(tmp_path / "f.gd", "r+b") as file:
+        file.write(page)
+
+    def use():
+        with gz.FeatureStore(tmp_path / "f.gd") as store:
+            store.get_tensor()
+            store.gather([])
+
+    error = error_of(use, FormatError)
+    assert error is None or str(tmp_path) in error
+
+
+# --- packs and states
+
+
+@pytest.mark.parametrize("text", ["[" * DEEP, '{"version":' * DEEP, "Infinity", "9" * DEEP])
+def test_hostile_options_of_packs(text):
+    from graphzero.packs.pack_file import PackInfo
+
+    with pytest.raises(ValueError, match="pack|digits|version|limit"):
+        PackInfo.decode(text.encode())
+
+
+@pytest.mark.parametrize("name", ["num_seeds", "batch_size", "first_epoch", "epochs", "seed"])
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), 10**400, -1, "1", True, None])
+def test_hostile_numbers_in_packs(manifest, tmp_path, name, value):
+    from graphzero.packs.pack_file import PackInfo, open_pack
+
+    with gz.open(manifest.parent) as ds:
+        gz.pack(ds, tmp_path / "p.gd", [0, 1, 2], [1], epochs=1, batch_size=2, resident=0)
+    with open_pack(tmp_path / "p.gd").store as store:
+        content = json.loads(store.read_section("pack_options").tobytes())
+    (content if name in content else content["options"])[name] = value
+    if (name, value) == ("seed", 10**400) or (name, value) == ("seed", -1):
+        return  # any integer is a seed
+    with pytest.raises(ValueError, match=name):
+        PackInfo.decode(json.dumps(content).encode())
+
+
+def nested(depth):
+    state = {"version": 1}
+    for _ in range(depth):
+        state = {"inside": state}
+    return state
+
+
+def test_states_that_are_too_deep_or_contain_themselves(manifest):
+    pytest.importorskip("torch")
+    circle = {}
+    circle["inside"] = circle
+    with gz.open(manifest.parent) as ds:
+        batches = gz.NeighborDataset(ds, fanouts=[1])
+        for state in (nested(DEEP), circle):
+            with pytest.raises(ValueError, match="nested too deeply"):
+                batches.resume(state)
+        whole = batches.state_after(0)
+        for name in ("epoch", "batches"):
+            for value in (2**63, 10**400, -1, float("inf"), "1", None, True):
+                with pytest.raises(ValueError, match=f"{name} of the state"):
+                    batches.resume({**whole, name: value})
+
+
+def test_a_saved_model_with_hostile_metadata(tmp_path):
+    pytest.importorskip("torch")
+    from graphzero.training.graphsage import GraphSAGE
+    from graphzero.training.saved_model import SavedModel
+
+    model = GraphSAGE(2, 4, 3, 1)
+    good = SavedModel(model.arguments, model.state_dict(), [1], "float32", 1, 0)
+    good.write(tmp_path / "m")
+    GraphSAGE.from_saved(tmp_path / "m")
+    deep = 1
+    for _ in range(300):  # more, and the pickling recurses too deeply
+        deep = [deep]
+    for name in ("in_dim", "hidden", "num_classes", "num_layers", "dropout"):
+        for value in (2**40, 2**62, 2**63, 10**400, -1, float("inf"), float("nan"), "1", deep):
+            if name == "hidden" and isinstance(value, int) and 0 < value < 2**63:
+                continue  # one layer has no hidden vectors
+            replace(good, arguments={**model.arguments, name: value}).write(tmp_path / "m")
+            with pytest.raises(FormatError, match=str(tmp_path)):
+                GraphSAGE.from_saved(tmp_path / "m")
+    for fanouts in ([deep], [2**63], [float("inf")], deep, None):
+        replace(good, fanouts=fanouts).write(tmp_path / "m")
+        with pytest.raises(FormatError, match=str(tmp_path)):
+            GraphSAGE.from_saved(tmp_path / "m")
+    (tmp_path / "m").write_bytes(b"\x80\x02" + b"(" * DEEP)
+    with pytest.raises(FormatError, match="is not a model"):
+        GraphSAGE.from_saved(tmp_path / "m")
