@@ -192,7 +192,7 @@ def test_failing_to_keep_rows_warns_and_goes_on(store, monkeypatch):
 
     def keep_until_it_fails():
         prefix = ElasticPrefix(store.resident_prefix, first=1 << 20, most=1 << 20, reserve=0)
-        prefix._executor.shutdown(wait=True)
+        prefix._threads.submit(int).result(timeout=60)  # after what its one thread does
         prefix.close()
 
     monkeypatch.setattr(store.resident_prefix, "request", refuse)

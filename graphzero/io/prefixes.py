@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from mmap import PAGESIZE
 
 from graphzero.io.limits import MemoryWatch
+from graphzero.sampling.threads import WorkerThreads
 from graphzero.store.resident_prefix import ResidentPrefix
 
 __all__ = ["ElasticPrefix", "PrefixLoader"]
@@ -47,15 +48,15 @@ class PrefixLoader:
         self._goals = goals
         self._then = then
         self._stop = threading.Event()
-        self._executor: ThreadPoolExecutor | None = None
+        self._threads: WorkerThreads | None = None
         self._done: Future[None] | None = None
         for prefix, goal in goals:
             prefix.resize(min(prefix.num_bytes, goal))
         if all(prefix.num_bytes == goal for prefix, goal in goals):
             then()
         else:
-            self._executor = ThreadPoolExecutor(1, thread_name_prefix="graphzero-resident")
-            self._done = self._executor.submit(self._run)
+            self._threads = WorkerThreads(1, "graphzero-resident", on_stop=self._stop.set)
+            self._done = self._threads.submit(self._run)
 
     def wait(self) -> None:
         """Returns when all are resident."""
@@ -72,10 +73,9 @@ class PrefixLoader:
 
     def close(self) -> None:
         """Ends the thread; what is resident stays so."""
-        self._stop.set()
-        if self._executor is not None:
-            self._executor.shutdown(wait=True)
-            self._executor = None
+        if self._threads is not None:
+            self._threads.close()
+            self._threads = None
 
 
 class ElasticPrefix:
@@ -115,11 +115,11 @@ class ElasticPrefix:
         self._reserve = reserve
         self._watch = watch if watch is not None else MemoryWatch()
         self._stop = threading.Event()
-        self._executor: ThreadPoolExecutor | None = None
+        self._threads: WorkerThreads | None = None
         prefix.resize(min(prefix.num_bytes, most))
         if most > 0:
-            self._executor = ThreadPoolExecutor(1, thread_name_prefix="graphzero-resident")
-            self._executor.submit(self._run)
+            self._threads = WorkerThreads(1, "graphzero-resident", on_stop=self._stop.set)
+            self._threads.submit(self._run)
 
     def count_batch(self) -> None:
         """The training loop has finished another mini-batch."""
@@ -153,7 +153,6 @@ class ElasticPrefix:
 
     def close(self) -> None:
         """Ends the thread; what is resident stays so."""
-        self._stop.set()
-        if self._executor is not None:
-            self._executor.shutdown(wait=True)
-            self._executor = None
+        if self._threads is not None:
+            self._threads.close()
+            self._threads = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
 
@@ -15,7 +16,8 @@ from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_sources import RowSource
 from graphzero.io.rows import RowIO
 from graphzero.io.topology import TopologyIO
-from graphzero.sampling.pipeline import Stage, run_ahead
+from graphzero.sampling.pipeline import Pipeline, Stage
+from graphzero.sampling.threads import run_outside
 
 __all__ = ["Session"]
 
@@ -23,7 +25,7 @@ __all__ = ["Session"]
 class Session:
     """What one iteration holds: its threads, resident prefixes and hop read-ahead.
 
-    `close` ends the threads.
+    `close` ends the threads. A forked child that inherits it has no part in it.
 
     Parameters
     ----------
@@ -55,6 +57,7 @@ class Session:
         feature_dtype: npt.DTypeLike | None,
         watch: MemoryWatch,
     ) -> None:
+        self._process = os.getpid()
         with ExitStack() as stack:
             stack.enter_context(closing(TopologyIO(graph, sections, prefetch, plan)))
             self.rows = RowIO(sources, prefetch, plan, feature_dtype=feature_dtype, watch=watch)
@@ -68,15 +71,14 @@ class Session:
 
     def run_ahead(
         self, stages: Sequence[Stage], items: Iterable[Any], *, lookahead: int
-    ) -> Generator[Any, None, None]:
-        """`pipeline.run_ahead` in threads of this session.
+    ) -> Pipeline:
+        """A `Pipeline` in threads of this session.
 
         They end before those that they submit to.
         """
-        results = run_ahead(stages, items, lookahead=lookahead)
-        self._stack.enter_context(closing(results))
-        return results
+        return self._stack.enter_context(closing(Pipeline(stages, items, lookahead=lookahead)))
 
     def close(self) -> None:
         """Ends all threads, after the calls that they are in."""
-        self._stack.close()
+        if self._process == os.getpid():
+            run_outside(self._stack.close)
