@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -78,8 +79,6 @@ class _Worker(threading.Thread):
             call = self.state.calls.get()
             if call is None:
                 return
-            if self.state.is_stopped:
-                call.future.cancel()
             call.run()
             del call  # its result may be large
 
@@ -199,10 +198,8 @@ def _is_worker() -> bool:
 
 
 def _join(thread: threading.Thread) -> None:
-    try:
+    with suppress(RuntimeError):  # if it has not started yet: it will find that it must end
         thread.join()
-    except RuntimeError:
-        pass  # it has not started yet, and will find that it must end
 
 
 @atexit.register
