@@ -18,6 +18,7 @@ from pathlib import Path
 
 import files
 import psutil
+import pytest
 import torch.utils.data  # noqa: F401  here, so that not every child must
 from loaders import loader_of
 
@@ -110,10 +111,8 @@ def fork_children(iterator):
             if way == "close":
                 inner.close()
             elif way == "next":
-                try:
+                with pytest.raises(RuntimeError, match="begin another"):
                     next(inner)
-                except RuntimeError as error:
-                    assert "another" in str(error), error
             elif way == "exit":
                 sys.exit(0)
             del iterator, inner
