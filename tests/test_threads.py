@@ -14,7 +14,11 @@ import pytest
 from graphzero.sampling.pipeline import Pipeline, Stage
 from graphzero.sampling.threads import WorkerThreads, run_outside
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [
+    pytest.mark.timeout(120),
+    pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning"),
+]
 
 
 def alive():

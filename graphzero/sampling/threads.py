@@ -19,6 +19,7 @@ __all__ = ["WorkerThreads", "run_outside"]
 
 _T = TypeVar("_T")
 _is_exiting = False
+_here = threading.local()  # `is_worker`: not asked of `threading`, which may have to take a lock
 
 
 class _Call:
@@ -75,6 +76,7 @@ class _Worker(threading.Thread):
         self.state = state
 
     def run(self) -> None:
+        _here.is_worker = True
         while not self.state.is_stopped:
             call = self.state.calls.get()
             if call is None:
@@ -194,7 +196,7 @@ def run_outside(function: Callable[[], object]) -> None:
 
 
 def _is_worker() -> bool:
-    return isinstance(threading.current_thread(), _Worker)
+    return getattr(_here, "is_worker", False)
 
 
 def _join(thread: threading.Thread) -> None:
