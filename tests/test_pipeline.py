@@ -13,7 +13,7 @@ import pytest
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.sampling.pipeline import Stage, run_ahead
+from graphzero.sampling.pipeline import Pipeline, Stage
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -23,7 +23,7 @@ def test_results_come_in_order(threads, lookahead):
         time.sleep(0.01 / (item + 1))
         return item * item
 
-    results = run_ahead([Stage(slow_at_first, threads)], range(20), lookahead=lookahead)
+    results = Pipeline([Stage(slow_at_first, threads)], range(20), lookahead=lookahead)
     assert list(results) == [item * item for item in range(20)]
 
 
@@ -36,7 +36,7 @@ def test_stages_follow_each_other(lookahead):
         return item + 1
 
     stages = [Stage(lambda item: item * 10, 3), Stage(last), Stage(str, 2)]
-    results = list(run_ahead(stages, range(30), lookahead=lookahead))
+    results = list(Pipeline(stages, range(30), lookahead=lookahead))
     assert results == [str(10 * i + 1) for i in range(30)]
     assert order == [10 * i for i in range(30)]  # one thread: in the order of the items
 
@@ -44,7 +44,7 @@ def test_stages_follow_each_other(lookahead):
 @pytest.mark.parametrize("lookahead", [0, 1, 4])
 def test_no_more_than_asked_for_runs_ahead(lookahead):
     begun = []
-    results = run_ahead([Stage(begun.append, 2)], range(100), lookahead=lookahead)
+    results = Pipeline([Stage(begun.append, 2)], range(100), lookahead=lookahead)
     for consumed in range(1, 10):
         next(results)
         assert len(begun) <= consumed + lookahead
@@ -65,7 +65,7 @@ def test_large_results_are_few_and_small_ones_run_ahead(most):
         return item
 
     stages = [Stage(shrink, 2), Stage(enlarge, most=most)]
-    results = run_ahead(stages, range(100), lookahead=5)
+    results = Pipeline(stages, range(100), lookahead=5)
     for consumed in range(1, 20):
         assert next(results) == consumed - 1
         for _ in range(1000):
@@ -84,7 +84,7 @@ def test_a_result_that_was_let_go_is_gone(lookahead):
     class Result:
         pass
 
-    results = run_ahead([Stage(lambda _: Result())], range(5), lookahead=lookahead)
+    results = Pipeline([Stage(lambda _: Result())], range(5), lookahead=lookahead)
     for result in results:
         alive = weakref.ref(result)
         del result
@@ -99,7 +99,7 @@ def test_exceptions_come_where_the_result_would_have_been(lookahead):
             raise KeyError("three")
         return item
 
-    results = run_ahead([Stage(int, 2), Stage(fail_at_three)], range(10), lookahead=lookahead)
+    results = Pipeline([Stage(int, 2), Stage(fail_at_three)], range(10), lookahead=lookahead)
     assert [next(results) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(KeyError, match="three"):
         next(results)
@@ -115,7 +115,7 @@ def test_leaving_early_waits_for_what_runs_and_drops_the_rest():
         time.sleep(0.02)
         done.append(item)
 
-    results = run_ahead([Stage(work, 2), Stage(lambda item: item)], range(1000), lookahead=50)
+    results = Pipeline([Stage(work, 2), Stage(lambda item: item)], range(1000), lookahead=50)
     next(results)
     results.close()
     count = len(done)

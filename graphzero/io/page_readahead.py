@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from mmap import PAGESIZE
 
@@ -14,6 +15,7 @@ import numpy as np
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.ids import IdArray
 from graphzero.io.prefetch import Prefetch
+from graphzero.sampling.threads import WorkerThreads
 from graphzero.store.residency import mincore_is_honest
 
 __all__ = ["PageReadAhead", "PagesRequested"]
@@ -34,6 +36,54 @@ class PagesRequested:
 
     pages: int = 0
     missing: int = 0
+
+
+class _Room:
+    """Bounds the bytes of pages that were missing, requested, and not copied yet."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._taken_bytes = 0
+        self._urgent = 0  # threads that wait for a request
+        self._is_closed = False
+        self._changed = threading.Condition()
+
+    def wait(self, own_bytes: int) -> bool:
+        """Until there is room, or only the request's own pages take it; False when closed."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: (
+                    self._is_closed
+                    or self._urgent > 0
+                    or self._taken_bytes <= own_bytes
+                    or self._taken_bytes < self._most_bytes
+                )
+            )
+            return not self._is_closed
+
+    def take(self, num_bytes: int) -> None:
+        """Pages were requested; a negative number: they were copied."""
+        with self._changed:
+            self._taken_bytes += num_bytes
+            self._changed.notify()
+
+    @contextmanager
+    def unbounded(self) -> Iterator[None]:
+        """Meanwhile nobody waits for room."""
+        with self._changed:
+            self._urgent += 1
+            self._changed.notify()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._urgent -= 1
+
+    def close(self) -> None:
+        """Ends the waiting."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
 
 
 class PageReadAhead:
@@ -59,30 +109,22 @@ class PageReadAhead:
         self._row_bytes = sum(store.row_bytes for store in stores)
         self._prefetch = prefetch
         limit = prefetch.readahead_limit_bytes
-        self._most_bytes = limit if room is None else min(room, limit)
-        self._outstanding_bytes = 0  # of pages that were missing, requested, and not copied yet
-        self._changed = threading.Condition()
-        self._is_closed = False
-        self._waiting = 0  # calls of `result`
-        self._executor: ThreadPoolExecutor | None = None
-        if self._row_bytes > 0:
-            # An executor, because the interpreter waits for its thread at exit; a daemon thread
-            # of our own would be torn down in the middle of a call.
-            self._executor = ThreadPoolExecutor(1, thread_name_prefix="graphzero-readahead")
+        self._room = _Room(limit if room is None else min(room, limit))
+        self._threads = WorkerThreads(1, "graphzero-readahead", on_stop=self._room.close)
 
     def submit(self, rows: IdArray) -> Future[PagesRequested]:
         """Requests rows by row number; never blocks, never fails.
 
         Rows of one request beyond the limit are left to page faults.
         """
-        if self._executor is None:
+        if self._row_bytes == 0:
             return _done(PagesRequested())
         rows = rows[: self._prefetch.readahead_limit_bytes // self._row_bytes]
         # Here, not in the thread: waking it costs more than the look-up.
         probed = self._probe(rows)
         if probed is not None and not probed.missing:
             return _done(probed)
-        return self._executor.submit(self._request, rows)
+        return self._threads.submit(self._request, rows)
 
     def result(self, request: Future[PagesRequested]) -> PagesRequested:
         """The outcome of a request, once the rows of all mini-batches before it were copied.
@@ -90,20 +132,12 @@ class PageReadAhead:
         Threads that sample side by side may have submitted later mini-batches before it. Their rows
         are copied after it, so no request waits for their room until it is done.
         """
-        with self._changed:
-            self._waiting += 1
-            self._changed.notify()
-        try:
+        with self._room.unbounded():
             return request.result()
-        finally:
-            with self._changed:
-                self._waiting -= 1
 
     def finish(self, requested: PagesRequested) -> None:
         """The rows of a request were copied: others may take the room of its pages."""
-        with self._changed:
-            self._outstanding_bytes -= requested.missing * PAGESIZE
-            self._changed.notify()
+        self._room.take(-requested.missing * PAGESIZE)
 
     def _request(self, rows: IdArray) -> PagesRequested:
         """The thread's work for one request."""
@@ -111,29 +145,15 @@ class PageReadAhead:
         try:
             rows = np.sort(rows)
             for begin in range(0, rows.shape[0], _ROWS_A_TURN):
-                if not self._wait_for_room(done.missing * PAGESIZE):
+                if not self._room.wait(done.missing * PAGESIZE):
                     break
                 part = self._request_part(rows[begin : begin + _ROWS_A_TURN])
                 done = PagesRequested(done.pages + part.pages, done.missing + part.missing)
-                with self._changed:
-                    self._outstanding_bytes += part.missing * PAGESIZE
+                self._room.take(part.missing * PAGESIZE)
         except OSError as error:
             # Advice only: the copy reads the pages anyway, and reports what is really wrong.
             warnings.warn(f"read-ahead failed: {error}", RuntimeWarning, stacklevel=1)
         return done
-
-    def _wait_for_room(self, own_bytes: int) -> bool:
-        """Until there is room, or only the request's own pages take it; False when closed."""
-        with self._changed:
-            self._changed.wait_for(
-                lambda: (
-                    self._is_closed
-                    or self._waiting > 0
-                    or self._outstanding_bytes <= own_bytes
-                    or self._outstanding_bytes < self._most_bytes
-                )
-            )
-            return not self._is_closed
 
     def _probe(self, rows: IdArray) -> PagesRequested | None:
         """What is missing of a few rows; None where that is unknown, or there are no more rows."""
@@ -158,12 +178,7 @@ class PageReadAhead:
 
     def close(self) -> None:
         """Ends the thread after its current call; drops the other requests."""
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify()
-        if self._executor is not None:
-            self._executor.shutdown(wait=True, cancel_futures=True)
-            self._executor = None
+        self._threads.close()
 
 
 def _done(result: PagesRequested) -> Future[PagesRequested]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
 
@@ -19,7 +19,8 @@ from graphzero.io.row_sources import RowSource
 from graphzero.io.rows import RowIO
 from graphzero.io.topology import TopologyIO
 from graphzero.sampling.hop_readahead import HopReadAhead
-from graphzero.sampling.pipeline import Stage, run_ahead
+from graphzero.sampling.pipeline import Pipeline, Stage
+from graphzero.sampling.threads import run_outside
 from graphzero.units import format_bytes
 
 __all__ = ["Session"]
@@ -30,7 +31,7 @@ _PROMISED = 0.95  # of a resident prefix; less in memory is worth saying
 class Session:
     """What one iteration holds: threads, resident prefixes, hop read-ahead, a share of the budget.
 
-    `close` gives all of it back.
+    `close` gives all of it back. A forked child that inherits it has no part in it.
 
     Parameters
     ----------
@@ -66,6 +67,7 @@ class Session:
         family: int,
         loop: object,
     ) -> None:
+        self._process = os.getpid()
         self._watch = MemoryWatch()
         self._paths = (graph.path, sources["x"].store.path if "x" in sources else graph.path)
         with ExitStack() as stack:
@@ -126,15 +128,14 @@ class Session:
 
     def run_ahead(
         self, stages: Sequence[Stage], items: Iterable[Any], *, lookahead: int
-    ) -> Generator[Any, None, None]:
-        """`pipeline.run_ahead` in threads of this session.
+    ) -> Pipeline:
+        """A `Pipeline` in threads of this session.
 
         They end before those that they submit to.
         """
-        results = run_ahead(stages, items, lookahead=lookahead)
-        self._stack.enter_context(closing(results))
-        return results
+        return self._stack.enter_context(closing(Pipeline(stages, items, lookahead=lookahead)))
 
     def close(self) -> None:
         """Ends all threads, after the calls that they are in."""
-        self._stack.close()
+        if self._process == os.getpid():
+            run_outside(self._stack.close)

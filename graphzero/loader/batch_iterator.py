@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,7 +21,8 @@ class BatchIterator(Iterator[SampledBatch]):
     """One iteration over a `SeedDataset`, in one process; ``iter(dataset)`` makes it.
 
     It has the methods that torchdata's ``StatefulDataLoader`` calls. The first ``next`` starts the
-    threads; they end with the iterator.
+    threads. They end with the iterator: when it is exhausted, closed, or dropped, or with the
+    program. Calls from several threads take turns.
 
     Parameters
     ----------
@@ -36,10 +39,14 @@ class BatchIterator(Iterator[SampledBatch]):
     ) -> None:
         self._source = batches
         self._on_load = on_load
+        self._turn = threading.RLock()
+        self._is_running = False
         self._start(progress)
 
     def _start(self, progress: Progress) -> None:
         self._progress = progress
+        self._process: int | None = None  # which has begun the iteration
+        self._is_closed = False
         numbers = self._numbers(progress)
         self._batches = prepare_batches(self._source, progress.share, progress.epoch, numbers)
 
@@ -53,14 +60,48 @@ class BatchIterator(Iterator[SampledBatch]):
         return self
 
     def __next__(self) -> SampledBatch:
-        """The next mini-batch of this worker."""
-        batch = next(self._batches)
-        self._progress = replace(self._progress, taken=self._progress.taken + 1)
-        return batch
+        """The next mini-batch of this worker.
+
+        Raises
+        ------
+        RuntimeError
+            If this process was forked after the first call: the threads are the parent's.
+        """
+        if self._is_inherited():
+            raise RuntimeError(
+                "this iteration was begun by the process that forked this one: begin another with "
+                "iter()"
+            )
+        self._process = os.getpid()
+        with self._turn:
+            if self._is_running:
+                raise ValueError("next() was called by a signal handler that interrupted next()")
+            self._is_running = True
+            try:
+                batch = next(self._batches)
+            finally:
+                self._is_running = False
+                if self._is_closed:
+                    self._batches.close()
+            self._progress = replace(self._progress, taken=self._progress.taken + 1)
+            return batch
 
     def close(self) -> None:
-        """Ends the iteration and its threads, after the calls that they are in."""
-        self._batches.close()
+        """Ends the iteration and its threads, after the calls that they are in.
+
+        It waits for a ``next`` that runs in another thread, which still returns its mini-batch. A
+        signal handler that interrupts ``next`` need not wait: ``next`` then ends the iteration. In
+        a forked child it does nothing.
+        """
+        if self._is_inherited():
+            return
+        self._is_closed = True
+        with self._turn:
+            if not self._is_running:
+                self._batches.close()
+
+    def _is_inherited(self) -> bool:
+        return self._process not in (None, os.getpid())
 
     def state_dict(self) -> State:
         """The position of the iteration; it counts the mini-batches that ``next`` has returned."""

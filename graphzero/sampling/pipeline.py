@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-__all__ = ["Stage", "run_ahead"]
+from graphzero.sampling.threads import WorkerThreads
+
+__all__ = ["Pipeline", "Stage"]
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,11 @@ class Stage:
     most: int | None = None
 
 
-def run_ahead(
-    stages: Sequence[Stage], items: Iterable[Any], *, lookahead: int
-) -> Generator[Any, None, None]:
+class Pipeline(Iterator[Any]):
     """Passes items through stages, in background threads, before their results are requested.
+
+    It yields the results, in the order of the items. An exception of a stage is raised in place of
+    its result, and ends the iteration.
 
     Parameters
     ----------
@@ -48,54 +50,86 @@ def run_ahead(
         How many items are finished, in work or waiting beyond the one that is
         being consumed. 0: each item is worked on when its result is requested, in the consumer's
         thread.
-
-    Yields
-    ------
-    The results, in the order of the items. An exception of a stage is raised in place of its
-    result. If the iteration ends early, calls that have not begun are cancelled, and it waits for
-    those that have.
     """
-    if lookahead == 0:
-        for item in items:
-            yield _through(stages, item)
-        return
-    source = iter(items)
-    pending: deque[list[Future[Any]]] = deque()
-    with ExitStack() as stack:
-        # At exit the interpreter waits for an executor's threads; these end with the iterator.
-        executors = [
-            stack.enter_context(ThreadPoolExecutor(stage.threads, "graphzero-batch"))
-            for stage in stages
-        ]
 
-        def begin(items: Iterable[Any]) -> None:
-            for item in items:
-                given: Future[Any] = Future()
-                given.set_result(item)
-                pending.append([given])
-            for i, futures in enumerate(pending):
-                for number in range(len(futures) - 1, len(stages)):
-                    stage, before = stages[number], futures[-1]
-                    if stage.most is not None and i >= stage.most:
-                        break
-                    futures.append(executors[number].submit(_follow, stage.function, before))
+    def __init__(self, stages: Sequence[Stage], items: Iterable[Any], *, lookahead: int) -> None:
+        self._stages = stages
+        self._items = iter(items)
+        self._lookahead = lookahead
+        self._pending: deque[list[Future[Any]]] = deque()
+        self._threads = [WorkerThreads(stage.threads, "graphzero-batch") for stage in stages]
+        self._has_begun = self._is_closed = False
 
+    def __next__(self) -> Any:
+        """The result of the next item."""
+        if self._is_closed:
+            raise StopIteration
         try:
-            begin(islice(source, lookahead))
-            while pending:
-                results = [pending.popleft()[-1].result()]
-                begin(islice(source, 1))
-                yield results.pop()  # keeps no reference: its memory is needed for the next result
-        finally:
-            for futures in pending:
-                for future in futures:
-                    future.cancel()
+            return self._next()
+        except BaseException:
+            self.close()
+            raise
+
+    def _next(self) -> Any:
+        if self._lookahead == 0:
+            return self._through(next(self._items))
+        if not self._has_begun:
+            self._has_begun = True
+            self._begin(self._lookahead)
+        if not self._pending:
+            raise StopIteration
+        result = self._result_of(self._pending.popleft())
+        self._begin(1)
+        return result
+
+    def _through(self, item: Any) -> Any:
+        for stage in self._stages:
+            try:
+                item = stage.function(item)
+            except StopIteration as error:
+                raise _stray(error) from error
+        return item
+
+    def _begin(self, count: int) -> None:
+        """Submits `count` further items, and whatever calls may begin now."""
+        for item in islice(self._items, count):
+            given: Future[Any] = Future()
+            given.set_result(item)
+            self._pending.append([given])
+        for i, futures in enumerate(self._pending):
+            for number in range(len(futures) - 1, len(self._stages)):
+                stage, before = self._stages[number], futures[-1]
+                if stage.most is not None and i >= stage.most:
+                    break
+                futures.append(self._threads[number].submit(_follow, stage.function, before))
+
+    def _result_of(self, futures: list[Future[Any]]) -> Any:
+        # what was begun by the process that forked this one will never be done here
+        if all(threads.is_open for threads in self._threads):
+            try:
+                return futures[-1].result()
+            except CancelledError:
+                pass
+            except StopIteration as error:
+                raise _stray(error) from error
+        raise RuntimeError(
+            "the threads that prepare results have ended: the iteration was closed by another "
+            "thread, the program is about to end, or this process was forked during the iteration"
+        )
+
+    def close(self) -> None:
+        """Ends the iteration: drops calls that have not begun, and waits for those that have."""
+        self._is_closed = True
+        for threads in self._threads:
+            threads.stop()  # all of them first: a call may wait for one of the stage before
+        for threads in self._threads:
+            threads.close()
+        self._pending.clear()
 
 
-def _through(stages: Sequence[Stage], item: Any) -> Any:
-    for stage in stages:
-        item = stage.function(item)
-    return item
+def _stray(error: StopIteration) -> RuntimeError:
+    """As in a generator: it would end the iteration as if there were no more items."""
+    return RuntimeError(f"a stage raised StopIteration({error.value!r})")
 
 
 def _follow(function: Callable[[Any], Any], before: Future[Any]) -> Any:

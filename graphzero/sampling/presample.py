@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from graphzero.graph.graph import Graph
 from graphzero.graph.ids import IdArray, as_count, as_threads
 from graphzero.graph.sampling_options import as_fanouts, as_seed
 from graphzero.sampling.order import batch_positions, epoch_order, num_batches
-from graphzero.sampling.pipeline import Stage, run_ahead
+from graphzero.sampling.pipeline import Pipeline, Stage
 from graphzero.sampling.sampler import NeighborSampler
 from graphzero.store.manifest import Presampling
 
@@ -108,9 +109,11 @@ class Presample:
                 return sampler.sample(chosen, epoch=epoch, batch=batch).stored_id
 
             threads = as_threads(None)
-            for nodes in run_ahead([Stage(sample, threads)], batches, lookahead=threads):
-                visits[nodes] += 1  # a repeated seed counts once
-                advance(1)
+            ahead = Pipeline([Stage(sample, threads)], batches, lookahead=threads)
+            with closing(ahead):
+                for nodes in ahead:
+                    visits[nodes] += 1  # a repeated seed counts once
+                    advance(1)
         return Presampling(
             batches=self.num_batches(num_seeds),
             batch_size=self.batch_size,
