@@ -26,16 +26,24 @@ class BatchIterator(Iterator[SampledBatch]):
     batches : SeedBatches
     progress : Progress
         Where to begin.
+    even : bool
+        Every rank gets equally many mini-batches.
     """
 
-    def __init__(self, batches: SeedBatches, progress: Progress) -> None:
+    def __init__(self, batches: SeedBatches, progress: Progress, *, even: bool) -> None:
         self._source = batches
+        self._even = even
         self._start(progress)
 
     def _start(self, progress: Progress) -> None:
         self._progress = progress
-        total = self._source.num_batches
-        numbers = batch_ids(total, progress.share, progress.first)[progress.taken :]
+        numbers = batch_ids(
+            self._source.num_batches,
+            progress.share,
+            progress.first,
+            even=self._even,
+            drop_last=self._source.drop_last,
+        )[progress.taken :]
         self._batches = prepare_batches(self._source, progress.share, progress.epoch, numbers)
 
     def __iter__(self) -> BatchIterator:

@@ -123,6 +123,8 @@ class LinkNeighborDataset(SeedDataset):
     num_threads : int, optional
         Threads that sample in the background, each a whole batch. Default: one in a worker,
         otherwise all processors.
+    distributed, rank, world_size, even : optional
+        Which ranks share an epoch, and how evenly, as in `NeighborDataset`.
     **options
         How neighbours are drawn: the fields of `Sampling`.
 
@@ -152,6 +154,10 @@ class LinkNeighborDataset(SeedDataset):
         gather: Sequence[str] = ("x", "y"),
         feature_dtype: npt.DTypeLike | None = None,
         num_threads: int | None = None,
+        distributed: bool | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        even: bool = True,
         **options: Unpack[SamplingOptions],
     ) -> None:
         self.edge_label_index = _as_edges(edge_label_index, dataset.num_nodes)
@@ -170,6 +176,10 @@ class LinkNeighborDataset(SeedDataset):
             gather=gather,
             feature_dtype=feature_dtype,
             num_threads=num_threads,
+            distributed=distributed,
+            rank=rank,
+            world_size=world_size,
+            even=even,
         )
         if self.neg_sampling == "triplet":
             check_sources(dataset.graph, self.edge_label_index)
