@@ -14,6 +14,7 @@ from pathlib import Path
 import files
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from loaders import loader_of
@@ -21,8 +22,8 @@ from loaders import loader_of
 import graphzero as gz
 from graphzero.loader import world
 from graphzero.sampling.order import Share, batch_ids
+from graphzero.training.train import train
 
-torch = pytest.importorskip("torch")
 if not torch.distributed.is_available():
     pytest.skip("this torch has no distributed", allow_module_level=True)
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
@@ -269,6 +270,13 @@ def test_another_rank_does_not_repeat_the_warning(folder):
     assert len(warnings_of(make(folder, rank=0, world_size=2))) == 1
 
 
+def test_copies_warn_themselves(folder):
+    batches = make(folder, rank=0, world_size=2)
+    assert len(warnings_of(batches)) == 1
+    for each in (copy.deepcopy(batches), pickle.loads(pickle.dumps(batches))):
+        assert len(warnings_of(each)) == 1
+
+
 SCRIPT_WARNING = """
 import sys
 import numpy as np
@@ -435,6 +443,20 @@ def test_stateful_data_loaders_resume_the_filled_round(folder, workers):
 
 
 # --- training
+
+
+def test_one_rank_may_train_alone(folder, tmp_path, two_ranks):
+    """`train` is the work of one process: it takes all seeds, to train, to evaluate, to predict."""
+    ds = gz.open(folder)
+    options = {"epochs": 1, "fanouts": [3], "batch_size": SIZE}
+    pack = gz.pack(ds, tmp_path / "p.gd", ds.splits["train"], [3], epochs=1, batch_size=SIZE)
+    for more in ({**options, "predictions": tmp_path / "p.npz"}, {"epochs": 1, "pack": pack}):
+        report = train(ds, **more)
+        assert report.epochs[0].batches == 7
+        found = {name: split.num_nodes for name, split in report.splits.items()}
+        assert found == {"train": 97, "val": 77, "test": 89}
+    with np.load(tmp_path / "p.npz") as file:
+        assert len(file["node_id"]) == 97 + 77 + 89
 
 
 def torchrun(count, script, *arguments):

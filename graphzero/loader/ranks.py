@@ -137,11 +137,19 @@ class Ranks:
 
 
 class OnceFlag:
-    """A flag that is set once by a process and all DataLoader workers that it starts."""
+    """A flag that is set once by a process and all DataLoader workers that it starts.
 
-    def __init__(self) -> None:
-        self._flag = torch.zeros(1, dtype=torch.uint8)
-        self._flag.share_memory_()  # type: ignore[no-untyped-call]
+    Parameters
+    ----------
+    shared : (1,) uint8 Tensor, optional
+        The flag of the parent, in shared memory. Default: a new one.
+    """
+
+    def __init__(self, shared: torch.Tensor | None = None) -> None:
+        if shared is None:
+            shared = torch.zeros(1, dtype=torch.uint8)
+            shared.share_memory_()  # type: ignore[no-untyped-call]
+        self._flag = shared
 
     def set_once(self) -> bool:
         """Sets the flag; whether it was not set before."""
@@ -149,10 +157,6 @@ class OnceFlag:
         self._flag[0] = 1
         return not was_set
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __reduce__(self) -> tuple[Any, ...]:
         # Other pickles, and copies, are of a dataset that has not warned yet.
-        return {"_flag": self._flag} if is_spawning() else {}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__()  # type: ignore[misc]
-        self.__dict__.update(state)
+        return OnceFlag, ((self._flag,) if is_spawning() else ())
