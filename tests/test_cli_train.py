@@ -50,6 +50,15 @@ def test_train_prints_and_writes_the_report(data, tmp_path, capfd):
     assert content["splits"]["val"]["num_nodes"] == 8
 
 
+def test_several_processes_of_torchrun_are_refused(data, capfd, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert run("train", data, "--epochs", 1) == 1
+    assert "one of 2 processes that torchrun has started" in only_line(capfd.readouterr().err)
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert run("train", data, "--epochs", 1) == 0
+
+
 def test_train_on_a_pack(data, tmp_path, capfd):
     pack = tmp_path / "p.gd"
     options = ["--epochs", 2, "--fanouts", "2,-1", "--resident", "0"]

@@ -120,6 +120,31 @@ def test_walks_follow_edges_and_end_in_dead_ends(small):
                 assert there in lists[here]
 
 
+@pytest.mark.parametrize("options", [{}, {"restart": 0.2}, {"p": 0.5, "q": 2.0}])
+def test_many_walks_a_node_are_distinct(tmp_path, options):
+    edges = np.stack([np.repeat(np.arange(50), 49), np.tile(np.arange(49), 50)], axis=1)
+    files.write_graph(tmp_path / "g.gl", edges, 50)
+    graph = gz.Graph(tmp_path / "g.gl")
+    nodes = np.array([7, 3, 7])
+    walks = graph.random_walk(nodes, 12, walks_per_node=10, seed=4, **options)
+    assert walks.shape == (30, 13)
+    assert walks[:, 0].tolist() == [7] * 10 + [3] * 10 + [7] * 10
+    assert len({tuple(walk) for walk in walks.tolist()}) == 30
+    repeated = graph.random_walk(np.repeat(nodes, 10), 12, seed=4, **options)
+    np.testing.assert_array_equal(walks, repeated)
+    again = graph.random_walk(nodes, 12, walks_per_node=10, seed=4, num_threads=2, **options)
+    np.testing.assert_array_equal(walks, again)
+    others = graph.random_walk(nodes, 12, walks_per_node=10, seed=5, **options)
+    assert not {tuple(walk) for walk in walks.tolist()} & {tuple(walk) for walk in others.tolist()}
+    assert graph.random_walk([], 12, walks_per_node=10**30).shape == (0, 13)
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, True, "10", 2**62, 10**30])
+def test_bad_numbers_of_walks_are_refused(small, count):
+    with pytest.raises(ValueError, match="walks_per_node"):
+        small[0].random_walk([0, 1], 3, walks_per_node=count)
+
+
 @pytest.mark.parametrize("num_threads", [1, 2, 4])
 def test_threads_do_not_change_a_byte(tmp_path, num_threads):
     files.write_graph(tmp_path / "g.gl", files.random_edges(3000, 40_000), 3000)

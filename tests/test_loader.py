@@ -362,7 +362,8 @@ import graphzero as gz
 def run(rank, folder, init):
     dist.init_process_group("gloo", init_method=init, rank=rank, world_size=2)
     ds = gz.open(folder)
-    batches = gz.NeighborDataset(ds, ds.splits["train"], [2], batch_size=16, shuffle=True)
+    batches = gz.NeighborDataset(
+        ds, ds.splits["train"], [2], batch_size=16, shuffle=True, distributed=True, even=False)
     for workers, method in ((0, None), (1, "spawn"), (2, "fork")):
         loader = torch.utils.data.DataLoader(
             batches, batch_size=None, num_workers=workers, collate_fn=gz.Collate(ds),

@@ -116,8 +116,7 @@ def test_so_it_is_in_workers(packed, expected, workers, method):
 def test_ranks_share_an_epoch(packed, expected):
     folder, out = packed
     for rank in range(2):
-        batches = gz.PackedDataset(gz.open(folder), out, SEEDS)
-        batches._rank = (rank, 2)
+        batches = gz.PackedDataset(gz.open(folder), out, SEEDS, rank=rank, world_size=2, even=False)
         assert epoch_of(batches, 4) == expected[4][rank::2]
 
 

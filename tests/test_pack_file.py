@@ -23,7 +23,7 @@ from graphzero.cli import main
 from graphzero.io import plan as io_plan
 from graphzero.io import probe
 from graphzero.io.budget import budget
-from graphzero.loader import seed_dataset
+from graphzero.loader import world
 from graphzero.packs import packing
 from graphzero.packs.pack_file import open_pack
 from graphzero.store.atomic import is_staging_name
@@ -352,7 +352,7 @@ def test_by_default_as_much_is_resident_as_memory_leaves(ds, monkeypatch):
 
 def test_all_batches_are_packed_by_any_rank(ds, tmp_path, monkeypatch):
     alone = make(ds, tmp_path / "a.gd").read_bytes()
-    monkeypatch.setattr(seed_dataset, "current_rank", lambda: (1, 2))
+    monkeypatch.setattr(world, "current_group", lambda: (1, 2))
     assert make(ds, tmp_path / "b.gd").read_bytes() == alone
 
 

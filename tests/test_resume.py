@@ -122,14 +122,12 @@ def test_the_start_reaches_new_and_persistent_workers(whole, method, persistent)
     assert fingerprints(loader) == expected
 
 
-def test_ranks_go_on_as_other_ranks(whole, monkeypatch):
-    """Without a process group: the dataset is told its rank as a spawned worker is."""
+def test_ranks_go_on_as_other_ranks(whole):
     folder, expected = whole
 
     def of_rank(rank, world_size):
-        batches = make(folder)
+        batches = make(folder, rank=rank, world_size=world_size, even=False)
         batches.set_epoch(2)
-        batches._rank = (rank, world_size)
         return batches
 
     first = of_rank(0, 2)

@@ -150,11 +150,14 @@ def train_and_print(ds: Dataset, args: argparse.Namespace, pack: str | None = No
 
     Raises
     ------
+    ValueError
+        If torchrun has started several of these processes.
     KeyboardInterrupt
         After Ctrl-C, when what was trained until then has been printed and written.
     """
     inputs: list[str | os.PathLike[str]] = [*files_of_dataset(ds.paths)]
     check_output_options(args, inputs if pack is None else [*inputs, pack])
+    _refuse_several_processes()
     report = _train(ds, args, pack)
     for line in _closing_lines(report, args):
         print(line)
@@ -163,6 +166,17 @@ def train_and_print(ds: Dataset, args: argparse.Namespace, pack: str | None = No
             file.write((json.dumps(asdict(report), indent=2) + "\n").encode())
     if report.interrupted:
         raise KeyboardInterrupt
+
+
+def _refuse_several_processes() -> None:
+    from graphzero.loader.world import launched_processes  # torch takes long to import
+
+    if (count := launched_processes()) > 1:
+        raise ValueError(
+            f"this is one of {count} processes that torchrun has started, and each would train "
+            f"the same model: start graphzero train without torchrun, or train in several "
+            f"processes as examples/train_ddp.py does"
+        )
 
 
 def _train(ds: Dataset, args: argparse.Namespace, pack: str | None) -> TrainReport:

@@ -24,6 +24,18 @@ from graphzero.store.views import header_identity, section_view
 __all__ = ["Graph"]
 
 
+def _repeated(start: IdArray, walks_per_node: int, length: int) -> IdArray:
+    """The start of each walk, (n * walks_per_node,)."""
+    num_walks = start.shape[0] * walks_per_node
+    if num_walks * (length + 1) > np.iinfo(np.intp).max // start.itemsize:
+        raise ValueError(
+            f"walks_per_node={walks_per_node} and length={length} make more nodes than an array "
+            f"can hold: {num_walks} walks of {length + 1} nodes; walk in several calls, each with "
+            f"its own seed"
+        )
+    return start if num_walks == start.shape[0] else np.repeat(start, walks_per_node)
+
+
 class Graph(LegacyGraphMethods, OpenedByPath):
     """A graph in a ``.gl`` file, mapped and never loaded.
 
@@ -280,6 +292,7 @@ class Graph(LegacyGraphMethods, OpenedByPath):
         *,
         p: float = 1.0,
         q: float = 1.0,
+        walks_per_node: int = 1,
         weighted: bool = False,
         restart: float = 0.0,
         seed: int = 0,
@@ -287,11 +300,18 @@ class Graph(LegacyGraphMethods, OpenedByPath):
     ) -> IdArray:
         """Random walks: uniform, by weight, second-order, with restarts.
 
+        Equal calls give equal walks. For several walks from each node, use `walks_per_node`: they
+        are drawn independently. For other walks from the same nodes in a later call, give another
+        `seed`.
+
         Parameters
         ----------
         start : (n,) integers
+            Where the walks begin. A node that is listed twice has two independent walks.
         length : int
             Steps of each walk.
+        walks_per_node : int
+            Walks from each entry of `start`.
         p, q : float
             Return and in-out parameters of node2vec (Grover, Leskovec, KDD 2016). If both are 1,
             the walk is first-order.
@@ -301,26 +321,29 @@ class Graph(LegacyGraphMethods, OpenedByPath):
             Probability, in [0, 1), of returning to the start instead of making a step, as in
             personalised PageRank. If it is positive, walks restart at dead ends too.
         seed : int
-            The draws of a walk depend only on this number and its position in `start`.
+            The draws of a walk depend only on this number and its row in the result.
         num_threads : int, optional
             Default: all processors available to the process. The result does not depend on it.
 
         Returns
         -------
-        (n, length + 1) int64
-            The start in column 0; -1 after a dead end, unless walks restart.
+        (n * walks_per_node, length + 1) int64
+            A walk in each row: first all walks from ``start[0]``, then all from ``start[1]``, as
+            from ``numpy.repeat(start, walks_per_node)``. The start is in column 0; -1 follows a
+            dead end, unless walks restart.
 
         Raises
         ------
         IndexError
             If a start is out of range.
         ValueError
-            If length, p or q is not positive, or restart not in [0, 1); if weighted, and the file
-            has no weights.
+            If length, walks_per_node, p or q is not positive, or restart not in [0, 1); if the
+            walks are more than an array can hold; if weighted, and the file has no weights.
         MemoryError
             If the result is larger than the memory of the machine, or cannot be allocated.
         """
         length = as_count(length, "length")
+        walks_per_node = as_count(walks_per_node, "walks_per_node")
         for name, value in (("p", p), ("q", q)):
             if not (math.isfinite(value) and value > 0):
                 raise ValueError(f"{name} must be a positive number, not {value!r}")
@@ -331,7 +354,7 @@ class Graph(LegacyGraphMethods, OpenedByPath):
         key = _core.key("walk", as_seed(seed), 0, 0)
         try:
             stored = self._csr.walk(
-                self._csr.to_stored(ids, threads),
+                _repeated(self._csr.to_stored(ids, threads), walks_per_node, length),
                 length,
                 float(p),
                 float(q),
@@ -343,7 +366,7 @@ class Graph(LegacyGraphMethods, OpenedByPath):
             return self._csr.to_user(stored, threads)
         except MemoryError as error:
             raise MemoryError(
-                f"no memory for {len(ids):,} walks of length={length} ({error}): "
+                f"no memory for {len(ids) * walks_per_node:,} walks of length={length} ({error}): "
                 f"use a smaller length, or fewer starts in a call"
             ) from None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from mmap import PAGESIZE
 from queue import Empty, SimpleQueue
 
 from graphzero.io.limits import MemoryWatch
+from graphzero.sampling.threads import WorkerThreads
 from graphzero.store.resident_prefix import ResidentPrefix
 
 __all__ = ["ElasticPrefix", "PrefixKeeper"]
@@ -42,6 +42,32 @@ class ElasticPrefix:
     allowed: Callable[[int], int]
 
 
+class _Signals:
+    """What wakes the thread: a mini-batch that was finished, or the end."""
+
+    def __init__(self) -> None:
+        self.is_stopped = False
+        self._batches: SimpleQueue[None] = SimpleQueue()  # its put is safe in a destructor
+
+    def put(self) -> None:
+        self._batches.put(None)
+
+    def stop(self) -> None:
+        self.is_stopped = True
+        self.put()
+
+    def wait(self, seconds: float | None) -> bool:
+        """Whether there was a signal since the last call; waits for one."""
+        try:
+            self._batches.get(timeout=seconds)
+        except Empty:
+            return False
+        with contextlib.suppress(Empty):
+            while True:
+                self._batches.get_nowait()
+        return True
+
+
 class PrefixKeeper:
     """Reads resident prefixes, reads again what the kernel has taken back, and adapts their size.
 
@@ -69,21 +95,17 @@ class PrefixKeeper:
         self._watch = watch
         self._cap = 1 << 62  # of the elastic prefix, from what the kernel took back
         self._quiet = 0
-        self._batches: SimpleQueue[None] = SimpleQueue()  # its put is safe in a destructor
-        self._stop = False
-        self._thread: threading.Thread | None = None
+        self._signals = _Signals()
+        self._threads = WorkerThreads(1, "graphzero-resident", on_stop=self._signals.stop)
         for prefix, goal in fixed:
             prefix.resize(goal)
         if self._elastic is not None or any(goal > 0 for _, goal in fixed):
-            self._thread = threading.Thread(
-                target=self._run, name="graphzero-resident", daemon=True
-            )
-            self._thread.start()
+            self._threads.submit(self._run)
 
     def count_batch(self) -> None:
         """The training loop has finished another mini-batch."""
         self._watch.batches += 1
-        self._batches.put(None)
+        self._signals.put()
 
     def _run(self) -> None:
         try:
@@ -93,7 +115,7 @@ class PrefixKeeper:
                 self._load(prefix)
             if self._elastic is not None:
                 self._load(self._elastic.prefix)
-            while not self._stop:
+            while not self._signals.is_stopped:
                 self._follow_batches()
         except OSError as error:
             # Rows that are not resident are read like all others, which reports what is wrong.
@@ -102,16 +124,16 @@ class PrefixKeeper:
     def _follow_batches(self) -> None:
         """Samples memory until the next mini-batch is done, and then adapts."""
         samples = 0
-        while not self._is_done(_SAMPLE_SECONDS):
+        while not self._signals.wait(_SAMPLE_SECONDS):
             samples += 1
             if samples * _SAMPLE_SECONDS > _IDLE_SECONDS:
-                self._is_done(None)
+                self._signals.wait(None)
                 break
             if samples % _SAMPLES == 0:
                 self._watch.sample_limits()
             else:
                 self._watch.sample_own()
-        if self._stop:
+        if self._signals.is_stopped:
             return
         self._watch.sample_limits()
         for prefix, _ in self._fixed:
@@ -122,17 +144,6 @@ class PrefixKeeper:
             self._adapt()
             grown = self._elastic.prefix.num_bytes > before
             self._load(self._elastic.prefix, None if grown else _STEP_BYTES)
-
-    def _is_done(self, seconds: float | None) -> bool:
-        """Whether a mini-batch was finished since the last call; waits for one, or for `close`."""
-        try:
-            self._batches.get(timeout=seconds)
-        except Empty:
-            return False
-        with contextlib.suppress(Empty):
-            while True:
-                self._batches.get_nowait()
-        return True
 
     def _react(self) -> None:
         """Lowers the cap by what the kernel took back, and raises it when it no longer does."""
@@ -160,9 +171,9 @@ class PrefixKeeper:
         """Reads what is missing of a prefix, at most `most_bytes` of it."""
         done = 0
         for begin, end in prefix.missing_runs(_STEP_BYTES):
-            if self._stop or (most_bytes is not None and done >= most_bytes):
+            if self._signals.is_stopped or (most_bytes is not None and done >= most_bytes):
                 return
-            if self._is_done(0.0):  # the size may be another by now
+            if self._signals.wait(0.0):  # the size may be another by now
                 self._watch.sample_limits()
                 self._adapt()
             if prefix.reaches(begin):
@@ -171,8 +182,4 @@ class PrefixKeeper:
 
     def close(self) -> None:
         """Ends the thread, after the step that it is in."""
-        self._stop = True
-        self._batches.put(None)
-        thread, self._thread = self._thread, None
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
+        self._threads.close()

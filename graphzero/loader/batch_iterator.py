@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,13 +32,21 @@ class BatchIterator(Iterator[SampledBatch]):
     on_load : callable
         Called with the progress that `load_state_dict` goes on with, and whether this worker has
         mini-batches left to give.
+    even : bool
+        Every rank gets equally many mini-batches.
     """
 
     def __init__(
-        self, batches: SeedBatches, progress: Progress, on_load: Callable[[Progress, bool], object]
+        self,
+        batches: SeedBatches,
+        progress: Progress,
+        on_load: Callable[[Progress, bool], object],
+        *,
+        even: bool,
     ) -> None:
         self._source = batches
         self._on_load = on_load
+        self._even = even
         self._turn = threading.RLock()
         self._is_running = False
         self._start(progress)
@@ -50,10 +58,15 @@ class BatchIterator(Iterator[SampledBatch]):
         numbers = self._numbers(progress)
         self._batches = prepare_batches(self._source, progress.share, progress.epoch, numbers)
 
-    def _numbers(self, progress: Progress) -> range:
+    def _numbers(self, progress: Progress) -> Sequence[int]:
         """Of the mini-batches that are left."""
-        total = self._source.num_batches
-        return batch_ids(total, progress.share, progress.first)[progress.taken :]
+        return batch_ids(
+            self._source.num_batches,
+            progress.share,
+            progress.first,
+            even=self._even,
+            drop_last=self._source.drop_last,
+        )[progress.taken :]
 
     def __iter__(self) -> BatchIterator:
         """Itself."""

@@ -156,6 +156,8 @@ class LinkNeighborDataset(SeedDataset):
     num_threads : int, optional
         Threads that sample in the background, each a whole batch. Default: one in a worker,
         otherwise all processors.
+    distributed, rank, world_size, even : optional
+        Which ranks share an epoch, and how evenly, as in `NeighborDataset`.
     **options
         How neighbours are drawn: the fields of `Sampling`.
 
@@ -185,6 +187,10 @@ class LinkNeighborDataset(SeedDataset):
         gather: Sequence[str] = ("x", "y"),
         feature_dtype: npt.DTypeLike | None = None,
         num_threads: int | None = None,
+        distributed: bool | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        even: bool = True,
         **options: Unpack[SamplingOptions],
     ) -> None:
         self.edge_label_index = _as_edges(edge_label_index, dataset.num_nodes)
@@ -205,6 +211,10 @@ class LinkNeighborDataset(SeedDataset):
             gather=gather,
             feature_dtype=feature_dtype,
             num_threads=num_threads,
+            distributed=distributed,
+            rank=rank,
+            world_size=world_size,
+            even=even,
         )
         self.sampler.sampling.check_untimed(", and seed edges have none:")
         if self.neg_sampling == "triplet":

@@ -52,9 +52,9 @@ class NeighborDataset(SeedDataset):
     """Mini-batches of sampled neighbourhoods, as a torch ``IterableDataset``.
 
     Use it with ``DataLoader(dataset, batch_size=None, collate_fn=Collate(ds))``. DataLoader workers
-    and the ranks of an initialised ``torch.distributed`` group share the batches of an epoch. The
-    order and content of the batches do not depend on the number of workers. Call `set_epoch` before
-    each epoch: it changes the order of the seeds and the draws, in persistent workers as well.
+    share the batches of an epoch, and so do ranks with ``distributed=True``. The order and content
+    of the batches do not depend on the number of workers or ranks. Call `set_epoch` before each
+    epoch: it changes the order of the seeds and the draws, in persistent workers as well.
 
     An interrupted epoch is resumed at its next batch, byte for byte:
 
@@ -92,6 +92,19 @@ class NeighborDataset(SeedDataset):
     num_threads : int, optional
         Threads that sample in the background, each a whole batch. Default: one in a worker,
         otherwise all processors.
+    distributed : bool, optional
+        True deals the batches to the ranks of ``torch.distributed``, or to those that `rank` and
+        `world_size` name. False gives this process all seeds: because they have been split over
+        the ranks already, or because it works alone. None, the default, is False with one rank;
+        with several it is an error. Ranks are found when an iteration begins.
+    rank, world_size : int, optional
+        Which of how many ranks this is, if these are not the global ranks: those of a data-parallel
+        group, for example. They imply ``distributed=True``.
+    even : bool
+        True gives every rank equally many batches, as ``DistributedDataParallel`` needs it: the
+        last round is filled with the first batches of the epoch, as often as needed, or dropped
+        with ``drop_last=True``. A warning says so where this is more than 5 % of an epoch. False
+        yields each seed once over all ranks, for evaluation and prediction.
     **options
         How neighbours are drawn: the fields of `Sampling`, such as ``replace=True``.
 
@@ -100,8 +113,10 @@ class NeighborDataset(SeedDataset):
     IndexError
         If a seed is out of range.
     ValueError
-        If an argument is invalid; if an option needs times, and there are none; if weighted, and
-        the graph has no weights; if seeds have times, and the graph has no timestamps.
+        If an argument is invalid or contradicts another; if an option needs times, and there are
+        none; if weighted, and the graph has no weights; if seeds have times, and the graph has no
+        timestamps. When an iteration begins, and from ``len``: if there are several ranks and
+        `distributed` is None; if no batch is left for them.
     """
 
     def __init__(
@@ -119,6 +134,10 @@ class NeighborDataset(SeedDataset):
         gather: Sequence[str] = ("x", "y"),
         feature_dtype: npt.DTypeLike | None = None,
         num_threads: int | None = None,
+        distributed: bool | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        even: bool = True,
         **options: Unpack[SamplingOptions],
     ) -> None:
         self.seeds = _as_seeds(seeds, dataset.num_nodes)
@@ -133,6 +152,10 @@ class NeighborDataset(SeedDataset):
             gather=gather,
             feature_dtype=feature_dtype,
             num_threads=num_threads,
+            distributed=distributed,
+            rank=rank,
+            world_size=world_size,
+            even=even,
         )
         self._stored_seeds = _stored_seeds(self.seeds, dataset.graph)
         self.translates_seeds = self._stored_seeds is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy.typing as npt
 
 from graphzero.graph.dataset import Dataset
@@ -23,7 +25,9 @@ __all__ = ["batch_setup", "plan_iteration", "start_session"]
 _PLENTY_SHARED = 4 << 30  # bytes: in so much shared memory, the mini-batches of workers fit
 
 
-def start_session(batches: SeedBatches, share: Share, epoch: int, numbers: range) -> Session:
+def start_session(
+    batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int]
+) -> Session:
     """The session of an iteration; each process starts its own.
 
     Parameters
@@ -31,7 +35,7 @@ def start_session(batches: SeedBatches, share: Share, epoch: int, numbers: range
     batches : SeedBatches
     share : Share
     epoch : int
-    numbers : range
+    numbers : sequence of int
         Of the mini-batches in the epoch.
 
     Raises
@@ -54,12 +58,14 @@ def start_session(batches: SeedBatches, share: Share, epoch: int, numbers: range
     )
 
 
-def plan_iteration(batches: SeedBatches, share: Share, epoch: int, numbers: range) -> IOPlan:
+def plan_iteration(
+    batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int]
+) -> IOPlan:
     """How an iteration reads, see `start_session`."""
     return make_plan(batches.prefetch, _probe(batches, share, epoch, numbers))
 
 
-def _probe(batches: SeedBatches, share: Share, epoch: int, numbers: range) -> Estimate:
+def _probe(batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int]) -> Estimate:
     graph, sections = batches.dataset.graph, batches.topology_sections
     sources = batches.row_sources(epoch)
     topology = sum(graph.section_bytes[name] for name in sections)

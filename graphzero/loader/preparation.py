@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -102,7 +102,7 @@ class _Preparation:
 
 
 def prepare_batches(
-    batches: SeedBatches, share: Share, epoch: int, numbers: range
+    batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int]
 ) -> Generator[SampledBatch, None, None]:
     """The mini-batches of an iteration, prepared in the background by a session of its own.
 
@@ -112,7 +112,7 @@ def prepare_batches(
     share : Share
         Of this process.
     epoch : int
-    numbers : range
+    numbers : sequence of int
         Of the mini-batches in the epoch.
     """
     epoch = batches.sampled_epoch(epoch)

@@ -13,22 +13,38 @@ from torch.utils.data import IterableDataset
 from graphzero.graph.ids import as_count
 from graphzero.loader.batch_iterator import BatchIterator
 from graphzero.loader.epochs import Epochs
+from graphzero.loader.ranks import OnceFlag, Ranks
 from graphzero.loader.resume import Position, Progress, State, read_position
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.seed_batches import SeedBatches
-from graphzero.loader.world import current_rank, current_share
+from graphzero.loader.world import ParentGroup, current_share
 from graphzero.sampling.order import Share, batch_ids
 
 __all__ = ["SeedDataset"]
 
 
 class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
-    """What datasets of seeds have in common: the epoch, resuming it, ranks and workers."""
+    """What datasets of seeds have in common: the epoch, resuming it, ranks and workers.
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    Attributes
+    ----------
+    ranks : Ranks
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        distributed: bool | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        even: bool = True,
+        **options: Any,
+    ) -> None:
         super().__init__(*args, **options)
+        self.ranks = Ranks(distributed, rank, world_size, even)
         self._epochs = Epochs()
-        self._rank: tuple[int, int] | None = None
+        self._told: ParentGroup | None = None
+        self._warned = OnceFlag()
 
     @property
     def epoch(self) -> int:
@@ -101,9 +117,16 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
         self._epochs.choose(read_position(state, self.state_options, self.num_batches))
 
     def __len__(self) -> int:
-        """Batches of this rank in a whole epoch, over all its workers."""
-        rank, world_size = self.rank_and_size
-        return len(batch_ids(self.num_batches, Share(rank, world_size)))
+        """Batches of this rank in a whole epoch, over all its workers.
+
+        Raises
+        ------
+        ValueError
+            As at the beginning of an iteration, if it is not known how ranks share the epoch.
+        """
+        share = Share(*self._checked_rank())
+        even, drop_last = self.ranks.even, self.drop_last
+        return len(batch_ids(self.num_batches, share, even=even, drop_last=drop_last))
 
     @property
     def position(self) -> Position:
@@ -113,11 +136,16 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
     @property
     def rank_and_size(self) -> tuple[int, int]:
         """Rank of this process, and the number of ranks that share an epoch."""
-        return self._rank or current_rank()
+        return self.ranks.find(self._told)
+
+    def _checked_rank(self) -> tuple[int, int]:
+        """`rank_and_size`; says what `even` does to the epoch, once and by one rank."""
+        rank, world_size = self.rank_and_size
+        self.ranks.check_rounds(self.num_batches, rank, world_size, self.drop_last, self._warned)
+        return rank, world_size
 
     def __getstate__(self) -> dict[str, Any]:
-        # A spawned worker has no process group: it must be told its rank.
-        return {**self.__dict__, "_rank": self.rank_and_size}
+        return {**self.__dict__, "_told": ParentGroup.of_this_process()}
 
     def __copy__(self) -> SeedDataset:
         copied = self.__class__.__new__(self.__class__)
@@ -125,8 +153,9 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
         return copied
 
     def __iter__(self) -> BatchIterator:
-        share = current_share(*self.rank_and_size)
+        share = current_share(*self._checked_rank())
         begun = self._epochs.begin()
         here = begun.position
         progress = Progress(here.epoch, here.batches, 0, share)
-        return BatchIterator(self, progress, partial(self._epochs.load, begun))
+        load = partial(self._epochs.load, begun)
+        return BatchIterator(self, progress, load, even=self.ranks.even)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+from dataclasses import dataclass
+from multiprocessing.context import get_spawning_popen
 
 import torch
 from torch.utils.data import get_worker_info
@@ -10,14 +13,67 @@ from torch.utils.data import get_worker_info
 from graphzero.graph.ids import as_threads
 from graphzero.sampling.order import Share
 
-__all__ = ["current_family", "current_rank", "current_share", "default_threads", "in_worker"]
+__all__ = [
+    "ParentGroup",
+    "current_family",
+    "current_group",
+    "current_share",
+    "default_threads",
+    "group_of_worker",
+    "in_worker",
+    "is_spawning",
+    "launched_processes",
+]
+
+Group = tuple[int, int]  # rank and world size
 
 
-def current_rank() -> tuple[int, int]:
-    """(rank, world size) of the initialised ``torch.distributed`` group; (0, 1) without one."""
+@dataclass(frozen=True)
+class ParentGroup:
+    """What a process tells a DataLoader worker that it spawns: the worker has no process group.
+
+    Attributes
+    ----------
+    pid : int
+        The process that spawns. Only its own workers use the group.
+    group : (int, int) or None
+        Its `current_group`.
+    """
+
+    pid: int
+    group: Group | None
+
+    @classmethod
+    def of_this_process(cls) -> ParentGroup | None:
+        """That of this process while it spawns another; None while it pickles for other ends."""
+        return cls(os.getpid(), current_group()) if is_spawning() else None
+
+
+def is_spawning() -> bool:
+    """Whether objects are now pickled for a process that this one starts."""
+    return get_spawning_popen() is not None
+
+
+def current_group() -> Group | None:
+    """(rank, world size) of the initialised ``torch.distributed`` group; None without one."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return 0, 1
+    return None
+
+
+def group_of_worker(told: ParentGroup | None) -> Group | None:
+    """What the parent of this DataLoader worker said; elsewhere, and in a forked one, as found."""
+    parent = multiprocessing.parent_process()
+    if told is not None and in_worker() and parent is not None and parent.pid == told.pid:
+        return told.group
+    return current_group()
+
+
+def launched_processes() -> int:
+    """How many processes torchrun has started; 1 without it."""
+    if torch.distributed.is_available() and torch.distributed.is_torchelastic_launched():
+        return int(os.environ.get("WORLD_SIZE", "1"))
+    return 1
 
 
 def current_share(rank: int, world_size: int) -> Share:

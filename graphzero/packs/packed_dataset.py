@@ -52,7 +52,7 @@ class PackedDataset(NeighborDataset):
     gather : sequence of {"x", "y"}
         Which rows to gather in the background. Without "x", `Collate` gathers the features from
         the dataset, not from the pack.
-    feature_dtype, num_threads : optional
+    feature_dtype, num_threads, distributed, rank, world_size, even : optional
         As in `NeighborDataset`.
 
     Raises
@@ -75,6 +75,10 @@ class PackedDataset(NeighborDataset):
         gather: Sequence[str] = ("x", "y"),
         feature_dtype: npt.DTypeLike | None = None,
         num_threads: int | None = None,
+        distributed: bool | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        even: bool = True,
     ) -> None:
         self._pack = open_pack(pack)
         info = self._pack.info
@@ -99,6 +103,10 @@ class PackedDataset(NeighborDataset):
             gather=gather,
             feature_dtype=feature_dtype,
             num_threads=num_threads,
+            distributed=distributed,
+            rank=rank,
+            world_size=world_size,
+            even=even,
             **sampling,
         )
         packed = {"packed_epochs": [info.first_epoch, info.epochs]}

@@ -101,13 +101,9 @@ class _RowsBeyond(NeighborDataset):
     """Mini-batches with only those rows of "x" that are not among the first of the file."""
 
     def __init__(self, first_row: int, *args: Any, **options: Any) -> None:
-        super().__init__(*args, gather=("x",), **options)
+        # whichever rank packs, it packs the mini-batches of all ranks
+        super().__init__(*args, gather=("x",), distributed=False, **options)
         self._first_row = first_row
-
-    @property
-    def rank_and_size(self) -> tuple[int, int]:
-        """Whichever rank packs, it packs the mini-batches of all ranks."""
-        return 0, 1
 
     def row_sources(self, epoch: int) -> dict[str, RowSource]:
         """The features, of which only the rows beyond the first ones are read."""

@@ -23,7 +23,7 @@ FEATURE_DTYPE = "float32"  # whatever the features are stored as
 
 @dataclass(frozen=True)
 class Loaders:
-    """Makes the DataLoaders of one training.
+    """Makes the DataLoaders of one training, which is the work of one process.
 
     Attributes
     ----------
@@ -45,6 +45,7 @@ class Loaders:
                 seeds,
                 prefetch=self.options.prefetch,
                 feature_dtype=FEATURE_DTYPE,
+                distributed=False,
             )
         return batches, self._loader(batches, persistent=True)
 
@@ -62,6 +63,7 @@ class Loaders:
             seed=self.options.seed,
             prefetch=self.options.prefetch,
             feature_dtype=FEATURE_DTYPE,
+            distributed=False,
         )
 
     def _loader(self, batches: NeighborDataset, *, persistent: bool) -> DataLoader[Any]:

@@ -1,0 +1,364 @@
+"""Which ranks share an epoch, how evenly, and when a rank is found."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from loaders import loader_of
+from ranks_data import NODES, SEEDS, SIZE, write_data
+
+import graphzero as gz
+from graphzero.loader import world
+from graphzero.sampling.order import Share, batch_ids
+from graphzero.training.train import train
+
+if not torch.distributed.is_available():
+    pytest.skip("this torch has no distributed", allow_module_level=True)
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_data(tmp_path_factory.mktemp("ranks") / "data")
+
+
+def make(folder, count=SEEDS, **options):
+    return gz.NeighborDataset(
+        gz.open(folder), np.arange(count), [3], batch_size=SIZE, shuffle=True, **options
+    )
+
+
+def numbers_of(batches, loader=None):
+    """Which batches of epoch 0 an iteration gives, by their seeds."""
+    order = [batches.positions(0, b).tolist() for b in range(batches.num_batches)]
+    return [order.index(batch.input_id.tolist()) for batch in loader or loader_of(batches)]
+
+
+@pytest.fixture
+def two_ranks(monkeypatch):
+    """This process is rank 1 of 2."""
+    monkeypatch.setattr(world, "current_group", lambda: (1, 2))
+
+
+# --- the deal
+
+
+def of_workers(count, share, first, workers, **options):
+    """The batches of a rank, as the DataLoader takes them from its workers in turn."""
+    shares = [Share(share.rank, share.world_size, w, workers) for w in range(workers)]
+    lists = [list(batch_ids(count, each, first, **options)) for each in shares]
+    turns = max(map(len, lists))
+    return [ids[turn] for turn in range(turns) for ids in lists if turn < len(ids)]
+
+
+@given(
+    count=st.integers(0, 30),
+    done=st.integers(0, 30),
+    world_size=st.integers(1, 9),
+    workers=st.integers(1, 3),
+    drop_last=st.booleans(),
+)
+def test_even_ranks_get_equally_many(count, done, world_size, workers, drop_last):
+    first = min(done, count)
+    of_ranks = []
+    for rank in range(world_size):
+        share = Share(rank, world_size)
+        ids = of_workers(count, share, first, workers, even=True, drop_last=drop_last)
+        assert ids == list(batch_ids(count, share, first, even=True, drop_last=drop_last))
+        once = list(batch_ids(count, share, first))
+        assert ids[: len(once)] == once[: len(ids)]  # then the repeated ones
+        of_ranks.append(ids)
+    rounds = [list(ids) for ids in zip(*of_ranks, strict=True)]  # raises if they are not equal
+    dealt = [number for ids in rounds for number in ids]
+    left = list(range(first, count))
+    if drop_last:
+        assert dealt == left[: len(left) // world_size * world_size]
+    else:
+        assert dealt[: len(left)] == left
+        assert 0 <= len(dealt) - len(left) < world_size
+        repeated = dealt[len(left) :]
+        assert repeated == [i % count for i in range(len(repeated))]  # from the epoch's start
+    if world_size == 1:
+        assert dealt == left
+
+
+# --- the options
+
+
+def test_with_one_rank_nothing_is_dealt(folder):
+    plain = numbers_of(make(folder))
+    assert plain == list(range(7))
+    for options in ({"distributed": True}, {"distributed": False}, {"even": False}):
+        assert numbers_of(make(folder, **options)) == plain
+    assert numbers_of(make(folder, rank=0, world_size=1)) == plain
+
+
+def test_under_several_ranks_an_open_question_is_an_error(folder, two_ranks):
+    batches = make(folder)  # no error: the ranks may come later
+    for use in (iter, len, lambda b: next(iter(loader_of(b))), lambda b: len(loader_of(b))):
+        with pytest.raises(
+            ValueError, match=r"one of 2 ranks.*distributed=True.*distributed=False"
+        ):
+            use(batches)
+    assert numbers_of(make(folder, distributed=False)) == list(range(7))
+    assert len(make(folder, distributed=False)) == 7
+    assert numbers_of(make(folder, distributed=True)) == [1, 3, 5, 0]
+    assert numbers_of(make(folder, distributed=True, even=False)) == [1, 3, 5]
+    assert numbers_of(make(folder, rank=2, world_size=3)) == [2, 5, 1]
+
+
+def test_the_open_question_is_asked_in_workers_too(folder, two_ranks):
+    with pytest.raises(ValueError, match="distributed=False"):
+        next(iter(loader_of(make(folder), 1)))
+
+
+def test_links_and_packs_take_the_options(folder, tmp_path, two_ranks):
+    ds = gz.open(folder)
+    edges = np.stack([np.arange(SEEDS), np.arange(SEEDS) + 1])
+    path = gz.pack(ds, tmp_path / "p.gd", np.arange(SEEDS), [3], epochs=1, batch_size=SIZE)
+    for make_one in (
+        lambda **options: gz.LinkNeighborDataset(ds, edges, [3], batch_size=SIZE, **options),
+        lambda **options: gz.PackedDataset(ds, path, np.arange(SEEDS), **options),
+    ):
+        with pytest.raises(ValueError, match="one of 2 ranks"):
+            iter(make_one())
+        assert numbers_of(make_one(distributed=True)) == [1, 3, 5, 0]
+        assert numbers_of(make_one(distributed=True, even=False)) == [1, 3, 5]
+        assert numbers_of(make_one(rank=2, world_size=3)) == [2, 5, 1]
+        assert len(make_one(distributed=False)) == 7
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"distributed": "no"}, "distributed must be True, False or None"),
+        ({"distributed": 1}, "distributed must be"),
+        ({"even": None}, "even must be True or False"),
+        ({"rank": 0}, "rank and world_size belong together"),
+        ({"world_size": 2}, "rank and world_size belong together"),
+        ({"rank": 2, "world_size": 2}, "rank must be below world_size=2, not 2"),
+        ({"rank": -1, "world_size": 2}, "rank must be at least 0"),
+        ({"rank": 0, "world_size": 0}, "world_size must be at least 1"),
+        ({"rank": 0.5, "world_size": 2}, "rank must be an integer"),
+        ({"rank": 0, "world_size": 2, "distributed": False}, "distributed=False gives this"),
+    ],
+)
+def test_bad_options_are_refused(folder, options, part):
+    with pytest.raises(ValueError, match=part):
+        make(folder, **options)
+
+
+def test_the_group_is_missed_under_torchrun(folder, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(
+        ValueError, match="torchrun has started 2 processes: call init_process_grou"
+    ):
+        iter(make(folder, distributed=True))
+    with pytest.raises(ValueError, match="one of 2 ranks"):
+        len(make(folder))
+    assert len(make(folder, distributed=False)) == 7
+    assert len(make(folder, rank=0, world_size=7)) == 1
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert len(make(folder, distributed=True)) == len(make(folder)) == 7
+
+
+# --- even rounds
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+@pytest.mark.parametrize(
+    ("drop_last", "expected"),
+    [(False, [[0, 2, 4, 6], [1, 3, 5, 0]]), (True, [[0, 2, 4], [1, 3, 5]])],
+)
+@pytest.mark.filterwarnings("ignore:an epoch has:UserWarning")
+def test_even_ranks_and_their_length(folder, workers, drop_last, expected):
+    for rank in range(2):
+        options = {"drop_last": drop_last, "rank": rank, "world_size": 2}
+        batches = make(folder, 112 if drop_last else SEEDS, **options)
+        loader = loader_of(batches, workers)
+        assert len(loader) == len(expected[rank])
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "Length of IterableDataset")
+            assert numbers_of(batches, loader) == expected[rank]
+
+
+def test_a_repeated_batch_is_the_same_to_the_byte(folder):
+    batches = make(folder, rank=1, world_size=2)
+    *_, repeated = loader_of(batches)
+    first = next(iter(loader_of(make(folder))))
+    assert repeated.n_id.tolist() == first.n_id.tolist()
+    assert repeated.edge_index.tolist() == first.edge_index.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:an epoch has:UserWarning")
+def test_fewer_batches_than_ranks(folder):
+    of_ranks = [numbers_of(make(folder, 40, rank=rank, world_size=8)) for rank in range(8)]
+    assert of_ranks == [[0], [1], [2], [0], [1], [2], [0], [1]]
+    assert numbers_of(make(folder, 0, rank=1, world_size=2)) == []
+    for use in (iter, len):
+        with pytest.raises(ValueError, match=r"leaves no batch: an epoch has 2 full .* 8 ranks"):
+            use(make(folder, 40, rank=1, world_size=8, drop_last=True))
+    assert len(make(folder, 40, rank=1, world_size=8, drop_last=True, even=False)) == 1
+
+
+def warnings_of(batches, passes=3):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(passes):
+            iter(batches).close()
+            len(batches)
+    return [str(each.message) for each in caught]
+
+
+@pytest.mark.parametrize(
+    ("count", "options", "expected"),
+    [
+        (97, {}, ["an epoch has 7 batches, and 2 ranks get 4 each: even=True repeats 1 (14%)"]),
+        (112, {"drop_last": True}, ["ranks get 3 each: even=True leaves out 1 (14%)"]),
+        (16, {}, ["an epoch has 1 batches, and 2 ranks get 1 each: even=True repeats 1 (100%)"]),
+        (97, {"even": False}, []),
+        (96, {}, []),
+        (19 * SIZE, {}, ["repeats 1 (5%)"]),  # 1 / 19 > 0.05
+        (21 * SIZE, {}, []),
+        (0, {}, []),
+    ],
+)
+def test_much_that_is_repeated_or_lost_is_said_once(folder, count, options, expected):
+    batches = gz.NeighborDataset(
+        gz.open(folder),
+        np.arange(count) % NODES,
+        [3],
+        batch_size=SIZE,
+        rank=0,
+        world_size=2,
+        **options,
+    )
+    found = warnings_of(batches)
+    assert len(found) == len(expected)
+    assert all(part in text for part, text in zip(expected, found, strict=True))
+
+
+def test_another_rank_does_not_repeat_the_warning(folder):
+    assert warnings_of(make(folder, rank=1, world_size=2)) == []
+    assert len(warnings_of(make(folder, rank=0, world_size=2))) == 1
+
+
+def test_copies_warn_themselves(folder):
+    batches = make(folder, rank=0, world_size=2)
+    assert len(warnings_of(batches)) == 1
+    for each in (copy.deepcopy(batches), pickle.loads(pickle.dumps(batches))):
+        assert len(warnings_of(each)) == 1
+
+
+# --- when the rank is found
+
+
+def test_no_pickle_or_copy_holds_a_rank(folder, monkeypatch):
+    monkeypatch.setattr(world, "current_group", lambda: (1, 2))
+    batches = make(folder, distributed=True)
+    pickled = pickle.dumps(batches)
+    copies = [pickle.loads(pickled), copy.deepcopy(batches), batches]
+    monkeypatch.setattr(world, "current_group", lambda: (2, 3))
+    for each in copies:
+        assert each.rank_and_size == (2, 3)
+        assert numbers_of(each) == [2, 5, 1]
+        assert numbers_of(each, loader_of(each, 2)) == [2, 5, 1]  # in forked workers
+    monkeypatch.setattr(world, "current_group", lambda: None)
+    assert numbers_of(pickle.loads(pickled)) == list(range(7))
+
+
+def test_a_worker_believes_its_own_parent_only(monkeypatch):
+    told = world.ParentGroup(os.getpid(), (1, 2))
+    monkeypatch.setattr(world, "current_group", lambda: (0, 5))
+    assert world.group_of_worker(told) == (0, 5)  # not a worker
+    monkeypatch.setattr(world, "get_worker_info", lambda: object())
+
+    class Parent:
+        pid = os.getpid()
+
+    monkeypatch.setattr(world.multiprocessing, "parent_process", lambda: Parent)
+    assert world.group_of_worker(told) == (1, 2)
+    assert world.group_of_worker(world.ParentGroup(1, (1, 2))) == (0, 5)
+    assert world.group_of_worker(None) == (0, 5)
+
+
+# --- resuming
+
+
+@pytest.mark.filterwarnings("ignore:an epoch has:UserWarning")
+def test_the_filled_round_is_resumed(folder):
+    """A state counts the first batches of the epoch's order; repeated ones do not count."""
+
+    def left(state, rank, world_size, **options):
+        batches = make(folder, rank=rank, world_size=world_size, **options)
+        batches.resume(state)
+        return numbers_of(batches)
+
+    batches = make(folder, rank=1, world_size=2)
+    states = [batches.state_after(taken) for taken in range(5)]
+    assert [state["batches"] for state in states] == [0, 2, 4, 6, 7]
+    assert [left(states[2], rank, 2) for rank in range(2)] == [[4, 6], [5, 0]]
+    assert [left(states[3], rank, 2) for rank in range(2)] == [[6], [0]]
+    assert [left(states[4], rank, 2) for rank in range(2)] == [[], []]
+    assert [left(states[2], rank, 1) for rank in range(1)] == [[4, 5, 6]]
+    assert [left(states[3], rank, 3) for rank in range(3)] == [[6], [0], [1]]
+    assert [left(states[2], rank, 2, even=False) for rank in range(2)] == [[4, 6], [5]]
+
+
+@pytest.mark.filterwarnings("ignore:an epoch has:UserWarning")
+def test_a_round_that_was_left_out_is_not_done(folder):
+    """Fewer ranks train on what more ranks could not share."""
+    options = {"count": 112, "drop_last": True}
+    state = make(folder, rank=0, world_size=2, **options).state_after(3)
+    assert state["batches"] == 6
+    for rank, world_size, expected in ((0, 2, []), (1, 2, []), (2, 3, []), (0, 1, [6])):
+        batches = make(folder, rank=rank, world_size=world_size, **options)
+        batches.resume(state)
+        assert numbers_of(batches) == expected
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.filterwarnings("ignore:an epoch has:UserWarning")
+@pytest.mark.filterwarnings("ignore:'set_vital':UserWarning")
+def test_stateful_data_loaders_resume_the_filled_round(folder, workers):
+    stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
+    for taken in (1, 3, 4):
+        batches = make(folder, rank=1, world_size=2)
+        loader = loader_of(batches, workers, kind=stateful)
+        iterator = iter(loader)
+        for _ in range(taken):
+            next(iterator)
+        state = pickle.loads(pickle.dumps(loader.state_dict()))
+        resumed = make(folder, rank=1, world_size=2)
+        again = loader_of(resumed, workers, kind=stateful)
+        if taken < 4:
+            again.load_state_dict(state)
+            assert numbers_of(resumed, again) == [1, 3, 5, 0][taken:]
+        resumed.resume(state)
+        assert resumed.position.batches == min(7, 2 * taken)
+
+
+# --- training
+
+
+def test_one_rank_may_train_alone(folder, tmp_path, two_ranks):
+    """`train` is the work of one process: it takes all seeds, to train, to evaluate, to predict."""
+    ds = gz.open(folder)
+    options = {"epochs": 1, "fanouts": [3], "batch_size": SIZE}
+    pack = gz.pack(ds, tmp_path / "p.gd", ds.splits["train"], [3], epochs=1, batch_size=SIZE)
+    for more in ({**options, "predictions": tmp_path / "p.npz"}, {"epochs": 1, "pack": pack}):
+        report = train(ds, **more)
+        assert report.epochs[0].batches == 7
+        found = {name: split.num_nodes for name, split in report.splits.items()}
+        assert found == {"train": 97, "val": 77, "test": 89}
+    with np.load(tmp_path / "p.npz") as file:
+        assert len(file["node_id"]) == 97 + 77 + 89
