@@ -91,7 +91,9 @@ class SavedBatches(SeedDataset):
             num_threads=num_threads,
         )
 
-    def sample(self, positions: IntArray, *, epoch: int, batch: int) -> SampledBatch:
+    def sample(
+        self, positions: IntArray, *, epoch: int, batch: int, readahead: object = None
+    ) -> SampledBatch:
         nodes, rows, seeds = self.batches[batch]
         subgraph = Subgraph(
             n_id=nodes,

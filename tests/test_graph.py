@@ -136,13 +136,18 @@ def test_many_walks_a_node_are_distinct(tmp_path, options):
     np.testing.assert_array_equal(walks, again)
     others = graph.random_walk(nodes, 12, walks_per_node=10, seed=5, **options)
     assert not {tuple(walk) for walk in walks.tolist()} & {tuple(walk) for walk in others.tolist()}
-    assert graph.random_walk([], 12, walks_per_node=10**30).shape == (0, 13)
+    assert graph.random_walk([], 12, walks_per_node=10**18).shape == (0, 13)
 
 
-@pytest.mark.parametrize("count", [0, -1, 1.5, True, "10", 2**62, 10**30])
+@pytest.mark.parametrize("count", [0, -1, 1.5, True, "10", 10**30])
 def test_bad_numbers_of_walks_are_refused(small, count):
     with pytest.raises(ValueError, match="walks_per_node"):
         small[0].random_walk([0, 1], 3, walks_per_node=count)
+
+
+def test_more_walks_than_memory_holds_are_refused(small):
+    with pytest.raises(MemoryError, match="walks_per_node=4611686018427387904"):
+        small[0].random_walk([0, 1], 3, walks_per_node=2**62)
 
 
 @pytest.mark.parametrize("num_threads", [1, 2, 4])

@@ -223,10 +223,10 @@ class Interrupted(gz.NeighborDataset):
 
     interrupt = None
 
-    def sample(self, positions, *, epoch, batch):
-        if batch >= 2:
+    def sample(self, positions, **how):
+        if how["batch"] >= 2:
             self.interrupt()
-        return super().sample(positions, epoch=epoch, batch=batch)
+        return super().sample(positions, **how)
 
 
 @pytest.mark.parametrize("strategy", ["willneed", "uring", "pread"])

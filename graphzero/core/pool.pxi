@@ -40,8 +40,8 @@ def require_memory(count, uint64_t bytes_each, str what):
     """
     if count > INT64_MAX or not gz_fits_memory(count, bytes_each):
         raise MemoryError(
-            f"{count * bytes_each:,} bytes for {count:,} {what}, and this machine has "
-            f"{gz_machine_bytes():,}")
+            f"no memory for {count:,} {what}: they take {count * bytes_each:,} bytes, and this "
+            f"machine has {gz_machine_bytes():,}")
 
 
 def empty(shape, dtype):

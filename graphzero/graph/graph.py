@@ -27,12 +27,7 @@ __all__ = ["Graph"]
 def _repeated(start: IdArray, walks_per_node: int, length: int) -> IdArray:
     """The start of each walk, (n * walks_per_node,)."""
     num_walks = start.shape[0] * walks_per_node
-    if num_walks * (length + 1) > np.iinfo(np.intp).max // start.itemsize:
-        raise ValueError(
-            f"walks_per_node={walks_per_node} and length={length} make more nodes than an array "
-            f"can hold: {num_walks} walks of {length + 1} nodes; walk in several calls, each with "
-            f"its own seed"
-        )
+    _core.require_memory(num_walks * (length + 1), start.itemsize, "nodes")
     return start if num_walks == start.shape[0] else np.repeat(start, walks_per_node)
 
 
@@ -366,7 +361,8 @@ class Graph(LegacyGraphMethods, OpenedByPath):
             return self._csr.to_user(stored, threads)
         except MemoryError as error:
             raise MemoryError(
-                f"no memory for {len(ids) * walks_per_node:,} walks of length={length} ({error}): "
+                f"no memory for {len(ids) * walks_per_node:,} walks of length={length}, "
+                f"walks_per_node={walks_per_node} ({error}): "
                 f"use a smaller length, or fewer starts in a call"
             ) from None
 

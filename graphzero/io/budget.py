@@ -123,6 +123,7 @@ class Lease:
             if self._path is not None and self._process == os.getpid():
                 with contextlib.suppress(OSError):
                     self._path.unlink()
+                    self._path.parent.rmdir()  # if nobody else has a lease
             file.close()
 
 
@@ -187,8 +188,8 @@ def _publish(claim: Claim) -> tuple[Path | None, Any]:
             folder.mkdir(mode=0o700, exist_ok=True)
             path = folder / f"{os.getpid()}-{next(_numbers)}-{os.urandom(4).hex()}"
             file = open(path, "x+b", buffering=0)  # noqa: SIM115 - the lease closes it
-        except OSError:
-            break
+        except OSError:  # perhaps another process has just removed the empty folder
+            continue
         try:
             # Not flock, whose locks forked children share: this one ends with the process.
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -124,6 +124,7 @@ class Manifest:
 
 # What counts can be in the files, and seeds.
 _MOST_COUNT, _MOST_SEED = (1 << 63) - 1, (1 << 64) - 1
+_MOST_CLASSES = 1 << 64  # one more than the largest label
 # What json, and the checks of its content, may raise.
 _WRONG = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
@@ -182,7 +183,9 @@ def _parse(content: dict[str, Any]) -> Manifest:
         num_input_edges=_count(content, "num_input_edges"),
         directed=content["directed"],
         order=content["order"],
-        num_classes=None if content["num_classes"] is None else _count(content, "num_classes"),
+        num_classes=None
+        if content["num_classes"] is None
+        else _count(content, "num_classes", _MOST_CLASSES),
         graph=graph,
         features=_entry(content["features"]),
         labels=_entry(content["labels"]),
