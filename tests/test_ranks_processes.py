@@ -18,6 +18,9 @@ import graphzero as gz
 if not torch.distributed.is_available():
     pytest.skip("this torch has no distributed", allow_module_level=True)
 
+# Processes of torch, most of whose time is its own.
+pytestmark = [pytest.mark.slow, pytest.mark.no_asan]
+
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -45,8 +45,9 @@ class Prefetch:
     resident : int, str or float, optional
         Size of the features' resident prefix: the first rows of the file, which in hot order are
         the hottest. A number of at most 1 is a fraction of the file (1 is everything), a larger
-        integer or a text such as ``"2GB"`` is bytes. The prefix is pinned (``mlock``) where the
-        process may pin so much, otherwise only read. It is never larger than memory allows.
+        integer or a text such as ``"2GB"`` is bytes. It is kept in the page cache, from which
+        the kernel may take pages back. It is never larger than memory allows; ``batch.stats.io``
+        says so where that is less than requested.
         Default: as much as memory allows where "auto" reads past the page cache, otherwise
         nothing.
     memory_limit : int or str, optional
