@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 import graphzero as gz
 from graphzero.io.budget import budget
-from graphzero.io.limits import available_memory
+from graphzero.io.limits import _anonymous_bytes, available_memory
 
 # Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
 sys.path.append(str(Path(__file__).parents[1]))
@@ -40,12 +40,12 @@ def iterate(folder: str, prefetch: dict[str, Any]) -> dict[str, Any]:
     dict
         In bytes: ``own``, anonymous memory before anything was opened, ``left``, what the control
         groups and the machine left then, ``growth`` of the anonymous memory at its peak, ``kept``,
-        the most resident rows and topology of each epoch. ``batches``, their fingerprints; ``io``
-        of the last one.
+        the most resident rows and topology of each epoch, ``together``, the most that both took
+        at the same time. ``batches``, their fingerprints; ``io`` of the last one.
     """
     with PeakAnonymous() as before:
         left = available_memory()
-    kept, fingerprints, io = [0] * EPOCHS, [], ""
+    kept, together, fingerprints, io = [0] * EPOCHS, 0, [], ""
     with gz.open(folder) as ds, PeakAnonymous() as anonymous:
         assert ds.features is not None
         batches = gz.NeighborDataset(
@@ -63,13 +63,16 @@ def iterate(folder: str, prefetch: dict[str, Any]) -> dict[str, Any]:
             batches.set_epoch(epoch)
             for batch in loader:
                 fingerprints.append(fingerprint(batch))
-                kept[epoch] = max(kept[epoch], budget().kept_bytes())
+                now = budget().kept_bytes()
+                kept[epoch] = max(kept[epoch], now)
+                together = max(together, now + _anonymous_bytes() - before.peak)
                 io = batch.stats.io
     return {
         "own": before.peak,
         "left": left,
         "growth": anonymous.peak - before.peak,
         "kept": kept,
+        "together": together,
         "batches": fingerprints,
         "io": io,
     }

@@ -126,17 +126,22 @@ def test_rows_are_kept_as_far_as_the_model_leaves_memory(store, monkeypatch):
 
 
 def test_what_the_kernel_takes_back_again_is_given_up_for_some_time(store, monkeypatch):
-    with Kept(store, monkeypatch, first=12 * MB, most=12 * MB) as kept:
-        assert kept.is_kept(12 * MB)
+    with Kept(store, monkeypatch, first=16 * MB, most=16 * MB) as kept:
+        assert kept.is_kept(16 * MB)
         for _ in range(4):
             kept.keeper.count_batch()
-        store._mapping.advise("release", store._rows.origin, 6 * MB)
+        time.sleep(0.3)  # the thread must not look while pages are being released
+        store._mapping.advise("release", store._rows.origin, 8 * MB)
         kept.keeper.count_batch()
-        assert until(lambda: kept.prefix.num_bytes == 6 * MB)
+        assert kept.is_kept(8 * MB)  # the end for the beginning
+        for _ in range(3):
+            kept.keeper.count_batch()
+            time.sleep(0.05)
+        assert kept.is_kept(8 * MB)
 
         def grows():
             kept.keeper.count_batch()
-            return kept.prefix.num_bytes == 12 * MB
+            return kept.prefix.num_bytes == 16 * MB
 
         assert until(grows)
 

@@ -99,7 +99,11 @@ def test_a_group_of_a_third_of_the_features_is_enough(
     assert most >= LEAST_KEPT, found["io"]
     # What batches have given back is there for the next ones, and does not drive rows out.
     assert found["kept"][-1] > 0.6 * most, found["io"]
-    assert found["growth"] + most < limit, found["io"]
+    if memory_limit is None:  # the kernel takes rows back at a peak of other memory
+        assert found["growth"] < limit, found["io"]
+        assert found["together"] < limit, found["io"]
+    else:
+        assert found["growth"] + most < limit, found["io"]
 
 
 @pytest.mark.parametrize("strategy", ["auto", "uring", "pread"])

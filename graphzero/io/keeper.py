@@ -140,23 +140,28 @@ class PrefixKeeper:
             self._load(prefix, _STEP_BYTES)
         if self._elastic is not None:
             before = self._elastic.prefix.num_bytes
-            self._react()
+            has_lost = self._react()
             self._adapt()
             grown = self._elastic.prefix.num_bytes > before
-            self._load(self._elastic.prefix, None if grown else _STEP_BYTES)
+            # What was lost has been given up at the end of the prefix: its hot part comes first.
+            self._load(self._elastic.prefix, None if grown or has_lost else _STEP_BYTES)
 
-    def _react(self) -> None:
-        """Lowers the cap by what the kernel took back, and raises it when it no longer does."""
+    def _react(self) -> bool:
+        """Lowers the cap by what the kernel took back, and raises it when it no longer does.
+
+        Returns whether it took back more than a little.
+        """
         assert self._elastic is not None
         prefix = self._elastic.prefix
         prefix.page_map()
         lost = prefix.num_bytes - prefix.resident_bytes
         if lost > max(_STEP_BYTES, prefix.num_bytes // _TOLERATED):
             self._cap, self._quiet = max(0, prefix.num_bytes - lost), 0
-            return
+            return True
         self._quiet += 1
         if self._quiet >= _QUIET_BATCHES:
             self._cap += _STEP_BYTES
+        return False
 
     def _adapt(self) -> None:
         """Sets the size of the elastic prefix to what is available."""
