@@ -100,7 +100,10 @@ def folder(tmp_path_factory):
 
 def outcomes_of(folder, call, sizes):
     command = [sys.executable, "-c", SCRIPT, str(folder), call, json.dumps(sizes)]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    # elsewhere than in the source tree, whose uncompiled package would be imported
+    found = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False, cwd=folder
+    )
     assert found.returncode == 0, (found.returncode, found.stderr[-500:])
     return json.loads(found.stdout)
 

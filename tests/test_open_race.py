@@ -134,7 +134,8 @@ while True:
 def test_opening_again_and_again_while_another_process_rebuilds(tmp_path):
     build_version(tmp_path, 1)
     command = [sys.executable, "-c", SCRIPT, os.path.dirname(__file__), str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as builder:
+    # elsewhere than in the source tree, whose uncompiled package would be imported
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=tmp_path) as builder:
         try:
             builder.stdout.readline()
             end, seen = time.monotonic() + 3, set()

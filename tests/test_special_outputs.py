@@ -148,7 +148,12 @@ def test_opening_a_folder_whose_manifest_is_a_pipe_does_not_wait_for_it(tmp_path
     os.mkfifo(tmp_path / MANIFEST_NAME)
     code = f"import graphzero as gz; gz.open({str(tmp_path)!r})"
     found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=tmp_path,  # not in the source tree, whose uncompiled package would be imported
     )
     assert "FormatError" in found.stderr
     assert "not a regular file" in found.stderr

@@ -86,6 +86,7 @@ def outcomes(folder, cases):
         text=True,
         timeout=200,
         check=False,
+        cwd=folder,  # not in the source tree, whose uncompiled package would be imported
     )
     said = [json.loads(line) for line in found.stdout.splitlines()]
     assert found.returncode == 0, (found.returncode, cases[len(said)], found.stderr[-800:])
