@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from graphzero.io import budget as budget_module
 from graphzero.io.budget import Budget, Claim, Lease, divide
 
+pytestmark = pytest.mark.no_asan  # Python alone
 MB = 1 << 20
 
 

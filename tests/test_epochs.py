@@ -21,7 +21,10 @@ import graphzero as gz
 from graphzero.sampling.order import epoch_order
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+    pytest.mark.no_asan,  # what is tested is Python; its C code runs there in other tests
+]
 
 SEEDS, BATCHES = 60, 8
 ORDERS = {tuple(epoch_order(SEEDS, True, 5, epoch).tolist()): epoch for epoch in range(30)}

@@ -22,7 +22,10 @@ from graphzero.training.train import train
 
 if not torch.distributed.is_available():
     pytest.skip("this torch has no distributed", allow_module_level=True)
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+    pytest.mark.no_asan,  # what is tested is Python; its C code runs there in other tests
+]
 
 
 @pytest.fixture(scope="module")
