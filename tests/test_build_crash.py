@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from graphzero.ingest import build_dataset, folder
-from graphzero.store.atomic import is_staging_name
+from graphzero.store.atomic import StagedFile, is_staging_name
 from graphzero.store.filewriter import FileWriter
 from graphzero.store.format import read_file, verify_file
 from graphzero.store.manifest import MANIFEST_NAME, Manifest, finish_renames, read_manifest
@@ -124,6 +124,41 @@ def test_interrupt_removes_staged_files(tmp_path: Path) -> None:
     # Only what a committed manifest names may be left, if the interrupt came amid the renames.
     named = {entry.staged for entry in read_manifest(target).entries()}
     assert {name for name in os.listdir(target) if is_staging_name(name)} <= named
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_an_interrupt_before_anybody_has_the_staged_file(tmp_path, monkeypatch, is_known) -> None:
+    make, path = os.open, tmp_path / "file"
+
+    def interrupted(*args):
+        descriptor = make(*args)
+        if not is_known:
+            os.close(descriptor)
+            raise KeyboardInterrupt
+        return descriptor
+
+    def begin():
+        StagedFile(path)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "open", interrupted)
+    interrupts = 0
+    try:
+        begin()
+    except KeyboardInterrupt:
+        interrupts += 1
+    assert (interrupts, os.listdir(tmp_path)) == (1, [])
+
+
+def test_a_forked_child_leaves_the_staged_file_to_its_parent(tmp_path) -> None:
+    staged = StagedFile(tmp_path / "file")
+    child = os.fork()
+    if child == 0:
+        del staged
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert len(os.listdir(tmp_path)) == 1
+    staged.discard()
 
 
 class Stop(BaseException):

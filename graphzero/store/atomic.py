@@ -11,6 +11,7 @@ import errno
 import os
 import secrets
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 __all__ = [
@@ -70,6 +71,8 @@ def replace_file(staged: str | os.PathLike[str], path: str | os.PathLike[str]) -
 class StagedFile:
     """An unfinished file, in the folder of its final path.
 
+    It is removed if the object is dropped before `seal`, as Ctrl-C may do before anybody has it.
+
     Parameters
     ----------
     path : path-like
@@ -90,13 +93,22 @@ class StagedFile:
         device or another special file.
     """
 
+    _is_unfinished = False
+
     def __init__(self, path: str | os.PathLike[str], size: int = 0) -> None:
         self.path = Path(path)
+        self._open = False
+        self._process = os.getpid()
         refuse_special(self.path)
         name = f".{self.path.name}.{secrets.token_hex(6)}{_SUFFIX}"
         self.staged_path = self.path.with_name(name)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self.fd = os.open(self.staged_path, flags, 0o644)
+        self._is_unfinished = True
+        try:
+            self.fd = os.open(self.staged_path, flags, 0o644)
+        except OSError:
+            self._is_unfinished = False
+            raise
         self._open = True
         if size > 0:
             try:
@@ -137,7 +149,7 @@ class StagedFile:
             os.ftruncate(self.fd, size)
         os.fsync(self.fd)
         os.close(self.fd)
-        self._open = False
+        self._open = self._is_unfinished = False
 
     def publish(self) -> None:
         """Renames the sealed file to its final name, replacing a file there; removed on failure."""
@@ -154,6 +166,12 @@ class StagedFile:
             os.close(self.fd)
             self._open = False
         self.staged_path.unlink(missing_ok=True)
+        self._is_unfinished = False
+
+    def __del__(self) -> None:
+        if self._is_unfinished and self._process == os.getpid():  # a forked child has no part in it
+            with suppress(OSError):
+                self.discard()
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
