@@ -55,10 +55,13 @@ def test_pages_that_were_taken_back_are_known_and_come_again(store, trusted):
     assert prefix.page_map().sum() < 64
     load(prefix)
     assert prefix.page_map().tolist() == [1] * 2048
+    assert prefix.is_resident
     assert (prefix.resident_bytes, prefix.kept_bytes) == (8 * MB, 8 * MB)
     assert 2048 <= store._mapping.resident_pages() < 2048 + 64
     drop(store, 100, 50)
     assert np.flatnonzero(prefix.page_map() == 0).tolist() == list(range(100, 150))
+    assert prefix.resident_bytes == 8 * MB - 50 * PAGE
+    assert not prefix.is_resident
     assert list(prefix.missing_runs(30 * PAGE)) == [
         (store._rows.origin + first * PAGE, store._rows.origin + end * PAGE)
         for first, end in ((100, 130), (130, 150))

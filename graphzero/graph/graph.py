@@ -332,8 +332,8 @@ class Graph(LegacyGraphMethods, OpenedByPath):
         IndexError
             If a start is out of range.
         ValueError
-            If length, walks_per_node, p or q is not positive, or restart not in [0, 1); if the
-            walks are more than an array can hold; if weighted, and the file has no weights.
+            If length, walks_per_node, p or q is not positive, or restart not in [0, 1); if
+            weighted, and the file has no weights.
         MemoryError
             If the result is larger than the memory of the machine, or cannot be allocated.
         """

@@ -69,7 +69,8 @@ class Session:
     ) -> None:
         self._process = os.getpid()
         self._watch = MemoryWatch()
-        self._paths = (graph.path, sources["x"].store.path if "x" in sources else graph.path)
+        features = sources["x"].store.path if "x" in sources else graph.path
+        self._graph, self._features = os.path.realpath(graph.path), os.path.realpath(features)
         with ExitStack() as stack:
             self._topology = TopologyIO(graph, sections, prefetch, plan)
             self.rows = RowIO(sources, prefetch, plan, feature_dtype=feature_dtype)
@@ -86,8 +87,8 @@ class Session:
             self._stack = stack.pop_all()
 
     def _wishes(self) -> dict[str, int]:
-        plan, (graph, features) = self.rows.plan, map(os.path.realpath, self._paths)
-        return {graph: plan.topology_wish, features: plan.features_wish}
+        plan = self.rows.plan
+        return {self._graph: plan.topology_wish, self._features: plan.features_wish}
 
     def _elastic(self) -> ElasticPrefix | None:
         plan, prefix = self.rows.plan, self.rows.prefix
@@ -97,8 +98,7 @@ class Session:
 
     def _allowed(self, room: int) -> int:
         """Bytes of resident rows, if all iterations together may keep `room` bytes of files."""
-        features = os.path.realpath(self._paths[1])
-        return self._lease.share(features, room - self.rows.plan.reserve)
+        return self._lease.share(self._features, room - self.rows.plan.reserve)
 
     @property
     def plan(self) -> IOPlan:

@@ -169,6 +169,6 @@ class TopologyIO:
         if not self._is_larger:
             return None
         nodes = self._nodes
-        if not all(prefix.page_map().all() for prefix, _ in self.prefixes):
+        if not all(prefix.is_resident for prefix, _ in self.prefixes):
             nodes = 0
         return HopReadAhead(nodes, self._trust_mincore)

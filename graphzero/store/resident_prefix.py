@@ -37,6 +37,8 @@ class ResidentPrefix:
         Size that the prefix is to have.
     unknown : str or None
         Why the system does not tell which pages are in memory; None if it does.
+    resident_bytes : int
+        Bytes of the pages that were in memory when `page_map` was last called.
     """
 
     def __init__(self, mapping: _core.Mapping, origin: int) -> None:
@@ -47,6 +49,7 @@ class ResidentPrefix:
         self._first_page = origin // PAGESIZE
         self._trust_mincore = mincore_is_honest(mapping.path)
         self._map: PageMap = np.empty(0, np.uint8)
+        self.resident_bytes = 0
         self._next_look = 0
 
     def page_map(self) -> PageMap:
@@ -59,6 +62,7 @@ class ResidentPrefix:
         """
         count = self._pages(self.num_bytes)
         if count == 0:
+            self.resident_bytes = 0
             return np.empty(0, np.uint8)
         pages = np.zeros(count, np.uint8)
         begin = 0
@@ -77,17 +81,20 @@ class ResidentPrefix:
             pages[begin:end] = 0
         self._next_look = end
         self._map = pages
+        self.resident_bytes = int(np.count_nonzero(pages.view(np.bool_))) * PAGESIZE
         return pages
-
-    @property
-    def resident_bytes(self) -> int:
-        """Bytes of the pages that were in memory when `page_map` was last called."""
-        return int(self._map.sum()) * PAGESIZE
 
     @property
     def kept_bytes(self) -> int:
         """Bytes of the prefix that are in memory now."""
-        return min(self.num_bytes, int(self.page_map().sum()) * PAGESIZE)
+        self.page_map()
+        return min(self.num_bytes, self.resident_bytes)
+
+    @property
+    def is_resident(self) -> bool:
+        """Whether all pages of the prefix are in memory now."""
+        pages = self.page_map()
+        return int(np.count_nonzero(pages.view(np.bool_))) == len(pages)
 
     def resize(self, num_bytes: int) -> None:
         """Sets the size, and gives pages beyond it back to the system."""
