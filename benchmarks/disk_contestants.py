@@ -49,6 +49,8 @@ class Contestant:
     parts : int
         It reads 1/parts of each batch, and its figures are scaled up by the number of rows: if the
         kernel reads megabytes at each fault, a whole batch takes many minutes.
+    sleep_ms : int or None
+        It sleeps that long for each batch instead of training a model on the processors.
     """
 
     name: str
@@ -57,6 +59,12 @@ class Contestant:
     any_order: bool = False
     random: bool = False
     parts: int = 1
+    sleep_ms: int | None = None
+
+    @property
+    def step(self) -> str:
+        """What it does with a batch, where it trains."""
+        return "GraphSAGE" if self.sleep_ms is None else f"sleep {self.sleep_ms} ms"
 
     @property
     def peer(self) -> str | None:

@@ -153,6 +153,8 @@ class TrainResult:
     Attributes
     ----------
     contestant, order : str
+    step : str
+        What it did with a batch.
     epochs : tuple of EpochResult
         The first one from a cold cache, except for the contestant in memory.
     peak_anonymous : int
@@ -162,6 +164,7 @@ class TrainResult:
 
     contestant: str
     order: str
+    step: str
     epochs: tuple[EpochResult, ...]
     peak_anonymous: int
     charged: dict[str, int]
@@ -178,7 +181,7 @@ class TrainResult:
 
 
 def train_result(
-    contestant: str, order: str, answer: dict[str, Any], charged: dict[str, int]
+    contestant: str, order: str, step: str, answer: dict[str, Any], charged: dict[str, int]
 ) -> TrainResult:
     """From the answer of a session's `train`."""
     epochs = []
@@ -194,7 +197,7 @@ def train_result(
                 loss=epoch["loss"],
             )
         )
-    return TrainResult(contestant, order, tuple(epochs), answer["peak_anonymous"], charged)
+    return TrainResult(contestant, order, step, tuple(epochs), answer["peak_anonymous"], charged)
 
 
 def _mib(count: float) -> str:
@@ -250,9 +253,15 @@ def rows_table(results: Sequence[RowsResult], baseline: str, disk_rate: float | 
 
 
 def train_table(results: Sequence[TrainResult], in_memory: str) -> str:
-    """A row per contestant and order; speeds relative to the fastest with everything in RAM."""
-    fastest = min((one.warm for one in results if one.contestant == in_memory), default=None)
-    heads = ["contestant", "order", "first epoch s", "later epochs s", "speed of RAM's"]
+    """A row per contestant and order.
+
+    Speeds are relative to the fastest with everything in RAM that does the same with a batch.
+    """
+    fastest: dict[str, float] = {}
+    for one in results:
+        if one.contestant == in_memory:
+            fastest[one.step] = min(one.warm, fastest.get(one.step, one.warm))
+    heads = ["contestant", "order", "step", "first epoch s", "later epochs s", "speed of RAM's"]
     heads += ["first / later", "stall s/epoch", "CPU s/batch", "MiB read/batch"]
     heads += ["major faults/batch", "peak anonymous MiB", "page cache MiB"]
     table = [heads]
@@ -262,9 +271,10 @@ def train_table(results: Sequence[TrainResult], in_memory: str) -> str:
             [
                 one.contestant,
                 one.order,
+                one.step,
                 f"{one.cold:.3g}",
                 _span(one.warm, [epoch.seconds for epoch in later]),
-                "-" if fastest is None else f"{fastest / one.warm:.3f}",
+                f"{fastest[one.step] / one.warm:.3f}" if one.step in fastest else "-",
                 f"{one.cold / one.warm:.2f}",
                 f"{statistics.median(epoch.stalled for epoch in later):.3g}",
                 f"{statistics.median(epoch.processor_seconds for epoch in later):.3f}",

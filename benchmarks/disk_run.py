@@ -114,23 +114,24 @@ class Runner:
         """Trains under the limit (RAM: without it), after packing if needed."""
         host = train_host()
         label = _label(contestant.name, order)
-        prefetch = contestant.prefetch
+        if contestant.sleep_ms is not None:
+            label += f", {contestant.step}"
+        kind = "training" if contestant.sleep_ms is None else "sleep"
+        request = self._train_request(contestant, order)
         try:
             if contestant.name == RAM:
                 for path in self._files():
                     _read(path)
-                return self._call(host, self._train_request(order, prefetch)), {}
-            if "training" not in self.own:
+                return self._call(host, request), {}
+            if kind not in self.own:
                 # Without lookahead, and for a whole epoch: the heap still grows by fragmentation
                 # long after the model has its full size.
-                probe = self._train_request(order, {"strategy": "none", "lookahead": 0})
-                probe |= {"epochs": 1}
-                self.own["training"] = self._call(host, probe)["peak_anonymous"]
-            request = self._train_request(order, prefetch)
+                probe = request | {"prefetch": {"strategy": "none", "lookahead": 0}, "epochs": 1}
+                self.own[kind] = self._call(host, probe)["peak_anonymous"]
             with ExitStack() as stack:
                 if contestant.name == PACKED:
                     request["pack"] = stack.enter_context(self._packed(host, order, label))
-                return self._limited(host, request, self.own["training"], label)
+                return self._limited(host, request, self.own[kind], label)
         except PeerError as error:
             self._note(label, str(error))
             return None
@@ -257,11 +258,12 @@ class Runner:
             request["prefetch"] = {"strategy": "none"}
         return request
 
-    def _train_request(self, order: str, prefetch: dict[str, Any]) -> dict[str, Any]:
+    def _train_request(self, contestant: Contestant, order: str) -> dict[str, Any]:
         return {
             "op": "train",
             "dataset": str(self.datasets[order]),
-            "prefetch": prefetch,
+            "prefetch": contestant.prefetch,
+            "sleep_ms": contestant.sleep_ms,
             "threads": self.threads,
             **vars(self.training),
         }

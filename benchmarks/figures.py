@@ -224,10 +224,15 @@ def read_per_missing(found: dict[str, Any]) -> Figure:
     return _finish(figure, found, axes)
 
 
+def _trained_models(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Without those that slept instead; results of older runs have none."""
+    return [one for one in found["training"] if one.get("step", "GraphSAGE") == "GraphSAGE"]
+
+
 def training(found: dict[str, Any]) -> Figure:
     """Seconds of the first and the later epochs against everything in RAM."""
     points, in_memory = [], []
-    for one in found["training"]:
+    for one in _trained_models(found):
         first, *later = (epoch["seconds"] for epoch in one["epochs"])
         if one["contestant"] == RAM:
             in_memory.append(statistics.median(later))
@@ -263,7 +268,7 @@ def memory(found: dict[str, Any]) -> Figure:
         title: [(one, limit + own[kind(one["contestant"])]) for one in runs if one["charged"]]
         for title, runs, kind in (
             ("rows", found["rows"], _kind),
-            ("training", found["training"], lambda _: "training"),
+            ("training", _trained_models(found), lambda _: "training"),
         )
     }
     panels = {title: runs for title, runs in panels.items() if runs}

@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -165,8 +165,9 @@ def run_training(
     contestants: Sequence[who.Contestant],
     orders: Sequence[str],
     only: Sequence[str],
+    sleeps: Sequence[int],
 ) -> list[TrainResult]:
-    """Every strategy in every order, and everything in memory."""
+    """Every strategy in every order, and everything in memory; "auto" with sleeps as well."""
     trained = [one for one in contestants if one.operation == "pipeline"]
     if not only or who.RAM in only:
         size = sum(path.stat().st_size for path in runner.datasets[BASELINE_ORDER].iterdir())
@@ -176,13 +177,15 @@ def run_training(
             runner.notes[who.RAM] = "the data do not fit into this machine's memory"
     if not only or who.PACKED in only:
         trained.append(who.Contestant(who.PACKED, "packed", {"strategy": "auto"}))
+    slept = [one for one in trained if one.name in (who.RAM, "auto")]
+    trained += [replace(one, sleep_ms=sleep) for sleep in sleeps for one in slept]
     results = []
     for one in trained:
         for order in orders:
-            print(f"training: {one.name}, {order} ...", file=sys.stderr)
+            print(f"training: {one.name}, {order}, {one.step} ...", file=sys.stderr)
             done = runner.train(one, order)
             if done is not None:
-                results.append(train_result(one.name, order, *done))
+                results.append(train_result(one.name, order, one.step, *done))
                 print(f"    {results[-1].cold:.1f} s, {results[-1].warm:.1f} s", file=sys.stderr)
     return results
 
@@ -213,7 +216,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         training = []
         if "train" in options.parts:
             names = options.only if options.trained is None else options.trained
-            training = run_training(runner, who.chosen(contestants, names), orders, names)
+            trained = who.chosen(contestants, names)
+            training = run_training(runner, trained, orders, names, options.sleeps)
         others = others_share(usage, read_usage(), os.cpu_count() or 1)
     return {
         **describe(options, inputs, runner),
@@ -327,6 +331,13 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--epochs", type=int, default=4, help="of training; the first one starts with a cold cache")
     add("--epoch-batches", type=int, default=20, help="batches of an epoch")
     add("--hidden", type=int, default=256)
+    add(
+        "--sleeps",
+        type=count,
+        nargs="*",
+        default=[20, 50],
+        help='"auto" is trained with these sleeps too, in ms a batch, in place of a model',
+    )
     add("--threads", type=int, default=2)
     add("--fio-seconds", type=float, default=4.0, help="of each of three runs, before and after")
     add("--build-memory", help="memory limit of graphzero.build, such as 2GB")

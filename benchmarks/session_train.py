@@ -1,9 +1,10 @@
-"""Session that trains GraphSAGE for some batches of some epochs."""
+"""Session that trains GraphSAGE, or sleeps, for some batches of some epochs."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -39,8 +40,12 @@ class Session:
         epochs: int,
         batches: int,
         pack: str | None = None,
+        sleep_ms: int | None = None,
     ) -> dict[str, Any]:
         """Trains on `batches` batches per epoch, from a pack if one is given.
+
+        With `sleep_ms`, it sleeps that long for each batch instead: a stand-in for a model on a
+        GPU, which leaves the processors alone.
 
         Returns
         -------
@@ -54,8 +59,11 @@ class Session:
         with gz.open(dataset) as ds, PeakAnonymous() as anonymous:
             assert ds.features is not None
             assert ds.num_classes is not None
-            model = GraphSAGE(ds.features.feature_dim, hidden, ds.num_classes, len(fanouts))
-            optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
+            step: Callable[[Any], float] = (
+                _GraphSAGEStep(ds.features.feature_dim, hidden, ds.num_classes, len(fanouts))
+                if sleep_ms is None
+                else _Sleep(sleep_ms / 1000)
+            )
             chosen = ds.splits["train"][: batches * batch_size].copy()
             how: Any = {"prefetch": gz.Prefetch(**prefetch), "num_threads": threads}
             seeds = (
@@ -65,7 +73,7 @@ class Session:
             )
             for epoch in range(epochs):
                 seeds.set_epoch(epoch)
-                done.append(_epoch(ds, seeds, model, optimizer, batches, dataset))
+                done.append(_epoch(ds, seeds, step, batches, dataset))
         return {"epochs": done, "peak_anonymous": anonymous.peak}
 
     def pack(
@@ -94,31 +102,52 @@ class Session:
         return {"packing": time.perf_counter() - started, "bytes": Path(out).stat().st_size}
 
 
+class _GraphSAGEStep:
+    """A step of training; returns the loss."""
+
+    def __init__(self, dim: int, hidden: int, num_classes: int, layers: int) -> None:
+        self.model = GraphSAGE(dim, hidden, num_classes, layers).train()
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.003)
+
+    def __call__(self, batch: Any) -> float:
+        sampled = batch.num_sampled_nodes, batch.num_sampled_edges
+        scores = self.model(batch.x, batch.edge_index, *sampled)
+        labels = batch.y[: batch.batch_size].long()
+        loss = F.cross_entropy(scores[: batch.batch_size], labels)
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        return loss.item()
+
+
+class _Sleep:
+    """Leaves the processors alone for some seconds a batch; the loss is 0."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __call__(self, batch: Any) -> float:
+        time.sleep(self.seconds)
+        return 0.0
+
+
 def _epoch(
     ds: gz.Dataset,
     seeds: gz.NeighborDataset,
-    model: GraphSAGE,
-    optimizer: torch.optim.Optimizer,
+    step: Callable[[Any], float],
     batches: int,
     folder: str,
 ) -> dict[str, Any]:
     collate: Any = gz.Collate(ds)
-    model.train()
     stalled, losses, missed = 0.0, [], 0
     before = read_counters(folder)
     loader = iter(DataLoader(seeds, batch_size=None, collate_fn=collate))
     requested = time.perf_counter()
     for batch in islice(loader, batches):
         stalled += time.perf_counter() - requested
-        scores = model(batch.x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
-        labels = batch.y[: batch.batch_size].long()
-        loss = F.cross_entropy(scores[: batch.batch_size], labels)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        losses.append(loss.item())
+        losses.append(step(batch))
         missed += batch.stats.pages_missed
-        del batch, scores, labels, loss  # frees their memory for the next ones
+        del batch  # frees its memory for the next ones
         requested = time.perf_counter()
     after = read_counters(folder)
     return {

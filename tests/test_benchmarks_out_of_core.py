@@ -272,14 +272,17 @@ class TestResults:
                 "loss": 1.0,
             }
 
-        def result(name: str, *seconds: float) -> disk_results.TrainResult:
+        def result(name: str, *seconds: float, step: str = "GraphSAGE") -> disk_results.TrainResult:
             epochs = [epoch(one, one / 10) for one in seconds]
             answer = {"epochs": epochs, "peak_anonymous": 1 << 20}
-            return disk_results.train_result(name, "hot", answer, {"file": 7 << 20})
+            return disk_results.train_result(name, "hot", step, answer, {"file": 7 << 20})
 
         cold, memory = result("uring", 9.0, 4.0, 6.0, 5.0), result("ram", 3.0, 4.0)
         assert (cold.cold, cold.warm) == (9.0, 5.0)
-        row = cells(disk_results.train_table([memory, cold], "ram"))[1]
+        slept = result("ram", 9.0, 1.0, step="sleep 20 ms")
+        alone = result("uring", 9.0, 1.0, step="sleep 50 ms")
+        row, *others = cells(disk_results.train_table([memory, cold, slept, alone], "ram"))[1:]
+        assert [one["speed of RAM's"] for one in others] == ["1.000", "-"]
         assert row["speed of RAM's"] == "0.800"
         assert row["first / later"] == "1.80"
         assert (row["stall s/epoch"], row["CPU s/batch"]) == ("0.5", "1.000")
@@ -390,7 +393,8 @@ def test_a_small_run_from_end_to_end(tmp_path: Path) -> None:
     except cgroup.NoMemoryGroup as error:
         pytest.skip(str(error))
     out = tmp_path / "out.json"
-    arguments = ["--quick", "--only", "willneed,memmap-random", "--orders", "hot", "--json", out]
+    arguments = ["--quick", "--only", "auto,memmap-random", "--orders", "hot", "--json", out]
+    arguments += ["--sleeps", "5"]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.out_of_core", *map(str, arguments), "--data", tmp_path],
         cwd=ROOT,
@@ -403,16 +407,22 @@ def test_a_small_run_from_end_to_end(tmp_path: Path) -> None:
     unexpected = {name for name in found["notes"] if name != "fio"}
     assert not unexpected, found["notes"]
     rows = {one["contestant"]: one for one in found["rows"]}
-    assert set(rows) == {"willneed", "memmap-random"}
-    assert rows["willneed"]["rows"] == rows["memmap-random"]["rows"] > 100
+    assert set(rows) == {"auto", "memmap-random"}
+    assert rows["auto"]["rows"] == rows["memmap-random"]["rows"] > 100
     assert [len(one["seconds"]) for one in rows.values()] == [5, 5]
-    (trained,) = found["training"]
-    assert (trained["contestant"], len(trained["epochs"])) == ("willneed", 3)
+    trained, slept = found["training"]
+    assert (trained["contestant"], trained["step"], len(trained["epochs"])) == (
+        "auto",
+        "GraphSAGE",
+        3,
+    )
+    assert slept["step"] == "sleep 5 ms"
+    assert all(one["seconds"] >= 5 * 0.005 for one in slept["epochs"])
     # The group's limit: what was asked for, and the process's own memory.
     limit = found["memory"]["limit"] + max(found["memory"]["own_anonymous"].values())
-    for one in (*rows.values(), trained):
+    for one in (*rows.values(), trained, slept):
         assert sum(one["charged"].values()) <= limit
     if "fio" not in found["notes"]:
         assert found["disk_rate"] > 0
-    for name in ("willneed", "memmap-random", "speed of RAM's", "pages read/row"):
+    for name in ("auto", "memmap-random", "speed of RAM's", "pages read/row"):
         assert name in done.stdout

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import graphzero as gz
+from graphzero import _core
 from graphzero.io.estimate import Estimate
 from graphzero.io.plan import make_plan
 
@@ -218,6 +219,39 @@ def test_what_was_left_before_stands_for_estimates():
     seen = plan(replace(ESTIMATE, observed=5 * GB, labels=GB // 2, available=7 * GB))
     assert seen.resident == 5 * GB - GB // 2 - 1 * GB  # less labels and topology
     assert seen.reserve == GB // 2 + 1 * GB
+
+
+ALONE = replace(ESTIMATE, batches=2, lookahead=1, fetching=2, workers=1)
+BUFFERS = _core.URING_DEPTH * _core.BUFFER_BYTES  # of a second worker
+
+
+def test_rows_are_placed_ahead_where_there_is_room_for_another_batch():
+    chosen = plan(ALONE)
+    assert (chosen.places_ahead, chosen.placed_ahead) == (True, ALONE.batch)
+    workers = plan(replace(ALONE, workers=2))  # which work beside the loop anyway
+    assert not workers.places_ahead
+    assert chosen.in_flight == workers.in_flight + ALONE.batch - BUFFERS
+    assert chosen.resident == workers.resident - ALONE.batch + BUFFERS
+    assert not plan(ALONE, lookahead=0).places_ahead
+    assert not plan(ALONE, strategy="willneed").places_ahead
+
+
+def test_rows_are_placed_when_wanted_where_memory_is_short():
+    # 2.2 GB less a tenth and four batches has no room for three more
+    short = replace(ALONE, available=int(2.2 * GB), batch=3 * GB // 10, topology=0)
+    assert plan(replace(short, available=3 * GB)).places_ahead
+    chosen = plan(short)
+    assert (chosen.places_ahead, chosen.placed_ahead) == (False, 0)
+    assert chosen.in_flight == plan(replace(short, workers=2)).in_flight - BUFFERS
+
+
+def test_the_batch_that_is_placed_ahead_is_not_in_what_was_left_before():
+    known = replace(ALONE, observed=2 * GB, topology=0)
+    assert plan(known).resident == plan(replace(known, workers=2)).resident - ALONE.batch
+    # so the next iteration of a loop decides as this one did
+    exactly = replace(ALONE, observed=ALONE.batch * 4, topology=0)
+    assert plan(exactly).places_ahead
+    assert not plan(replace(exactly, observed=ALONE.batch * 4 - 1)).places_ahead
 
 
 def test_page_faults_bring_topology_too_where_they_were_asked_for():

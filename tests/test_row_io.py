@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 
 import files
 import numpy as np
@@ -16,6 +17,7 @@ from graphzero.io.budget import Budget, budget
 from graphzero.io.limits import MemoryWatch
 from graphzero.io.probe import probe_files
 from graphzero.io.row_sources import RowSource, touched_rows
+from graphzero.loader.preparation import _Preparation
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
@@ -190,3 +192,28 @@ def test_what_earlier_iterations_left_is_planned_with_unless_a_limit_is_given():
     assert probe_files(gz.Prefetch(memory_limit=1 << 30), {}, 0, 95 << 20).observed is None
     del loop
     assert len(known._learnt) == 0
+
+
+def test_the_next_rows_are_placed_and_those_after_them_read_while_the_loop_is_busy(
+    folder, monkeypatch
+):
+    done, ready = [], threading.Event()
+
+    def record(name, function):
+        def recorded(preparation, item):
+            result = function(preparation, item)
+            done.append(name)
+            if done.count("fetch") == 3 and done.count("place") == 2:
+                ready.set()
+            return result
+
+        return recorded
+
+    for name in ("fetch", "place"):
+        monkeypatch.setattr(_Preparation, name, record(name, getattr(_Preparation, name)))
+    _, batches = make(folder, strategy="pread", memory_limit="1GB")
+    iterator = iter(batches)
+    next(iterator)  # in use: the next one is placed, and the one after it is read
+    assert ready.wait(60)
+    iterator.close()
+    assert (done.count("fetch"), done.count("place")) == (3, 2)

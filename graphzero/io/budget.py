@@ -162,10 +162,13 @@ class Budget:
         """Bytes for files that earlier iterations of a loop have left; None if unknown."""
         return self._learnt.get(loop)
 
-    def learn(self, loop: object, watch: MemoryWatch) -> None:
-        """Keeps what an iteration has seen for the next one of the same loop."""
+    def learn(self, loop: object, watch: MemoryWatch, placed_ahead: int = 0) -> None:
+        """Keeps what an iteration has seen for the next one of the same loop.
+
+        What it took for a mini-batch that was placed ahead, the next one may do without.
+        """
         if watch.is_settled:
-            self._learnt[loop] = watch.room
+            self._learnt[loop] = watch.room + placed_ahead
 
     def forget(self) -> None:
         """In a forked child: the leases are the parent's."""

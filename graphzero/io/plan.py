@@ -25,8 +25,8 @@ _SLACK = 0.1
 _OF_LARGER_TOPOLOGY = 0.75
 _TOPOLOGY_COST = 2  # of a page through the page cache, where one of rows, read past it, costs 1
 _SPLITS = 64  # that are compared
-# Mini-batches that the memory for files must exceed before one more is placed in the background.
-_ROOM_TO_PLACE_AHEAD = 6
+# Mini-batches that the memory for files must still have room for, where one more is placed ahead.
+_ROOM_TO_PLACE_AHEAD = 3
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,8 @@ class IOPlan:
         what makes them. 0 as long as the size of a mini-batch is unknown.
     places_ahead : bool
         Whether the rows of the next mini-batch are placed in their array in the background.
+    placed_ahead : int
+        Bytes of that mini-batch; 0 as long as its size is unknown.
     topology_wish, features_wish : int
         Bytes of topology and of rows that would be of use in memory.
     is_larger : bool
@@ -68,6 +70,7 @@ class IOPlan:
     page_cache: int | None = None
     in_flight: int = 0
     places_ahead: bool = False
+    placed_ahead: int = 0
     topology_wish: int = 0
     features_wish: int = 0
     is_larger: bool = False
@@ -89,12 +92,17 @@ def make_plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
     # Workers place rows beside the training loop anyway.
     is_alone = estimate.workers == 1 or estimate.batch == 0
     if prefetch.lookahead > 0 and is_alone:
-        one_more = replace(estimate, batches=estimate.batches + 1)
+        observed = estimate.observed
+        one_more = replace(
+            estimate,
+            batches=estimate.batches + 1,
+            observed=None if observed is None else observed - estimate.batch,
+        )
         plan = _plan(prefetch, one_more)
         room = None if plan.page_cache is None else plan.page_cache + plan.resident
         enough = room is None or room >= _ROOM_TO_PLACE_AHEAD * estimate.batch
         if plan.strategy.past_page_cache and enough:
-            return replace(plan, places_ahead=True)
+            return replace(plan, places_ahead=True, placed_ahead=estimate.batch)
     return _plan(prefetch, estimate)
 
 

@@ -81,7 +81,7 @@ class Session:
             claim = Claim(memory_group(), family, self._wishes(), plan.in_flight)
             self._lease = Lease(budget(), claim, prefixes)
             stack.enter_context(closing(self._lease))
-            stack.callback(budget().learn, loop, self._watch)
+            stack.callback(budget().learn, loop, self._watch, plan.placed_ahead)
             self._keeper = PrefixKeeper(self._topology.prefixes, self._elastic(), self._watch)
             stack.enter_context(closing(self._keeper))
             self._stack = stack.pop_all()

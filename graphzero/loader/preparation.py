@@ -119,6 +119,8 @@ def prepare_batches(
     with closing(start_session(batches, share, epoch, numbers)) as session:
         stages = _Preparation(batches, session, epoch)
         lookahead = batches.prefetch.lookahead
+        if session.plan.places_ahead:
+            lookahead += 1  # the rows of one are read while those of the one before are placed
         work = [Stage(stages.sample, stages.threads), Stage(stages.fetch, most=lookahead)]
         if session.plan.places_ahead:
             work.append(Stage(stages.place, most=1))
