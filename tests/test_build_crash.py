@@ -64,8 +64,8 @@ def assert_edges_of(path: Path, version: int) -> None:
     expected = np.random.default_rng(version).integers(0, NODES, (20_000, 2))
     manifest = read_manifest(path)
     _, arrays = read_file(manifest.graph.resolve(path))
-    sources = np.repeat(np.arange(NODES), np.diff(arrays["indptr"].astype(np.int64)))
-    stored = np.stack([arrays["node_ids"][sources], arrays["node_ids"][arrays["indices"]]], 1)
+    targets = np.repeat(np.arange(NODES), np.diff(arrays["indptr"].astype(np.int64)))
+    stored = np.stack([arrays["node_ids"][arrays["indices"]], arrays["node_ids"][targets]], 1)
     np.testing.assert_array_equal(stored[np.lexsort(stored.T)], expected[np.lexsort(expected.T)])
 
 
