@@ -54,7 +54,8 @@ class Dataset(ClosedAtExit):
     splits : Splits, optional
     num_classes : int, optional
     out_graph : Graph, optional
-        The out-neighbours, where `graph` has the in-neighbours of the same edges: for walks.
+        The out-neighbours, where `graph` has the in-neighbours of the same edges, in the same order
+        of nodes: for walks.
 
     Raises
     ------
@@ -157,8 +158,13 @@ class Dataset(ClosedAtExit):
 
 def _check_pair(graph: Graph, out_graph: Graph) -> None:
     """Refuses two files that cannot be of the same edges in both directions."""
-    same = (graph.num_nodes, graph.num_edges) == (out_graph.num_nodes, out_graph.num_edges)
-    if not (same and graph.is_incoming and out_graph.is_directed and not out_graph.is_incoming):
+    facts, told = (
+        (file.num_nodes, file.num_edges, file.num_input_edges, file.stored_order)
+        for file in (graph, out_graph)
+    )
+    if not (
+        facts == told and graph.is_incoming and out_graph.is_directed and not out_graph.is_incoming
+    ):
         raise FormatError(
             f"{graph.path} and {out_graph.path} are not the in-neighbours and the out-neighbours "
             f"of one directed graph: build the dataset again"
