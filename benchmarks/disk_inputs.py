@@ -93,7 +93,7 @@ def _write_features(inputs: DiskInputs) -> None:
 def _write_train(inputs: DiskInputs, edges: npt.NDArray[np.int64]) -> None:
     has_neighbors = np.zeros(inputs.num_nodes, dtype=np.bool_)
     for part in _chunks(inputs.num_edges, rmat.CHUNK_EDGES):
-        has_neighbors[edges[part, 0]] = True
+        has_neighbors[edges[part, 1]] = True  # those that its incoming edges come from
     nodes = np.random.default_rng(inputs.seed).permutation(np.flatnonzero(has_neighbors))
     np.save(inputs.path("train.npy"), nodes[: -(-nodes.size // TRAIN_SHARE)])
 

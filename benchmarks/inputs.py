@@ -132,6 +132,7 @@ def open_built(inputs: Inputs, name: str, order: Literal["hot", "input"]) -> gz.
             features=inputs.path("features.npy"),
             labels=inputs.path("labels.npy"),
             directed=True,
+            neighbors="out",  # which walks need; the contestants sample the same lists
             order=order,
         )
     return gz.open(folder)

@@ -48,7 +48,7 @@ def seed_sets(num_nodes: int, edges: Ids, scrambled: Ids) -> Iterator[tuple[str,
     """Training seeds: from the whole graph, and from nodes of low degree."""
     rng = np.random.default_rng(1)
     yield "20 % of the nodes", rng.permutation(num_nodes)[: num_nodes // 5]
-    corner = np.unique(edges[edges[:, 0] >= num_nodes * 3 // 4, 0])
+    corner = np.unique(edges[edges[:, 1] >= num_nodes * 3 // 4, 1])
     yield "1 %, low degrees", scrambled[rng.permutation(corner)[: num_nodes // 100]]
 
 

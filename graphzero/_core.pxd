@@ -91,6 +91,7 @@ cdef extern from "graphzero/csr.h" nogil:
         const double *cum_weights
         const int64_t *times
         gz_ids time_order
+        bool_t incoming
     gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, gz_csr *out,
                                gz_error *err)
     uint64_t gz_csr_read_neighbors(const gz_csr *csr, const int64_t *positions, int64_t begin,
@@ -264,8 +265,8 @@ cdef extern from "graphzero/node2vec.h" nogil:
 
 
 cdef extern from "graphzero/negatives.h" nogil:
-    uint64_t gz_negative_counts(const gz_csr *csr, const int64_t *sources,
-                                const int64_t *positives, int64_t begin, int64_t end,
+    uint64_t gz_negative_counts(const gz_csr *csr, const int64_t *nodes,
+                                const int64_t *others, int64_t begin, int64_t end,
                                 int64_t *out)
     uint64_t gz_negative_destinations(const gz_csr *csr, uint64_t key, const int64_t *sources,
                                       const int64_t *positives, int64_t amount, int64_t begin,

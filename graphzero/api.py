@@ -10,6 +10,7 @@ from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.ingest.build import build_dataset
 from graphzero.ingest.reorder import reorder_dataset
 from graphzero.sampling.presample import Presample
+from graphzero.store.manifest import Neighbors
 
 __all__ = ["build", "reorder"]
 
@@ -29,6 +30,7 @@ def build(
     *,
     num_nodes: int | None = None,
     directed: bool = True,
+    neighbors: Neighbors = "in",
     order: Order = "hot",
     presample: Presample | None = None,
     src: str | int | None = None,
@@ -55,7 +57,7 @@ def build(
     edges : path, array or tensor
         A ``.csv``, ``.tsv`` or ``.txt`` file (also with ``.gz``), a ``.parquet`` or ``.npy`` file,
         or integers in memory, of shape (E, 2) or (2, E). Comment lines (``#``) at the top of a
-        text file and blank lines are skipped. An edge (s, d) makes d a neighbour of s.
+        text file and blank lines are skipped. An edge (s, d) leads from s to d.
     features : path, array or tensor, optional
         A ``.npy`` file or an array of shape (num_nodes, dim) or (num_nodes,). Or a CSV or Parquet
         file whose first column is the node id, in any order; nodes that it does not name get
@@ -69,11 +71,17 @@ def build(
         Default: the number of feature rows or labels; without these, the largest id + 1.
     directed : bool
         If False, each edge is stored in both directions, a self-loop once.
+    neighbors : {"in", "out", "both"}
+        Which neighbours of a node are stored, and sampled. "in": the sources of its incoming edges,
+        so that messages flow along the edges, as in PyG, DGL and GraphBolt. "out": the targets of
+        its outgoing edges, which random walks need; messages then flow against the edges. "both":
+        "in" is what is sampled, and walks have a second file. An undirected graph has both in one
+        file, whatever is chosen.
     order : {"hot", "input", "presample"}
-        How nodes are ordered in the files. "hot": by descending in-degree, ties by id. "input": by
-        id. "presample": by descending number of visits in a few sampled epochs, ties by in-degree,
-        then by id; the seeds are the split "train", or all nodes if there is none. The visit
-        counts are stored in the dataset.
+        How nodes are ordered in the files. "hot": by how often a node stands in the neighbour lists
+        that are sampled, descending, ties by id. "input": by id. "presample": by descending number
+        of visits in a few sampled epochs, ties as in "hot"; the seeds are the split "train", or all
+        nodes if there is none. The visit counts are stored in the dataset.
     presample : Presample, optional
         How to sample for order="presample".
     src, dst : str or int, optional
@@ -125,6 +133,7 @@ def build(
         splits,
         num_nodes=num_nodes,
         directed=directed,
+        neighbors=neighbors,
         order=order,
         presample=_presampler(order, presample),
         src=src,
@@ -145,6 +154,7 @@ def reorder(
     path: str | os.PathLike[str],
     order: Order = "hot",
     *,
+    neighbors: Neighbors | None = None,
     presample: Presample | None = None,
     memory_limit: int | str = "2GB",
     progress: bool = False,
@@ -161,7 +171,10 @@ def reorder(
     path : path-like
         Folder of the dataset. Its disk needs room for a second copy.
     order : {"hot", "input", "presample"}
-        By in-degree, by id, or by visits in a few sampled epochs, as in `build`.
+        By occurrences in the neighbour lists, by id, or by visits in a few sampled epochs, as in
+        `build`.
+    neighbors : {"in", "out", "both"}, optional
+        Which neighbours a directed graph is to store, as in `build`. Default: those that it has.
     presample : Presample, optional
         How to sample for order="presample".
     memory_limit : int or str
@@ -185,5 +198,12 @@ def reorder(
         With errno and path: no permission, no disk space, or a build is writing to the folder.
     """
     presampler = _presampler(order, presample)
-    reorder_dataset(path, order, presample=presampler, memory_limit=memory_limit, progress=progress)
+    reorder_dataset(
+        path,
+        order,
+        neighbors=neighbors,
+        presample=presampler,
+        memory_limit=memory_limit,
+        progress=progress,
+    )
     return open_dataset(path)

@@ -77,6 +77,7 @@ gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, g
     memset(out, 0, sizeof *out);
     out->num_nodes = header->num_nodes;
     out->num_edges = header->width;
+    out->incoming = (header->flags & GZ_FLAG_INCOMING) != 0;
     if (header->num_nodes > INT64_MAX - 1 || header->width > INT64_MAX)
         return gz_fail(err, GZ_E_FORMAT, 0, 0, "counts do not fit 63 bits");
     if ((code = find(header, mapping, "weights", header->width, GZ_FLOAT32, GZ_FLOAT32, &weights,

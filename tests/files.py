@@ -21,6 +21,7 @@ def write_graph(
     num_nodes,
     *,
     directed=True,
+    incoming=False,
     order="input",
     weights=None,
     times=None,
@@ -28,8 +29,9 @@ def write_graph(
     wide=False,
 ):
     """Writes a ``.gl`` and returns the adjacency lists that it must hold."""
+    payload = {"weights": weights, "times": times}
     graph = reference.adjacency(
-        edges, num_nodes, directed=directed, order=order, weights=weights, times=times
+        edges, num_nodes, directed=directed, incoming=incoming, order=order, **payload
     )
     count = int(graph.indptr[-1])
     id_type = "<u8" if wide else "<u4"
@@ -50,7 +52,7 @@ def write_graph(
         [(name, dtype, len(values)) for name, (dtype, values) in arrays.items()],
         num_nodes=num_nodes,
         width=count,
-        flags=gz_format.FLAG_DIRECTED if directed else 0,
+        flags=gz_format.FLAG_DIRECTED * directed + gz_format.FLAG_INCOMING * incoming,
         num_input_edges=len(edges),
     )
     with FileWriter(path, header) as writer:
@@ -82,7 +84,7 @@ def write_rows(path, rows, *, rank=None, wide=False):
 
 
 def write_dataset(folder, edges, num_nodes, *, features=None, labels=None, splits=None, **options):
-    """Writes a dataset folder; returns its adjacency lists."""
+    """Writes a dataset folder, by default with out-neighbours; returns its adjacency lists."""
     folder.mkdir(parents=True, exist_ok=True)
     graph = write_graph(folder / "graph.gl", edges, num_nodes, **options)
     rank = graph.node_rank if options.get("order") == "hot" else None
@@ -97,11 +99,13 @@ def write_dataset(folder, edges, num_nodes, *, features=None, labels=None, split
             entries[name] = entry(f"{name}.gd")
     for name, ids in (splits or {}).items():
         write_rows(folder / f"split_{name}.gd", np.asarray(ids, dtype=np.int64))
+    directed, incoming = options.get("directed", True), options.get("incoming", False)
     manifest = Manifest(
         num_nodes=num_nodes,
         num_edges=int(graph.indptr[-1]),
         num_input_edges=len(edges),
-        directed=options.get("directed", True),
+        directed=directed,
+        neighbors="both" if not directed else "in" if incoming else "out",
         order=options.get("order", "input"),
         num_classes=None if labels is None else int(np.max(labels)) + 1,
         graph=entry("graph.gl"),

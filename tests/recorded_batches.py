@@ -68,6 +68,7 @@ def build(folder, order, **options):
     """A dataset of the inputs in one order of nodes."""
     presample = gz.Presample(fanouts=(4, 4), batch_size=64, min_batches=16)
     how = {"presample": presample} if order == "presample" else {}
+    options = {"neighbors": "out", **options}  # walks are recorded, too
     return gz.build(folder, **make_inputs(), order=order, edge_ids=True, **how, **options)
 
 

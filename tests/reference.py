@@ -65,6 +65,7 @@ class Adjacency:
     rows: list
     node_ids: np.ndarray  # stored -> user
     node_rank: np.ndarray  # user -> stored
+    incoming: bool = False  # lists have the sources of incoming edges
 
     @property
     def num_nodes(self):
@@ -94,31 +95,34 @@ class Adjacency:
         return self.column(0, np.int64)
 
 
-def adjacency(edges, num_nodes, *, directed=True, order="input", weights=None, times=None):
-    """Neighbour lists by source, ascending, parallel edges in input order."""
+def adjacency(
+    edges, num_nodes, *, directed=True, incoming=False, order="input", weights=None, times=None
+):
+    """Neighbour lists by one end of the edges, ascending, parallel edges in input order."""
     entries = []
-    for i, (source, target) in enumerate(np.asarray(edges, dtype=np.int64).reshape(-1, 2).tolist()):
+    for i, ends in enumerate(np.asarray(edges, dtype=np.int64).reshape(-1, 2).tolist()):
+        owner, neighbor = ends[::-1] if incoming else ends
         payload = (i, 0.0 if weights is None else weights[i], 0 if times is None else times[i])
-        entries.append((source, target, *payload))
-        if not directed and source != target:
-            entries.append((target, source, *payload))
+        entries.append((owner, neighbor, *payload))
+        if not directed and owner != neighbor:
+            entries.append((neighbor, owner, *payload))
     node_ids = np.arange(num_nodes)
     if order == "hot":
-        in_degree = np.zeros(num_nodes, dtype=np.int64)
+        listed = np.zeros(num_nodes, dtype=np.int64)
         for entry in entries:
-            in_degree[entry[1]] += 1
+            listed[entry[1]] += 1
         node_ids = np.array(
-            sorted(range(num_nodes), key=lambda node: (-in_degree[node], node)), dtype=np.int64
+            sorted(range(num_nodes), key=lambda node: (-listed[node], node)), dtype=np.int64
         )
     rank = np.empty(num_nodes, dtype=np.int64)
     for stored, user in enumerate(node_ids):
         rank[user] = stored
     rows = [[] for _ in range(num_nodes)]
-    for source, target, *payload in entries:
-        rows[rank[source]].append((int(rank[target]), *payload))
+    for owner, neighbor, *payload in entries:
+        rows[rank[owner]].append((int(rank[neighbor]), *payload))
     for row in rows:
         row.sort(key=lambda entry: entry[0])  # stable
-    return Adjacency(rows, node_ids, rank)
+    return Adjacency(rows, node_ids, rank, incoming)
 
 
 # ---- sampling

@@ -7,7 +7,11 @@ import reference
 
 
 def _allowed(graph, source, positive):
-    taken = {entry[0] for entry in graph.rows[source]} | {source, positive}
+    if graph.incoming:
+        targets = {v for v, row in enumerate(graph.rows) if any(e[0] == source for e in row)}
+    else:
+        targets = {entry[0] for entry in graph.rows[source]}
+    taken = targets | {source, positive}
     return [node for node in range(graph.num_nodes) if node not in taken]
 
 
@@ -32,7 +36,9 @@ def destinations(graph, sources, positives, amount, *, seed=0, epoch=0, batch=0)
 def pairs(graph, count, *, seed=0, epoch=0, batch=0):
     """Pairs in the user's ids, (2, count)."""
     key_, out = reference.key(reference.NEGATIVE, seed, epoch, batch), []
-    every = [(u, v) for u in range(graph.num_nodes) for v in _allowed(graph, u, u)]
+    listed = [{entry[0] for entry in row} for row in graph.rows]
+    nodes = range(graph.num_nodes)
+    every = [(u, v) for u in nodes for v in nodes if v != u and v not in listed[u]]
     for i in range(count):
         stream_ = reference.stream(key_, i)
         for t in range(64):
@@ -44,5 +50,6 @@ def pairs(graph, count, *, seed=0, epoch=0, batch=0):
                 break
         else:
             pair = every[reference.bounded(reference.draw(stream_, 128), len(every))]
-        out.append(graph.node_ids[list(pair)])
+        # The list of the first is read: that of the target, where lists have sources.
+        out.append(graph.node_ids[list(pair[::-1] if graph.incoming else pair)])
     return np.array(out, dtype=np.int64).reshape(-1, 2).T

@@ -378,9 +378,9 @@ class TestInputs:
 
     def test_training_seeds_have_neighbors(self, tmp_path: Path) -> None:
         inputs = prepare_disk(tmp_path, num_nodes=3000, num_edges=30_000, dim=1)
-        sources = np.unique(np.load(inputs.path("edges.npy"))[:, 0])
-        assert np.isin(inputs.train, sources).all()
-        assert inputs.train.size == -(-sources.size // 10)
+        targets = np.unique(np.load(inputs.path("edges.npy"))[:, 1])
+        assert np.isin(inputs.train, targets).all()
+        assert inputs.train.size == -(-targets.size // 10)
         assert replace(inputs, seed=1).features_bytes == 12_000
 
 

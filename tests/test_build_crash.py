@@ -35,7 +35,7 @@ while True:
     edges = rng.integers(0, 3000, (20_000, 2))
     build_dataset(
         sys.argv[1], edges, np.full((3000, 8), version, np.float32), np.full(3000, version),
-        {"train": [version]}, memory_limit="1MiB",
+        {"train": [version]}, neighbors="both", memory_limit="1MiB",
     )
 """
 
@@ -44,7 +44,8 @@ def build_version(path: Path, version: int) -> None:
     """What the script builds, once."""
     edges = np.random.default_rng(version).integers(0, NODES, (20_000, 2))
     features = np.full((NODES, 8), version, np.float32)
-    build_dataset(path, edges, features, np.full(NODES, version), {"train": [version]})
+    labels, splits = np.full(NODES, version), {"train": [version]}
+    build_dataset(path, edges, features, labels, splits, neighbors="both")
 
 
 def version_of(path: Path) -> int:
@@ -63,10 +64,14 @@ def version_of(path: Path) -> int:
 def assert_edges_of(path: Path, version: int) -> None:
     expected = np.random.default_rng(version).integers(0, NODES, (20_000, 2))
     manifest = read_manifest(path)
-    _, arrays = read_file(manifest.graph.resolve(path))
-    sources = np.repeat(np.arange(NODES), np.diff(arrays["indptr"].astype(np.int64)))
-    stored = np.stack([arrays["node_ids"][sources], arrays["node_ids"][arrays["indices"]]], 1)
-    np.testing.assert_array_equal(stored[np.lexsort(stored.T)], expected[np.lexsort(expected.T)])
+    assert manifest.out_graph is not None
+    for entry in (manifest.graph, manifest.out_graph):
+        _, arrays = read_file(entry.resolve(path))
+        owners = np.repeat(np.arange(NODES), np.diff(arrays["indptr"].astype(np.int64)))
+        ends = [arrays["node_ids"][ids] for ids in (owners, arrays["indices"])]
+        stored = np.stack(ends[::-1] if entry == manifest.graph else ends, 1)
+        in_order = stored[np.lexsort(stored.T)]
+        np.testing.assert_array_equal(in_order, expected[np.lexsort(expected.T)])
 
 
 def start(tmp_path: Path, target: Path) -> subprocess.Popen[bytes]:

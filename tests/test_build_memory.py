@@ -16,14 +16,15 @@ import numpy as np
 from graphzero.ingest import build_dataset
 """
 WORK = """
-folder, kind, limit, dtype = sys.argv[1:]
+folder, kind, limit, dtype, directed = sys.argv[1:]
 build_dataset(
     folder + "/data",
     f"{folder}/edges.{kind}",
     folder + "/features.npy",
     memory_limit=int(limit),
     timestamp=folder + "/times.npy" if kind == "npy" else None,
-    directed=False,
+    directed=bool(directed),
+    neighbors="both",
     edge_ids=True,
     feature_dtype=dtype or None,
 )
@@ -48,6 +49,7 @@ def test_many_runs_give_the_same_bytes(
     features = np.random.default_rng(1).random((20_000, 30), np.float32)
     options = {
         "directed": directed,
+        "neighbors": "both",
         "order": order,
         "edge_ids": payload,
         "weight": np.arange(150_000, dtype=np.float32) if payload else None,
@@ -58,14 +60,20 @@ def test_many_runs_give_the_same_bytes(
     small, large = tmp_path / "small", tmp_path / "large"
     build_dataset(small, tmp_path / "e.npy", features, memory_limit="1MiB", **options)
     build_dataset(large, tmp_path / "e.npy", features, memory_limit="1GiB", **options)
-    for name in ("graph.gl", "features.gd", "labels.gd", "split_all.gd"):
+    names = ["graph.gl", "features.gd", "labels.gd", "split_all.gd"]
+    for name in [*names, "graph_out.gl"] if directed else names:
         assert (small / name).read_bytes() == (large / name).read_bytes(), name
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.no_asan  # keeps freed memory in quarantine
-@pytest.mark.parametrize(("kind", "dtype"), [("csv", ""), ("npy", ""), ("npy", "bfloat16")])
-def test_memory_stays_within_the_limit(tmp_path: Path, kind: str, dtype: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "dtype", "directed"),
+    [("csv", "", ""), ("npy", "", ""), ("npy", "bfloat16", ""), ("npy", "", "directed")],
+)
+def test_memory_stays_within_the_limit(
+    tmp_path: Path, kind: str, dtype: str, directed: str
+) -> None:
     limit = 12 << 20
     edges = random_graph(400_000, 3_000_000 if kind == "npy" else 1_000_000)
     np.save(tmp_path / "features.npy", np.ones((400_000, 64), np.float32))
@@ -75,7 +83,7 @@ def test_memory_stays_within_the_limit(tmp_path: Path, kind: str, dtype: str) ->
     else:
         rows = np.char.add(np.char.add(edges[:, 0].astype(str), ","), edges[:, 1].astype(str))
         (tmp_path / "edges.csv").write_text("\n".join(rows.tolist()))
-    peak = peak_of(tmp_path, IMPORTS, WORK, tmp_path, kind, limit, dtype)
+    peak = peak_of(tmp_path, IMPORTS, WORK, tmp_path, kind, limit, dtype, directed)
     # pyarrow's blocks, and what the interpreter takes once, are not the build's own memory.
     allowance = 24 << 20 if kind == "csv" else 4 << 20
     print(f"{kind} {dtype}: {peak:,} bytes of {limit:,}")

@@ -51,7 +51,7 @@ def test_arrays(tmp_path: Path, order: str, dtype: Any, on_disk: bool) -> None:
 
 
 def test_hot_rows_come_first(tmp_path: Path) -> None:
-    build_dataset(tmp_path / "d", EDGES, np.arange(NODES) * 10.0)
+    build_dataset(tmp_path / "d", EDGES[:, ::-1], np.arange(NODES) * 10.0)
     header, arrays = read_file(tmp_path / "d" / "features.gd")
     assert header.flags == FLAG_VECTOR
     np.testing.assert_array_equal(arrays["rows"], [30, 10, 40, 0, 20])

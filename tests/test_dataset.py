@@ -99,12 +99,25 @@ def damage(folder, name):
         manifest.write_text("[1]")
         return gz.FormatError, "not a graphzero dataset"
     if name == "newer":
-        manifest.write_text(json.dumps({**content, "version": 2}))
-        return gz.FormatError, "version 2"
+        manifest.write_text(json.dumps({**content, "version": 3}))
+        return gz.FormatError, "version 3"
     if name == "key missing":
         del content["num_nodes"]
         manifest.write_text(json.dumps(content))
         return gz.FormatError, "num_nodes"
+    if name == "direction missing":
+        del content["neighbors"]
+        manifest.write_text(json.dumps(content))
+        return gz.FormatError, "neighbors"
+    if name == "no direction":
+        manifest.write_text(json.dumps({**content, "neighbors": "up"}))
+        return gz.FormatError, "neighbors is 'up'"
+    if name == "direction without its file":
+        manifest.write_text(json.dumps({**content, "neighbors": "both"}))
+        return gz.FormatError, "contradict"
+    if name == "lists of the other direction":
+        manifest.write_text(json.dumps({**content, "neighbors": "in"}))
+        return gz.FormatError, "not the one that dataset.json describes"
     if name == "path outside":
         content["graph"]["name"] = "../graph.gl"
         manifest.write_text(json.dumps(content))
@@ -131,6 +144,10 @@ def damage(folder, name):
         "json list",
         "newer",
         "key missing",
+        "direction missing",
+        "no direction",
+        "direction without its file",
+        "lists of the other direction",
         "path outside",
         "file missing",
         "file truncated",

@@ -32,7 +32,7 @@ def headers(draw):
         arrays,
         num_nodes=draw(st.integers(0, 2**63 - 1)),
         width=draw(st.integers(0, 2**63 - 1)),
-        flags=draw(st.integers(0, 3)),
+        flags=draw(st.integers(0, 7)),
         num_input_edges=draw(st.integers(0, 2**63 - 1)),
     )
 
@@ -101,7 +101,8 @@ def test_any_changed_byte_is_noticed(at, flip):
 
 HOSTILE = {
     "newer version": (8, "<I", 2, "version 2"),
-    "unknown flag": (12, "<I", 1 << 31, "flags"),
+    "unknown flag": (12, "<I", 1 << 3, "flags"),
+    "last flag": (12, "<I", 1 << 31, "flags"),
     "other size": (16, "<Q", 1 << 40, "truncated"),
     "too many sections": (48, "<I", 63, "sections"),
     "huge section count": (48, "<I", 0xFFFFFFFF, "sections"),

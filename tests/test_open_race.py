@@ -23,17 +23,18 @@ NODES = 40
 
 def build_version(path, version, **options):
     """Every file says which version it is of, and each has the same shapes."""
-    edges = np.stack([np.arange(NODES), np.full(NODES, version % NODES)], axis=1)
+    edges = np.stack([np.full(NODES, version % NODES), np.arange(NODES)], axis=1)
     features = np.full((NODES, 2), version, np.float32)
     labels = np.full(NODES, version, np.int64)
     splits = {"train": np.array([version % NODES])}
-    build_dataset(path, edges, features, labels, splits, order="input", **options)
+    build_dataset(path, edges, features, labels, splits, order="input", neighbors="both", **options)
 
 
 def version_of(ds):
     """The version that all files of a dataset agree on."""
     versions = {
         int(ds.graph.indices[0]),
+        int(ds.graph.degree(np.arange(NODES), "out").argmax()),
         int(ds.features.get_tensor()[0, 0]) % NODES,
         int(ds.labels.get_tensor()[0]) % NODES,
         int(ds.splits["train"][0]),
@@ -59,7 +60,7 @@ class Rebuilding:
         monkeypatch.setattr("graphzero.store.mapped_file._core.Mapping", opening)
 
 
-@pytest.mark.parametrize("at", range(4))
+@pytest.mark.parametrize("at", range(5))
 def test_a_rebuild_between_the_manifest_and_any_of_the_files(monkeypatch, tmp_path, at):
     build_version(tmp_path, 1)
     Rebuilding(monkeypatch, at, lambda: build_version(tmp_path, 2))
@@ -68,7 +69,7 @@ def test_a_rebuild_between_the_manifest_and_any_of_the_files(monkeypatch, tmp_pa
     assert _core.open_mappings() == 0
 
 
-@pytest.mark.parametrize("at", range(4))
+@pytest.mark.parametrize("at", range(5))
 def test_a_rebuild_that_has_committed_and_renames_meanwhile(monkeypatch, tmp_path, at):
     """A file that was found under its staged name is renamed before it is opened."""
     build_version(tmp_path, 1)
@@ -81,10 +82,10 @@ def test_a_rebuild_that_has_committed_and_renames_meanwhile(monkeypatch, tmp_pat
         assert version_of(ds) == 2
 
 
-@pytest.mark.parametrize("at", range(4))
+@pytest.mark.parametrize("at", range(5))
 def test_files_that_the_rebuild_removes_belong_to_the_earlier_dataset(monkeypatch, tmp_path, at):
     build_version(tmp_path, 1)
-    edges = np.stack([np.arange(NODES), np.full(NODES, 2)], axis=1)
+    edges = np.stack([np.full(NODES, 2), np.arange(NODES)], axis=1)
     Rebuilding(monkeypatch, at, lambda: build_dataset(tmp_path, edges, order="input"))
     with gz.open(tmp_path) as ds:
         assert (ds.features, ds.labels, dict(ds.splits)) == (None, None, {})

@@ -126,8 +126,8 @@ def test_often_visited_nodes_come_first(tmp_path: Path) -> None:
     )  # fmt: skip
     ds.close()
     visits = visits_of(tmp_path).astype(int)
-    in_degree = np.bincount(edges[:, 1], minlength=400)
-    expected = sorted(range(400), key=lambda node: (-visits[node], -in_degree[node], node))
+    listed = np.bincount(edges[:, 0], minlength=400)  # as a neighbour
+    expected = sorted(range(400), key=lambda node: (-visits[node], -listed[node], node))
     _, arrays = read_file(tmp_path / "graph.gl")
     np.testing.assert_array_equal(arrays["node_ids"], expected)
     _, stored = read_file(tmp_path / "visits.gd")
@@ -137,7 +137,7 @@ def test_often_visited_nodes_come_first(tmp_path: Path) -> None:
     assert not [name for name in os.listdir(tmp_path) if is_staging_name(name)]
     assert (visits[300:340] >= 2).all(), "each epoch visits each seed"
     # Nodes that no seed reaches in one hop are not visited, however many their neighbours.
-    reached = {*range(300, 340), *edges[(edges[:, 0] >= 300) & (edges[:, 0] < 340), 1].tolist()}
+    reached = {*range(300, 340), *edges[(edges[:, 1] >= 300) & (edges[:, 1] < 340), 0].tolist()}
     assert set(np.flatnonzero(visits).tolist()) <= reached
 
 

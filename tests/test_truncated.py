@@ -66,7 +66,8 @@ def built(tmp_path_factory):
     edges = rng.integers(0, NODES, (8 * NODES, 2))
     rows = rng.standard_normal((NODES, 64)).astype(np.float32)
     splits = {"train": np.arange(NODES)}
-    gz.build(folder, edges, rows, np.arange(NODES) % 4, splits, edge_ids=True).close()
+    how = {"edge_ids": True, "neighbors": "out"}  # walks are cut off, too
+    gz.build(folder, edges, rows, np.arange(NODES) % 4, splits, **how).close()
     return folder
 
 

@@ -196,7 +196,8 @@ def test_the_build_sums_each_list_by_itself(tmp_path, monkeypatch, order, direct
     gz.build(
         tmp_path / "out", edges=edges, weight=weights, order=order, directed=directed, num_nodes=40
     )
-    naive = reference.adjacency(edges, 40, directed=directed, order=order, weights=weights)
+    how = {"directed": directed, "incoming": directed, "order": order}
+    naive = reference.adjacency(edges, 40, weights=weights, **how)
     _, arrays = read_file(tmp_path / "out" / "graph.gl")
     np.testing.assert_array_equal(arrays["cum_weights"], naive.sums)
 

@@ -8,9 +8,11 @@ import time
 from graphzero.commands.options import (
     SubParsers,
     add_command,
+    add_neighbors_option,
     add_order_options,
     as_column,
     as_split,
+    describe_direction,
     presample_of,
     shows_progress,
 )
@@ -58,6 +60,7 @@ def add_parser(commands: SubParsers) -> None:
         help="node ids of a split; may be repeated",
     )
     parser.add_argument("--undirected", action="store_true", help="store both directions")
+    add_neighbors_option(parser, default="in")
     parser.add_argument(
         "--num-nodes", type=int, metavar="N", help="number of nodes (default: from the files)"
     )
@@ -100,6 +103,7 @@ def run(args: argparse.Namespace) -> int:
         dict(args.split),
         num_nodes=args.num_nodes,
         directed=not args.undirected,
+        neighbors=args.neighbors,
         order=args.order,
         presample=presample_of(args),
         src=args.src,
@@ -116,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
         size = sum(mapping.size for mapping in ds.mappings)
         print(
             f"{args.dir}: {ds.num_nodes:,} nodes, {ds.num_edges:,} edges "
-            f"({ds.graph.num_input_edges:,} in the edge list), {format_bytes(size)}, "
-            f"in {time.perf_counter() - started:.1f} s"
+            f"({ds.graph.num_input_edges:,} in the edge list), {describe_direction(ds.graph)}, "
+            f"{format_bytes(size)}, in {time.perf_counter() - started:.1f} s"
         )
     return 0

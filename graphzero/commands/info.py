@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from graphzero import _core
-from graphzero.commands.options import SubParsers, add_command
+from graphzero.commands.options import SubParsers, add_command, describe_direction
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
@@ -132,6 +132,8 @@ def _graph(graph: Graph, order: str, *, degrees: bool) -> dict[str, Any]:
         "num_edges": graph.num_edges,
         "num_input_edges": graph.num_input_edges,
         "directed": graph.is_directed,
+        "neighbors": graph.stored_neighbors,
+        "direction": describe_direction(graph),
         "order": order,
         "mean_degree": graph.num_edges / graph.num_nodes if graph.num_nodes else 0.0,
         "bytes_per_edge": size / graph.num_edges if graph.num_edges else None,
@@ -191,11 +193,10 @@ def _file(mapping: _core.Mapping) -> dict[str, Any]:
 def _lines(content: dict[str, Any]) -> Iterator[str]:
     yield content["path"]
     if "num_nodes" in content:
-        kind = "directed" if content["directed"] else "undirected, both directions stored"
         yield f"  nodes     {content['num_nodes']:,}, in {content['order']} order"
         yield (
             f"  edges     {content['num_edges']:,} from {content['num_input_edges']:,} input "
-            f"edges, {kind}; {content['mean_degree']:.1f} a node"
+            f"edges, {content['direction']}; {content['mean_degree']:.1f} a node"
         )
         if content["bytes_per_edge"] is not None:
             yield f"  graph     {content['bytes_per_edge']:.2f} bytes an edge"

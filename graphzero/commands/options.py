@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
+from graphzero.graph.graph import Graph
 from graphzero.io.prefetch import Prefetch
 from graphzero.sampling.presample import Presample
 
@@ -15,18 +16,25 @@ __all__ = [
     "SubParsers",
     "add_command",
     "add_flags",
+    "add_neighbors_option",
     "add_order_options",
     "as_column",
     "as_fanouts",
     "as_prefetch",
     "as_size",
     "as_split",
+    "describe_direction",
     "presample_of",
     "shows_progress",
 ]
 
 SubParsers = Any  # the class is private in argparse
 Run = Callable[[argparse.Namespace], int]
+_STORED = {
+    "in": "in-neighbours sampled",
+    "out": "out-neighbours sampled",
+    "both": "in-neighbours sampled, out-neighbours stored as well",
+}
 
 
 def add_flags(parser: argparse.ArgumentParser, **defaults: Any) -> None:
@@ -73,10 +81,23 @@ def add_order_options(parser: argparse.ArgumentParser, default: str | None = Non
         choices=("hot", "input", "presample"),
         default=default,
         required=default is None,
-        help="order of nodes: by in-degree, by id, or by visits in a few sampled epochs",
+        help="order of nodes: by occurrences in the sampled neighbour lists, by id, or by visits "
+        "in a few sampled epochs",
     )
     parser.add_argument("--memory-limit", default="2GB", metavar="SIZE", help="memory to use")
     _add_presample_options(parser)
+
+
+def add_neighbors_option(parser: argparse.ArgumentParser, default: str | None = None) -> None:
+    """Adds which neighbours a directed graph stores."""
+    parser.add_argument(
+        "--neighbors",
+        choices=("in", "out", "both"),
+        default=default,
+        help="neighbours that a directed graph stores and samples: sources of incoming edges (as "
+        "PyG), targets of outgoing edges, or both (walks need out or both)"
+        + ("" if default else " (default: those that it has)"),
+    )
 
 
 def _add_presample_options(parser: argparse.ArgumentParser) -> None:
@@ -115,6 +136,13 @@ def presample_of(args: argparse.Namespace) -> Presample | None:
         if getattr(args, field.name) is not None
     }
     return Presample(**given) if given else None
+
+
+def describe_direction(graph: Graph) -> str:
+    """How a graph's neighbour lists follow its edges, for a line that a user reads."""
+    if not graph.is_directed:
+        return "undirected, both directions stored"
+    return f"directed, {_STORED[graph.stored_neighbors]}"
 
 
 def shows_progress(args: argparse.Namespace) -> bool:

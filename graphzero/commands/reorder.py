@@ -8,7 +8,9 @@ import time
 from graphzero.commands.options import (
     SubParsers,
     add_command,
+    add_neighbors_option,
     add_order_options,
+    describe_direction,
     presample_of,
     shows_progress,
 )
@@ -19,6 +21,7 @@ __all__ = ["add_parser"]
 _EXAMPLES = """\
   graphzero reorder data/ --order presample
   graphzero reorder data/ --order presample --fanouts 10,10 --batch-size 512
+  graphzero reorder data/ --order hot --neighbors both
   graphzero reorder data/ --order input --memory-limit 512MB
 """
 
@@ -29,10 +32,12 @@ def add_parser(commands: SubParsers) -> None:
         commands,
         "reorder",
         run,
-        help="rewrite a dataset with its nodes in another order; ids do not change",
+        help="rewrite a dataset with its nodes in another order, or with other neighbours; ids do "
+        "not change",
         examples=_EXAMPLES,
     )
     parser.add_argument("dir", help="folder of the dataset; its disk needs room for a second copy")
+    add_neighbors_option(parser)
     add_order_options(parser)
 
 
@@ -44,13 +49,15 @@ def run(args: argparse.Namespace) -> int:
     with reorder(
         args.dir,
         args.order,
+        neighbors=args.neighbors,
         presample=presample_of(args),
         memory_limit=args.memory_limit,
         progress=shows_progress(args),
     ) as ds:
         size = sum(mapping.size for mapping in ds.mappings)
         print(
-            f"{args.dir}: {ds.num_nodes:,} nodes in {args.order} order, {format_bytes(size)}, "
+            f"{args.dir}: {ds.num_nodes:,} nodes in {args.order} order, "
+            f"{describe_direction(ds.graph)}, {format_bytes(size)}, "
             f"in {time.perf_counter() - started:.1f} s"
         )
     return 0

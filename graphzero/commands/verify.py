@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tqdm import tqdm
 
 from graphzero.commands.options import SubParsers, add_command, shows_progress
 from graphzero.errors import FormatError
-from graphzero.graph.dataset import open_dataset
+from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.graph.graph import Graph
 from graphzero.store.format import verify_file
 from graphzero.store.manifest import read_manifest
@@ -24,6 +25,7 @@ _EXAMPLES = """\
   graphzero verify data/
   graphzero verify data/features.gd
 """
+_BLOCK = 1 << 20
 
 
 def add_parser(commands: SubParsers) -> None:
@@ -32,7 +34,8 @@ def add_parser(commands: SubParsers) -> None:
         commands,
         "verify",
         run,
-        help="check a dataset or a file against its checksums, and the order of edge times",
+        help="check a dataset or a file against its checksums, the order of edge times, and that "
+        "both directions have the same edges",
         examples=_EXAMPLES,
     )
     parser.add_argument("path", help="a dataset folder, a .gl or a .gd file")
@@ -77,6 +80,24 @@ def _is_intact(path: Path, *, progress: bool) -> bool:
     return True
 
 
+def _check_directions(ds: Dataset, *, progress: bool) -> None:
+    """Where both directions are stored: each node must be a source equally often in both files."""
+    if ds.neighbors != "both" or not ds.graph.is_directed:
+        return
+    out_lists = ds.graph.lists_of("out", "verify reads")
+    counts = np.zeros(ds.num_nodes, np.int64)
+    with _bar(Path(out_lists.path), ds.num_edges, "edges", progress=progress) as bar:
+        for begin in range(0, ds.num_edges, _BLOCK):
+            sources = ds.graph.indices[begin : begin + _BLOCK].astype(np.int64)
+            np.add.at(counts, sources[sources < ds.num_nodes], 1)
+            bar.update(len(sources))
+    if not np.array_equal(counts, np.diff(out_lists.indptr.astype(np.int64))):
+        raise FormatError(
+            f"{ds.graph.path} and {out_lists.path} are not of the same edges: build the dataset "
+            f"again"
+        )
+
+
 def run(args: argparse.Namespace) -> int:
     """Checks every file, even after a corrupt one; returns 1 if any is corrupt."""
     path = Path(args.path)
@@ -87,5 +108,6 @@ def run(args: argparse.Namespace) -> int:
         elif not args.quiet:
             print(f"{file}: intact, {format_bytes(file.stat().st_size)}")
     if code == 0 and path.is_dir():
-        open_dataset(path).close()  # also finds intact files that do not belong together
+        with open_dataset(path) as ds:  # also finds intact files that do not belong together
+            _check_directions(ds, progress=shows_progress(args))
     return code

@@ -160,17 +160,17 @@ cdef class CSR:
         _refuse_corrupt(corrupt, self.mapping.path)
         return out
 
-    def negative_counts(self, const int64_t[::1] sources, const int64_t[::1] positives,
+    def negative_counts(self, const int64_t[::1] nodes, const int64_t[::1] others,
                         int num_threads):
-        """How many nodes are not the source, its neighbour or its positive, (n,) int64."""
-        cdef int64_t n = sources.shape[0], i
+        """How many nodes are not the node, its neighbour or the other, (n,) int64."""
+        cdef int64_t n = nodes.shape[0], i
         cdef uint64_t corrupt = 0
         out = np.empty(n, dtype=np.int64)
         cdef int64_t[::1] view = out
         self.mapping.acquire_whole()
         try:
             for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
-                corrupt += gz_negative_counts(&self.c, &sources[0], &positives[0],
+                corrupt += gz_negative_counts(&self.c, &nodes[0], &others[0],
                                               i * ITEMS_PER_RANGE, _end(i, n), &view[0])
         finally:
             self.mapping.release()
@@ -179,7 +179,7 @@ cdef class CSR:
 
     def negative_destinations(self, const int64_t[::1] sources, const int64_t[::1] positives,
                               int64_t amount, uint64_t key):
-        """Destinations that are no neighbours of their source, (n * amount,) int64; -1 if none."""
+        """Destinations to which their source has no edge, (n * amount,) int64; -1 if none."""
         cdef uint64_t corrupt
         require_memory(sources.shape[0] * <object> amount, 2 * sizeof(int64_t), "negatives")
         cdef int64_t n = sources.shape[0] * amount

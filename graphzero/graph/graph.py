@@ -13,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
+from graphzero.graph.direction import DirectedFile, Direction
 from graphzero.graph.ids import IdArray, as_count, as_id, as_ids, as_threads
-from graphzero.graph.legacy import LegacyGraphMethods, OpenedByPath
+from graphzero.graph.legacy import LegacyGraphMethods
 from graphzero.graph.sampled_neighbors import SampledNeighbors
 from graphzero.graph.sampling_options import Sampling, as_fanout, as_seed
-from graphzero.store.format import DTYPES, FLAG_DIRECTED
+from graphzero.store.format import DTYPES
 from graphzero.store.resident_prefix import ResidentPrefix
 from graphzero.store.views import header_identity, section_view
 
@@ -31,12 +32,13 @@ def _repeated(start: IdArray, walks_per_node: int, length: int) -> IdArray:
     return start if num_walks == start.shape[0] else np.repeat(start, walks_per_node)
 
 
-class Graph(LegacyGraphMethods, OpenedByPath):
+class Graph(LegacyGraphMethods, DirectedFile):
     """A graph in a ``.gl`` file, mapped and never loaded.
 
-    The neighbours of a node are the targets of its edges, in the direction of the edge list (in
-    both directions, for an undirected graph). All arguments and results are in the user's own ids,
-    in whatever order the file stores nodes.
+    The neighbours of a node are the sources of its incoming edges, or the targets of its outgoing
+    edges, as the file was built (the same, for an undirected graph): `stored_neighbors` says which.
+    The graph of a dataset with both samples the former, and walks along the latter. All arguments
+    and results are in the user's own ids, in whatever order the file stores nodes.
 
     In scripts for graphzero 0.2, ``filename=`` is the path, and the methods of that version work
     as well.
@@ -82,11 +84,6 @@ class Graph(LegacyGraphMethods, OpenedByPath):
     def num_input_edges(self) -> int:
         """Edges of the edge list that the graph was built from."""
         return int(self._csr.header["num_input_edges"])
-
-    @property
-    def is_directed(self) -> bool:
-        """Whether edges are stored in the given direction only."""
-        return bool(self._csr.header["flags"] & FLAG_DIRECTED)
 
     @cached_property
     def section_bytes(self) -> dict[str, int]:
@@ -160,15 +157,17 @@ class Graph(LegacyGraphMethods, OpenedByPath):
         return "edge_ids" in self._sections
 
     @overload
-    def degree(self, nodes: int) -> int: ...
+    def degree(self, nodes: int, direction: Direction | None = None) -> int: ...
     @overload
-    def degree(self, nodes: Any) -> IdArray: ...
-    def degree(self, nodes: Any) -> int | IdArray:
+    def degree(self, nodes: Any, direction: Direction | None = None) -> IdArray: ...
+    def degree(self, nodes: Any, direction: Direction | None = None) -> int | IdArray:
         """Number of neighbours.
 
         Parameters
         ----------
         nodes : int or (n,) integers
+        direction : {"in", "out"}, optional
+            Of incoming or of outgoing edges. Default: of the lists that are sampled.
 
         Returns
         -------
@@ -178,21 +177,32 @@ class Graph(LegacyGraphMethods, OpenedByPath):
         ------
         IndexError
             If a node is out of range.
+        ValueError
+            If neighbours in this direction are not stored.
         """
+        if direction is not None:
+            found: int | IdArray = self.lists_of(direction, "this degree counts").degree(nodes)
+            return found
         if np.ndim(nodes) == 0:
             one = np.array([as_id(nodes, self.num_nodes, "node")], dtype=np.int64)
             return int(self._csr.degrees(self._csr.to_stored(one), 1)[0])
         ids = as_ids(nodes, self.num_nodes, "nodes")
         return self._csr.degrees(self._csr.to_stored(ids), as_threads(None))
 
-    def neighbors(self, node: int) -> IdArray:
+    def neighbors(self, node: int, direction: Direction | None = None) -> IdArray:
         """All neighbours of one node, ascending, (degree,) int64; a copy.
+
+        `direction` is as in `degree`.
 
         Raises
         ------
         IndexError
             If the node is out of range.
+        ValueError
+            If neighbours in this direction are not stored.
         """
+        if direction is not None:
+            return self.lists_of(direction, "this list is of").neighbors(node)
         _, _, ids = self._stored_list(node)
         ids.sort()
         return ids
@@ -293,7 +303,7 @@ class Graph(LegacyGraphMethods, OpenedByPath):
         seed: int = 0,
         num_threads: int | None = None,
     ) -> IdArray:
-        """Random walks: uniform, by weight, second-order, with restarts.
+        """Random walks along the edges: uniform, by weight, second-order, with restarts.
 
         Equal calls give equal walks. For several walks from each node, use `walks_per_node`: they
         are drawn independently. For other walks from the same nodes in a later call, give another
@@ -333,7 +343,7 @@ class Graph(LegacyGraphMethods, OpenedByPath):
             If a start is out of range.
         ValueError
             If length, walks_per_node, p or q is not positive, or restart not in [0, 1); if
-            weighted, and the file has no weights.
+            weighted, and the file has no weights; if out-neighbours are not stored.
         MemoryError
             If the result is larger than the memory of the machine, or cannot be allocated.
         """
@@ -344,12 +354,13 @@ class Graph(LegacyGraphMethods, OpenedByPath):
                 raise ValueError(f"{name} must be a positive number, not {value!r}")
         if not 0 <= restart < 1:
             raise ValueError(f"restart must be a probability below 1, not {restart!r}")
+        csr = self.lists_of("out", "walks follow the edges to")._csr
         ids = as_ids(start, self.num_nodes, "start")
         threads = as_threads(num_threads)
         key = _core.key("walk", as_seed(seed), 0, 0)
         try:
-            stored = self._csr.walk(
-                _repeated(self._csr.to_stored(ids, threads), walks_per_node, length),
+            stored = csr.walk(
+                _repeated(csr.to_stored(ids, threads), walks_per_node, length),
                 length,
                 float(p),
                 float(q),
@@ -358,7 +369,7 @@ class Graph(LegacyGraphMethods, OpenedByPath):
                 bool(weighted),
                 float(restart),
             )
-            return self._csr.to_user(stored, threads)
+            return csr.to_user(stored, threads)
         except MemoryError as error:
             raise MemoryError(
                 f"no memory for {len(ids) * walks_per_node:,} walks of length={length}, "
@@ -367,4 +378,7 @@ class Graph(LegacyGraphMethods, OpenedByPath):
             ) from None
 
     def __repr__(self) -> str:
-        return f"Graph({self.path!r}, num_nodes={self.num_nodes:,}, num_edges={self.num_edges:,})"
+        return (
+            f"Graph({self.path!r}, num_nodes={self.num_nodes:,}, num_edges={self.num_edges:,}, "
+            f"neighbors={self.stored_neighbors!r})"
+        )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -75,8 +75,9 @@ class _Graph(Protocol):
     def path(self) -> str: ...
     @property
     def weights(self) -> npt.NDArray[np.float32] | None: ...
-    def degree(self, nodes: int) -> int: ...
-    def neighbors(self, node: int) -> IdArray: ...
+    def lists_of(self, direction: Literal["out"], what: str) -> _Graph: ...
+    def degree(self, nodes: int, direction: Literal["out"]) -> int: ...
+    def neighbors(self, node: int, direction: Literal["out"]) -> IdArray: ...
     def random_walk(
         self, start: Any, length: int, *, p: float = ..., q: float = ..., seed: int = ...
     ) -> IdArray: ...
@@ -115,12 +116,12 @@ class LegacyGraphMethods(metaclass=_ListsCurrentNames):
         return self._legacy_calls
 
     def get_degree(self: _Graph, node_id: int) -> int:
-        """`Graph.degree` of one node."""
-        return self.degree(node_id)
+        """`Graph.degree` of one node: of its out-neighbours, as in all methods of 0.2."""
+        return self.degree(node_id, "out")
 
     def get_neighbours(self: _Graph, node_id: int) -> IdArray:
-        """`Graph.neighbors`."""
-        return self.neighbors(node_id)
+        """`Graph.neighbors`, the out-neighbours."""
+        return self.neighbors(node_id, "out")
 
     @property
     def has_weights(self: _Graph) -> bool:
@@ -135,14 +136,15 @@ class LegacyGraphMethods(metaclass=_ListsCurrentNames):
         ValueError
             If the graph has no weights.
         """
-        if self.weights is None:
+        lists = self.lists_of("out", "these weights are of edges to")
+        if lists.weights is None:
             raise ValueError(f"{self.path} has no edge weights")
-        begin, end, neighbors = self._stored_list(node_id)
-        return self.weights[begin:end][np.argsort(neighbors, kind="stable")]
+        begin, end, neighbors = lists._stored_list(node_id)
+        return lists.weights[begin:end][np.argsort(neighbors, kind="stable")]
 
     def sample_neighbours(self: _Graph, start_node: int, K: int) -> IdArray:
         """Up to K distinct neighbours of one node, (min(K, degree),) int64."""
-        sampled = self.sample_neighbors(
+        sampled = self.lists_of("out", "this samples").sample_neighbors(
             np.array([start_node]), as_count(K, "K"), seed=self._legacy_seed()
         )
         return sampled.indices
@@ -173,7 +175,7 @@ class LegacyGraphMethods(metaclass=_ListsCurrentNames):
         then some drawn with replacement; without neighbours, the node itself.
         """
         K = as_count(K, "K")
-        seed = self._legacy_seed()
+        lists, seed = self.lists_of("out", "this samples"), self._legacy_seed()
         try:  # the result, and the columns that are compared with each node's count
             _core.require_memory((np.size(start_nodes) + 1) * K, 2 * 8, "neighbours")
         except MemoryError as error:
@@ -181,7 +183,7 @@ class LegacyGraphMethods(metaclass=_ListsCurrentNames):
                 f"no memory for K={K} of {np.size(start_nodes):,} nodes ({error}): "
                 f"use a smaller K, or fewer nodes in a call"
             ) from None
-        sampled = self._sample_hop(start_nodes, K, Sampling(), seed, by_seed=True)
+        sampled = lists._sample_hop(start_nodes, K, Sampling(), seed, by_seed=True)
         counts = np.diff(sampled.indptr)
         start = np.asarray(start_nodes, dtype=np.int64)
         out = np.repeat(start[:, np.newaxis], K, axis=1)
@@ -191,7 +193,7 @@ class LegacyGraphMethods(metaclass=_ListsCurrentNames):
         if short.size:
             # another seed: the same one would draw the same neighbours in the same places
             again = Sampling(replace=True)
-            redrawn = self._sample_hop(start[short], K, again, ~seed, by_seed=True)
+            redrawn = lists._sample_hop(start[short], K, again, ~seed, by_seed=True)
             missing = column >= counts[short, np.newaxis]
             out[short] = np.where(missing, redrawn.indices.reshape(-1, K), out[short])
         return out

@@ -20,12 +20,19 @@ from graphzero.ingest.rank import NodeOrder, hot_order
 from graphzero.ingest.row_input import count_classes, open_features, open_labels
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.splits import check_split_names, write_split
-from graphzero.ingest.staging import require_space, rewrite_graph, stage_tables, training_seeds
+from graphzero.ingest.staging import (
+    OUT_GRAPH_NAME,
+    require_space,
+    rewrite_graph,
+    stage_out_lists,
+    stage_tables,
+    training_seeds,
+)
 from graphzero.ingest.stored import open_stored_graph
 from graphzero.ingest.write_options import WriteOptions, parse_bytes
 from graphzero.store.filewriter import FileWriter
 from graphzero.store.format import as_dtype
-from graphzero.store.manifest import FileEntry, Manifest
+from graphzero.store.manifest import FileEntry, Manifest, Neighbors
 
 __all__ = ["build_dataset"]
 
@@ -56,6 +63,11 @@ def _final_count(known: int | None, edges: EdgeList, tables: Iterable[Rows], nam
     return count
 
 
+def _has_both(source: EdgeInput, options: WriteOptions) -> bool:
+    """Whether there are two graph files, one for each direction."""
+    return source.directed and options.neighbors == "both"
+
+
 def _build_graph(
     folder: Path,
     source: EdgeInput,
@@ -82,7 +94,7 @@ def _build_graph(
             count,
             options,
             needs="the build needs",
-            num_graph_files=1 if options.presampler is None else 2,
+            num_graph_files=1 + (options.presampler is not None) + _has_both(source, options),
         )
         order: NodeOrder | None = None
         if options.renumbers:
@@ -149,6 +161,8 @@ def _build_files(
         staged.append(graph)
         hot_graph.discard()
         all_tables["visits"] = visits.rows()
+    both = _has_both(source, options)
+    out_graph = stage_out_lists(folder, graph, order, options, staged) if both else None
     entries = stage_tables(
         folder, all_tables, count, order, options, staged, may_lack_rows={"features"}
     )
@@ -165,6 +179,8 @@ def _build_files(
         splits=split_entries,
         visits=entries.get("visits"),
         presampling=None if visits is None else visits.presampling,
+        neighbors=options.neighbors if source.directed else "both",
+        out_graph=out_graph,
     )
 
 
@@ -187,6 +203,7 @@ def build_dataset(
     *,
     num_nodes: int | None = None,
     directed: bool = True,
+    neighbors: Neighbors = "in",
     order: str = "hot",
     presample: Presampler | None = None,
     src: str | int | None = None,
@@ -201,7 +218,10 @@ def build_dataset(
     progress: bool = False,
 ) -> Manifest:
     """`graphzero.build`, which opens what this has written."""
-    options = WriteOptions(order, presample, parse_bytes(memory_limit), Progress(progress))
+    limit = parse_bytes(memory_limit)
+    options = WriteOptions(order, presample, limit, Progress(progress), neighbors)
+    if neighbors is None:
+        raise ValueError("neighbors must be 'in', 'out' or 'both', not None")
     if num_nodes is not None:
         num_nodes = _checked_count(num_nodes)
     named_splits = dict(splits or {})
@@ -215,6 +235,7 @@ def build_dataset(
         header=header,
         delimiter=delimiter,
         directed=directed,
+        incoming=neighbors != "out",
         with_edge_ids=edge_ids,
     )
     tables: dict[str, Rows] = {}
@@ -229,8 +250,10 @@ def build_dataset(
     folder.mkdir(parents=True, exist_ok=True)
     names = ["graph.gl", *(f"{table}.gd" for table in tables)]
     names += [f"split_{name}.gd" for name in named_splits]
+    names += ["visits.gd"] if options.presampler is not None else []
+    names += [OUT_GRAPH_NAME] if _has_both(source, options) else []
     with folder_lock(folder):
-        check_names(folder, names if options.presampler is None else [*names, "visits.gd"])
+        check_names(folder, names)
         earlier = recover(folder)
         write = partial(_build_files, folder, source, tables, named_splits, num_nodes, options)
         return replace_dataset(folder, earlier, write)

@@ -1,4 +1,4 @@
-"""An edge list becomes a ``.gl`` file: neighbour lists by source, sorted by id."""
+"""An edge list becomes a ``.gl`` file: neighbour lists by one end of the edges, sorted by id."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphzero.ingest.rank import NodeOrder
 from graphzero.ingest.sort import EdgeSorter
 from graphzero.ingest.time_order import TimeOrderWriter
 from graphzero.store.filewriter import FileWriter, sealed_file
-from graphzero.store.format import FLAG_DIRECTED, Header, id_dtype, layout
+from graphzero.store.format import FLAG_DIRECTED, FLAG_INCOMING, Header, id_dtype, layout
 
 __all__ = ["graph_layout", "sort_scratch", "write_graph"]
 
@@ -31,6 +31,7 @@ def graph_layout(edges: EdgeList, num_nodes: int, *, hot: bool) -> Header:
     """Header of the file, without the checksums."""
     count = edges.num_stored
     ids = id_dtype(num_nodes)
+    flags = (FLAG_DIRECTED if edges.directed else 0) | (FLAG_INCOMING if edges.incoming else 0)
     arrays: list[tuple[str, npt.DTypeLike, int]] = [
         ("indptr", id_dtype(count + 1), num_nodes + 1),
         ("indices", ids, count),
@@ -48,7 +49,7 @@ def graph_layout(edges: EdgeList, num_nodes: int, *, hot: bool) -> Header:
         arrays,
         num_nodes=num_nodes,
         width=count,
-        flags=FLAG_DIRECTED if edges.directed else 0,
+        flags=flags,
         num_input_edges=edges.num_input_edges,
     )
 
@@ -91,10 +92,10 @@ def sort_scratch(edges: EdgeList, memory: int) -> int:
 def _entries(
     edges: EdgeList, begin: int, end: int, order: NodeOrder | None
 ) -> tuple[npt.NDArray[np.uint64], tuple[npt.NDArray[Any], ...]]:
-    """Keys source << 32 | target, in stored ids, of the edges [begin, end), and their payload."""
-    source, target = edges.source.read(begin, end), edges.target.read(begin, end)
+    """Keys owner << 32 | neighbor, in stored ids, of the edges [begin, end), and their payload."""
+    owner, neighbor = edges.owner.read(begin, end), edges.neighbor.read(begin, end)
     if order is not None:
-        source, target = order.node_rank[source], order.node_rank[target]
+        owner, neighbor = order.node_rank[owner], order.node_rank[neighbor]
     payload: list[npt.NDArray[Any]] = []
     if edges.with_edge_ids:
         if edges.position is None:
@@ -104,9 +105,9 @@ def _entries(
     payload += [
         column.read(begin, end) for column in (edges.weight, edges.time) if column is not None
     ]
-    keys = source.astype(np.uint64)
+    keys = owner.astype(np.uint64)
     keys <<= _HALF
-    keys |= target
+    keys |= neighbor
     if not edges.needs_mirrors:
         return keys, tuple(payload)
     # A mirror follows its edge, not all edges: parallel edges stay in input order.
@@ -114,11 +115,11 @@ def _entries(
     both[0::2] = keys
     keys >>= _HALF
     mirror = both[1::2]
-    mirror[:] = target
+    mirror[:] = neighbor
     mirror <<= _HALF
     mirror |= keys
     payload = [np.repeat(array, 2) for array in payload]
-    loops = np.flatnonzero(source == target)
+    loops = np.flatnonzero(owner == neighbor)
     if len(loops):
         loops = 2 * loops + 1
         both = np.delete(both, loops)
@@ -127,7 +128,7 @@ def _entries(
 
 
 class _IndptrWriter:
-    """Writes ``indptr`` from a stream of sorted sources, without an array of all nodes."""
+    """Writes ``indptr`` from a stream of sorted owners, without an array of all nodes."""
 
     def __init__(self, file: FileWriter, num_nodes: int) -> None:
         self._file = file
@@ -135,19 +136,19 @@ class _IndptrWriter:
         self._next_node = 0
         self._done = 0
 
-    def add(self, sources: npt.NDArray[np.uint64]) -> None:
-        """Takes the next sorted sources, and writes the entries of all nodes up to the last."""
-        self._write_until(int(sources[-1]) + 1, sources)
-        self._done += len(sources)
+    def add(self, owners: npt.NDArray[np.uint64]) -> None:
+        """Takes the next sorted owners, and writes the entries of all nodes up to the last."""
+        self._write_until(int(owners[-1]) + 1, owners)
+        self._done += len(owners)
 
     def finish(self) -> None:
         """Writes the entries of all remaining nodes."""
         self._write_until(self._num_nodes + 1, np.empty(0, np.uint64))
 
-    def _write_until(self, stop: int, sources: npt.NDArray[np.uint64]) -> None:
+    def _write_until(self, stop: int, owners: npt.NDArray[np.uint64]) -> None:
         for begin in range(self._next_node, stop, _CHUNK):
             nodes = np.arange(begin, min(begin + _CHUNK, stop), dtype=np.uint64)
-            starts = np.searchsorted(sources, nodes) + self._done
+            starts = np.searchsorted(owners, nodes) + self._done
             self._file.append("indptr", starts)
         self._next_node = max(self._next_node, stop)
 
@@ -171,15 +172,15 @@ def _write_lists(
     """Writes the sorted entries, their payload of these names, and the sections derived from it."""
     indptr, sums = _IndptrWriter(file, file.header.num_nodes), ListSums()
     for keys, payload in _pieces(blocks):
-        sources = keys >> _HALF
-        indptr.add(sources)
+        owners = keys >> _HALF
+        indptr.add(owners)
         file.append("indices", (keys & _LOW).astype(np.uint32))
         for name, array in zip(names, payload, strict=True):
             file.append(name, array)
             if name == "weights":
-                file.append("cum_weights", sums.add(sources, array))
+                file.append("cum_weights", sums.add(owners, array))
             elif name == "times":
-                time_order.add(sources, array)
+                time_order.add(owners, array)
         advance(len(keys))
     indptr.finish()
     time_order.finish()

@@ -33,6 +33,8 @@ class EdgeInput:
     has_weights, has_times : bool
     directed : bool
         Whether edges are stored in the given direction only.
+    incoming : bool
+        Whether an edge is stored in the list of its target, not of its source.
     with_edge_ids : bool
         Whether each edge's position in the edge list is stored.
     """
@@ -42,6 +44,7 @@ class EdgeInput:
     has_weights: bool
     has_times: bool
     directed: bool = True
+    incoming: bool = False
     with_edge_ids: bool = False
 
 
@@ -159,9 +162,10 @@ def open_edges(
     header: bool | str = "auto",
     delimiter: str = "auto",
     directed: bool = True,
+    incoming: bool = False,
     with_edge_ids: bool = False,
 ) -> EdgeInput:
-    """An edge list from a path or an array; the options are those of `graphzero.build`.
+    """An edge list from a path or an array; `EdgeInput` and `graphzero.build` have the options.
 
     Raises
     ------
@@ -177,4 +181,6 @@ def open_edges(
     else:
         name = os.fspath(edges) if is_path else "edges"
         found = _from_array(load_array(edges, name), name, src, dst, weight, timestamp)
-    return replace(found, directed=directed, with_edge_ids=with_edge_ids)
+    return replace(
+        found, directed=directed, incoming=incoming and directed, with_edge_ids=with_edge_ids
+    )

@@ -57,6 +57,8 @@ class EdgeList:
         Largest id, -1 without edges.
     directed : bool
         Whether edges are stored in the given direction only.
+    incoming : bool
+        Whether an edge is stored in the list of its target, which then has its source.
     with_edge_ids : bool
         Whether each edge's position in the user's edge list is stored.
     position : EdgeColumn or None
@@ -73,12 +75,23 @@ class EdgeList:
     num_loops: int
     max_id: int
     directed: bool
+    incoming: bool
     with_edge_ids: bool
     position: EdgeColumn | None = None
     num_user_edges: int | None = None
 
     def __len__(self) -> int:
         return len(self.source)
+
+    @property
+    def owner(self) -> EdgeColumn:
+        """The end of each edge in whose list it is stored."""
+        return self.target if self.incoming else self.source
+
+    @property
+    def neighbor(self) -> EdgeColumn:
+        """The other end, which the list has."""
+        return self.source if self.incoming else self.target
 
     @property
     def num_input_edges(self) -> int:
@@ -99,11 +112,11 @@ class EdgeList:
         """Every id as often as it occurs in the neighbour lists, in pieces."""
         for begin in range(0, len(self), max_edges):
             end = min(begin + max_edges, len(self))
-            target = self.target.read(begin, end)
-            yield target
+            neighbor = self.neighbor.read(begin, end)
+            yield neighbor
             if self.needs_mirrors:
-                source = self.source.read(begin, end)
-                yield source[source != target]
+                owner = self.owner.read(begin, end)
+                yield owner[owner != neighbor]
 
     def close(self) -> None:
         """Frees memory and disk space."""
@@ -221,5 +234,6 @@ def read_edges(
         num_loops=num_loops,
         max_id=max_id,
         directed=edges.directed,
+        incoming=edges.incoming,
         with_edge_ids=edges.with_edge_ids,
     )

@@ -15,7 +15,7 @@ from graphzero.ingest.spill import temp_array
 from graphzero.ingest.stored import StoredGraph, StoredRows
 from graphzero.store.manifest import Presampling
 
-__all__ = ["Presampler", "Visits", "in_degree_order", "presample_order"]
+__all__ = ["Presampler", "Visits", "occurrence_order", "presample_order"]
 
 Seeds = npt.NDArray[np.int64]
 
@@ -58,7 +58,7 @@ class Visits:
         )
 
 
-def in_degree_order(graph: StoredGraph, memory: int, progress: Progress) -> NodeOrder:
+def occurrence_order(graph: StoredGraph, memory: int, progress: Progress) -> NodeOrder:
     """Hot order of a graph in any order."""
     edges = graph.edges()
     with progress.phase("ordering nodes", None):
@@ -74,7 +74,7 @@ def presample_order(
     memory: int,
     progress: Progress,
 ) -> tuple[NodeOrder, Visits]:
-    """Order by descending number of visits, ties by in-degree, then by id.
+    """Order by descending number of visits, ties by occurrences in neighbour lists, then by id.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def presample_order(
     with progress.phase("sampling", total, "batches") as advance:
         presampling = presampler.count_visits(graph.path, seeds, counts, advance)
     if ties is None:
-        ties = in_degree_order(graph, part, progress)
+        ties = occurrence_order(graph, part, progress)
     with progress.phase("ordering nodes", None):
         order = visit_order(folder, counts, graph.node_ids, ties, 2 * part)
     return order, Visits(counts, graph.node_ids, presampling)

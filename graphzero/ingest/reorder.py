@@ -9,16 +9,23 @@ from pathlib import Path
 from typing import Any
 
 from graphzero.ingest.folder import check_names, entry_of, folder_lock, recover, replace_dataset
-from graphzero.ingest.presampling import Presampler, Visits, in_degree_order, presample_order
+from graphzero.ingest.presampling import Presampler, Visits, occurrence_order, presample_order
 from graphzero.ingest.progress import Progress
 from graphzero.ingest.rank import NodeOrder
 from graphzero.ingest.row_stream import Rows
-from graphzero.ingest.staging import require_space, rewrite_graph, stage_tables, training_seeds
+from graphzero.ingest.staging import (
+    OUT_GRAPH_NAME,
+    require_space,
+    rewrite_graph,
+    stage_out_lists,
+    stage_tables,
+    training_seeds,
+)
 from graphzero.ingest.stored import StoredGraph, open_stored_graph, open_stored_rows
 from graphzero.ingest.write_options import WriteOptions, parse_bytes
 from graphzero.store.filewriter import FileWriter
 from graphzero.store.format import verify_file
-from graphzero.store.manifest import Manifest, read_manifest
+from graphzero.store.manifest import Manifest, Neighbors, read_manifest, write_manifest
 
 __all__ = ["reorder_dataset"]
 
@@ -39,19 +46,26 @@ def _new_order(
 ) -> tuple[NodeOrder | None, Visits | None]:
     memory, progress = options.order_memory, options.progress
     if options.order == "hot":
-        return in_degree_order(graph, memory, progress), None
+        return occurrence_order(graph, memory, progress), None
     if options.presampler is None:
         return None, None
     seeds = training_seeds(folder, manifest.splits)
     return presample_order(graph, seeds, options.presampler, None, memory, progress)
 
 
+def _turned(folder: Path, graph: StoredGraph, options: WriteOptions) -> FileWriter:
+    """The same edges in the lists of their other ends, in input order."""
+    turned = not graph.is_incoming
+    return rewrite_graph(graph, folder / "graph.gl", None, options, incoming=turned)
+
+
 def _write_files(
-    folder: Path, manifest: Manifest, options: WriteOptions, staged: list[FileWriter]
+    folder: Path, earlier: Manifest, options: WriteOptions, staged: list[FileWriter]
 ) -> Manifest:
     """Writes every file that changes, adds it to `staged`, and returns the new manifest."""
-    _verify(folder, manifest, options.progress)
-    graph = open_stored_graph(manifest.graph.resolve(folder))
+    _verify(folder, earlier, options.progress)
+    manifest = replace(earlier, neighbors=options.neighbors, out_graph=None)
+    graph = open_stored_graph(earlier.graph.resolve(folder))
     entries: dict[str, Any] = {name: getattr(manifest, name) for name in _TABLES}
     tables: dict[str, Rows] = {
         name: open_stored_rows(entry.resolve(folder), graph)
@@ -59,34 +73,74 @@ def _write_files(
         if entry is not None
     }
     needs = "the new order needs"
-    require_space(folder, graph.edges(), tables.values(), graph.num_nodes, options, needs=needs)
+    both = manifest.directed and manifest.neighbors == "both"
+    turn = manifest.incoming != earlier.incoming
+    require_space(
+        folder,
+        graph.edges(),
+        tables.values(),
+        graph.num_nodes,
+        options,
+        needs=needs,
+        num_graph_files=1 + turn + both,
+    )
+    turned: FileWriter | None = None
+    if turn:  # orders are made from the lists that are sampled
+        turned = _turned(folder, graph, options)
+        staged.append(turned)
+        graph = open_stored_graph(turned.staged.staged_path)
     order, visits = _new_order(folder, manifest, graph, options)
     if visits is not None:
         tables["visits"] = visits.rows()
         manifest = replace(manifest, presampling=visits.presampling)
     file = rewrite_graph(graph, folder / "graph.gl", order, options)
     staged.append(file)
+    if turned is not None:
+        turned.discard()
+    if both:
+        out_graph = stage_out_lists(folder, file, order, options, staged)
+        manifest = replace(manifest, out_graph=out_graph)
     written = stage_tables(folder, tables, graph.num_nodes, order, options, staged)
     changed: dict[str, Any] = {"graph": entry_of(file), **written}
     return replace(manifest, order=options.order, **changed)
+
+
+def _has_lists(manifest: Manifest, options: WriteOptions) -> bool:
+    """Whether the dataset stores exactly the neighbours that are wanted."""
+    return (manifest.neighbors or "out") == (options.neighbors or "out")
+
+
+def _record_choice(folder: Path, manifest: Manifest, options: WriteOptions) -> Manifest:
+    """Leaves all files as they are; a folder of version 1 then says that "out" was chosen."""
+    if manifest.neighbors == options.neighbors:
+        return manifest
+    chosen = replace(manifest, neighbors=options.neighbors)
+    write_manifest(folder, chosen)
+    return chosen
 
 
 def reorder_dataset(
     path: str | os.PathLike[str],
     order: str = "hot",
     *,
+    neighbors: Neighbors | None = None,
     presample: Presampler | None = None,
     memory_limit: int | str = "2GB",
     progress: bool = False,
 ) -> Manifest:
     """`graphzero.reorder`, which opens what this has written."""
-    options = WriteOptions(order, presample, parse_bytes(memory_limit), Progress(progress))
+    limit = parse_bytes(memory_limit)
+    options = WriteOptions(order, presample, limit, Progress(progress), neighbors)
     folder = Path(path)
     read_manifest(folder)
     with folder_lock(folder):
         recover(folder)
         earlier = read_manifest(folder)
-        check_names(folder, [] if options.presampler is None else ["visits.gd"])
-        if order == earlier.order != "presample":
-            return earlier
+        kept = neighbors is None or not earlier.directed
+        options = replace(options, neighbors=earlier.neighbors if kept else neighbors)
+        names = ["visits.gd"] if options.presampler is not None else []
+        names += [OUT_GRAPH_NAME] if earlier.directed and options.neighbors == "both" else []
+        check_names(folder, names)
+        if order == earlier.order != "presample" and _has_lists(earlier, options):
+            return _record_choice(folder, earlier, options)
         return replace_dataset(folder, earlier, partial(_write_files, folder, earlier, options))

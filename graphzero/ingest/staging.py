@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +16,23 @@ from graphzero.ingest.folder import entry_of
 from graphzero.ingest.rank import NodeOrder
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.rows import place_scratch, rows_layout, write_rows
-from graphzero.ingest.stored import StoredGraph
+from graphzero.ingest.stored import StoredGraph, open_stored_graph
 from graphzero.ingest.write_options import WriteOptions
 from graphzero.store.disk_space import require_disk_space
 from graphzero.store.filewriter import FileWriter
 from graphzero.store.format import DTYPES, read_header
 from graphzero.store.manifest import FileEntry
 
-__all__ = ["require_space", "rewrite_graph", "stage_tables", "training_seeds"]
+__all__ = [
+    "OUT_GRAPH_NAME",
+    "require_space",
+    "rewrite_graph",
+    "stage_out_lists",
+    "stage_tables",
+    "training_seeds",
+]
+
+OUT_GRAPH_NAME = "graph_out.gl"
 
 
 def require_space(
@@ -85,23 +95,72 @@ def training_seeds(folder: Path, splits: Mapping[str, FileEntry]) -> npt.NDArray
 
 
 def rewrite_graph(
-    graph: StoredGraph, path: Path, order: NodeOrder | None, options: WriteOptions
+    graph: StoredGraph,
+    path: Path,
+    order: NodeOrder | None,
+    options: WriteOptions,
+    *,
+    incoming: bool | None = None,
 ) -> FileWriter:
     """Writes a graph file in another order; None is input order.
+
+    Parameters
+    ----------
+    graph : StoredGraph
+    path : pathlib.Path
+        Final path.
+    order : NodeOrder or None
+    options : WriteOptions
+    incoming : bool, optional
+        Of a directed graph: whether lists are to have the sources of incoming edges. Default: as
+        the graph's.
 
     Returns
     -------
     FileWriter
         Sealed, not yet published.
     """
+    edges = graph.edges()
+    if incoming is not None:
+        edges = replace(edges, incoming=incoming)
     return write_graph(
         path,
-        graph.edges(),
+        edges,
         graph.num_nodes,
         order=order,
         memory=options.sort_memory,
         progress=options.progress,
     )
+
+
+def stage_out_lists(
+    folder: Path,
+    graph: FileWriter,
+    order: NodeOrder | None,
+    options: WriteOptions,
+    staged: list[FileWriter],
+) -> FileEntry:
+    """Writes the out-neighbours beside a file of in-neighbours, and adds the file to `staged`.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+    graph : FileWriter
+        The sealed file of in-neighbours.
+    order : NodeOrder or None
+        That of `graph`.
+    options : WriteOptions
+    staged : list of FileWriter
+        Extended.
+
+    Returns
+    -------
+    FileEntry
+    """
+    stored = open_stored_graph(graph.staged.staged_path)
+    file = rewrite_graph(stored, folder / OUT_GRAPH_NAME, order, options, incoming=False)
+    staged.append(file)
+    return entry_of(file)
 
 
 def stage_tables(

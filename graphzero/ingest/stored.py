@@ -15,7 +15,15 @@ from graphzero.errors import FormatError
 from graphzero.ingest.columns import MAX_NODES
 from graphzero.ingest.edges import EdgeList
 from graphzero.ingest.row_stream import RowChunk
-from graphzero.store.format import DTYPES, FLAG_DIRECTED, FLAG_VECTOR, Header, Section, read_header
+from graphzero.store.format import (
+    DTYPES,
+    FLAG_DIRECTED,
+    FLAG_INCOMING,
+    FLAG_VECTOR,
+    Header,
+    Section,
+    read_header,
+)
 
 __all__ = ["StoredGraph", "StoredRows", "open_stored_graph", "open_stored_rows"]
 
@@ -82,6 +90,11 @@ class StoredGraph:
         return bool(self.header.flags & FLAG_DIRECTED)
 
     @property
+    def is_incoming(self) -> bool:
+        """Whether each list has the sources of the node's incoming edges."""
+        return bool(self.header.flags & FLAG_INCOMING)
+
+    @property
     def has_edge_ids(self) -> bool:
         """Whether each entry has its position in the user's edge list."""
         return self.header.find("edge_ids") is not None
@@ -110,21 +123,24 @@ class StoredGraph:
         indptr = _map(self.path, _section(self.path, self.header, "indptr"))
         indices = _section(self.path, self.header, "indices")
 
-        def sources(begin: int, end: int) -> npt.NDArray[Any]:
+        def owners(begin: int, end: int) -> npt.NDArray[Any]:
             entries = np.arange(begin, end, dtype=indptr.dtype)
             return np.searchsorted(indptr, entries, "right") - 1
 
-        def targets(begin: int, end: int) -> npt.NDArray[Any]:
+        def neighbors(begin: int, end: int) -> npt.NDArray[Any]:
             return _read(self.path, indices, begin, end)
 
+        ends = [_Column(np.uint32, indices.count, self._users(f)) for f in (owners, neighbors)]
+        source, target = ends[::-1] if self.is_incoming else ends
         return EdgeList(
-            source=_Column(np.uint32, indices.count, self._users(sources)),
-            target=_Column(np.uint32, indices.count, self._users(targets)),
+            source=source,
+            target=target,
             weight=self._values("weights"),
             time=self._values("times"),
             num_loops=0,
             max_id=self.num_nodes - 1,
             directed=self.is_directed,
+            incoming=self.is_incoming,
             with_edge_ids=self.has_edge_ids,
             position=self._values("edge_ids"),
             num_user_edges=self.header.num_input_edges,

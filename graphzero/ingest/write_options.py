@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 from graphzero.ingest.presampling import Presampler
 from graphzero.ingest.progress import Progress
+from graphzero.store.manifest import Neighbors
 from graphzero.units import parse_size
 
 __all__ = ["WriteOptions", "parse_bytes"]
 
 _MIN_LIMIT = 1 << 20
 _ORDERS = ("hot", "input", "presample")
+_NEIGHBORS = ("in", "out", "both", None)
 
 
 def parse_bytes(size: int | str) -> int:
@@ -46,21 +48,26 @@ class WriteOptions:
         Bytes. The edge columns, the hot order and the sort are in memory at the same time;
         later, a part of the hot order and the feature rows are.
     progress : Progress
+    neighbors : {"in", "out", "both"} or None
+        Which neighbours a directed graph stores. None, for a reordering: those that it has.
 
     Raises
     ------
     ValueError
-        For an unknown order, or a presampler that does not fit it.
+        For an unknown order or choice of neighbours, or a presampler that does not fit it.
     """
 
     order: str
     presampler: Presampler | None
     memory_limit: int
     progress: Progress
+    neighbors: Neighbors | None = None
 
     def __post_init__(self) -> None:
         if self.order not in _ORDERS:
             raise ValueError(f"order must be 'hot', 'input' or 'presample', not {self.order!r}")
+        if self.neighbors not in _NEIGHBORS:
+            raise ValueError(f"neighbors must be 'in', 'out' or 'both', not {self.neighbors!r}")
         if self.order == "presample" and self.presampler is None:
             raise ValueError("order='presample' needs something that samples: presample=...")
         if self.order != "presample" and self.presampler is not None:

@@ -117,9 +117,10 @@ class LinkNeighborDataset(SeedDataset):
     seed edges and of their negatives, each once, ascending, at the start of ``n_id``. Seed edges
     stay in the graph that is sampled.
 
-    A negative is a pair of different nodes that is not an edge of the graph in the stored
-    direction, drawn uniformly. A seed edge that the graph does not have, such as one held out for
-    validation, may be drawn as a negative; "triplet" excludes only each source's own seed edge.
+    A negative is a pair of different nodes that is not an edge in the direction of the edge list,
+    whichever neighbours are stored, drawn uniformly. A seed edge that the graph does not have, such
+    as one held out for validation, may be drawn as a negative; "triplet" excludes only each
+    source's own seed edge.
 
     Parameters
     ----------

@@ -36,7 +36,8 @@ class MiniBatch:
     n_id : (num_nodes,) int64
         The user's ids of the nodes, the seeds first.
     edge_index : (2, num_edges) int64
-        Local ids: row 0 the source (the sampled neighbour), row 1 the target.
+        Local ids: row 0 the source (the sampled neighbour), row 1 the target. This is the direction
+        of the edge list, unless the dataset was built with ``neighbors="out"``.
     e_id : (num_edges,) int64 or None
         Positions in the user's edge list, if the file has them.
     batch_size : int

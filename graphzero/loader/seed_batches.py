@@ -72,6 +72,7 @@ class SeedBatches:
         num_threads: int | None,
     ) -> None:
         super().__init__()
+        dataset.warn_of_direction()
         self.dataset = dataset
         self.sampler = sampler
         self.num_seeds = num_seeds

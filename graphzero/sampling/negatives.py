@@ -7,8 +7,11 @@ import numpy as np
 from graphzero import _core
 from graphzero.graph.graph import Graph
 from graphzero.graph.ids import IdArray, as_threads
+from graphzero.graph.sampling_options import Sampling
 
 __all__ = ["check_sources", "draw_destinations", "draw_pairs", "negatives_key", "pair_offsets"]
+
+_LISTS_LOOKED_AT = 1 << 12  # for short ones
 
 
 def negatives_key(seed: int, epoch: int, batch: int) -> int:
@@ -20,18 +23,35 @@ def check_sources(graph: Graph, edges: IdArray) -> None:
     """Refuses seed edges whose source has an edge to every node."""
     csr, threads = graph._csr, as_threads(None)
     sources, positives = (csr.to_stored(ends, threads) for ends in edges)
-    # Only the longest lists are read: reading one costs more than finding its length.
-    suspects = np.flatnonzero(csr.degrees(sources, threads) >= graph.num_nodes - 2)
-    counts = csr.negative_counts(sources[suspects], positives[suspects], threads)
-    for at in suspects[counts == 0][:1]:
+    if graph.is_incoming:
+        suspects = np.flatnonzero(np.isin(sources, _in_shortest_lists(graph)))
+    else:  # only the longest lists are read: reading one costs more than finding its length
+        suspects = np.flatnonzero(csr.degrees(sources, threads) >= graph.num_nodes - 2)
+    drawn = csr.negative_destinations(sources[suspects], positives[suspects], 1, 0)
+    for at in suspects[drawn < 0][:1]:
         raise ValueError(
             f"edge_label_index[0][{at}] = {edges[0, at]} has every node as neighbour, and so no "
             f"negatives: leave its edges out, or use neg_sampling='binary'"
         )
 
 
+def _in_shortest_lists(graph: Graph) -> IdArray:
+    """Stored ids with an edge to one of three nodes; whoever has edges to all nodes is among them.
+
+    Of three nodes, at least one is neither the source nor the destination of a seed edge.
+    """
+    step = max(1, graph.num_nodes // _LISTS_LOOKED_AT)
+    nodes = np.arange(0, graph.num_nodes, step)
+    if len(nodes) < 3:
+        return np.arange(graph.num_nodes)
+    csr, threads = graph._csr, as_threads(None)
+    shortest = nodes[np.argsort(csr.degrees(nodes, threads), kind="stable")[:3]]
+    _, _, found = csr.sample_hop(shortest, -1, Sampling(), _core.Draws(0, 0, 0), 1)
+    return found
+
+
 def pair_offsets(graph: Graph) -> IdArray:
-    """Where the negatives of each node begin among all pairs; empty for a graph that is not dense.
+    """Where the pairs of each list begin among all negatives; empty for a graph that is not dense.
 
     If at least half of all pairs are negatives, so few draws are rejected that it is not needed.
     """

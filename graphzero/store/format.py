@@ -24,6 +24,7 @@ from graphzero.errors import FormatError
 __all__ = [
     "BFLOAT16",
     "FLAG_DIRECTED",
+    "FLAG_INCOMING",
     "FLAG_VECTOR",
     "Header",
     "Section",
@@ -44,6 +45,7 @@ MAX_SECTIONS = 62
 NAME_BYTES = 16
 FLAG_DIRECTED = 1
 FLAG_VECTOR = 2
+FLAG_INCOMING = 4
 MAGIC = {"graph": b"\x89GZL\r\n\x1a\n", "features": b"\x89GZD\r\n\x1a\n"}
 # NumPy has no bfloat16: this dtype holds its bits. ``ml_dtypes`` and torch can compute with it.
 BFLOAT16: np.dtype[Any] = np.dtype([("bfloat16", "<u2")])
@@ -239,7 +241,7 @@ def decode_header(page: bytes, file_bytes: int, kind: str) -> Header:
         raise FormatError(f"has format version {version}, this graphzero reads version {VERSION}")
     if struct.unpack_from("<I", page, _CRC_AT)[0] != zlib.crc32(page[:_CRC_AT]):
         raise FormatError("has a corrupt header (checksum mismatch)")
-    if flags & ~(FLAG_DIRECTED | FLAG_VECTOR):
+    if flags & ~(FLAG_DIRECTED | FLAG_VECTOR | FLAG_INCOMING):
         raise FormatError("has flags that this graphzero does not know")
     if size != file_bytes:
         state = "truncated" if file_bytes < size else "too long"

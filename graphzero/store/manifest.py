@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from graphzero.errors import FormatError
 from graphzero.store.atomic import (
@@ -28,6 +28,7 @@ __all__ = [
     "MANIFEST_NAME",
     "FileEntry",
     "Manifest",
+    "Neighbors",
     "Presampling",
     "finish_renames",
     "open_build",
@@ -37,8 +38,11 @@ __all__ = [
 
 MANIFEST_NAME = "dataset.json"
 _FORMAT = "graphzero-dataset"
-_VERSION = 1
+# Version 1 does not say which neighbours are stored; where it cannot, it is written again.
+_VERSIONS = (1, 2)
 _MOST_TRIES = 100  # a rebuild, and each file that it renames, can fail one of them
+
+Neighbors = Literal["in", "out", "both"]
 
 _T = TypeVar("_T")
 
@@ -91,10 +95,17 @@ class Manifest:
     num_input_edges : int
         Edges of the edge list.
     directed : bool
+    neighbors : {"in", "out", "both"} or None
+        Which neighbours of a node are stored: the sources of its incoming edges, the targets of its
+        outgoing ones, or both; "both" for an undirected graph. None for a directed graph of a
+        folder of version 1, which has out-neighbours and nobody who chose them.
     order : {"input", "hot", "presample"}
     num_classes : int or None
         Largest label + 1, where labels are integers.
     graph : FileEntry
+        The lists that are sampled.
+    out_graph : FileEntry or None
+        The out-neighbours of a directed graph that has both.
     features, labels : FileEntry or None
     splits : dict of str to FileEntry
     visits : FileEntry or None
@@ -115,10 +126,18 @@ class Manifest:
     splits: dict[str, FileEntry] = field(default_factory=dict)
     visits: FileEntry | None = None
     presampling: Presampling | None = None
+    neighbors: Neighbors | None = None
+    out_graph: FileEntry | None = None
+
+    @property
+    def incoming(self) -> bool:
+        """Whether the lists that are sampled have the sources of incoming edges."""
+        return self.directed and self.neighbors in ("in", "both")
 
     def entries(self) -> list[FileEntry]:
         """Every file of the dataset."""
-        some = [self.graph, self.features, self.labels, *self.splits.values(), self.visits]
+        graphs, splits = (self.graph, self.out_graph), self.splits.values()
+        some = [*graphs, self.features, self.labels, *splits, self.visits]
         return [entry for entry in some if entry is not None]
 
 
@@ -166,8 +185,24 @@ def _presampling(value: Any) -> Presampling | None:
     return Presampling(fanouts=tuple(fanouts), **counts)
 
 
+def _neighbors(content: dict[str, Any], out_graph: FileEntry | None) -> Neighbors | None:
+    """What the manifest says of the direction; it must fit the files and the kind of graph."""
+    directed = content["directed"]
+    if content["version"] == 1:
+        return None if directed else "both"
+    found: Any = content["neighbors"]
+    if found not in ("in", "out", "both"):
+        raise ValueError(f"neighbors is {found!r:.80}, not 'in', 'out' or 'both'")
+    if (out_graph is not None) != (directed and found == "both"):
+        raise ValueError("neighbors and the graph files contradict each other")
+    if not directed and found != "both":
+        raise ValueError("an undirected graph has neighbors 'both'")
+    neighbors: Neighbors = found
+    return neighbors
+
+
 def _parse(content: dict[str, Any]) -> Manifest:
-    graph = _entry(content["graph"])
+    graph, out_graph = _entry(content["graph"]), _entry(content.get("out_graph"))
     if graph is None:
         raise ValueError("it names no graph")
     if not isinstance(content["directed"], bool) or not isinstance(content["order"], str):
@@ -192,6 +227,8 @@ def _parse(content: dict[str, Any]) -> Manifest:
         splits=splits,
         visits=_entry(content.get("visits")),
         presampling=_presampling(content.get("presampling")),
+        neighbors=_neighbors(content, out_graph),
+        out_graph=out_graph,
     )
 
 
@@ -221,9 +258,9 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
         version = content["version"]
     except _WRONG as error:
         raise FormatError(f"{path} is not a graphzero dataset: {error}; build it again") from None
-    if version != _VERSION:
+    if isinstance(version, bool) or version not in _VERSIONS:
         raise FormatError(
-            f"{path} has version {version!r:.80}, this graphzero reads version {_VERSION}: "
+            f"{path} has version {version!r:.80}, this graphzero reads versions 1 and 2: "
             f"use the graphzero that wrote it, or build it again"
         )
     try:
@@ -280,7 +317,10 @@ def open_build(
 
 def write_manifest(folder: str | os.PathLike[str], manifest: Manifest) -> None:
     """Replaces ``dataset.json``: from then on, readers see the files that it names."""
-    content = {"format": _FORMAT, "version": _VERSION, **asdict(manifest)}
+    content = {"format": _FORMAT, "version": 2, **asdict(manifest)}
+    if manifest.neighbors is None:  # as it was read: a later version would claim a choice
+        content["version"] = 1
+        del content["neighbors"], content["out_graph"]
     text = json.dumps(content, indent=2) + "\n"
     write_atomically(Path(folder) / MANIFEST_NAME, text.encode())
 

@@ -1,5 +1,6 @@
 /* Adjacency in compressed sparse rows, as views of a mapped file. The neighbours of node v are
- * indices[indptr[v] .. indptr[v + 1]), ascending. */
+ * indices[indptr[v] .. indptr[v + 1]), ascending: the targets of its edges, or the sources where
+ * the lists are of incoming edges. */
 #ifndef GRAPHZERO_CSR_H
 #define GRAPHZERO_CSR_H
 
@@ -33,6 +34,7 @@ typedef struct gz_csr {
     const double *cum_weights; /* running sums of the weights of each list; NULL if unweighted */
     const int64_t *times;      /* NULL if without timestamps */
     gz_ids time_order;         /* offsets within each list, oldest edge first; or NULL */
+    bool incoming;             /* each list has the sources of the node's incoming edges */
 } gz_csr;
 
 static inline uint64_t gz_id(const gz_ids *ids, uint64_t i)

@@ -15,8 +15,8 @@
 
 typedef enum gz_kind { GZ_KIND_GRAPH = 1, GZ_KIND_FEATURES = 2 } gz_kind;
 
-enum { GZ_FLAG_DIRECTED = 1u, GZ_FLAG_VECTOR = 2u };
-#define GZ_KNOWN_FLAGS ((uint32_t)(GZ_FLAG_DIRECTED | GZ_FLAG_VECTOR))
+enum { GZ_FLAG_DIRECTED = 1u, GZ_FLAG_VECTOR = 2u, GZ_FLAG_INCOMING = 4u };
+#define GZ_KNOWN_FLAGS ((uint32_t)(GZ_FLAG_DIRECTED | GZ_FLAG_VECTOR | GZ_FLAG_INCOMING))
 
 typedef enum gz_dtype {
     GZ_INT8 = 1,

@@ -1,4 +1,5 @@
-/* Negatives for link prediction: pairs of distinct nodes that are not edges.
+/* Negatives for link prediction: pairs of distinct nodes that are not edges, in the user's
+ * direction, whichever end's lists the file has.
  *
  * Draw number i of a batch depends on (key, i) alone. Edges are looked up by binary search in the
  * sorted lists. A corrupt list is read as empty and counted. */
@@ -12,15 +13,17 @@
 /* Rejections before a draw falls back to an exact method. */
 enum { GZ_NEGATIVE_TRIES = 64 };
 
-/* out[i] = number of nodes that may be drawn as destinations for sources[i], for i in
- * [begin, end): all but the source itself, its neighbours, and positives[i], which may be the
- * source. O(degree). Returns how many lists were corrupt. */
-uint64_t gz_negative_counts(const gz_csr *csr, const int64_t *sources, const int64_t *positives,
+/* out[i] = number of nodes that are not nodes[i], not in its list, and not others[i], which may be
+ * nodes[i], for i in [begin, end). O(degree). Where lists are of outgoing edges, these are the
+ * destinations that may be drawn for nodes[i]. Returns how many lists were corrupt. */
+uint64_t gz_negative_counts(const gz_csr *csr, const int64_t *nodes, const int64_t *others,
                             int64_t begin, int64_t end, int64_t *out);
 
-/* out[i] = a destination for sources[i / amount], uniform over those that gz_negative_counts
- * counts, for i in [begin, end); -1 where there is none. By rejection, O(log degree) a try, then
- * by rank in the complement of the list, O(degree). Returns how many lists were corrupt. */
+/* out[i] = a destination for sources[i / amount], uniform over all nodes but the source itself, the
+ * targets of its edges, and positives[i / amount], for i in [begin, end); -1 where there is none.
+ * By rejection, O(log degree) a try, then by rank in the complement of the list, O(degree), or,
+ * where lists are of incoming edges, among all nodes, O(num_nodes log degree). Returns how many
+ * lists were corrupt. */
 uint64_t gz_negative_destinations(const gz_csr *csr, uint64_t key, const int64_t *sources,
                                   const int64_t *positives, int64_t amount, int64_t begin,
                                   int64_t end, int64_t *out);

@@ -116,7 +116,7 @@ static void foreign_files_are_named(void)
     expect_refusal(0, 8, 0, "wrong magic bytes");
     expect_refusal(8, 4, 2, "format version 2");
     expect_refusal(8, 4, UINT32_MAX, "format version 4294967295");
-    expect_refusal(12, 4, 4, "flags");
+    expect_refusal(12, 4, 8, "flags");
     expect_refusal(12, 4, UINT32_C(1) << 31, "flags");
 }
 

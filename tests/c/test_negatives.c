@@ -161,6 +161,48 @@ static void the_last_pairs_of_a_dense_graph_are_found(void)
         CHECK(seen[i] > 900 && seen[i] < 1100); /* 3.9 sigma */
 }
 
+/* The same lists, read as those of incoming edges: 0 has edges to 2, 3 and 4. */
+static void incoming_lists_are_read_in_the_users_direction(void)
+{
+    const int64_t source = 0, positive = 7;
+    int seen[NODES] = {0};
+    double chi2 = 0;
+    start();
+    CHECK_EQ(gz_negative_pairs(&g.csr, 2, offsets, 0, DRAWS, from, to), 0);
+    g.csr.incoming = true;
+    CHECK_EQ(gz_negative_pairs(&g.csr, 2, offsets, 0, DRAWS, from_again, to_again), 0);
+    CHECK(memcmp(from, to_again, sizeof from) == 0 && memcmp(to, from_again, sizeof to) == 0);
+    CHECK_EQ(gz_negative_destinations(&g.csr, 5, &source, &positive, DRAWS, 0, DRAWS, to), 0);
+    for (int i = 0; i < DRAWS; i++)
+        seen[to[i]]++;
+    for (int v = 0; v < NODES; v++) {
+        double expected = v == 1 || v == 5 || v == 6 ? DRAWS / 3.0 : 0;
+        if (expected > 0)
+            chi2 += (seen[v] - expected) * (seen[v] - expected) / expected;
+        else
+            CHECK_EQ(seen[v], 0);
+    }
+    CHECK(chi2 < 13.8); /* the 0.1 % point with 2 degrees of freedom */
+}
+
+static void the_last_negative_is_found_in_incoming_lists(void)
+{
+    int degrees[MOST_NODES], found[MOST_NODES] = {0};
+    const int64_t source = 0, all = 1, positive = 1;
+    for (int v = 0; v < MOST_NODES; v++)
+        degrees[v] = MOST_NODES;
+    graph_with_degrees(&g, degrees, MOST_NODES);
+    g.csr.incoming = true;
+    g.indices[10 * MOST_NODES] = g.indices[63 * MOST_NODES] = 1; /* without 0 */
+    CHECK_EQ(gz_negative_destinations(&g.csr, 9, &source, &positive, DRAWS, 0, DRAWS, to), 0);
+    for (int i = 0; i < DRAWS; i++)
+        found[to[i]]++;
+    CHECK_EQ(found[10] + found[63], DRAWS);
+    CHECK(found[10] > DRAWS / 2 - 150 && found[10] < DRAWS / 2 + 150); /* 3.4 sigma */
+    CHECK_EQ(gz_negative_destinations(&g.csr, 9, &all, &all, 3, 0, 3, to), 0);
+    CHECK(to[0] == -1 && to[1] == -1 && to[2] == -1);
+}
+
 static void negatives_do_not_depend_on_the_ranges(void)
 {
     const int64_t cuts[] = {0, 1, 7, 100}, sources[] = {0, 1, 2, 5}, positives[] = {1, 1, 0, 6};
@@ -203,6 +245,8 @@ void test_negatives(void)
     RUN(the_last_negative_of_a_long_list_is_found);
     RUN(pairs_are_uniform_over_all_negatives);
     RUN(the_last_pairs_of_a_dense_graph_are_found);
+    RUN(incoming_lists_are_read_in_the_users_direction);
+    RUN(the_last_negative_is_found_in_incoming_lists);
     RUN(negatives_do_not_depend_on_the_ranges);
     RUN(corrupt_lists_are_counted_and_not_followed);
 }

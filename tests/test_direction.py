@@ -1,0 +1,301 @@
+"""Which way neighbour lists follow the edges: what is stored, sampled, walked and refused."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from contextlib import ExitStack
+from itertools import pairwise
+
+import files
+import numpy as np
+import pytest
+import reference
+from directed import CHAIN, ORDERS, built
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from loaders import loader_of
+
+import graphzero as gz
+from graphzero import _core
+from graphzero.cli import main
+from graphzero.store.format import FLAG_INCOMING, read_file
+from graphzero.store.manifest import read_manifest
+
+
+def expected_ends(edges, e_id, neighbors):
+    """[source, target] of the edges in the batch: those of the user, or swapped."""
+    ends = np.asarray(edges)[e_id].T
+    return ends[::-1] if neighbors == "out" else ends
+
+
+# ---- what a batch is
+
+GRAPHS = st.integers(1, 12).flatmap(
+    lambda count: st.tuples(
+        st.just(count),
+        st.lists(st.tuples(*[st.integers(0, count - 1)] * 2), min_size=1, max_size=60),
+    )
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    GRAPHS,
+    st.sampled_from(("in", "out", "both")),
+    st.sampled_from(ORDERS),
+    st.sampled_from(("directional", "induced")),
+    st.integers(0, 2**32),
+)
+def test_every_sampled_edge_is_an_edge_of_the_user(graph, neighbors, order, subgraph_type, seed):
+    num_nodes, edges = graph
+    how = {"num_nodes": num_nodes, "weight": np.arange(len(edges)) + 1.0}
+    how["timestamp"] = np.arange(len(edges)) * 7
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        built(folder, edges, order, neighbors=neighbors, **how) as ds,
+    ):
+        sampler = gz.NeighborSampler(ds.graph, [3, 2], seed=seed, subgraph_type=subgraph_type)
+        sub = sampler.sample(np.arange(num_nodes))
+        found = sub.n_id[sub.edge_index]
+        assert found.tolist() == expected_ends(edges, sub.e_id, neighbors).tolist()
+        # A seed whose fanout is "all" has every one of its edges, once.
+        whole = gz.NeighborSampler(ds.graph, [-1]).sample(np.arange(num_nodes))
+        assert sorted(whole.e_id) == list(range(len(edges)))
+        # Weights and times are those of the edge, whichever end lists it.
+        ids = ds.graph._csr.edge_ids(np.arange(len(edges)))
+        assert ds.graph.weights.tolist() == (ids + 1.0).tolist()
+        assert ds.graph.times.tolist() == (ids * 7).tolist()
+    assert _core.open_mappings() == 0
+
+
+def test_a_model_sees_the_edges_as_they_were_given(tmp_path):
+    """Means over whole neighbourhoods in batches are those over ``edge_index``, as PyG makes them.
+
+    With lists of targets, training ran on the reversed graph, and nothing said so.
+    """
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((80, 6))
+    edge_index = files.random_edges(80, 500, seed=4).T  # (2, E), as PyG's data.edge_index
+
+    def propagate(rows, edges):
+        source, target = edges
+        sums, counts = np.zeros_like(rows), np.zeros(len(rows))
+        np.add.at(sums, target, rows[source])
+        np.add.at(counts, target, 1)
+        return sums / np.maximum(counts, 1)[:, np.newaxis]
+
+    whole = propagate(propagate(x, edge_index), edge_index)
+    backwards = propagate(propagate(x, edge_index[::-1]), edge_index[::-1])
+    with gz.build(tmp_path / "data", edges=torch.as_tensor(edge_index), features=x) as ds:
+        batches = gz.NeighborDataset(ds, np.arange(80), [-1, -1], batch_size=7)
+        for batch in loader_of(batches):
+            rows, edges = batch.x.numpy(), batch.edge_index.numpy()
+            out = propagate(propagate(rows, edges), edges)[: batch.batch_size]
+            seeds = batch.n_id[: batch.batch_size].numpy()
+            np.testing.assert_allclose(out, whole[seeds])
+            assert not np.allclose(out, backwards[seeds])
+    assert _core.open_mappings() == 0
+
+
+def test_the_model_of_a_batch_is_that_of_the_edge_list(tmp_path):
+    torch = pytest.importorskip("torch")
+    edges, x = files.random_edges(40, 200), np.random.default_rng(1).standard_normal((40, 3))
+    model = gz.GraphSAGE(3, 8, 2, 2).eval()
+    with gz.build(tmp_path / "d", edges, x.astype(np.float32)) as ds, torch.no_grad():
+        by_target = edges[np.argsort(edges[:, 1])].T.copy()  # as the model wants them
+        whole = model(torch.as_tensor(x, dtype=torch.float32), torch.as_tensor(by_target))
+        (batch,) = loader_of(gz.NeighborDataset(ds, None, [-1, -1], batch_size=40))
+        out = model(batch.x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
+        np.testing.assert_allclose(out[:40], whole[batch.n_id[:40]], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_files_equal_the_naive_ones(tmp_path, order):
+    """Lists of sources, in the order of how often a node stands in them."""
+    edges = files.random_edges(60, 700)
+    weights = np.random.default_rng(2).random(700).astype(np.float32)
+    how = {"weight": weights, "timestamp": np.arange(700)[::-1]}
+    built(tmp_path / "data", edges, order, **how).close()
+    header, arrays = read_file(tmp_path / "data" / "graph.gl")
+    assert header.flags & FLAG_INCOMING
+    if order == "presample":  # the order is that of the visits: it is not counted naively here
+        return
+    naive = reference.adjacency(
+        edges, 60, incoming=True, order=order, weights=weights, times=how["timestamp"]
+    )
+    np.testing.assert_array_equal(arrays["indptr"], naive.indptr)
+    np.testing.assert_array_equal(arrays["indices"], naive.indices)
+    np.testing.assert_array_equal(arrays["edge_ids"], naive.column(1, np.int64))
+    np.testing.assert_array_equal(arrays["weights"], naive.column(2, np.float32))
+    np.testing.assert_array_equal(arrays["times"], naive.column(3, np.int64))
+    np.testing.assert_array_equal(arrays["time_order"], naive.time_order)
+    if order == "hot":
+        np.testing.assert_array_equal(arrays["node_ids"], naive.node_ids)
+
+
+def test_hot_order_counts_occurrences_in_the_lists(tmp_path):
+    star = [[9, node] for node in range(9)]  # 9 is a source only
+    for neighbors, first in (("in", 9), ("both", 9), ("out", 0)):
+        with built(tmp_path / neighbors, star, neighbors=neighbors) as ds:
+            assert ds.graph.node_ids[0] == first
+
+
+# ---- both
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_both_is_in_and_the_lists_of_out_beside(tmp_path, order):
+    edges = files.random_edges(50, 600)
+    weights = np.random.default_rng(3).random(600)
+    for neighbors in ("in", "out", "both"):
+        how = {"weight": weights, "timestamp": np.arange(600), "neighbors": neighbors}
+        built(tmp_path / neighbors, edges, order, **how).close()
+    bytes_of = {
+        (folder, name): (tmp_path / folder / name).read_bytes()
+        for folder, name in (
+            ("in", "graph.gl"),
+            ("out", "graph.gl"),
+            ("both", "graph.gl"),
+            ("both", "graph_out.gl"),
+        )
+    }
+    assert bytes_of["both", "graph.gl"] == bytes_of["in", "graph.gl"]
+    if order == "input":
+        assert bytes_of["both", "graph_out.gl"] == bytes_of["out", "graph.gl"]
+    assert sorted(path.name for path in (tmp_path / "both").iterdir()) == sorted(
+        ["dataset.json", "graph.gl", "graph_out.gl"] + ["visits.gd"] * (order == "presample")
+    )
+    with ExitStack() as stack:
+        both, out = (stack.enter_context(gz.open(tmp_path / name)) for name in ("both", "out"))
+        for node in range(50):
+            for direction, column in (("in", 1), ("out", 0)):
+                found = both.graph.neighbors(node, direction)
+                expected = np.sort(edges[edges[:, column] == node, 1 - column])
+                np.testing.assert_array_equal(found, expected)
+                assert both.graph.degree(node, direction) == len(expected)
+            np.testing.assert_array_equal(
+                out.graph.neighbors(node), both.graph.neighbors(node, "out")
+            )
+            np.testing.assert_array_equal(
+                both.graph.get_neighbours(node), out.graph.neighbors(node)
+            )
+        nodes = np.arange(50)
+        np.testing.assert_array_equal(
+            both.graph.degree(nodes, "out"), np.bincount(edges[:, 0], minlength=50)
+        )
+        np.testing.assert_array_equal(
+            both.graph.degree(nodes), np.bincount(edges[:, 1], minlength=50)
+        )
+        naive = reference.adjacency(edges, 50, weights=weights, order="input")
+        if order == "input":
+            for options in ({}, {"p": 2.0, "q": 0.5}, {"weighted": True}):
+                walks = both.graph.random_walk(nodes, 6, seed=3, **options)
+                np.testing.assert_array_equal(
+                    walks, reference.walk(naive, nodes, 6, seed=3, **options)
+                )
+        every = {tuple(edge) for edge in edges.tolist()}
+        walks = both.graph.random_walk(nodes, 6)
+        steps = [pair for walk in walks.tolist() for pair in pairwise(walk)]
+        assert all(pair in every for pair in steps if pair[1] >= 0)
+        copied = pickle.loads(pickle.dumps(both))
+        with copied:
+            np.testing.assert_array_equal(copied.graph.random_walk(nodes, 6), walks)
+            assert copied.neighbors == "both"
+    assert _core.open_mappings() == 0
+
+
+def test_files_of_another_graph_are_refused(tmp_path, capsys):
+    built(tmp_path / "a", CHAIN, neighbors="both").close()
+    built(tmp_path / "b", [*CHAIN, [1, 3]], neighbors="both").close()
+    (tmp_path / "b" / "graph_out.gl").replace(tmp_path / "a" / "graph_out.gl")
+    with pytest.raises(gz.FormatError, match="not the in-neighbours and the out-neighbours"):
+        gz.open(tmp_path / "a")
+    for name, edges in (("a", CHAIN), ("b", [[0, 1], [1, 2], [2, 1], [3, 2]])):  # of equal counts
+        built(tmp_path / name, edges, "input", neighbors="both").close()
+    (tmp_path / "b" / "graph_out.gl").replace(tmp_path / "a" / "graph_out.gl")
+    capsys.readouterr()
+    assert main(["verify", str(tmp_path / "a")]) == 1
+    assert "are not of the same edges" in capsys.readouterr().err
+    assert _core.open_mappings() == 0
+
+
+# ---- what is not stored
+
+
+def test_what_is_not_stored_is_named(tmp_path):
+    with built(tmp_path / "in", CHAIN) as ds:
+        graph = ds.graph
+        for call in (
+            lambda: graph.random_walk([0], 2),
+            lambda: graph.random_walk([0], 2, p=0.5),
+            lambda: graph.neighbors(0, "out"),
+            lambda: graph.degree([0, 1], "out"),
+            lambda: graph.degree(0, direction="out"),
+            lambda: graph.get_degree(0),
+            lambda: graph.get_neighbours(0),
+            lambda: graph.sample_neighbours(0, 2),
+            lambda: graph.batch_random_walk([0], 2),
+            lambda: graph.batch_random_walk_uniform([0], 1),
+            lambda: graph.batch_random_fanout([0], 2),
+            lambda: graph.get_weights(0),
+        ):
+            with pytest.raises(ValueError, match="in-neighbours only: .*neighbors='out' or 'both'"):
+                call()
+        assert graph.neighbors(1).tolist() == graph.neighbors(1, "in").tolist() == [0, 2]
+        assert graph.degree(1) == graph.degree(1, "in") == 2
+        with pytest.raises(ValueError, match="direction must be 'in' or 'out', not 'up'"):
+            graph.degree(0, "up")
+        with pytest.raises(IndexError, match="out of range"):
+            graph.neighbors(9, "in")
+    with built(tmp_path / "out", CHAIN, neighbors="out") as ds:
+        assert ds.graph.neighbors(0).tolist() == ds.graph.get_neighbours(0).tolist() == [1, 2]
+        assert ds.graph.random_walk([3], 3).tolist() == [[3, 2, 1, -1]]
+        with pytest.raises(ValueError, match="out-neighbours only: .*neighbors='in' or 'both'"):
+            ds.graph.neighbors(0, "in")
+
+
+def test_an_undirected_graph_has_both_in_one_file(tmp_path):
+    found = set()
+    for neighbors in ("in", "out", "both"):
+        folder = tmp_path / neighbors
+        with built(folder, CHAIN, directed=False, neighbors=neighbors) as ds:
+            assert ds.neighbors == ds.graph.stored_neighbors == "both"
+            for direction in ("in", "out", None):
+                assert ds.graph.neighbors(0, direction).tolist() == [1, 2]
+                assert ds.graph.degree(0, direction) == 2
+            assert ds.graph.random_walk([0], 3).min() >= 0
+            assert ds.graph.get_degree(0) == 2
+        assert read_manifest(folder).neighbors == "both"
+        assert {path.name for path in folder.iterdir()} == {"dataset.json", "graph.gl"}
+        found.add((folder / "graph.gl").read_bytes())
+        gz.reorder(folder, "hot", neighbors="in").close()
+        assert read_manifest(folder).neighbors == "both"
+    assert len(found) == 1
+
+
+def test_files_of_the_converters_have_out_neighbours(tmp_path):
+    (tmp_path / "e.csv").write_text("0,1\n0,2\n2,1\n")
+    gz.convert_csv_to_gl(tmp_path / "e.csv", tmp_path / "g.gl", directed=True)
+    with gz.Graph(tmp_path / "g.gl") as graph:
+        assert graph.stored_neighbors == "out"
+        assert "neighbors='out'" in repr(graph)
+        assert graph.neighbors(0).tolist() == [1, 2]
+        assert graph.get_neighbours(0).tolist() == [1, 2]
+        assert graph.batch_random_walk([2], 3).tolist() == [[2, 1, 1]]
+
+
+def test_a_bare_file_knows_its_direction(tmp_path):
+    built(tmp_path, CHAIN).close()
+    with gz.Graph(tmp_path / "graph.gl") as graph:
+        assert (graph.stored_neighbors, graph.neighbors(1).tolist()) == ("in", [0, 2])
+        with pytest.raises(ValueError, match="neighbors='out' or 'both'"):
+            graph.random_walk([0], 2)
+
+
+@pytest.mark.parametrize("neighbors", ["up", None, 1])
+def test_wrong_choices_are_refused(tmp_path, neighbors):
+    with pytest.raises(ValueError, match="neighbors must be 'in', 'out' or 'both'"):
+        gz.build(tmp_path / "d", CHAIN, neighbors=neighbors)
+    assert not (tmp_path / "d").exists()
