@@ -45,7 +45,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         rng = np.random.default_rng(len(found))
         folder = tmp_path_factory.mktemp("beside") / name
         edges = files.random_edges(NODES, EDGES)
-        well_connected = np.flatnonzero(np.bincount(edges[:, 0], minlength=NODES) >= 4)
+        well_connected = np.flatnonzero(np.bincount(edges[:, 1], minlength=NODES) >= 4)
         train = rng.permutation(well_connected)[:SEEDS]
         features = rng.standard_normal((NODES, DIM), dtype=np.float32)
         with gz.build(
