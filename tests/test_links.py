@@ -243,7 +243,7 @@ def test_batches_move_and_convert_with_their_links(dataset, mode, amount):
     present = [name for name in FIELDS if getattr(batch, name) is not None]
     wanted = {None: FIELDS[:1], "binary": FIELDS[:2], "triplet": FIELDS[2:]}
     assert tuple(present) == wanted[mode]
-    moved = batch.to("meta")
+    moved = batch.clone().to("meta")
     assert {getattr(moved, name).device.type for name in present} == {"meta"}
     assert fingerprint(pickle.loads(pickle.dumps(batch))) == fingerprint(batch)
     pytest.importorskip("torch_geometric")

@@ -256,7 +256,7 @@ def test_a_loader_that_batches_again_is_told(dataset):
 
 def test_mini_batches_move_as_a_whole(dataset):
     batch = next(iter(make_loader(dataset[0])))
-    moved = batch.to("meta")
+    moved = batch.clone().to("meta")
     assert {t.device.type for t in (moved.n_id, moved.edge_index, moved.x, moved.y)} == {"meta"}
     assert (moved.batch_size, moved.stats) == (batch.batch_size, batch.stats)
     assert batch.x.device.type == "cpu"

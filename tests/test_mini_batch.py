@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import fields, replace
 
 import files
@@ -33,19 +34,20 @@ def test_every_tensor_goes_to_the_device_and_no_field_is_lost(batch):
     names = optional_fields(gz.MiniBatch)
     assert len(names) > 5
     full = replace(batch, y=torch.ones(3), e_id=torch.ones(3), **dict.fromkeys(names, batch.n_id))
+    before = {field.name: getattr(full, field.name) for field in fields(full)}
     moved = full.to("meta")
-    for field in fields(full):
-        value, after = getattr(full, field.name), getattr(moved, field.name)
+    for name, value in before.items():
+        after = getattr(moved, name)
         if isinstance(value, torch.Tensor):
-            assert after.device.type == "meta", field.name
+            assert after.device.type == "meta", name
         else:
-            assert after is value, field.name
+            assert after == value, name
     assert set(full.optional_tensors) == names
 
 
 def test_tensors_that_a_batch_lacks_stay_none(batch):
     assert set(batch.optional_tensors) == {"batch"}
-    assert batch.to("meta").seed_time is None
+    assert batch.clone().to("meta").seed_time is None
 
 
 def test_an_optional_array_of_the_subgraph_reaches_the_batch(batch):
@@ -59,3 +61,72 @@ def test_a_batch_is_shown_by_its_shapes(batch):
     assert "batch_size=8" in text
     assert "seed_time" not in text
     assert len(text) < 300
+
+
+def test_attributes_can_be_set_as_in_pyg(batch):
+    own = batch.clone()
+    own.x = own.x * 2
+    own["mask"] = own.n_id > 3
+    own.parts = {"a": [own.n_id, 1], "b": (own.n_id,)}
+    assert torch.equal(own.x, batch.x * 2)
+    assert own["mask"] is own.mask
+    assert {"mask", "parts", "x", "n_id", "batch_size", "input_id"} <= set(own.keys())
+    assert "mask" in own
+    assert "mask" not in batch
+    assert own.to_dict() == {name: own[name] for name in own.keys()}  # noqa: SIM118
+    assert dict(own) == own.to_dict()
+    assert own.to("meta") is own  # whoever ignores what it returns has moved the batch as well
+    assert own.mask.is_meta
+    assert own.parts["a"][0].is_meta
+    assert own.parts["b"][0].is_meta
+    assert own.parts["a"][1] == 1
+    assert own.num_sampled_nodes == batch.num_sampled_nodes
+
+
+def test_what_a_batch_lacks_is_no_key(batch):
+    assert not {"y", "e_id", "seed_time", "stats"} & set(batch.keys())
+    assert "y" not in batch
+    with pytest.raises(KeyError, match=r"has no 'y', but n_id, edge_index"):
+        batch["y"]
+    assert batch.y is None
+    with pytest.raises(AttributeError, match="edge_weight"):
+        batch.edge_weight  # noqa: B018 - not silently None, as long as batches have no weights
+
+
+def test_a_clone_shares_nothing(batch):
+    own = batch.clone()
+    own.x.zero_()
+    own.n_id.zero_()
+    own.mark = 1
+    assert batch.x.any()
+    assert batch.n_id.any()
+    assert not hasattr(batch, "mark")
+    assert torch.equal(own.edge_index, batch.edge_index)
+    assert own.cpu() is own
+
+
+def test_features_are_counted_as_pyg_counts_them(batch):
+    assert batch.num_features == 50
+    assert replace(batch, x=None).num_features == 0
+    assert replace(batch, x=batch.x[:, 0]).num_features == 1
+
+
+def test_pyg_gets_what_was_set_without_copies(batch):
+    pytest.importorskip("torch_geometric")
+    own = batch.clone()
+    own.mask = own.n_id > 3
+    data = own.to_pyg()
+    assert data.mask is own.mask
+    assert data.x.data_ptr() == own.x.data_ptr()
+    assert "y" not in data
+    assert sorted({*own.keys(), "num_nodes"}) == sorted(data.keys())
+
+
+def test_a_loader_without_the_collate_function_says_what_is_missing(tmp_path):
+    ds = gz.build(tmp_path / "ds", edges=files.random_edges(50, 400))
+    batches = gz.NeighborDataset(ds, range(8), [3], batch_size=4)
+    for sampled in torch.utils.data.DataLoader(batches, batch_size=None):
+        with pytest.raises(AttributeError, match=r"'x': pass collate_fn=gz\.Collate\(ds\)"):
+            sampled.x  # noqa: B018
+        assert not hasattr(sampled, "edge_index")
+        assert copy.deepcopy(sampled).input_id.tolist() == sampled.input_id.tolist()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,14 @@ def as_tensor(rows: npt.NDArray[Any]) -> Tensor:
     return torch.from_numpy(rows)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class MiniBatch:
     """A sampled subgraph with its features and labels.
 
     It follows the contract of PyG's NeighborLoader, or of its LinkNeighborLoader where the seeds
-    are edges.
+    are edges. In a training loop it behaves as a ``torch_geometric.data.Data``: attributes can be
+    set, new ones too; ``batch["x"]`` is ``batch.x``; `to`, `cpu`, `cuda` and `pin_memory` change
+    the batch itself, and return it.
 
     Attributes
     ----------
@@ -97,6 +100,43 @@ class MiniBatch:
         return self.edge_index.shape[1]
 
     @property
+    def num_features(self) -> int:
+        """Columns of `x`; 0 without features."""
+        if self.x is None:
+            return 0
+        return 1 if self.x.dim() == 1 else self.x.shape[-1]
+
+    def keys(self) -> list[str]:
+        """Names of the attributes that the batch has, those that were set included.
+
+        What is None is left out, and so is `stats`, which is not of the graph.
+        """
+        return [name for name, value in vars(self).items() if name != "stats" and value is not None]
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        """Names and values of the attributes that `keys` names."""
+        return iter(self.to_dict().items())
+
+    def __contains__(self, name: str) -> bool:
+        """Whether `keys` has the name."""
+        return name in self.keys()
+
+    def __getitem__(self, name: str) -> Any:
+        """The attribute; a KeyError if the batch does not have it, or it is None."""
+        value = vars(self).get(name)
+        if value is None:
+            raise KeyError(f"the batch has no {name!r}, but {', '.join(self.keys())}")
+        return value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Sets the attribute."""
+        setattr(self, name, value)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The attributes that `keys` names, not copied."""
+        return {name: vars(self)[name] for name in self.keys()}
+
+    @property
     def optional_tensors(self) -> dict[str, Tensor]:
         """The tensors that only some batches have, by name: fields whose default is None."""
         optional = {field.name for field in fields(self) if field.default is None}
@@ -110,25 +150,48 @@ class MiniBatch:
         return f"MiniBatch({', '.join([*shapes, *counts])})"
 
     def _tensors(self) -> dict[str, Tensor]:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
-    def _map(self, function: Callable[[Tensor], Tensor]) -> MiniBatch:
-        changed: dict[str, Any] = {name: function(t) for name, t in self._tensors().items()}
-        return replace(self, **changed)
+    def _apply(self, function: Callable[[Tensor], Tensor]) -> MiniBatch:
+        for name, value in vars(self).items():
+            setattr(self, name, _applied(function, value))
+        return self
 
-    def to(self, device: torch.device | str | int, *, non_blocking: bool = False) -> MiniBatch:
-        """The same batch with its tensors on a device."""
-        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+    def to(
+        self, device: torch.device | str | int | None, *, non_blocking: bool = False
+    ) -> MiniBatch:
+        """Moves all tensors to a device, and returns the batch."""
+        return self._apply(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def cpu(self) -> MiniBatch:
+        """Moves all tensors to the processor's memory, and returns the batch."""
+        return self.to("cpu")
+
+    def cuda(
+        self, device: torch.device | str | int | None = None, *, non_blocking: bool = False
+    ) -> MiniBatch:
+        """Moves all tensors to a GPU (default: the current one), and returns the batch."""
+        return self.to("cuda" if device is None else device, non_blocking=non_blocking)
 
     def pin_memory(self, device: Any = None) -> MiniBatch:
-        """The same batch in page-locked memory; the DataLoader calls this for pin_memory=True."""
-        return self._map(lambda tensor: tensor.pin_memory())
+        """Moves all tensors to page-locked memory; the DataLoader calls this for pin_memory=True.
+
+        Returns
+        -------
+        MiniBatch
+            The batch itself.
+        """
+        return self._apply(lambda tensor: tensor.pin_memory())
+
+    def clone(self) -> MiniBatch:
+        """A copy of the batch with copies of its tensors."""
+        return copy.copy(self)._apply(torch.clone)
 
     def to_pyg(self) -> Any:
         """The same batch as a ``torch_geometric.data.Data``.
 
-        It has the attributes that NeighborLoader or LinkNeighborLoader would give it.
+        It has the attributes that NeighborLoader or LinkNeighborLoader would give it, and those
+        that were set, all without copies.
 
         Raises
         ------
@@ -137,7 +200,15 @@ class MiniBatch:
         """
         from graphzero.pyg.data import make_data  # torch_geometric is optional
 
-        names = ("x", "edge_index", "y", "n_id", "e_id", "input_id")
-        counts = ("num_sampled_nodes", "num_sampled_edges", "batch_size")
-        always = {name: getattr(self, name) for name in (*names, *counts)}
-        return make_data(self.num_nodes, {**always, **self.optional_tensors})
+        return make_data(self.num_nodes, self.to_dict())
+
+
+def _applied(function: Callable[[Tensor], Tensor], value: Any) -> Any:
+    """A tensor's result, also in lists, tuples and dictionaries; other values as they are."""
+    if isinstance(value, Tensor):
+        return function(value)
+    if isinstance(value, Mapping):
+        return {name: _applied(function, one) for name, one in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_applied(function, one) for one in value)
+    return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,3 +39,12 @@ class SampledBatch:
     rows: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     feature_dtype: np.dtype[Any] | None = None
     fields: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+
+    if not TYPE_CHECKING:  # for which a class with __getattr__ has every attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Says how to get a `MiniBatch`, whose attributes a training loop wants."""
+            raise AttributeError(
+                f"a SampledBatch of NumPy arrays has no {name!r}: pass collate_fn=gz.Collate(ds) "
+                f"to the DataLoader, or call gz.Collate(ds) with it, for a MiniBatch of tensors"
+            )
