@@ -299,3 +299,17 @@ def test_wrong_choices_are_refused(tmp_path, neighbors):
     with pytest.raises(ValueError, match="neighbors must be 'in', 'out' or 'both'"):
         gz.build(tmp_path / "d", CHAIN, neighbors=neighbors)
     assert not (tmp_path / "d").exists()
+
+
+@pytest.mark.parametrize(("neighbors", "agrees"), [("in", True), ("both", True), ("out", False)])
+def test_a_layer_of_pyg_computes_what_it_does_on_the_whole_graph(tmp_path, neighbors, agrees):
+    torch = pytest.importorskip("torch")
+    conv = pytest.importorskip("torch_geometric.nn").SAGEConv(8, 4)
+    torch.manual_seed(0)
+    edge_index, x = torch.randint(0, 300, (2, 2000)), torch.randn(300, 8)
+    whole = conv(x, edge_index)
+    with gz.build(tmp_path / "ds", edges=edge_index, features=x.numpy(), neighbors=neighbors) as ds:
+        for batch in loader_of(gz.NeighborDataset(ds, torch.arange(300), [300], batch_size=50)):
+            out = conv(batch.x, batch.edge_index)[: batch.batch_size]
+            expected = whole[batch.n_id[: batch.batch_size]]
+            assert torch.allclose(out, expected, atol=1e-5) == agrees
