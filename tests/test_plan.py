@@ -237,9 +237,9 @@ def test_rows_are_placed_ahead_where_there_is_room_for_another_batch():
 
 
 def test_rows_are_placed_when_wanted_where_memory_is_short():
-    # 2.2 GB less a tenth and four batches has no room for three more
+    # 2.2 GB less a tenth and four batches has no room for five more
     short = replace(ALONE, available=int(2.2 * GB), batch=3 * GB // 10, topology=0)
-    assert plan(replace(short, available=3 * GB)).places_ahead
+    assert plan(replace(short, available=4 * GB)).places_ahead
     chosen = plan(short)
     assert (chosen.places_ahead, chosen.placed_ahead) == (False, 0)
     assert chosen.in_flight == plan(replace(short, workers=2)).in_flight - BUFFERS
@@ -249,9 +249,9 @@ def test_the_batch_that_is_placed_ahead_is_not_in_what_was_left_before():
     known = replace(ALONE, observed=2 * GB, topology=0)
     assert plan(known).resident == plan(replace(known, workers=2)).resident - ALONE.batch
     # so the next iteration of a loop decides as this one did
-    exactly = replace(ALONE, observed=ALONE.batch * 4, topology=0)
+    exactly = replace(ALONE, observed=ALONE.batch * 6, topology=0)
     assert plan(exactly).places_ahead
-    assert not plan(replace(exactly, observed=ALONE.batch * 4 - 1)).places_ahead
+    assert not plan(replace(exactly, observed=ALONE.batch * 6 - 1)).places_ahead
 
 
 def test_page_faults_bring_topology_too_where_they_were_asked_for():

@@ -26,7 +26,7 @@ _OF_LARGER_TOPOLOGY = 0.75
 _TOPOLOGY_COST = 2  # of a page through the page cache, where one of rows, read past it, costs 1
 _SPLITS = 64  # that are compared
 # Mini-batches that the memory for files must still have room for, where one more is placed ahead.
-_ROOM_TO_PLACE_AHEAD = 3
+_ROOM_TO_PLACE_AHEAD = 5
 
 
 @dataclass(frozen=True)
