@@ -22,9 +22,10 @@ except ImportError as error:
     ) from error
 
 from graphzero.errors import FormatError
-from graphzero.graph.dataset import Dataset, open_dataset
+from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
+from graphzero.graph.opening import open_dataset
 from graphzero.graph.sampled_neighbors import SampledNeighbors
 from graphzero.graph.sampling_options import Sampling
 from graphzero.include_dir import get_include

@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from graphzero.graph.dataset import Dataset, open_dataset
+from graphzero.graph.dataset import Dataset
+from graphzero.graph.opening import open_dataset
 from graphzero.ingest.build import build_dataset
 from graphzero.ingest.reorder import reorder_dataset
 from graphzero.sampling.presample import Presample

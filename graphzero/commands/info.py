@@ -14,9 +14,10 @@ import numpy as np
 
 from graphzero import _core
 from graphzero.commands.options import SubParsers, add_command, describe_direction
-from graphzero.graph.dataset import Dataset, open_dataset
+from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
+from graphzero.graph.opening import open_dataset
 from graphzero.io.misses import predict_misses
 from graphzero.packs.pack_file import OPTIONS, open_pack
 from graphzero.store.format import DTYPES, dtype_name, read_header

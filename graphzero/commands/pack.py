@@ -19,8 +19,9 @@ from graphzero.commands.options import (
     as_size,
     shows_progress,
 )
-from graphzero.graph.dataset import Dataset, open_dataset
+from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray
+from graphzero.graph.opening import open_dataset
 from graphzero.graph.sampling_options import Sampling
 from graphzero.io.prefetch import Prefetch
 from graphzero.units import format_bytes

@@ -19,7 +19,8 @@ from graphzero.commands.options import (
     as_prefetch,
     shows_progress,
 )
-from graphzero.graph.dataset import Dataset, open_dataset
+from graphzero.graph.dataset import Dataset
+from graphzero.graph.opening import open_dataset
 from graphzero.io.prefetch import Prefetch
 from graphzero.report.memory import format_memory
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file

@@ -12,8 +12,9 @@ from tqdm import tqdm
 
 from graphzero.commands.options import SubParsers, add_command, shows_progress
 from graphzero.errors import FormatError
-from graphzero.graph.dataset import Dataset, open_dataset
+from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
+from graphzero.graph.opening import open_dataset
 from graphzero.store.format import verify_file
 from graphzero.store.manifest import read_manifest
 from graphzero.store.time_check import first_unordered

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from dataclasses import dataclass
 
 from graphzero import _core
 from graphzero.errors import FormatError
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
 from graphzero.graph.ids import IdArray
-from graphzero.store.manifest import FileEntry, Manifest, Neighbors, open_build
 from graphzero.store.mapped_file import ClosedAtExit
+from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT, Neighbors, TimeLevel
 
-__all__ = ["Dataset", "Splits", "open_dataset"]
+__all__ = ["Dataset", "Driving", "Splits"]
 
 
 class Splits(Mapping[str, IdArray]):
@@ -39,6 +38,22 @@ class Splits(Mapping[str, IdArray]):
         return f"Splits({ {name: len(store) for name, store in self.stores.items()} })"
 
 
+@dataclass(frozen=True)
+class Driving:
+    """The attributes that drive sampling, by name.
+
+    Attributes
+    ----------
+    weight, time : str or None
+    time_level : {"edge", "node"}
+        Whether `time` is an attribute of the edges, or of the neighbours that are sampled.
+    """
+
+    weight: str | None = EDGE_WEIGHT
+    time: str | None = EDGE_TIME
+    time_level: TimeLevel = "edge"
+
+
 class Dataset(ClosedAtExit):
     """A graph with features, labels and splits of its nodes.
 
@@ -56,11 +71,26 @@ class Dataset(ClosedAtExit):
     out_graph : Graph, optional
         The out-neighbours, where `graph` has the in-neighbours of the same edges, in the same order
         of nodes: for walks.
+    attributes : mapping of str to FeatureStore, optional
+        Further rows of the nodes, by name.
+    edge_attributes : mapping of str to FeatureStore, optional
+        Rows of the edges, by name, in the order of the lists of `graph`.
+    edge_splits : Splits, optional
+        Positions in the edge list.
+    driving : Driving, optional
+        The attributes that drive sampling.
+
+    Attributes
+    ----------
+    attributes : dict of str to FeatureStore
+        All rows of the nodes, by name: features as "x", labels as "y".
+    edge_attributes : dict of str to FeatureStore
+        All rows of the edges, by name, those that drive sampling included.
 
     Raises
     ------
     ValueError
-        If features or labels do not have one row per node.
+        If a file does not have one row per node, or per stored edge.
     FormatError
         If the two graphs do not belong together.
     """
@@ -76,12 +106,16 @@ class Dataset(ClosedAtExit):
         *,
         num_classes: int | None = None,
         out_graph: Graph | None = None,
+        attributes: Mapping[str, FeatureStore] | None = None,
+        edge_attributes: Mapping[str, FeatureStore] | None = None,
+        edge_splits: Splits | None = None,
+        driving: Driving | None = None,
     ) -> None:
-        for name, store in (("features", features), ("labels", labels)):
-            if store is not None and store.num_nodes != graph.num_nodes:
-                raise ValueError(
-                    f"{name} have {store.num_nodes:,} rows, the graph has {graph.num_nodes:,} nodes"
-                )
+        rows = {"features": features, "labels": labels, **(attributes or {})}
+        for name, store in rows.items():
+            _check_count(name, store, graph.num_nodes, "nodes")
+        for name, store in (edge_attributes or {}).items():
+            _check_count(name, store, graph.num_edges, "stored edges")
         if out_graph is not None:
             _check_pair(graph, out_graph)
             graph.attach_out_lists(out_graph)
@@ -91,6 +125,13 @@ class Dataset(ClosedAtExit):
         self.labels = labels
         self.splits = splits if splits is not None else Splits({})
         self.num_classes = num_classes
+        named = {"x": features, "y": labels, **(attributes or {})}
+        self.attributes = {name: store for name, store in named.items() if store is not None}
+        self.edge_attributes = dict(edge_attributes or {})
+        self.edge_splits = edge_splits if edge_splits is not None else Splits({})
+        self.driving = driving if driving is not None else Driving()
+
+    is_typed = False
 
     @property
     def num_nodes(self) -> int:
@@ -127,7 +168,8 @@ class Dataset(ClosedAtExit):
         return [part.mapping for part in self._parts()]
 
     def _parts(self) -> list[Graph | FeatureStore]:
-        rows = (self.features, self.labels, *self.splits.stores.values())
+        named = (self.attributes, self.splits.stores, self.edge_attributes, self.edge_splits.stores)
+        rows = [store for stores in named for store in stores.values()]
         return [part for part in (self.graph, self._out_graph, *rows) if part is not None]
 
     def close(self) -> None:
@@ -156,6 +198,11 @@ class Dataset(ClosedAtExit):
         )
 
 
+def _check_count(name: str, store: FeatureStore | None, count: int, what: str) -> None:
+    if store is not None and store.num_nodes != count:
+        raise ValueError(f"{name} have {store.num_nodes:,} rows, the graph has {count:,} {what}")
+
+
 def _check_pair(graph: Graph, out_graph: Graph) -> None:
     """Refuses two files that cannot be of the same edges in both directions."""
     facts, told = (
@@ -169,85 +216,3 @@ def _check_pair(graph: Graph, out_graph: Graph) -> None:
             f"{graph.path} and {out_graph.path} are not the in-neighbours and the out-neighbours "
             f"of one directed graph: build the dataset again"
         )
-
-
-def open_dataset(path: str | os.PathLike[str]) -> Dataset:
-    """Opens a dataset folder: maps its files and reads only their headers.
-
-    Parameters
-    ----------
-    path : path-like
-        A folder that `graphzero.build` has written.
-
-    Returns
-    -------
-    Dataset
-        A directed graph in a folder of version 1 has out-neighbours, and nobody has chosen them:
-        the first loader over it warns that messages flow against the edges.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no dataset.
-    FormatError
-        If a file is truncated, not of this format, corrupt or of an unknown version, or if the
-        files do not belong together.
-    BlockingIOError
-        If rebuilds replaced the dataset again and again while it was being opened.
-    """
-    folder = Path(path)
-    return open_build(folder, lambda manifest: _open_files(folder, manifest), Dataset.close)
-
-
-def _open_files(folder: Path, manifest: Manifest) -> Dataset:
-    """Maps what the manifest names; maps nothing if one of the files is wrong."""
-    opened: list[Graph | FeatureStore] = []
-
-    def store(entry: FileEntry | None) -> FeatureStore | None:
-        if entry is None:
-            return None
-        rows = FeatureStore(entry.resolve(folder))
-        opened.append(rows)
-        return rows
-
-    try:
-        graph = Graph(manifest.graph.resolve(folder))
-        opened.append(graph)
-        out_graph = None
-        if manifest.out_graph is not None:
-            out_graph = Graph(manifest.out_graph.resolve(folder))
-            opened.append(out_graph)
-        facts = (graph.num_nodes, graph.num_edges, graph.is_directed, graph.is_incoming)
-        told = (manifest.num_nodes, manifest.num_edges, manifest.directed, manifest.incoming)
-        if facts != told:
-            raise FormatError(
-                f"{folder}: the graph file is not the one that dataset.json describes: "
-                f"build the dataset again"
-            )
-        features, labels = store(manifest.features), store(manifest.labels)
-        splits = {name: store(entry) for name, entry in manifest.splits.items()}
-        ds = Dataset(
-            graph,
-            features,
-            labels,
-            Splits({name: split for name, split in splits.items() if split is not None}),
-            num_classes=manifest.num_classes,
-            out_graph=out_graph,
-        )
-        if manifest.neighbors is None:
-            ds._direction_note = _note_of_version_1(folder, manifest)
-        return ds
-    except BaseException:
-        for part in opened:
-            part.close()
-        raise
-
-
-def _note_of_version_1(folder: Path, manifest: Manifest) -> str:
-    return (
-        f"{folder} was built before graphzero knew neighbors=: its neighbour lists have the "
-        f"targets of each node's edges, so that messages flow against the edges. For messages "
-        f"along them, as in PyG, build it again, or call graphzero.reorder({str(folder)!r}, "
-        f"{manifest.order!r}, neighbors='in'); neighbors='out' keeps it as it is without this "
-        f"warning"
-    )

@@ -20,15 +20,16 @@ from graphzero.store.format import BFLOAT16, DTYPES, FLAG_VECTOR, as_dtype, dtyp
 from graphzero.store.resident_prefix import ResidentPrefix, request_range
 from graphzero.store.views import header_identity, section_view
 
-__all__ = ["FeatureStore"]
+__all__ = ["FeatureStore", "Layout"]
 
 _NPY_MAGIC = b"\x93NUMPY"
 _MOST_NPY_HEADER = 1 << 16
+_MOST_ROW_DIMS = 30
 _V2_HINT = "; if it is bfloat16, as x.view([('bfloat16', '<u2')])"
 
 
 @dataclass(frozen=True)
-class _Layout:
+class Layout:
     """Where the rows are in a file."""
 
     shape: tuple[int, ...]
@@ -48,7 +49,7 @@ def _check_shape(shape: tuple[int, ...], item_bytes: int) -> None:
         raise ValueError(f"an array cannot have shape {shape!r:.80}")
 
 
-def _npy_layout(mapping: _core.Mapping) -> _Layout:
+def _npy_layout(mapping: _core.Mapping) -> Layout:
     head = io.BytesIO(mapping.read(0, min(mapping.size, _MOST_NPY_HEADER)))
     try:
         version = np.lib.format.read_magic(head)
@@ -76,10 +77,26 @@ def _npy_layout(mapping: _core.Mapping) -> _Layout:
             f"{' in Fortran order' if fortran_order else ''}; "
             f"save it again with numpy.ascontiguousarray"
         )
-    return _Layout(shape, dtype, head.tell(), identity=(shape, str(dtype), mapping.size))
+    return Layout(shape, dtype, head.tell(), identity=(shape, str(dtype), mapping.size))
 
 
-def _gd_layout(mapping: _core.Mapping) -> _Layout:
+def _gd_shape(
+    mapping: _core.Mapping, sections: dict[str, Any], num_rows: int, width: int, vector: bool
+) -> tuple[int, ...]:
+    """Shape of the rows; a section has that of rows which are not vectors."""
+    if "row_shape" not in sections:
+        return (num_rows,) if vector else (num_rows, width)
+    code, offset, count, length, _ = sections["row_shape"]
+    if DTYPES[code].str == "<i8" and 2 <= count <= _MOST_ROW_DIMS:
+        row_shape = tuple(np.frombuffer(mapping.read(offset, length), "<i8").tolist())
+        if min(row_shape) > 0 and math.prod(row_shape) == width:
+            return (num_rows, *row_shape)
+    raise FormatError(
+        f"{mapping.path}: section 'row_shape' does not fit rows of {width} numbers: build it again"
+    )
+
+
+def _gd_layout(mapping: _core.Mapping) -> Layout:
     header = _core.feature_header(mapping)
     sections = {name: entry for name, *entry in header["sections"]}
     if "rows" not in sections:
@@ -94,7 +111,7 @@ def _gd_layout(mapping: _core.Mapping) -> _Layout:
         _check_shape((num_nodes, width), DTYPES[code].itemsize)
     except ValueError as error:
         raise FormatError(f"{mapping.path} is corrupt ({error}): build it again") from None
-    shape = (num_nodes,) if header["flags"] & FLAG_VECTOR else (num_nodes, width)
+    shape = _gd_shape(mapping, sections, num_nodes, width, bool(header["flags"] & FLAG_VECTOR))
     rank = order = None
     if "node_rank" in sections:
         rank_code, rank_offset, rank_count, _, rank_crc = sections["node_rank"]
@@ -102,7 +119,7 @@ def _gd_layout(mapping: _core.Mapping) -> _Layout:
             raise FormatError(f"{mapping.path}: section 'node_rank' does not fit {num_nodes} rows")
         rank = (rank_offset, DTYPES[rank_code].itemsize == 8)
         order = (rank_code, rank_count, rank_crc)
-    return _Layout(shape, DTYPES[code], origin, rank, order, header_identity(header))
+    return Layout(shape, DTYPES[code], origin, rank, order, header_identity(header))
 
 
 class FeatureStore(OpenedByPath):
@@ -125,12 +142,16 @@ class FeatureStore(OpenedByPath):
     """
 
     def _read_header(self) -> None:
-        is_npy = self._mapping.size >= 8 and self._mapping.read(0, 6) == _NPY_MAGIC
-        self._layout = _npy_layout(self._mapping) if is_npy else _gd_layout(self._mapping)
+        self._layout = self._find_rows()
         row_bytes = self.feature_dim * self.dtype.itemsize
         self._rows = _core.Rows(
             self._mapping, self._layout.origin, row_bytes, self.num_nodes, self._layout.rank
         )
+
+    def _find_rows(self) -> Layout:
+        """Where the rows are in the file, of either kind."""
+        is_npy = self._mapping.size >= 8 and self._mapping.read(0, 6) == _NPY_MAGIC
+        return _npy_layout(self._mapping) if is_npy else _gd_layout(self._mapping)
 
     @property
     def identity(self) -> tuple[Any, ...]:
@@ -139,7 +160,7 @@ class FeatureStore(OpenedByPath):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(num_nodes, feature_dim), or (num_nodes,) for a vector."""
+        """(num_nodes, feature_dim), (num_nodes,) for a vector, or more dimensions as built."""
         return self._layout.shape
 
     @property
@@ -155,7 +176,7 @@ class FeatureStore(OpenedByPath):
     @property
     def feature_dim(self) -> int:
         """Numbers in a row; 1 for a vector."""
-        return self._layout.shape[1] if len(self._layout.shape) == 2 else 1
+        return math.prod(self._layout.shape[1:])
 
     @property
     def row_bytes(self) -> int:
@@ -212,7 +233,7 @@ class FeatureStore(OpenedByPath):
 
     @unlisted("node_id")
     def get_data(self, node: int | None = None, *, node_id: int | None = None) -> npt.NDArray[Any]:
-        """The row of one node, (feature_dim,), a copy.
+        """The row of one node, (feature_dim,) or as built, a copy.
 
         Raises
         ------
@@ -220,7 +241,7 @@ class FeatureStore(OpenedByPath):
             If the node is out of range.
         """
         one = as_id(either("node", node, "node_id", node_id), self.num_nodes, "node")
-        return self.gather(np.array([one]), num_threads=1).reshape(self.feature_dim)
+        return self.gather(np.array([one]), num_threads=1).reshape(self.shape[1:] or (1,))
 
     def gather(
         self,
@@ -327,6 +348,11 @@ class FeatureStore(OpenedByPath):
             threads=threads,
         )
 
+    @property
+    def stored_order(self) -> tuple[Any, ...] | None:
+        """Fingerprint of the order of rows; None for the user's order."""
+        return self._layout.order
+
     def keeps_order_of(self, order: tuple[Any, ...] | None) -> bool:
         """Whether the rows have the same order as another file; see `Graph.stored_order`."""
         return self._layout.order == order
@@ -367,7 +393,7 @@ class FeatureStore(OpenedByPath):
             return self.gather(np.arange(*nodes.indices(self.num_nodes)))
         if np.ndim(nodes) == 0:
             row = self.get_data(operator.index(nodes))
-            return row if len(self.shape) == 2 else row[0]
+            return row if len(self.shape) > 1 else row[0]
         return self.gather(nodes)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:

@@ -8,18 +8,21 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from graphzero.errors import FormatError
 from graphzero.store.atomic import is_staging_name, refuse_special
 from graphzero.store.filewriter import FileWriter
 from graphzero.store.manifest import (
     MANIFEST_NAME,
+    AnyManifest,
     FileEntry,
-    Manifest,
     finish_renames,
     read_manifest,
     write_manifest,
 )
+
+_M = TypeVar("_M", bound=AnyManifest)
 
 __all__ = ["check_names", "entry_of", "folder_lock", "recover", "replace_dataset"]
 
@@ -66,12 +69,12 @@ def check_names(folder: Path, names: Iterable[str]) -> None:
         refuse_special(folder / name)
 
 
-def recover(folder: Path) -> Manifest | None:
+def recover(folder: Path) -> AnyManifest | None:
     """Completes a killed build that was committed, else removes its files; needs the lock.
 
     Returns
     -------
-    Manifest or None
+    AnyManifest or None
         Of the dataset in the folder.
     """
     try:
@@ -93,7 +96,7 @@ def entry_of(file: FileWriter) -> FileEntry:
     return FileEntry(file.staged.path.name, file.staged.staged_path.name)
 
 
-def _is_committed(folder: Path, manifest: Manifest) -> bool:
+def _is_committed(folder: Path, manifest: AnyManifest) -> bool:
     try:
         return read_manifest(folder) == manifest
     except (FileNotFoundError, FormatError):
@@ -101,8 +104,8 @@ def _is_committed(folder: Path, manifest: Manifest) -> bool:
 
 
 def replace_dataset(
-    folder: Path, earlier: Manifest | None, write: Callable[[list[FileWriter]], Manifest]
-) -> Manifest:
+    folder: Path, earlier: AnyManifest | None, write: Callable[[list[FileWriter]], _M]
+) -> _M:
     """Replaces the earlier dataset by a new one; needs the lock.
 
     Whatever interrupts this: until the manifest is replaced, the earlier dataset is complete; from
@@ -111,7 +114,7 @@ def replace_dataset(
     Parameters
     ----------
     folder : pathlib.Path
-    earlier : Manifest or None
+    earlier : AnyManifest or None
         Of the dataset in the folder.
     write : callable
         Takes a list, appends each file that it has staged, and returns the new manifest.
@@ -128,7 +131,7 @@ def replace_dataset(
 
 
 def _commit(
-    folder: Path, manifest: Manifest, files: Sequence[FileWriter], earlier: Manifest | None
+    folder: Path, manifest: AnyManifest, files: Sequence[FileWriter], earlier: AnyManifest | None
 ) -> None:
     try:
         write_manifest(folder, manifest)

@@ -25,7 +25,7 @@ from graphzero.ingest.stored import StoredGraph, open_stored_graph, open_stored_
 from graphzero.ingest.write_options import WriteOptions, parse_bytes
 from graphzero.store.filewriter import FileWriter
 from graphzero.store.format import verify_file
-from graphzero.store.manifest import Manifest, Neighbors, read_manifest, write_manifest
+from graphzero.store.manifest import Manifest, Neighbors, read_untyped, write_manifest
 
 __all__ = ["reorder_dataset"]
 
@@ -132,10 +132,10 @@ def reorder_dataset(
     limit = parse_bytes(memory_limit)
     options = WriteOptions(order, presample, limit, Progress(progress), neighbors)
     folder = Path(path)
-    read_manifest(folder)
+    read_untyped(folder, "an order can be changed")
     with folder_lock(folder):
         recover(folder)
-        earlier = read_manifest(folder)
+        earlier = read_untyped(folder, "an order can be changed")
         kept = neighbors is None or not earlier.directed
         options = replace(options, neighbors=earlier.neighbors if kept else neighbors)
         names = ["visits.gd"] if options.presampler is not None else []

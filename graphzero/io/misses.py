@@ -15,7 +15,7 @@ import numpy.typing as npt
 from graphzero.errors import FormatError
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.ids import as_ids
-from graphzero.store.manifest import FileEntry, Presampling, read_manifest
+from graphzero.store.manifest import FileEntry, Presampling, read_untyped
 
 __all__ = ["MissPrediction", "predict_misses", "touch_probabilities"]
 
@@ -173,7 +173,7 @@ def predict_misses(path: str | os.PathLike[str], memory: int) -> MissPrediction:
         If the counts do not fit the dataset.
     """
     folder = Path(path)
-    manifest = read_manifest(folder)
+    manifest = read_untyped(folder, "misses are predicted")
     if manifest.features is None:
         raise ValueError(f"{folder} has no features that a mini-batch could miss")
     if manifest.visits is None or manifest.presampling is None:
