@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 import graphzero as gz
+from graphzero.io.topology import TopologyFile
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.sampling.subgraph import Subgraph
@@ -109,6 +109,6 @@ class SavedBatches(SeedDataset):
     def seed_options(self) -> dict[str, Any]:
         return {}
 
-    @cached_property
-    def topology_sections(self) -> list[str]:
+    @property
+    def topology(self) -> list[TopologyFile]:
         return []

@@ -43,7 +43,7 @@ class Session:
                 prefetch=gz.Prefetch(**prefetch),
                 num_threads=threads,
             )
-            collate = gz.Collate(ds, y=False)
+            collate = gz.Collate(ds)
             items = iter(saved)
             missed = []
 

@@ -79,7 +79,7 @@ def load(
         prefetch=gz.Prefetch(strategy),
         num_threads=options.threads,
     )
-    collate: Any = gz.Collate(dataset, num_threads=options.threads)
+    collate: Any = gz.Collate(dataset)
     count, io = 0, ""
     with Stopwatch() as watch:
         for batch in DataLoader(batches, batch_size=None, collate_fn=collate):

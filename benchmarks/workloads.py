@@ -102,7 +102,7 @@ def _loader(
     dataset: gz.Dataset, seeds: IntArray, number: int, *, threads: int, fanouts: tuple[int, ...]
 ) -> Timed:
     batches = _dataset_of(dataset, seeds, number, threads, fanouts)
-    collate = gz.Collate(dataset, num_threads=threads)
+    collate = gz.Collate(dataset)
     # The stub of DataLoader knows only collate functions of lists.
     loader: Any = DataLoader(batches, batch_size=None, collate_fn=collate)  # type: ignore[arg-type]
     with Stopwatch() as watch:

@@ -308,7 +308,7 @@ LABELS_2D = {"edge_label": np.array([[1, 0], [2, 255]], np.uint8), **BINARY}
         (GOOD, {"edge_label": [1, 1], "neg_sampling": "triplet"}, ValueError, "have no labels"),
         (GOOD, {"batch_size": 0}, ValueError, "batch_size must be at least 1"),
         (GOOD, {"fanouts": []}, ValueError, "at least one hop"),
-        (GOOD, {"gather": ["z"]}, ValueError, "gather may name"),
+        (GOOD, {"gather": ["z"]}, ValueError, "gather names"),
     ],
 )
 def test_bad_options_are_named(dataset, edges, options, error, part):

@@ -26,8 +26,8 @@ def optional_fields(of):
 
 
 def test_a_batch_has_every_optional_array_of_its_subgraph():
-    assert optional_fields(Subgraph) == {"batch"}
-    assert optional_fields(Subgraph) <= optional_fields(gz.MiniBatch)
+    assert optional_fields(Subgraph) == {"batch", "positions"}
+    assert optional_fields(Subgraph) - {"positions"} <= optional_fields(gz.MiniBatch)
 
 
 def test_every_tensor_goes_to_the_device_and_no_field_is_lost(batch):
@@ -89,8 +89,10 @@ def test_what_a_batch_lacks_is_no_key(batch):
     with pytest.raises(KeyError, match=r"has no 'y', but n_id, edge_index"):
         batch["y"]
     assert batch.y is None
-    with pytest.raises(AttributeError, match="edge_weight"):
-        batch.edge_weight  # noqa: B018 - not silently None, as long as batches have no weights
+    assert batch.edge_weight is None
+    assert batch.edge_attr is None
+    with pytest.raises(AttributeError, match="has no 'edge_wieght', but n_id"):
+        batch.edge_wieght  # noqa: B018
 
 
 def test_a_clone_shares_nothing(batch):

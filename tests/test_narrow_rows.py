@@ -17,8 +17,7 @@ import numbers_of_dtypes as numbers  # noqa: E402 (it needs torch)
 import graphzero as gz  # noqa: E402
 from graphzero import _core  # noqa: E402
 from graphzero.io.estimate import batch_bytes  # noqa: E402
-from graphzero.loader.planning import batch_setup  # noqa: E402
-from graphzero.sampling.order import Share  # noqa: E402
+from graphzero.io.probe import batch_size_of  # noqa: E402
 from graphzero.store.format import DTYPES  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
@@ -116,20 +115,11 @@ def test_bfloat16_is_that_of_torch(folder_of):
     np.testing.assert_array_equal(batch.x.float(), numbers.as_float32(rows)[batch.n_id])
 
 
-@pytest.mark.parametrize("name", ["float16", "bfloat16", "uint8", "float32"])
-@pytest.mark.parametrize("workers", [0, 1])
-def test_collate_converts_what_it_gathers_itself(folder_of, name, workers):
-    folder, rows = folder_of(numbers.NAMES[name])
-    with gz.open(folder) as ds:
-        check(batches_of(ds, workers, gather=(), feature_dtype=np.float32), rows, True)
-        check(batches_of(ds, workers, gather=()), rows, False)
-
-
 def test_link_seeds_convert_too(folder_of):
     folder, rows = folder_of(numbers.NAMES["float16"])
     edges = files.random_edges(NODES, 200).T
     with gz.open(folder) as ds:
-        for gather in ((), ("x", "y")):
+        for gather in (None, ("x", "y")):
             got = batches_of(
                 ds, kind=gz.LinkNeighborDataset, seeds=edges, gather=gather, feature_dtype="float32"
             )
@@ -142,10 +132,13 @@ def test_memory_is_that_of_the_converted_rows(folder_of):
         stored = gz.NeighborDataset(ds, fanouts=[4])
         converted = gz.NeighborDataset(ds, fanouts=[4], feature_dtype="float32")
         subgraph = next(iter(stored)).subgraph
-        setups = [batch_setup(batches, Share()) for batches in (stored, converted)]
-        of_stored, of_converted = (batch_bytes(setup, subgraph) for setup in setups)
+        sizes = [
+            batch_size_of(batches.row_sources(0), batches.feature_dtype, 0, subgraph)
+            for batches in (stored, converted)
+        ]
+        of_stored, of_converted = map(batch_bytes, sizes)
         count = len(subgraph.n_id)
-        assert setups[1].row_bytes - setups[0].row_bytes == 3 * DIM
+        assert sizes[1].row_bytes - sizes[0].row_bytes == 3 * count * DIM
         assert 3 * count * DIM <= of_converted - of_stored <= 3 * count * DIM * 1.2 + (1 << 18)
 
 

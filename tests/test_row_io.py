@@ -172,8 +172,15 @@ def test_rows_are_kept_by_so_many_bytes(tmp_path):
     files.write_rows(tmp_path / "f.gd", np.zeros((100, 300), dtype=np.float32))  # 1200 bytes a row
     with gz.FeatureStore(tmp_path / "f.gd") as store:
         rows = np.array([9, 3, 0, 3])
-        source = RowSource(store, lambda batch, subgraph: rows, "rows")
-        assert touched_rows(source, 0, None).tolist() == [1200, 4800, 4800, 12000]
+        source = RowSource(store, lambda batch, subgraph: rows, "rows", is_managed=True)
+        assert touched_rows({"x": source}, 0, None).tolist() == [1200, 4800, 4800, 12000]
+        # where two files share the bytes, each is kept as far as the other
+        small = np.array([49])
+        files.write_rows(tmp_path / "half.gd", np.zeros((50, 300), dtype=np.float32))
+        with gz.FeatureStore(tmp_path / "half.gd") as half:
+            other = RowSource(half, lambda batch, subgraph: small, "other", is_managed=True)
+            found = touched_rows({"x": source, "edge_attr": other}, 0, None)
+            assert found.tolist() == [1800, 7200, 7200, 18000, 180000]
 
 
 class Hashable:

@@ -13,7 +13,13 @@ import graphzero as gz
 from graphzero.io.budget import budget
 from graphzero.io.plan import IOPlan
 from graphzero.io.strategies import STRATEGIES
-from graphzero.io.topology import TopologyIO, best_prefix, sections_read, touched_topology
+from graphzero.io.topology import (
+    TopologyIO,
+    best_prefix,
+    sections_read,
+    topology_files,
+    touched_topology,
+)
 from graphzero.sampling.hop_readahead import HopReadAhead
 from graphzero.sampling.sampler import NeighborSampler
 
@@ -114,8 +120,8 @@ def test_seeds_that_are_few_are_translated_once(path):
         few = gz.NeighborDataset(ds, np.arange(500)[::-1], [4], batch_size=100)
         all_nodes = gz.NeighborDataset(ds, None, [4], batch_size=100)
         is_hot = ds.graph.stored_order is not None
-        assert ("node_rank" in few.topology_sections) is False
-        assert ("node_rank" in all_nodes.topology_sections) is is_hot
+        assert ("node_rank" in few.topology[0].sections) is False
+        assert ("node_rank" in all_nodes.topology[0].sections) is is_hot
         for number, batch in enumerate(few):
             by_users_ids = few.sampler.sample(few.seeds[batch.input_id], batch=number)
             assert fingerprint(batch.subgraph) == fingerprint(by_users_ids)
@@ -125,7 +131,7 @@ def test_seeds_that_are_few_are_translated_once(path):
 def test_what_is_kept_stays_within_its_bytes(graph, share):
     names = sections_read(graph, gz.Sampling(), timed=False)
     total = bytes_of(graph, names)
-    head = best_prefix(graph, names, int(share * total))
+    head = best_prefix(graph, names, int(share * total), is_hot=graph.stored_order is not None)
     kept = {"indptr": 0, "indices": 0, **head.goals}
     assert sum(kept.values()) <= share * total
     assert {name for name, size in kept.items() if size} <= set(names)
@@ -152,6 +158,7 @@ def batches_of(path, **prefetch):
             np.arange(0, NODES, 50),
             [10, 5],
             batch_size=256,
+            gather=(),
             prefetch=gz.Prefetch(**prefetch),
         )
         found, kept = [], 0
@@ -199,27 +206,31 @@ def test_nothing_is_requested_unless_it_is_asked_for(graph):
     assert sample(graph).pages_missed == 0
 
 
+def files_of(graph):
+    return topology_files(gz.Dataset(graph), gz.Sampling(), timed=False)
+
+
 def test_nodes_are_left_out_only_while_their_topology_is_in_memory(path):
     with files.open_cold(gz.Graph, path) as graph:
         sections = sections_read(graph, gz.Sampling(), timed=False)
         plan = IOPlan(STRATEGIES["willneed"], topology=bytes_of(graph, sections), is_larger=True)
-        topology = TopologyIO(graph, sections, gz.Prefetch(), plan)
+        topology = TopologyIO(files_of(graph), gz.Prefetch(), plan)
         for prefix, goal in topology.prefixes:
             prefix.resize(goal)
-        assert topology.hop_readahead().resident_nodes == 0
+        assert topology.hop_readahead()[0].resident_nodes == 0
         for prefix, _ in topology.prefixes:
             for begin, end in prefix.missing_runs(1 << 20):
                 prefix.load(begin, end)
-        assert topology.hop_readahead().resident_nodes == NODES
+        assert topology.hop_readahead()[0].resident_nodes == NODES
         graph._mapping.advise("release")
-        assert topology.hop_readahead().resident_nodes == 0
+        assert topology.hop_readahead()[0].resident_nodes == 0
 
 
 def test_pages_that_sampling_touches_are_kept_by_so_many_bytes(graph):
     sections = sections_read(graph, gz.Sampling(), timed=False)
     subgraph = sample(graph)
-    assert touched_topology(graph, [], subgraph).shape == (0,)
-    needed = touched_topology(graph, sections, subgraph)
+    assert touched_topology([], subgraph).shape == (0,)
+    needed = touched_topology(files_of(graph), subgraph)
     total = bytes_of(graph, sections)
     assert 0 < needed[0] <= needed[-1] <= total
     assert (np.diff(needed) >= 0).all()
@@ -230,7 +241,7 @@ def test_pages_that_sampling_touches_are_kept_by_so_many_bytes(graph):
         return
     frontier = np.unique(subgraph.stored_id[: sum(subgraph.num_sampled_nodes[:-1])])
     for num_bytes in np.linspace(needed[0], total, 12).astype(int):
-        kept = best_prefix(graph, sections, int(num_bytes)).nodes
+        kept = best_prefix(graph, sections, int(num_bytes), is_hot=True).nodes
         # each section of lists has a page at least for each list, or shares it with its neighbours
         missing = int((needed > num_bytes).sum())
         assert (missing == 0) == (kept > frontier[-1] or num_bytes == total)

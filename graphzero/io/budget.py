@@ -21,6 +21,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from graphzero.io.limits import MemoryWatch
+from graphzero.io.prefix_group import PrefixGroup
 from graphzero.store.resident_prefix import ResidentPrefix
 
 __all__ = ["Budget", "Claim", "Lease", "budget", "divide"]
@@ -78,12 +79,12 @@ class Lease:
     ----------
     owner : Budget
     claim : Claim
-    prefixes : sequence of ResidentPrefix
+    prefixes : sequence of ResidentPrefix or PrefixGroup
         What the iteration keeps.
     """
 
     def __init__(
-        self, owner: Budget, claim: Claim, prefixes: Sequence[ResidentPrefix] = ()
+        self, owner: Budget, claim: Claim, prefixes: Sequence[ResidentPrefix | PrefixGroup] = ()
     ) -> None:
         self.prefixes = prefixes
         self._owner = owner

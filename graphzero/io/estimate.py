@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
-from graphzero.sampling.subgraph import Subgraph
 
-__all__ = ["BatchSetup", "Estimate", "batch_bytes", "count_beyond", "with_batches"]
+__all__ = ["BatchSetup", "BatchSize", "Estimate", "batch_bytes", "count_beyond", "with_batches"]
 
 _LARGER = 1 + 1 / 16  # than the first mini-batch: a later one may be
 _QUEUED = 2  # finished mini-batches of a DataLoader worker that wait to be taken
@@ -23,10 +22,6 @@ class BatchSetup:
 
     Attributes
     ----------
-    row_bytes : int
-        Features and labels of one node in a mini-batch, converted.
-    stored_row_bytes : int
-        Features of one node in the file.
     lookahead : int
         Mini-batches that each process makes ahead.
     workers : int
@@ -35,11 +30,29 @@ class BatchSetup:
         Sampling threads in each of them.
     """
 
-    row_bytes: int
-    stored_row_bytes: int
     lookahead: int
     workers: int
     threads: int
+
+
+@dataclass(frozen=True)
+class BatchSize:
+    """How large one mini-batch is.
+
+    Attributes
+    ----------
+    nodes, edges : int
+    row_bytes : int
+        All attributes of its nodes and edges, converted.
+    managed_rows, managed_bytes : int
+        Rows that the strategy reads, and their bytes in the files.
+    """
+
+    nodes: int
+    edges: int
+    row_bytes: int
+    managed_rows: int
+    managed_bytes: int
 
 
 @dataclass(frozen=True)
@@ -49,7 +62,8 @@ class Estimate:
     Attributes
     ----------
     features, topology : int
-        Sizes of the feature rows, and of the sections that sampling reads.
+        Sizes of the rows that a strategy reads, features above all, and of the sections that
+        sampling reads.
     batch, batch_rows : int
         One mini-batch with its rows, edges and ids; its rows alone.
     batches : int
@@ -72,8 +86,10 @@ class Estimate:
         Working memory of sampling, over all processes.
     read_lists : int
         Lists of the rows of one mini-batch that are read past the page cache.
+    readers : int
+        Files that a strategy reads, each with buffers of its own.
     labels : int
-        Size of the labels, which are read through the page cache.
+        Size of the small rows, such as labels, which are read through the page cache.
     prefix : int or None
         The part of the features that is to be resident, and nothing beyond it, whatever the order.
         None: the plan decides.
@@ -81,7 +97,7 @@ class Estimate:
         The rows of one mini-batch, ascending, each as the size of the shortest resident prefix that
         has it. None: unknown.
     fetched_row : int
-        Size of a row that was read and is not in its array yet.
+        Mean size of a row that was read and is not in its array yet.
     touched_topology : (num_pages,) int64, or None
         Likewise, the pages of topology that one mini-batch touches. None: unknown, and topology
         gets half of the memory.
@@ -103,6 +119,7 @@ class Estimate:
     workers: int = 0
     sampling: int = 0
     read_lists: int = 0
+    readers: int = 1
     labels: int = 0
     prefix: int | None = None
     touched_rows: npt.NDArray[np.int64] | None = None
@@ -138,42 +155,39 @@ def count_beyond(
     return len(ends) - np.searchsorted(ends, prefixes, side="right")
 
 
-def with_batches(estimate: Estimate, setup: BatchSetup, subgraph: Subgraph) -> Estimate:
+def with_batches(estimate: Estimate, setup: BatchSetup, size: BatchSize) -> Estimate:
     """The same estimate, for mini-batches as large as this one."""
-    nodes = len(subgraph.n_id)
+    mean_row = size.managed_bytes / max(1, size.managed_rows)
     return replace(
         estimate,
-        batch=batch_bytes(setup, subgraph),
-        batch_rows=_rows_bytes(setup, subgraph),
+        batch=batch_bytes(size),
+        batch_rows=_rows_bytes(size),
         batches=_batches_at_a_time(setup),
         lookahead=setup.workers * setup.lookahead,
         # One more: the rows of a mini-batch are placed while the next ones are read.
         fetching=setup.workers * (setup.lookahead + 1),
-        fetched_row=int(_LARGER * (setup.stored_row_bytes + _core.PICK_BYTES)),
+        fetched_row=int(_LARGER * (mean_row + _core.PICK_BYTES)),
         workers=setup.workers,
-        sampling=setup.workers * _sampling_bytes(setup, subgraph),
-        read_lists=nodes * 32,
+        sampling=setup.workers * _sampling_bytes(setup, size),
+        read_lists=size.managed_rows * 32,
     )
 
 
-def batch_bytes(setup: BatchSetup, subgraph: Subgraph) -> int:
+def batch_bytes(size: BatchSize) -> int:
     """Memory of a mini-batch: rows, edges, ids."""
-    nodes, edges = len(subgraph.n_id), subgraph.edge_index.shape[1]
-    return int(_rows_bytes(setup, subgraph) + nodes * 16 + edges * 24)
+    return _rows_bytes(size) + size.nodes * 16 + size.edges * 24
 
 
-def _rows_bytes(setup: BatchSetup, subgraph: Subgraph) -> int:
-    return _core.block_bytes(int(_LARGER * len(subgraph.n_id) * setup.row_bytes))
+def _rows_bytes(size: BatchSize) -> int:
+    return _core.block_bytes(int(_LARGER * size.row_bytes))
 
 
-def _sampling_bytes(setup: BatchSetup, subgraph: Subgraph) -> int:
+def _sampling_bytes(setup: BatchSetup, size: BatchSize) -> int:
     """Working memory of sampling in one process, and batches that are sampled too early."""
-    nodes, edges = len(subgraph.n_id), subgraph.edge_index.shape[1]
     # In the core: edges and their positions, with room for half as many more; the map of ids.
-    working = setup.threads * int(1.5 * edges * 24 + nodes * 64)
-    waiting: int = max(0, setup.threads - setup.lookahead) * (edges * 24 + nodes * 16)
-    total: int = working + waiting
-    return total
+    working = setup.threads * int(1.5 * size.edges * 24 + size.nodes * 64)
+    waiting = max(0, setup.threads - setup.lookahead) * (size.edges * 24 + size.nodes * 16)
+    return working + waiting
 
 
 def _batches_at_a_time(setup: BatchSetup) -> int:

@@ -10,6 +10,7 @@ from mmap import PAGESIZE
 from queue import Empty, SimpleQueue
 
 from graphzero.io.limits import MemoryWatch
+from graphzero.io.prefix_group import PrefixGroup
 from graphzero.sampling.threads import WorkerThreads
 from graphzero.store.resident_prefix import ResidentPrefix
 
@@ -29,14 +30,14 @@ class ElasticPrefix:
 
     Attributes
     ----------
-    prefix : ResidentPrefix
+    prefix : ResidentPrefix or PrefixGroup
     first, most : int
         Bytes until the model's memory is known, and the most bytes that it may have.
     allowed : callable
         From the bytes that are available for files to those that the prefix may have.
     """
 
-    prefix: ResidentPrefix
+    prefix: ResidentPrefix | PrefixGroup
     first: int
     most: int
     allowed: Callable[[int], int]
@@ -153,8 +154,7 @@ class PrefixKeeper:
         """
         assert self._elastic is not None
         prefix = self._elastic.prefix
-        prefix.page_map()
-        lost = prefix.num_bytes - prefix.resident_bytes
+        lost = prefix.lost_bytes
         if lost > max(_STEP_BYTES, prefix.num_bytes // _TOLERATED):
             self._cap, self._quiet = max(0, prefix.num_bytes - lost), 0
             return True
@@ -172,18 +172,19 @@ class PrefixKeeper:
             wanted = min(wanted, self._elastic.first)
         self._elastic.prefix.resize(max(0, wanted) // PAGESIZE * PAGESIZE)
 
-    def _load(self, prefix: ResidentPrefix, most_bytes: int | None = None) -> None:
+    def _load(self, prefix: ResidentPrefix | PrefixGroup, most_bytes: int | None = None) -> None:
         """Reads what is missing of a prefix, at most `most_bytes` of it."""
         done = 0
-        for begin, end in prefix.missing_runs(_STEP_BYTES):
-            if self._signals.is_stopped or (most_bytes is not None and done >= most_bytes):
-                return
-            if self._signals.wait(0.0):  # the size may be another by now
-                self._watch.sample_limits()
-                self._adapt()
-            if prefix.reaches(begin):
-                prefix.load(begin, end)
-                done += end - begin
+        for part in prefix.parts:
+            for begin, end in part.missing_runs(_STEP_BYTES):
+                if self._signals.is_stopped or (most_bytes is not None and done >= most_bytes):
+                    return
+                if self._signals.wait(0.0):  # the size may be another by now
+                    self._watch.sample_limits()
+                    self._adapt()
+                if part.reaches(begin):
+                    part.load(begin, end)
+                    done += end - begin
 
     def close(self) -> None:
         """Ends the thread, after the step that it is in."""

@@ -13,9 +13,10 @@ import numpy.typing as npt
 from graphzero.io.page_readahead import PageReadAhead, PagesRequested
 from graphzero.io.plan import IOPlan
 from graphzero.io.prefetch import Prefetch
-from graphzero.io.row_sources import RowSource
+from graphzero.io.prefix_group import PrefixGroup
+from graphzero.io.row_sources import RowKey, RowSource
 from graphzero.io.strategies import STRATEGIES, Fetched, PageCacheReader, RowReader
-from graphzero.sampling.subgraph import Subgraph
+from graphzero.sampling.any_subgraph import AnySubgraph
 from graphzero.store.resident_prefix import ResidentPrefix
 
 __all__ = ["RowIO"]
@@ -24,13 +25,13 @@ __all__ = ["RowIO"]
 class RowIO:
     """Reads the rows of mini-batches during one iteration.
 
-    The strategy of the plan reads the features. All other rows come through the page cache: a page
-    holds the labels of hundreds of nodes.
+    The strategy of the plan reads features, and other large rows. Small ones come through the page
+    cache: a page holds the labels of hundreds of nodes.
 
     Parameters
     ----------
     sources : mapping
-        By "x" and "y".
+        By the names of attributes.
     prefetch : Prefetch
     plan : IOPlan
     feature_dtype : dtype-like, optional
@@ -40,13 +41,13 @@ class RowIO:
     ----------
     plan : IOPlan
         As it is carried out: a substitute may stand in for its strategy.
-    prefix : ResidentPrefix or None
-        Of the features; a `PrefixKeeper` keeps it in memory.
+    prefix : ResidentPrefix, PrefixGroup or None
+        Of the rows that the strategy reads; a `PrefixKeeper` keeps it in memory.
     """
 
     def __init__(
         self,
-        sources: Mapping[str, RowSource],
+        sources: Mapping[RowKey, RowSource],
         prefetch: Prefetch,
         plan: IOPlan,
         *,
@@ -54,10 +55,11 @@ class RowIO:
     ) -> None:
         self.plan = plan
         self.sources = sources
-        self.prefix: ResidentPrefix | None = None
-        if "x" in sources and sources["x"].store.row_bytes > 0:
-            self.prefix = sources["x"].store.new_prefix()
-        self._readers: dict[str, RowReader] = {}
+        self._prefixes = {
+            name: source.store.new_prefix() for name, source in sources.items() if source.is_managed
+        }
+        self.prefix = self._resident_prefix()
+        self._readers: dict[RowKey, RowReader] = {}
         self._readaheads: list[tuple[RowSource, PageReadAhead]] = []
         self._stack = ExitStack()
         for source in sources.values():
@@ -72,19 +74,35 @@ class RowIO:
 
     def _open_readers(self, prefetch: Prefetch, feature_dtype: npt.DTypeLike | None) -> None:
         for name, source in self.sources.items():
-            if name == "x":
-                reader = self._open_features(source, prefetch, feature_dtype)
+            dtype = feature_dtype if source.is_converted else None
+            if source.is_managed:
+                reader = self._open_managed(name, source, prefetch, dtype)
             else:
-                reader = PageCacheReader(source.store, None)
+                reader = PageCacheReader(source.store, dtype)
             self._stack.callback(reader.close)
             self._readers[name] = reader
 
-    def _open_features(
-        self, source: RowSource, prefetch: Prefetch, dtype: npt.DTypeLike | None
+    def _resident_prefix(self) -> ResidentPrefix | PrefixGroup | None:
+        """Of all managed rows, or of those alone whose prefix has a size of its own."""
+        sizes = {
+            name: source.num_bytes
+            for name, source in self.sources.items()
+            if source.is_managed and source.num_bytes > 0
+        }
+        own = [name for name in sizes if self.sources[name].prefix_bytes is not None]
+        chosen = own or list(sizes)
+        if len(chosen) <= 1:
+            return self._prefixes[chosen[0]] if chosen else None
+        return PrefixGroup(
+            [self._prefixes[name] for name in chosen], [sizes[name] for name in chosen]
+        )
+
+    def _open_managed(
+        self, name: RowKey, source: RowSource, prefetch: Prefetch, dtype: npt.DTypeLike | None
     ) -> RowReader:
         """By the strategy of the plan, or by its substitute if the system refuses it after all."""
         strategy = self.plan.strategy
-        prefix = self.prefix if self.prefix is not None else source.store.new_prefix()
+        prefix = self._prefixes[name]
         try:
             return strategy.open(source.store, dtype, prefetch, prefix)
         except OSError as error:
@@ -103,13 +121,15 @@ class RowIO:
         for name, source in self.sources.items():
             if source.reads_ahead and not self._readers[name].past_page_cache:
                 alike.setdefault(source.numbering, []).append(source)
+        room = self.plan.page_cache
+        large = sum(any(source.is_managed for source in group) for group in alike.values())
         for group in alike.values():
             stores = [source.store for source in group]
-            readahead = PageReadAhead(stores, prefetch, self.plan.page_cache)
+            readahead = PageReadAhead(stores, prefetch, room and room // max(1, large))
             self._stack.callback(readahead.close)
             self._readaheads.append((group[0], readahead))
 
-    def submit(self, batch: int, subgraph: Subgraph) -> list[Future[PagesRequested]]:
+    def submit(self, batch: int, subgraph: AnySubgraph) -> list[Future[PagesRequested]]:
         """Requests the pages of a mini-batch's rows; never blocks."""
         return [
             readahead.submit(source.rows_of(batch, subgraph))
@@ -128,11 +148,11 @@ class RowIO:
         for (_, readahead), pages in zip(self._readaheads, requested, strict=True):
             readahead.finish(pages)
 
-    def fetch(self, name: str, batch: int, subgraph: Subgraph) -> Fetched:
-        """Brings the rows "x" or "y" of a mini-batch into memory; see `RowReader.fetch`."""
+    def fetch(self, name: RowKey, batch: int, subgraph: AnySubgraph) -> Fetched:
+        """Brings an attribute's rows of a mini-batch into memory; see `RowReader.fetch`."""
         return self._readers[name].fetch(self.sources[name].rows_of(batch, subgraph))
 
-    def place(self, name: str, fetched: Fetched, num_threads: int) -> npt.NDArray[Any]:
+    def place(self, name: RowKey, fetched: Fetched, num_threads: int) -> npt.NDArray[Any]:
         """All the rows of a mini-batch in one array; see `RowReader.place`."""
         return self._readers[name].place(fetched, num_threads)
 

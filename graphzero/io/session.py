@@ -9,18 +9,19 @@ from typing import Any
 
 import numpy.typing as npt
 
-from graphzero.graph.graph import Graph
 from graphzero.io.budget import Claim, Lease, budget
 from graphzero.io.keeper import ElasticPrefix, PrefixKeeper
 from graphzero.io.limits import MemoryWatch, memory_group
 from graphzero.io.plan import IOPlan
 from graphzero.io.prefetch import Prefetch
-from graphzero.io.row_sources import RowSource
+from graphzero.io.prefix_group import PrefixGroup
+from graphzero.io.row_sources import RowKey, RowSource
 from graphzero.io.rows import RowIO
-from graphzero.io.topology import TopologyIO
+from graphzero.io.topology import TopologyFile, TopologyIO
 from graphzero.sampling.hop_readahead import HopReadAhead
 from graphzero.sampling.pipeline import Pipeline, Stage
 from graphzero.sampling.threads import run_outside
+from graphzero.store.resident_prefix import ResidentPrefix
 from graphzero.units import format_bytes
 
 __all__ = ["Session"]
@@ -35,11 +36,10 @@ class Session:
 
     Parameters
     ----------
-    graph : Graph
-    sections : sequence of str
-        Of the graph's file, those that sampling reads.
+    topology : sequence of TopologyFile
+        What sampling reads.
     sources : mapping
-        Where rows are found, by "x" and "y".
+        Where rows are found, by the names of attributes.
     prefetch : Prefetch
     plan : IOPlan
     feature_dtype : dtype-like, optional
@@ -57,9 +57,8 @@ class Session:
 
     def __init__(
         self,
-        graph: Graph,
-        sections: Sequence[str],
-        sources: Mapping[str, RowSource],
+        topology: Sequence[TopologyFile],
+        sources: Mapping[RowKey, RowSource],
         prefetch: Prefetch,
         plan: IOPlan,
         *,
@@ -69,13 +68,18 @@ class Session:
     ) -> None:
         self._process = os.getpid()
         self._watch = MemoryWatch()
-        features = sources["x"].store.path if "x" in sources else graph.path
-        self._graph, self._features = os.path.realpath(graph.path), os.path.realpath(features)
+        self._graphs = {os.path.realpath(file.graph.path): file.num_bytes for file in topology}
+        self._features = {
+            os.path.realpath(source.store.path): source.num_bytes
+            for source in sources.values()
+            if source.is_managed
+        }
         with ExitStack() as stack:
-            self._topology = TopologyIO(graph, sections, prefetch, plan)
+            self._topology = TopologyIO(topology, prefetch, plan)
             self.rows = RowIO(sources, prefetch, plan, feature_dtype=feature_dtype)
             stack.enter_context(closing(self.rows))
-            prefixes = [prefix for prefix, _ in self._topology.prefixes]
+            prefixes: list[ResidentPrefix | PrefixGroup] = []
+            prefixes += [prefix for prefix, _ in self._topology.prefixes]
             if self.rows.prefix is not None:
                 prefixes.append(self.rows.prefix)
             claim = Claim(memory_group(), family, self._wishes(), plan.in_flight)
@@ -88,7 +92,8 @@ class Session:
 
     def _wishes(self) -> dict[str, int]:
         plan = self.rows.plan
-        return {self._graph: plan.topology_wish, self._features: plan.features_wish}
+        graphs = _divided(plan.topology_wish, self._graphs)
+        return {**graphs, **_divided(plan.features_wish, self._features)}
 
     def _elastic(self) -> ElasticPrefix | None:
         plan, prefix = self.rows.plan, self.rows.prefix
@@ -98,7 +103,12 @@ class Session:
 
     def _allowed(self, room: int) -> int:
         """Bytes of resident rows, if all iterations together may keep `room` bytes of files."""
-        return self._lease.share(self._features, room - self.rows.plan.reserve)
+        room -= self.rows.plan.reserve
+        if len(self._features) == 1:
+            return self._lease.share(next(iter(self._features)), room)
+        # each file's part of the room, as far as other iterations leave it
+        rooms = _divided(room, self._features)
+        return sum(self._lease.share(name, part) for name, part in rooms.items())
 
     @property
     def plan(self) -> IOPlan:
@@ -116,8 +126,8 @@ class Session:
             text += f"; {format_bytes(prefix.resident_bytes)} of the rows are in memory now"
         return text
 
-    def hop_readahead(self) -> HopReadAhead | None:
-        """Hop read-ahead for the next mini-batch."""
+    def hop_readahead(self) -> tuple[HopReadAhead, ...] | None:
+        """Hop read-ahead for the next mini-batch, of each file of the topology."""
         return self._topology.hop_readahead()
 
     def count_batch(self) -> None:
@@ -139,3 +149,9 @@ class Session:
         """Ends all threads, after the calls that they are in."""
         if self._process == os.getpid():
             run_outside(self._stack.close)
+
+
+def _divided(num_bytes: int, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Divides bytes among files in proportion to their sizes."""
+    total = max(1, sum(sizes.values()))
+    return {name: num_bytes * size // total for name, size in sizes.items()}

@@ -244,7 +244,8 @@ class _Direct(Strategy):
 
     def bytes_needed(self, estimate: Estimate, options: ReadOptions, resident: int) -> int:
         """As `Strategy.bytes_needed`; the lookahead has only rows that are not resident."""
-        reading = estimate.workers * (self.buffer_bytes(options) + estimate.read_lists)
+        buffers = estimate.readers * self.buffer_bytes(options)
+        reading = estimate.workers * (buffers + estimate.read_lists)
         return estimate.bytes_of_batches_beyond(resident) + estimate.sampling + reading
 
     def open(

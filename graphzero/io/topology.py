@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from mmap import PAGESIZE
 
 import numpy as np
-import numpy.typing as npt
 
+from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
+from graphzero.graph.ids import IdArray
 from graphzero.graph.sampling_options import Sampling
+from graphzero.graph.typed_dataset import EdgeStore, TypedDataset
 from graphzero.io.plan import IOPlan
 from graphzero.io.prefetch import Prefetch
+from graphzero.sampling.any_subgraph import AnySubgraph
 from graphzero.sampling.hop_readahead import HopReadAhead
-from graphzero.sampling.subgraph import Subgraph
 from graphzero.store.residency import mincore_is_honest
 from graphzero.store.resident_prefix import ResidentPrefix
 
 __all__ = [
+    "TopologyFile",
     "TopologyIO",
     "TopologyPrefix",
+    "TouchedNodes",
     "best_prefix",
     "sections_read",
+    "topology_files",
     "touched_topology",
 ]
 
@@ -61,7 +66,87 @@ class TopologyPrefix:
     nodes: int
 
 
-def best_prefix(graph: Graph, sections: Sequence[str], num_bytes: int) -> TopologyPrefix:
+@dataclass(frozen=True)
+class TouchedNodes:
+    """What sampling a mini-batch touches of the lists of a file, by stored ids.
+
+    Attributes
+    ----------
+    seeds : (n,) int64
+        Which are translated.
+    frontier : (n,) int64
+        Whose lists are read.
+    nodes : (n,) int64
+        Whose ids are looked up.
+    is_hot : bool
+        Whether hubs have the lowest ids.
+    """
+
+    seeds: IdArray
+    frontier: IdArray
+    nodes: IdArray
+    is_hot: bool
+
+
+@dataclass(frozen=True)
+class TopologyFile:
+    """A graph file that sampling reads.
+
+    Attributes
+    ----------
+    graph : Graph
+    sections : tuple of str
+        Those that are read, see `sections_read`.
+    is_hot : bool
+        Whether hubs have the lowest ids.
+    touched : callable
+        From a subgraph to what sampling it has touched.
+    """
+
+    graph: Graph
+    sections: tuple[str, ...]
+    is_hot: bool
+    touched: Callable[[AnySubgraph], TouchedNodes]
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the sections that are read."""
+        return sum(self.graph.section_bytes[name] for name in self.sections)
+
+
+def topology_files(
+    dataset: Dataset, sampling: Sampling, *, timed: bool, translates_seeds: bool = True
+) -> list[TopologyFile]:
+    """The graph file of a dataset, or those of all its edge types, in order."""
+    if isinstance(dataset, TypedDataset):
+        return [_typed_file(edges, sampling, timed=timed) for edges in dataset.edges.values()]
+    graph = dataset.graph
+    sections = sections_read(graph, sampling, timed=timed, translates_seeds=translates_seeds)
+    is_hot = graph.stored_order is not None
+
+    def touched(subgraph: AnySubgraph) -> TouchedNodes:
+        counts, nodes = subgraph.num_sampled_nodes, subgraph.stored_id
+        return TouchedNodes(nodes[: counts[0]], nodes[: sum(counts[:-1])], nodes, is_hot)
+
+    return [TopologyFile(graph, tuple(sections), is_hot, touched)]
+
+
+def _typed_file(edges: EdgeStore, sampling: Sampling, *, timed: bool) -> TopologyFile:
+    owner = edges.owner
+    none = np.empty(0, np.int64)
+
+    def touched(subgraph: AnySubgraph) -> TouchedNodes:
+        counts = subgraph.num_sampled_nodes[owner.node_type]
+        frontier = subgraph.stored_id[owner.node_type][: sum(counts[:-1])]
+        return TouchedNodes(none, frontier, none, owner.is_hot)
+
+    sections = sections_read(edges.graph, sampling, timed=timed)
+    return TopologyFile(edges.graph, tuple(sections), owner.is_hot, touched)
+
+
+def best_prefix(
+    graph: Graph, sections: Sequence[str], num_bytes: int, *, is_hot: bool
+) -> TopologyPrefix:
     """The best use of some bytes: all sections, or the tables of nodes and then hubs' lists."""
     sizes = {name: graph.section_bytes[name] for name in sections}
     if sum(sizes.values()) <= num_bytes:
@@ -71,7 +156,7 @@ def best_prefix(graph: Graph, sections: Sequence[str], num_bytes: int) -> Topolo
     resident = tables if 2 * sum(tables.values()) <= num_bytes else {}
     room = num_bytes - sum(resident.values())
     nodes = 0
-    if graph.stored_order is not None:
+    if is_hot:
         indptr = graph.indptr
         a_node = 0 if "indptr" in resident else graph.section_width("indptr")
         lists = [name for name in sections if name not in tables]
@@ -89,27 +174,38 @@ def best_prefix(graph: Graph, sections: Sequence[str], num_bytes: int) -> Topolo
     return TopologyPrefix(resident, nodes)
 
 
-def touched_topology(
-    graph: Graph, sections: Sequence[str], subgraph: Subgraph
-) -> npt.NDArray[np.int64]:
-    """Pages that sampling touched, each as the least bytes with which `best_prefix` has it.
+def touched_topology(files: Sequence[TopologyFile], subgraph: AnySubgraph) -> IdArray:
+    """Pages that sampling touched, each as the least bytes of topology with which it is resident.
 
-    Of a list in several pages the first and the last count. The tables of nodes are assumed to be
-    resident.
+    `TopologyIO` divides these bytes among the files in proportion to their sizes.
 
     Returns
     -------
     (num_pages,) int64
         Ascending.
     """
+    total = sum(file.num_bytes for file in files)
+    prices = [np.empty(0, np.int64)]
+    for file in files:
+        own = _touched_pages(file.graph, file.sections, file.touched(subgraph))
+        if 0 < file.num_bytes < total:
+            own = np.ceil(own * (total / file.num_bytes)).astype(np.int64)
+        prices.append(own)
+    return np.sort(np.concatenate(prices))
+
+
+def _touched_pages(graph: Graph, sections: Sequence[str], touched: TouchedNodes) -> IdArray:
+    """Pages of one file, each as the least bytes with which `best_prefix` has it.
+
+    Of a list in several pages the first and the last count. The tables of nodes are assumed to be
+    resident.
+    """
     sizes = {name: graph.section_bytes[name] for name in sections}
     total = sum(sizes.values())
     tables = sum(sizes[name] for name in _OF_NODES if name in sizes)
     lists = [name for name in sections if name not in _OF_NODES]
     an_edge = sum(graph.section_width(name) for name in lists)
-    nodes = subgraph.stored_id
-    frontier = nodes[: sum(subgraph.num_sampled_nodes[:-1])]
-    seeds = nodes[: subgraph.num_sampled_nodes[0]]
+    frontier = touched.frontier
     indptr = graph.indptr
     first, after = indptr[frontier].astype(np.int64), indptr[frontier + 1].astype(np.int64)
     edges = np.concatenate([first, after - 1])[np.tile(after > first, 2)]
@@ -120,12 +216,12 @@ def touched_topology(
             pages = np.unique(edges * width // PAGESIZE)
             up_to = tables + (pages + 1) * (PAGESIZE // width) * an_edge
             hubs = np.maximum(2 * tables, up_to)
-            prices.append(hubs if graph.stored_order is not None else np.full_like(pages, total))
+            prices.append(hubs if touched.is_hot else np.full_like(pages, total))
         else:
-            ids = {"indptr": frontier, "node_rank": seeds}.get(name, nodes)
+            ids = {"indptr": frontier, "node_rank": touched.seeds}.get(name, touched.nodes)
             pages = np.unique(ids * width // PAGESIZE)
             prices.append(np.full_like(pages, 2 * tables))
-    return np.sort(np.minimum(np.concatenate(prices), total))
+    return np.minimum(np.concatenate(prices), total)
 
 
 class TopologyIO:
@@ -133,9 +229,7 @@ class TopologyIO:
 
     Parameters
     ----------
-    graph : Graph
-    sections : sequence of str
-        Those that are read, see `sections_read`.
+    files : sequence of TopologyFile
     prefetch : Prefetch
     plan : IOPlan
 
@@ -145,30 +239,45 @@ class TopologyIO:
         What is to be resident of each section, for a `PrefixKeeper`.
     """
 
-    def __init__(
-        self, graph: Graph, sections: Sequence[str], prefetch: Prefetch, plan: IOPlan
-    ) -> None:
-        self._graph = graph
-        self._is_larger = plan.topology is not None
-        self._trust_mincore = mincore_is_honest(graph.path)
-        self._nodes = 0
+    def __init__(self, files: Sequence[TopologyFile], prefetch: Prefetch, plan: IOPlan) -> None:
+        self._parts: list[_ResidentPart] = []
         self.prefixes: list[tuple[ResidentPrefix, int]] = []
-        graph.advise(prefetch.advice if plan.is_larger else "normal")
-        if plan.topology is not None:
-            best = best_prefix(graph, sections, plan.topology)
-            self._nodes = best.nodes
-            self.prefixes = [
-                (graph.new_prefix(name), goal) for name, goal in best.goals.items() if goal > 0
+        total = sum(file.num_bytes for file in files)
+        for file in files:
+            file.graph.advise(prefetch.advice if plan.is_larger else "normal")
+            if plan.topology is None:
+                continue
+            share = plan.topology
+            if file.num_bytes < total:
+                share = min(file.num_bytes, share * file.num_bytes // max(1, total))
+            best = best_prefix(file.graph, file.sections, share, is_hot=file.is_hot)
+            prefixes = [
+                (file.graph.new_prefix(name), goal) for name, goal in best.goals.items() if goal > 0
             ]
+            self.prefixes += prefixes
+            honest = mincore_is_honest(file.graph.path)
+            self._parts.append(
+                _ResidentPart(best.nodes, [prefix for prefix, _ in prefixes], honest)
+            )
 
-    def hop_readahead(self) -> HopReadAhead | None:
-        """Hop read-ahead for the next mini-batch; None where topology is left to page faults.
+    def hop_readahead(self) -> tuple[HopReadAhead, ...] | None:
+        """Hop read-ahead of each file for the next mini-batch; None if page faults bring topology.
 
-        It leaves out nodes only while all of the resident topology is in memory.
+        It leaves out nodes only while all of the file's resident topology is in memory.
         """
-        if not self._is_larger:
+        if not self._parts:
             return None
-        nodes = self._nodes
-        if not all(prefix.is_resident for prefix, _ in self.prefixes):
-            nodes = 0
-        return HopReadAhead(nodes, self._trust_mincore)
+        return tuple(part.hop_readahead() for part in self._parts)
+
+
+@dataclass(frozen=True)
+class _ResidentPart:
+    """What is resident of one file."""
+
+    nodes: int
+    prefixes: list[ResidentPrefix]
+    trust_mincore: bool
+
+    def hop_readahead(self) -> HopReadAhead:
+        nodes = self.nodes if all(prefix.is_resident for prefix in self.prefixes) else 0
+        return HopReadAhead(nodes, self.trust_mincore)

@@ -15,6 +15,7 @@ from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray, as_count, as_ids
 from graphzero.io.prefetch import Prefetch
+from graphzero.io.row_sources import RowKey
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.sampling.hop_readahead import HopReadAhead
@@ -150,8 +151,8 @@ class LinkNeighborDataset(SeedDataset):
         in the batch).
     prefetch : Prefetch
         How pages are read ahead.
-    gather : sequence of {"x", "y"}
-        Which rows to gather in the background, as in `NeighborDataset`.
+    gather : sequence of str, optional
+        Names of the attributes that mini-batches have, as in `NeighborDataset`.
     feature_dtype : {None, "float32"}
         "float32" converts narrower (or wider) features on the way; None leaves them as stored.
     num_threads : int, optional
@@ -185,7 +186,7 @@ class LinkNeighborDataset(SeedDataset):
         drop_last: bool = False,
         seed: int = 0,
         prefetch: Prefetch | None = None,
-        gather: Sequence[str] = ("x", "y"),
+        gather: Sequence[str] | None = None,
         feature_dtype: npt.DTypeLike | None = None,
         num_threads: int | None = None,
         distributed: bool | None = None,
@@ -224,7 +225,12 @@ class LinkNeighborDataset(SeedDataset):
             self._offsets = pair_offsets(dataset.graph)
 
     def sample(
-        self, positions: IdArray, *, epoch: int, batch: int, readahead: HopReadAhead | None = None
+        self,
+        positions: IdArray,
+        *,
+        epoch: int,
+        batch: int,
+        readahead: Sequence[HopReadAhead] | None = None,
     ) -> SampledBatch:
         """The neighbourhoods of the seed edges at some positions, and of their negatives."""
         edges = self.edge_label_index.take(positions, axis=1)
@@ -239,10 +245,11 @@ class LinkNeighborDataset(SeedDataset):
             )
             ends = np.hstack([edges, drawn]).reshape(-1)
         seeds, local = np.unique(ends, return_inverse=True)
-        subgraph = self.sampler.sample(seeds, epoch=epoch, batch=batch, readahead=readahead)
+        ahead = None if readahead is None else readahead[0]
+        subgraph = self.sampler.sample(seeds, epoch=epoch, batch=batch, readahead=ahead)
         if self.neg_sampling == "triplet":
             return SampledBatch(subgraph, positions, fields=_triplets(local, count))
-        links = {"edge_label_index": local.reshape(2, -1)}
+        links: dict[RowKey, npt.NDArray[Any]] = {"edge_label_index": local.reshape(2, -1)}
         if self.edge_label is not None:
             links["edge_label"] = self._labels(positions, links["edge_label_index"].shape[1])
         return SampledBatch(subgraph, positions, fields=links)
@@ -263,7 +270,7 @@ class LinkNeighborDataset(SeedDataset):
         return labels
 
 
-def _triplets(local: IdArray, count: int) -> dict[str, npt.NDArray[Any]]:
+def _triplets(local: IdArray, count: int) -> dict[RowKey, npt.NDArray[Any]]:
     """Splits the local ids of sources, destinations and negatives."""
     negatives = local[2 * count :]
     if negatives.shape[0] > count:

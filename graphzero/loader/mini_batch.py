@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,10 @@ def as_tensor(rows: npt.NDArray[Any]) -> Tensor:
     if rows.dtype == BFLOAT16:
         return torch.from_numpy(rows.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(rows)
+
+
+# Properties of torch_geometric.data.Data that are None where a graph lacks them.
+_OF_DATA = frozenset({"edge_weight", "edge_attr", "edge_time", "edge_type", "time", "pos", "face"})
 
 
 @dataclass(eq=False, repr=False)
@@ -88,6 +92,14 @@ class MiniBatch:
     src_index: Tensor | None = None
     dst_pos_index: Tensor | None = None
     dst_neg_index: Tensor | None = None
+
+    if not TYPE_CHECKING:  # for which a class with __getattr__ has every attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """None for what the batch lacks, of the attributes that PyG's Data always has."""
+            if name in _OF_DATA:
+                return None
+            raise AttributeError(f"the batch has no {name!r}, but {', '.join(self.keys())}")
 
     @property
     def num_nodes(self) -> int:

@@ -84,9 +84,9 @@ class NeighborDataset(SeedDataset):
         Order and draws are functions of (seed, epoch).
     prefetch : Prefetch
         How pages are read ahead.
-    gather : sequence of {"x", "y"}
-        Which rows to gather in the background, if the dataset has them: features, labels.
-        `Collate` gathers the others when it needs them.
+    gather : sequence of str, optional
+        Names of the attributes that mini-batches have: "x", "y", "edge_attr", ... Default: all that
+        the dataset has.
     feature_dtype : {None, "float32"}
         "float32" converts narrower (or wider) features on the way; None leaves them as stored.
     num_threads : int, optional
@@ -131,7 +131,7 @@ class NeighborDataset(SeedDataset):
         input_time: Any = None,
         seed: int = 0,
         prefetch: Prefetch | None = None,
-        gather: Sequence[str] = ("x", "y"),
+        gather: Sequence[str] | None = None,
         feature_dtype: npt.DTypeLike | None = None,
         num_threads: int | None = None,
         distributed: bool | None = None,
@@ -167,7 +167,12 @@ class NeighborDataset(SeedDataset):
             self.input_time = as_times(input_time, self.num_seeds, "input_time").copy()
 
     def sample(
-        self, positions: IdArray, *, epoch: int, batch: int, readahead: HopReadAhead | None = None
+        self,
+        positions: IdArray,
+        *,
+        epoch: int,
+        batch: int,
+        readahead: Sequence[HopReadAhead] | None = None,
     ) -> SampledBatch:
         """The sampled neighbourhoods of the seeds at some positions."""
         times = None if self.input_time is None else self.input_time[positions]
@@ -175,7 +180,7 @@ class NeighborDataset(SeedDataset):
             "seed_time": times,
             "epoch": epoch,
             "batch": batch,
-            "readahead": readahead,
+            "readahead": None if readahead is None else readahead[0],
         }
         if self._stored_seeds is None:
             subgraph = self.sampler.sample(self.seeds[positions], **how)

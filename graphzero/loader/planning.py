@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy.typing as npt
-
-from graphzero.graph.dataset import Dataset
 from graphzero.io.budget import budget
 from graphzero.io.estimate import BatchSetup, Estimate
 from graphzero.io.plan import IOPlan, make_plan
@@ -15,9 +12,9 @@ from graphzero.io.session import Session
 from graphzero.io.shared_memory import check_shared_memory, shared_memory_bytes
 from graphzero.loader.seed_batches import SeedBatches
 from graphzero.loader.world import current_family, default_threads, in_worker
+from graphzero.sampling.any_subgraph import AnySubgraph
 from graphzero.sampling.hop_readahead import HopReadAhead
 from graphzero.sampling.order import Share
-from graphzero.sampling.subgraph import Subgraph
 from graphzero.store.residency import mincore_is_honest
 
 __all__ = ["batch_setup", "plan_iteration", "start_session"]
@@ -47,8 +44,7 @@ def start_session(
     for mapping in {*batches.dataset.mappings, *(s.store.mapping for s in sources.values())}:
         mapping.check_size()
     return Session(
-        batches.dataset.graph,
-        batches.topology_sections,
+        batches.topology,
         sources,
         batches.prefetch,
         plan_iteration(batches, share, epoch, numbers),
@@ -66,17 +62,16 @@ def plan_iteration(
 
 
 def _probe(batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int]) -> Estimate:
-    graph, sections = batches.dataset.graph, batches.topology_sections
-    sources = batches.row_sources(epoch)
-    topology = sum(graph.section_bytes[name] for name in sections)
+    files, sources = batches.topology, batches.row_sources(epoch)
+    topology = sum(file.num_bytes for file in files)
     estimate = probe_files(batches.prefetch, sources, topology, budget().room_learnt(batches))
     may_be_too_small = in_worker() and (shared_memory_bytes() or _PLENTY_SHARED) < _PLENTY_SHARED
     if not (is_large(estimate) or may_be_too_small) or len(numbers) == 0:
         return estimate
 
-    hop_readahead = HopReadAhead(0, mincore_is_honest(graph.path))
+    hop_readahead = tuple(HopReadAhead(0, mincore_is_honest(file.graph.path)) for file in files)
 
-    def sample(number: int) -> Subgraph:
+    def sample(number: int) -> AnySubgraph:
         positions = batches.positions(epoch, number)
         return batches.sample(
             positions, epoch=epoch, batch=number, readahead=hop_readahead
@@ -85,10 +80,10 @@ def _probe(batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int
     estimate = probe_batch(
         estimate,
         batch_setup(batches, share),
-        graph,
-        sections,
+        files,
         batches.prefetch,
-        sources.get("x"),
+        sources,
+        batches.feature_dtype,
         numbers[0],
         sample,
     )
@@ -99,21 +94,8 @@ def _probe(batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int
 
 def batch_setup(batches: SeedBatches, share: Share) -> BatchSetup:
     """What the memory of mini-batches depends on, besides the size of one."""
-    features = batches.dataset.features
     return BatchSetup(
-        row_bytes=_row_bytes(batches.dataset, batches.feature_dtype),
-        stored_row_bytes=0 if features is None else features.row_bytes,
         lookahead=batches.prefetch.lookahead,
         workers=share.num_workers,
         threads=default_threads(batches.num_threads),
-    )
-
-
-def _row_bytes(dataset: Dataset, feature_dtype: npt.DTypeLike | None) -> int:
-    """Bytes of one node in a mini-batch: its features as they are converted, and its labels."""
-    wanted = ((dataset.features, feature_dtype), (dataset.labels, None))
-    return sum(
-        store.feature_dim * store.conversion(dtype)[0].itemsize
-        for store, dtype in wanted
-        if store is not None
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from graphzero.graph.ids import IdArray
 from graphzero.io.page_readahead import PagesRequested
+from graphzero.io.row_sources import RowKey
 from graphzero.io.session import Session
 from graphzero.io.strategies import Fetched, pages_read
 from graphzero.loader.batch_stats import BatchStats
@@ -37,7 +38,7 @@ class _WithRows:
     """A mini-batch whose rows are in memory, and not in their arrays yet."""
 
     batch: SampledBatch
-    fetched: dict[str, Fetched]
+    fetched: dict[RowKey, Fetched]
 
 
 class _Preparation:
@@ -65,7 +66,7 @@ class _Preparation:
             topology_missed=batch.subgraph.pages_missed,
             io=self._session.describe(),
         )
-        batch = replace(batch, stats=stats, feature_dtype=self._batches.feature_dtype)
+        batch = replace(batch, stats=stats)
         return _Sampled(number, batch, self._session.rows.submit(number, batch.subgraph))
 
     def fetch(self, sampled: _Sampled) -> _WithRows:
@@ -76,8 +77,7 @@ class _Preparation:
         try:
             fetched = {
                 name: rows.fetch(name, sampled.number, sampled.batch.subgraph)
-                for name in self._batches.gather
-                if name in rows.sources
+                for name in rows.sources
             }
         finally:
             rows.finish(requested)
@@ -87,7 +87,8 @@ class _Preparation:
             gathered=time.perf_counter() - started,
             pages_missed=missing + sum(map(pages_read, fetched.values())),
         )
-        return _WithRows(replace(sampled.batch, stats=stats), fetched)
+        subgraph = sampled.batch.subgraph.without_positions()
+        return _WithRows(replace(sampled.batch, subgraph=subgraph, stats=stats), fetched)
 
     def place(self, prepared: _WithRows) -> SampledBatch:
         """The mini-batch with its rows in arrays; in the training loop's thread."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
 from graphzero.graph.ids import IdArray
+from graphzero.io.row_sources import RowKey
 from graphzero.loader.batch_stats import BatchStats
-from graphzero.sampling.subgraph import Subgraph
+from graphzero.sampling.any_subgraph import AnySubgraph
 
 __all__ = ["SampledBatch"]
 
@@ -21,24 +21,24 @@ class SampledBatch:
 
     Attributes
     ----------
-    subgraph : Subgraph
+    subgraph : Subgraph or TypedSubgraph
     input_id : (batch_size,) int64
         Positions of the seeds in the seed array, or of the seed edges in theirs.
     stats : BatchStats
     rows : dict of str to array
-        Rows that were gathered in the background, one per node: "x" and "y".
-    feature_dtype : numpy.dtype or None
-        The dtype to which "x" was, or is to be, converted.
+        Rows of its nodes and edges, by the names of attributes; in a typed graph by type and name.
     fields : dict of str to array
-        Further fields of the `MiniBatch`, by name: about seed edges, times of seeds.
+        Further fields of the `MiniBatch`, likewise: about seed edges, times of seeds.
+    input_type : str, tuple or None
+        In a typed graph, the node type or edge type of the seeds.
     """
 
-    subgraph: Subgraph
+    subgraph: AnySubgraph
     input_id: IdArray
     stats: BatchStats = field(default_factory=BatchStats)
-    rows: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
-    feature_dtype: np.dtype[Any] | None = None
-    fields: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    rows: dict[RowKey, npt.NDArray[Any]] = field(default_factory=dict)
+    fields: dict[RowKey, npt.NDArray[Any]] = field(default_factory=dict)
+    input_type: Any = None
 
     if not TYPE_CHECKING:  # for which a class with __getattr__ has every attribute
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,8 @@ import numpy.typing as npt
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray, as_count, as_threads
 from graphzero.io.prefetch import Prefetch
-from graphzero.io.row_sources import RowSource, row_sources
-from graphzero.io.topology import sections_read
+from graphzero.io.row_sources import RowKey, RowSource, row_sources
+from graphzero.io.topology import TopologyFile, topology_files
 from graphzero.loader.resume import GRAPH
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.sampling.hop_readahead import HopReadAhead
@@ -22,6 +22,8 @@ from graphzero.sampling.order import batch_positions, epoch_order, num_batches
 from graphzero.sampling.sampler import NeighborSampler
 
 __all__ = ["SeedBatches"]
+
+AnySampler: TypeAlias = NeighborSampler
 
 
 def _as_feature_dtype(value: Any) -> np.dtype[Any] | None:
@@ -35,6 +37,23 @@ def _as_feature_dtype(value: Any) -> np.dtype[Any] | None:
     return None if value is None else float32
 
 
+def _name(key: RowKey) -> str:
+    """Name of an attribute, without the type."""
+    return key if isinstance(key, str) else key[1]
+
+
+def _as_names(gather: Sequence[str] | None, dataset: Dataset) -> tuple[str, ...] | None:
+    if gather is None:
+        return None
+    if isinstance(gather, str):
+        raise ValueError(f"gather names several attributes: use [{gather!r}]")
+    known = {"x", "y", *map(_name, row_sources(dataset))}
+    unknown = sorted(set(gather) - known)
+    if unknown:
+        raise ValueError(f"gather names {unknown}, and the dataset has {sorted(known)}")
+    return tuple(gather)
+
+
 class SeedBatches:
     """The mini-batches of an epoch as a function of options; it holds no position and no thread.
 
@@ -43,11 +62,12 @@ class SeedBatches:
     Attributes
     ----------
     dataset : Dataset
-    sampler : NeighborSampler
+    sampler : NeighborSampler or TypedNeighborSampler
     num_seeds, batch_size : int
     shuffle, drop_last : bool
     prefetch : Prefetch
-    gather : tuple of str
+    gather : tuple of str, or None
+        The attributes that mini-batches have; None for all.
     feature_dtype : numpy.dtype or None
     num_threads : int or None
     input_time : (num_seeds,) int64 or None
@@ -60,14 +80,14 @@ class SeedBatches:
     def __init__(
         self,
         dataset: Dataset,
-        sampler: NeighborSampler,
+        sampler: AnySampler,
         num_seeds: int,
         *,
         batch_size: int,
         shuffle: bool,
         drop_last: bool,
         prefetch: Prefetch | None,
-        gather: Sequence[str],
+        gather: Sequence[str] | None,
         feature_dtype: npt.DTypeLike | None,
         num_threads: int | None,
     ) -> None:
@@ -79,17 +99,23 @@ class SeedBatches:
         self.batch_size = as_count(batch_size, "batch_size")
         self.shuffle = bool(shuffle)
         self.drop_last = bool(drop_last)
-        self.gather = tuple(gather)
-        if set(self.gather) - {"x", "y"}:
-            raise ValueError(f"gather may name 'x' and 'y', not {gather!r}")
+        self.gather = _as_names(gather, dataset)
         self.feature_dtype = _as_feature_dtype(feature_dtype)
         self.prefetch = prefetch if prefetch is not None else Prefetch()
         self.num_threads = None if num_threads is None else as_threads(num_threads)
 
     def sample(
-        self, positions: IdArray, *, epoch: int, batch: int, readahead: HopReadAhead | None = None
+        self,
+        positions: IdArray,
+        *,
+        epoch: int,
+        batch: int,
+        readahead: Sequence[HopReadAhead] | None = None,
     ) -> SampledBatch:
-        """The mini-batch of the seeds at some positions, without rows; called in any thread."""
+        """The mini-batch of the seeds at some positions, without rows; called in any thread.
+
+        `readahead` is that of each file of `topology`.
+        """
         raise NotImplementedError
 
     def seed_options(self) -> dict[str, Any]:
@@ -100,10 +126,13 @@ class SeedBatches:
         """The epoch whose order and draws an epoch has: itself, unless a subclass repeats some."""
         return epoch
 
-    def row_sources(self, epoch: int) -> dict[str, RowSource]:
-        """Where the rows of an epoch's mini-batches are found, by "x" and "y"."""
+    def row_sources(self, epoch: int) -> dict[RowKey, RowSource]:
+        """Where the rows of an epoch's mini-batches are found, by the names of attributes."""
         del epoch
-        return row_sources(self.dataset)
+        found = row_sources(self.dataset)
+        if self.gather is None:
+            return found
+        return {key: source for key, source in found.items() if _name(key) in self.gather}
 
     @property
     def num_batches(self) -> int:
@@ -114,11 +143,11 @@ class SeedBatches:
     def options(self) -> dict[str, Any]:
         """All that the mini-batches of an epoch are a function of, in plain values."""
         return {
-            "num_nodes": self.dataset.graph.num_nodes,
-            "num_edges": self.dataset.graph.num_edges,
+            "num_nodes": self.dataset.num_nodes,
+            "num_edges": self.dataset.num_edges,
             "num_seeds": self.num_seeds,
             **self.seed_options(),
-            "fanouts": list(self.sampler.fanouts),
+            "fanouts": self.sampler.fanout_options,
             "batch_size": self.batch_size,
             "shuffle": self.shuffle,
             "drop_last": self.drop_last,
@@ -129,14 +158,17 @@ class SeedBatches:
     @cached_property
     def state_options(self) -> dict[str, Any]:
         """`options`, and a fingerprint of the graph as far as the mini-batches depend on it."""
-        read = set(self.topology_sections) - {"node_rank"}  # the inverse of node_ids
-        return {**self.options, GRAPH: self.dataset.graph.fingerprint(read)}
+        prints = [
+            file.graph.fingerprint({*file.sections} - {"node_rank"})  # the inverse of node_ids
+            for file in self.topology
+        ]
+        return {**self.options, GRAPH: "-".join(prints)}
 
-    @cached_property
-    def topology_sections(self) -> list[str]:
-        """Sections of the graph's file that sampling reads."""
-        return sections_read(
-            self.dataset.graph,
+    @property
+    def topology(self) -> list[TopologyFile]:
+        """What sampling reads of the graph's files."""
+        return topology_files(
+            self.dataset,
             self.sampler.sampling,
             timed=self.input_time is not None,
             translates_seeds=self.translates_seeds,

@@ -13,7 +13,7 @@ from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray
 from graphzero.io.prefetch import Prefetch
-from graphzero.io.row_sources import RowSource
+from graphzero.io.row_sources import RowKey, RowSource
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.resume import differences
 from graphzero.packs.pack_file import files_of, open_pack
@@ -49,9 +49,8 @@ class PackedDataset(NeighborDataset):
         How pages are read ahead. By default all rows are resident that the pack has only once;
         `resident` as a fraction is a fraction of these. If memory allows less, the others are
         read from the beginning of the pack.
-    gather : sequence of {"x", "y"}
-        Which rows to gather in the background. Without "x", `Collate` gathers the features from
-        the dataset, not from the pack.
+    gather : sequence of str, optional
+        Names of the attributes that mini-batches have, as in `NeighborDataset`.
     feature_dtype, num_threads, distributed, rank, world_size, even : optional
         As in `NeighborDataset`.
 
@@ -72,7 +71,7 @@ class PackedDataset(NeighborDataset):
         *,
         input_time: Any = None,
         prefetch: Prefetch | None = None,
-        gather: Sequence[str] = ("x", "y"),
+        gather: Sequence[str] | None = None,
         feature_dtype: npt.DTypeLike | None = None,
         num_threads: int | None = None,
         distributed: bool | None = None,
@@ -135,9 +134,11 @@ class PackedDataset(NeighborDataset):
         info = self._pack.info
         return {**super().seed_options(), "packed_epochs": [info.first_epoch, info.epochs]}
 
-    def row_sources(self, epoch: int) -> dict[str, RowSource]:
-        """Features in the pack, labels in the dataset."""
+    def row_sources(self, epoch: int) -> dict[RowKey, RowSource]:
+        """Features in the pack, other attributes in the dataset."""
         sources = super().row_sources(epoch)
+        if "x" not in sources:
+            return sources
         features, pack = sources["x"], self._pack
 
         def rows_of(batch: int, subgraph: Subgraph) -> IdArray:
@@ -149,6 +150,8 @@ class PackedDataset(NeighborDataset):
             numbering=(pack.store.path, epoch),
             reads_ahead=features.reads_ahead,
             prefix_bytes=pack.resident_bytes,
+            is_managed=True,
+            is_converted=True,
         )
         return {**sources, "x": packed}
 

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray, as_count
 from graphzero.io.prefetch import Prefetch
-from graphzero.io.row_sources import RowSource
+from graphzero.io.row_sources import RowKey, RowSource
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.planning import plan_iteration
 from graphzero.packs.pack_file import OFFSETS, OPTIONS, PackInfo, files_of
@@ -105,7 +105,7 @@ class _RowsBeyond(NeighborDataset):
         super().__init__(*args, gather=("x",), distributed=False, **options)
         self._first_row = first_row
 
-    def row_sources(self, epoch: int) -> dict[str, RowSource]:
+    def row_sources(self, epoch: int) -> dict[RowKey, RowSource]:
         """The features, of which only the rows beyond the first ones are read."""
         features = super().row_sources(epoch)["x"]
 

@@ -161,8 +161,14 @@ class NeighborSampler:
             num_sampled_edges=None if induced else num_edges,
             stored_id=nodes,
             batch=trees,
+            positions=positions,
             pages_missed=missed,
         )
+
+    @property
+    def fanout_options(self) -> list[int]:
+        """The fanouts in plain values."""
+        return list(self.fanouts)
 
     def _take_batch(self) -> _core.Batch:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy.typing as npt
@@ -36,6 +36,8 @@ class Subgraph:
         The same nodes as the files number them. Features are gathered and read ahead by these.
     batch : (num_nodes,) int64 or None
         With disjoint trees: the seed, 0 to batch_size - 1, to whose tree each node belongs.
+    positions : (num_edges,) int64 or None
+        Stored positions of the edges, by which their attributes are found.
     pages_missed : int
         Pages of topology that hop read-ahead requested and that were not in memory; 0 without hop
         read-ahead.
@@ -49,7 +51,22 @@ class Subgraph:
     num_sampled_edges: list[int] | None
     stored_id: IdArray
     batch: IdArray | None = None
+    positions: IdArray | None = None
     pages_missed: int = 0
+
+    @property
+    def total_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.n_id)
+
+    @property
+    def total_edges(self) -> int:
+        """Number of edges."""
+        return int(self.edge_index.shape[1])
+
+    def without_positions(self) -> Subgraph:
+        """The same without `positions`, once the attributes of the edges have been found."""
+        return replace(self, positions=None)
 
     @property
     def optional_arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -57,7 +74,6 @@ class Subgraph:
 
         A mini-batch has them under the same names.
         """
-        values = {
-            field.name: getattr(self, field.name) for field in fields(self) if field.default is None
-        }
+        optional = {field.name for field in fields(self) if field.default is None} - {"positions"}
+        values = {name: getattr(self, name) for name in sorted(optional)}
         return {name: value for name, value in values.items() if value is not None}

@@ -85,6 +85,17 @@ class ResidentPrefix:
         return pages
 
     @property
+    def parts(self) -> tuple[ResidentPrefix, ...]:
+        """The prefixes of which it consists: itself."""
+        return (self,)
+
+    @property
+    def lost_bytes(self) -> int:
+        """Bytes of the prefix that are not in memory now."""
+        self.page_map()
+        return max(0, self.num_bytes - self.resident_bytes)
+
+    @property
     def kept_bytes(self) -> int:
         """Bytes of the prefix that are in memory now."""
         self.page_map()
