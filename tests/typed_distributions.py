@@ -112,16 +112,16 @@ def there_and_back() -> TypedCase:
 
 
 def trees() -> TypedCase:
-    """A neighbour of two edge types for two trees of one seed."""
-    edges = {t: Edges(np.array([[0, 0], [0, 1], [0, 2]]), incoming=False) for t in (R, S)}
+    """Two draws of two edge types for two trees of one seed."""
+    edges = {t: Edges(np.array([[0, 0], [0, 1]]), incoming=False) for t in (R, S)}
 
     def draw(source: Draw, size: int) -> np.ndarray:
-        fanouts = {R: [1], S: [1]}
-        drawn = [source({"a": [0, 0]}, fanouts, batch=b, disjoint=True) for b in range(size)]
+        options = {"disjoint": True, "replace": True}
+        drawn = [source({"a": [0, 0]}, {R: [2], S: [2]}, batch=b, **options) for b in range(size)]
         return np.array([np.concatenate(list(got.values())) for got in drawn])
 
-    shares = evenly(itertools.product(range(3), repeat=4))
-    return TypedCase("trees", TypedGraph({"a": 1, "b": 3}, edges), draw, shares, 5000, 4000)
+    shares = evenly(itertools.product(range(2), repeat=8))
+    return TypedCase("trees", TypedGraph({"a": 1, "b": 2}, edges), draw, shares, 5000, 2000)
 
 
 def labor() -> TypedCase:
@@ -141,28 +141,25 @@ def labor() -> TypedCase:
 
 
 def dependent() -> TypedCase:
-    """A neighbour of both edge types in two batches that follow each other: kept, or drawn anew."""
-    same: Shares = {(a, b): 1 / 18 + (a == b) / 6 for a, b in itertools.product(range(3), repeat=2)}
-    edges = {R: out_lists(3), S: out_lists(3)}
+    """Two draws of both edge types in two batches that follow each other: kept, or drawn anew."""
+    pair = evenly(itertools.product(range(2), repeat=2))
+    same = {(*a, *b): (a == b) / 8 + 1 / 32 for a, b in itertools.product(pair, repeat=2)}
+    edges = {R: out_lists(2), S: out_lists(2)}
 
     def draw(source: Draw, size: int) -> np.ndarray:
         rows = []
         for seed in range(size // SOURCES):
-            both_batches = [
-                source(
-                    {"a": range(SOURCES)},
-                    {R: [1], S: [1]},
-                    batch=batch,
-                    seed=seed,
-                    batch_dependency=2,
-                )
+            options = {"seed": seed, "batch_dependency": 2, "replace": True}
+            batches = [
+                source({"a": range(SOURCES)}, {R: [2], S: [2]}, batch=batch, **options)
                 for batch in (seed % 5, seed % 5 + 1)
             ]
-            rows.append(np.stack([got[t] for t in (R, S) for got in both_batches], axis=1))
+            drawn = [got[t].reshape(SOURCES, 2) for t in (R, S) for got in batches]
+            rows.append(np.concatenate(drawn, axis=1))
         return np.concatenate(rows)
 
-    graph = TypedGraph({"a": SOURCES, "b": 3}, edges)
-    return TypedCase("dependent", graph, draw, both(same, same), few=4000)
+    graph = TypedGraph({"a": SOURCES, "b": 2}, edges)
+    return TypedCase("dependent", graph, draw, both(same, same), few=3000)
 
 
 FIVE = [1.0, 2.0, 0.0, 3.0, 4.0]
