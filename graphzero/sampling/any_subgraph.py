@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
+
+from graphzero.sampling.subgraph import Subgraph
+from graphzero.sampling.typed_subgraph import TypedSubgraph
 
 __all__ = ["AnySubgraph"]
 
-AnySubgraph: TypeAlias = Any
+AnySubgraph: TypeAlias = Subgraph | TypedSubgraph

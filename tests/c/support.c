@@ -15,7 +15,7 @@ static char folder[64];
 static void point(graph *g, int num_nodes)
 {
     memset(&g->csr, 0, sizeof g->csr);
-    g->csr.num_nodes = (uint64_t)num_nodes;
+    g->csr.num_nodes = g->csr.num_neighbors = (uint64_t)num_nodes;
     g->csr.num_edges = g->indptr[num_nodes];
     g->csr.indptr = (gz_ids){g->indptr, true};
     g->csr.indices = (gz_ids){g->indices, false};
@@ -44,6 +44,18 @@ void graph_of_edges(graph *out, int num_nodes, const int (*edges)[2])
     }
     out->indptr[num_nodes] = (uint64_t)at;
     point(out, num_nodes);
+}
+
+void plan_of(one_type *out, const graph *g, const int64_t *fanouts, int num_hops)
+{
+    memset(out, 0, sizeof *out);
+    out->num_nodes = (int64_t)g->csr.num_nodes;
+    out->edge_type = (gz_edge_type){.csr = &g->csr, .fanouts = fanouts};
+    out->plan = (gz_plan){.edge_types = &out->edge_type,
+                          .num_edge_types = 1,
+                          .num_nodes = &out->num_nodes,
+                          .num_node_types = 1,
+                          .num_hops = num_hops};
 }
 
 bool has_edge_naive(const graph *g, int64_t from, int64_t to)
