@@ -12,7 +12,7 @@ from typing import Any
 from graphzero.ingest.columns import MAX_NODES
 from graphzero.ingest.csr import write_graph
 from graphzero.ingest.edge_input import EdgeInput, open_edges
-from graphzero.ingest.edges import EdgeList, read_edges
+from graphzero.ingest.edges import EdgeList, IdBound, read_edges
 from graphzero.ingest.folder import check_names, entry_of, folder_lock, recover, replace_dataset
 from graphzero.ingest.presampling import Presampler, Visits, presample_order
 from graphzero.ingest.progress import Progress
@@ -77,12 +77,12 @@ def _build_graph(
 ) -> tuple[FileWriter, NodeOrder | None]:
     """The graph file in input order or hot order; a presample order is made from the latter."""
     known, why = _known_count(num_nodes, tables.values())
+    bound = IdBound(known, why)
     edges = read_edges(
         source,
         folder,
         memory=options.column_memory,
-        bound=known,
-        why=why,
+        bounds=(bound, bound),
         progress=options.progress,
     )
     try:

@@ -138,7 +138,7 @@ class StoredGraph:
             weight=self._values("weights"),
             time=self._values("times"),
             num_loops=0,
-            max_id=self.num_nodes - 1,
+            max_ids=(self.num_nodes - 1, self.num_nodes - 1),
             directed=self.is_directed,
             incoming=self.is_incoming,
             with_edge_ids=self.has_edge_ids,
