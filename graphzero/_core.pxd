@@ -44,6 +44,7 @@ cdef extern from "graphzero/format.h" nogil:
         uint64_t num_nodes
         uint64_t width
         uint64_t num_input_edges
+        uint64_t num_neighbors
         uint32_t num_sections
         gz_section sections[62]
     uint32_t gz_dtype_size(uint32_t dtype)
@@ -82,6 +83,7 @@ cdef extern from "graphzero/csr.h" nogil:
         bool_t wide
     ctypedef struct gz_csr:
         uint64_t num_nodes
+        uint64_t num_neighbors
         uint64_t num_edges
         gz_ids indptr
         gz_ids indices
@@ -92,6 +94,7 @@ cdef extern from "graphzero/csr.h" nogil:
         const int64_t *times
         gz_ids time_order
         bool_t incoming
+        bool_t typed
     gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, gz_csr *out,
                                gz_error *err)
     uint64_t gz_csr_read_neighbors(const gz_csr *csr, const int64_t *positions, int64_t begin,
@@ -178,6 +181,8 @@ cdef extern from "graphzero/kinds.h" nogil:
 
 
 cdef extern from "graphzero/sampling.h" nogil:
+    enum:
+        GZ_MOST_HOPS
     ctypedef struct gz_frontier:
         const int64_t *nodes
         const int64_t *trees
@@ -214,36 +219,56 @@ cdef extern from "graphzero/hop_readahead.h" nogil:
         int64_t resident_nodes
 
 
+cdef extern from "graphzero/node_space.h" nogil:
+    ctypedef struct gz_node_space:
+        int64_t count
+        int64_t *trees
+        int64_t hop_nodes[65]
+    const int64_t *gz_nodes_ids(const gz_node_space *space)
+
+
+cdef extern from "graphzero/edge_list.h" nogil:
+    ctypedef struct gz_edge_list:
+        int64_t *sources
+        int64_t *targets
+        int64_t *positions
+        int64_t count
+        uint64_t corrupt
+        int64_t hop_edges[64]
+
+
 cdef extern from "graphzero/batch_state.h" nogil:
-    enum:
-        GZ_MOST_HOPS
-    ctypedef struct gz_plan:
+    ctypedef struct gz_relation:
+        const gz_csr *csr
+        int owner
+        int neighbor
         const int64_t *fanouts
-        int num_hops
         gz_rule rule
+        const gz_hop_readahead *readahead
+    ctypedef struct gz_plan:
+        const gz_relation *relations
+        int num_relations
+        const int64_t *num_nodes
+        int num_types
+        int num_hops
         bool_t disjoint
         bool_t induced
         gz_draws draws
         const int64_t *until
-        const gz_hop_readahead *readahead
+    ctypedef struct gz_seeds:
+        const int64_t *ids
+        int64_t count
     ctypedef struct gz_batch:
-        const int64_t *nodes
-        int64_t num_nodes
-        int64_t *trees
-        int64_t *sources
-        int64_t *targets
-        int64_t *positions
-        int64_t num_edges
+        gz_node_space *spaces
+        gz_edge_list *edges
         gz_willneed_counts willneed
-        int64_t hop_nodes[65]
-        int64_t hop_edges[64]
     void gz_batch_init(gz_batch *batch)
     void gz_batch_free(gz_batch *batch)
 
 
 cdef extern from "graphzero/batch.h" nogil:
-    gz_code gz_batch_sample(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
-                            const int64_t *seeds, int64_t count, uint64_t *corrupt, gz_error *err)
+    gz_code gz_batch_sample(gz_batch *batch, const gz_plan *plan, const gz_seeds *seeds,
+                            gz_error *err)
 
 
 cdef extern from "graphzero/walk.h" nogil:

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -9,7 +10,7 @@ _Int64s: TypeAlias = npt.NDArray[np.int64]
 _Kind: TypeAlias = Literal["graph", "features"]
 _Purpose: TypeAlias = Literal["sample", "walk", "shuffle", "negative"]
 _Bytes: TypeAlias = Buffer | npt.NDArray[Any]
-# flags, file_bytes, num_nodes, width, num_input_edges, and sections: a list of
+# flags, file_bytes, num_nodes, width, num_input_edges, num_neighbors, and sections: a list of
 # (name, dtype code, offset, count, length, crc)
 _Header: TypeAlias = dict[str, Any]
 
@@ -104,6 +105,27 @@ class Batch:
         until: _Int64s | None = None,
         readahead: _HopReadAhead | None = None,
     ) -> tuple[_Int64s, _Int64s, _Int64s, _Int64s | None, list[int], list[int], int]: ...
+    def sample_typed(
+        self,
+        csrs: Sequence[CSR],
+        ends: _Int64s,
+        num_nodes: _Int64s,
+        seeds: Sequence[_Int64s],
+        fanouts: _Int64s,
+        samplings: Sequence[_Sampling],
+        timed: Sequence[bool],
+        draws: Draws,
+        until: _Int64s | None = None,
+        readaheads: Sequence[_HopReadAhead | None] | None = None,
+    ) -> tuple[
+        list[_Int64s],
+        list[_Int64s],
+        list[_Int64s],
+        list[_Int64s] | None,
+        list[list[int]],
+        list[list[int]],
+        int,
+    ]: ...
 
 @disjoint_base
 class CSR:
@@ -115,7 +137,11 @@ class CSR:
     @property
     def num_nodes(self) -> int: ...
     @property
+    def num_neighbors(self) -> int: ...
+    @property
     def num_edges(self) -> int: ...
+    @property
+    def is_typed(self) -> bool: ...
     def require_weights(self) -> None: ...
     def require_time_order(self) -> None: ...
     def degrees(self, nodes: _Int64s, num_threads: int) -> _Int64s: ...

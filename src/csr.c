@@ -77,8 +77,11 @@ gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, g
     memset(out, 0, sizeof *out);
     out->num_nodes = header->num_nodes;
     out->num_edges = header->width;
+    out->typed = (header->flags & GZ_FLAG_TYPED) != 0;
+    out->num_neighbors = out->typed ? header->num_neighbors : header->num_nodes;
     out->incoming = (header->flags & GZ_FLAG_INCOMING) != 0;
-    if (header->num_nodes > INT64_MAX - 1 || header->width > INT64_MAX)
+    if (header->num_nodes > INT64_MAX - 1 || header->width > INT64_MAX ||
+        header->num_neighbors > INT64_MAX)
         return gz_fail(err, GZ_E_FORMAT, 0, 0, "counts do not fit 63 bits");
     if ((code = find(header, mapping, "weights", header->width, GZ_FLOAT32, GZ_FLOAT32, &weights,
                      &dtype, err)) != GZ_OK ||
@@ -94,6 +97,9 @@ gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, g
         return gz_fail(err, GZ_E_FORMAT, 0, 0, "lacks the section 'indptr' or 'indices'");
     if ((out->node_ids.data == NULL) != (out->node_rank.data == NULL))
         return gz_fail(err, GZ_E_FORMAT, 0, 0, "has 'node_ids' or 'node_rank' without the other");
+    if (out->typed && out->node_ids.data != NULL)
+        return gz_fail(err, GZ_E_FORMAT, 0, 0,
+                       "has 'node_ids', which the file of an edge type cannot have");
     if (out->time_order.data != NULL && times == NULL)
         return gz_fail(err, GZ_E_FORMAT, 0, 0, "has 'time_order' without 'times'");
     out->cum_weights = cum_weights;

@@ -15,6 +15,7 @@ enum {
     AT_WIDTH = 32,
     AT_INPUT_EDGES = 40,
     AT_NUM_SECTIONS = 48,
+    AT_NUM_NEIGHBORS = 56,
     AT_SECTIONS = 64,
     SECTION_BYTES = 64,
     IN_SECTION_DTYPE = 16,
@@ -125,6 +126,19 @@ static gz_code decode_section(const unsigned char *entry, uint64_t at, uint64_t 
     return GZ_OK;
 }
 
+/* Only a graph can be of an edge type, and only then it has a second set of nodes. */
+static gz_code check_neighbors(const gz_header *header, gz_error *err)
+{
+    bool is_typed = (header->flags & GZ_FLAG_TYPED) != 0;
+    if (is_typed && header->kind != GZ_KIND_GRAPH)
+        return gz_fail(err, GZ_E_FORMAT, 0, AT_FLAGS, "has the flag of an edge type, but no edges");
+    if (!is_typed && header->num_neighbors != 0)
+        return gz_fail(err, GZ_E_FORMAT, 0, AT_NUM_NEIGHBORS,
+                       "has %" PRIu64 " neighbours, but not the flag of an edge type",
+                       header->num_neighbors);
+    return GZ_OK;
+}
+
 gz_code gz_header_decode(const unsigned char *page, uint64_t file_bytes, gz_kind kind,
                          gz_header *out, gz_error *err)
 {
@@ -138,11 +152,14 @@ gz_code gz_header_decode(const unsigned char *page, uint64_t file_bytes, gz_kind
     out->num_nodes = get_uint(page + AT_NUM_NODES, 8);
     out->width = get_uint(page + AT_WIDTH, 8);
     out->num_input_edges = get_uint(page + AT_INPUT_EDGES, 8);
+    out->num_neighbors = get_uint(page + AT_NUM_NEIGHBORS, 8);
     uint64_t num_sections = get_uint(page + AT_NUM_SECTIONS, 4);
 
     if ((out->flags & ~GZ_KNOWN_FLAGS) != 0)
         return gz_fail(err, GZ_E_FORMAT, 0, AT_FLAGS,
                        "has flags that this graphzero does not know: use a newer graphzero");
+    if ((code = check_neighbors(out, err)) != GZ_OK)
+        return code;
     if (out->file_bytes != file_bytes)
         return gz_fail(
             err, GZ_E_FORMAT, 0, AT_FILE_BYTES,
@@ -177,6 +194,7 @@ void gz_header_encode(const gz_header *header, unsigned char *page)
     put_uint(page + AT_WIDTH, 8, header->width);
     put_uint(page + AT_INPUT_EDGES, 8, header->num_input_edges);
     put_uint(page + AT_NUM_SECTIONS, 4, header->num_sections);
+    put_uint(page + AT_NUM_NEIGHBORS, 8, header->num_neighbors);
     for (uint32_t i = 0; i < header->num_sections; i++) {
         const gz_section *section = &header->sections[i];
         unsigned char *entry = page + AT_SECTIONS + (uint64_t)i * SECTION_BYTES;

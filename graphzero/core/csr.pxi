@@ -27,6 +27,24 @@ cdef class CSR:
     def num_edges(self):
         return self.c.num_edges
 
+    @property
+    def num_neighbors(self):
+        """Nodes that neighbours may be: `num_nodes`, but for an edge type."""
+        return self.c.num_neighbors
+
+    @property
+    def is_typed(self):
+        """Whether neighbours are ids of another set of nodes: an edge type of a typed graph."""
+        return self.c.typed
+
+    cdef int _refuse_typed(self) except -1:
+        """What takes neighbours for nodes would read beyond the lists of an edge type."""
+        if self.c.typed:
+            raise ValueError(
+                f"{self.mapping.path} is an edge type of a typed graph: its neighbours are ids of "
+                f"another set of nodes, so walks, negatives and untyped batches have no meaning")
+        return 0
+
     def require_weights(self):
         """Raises `ValueError` where the file has no sums of weights to draw by."""
         if self.c.cum_weights == NULL:
@@ -137,6 +155,7 @@ cdef class CSR:
         cdef bint uniform = first_order and not weighted and restart == 0.0
         cdef gz_walk walk
         walk.key, walk.p, walk.q, walk.restart, walk.weighted = key, p, q, restart, weighted
+        self._refuse_typed()
         if weighted:
             self.require_weights()
         steps = max(n, 1) * (<object> length + 1)
@@ -163,6 +182,7 @@ cdef class CSR:
     def negative_counts(self, const int64_t[::1] nodes, const int64_t[::1] others,
                         int num_threads):
         """How many nodes are not the node, its neighbour or the other, (n,) int64."""
+        self._refuse_typed()
         cdef int64_t n = nodes.shape[0], i
         cdef uint64_t corrupt = 0
         out = np.empty(n, dtype=np.int64)
@@ -180,6 +200,7 @@ cdef class CSR:
     def negative_destinations(self, const int64_t[::1] sources, const int64_t[::1] positives,
                               int64_t amount, uint64_t key):
         """Destinations to which their source has no edge, (n * amount,) int64; -1 if none."""
+        self._refuse_typed()
         cdef uint64_t corrupt
         require_memory(sources.shape[0] * <object> amount, 2 * sizeof(int64_t), "negatives")
         cdef int64_t n = sources.shape[0] * amount
@@ -197,6 +218,7 @@ cdef class CSR:
 
     def negative_pairs(self, int64_t count, const int64_t[::1] offsets, uint64_t key):
         """Pairs that are no edges, (2, count) int64; offsets may be empty (see negatives.h)."""
+        self._refuse_typed()
         cdef uint64_t corrupt
         cdef const int64_t *bounds = NULL
         require_memory(count, 4 * sizeof(int64_t), "negatives")

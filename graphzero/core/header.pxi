@@ -13,7 +13,8 @@ cdef dict _header_to_dict(const gz_header *header):
             header.sections[i].crc))
     return {"flags": header.flags, "file_bytes": header.file_bytes,
             "num_nodes": header.num_nodes, "width": header.width,
-            "num_input_edges": header.num_input_edges, "sections": sections}
+            "num_input_edges": header.num_input_edges, "num_neighbors": header.num_neighbors,
+            "sections": sections}
 
 
 def header_decode(const unsigned char[::1] page, uint64_t file_bytes, str kind, object path="file"):
@@ -38,6 +39,7 @@ def header_encode(dict fields, str kind):
     header.num_nodes = fields["num_nodes"]
     header.width = fields["width"]
     header.num_input_edges = fields["num_input_edges"]
+    header.num_neighbors = fields["num_neighbors"]
     sections = fields["sections"]
     if len(sections) > GZ_MAX_SECTIONS:
         raise ValueError(f"at most {GZ_MAX_SECTIONS} sections")

@@ -25,6 +25,7 @@ __all__ = [
     "BFLOAT16",
     "FLAG_DIRECTED",
     "FLAG_INCOMING",
+    "FLAG_TYPED",
     "FLAG_VECTOR",
     "Header",
     "Section",
@@ -46,6 +47,8 @@ NAME_BYTES = 16
 FLAG_DIRECTED = 1
 FLAG_VECTOR = 2
 FLAG_INCOMING = 4
+FLAG_TYPED = 8
+_KNOWN_FLAGS = FLAG_DIRECTED | FLAG_VECTOR | FLAG_INCOMING | FLAG_TYPED
 MAGIC = {"graph": b"\x89GZL\r\n\x1a\n", "features": b"\x89GZD\r\n\x1a\n"}
 # NumPy has no bfloat16: this dtype holds its bits. ``ml_dtypes`` and torch can compute with it.
 BFLOAT16: np.dtype[Any] = np.dtype([("bfloat16", "<u2")])
@@ -64,7 +67,7 @@ DTYPES: dict[int, np.dtype[Any]] = {
     12: np.dtype("<f8"),
 }
 _CODES = {dtype: code for code, dtype in DTYPES.items()}
-_FIXED = struct.Struct("<8sIIQQQQI")
+_FIXED = struct.Struct("<8sIIQQQQI4xQ")
 _SECTION = struct.Struct("<16sI4xQQQI12x")
 _SECTIONS_AT = 64
 _CRC_AT = PAGE_BYTES - 4
@@ -154,6 +157,8 @@ class Header:
         Edges of the edge list that a graph was built from.
     sections : tuple of Section
         By ascending offset.
+    num_neighbors : int
+        With FLAG_TYPED: nodes of the set to which the neighbours belong; else 0.
     """
 
     kind: str
@@ -163,6 +168,7 @@ class Header:
     width: int
     num_input_edges: int
     sections: tuple[Section, ...]
+    num_neighbors: int = 0
 
     def find(self, name: str) -> Section | None:
         """The section of this name, or None."""
@@ -185,6 +191,7 @@ def encode_header(header: Header) -> bytes:
         header.width,
         header.num_input_edges,
         len(header.sections),
+        header.num_neighbors,
     )
     for i, section in enumerate(header.sections):
         name = section.name.encode("latin-1")
@@ -232,17 +239,20 @@ def decode_header(page: bytes, file_bytes: int, kind: str) -> Header:
     """
     if len(page) < PAGE_BYTES:
         raise FormatError("is truncated: it has no whole header page")
-    magic, version, flags, size, num_nodes, width, num_input_edges, num_sections = (
-        _FIXED.unpack_from(page)
-    )
+    fixed = _FIXED.unpack_from(page)
+    magic, version, flags, size, num_nodes, width, num_input_edges, num_sections, neighbors = fixed
     if magic != MAGIC[kind]:
         raise FormatError(f"is not a graphzero {kind} file (wrong magic bytes)")
     if version != VERSION:
         raise FormatError(f"has format version {version}, this graphzero reads version {VERSION}")
     if struct.unpack_from("<I", page, _CRC_AT)[0] != zlib.crc32(page[:_CRC_AT]):
         raise FormatError("has a corrupt header (checksum mismatch)")
-    if flags & ~(FLAG_DIRECTED | FLAG_VECTOR | FLAG_INCOMING):
+    if flags & ~_KNOWN_FLAGS:
         raise FormatError("has flags that this graphzero does not know")
+    if flags & FLAG_TYPED and kind != "graph":
+        raise FormatError("has the flag of an edge type, but no edges")
+    if neighbors and not flags & FLAG_TYPED:
+        raise FormatError(f"has {neighbors} neighbours, but not the flag of an edge type")
     if size != file_bytes:
         state = "truncated" if file_bytes < size else "too long"
         raise FormatError(f"is {state}: its header says {size} bytes, it has {file_bytes}")
@@ -258,7 +268,7 @@ def decode_header(page: bytes, file_bytes: int, kind: str) -> Header:
             raise FormatError(f"has two sections named '{section.name}'")
         sections.append(section)
         lowest_offset = section.offset + section.length
-    return Header(kind, flags, size, num_nodes, width, num_input_edges, tuple(sections))
+    return Header(kind, flags, size, num_nodes, width, num_input_edges, tuple(sections), neighbors)
 
 
 def layout(
@@ -269,8 +279,12 @@ def layout(
     width: int,
     flags: int = 0,
     num_input_edges: int = 0,
+    num_neighbors: int = 0,
 ) -> Header:
-    """Header of a file with these arrays (name, dtype, elements); each starts on a new page."""
+    """Header of a file with these arrays (name, dtype, elements); each starts on a new page.
+
+    `num_neighbors` needs FLAG_TYPED.
+    """
     sections: list[Section] = []
     end = PAGE_BYTES
     for name, dtype, count in arrays:
@@ -278,7 +292,8 @@ def layout(
         length = count * np.dtype(dtype).itemsize
         sections.append(Section(name, dtype_code(dtype), offset, count, length))
         end = offset + length
-    return Header(kind, flags, end, num_nodes, width, num_input_edges, tuple(sections))
+    counts = (num_nodes, width, num_input_edges)
+    return Header(kind, flags, end, *counts, tuple(sections), num_neighbors)
 
 
 def _kind_of(path: Path) -> str:

@@ -6,14 +6,12 @@
 #include <stdint.h>
 
 #include "graphzero/batch_state.h"
-#include "graphzero/csr.h"
 #include "graphzero/status.h"
 
-/* Samples the neighbourhood of `count` seeds (stored ids, in range), hop by hop, with
- * gz_hop_positions. With plan->induced, hop_edges counts the drawn edges, not those of the result.
- * *corrupt counts entries of the file that were out of range. */
-GZ_MUST_CHECK gz_code gz_batch_sample(gz_batch *batch, const gz_csr *csr, const gz_plan *plan,
-                                      const int64_t *seeds, int64_t count, uint64_t *corrupt,
+/* Samples the neighbourhood of the seeds (of each node type), hop by hop, with gz_hop_positions.
+ * In each hop the new nodes of the last one are expanded, by each edge type in turn whose lists
+ * they have. With plan->induced, hop_edges counts the drawn edges, not those of the result. */
+GZ_MUST_CHECK gz_code gz_batch_sample(gz_batch *batch, const gz_plan *plan, const gz_seeds *seeds,
                                       gz_error *err);
 
 #endif

@@ -7,66 +7,75 @@
 #include <stdint.h>
 
 #include "graphzero/csr.h"
+#include "graphzero/edge_list.h"
 #include "graphzero/hop_readahead.h"
-#include "graphzero/idmap.h"
+#include "graphzero/node_space.h"
 #include "graphzero/sampling.h"
 #include "graphzero/status.h"
 
-#define GZ_MOST_HOPS 64
+/* An edge type: which lists, of which type of nodes, and how they are sampled. */
+typedef struct gz_relation {
+    const gz_csr *csr;
+    int owner;              /* number of the node type that has the lists */
+    int neighbor;           /* number of the node type of the neighbours */
+    const int64_t *fanouts; /* of each hop; 0: none in that hop */
+    gz_rule rule;
+    const gz_hop_readahead *readahead; /* NULL if topology is not read ahead */
+} gz_relation;
 
-/* The result of the last batch. Its memory is used for all batches and only grows. With disjoint
- * trees, the ids in the map are tree * num_nodes + node. */
+/* What to sample. A graph without types has one type of nodes and one of edges. */
+typedef struct gz_plan {
+    const gz_relation *relations;
+    int num_relations;
+    const int64_t *num_nodes; /* of each node type, in the graph */
+    int num_types;
+    int num_hops;
+    bool disjoint;  /* every seed has its own tree; trees share no local ids */
+    bool induced;   /* replace the drawn edges by all edges between the nodes; one type only */
+    gz_draws draws; /* draws of the batch; see gz_batch_draws */
+    const int64_t *until; /* the time of each seed, with rule.time; needs disjoint trees */
+} gz_plan;
+
+/* The seeds of one node type: stored ids, in range. */
+typedef struct gz_seeds {
+    const int64_t *ids;
+    int64_t count;
+} gz_seeds;
+
+/* The result of the last batch, and memory that is used for all batches and only grows. Trees are
+ * numbered as the seeds are: those of the first node type, then those of the next. */
 typedef struct gz_batch {
-    gz_idmap map;
-    const int64_t *nodes; /* stored ids, seeds first, then hop by hop: map.nodes, or of_trees */
-    int64_t num_nodes;
-    int64_t *trees;    /* with disjoint trees: the tree (number of the seed) of each node */
-    int64_t *of_trees; /* with disjoint trees: the stored id of each node */
-    int64_t tree_capacity;
-    int64_t *sources;   /* local id of each sampled neighbour */
-    int64_t *targets;   /* local id of the node that it was sampled for */
-    int64_t *positions; /* stored position of the edge */
-    int64_t *offsets;   /* where the edges of each frontier node of the hop begin */
-    gz_list *lists;     /* of the frontier nodes of the hop */
-    int64_t num_edges;
-    int64_t edge_capacity;
+    gz_node_space *spaces; /* of each node type */
+    int num_spaces;
+    gz_edge_list *edges; /* of each edge type */
+    int num_edge_lists;
+    int64_t *offsets; /* where the edges of each frontier node of an edge type begin, in a hop */
+    gz_list *lists;   /* of the same frontier nodes */
     int64_t frontier_capacity;
     gz_pick *picks; /* 2 * pick_capacity: half of it is scratch memory */
     int64_t pick_capacity;
-    gz_willneed_counts willneed;         /* topology requested for this batch */
-    int64_t hop_nodes[GZ_MOST_HOPS + 1]; /* seeds, then the new nodes of each hop */
-    int64_t hop_edges[GZ_MOST_HOPS];
+    gz_willneed_counts willneed; /* topology requested for this batch */
 } gz_batch;
-
-typedef struct gz_plan {
-    const int64_t *fanouts;
-    int num_hops;
-    gz_rule rule;
-    bool disjoint;        /* every seed has its own tree; trees share no local ids */
-    bool induced;         /* replace the drawn edges by all edges between the nodes */
-    gz_draws draws;       /* draws of the batch; hop h uses gz_draws_below(draws, h) */
-    const int64_t *until; /* the time of each seed, with rule.time; needs disjoint trees */
-    const gz_hop_readahead *readahead; /* NULL if topology is not read ahead */
-} gz_plan;
 
 void gz_batch_init(gz_batch *batch);
 void gz_batch_free(gz_batch *batch);
 
-/* Make room for `count` elements in all, and keep those that are there. */
-GZ_MUST_CHECK gz_code gz_batch_reserve_edges(gz_batch *batch, int64_t count, gz_error *err);
+/* Make room for `count` elements in all, and keep those that are there. Spaces and lists that are
+ * new are empty. */
+GZ_MUST_CHECK gz_code gz_batch_reserve_types(gz_batch *batch, int num_spaces, int num_edge_lists,
+                                             gz_error *err);
 GZ_MUST_CHECK gz_code gz_batch_reserve_frontier(gz_batch *batch, int64_t count, gz_error *err);
-GZ_MUST_CHECK gz_code gz_batch_reserve_trees(gz_batch *batch, int64_t count, gz_error *err);
 
-/* Stored ids of the batch's nodes; valid until the map grows. */
-const int64_t *gz_batch_stored_ids(const gz_batch *batch, const gz_plan *plan);
+/* Draws of an edge type in a hop. Those of the first type are those of a graph without types. */
+static inline gz_draws gz_batch_draws(const gz_plan *plan, int relation, int hop)
+{
+    return gz_draws_below(&plan->draws, (uint64_t)hop + (uint64_t)relation * GZ_MOST_HOPS);
+}
 
-/* The nodes of the batch from `first` on; valid until the map grows. */
-gz_frontier gz_batch_frontier(const gz_batch *batch, const gz_plan *plan, int64_t first);
-
-/* Hop read-ahead for the frontier nodes [first, first + count) of the batch; does nothing if
- * plan->readahead is NULL. */
-GZ_MUST_CHECK gz_code gz_batch_read_hop_ahead(gz_batch *batch, const gz_csr *csr,
-                                              const gz_plan *plan, const gz_hop *hop, int64_t first,
+/* Hop read-ahead for the first `count` nodes of the frontier; does nothing if there is none for the
+ * edge type. */
+GZ_MUST_CHECK gz_code gz_batch_read_hop_ahead(gz_batch *batch, const gz_relation *relation,
+                                              const gz_hop *hop, const gz_frontier *frontier,
                                               int64_t count, gz_error *err);
 
 #endif

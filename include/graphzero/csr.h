@@ -1,6 +1,6 @@
 /* Adjacency in compressed sparse rows, as views of a mapped file. The neighbours of node v are
  * indices[indptr[v] .. indptr[v + 1]), ascending: the targets of its edges, or the sources where
- * the lists are of incoming edges. */
+ * the lists are of incoming edges. In the file of an edge type, they are ids of another set of nodes. */
 #ifndef GRAPHZERO_CSR_H
 #define GRAPHZERO_CSR_H
 
@@ -24,7 +24,8 @@ typedef struct gz_ids {
 } gz_ids;
 
 typedef struct gz_csr {
-    uint64_t num_nodes;
+    uint64_t num_nodes;     /* lists */
+    uint64_t num_neighbors; /* nodes that a list may have: num_nodes, but for an edge type */
     uint64_t num_edges;
     gz_ids indptr;
     gz_ids indices;
@@ -35,6 +36,8 @@ typedef struct gz_csr {
     const int64_t *times;      /* NULL if without timestamps */
     gz_ids time_order;         /* offsets within each list, oldest edge first; or NULL */
     bool incoming;             /* each list has the sources of the node's incoming edges */
+    bool typed;                /* an edge type: neighbours are ids of another set of nodes, and must
+                                  not be used as nodes */
 } gz_csr;
 
 static inline uint64_t gz_id(const gz_ids *ids, uint64_t i)
@@ -74,7 +77,7 @@ static inline uint64_t gz_csr_list(const gz_csr *csr, uint64_t v, uint64_t *begi
 static inline uint64_t gz_csr_neighbor(const gz_csr *csr, uint64_t position, uint64_t *corrupt)
 {
     uint64_t id = gz_id(&csr->indices, position);
-    if (id >= csr->num_nodes) {
+    if (id >= csr->num_neighbors) {
         *corrupt += 1;
         return 0;
     }

@@ -7,6 +7,9 @@
 #include "graphzero/csr.h"
 #include "graphzero/kinds.h"
 
+/* Of a batch. */
+#define GZ_MOST_HOPS 64
+
 /* The nodes whose neighbours are drawn. */
 typedef struct gz_frontier {
     const int64_t *nodes;

@@ -15,7 +15,7 @@ static char folder[64];
 static void point(graph *g, int num_nodes)
 {
     memset(&g->csr, 0, sizeof g->csr);
-    g->csr.num_nodes = (uint64_t)num_nodes;
+    g->csr.num_nodes = g->csr.num_neighbors = (uint64_t)num_nodes;
     g->csr.num_edges = g->indptr[num_nodes];
     g->csr.indptr = (gz_ids){g->indptr, true};
     g->csr.indices = (gz_ids){g->indices, false};

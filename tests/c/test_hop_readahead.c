@@ -36,6 +36,7 @@ static void map_a_graph(bool with_edge_ids)
     write_file(path, "readahead.gl", bytes, sizeof bytes);
     CHECK_EQ(gz_mapping_open(path, &mapping, &err), GZ_OK);
     csr = (gz_csr){.num_nodes = NODES,
+                   .num_neighbors = NODES,
                    .num_edges = edges,
                    .indptr = {mapping.base + page, true},
                    .indices = {mapping.base + lists, false},

@@ -116,7 +116,7 @@ static void make_graph(gz_csr *csr)
         indptr[v + 1] = (uint64_t)(v + 1) * DEGREE;
     }
     memset(csr, 0, sizeof *csr);
-    csr->num_nodes = NODES;
+    csr->num_nodes = csr->num_neighbors = NODES;
     csr->num_edges = NODES * DEGREE;
     csr->indptr = (gz_ids){indptr, true};
     csr->indices.data = indices;
