@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from graphzero import _core
+from graphzero.errors import FormatError
 from graphzero.graph.legacy import OpenedByPath
 from graphzero.store.format import FLAG_DIRECTED, FLAG_INCOMING
 from graphzero.store.manifest import Neighbors
@@ -22,6 +23,28 @@ class DirectedFile(OpenedByPath):
 
     _csr: _core.CSR
     _out_lists: Self | None = None
+    _is_of_type = False  # whether it is opened as an edge type of a typed graph
+
+    def _check_typed(self) -> None:
+        """Raises `FormatError` where it is an edge type, and is not opened as one; or the reverse.
+
+        The file of an edge type has stored ids only, which the user's ids would be taken for.
+        """
+        if self._csr.is_typed and not self._is_of_type:
+            raise FormatError(
+                f"{self.path} is an edge type of a typed graph, and does not know the nodes' ids: "
+                f"open its dataset folder with graphzero.open"
+            )
+        if self._is_of_type and not self._csr.is_typed:
+            raise FormatError(
+                f"{self.path} is a graph without types, not an edge type of a typed graph: "
+                f"build the dataset again"
+            )
+
+    @property
+    def num_neighbors(self) -> int:
+        """Nodes that neighbours may be: the nodes with lists, except in an edge type's file."""
+        return self._csr.num_neighbors
 
     @property
     def is_directed(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, overload
@@ -56,8 +57,17 @@ class Graph(LegacyGraphMethods, DirectedFile):
         If it cannot be opened.
     """
 
+    @classmethod
+    def _open_typed(cls, path: str | os.PathLike[str]) -> Graph:
+        """The file of one edge type of a typed graph, for its dataset.
+
+        Ids are as stored: only the dataset knows the user's ids of each node type.
+        """
+        return _EdgeTypeGraph(path)
+
     def _read_header(self) -> None:
         self._csr = _core.CSR(self._mapping)
+        self._check_typed()
         self._sections = {name: entry for name, *entry in self._csr.header["sections"]}
 
     @property
@@ -382,3 +392,9 @@ class Graph(LegacyGraphMethods, DirectedFile):
             f"Graph({self.path!r}, num_nodes={self.num_nodes:,}, num_edges={self.num_edges:,}, "
             f"neighbors={self.stored_neighbors!r})"
         )
+
+
+class _EdgeTypeGraph(Graph):
+    """The lists of one edge type, in stored ids; see `Graph._open_typed`."""
+
+    _is_of_type = True

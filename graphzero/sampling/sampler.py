@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from graphzero.graph.graph import Graph
 from graphzero.graph.ids import IdArray, as_count, as_ids, as_threads, as_times
 from graphzero.graph.sampling_options import Sampling, as_fanouts, as_seed
 from graphzero.sampling.hop_readahead import HopReadAhead
+from graphzero.sampling.idle_batches import IdleBatches
 from graphzero.sampling.subgraph import Subgraph
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ class NeighborSampler:
             graph._csr.require_weights()
         self.seed = as_seed(seed)
         self.num_threads = as_threads(num_threads)
-        # One for every running call: threads may share a sampler, not its working memory.
-        self._idle_batches: deque[_core.Batch] = deque()
+        self._idle_batches = IdleBatches()
 
     def sample(
         self,
@@ -137,19 +136,17 @@ class NeighborSampler:
     ) -> Subgraph:
         """As `sample`, with the stored ids of the seeds, which must be in range."""
         draws = _core.Draws(self.seed, epoch, batch, self.sampling.batch_dependency)
-        worker = self._take_batch()
         fanouts = np.array(self.fanouts)
         try:
-            nodes, edge_index, positions, trees, num_nodes, num_edges, missed = worker.sample(
-                self.graph._csr, stored, fanouts, self.sampling, draws, seed_time, readahead
-            )
+            with self._idle_batches.one() as worker:
+                nodes, edge_index, positions, trees, num_nodes, num_edges, missed = worker.sample(
+                    self.graph._csr, stored, fanouts, self.sampling, draws, seed_time, readahead
+                )
         except MemoryError as error:
             raise MemoryError(
                 f"no memory for fanouts={self.fanouts} of {len(stored):,} seeds ({error}): "
                 f"use smaller fanouts, or fewer seeds in a batch"
             ) from None
-        finally:
-            self._idle_batches.append(worker)
         csr, threads = self.graph._csr, self.num_threads
         induced = self.sampling.subgraph_type == "induced"
         return Subgraph(
@@ -162,13 +159,5 @@ class NeighborSampler:
             stored_id=nodes,
             batch=trees,
             pages_missed=missed,
+            positions=positions,
         )
-
-    def _take_batch(self) -> _core.Batch:
-        try:
-            return self._idle_batches.pop()
-        except IndexError:
-            return _core.Batch()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_idle_batches": deque()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy.typing as npt
@@ -10,6 +10,8 @@ import numpy.typing as npt
 from graphzero.graph.ids import IdArray
 
 __all__ = ["Subgraph"]
+
+_NOT_IN_BATCH = {"not_in_batch": True}
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class Subgraph:
     pages_missed : int
         Pages of topology that hop read-ahead requested and that were not in memory; 0 without hop
         read-ahead.
+    positions : (num_edges,) int64 or None
+        Stored positions of the edges in the graph's file: attributes of edges are read by these.
     """
 
     n_id: IdArray
@@ -50,14 +54,17 @@ class Subgraph:
     stored_id: IdArray
     batch: IdArray | None = None
     pages_missed: int = 0
+    positions: IdArray | None = field(default=None, metadata=_NOT_IN_BATCH)
 
     @property
     def optional_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays that only some subgraphs have, by name: fields whose default is None.
 
-        A mini-batch has them under the same names.
+        A mini-batch has them under the same names. It does not have `positions`.
         """
         values = {
-            field.name: getattr(self, field.name) for field in fields(self) if field.default is None
+            each.name: getattr(self, each.name)
+            for each in fields(self)
+            if each.default is None and "not_in_batch" not in each.metadata
         }
         return {name: value for name, value in values.items() if value is not None}

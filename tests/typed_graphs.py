@@ -1,0 +1,122 @@
+"""Typed graphs for tests: their files, their lists for a sampler, and naive adjacency lists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import reference
+
+from graphzero.graph.graph import Graph
+from graphzero.sampling.typed_sampler import TypedLists
+from graphzero.store import format as gz_format
+from graphzero.store.filewriter import FileWriter
+
+
+def write_typed(path, naive, num_neighbors, *, num_input_edges=None, wide=False, **options):
+    """Writes the ``.gl`` of an edge type from naive lists; `options` has what they lack."""
+    count = int(naive.indptr[-1])
+    id_type = "<u8" if wide else "<u4"
+    arrays = {
+        "indptr": (id_type, naive.indptr),
+        "indices": (id_type, naive.indices),
+        "edge_ids": (id_type, naive.column(1, np.int64)),
+    }
+    if options.get("weights", True):
+        arrays["weights"] = ("<f4", naive.column(2, np.float32))
+        arrays["cum_weights"] = ("<f8", np.array(naive.sums, dtype=np.float64))
+    if options.get("times", True):
+        arrays["times"] = ("<i8", naive.column(3, np.int64))
+        arrays["time_order"] = (id_type, np.array(naive.time_order, dtype=np.int64))
+    flags = gz_format.FLAG_DIRECTED | gz_format.FLAG_TYPED
+    header = gz_format.layout(
+        "graph",
+        [(name, dtype, len(values)) for name, (dtype, values) in arrays.items()],
+        num_nodes=naive.num_nodes,
+        width=count,
+        flags=flags | gz_format.FLAG_INCOMING * naive.incoming,
+        num_input_edges=count if num_input_edges is None else num_input_edges,
+        num_neighbors=num_neighbors,
+    )
+    with FileWriter(path, header) as writer:
+        for name, (_, values) in arrays.items():
+            writer.append(name, values)
+
+
+@dataclass
+class Edges:
+    """The edges of one type, in the user's ids."""
+
+    ends: np.ndarray  # (n, 2): source, target
+    weights: list | None = None
+    times: list | None = None
+    incoming: bool = True
+
+
+@dataclass
+class TypedGraph:
+    """A typed graph in the user's ids, and the stored id of each node of each type."""
+
+    num_nodes: dict
+    edges: dict
+    ranks: dict = field(default_factory=dict)  # user -> stored; without: the same
+
+    def rank(self, node_type):
+        return self.ranks.get(node_type, np.arange(self.num_nodes[node_type]))
+
+    def node_ids(self, node_type):
+        return np.argsort(self.rank(node_type))
+
+    def ends(self, edge_type):
+        """(node type that owns the lists, node type of the neighbours)."""
+        source, _, target = edge_type
+        return (target, source) if self.edges[edge_type].incoming else (source, target)
+
+    def naive(self, edge_type):
+        """The lists of an edge type, ascending, parallel edges in input order."""
+        edges = self.edges[edge_type]
+        owner, neighbor = self.ends(edge_type)
+        rows = [[] for _ in range(self.num_nodes[owner])]
+        for i, (source, target) in enumerate(edges.ends.tolist()):
+            mine, other = (target, source) if edges.incoming else (source, target)
+            rows[self.rank(owner)[mine]].append(
+                (
+                    int(self.rank(neighbor)[other]),
+                    i,
+                    0.0 if edges.weights is None else edges.weights[i],
+                    0 if edges.times is None else edges.times[i],
+                )
+            )
+        for row in rows:
+            row.sort(key=lambda entry: entry[0])  # stable
+        return reference.Adjacency(rows, None, None, edges.incoming)
+
+    def write(self, folder, *, wide=False):
+        """Writes a file for each edge type; returns what a sampler needs."""
+        graphs = {}
+        for i, (edge_type, edges) in enumerate(self.edges.items()):
+            path = folder / f"{i}.gl"
+            naive = self.naive(edge_type)
+            write_typed(
+                path,
+                naive,
+                self.num_nodes[self.ends(edge_type)[1]],
+                wide=wide,
+                weights=edges.weights is not None,
+                times=edges.times is not None,
+            )
+            graphs[edge_type] = Graph._open_typed(path)
+        return TypedLists(
+            node_types=tuple(self.num_nodes),
+            num_nodes=dict(self.num_nodes),
+            graphs=graphs,
+            incoming={edge_type: edges.incoming for edge_type, edges in self.edges.items()},
+            to_user=self.to_user,
+            to_stored=self.to_stored,
+        )
+
+    def to_user(self, node_type, ids):
+        return self.node_ids(node_type)[ids]
+
+    def to_stored(self, node_type, ids):
+        return self.rank(node_type)[ids]
