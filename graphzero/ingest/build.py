@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from graphzero.ingest.columns import MAX_NODES
+from graphzero.ingest.columns import MAX_NODES, checked_count
 from graphzero.ingest.csr import write_graph
 from graphzero.ingest.edge_input import EdgeInput, open_edges
 from graphzero.ingest.edges import EdgeList, IdBound, read_edges
@@ -184,16 +183,6 @@ def _build_files(
     )
 
 
-def _checked_count(num_nodes: Any) -> int:
-    try:
-        count = operator.index(num_nodes)
-    except TypeError:
-        count = 0
-    if isinstance(num_nodes, bool) or not 1 <= count <= MAX_NODES:
-        raise ValueError(f"num_nodes={num_nodes!r} is not an integer from 1 to 2^32")
-    return count
-
-
 def build_dataset(
     path: str | os.PathLike[str],
     edges: Any,
@@ -223,7 +212,7 @@ def build_dataset(
     if neighbors is None:
         raise ValueError("neighbors must be 'in', 'out' or 'both', not None")
     if num_nodes is not None:
-        num_nodes = _checked_count(num_nodes)
+        num_nodes = checked_count(num_nodes)
     named_splits = dict(splits or {})
     check_split_names(named_splits)
     source = open_edges(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -224,8 +224,8 @@ def _node_table(
         for attribute, rows in nodes.attributes.items()
     }
     splits = {
-        split: add(_write_split(folder / split_file(name, split), split, ids, space, options))
-        for split, ids in nodes.splits.items()
+        split: add(_write_split(folder / split_file(name, split), split, value, space, options))
+        for split, value in nodes.splits.items()
     }
     labels = nodes.attributes.get("y")
     return NodeTable(
@@ -243,9 +243,7 @@ def _write_split(
     return write_split(path, name, value, space.num_nodes, memory=options.column_memory)
 
 
-def _edge_table(
-    file: FileWriter,
-) -> EdgeTable:
+def _edge_table(file: FileWriter) -> EdgeTable:
     header = file.header
     return EdgeTable(
         num_edges=header.width, num_input_edges=header.num_input_edges, graph=entry_of(file)
@@ -312,7 +310,6 @@ def build_typed_dataset(
     edge_ids: bool = False,
     memory_limit: int | str = "2GB",
     progress: bool = False,
-    count_of: Callable[[Any], int],
 ) -> TypedManifest:
     """`graphzero.build` of a graph with node types and edge types."""
     limit = parse_bytes(memory_limit)
@@ -322,7 +319,6 @@ def build_typed_dataset(
         edges,
         splits,
         edge_splits,
-        count_of=count_of,
         header=header,
         delimiter=delimiter,
         incoming=neighbors == "in",

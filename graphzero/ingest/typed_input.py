@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphzero.errors import FormatError
+from graphzero.ingest.columns import checked_count
 from graphzero.ingest.edge_input import EdgeInput, open_edges
 from graphzero.ingest.row_input import open_features, open_labels
 from graphzero.ingest.row_stream import Rows
@@ -80,9 +81,7 @@ def naming(what: str | EdgeType) -> Iterator[None]:
         raise kind(f"{label}: {error}") from error
 
 
-def _node_type(
-    name: str, content: Any, splits: dict[str, Any], count_of: Any
-) -> NodeTypeInput:
+def _node_type(name: str, content: Any, splits: dict[str, Any]) -> NodeTypeInput:
     if not isinstance(content, Mapping):
         raise ValueError(
             f"it is {type(content).__name__}, not a dict of attributes: "
@@ -93,7 +92,7 @@ def _node_type(
     return NodeTypeInput(
         {key: _rows(key, value) for key, value in attributes.items()},
         splits,
-        None if count is None else count_of(count),
+        None if count is None else checked_count(count),
     )
 
 
@@ -158,8 +157,6 @@ def open_typed_input(
     edges: Any,
     splits: Any,
     edge_splits: Any,
-    *,
-    count_of: Any,
     **options: Any,
 ) -> TypedInput:
     """Opens every file and checks what can be checked without reading it.
@@ -172,8 +169,6 @@ def open_typed_input(
         Edges with their attributes, by edge type.
     splits, edge_splits : mapping of str to mapping, or None
         By name and type.
-    count_of : callable
-        Checks a number of nodes.
     **options
         Of `open_edges`.
 
@@ -197,13 +192,11 @@ def open_typed_input(
     types = {check_name(name, "a node type"): nodes[name] for name in nodes}
     edge_types = {_edge_type_names(key, types): edges[key] for key in edges}
     node_splits = _by_type(splits, "splits", types, repr(next(iter(types))))
-    splits_of_edges = _by_type(
-        edge_splits, "edge_splits", edge_types, repr(next(iter(edge_types)))
-    )
+    splits_of_edges = _by_type(edge_splits, "edge_splits", edge_types, repr(next(iter(edge_types))))
     found_nodes: dict[str, NodeTypeInput] = {}
     for name, content in types.items():
         with naming(name):
-            found_nodes[name] = _node_type(name, content, node_splits[name], count_of)
+            found_nodes[name] = _node_type(name, content, node_splits[name])
     found_edges: dict[EdgeType, EdgeTypeInput] = {}
     for key, content in edge_types.items():
         with naming(key):
