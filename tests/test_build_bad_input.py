@@ -241,7 +241,7 @@ def test_features_and_labels(tmp_path: Path, refused: Callable[..., None]) -> No
     refused(ValueError, r"num_nodes=4, but features has 5 rows", EDGES, np.ones(5), num_nodes=4)
     refused(ValueError, "but labels has 3 rows: every node needs one", EDGES, ones, [0, 1, 2])
     refused(ValueError, r"features has shape \(4, 0\)", EDGES, np.ones((4, 0)))
-    refused(ValueError, r"features has shape \(4, 1, 1\)", EDGES, np.ones((4, 1, 1)))
+    refused(ValueError, r"features has shape \(4, 1, 0\)", EDGES, np.ones((4, 1, 0)))
     refused(ValueError, r"features has shape \(\)", EDGES, 7)
     refused(ValueError, "features has dtype complex128", EDGES, ones * 1j)
     refused(ValueError, "features: dtype .*longdouble|float128", EDGES, ones.astype("longdouble"))

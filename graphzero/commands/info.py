@@ -10,19 +10,25 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-
-from graphzero import _core
+from graphzero.commands.description import (
+    degree_lines,
+    degrees_of,
+    describe_file,
+    describe_rows,
+    file_lines,
+    rows_text,
+)
 from graphzero.commands.options import SubParsers, add_command, describe_direction
+from graphzero.commands.typed_info import describe_typed, typed_lines
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
 from graphzero.graph.opening import open_dataset
+from graphzero.graph.typed_dataset import TypedDataset
 from graphzero.io.misses import predict_misses
 from graphzero.packs.pack_file import OPTIONS, open_pack
-from graphzero.store.format import DTYPES, dtype_name, read_header
+from graphzero.store.format import FLAG_TYPED, read_header
 from graphzero.store.manifest import read_manifest
-from graphzero.store.residency import resident_bytes
 from graphzero.units import format_bytes, parse_size
 
 __all__ = ["add_parser"]
@@ -33,7 +39,6 @@ _EXAMPLES = """\
   graphzero info data/ --json
   graphzero info data/ --memory 640MB --iops 90000
 """
-_BLOCK = 1 << 20
 
 
 def add_parser(commands: SubParsers) -> None:
@@ -65,6 +70,7 @@ def add_parser(commands: SubParsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints the description, as text or as JSON."""
     content = _describe(args.path, degrees=args.degrees)
+    lines = typed_lines(content) if "node_types" in content else _lines(content)
     if args.memory is not None:
         content["misses"] = _misses(args.path, args.memory, args.iops)
     elif args.iops is not None:
@@ -72,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(content, indent=2))
     else:
-        print("\n".join(_lines(content)))
+        print("\n".join(lines))
     return 0
 
 
@@ -94,21 +100,31 @@ def _misses(path: str, memory: str, iops: float | None) -> dict[str, Any]:
 def _describe(path: str, *, degrees: bool) -> dict[str, Any]:
     if os.path.isdir(path):
         with closing(open_dataset(path)) as ds:
+            if isinstance(ds, TypedDataset):
+                return describe_typed(path, ds, degrees=degrees)
             return _describe_dataset(path, ds, degrees=degrees)
     if path.endswith(".npy") or read_header(path).kind == "features":
         with closing(FeatureStore(path)) as store:
             content: dict[str, Any] = {
                 "path": path,
-                "rows": _rows(store),
-                "files": [_file(store.mapping)],
+                "rows": describe_rows(store),
+                "files": [describe_file(store.mapping)],
             }
         if any(section["name"] == OPTIONS for section in content["files"][0]["sections"]):
             content["pack"] = _pack(path)
         return content
+    if read_header(path).flags & FLAG_TYPED:
+        with closing(Graph._open_typed(path)) as graph:
+            return {
+                "path": path,
+                **_graph(graph, "stored", degrees=degrees),
+                "num_neighbors": graph.num_neighbors,
+                "files": [describe_file(graph.mapping)],
+            }
     with closing(Graph(path)) as graph:
         # Only dataset.json says which of the two it is.
         order = "input" if graph.stored_order is None else "hot or presample"
-        files = [_file(graph.mapping)]
+        files = [describe_file(graph.mapping)]
         return {"path": path, **_graph(graph, order, degrees=degrees), "files": files}
 
 
@@ -117,12 +133,12 @@ def _describe_dataset(path: str, ds: Dataset, *, degrees: bool) -> dict[str, Any
     content = {"path": path, **_graph(ds.graph, manifest.order, degrees=degrees)}
     for name, store in (("features", ds.features), ("labels", ds.labels)):
         if store is not None:
-            content[name] = _rows(store)
+            content[name] = describe_rows(store)
     content["num_classes"] = ds.num_classes
     content["splits"] = {name: len(store) for name, store in ds.splits.stores.items()}
     counted = manifest.presampling
     content["visits"] = None if counted is None else asdict(counted)
-    content["files"] = [_file(mapping) for mapping in ds.mappings]
+    content["files"] = [describe_file(mapping) for mapping in ds.mappings]
     return content
 
 
@@ -140,23 +156,8 @@ def _graph(graph: Graph, order: str, *, degrees: bool) -> dict[str, Any]:
         "bytes_per_edge": size / graph.num_edges if graph.num_edges else None,
     }
     if degrees:
-        content["degrees"] = _degrees(graph)
+        content["degrees"] = degrees_of(graph)
     return content
-
-
-def _degrees(graph: Graph) -> dict[str, Any]:
-    """Largest degree, and the number of nodes in each range of degrees between powers of two."""
-    indptr, largest = graph.indptr, 0
-    counts = np.zeros(65, dtype=np.int64)
-    for begin in range(0, graph.num_nodes, _BLOCK):
-        part = np.diff(indptr[begin : begin + _BLOCK + 1])
-        largest = max(largest, int(part.max()))
-        # frexp returns the number of bits: 0 for 0, 1 for 1, 2 for 2 and 3, ...
-        counts += np.bincount(np.frexp(part.astype(np.float64))[1], minlength=counts.size)
-    ranges = ["0", "1", *(f"{1 << bits - 1}-{(1 << bits) - 1}" for bits in range(2, counts.size))]
-    used = int(counts.nonzero()[0].max(initial=0)) + 1
-    histogram = dict(zip(ranges[:used], counts[:used].tolist(), strict=True))
-    return {"max": largest, "nodes": histogram}
 
 
 def _pack(path: str) -> dict[str, Any]:
@@ -164,31 +165,6 @@ def _pack(path: str) -> dict[str, Any]:
     with closing(pack.store):
         content = asdict(pack.info)
         return {**content, "batches": len(pack.offsets) - 1, "resident_bytes": pack.resident_bytes}
-
-
-def _rows(store: FeatureStore) -> dict[str, Any]:
-    return {"shape": list(store.shape), "dtype": dtype_name(store.dtype)}
-
-
-def _file(mapping: _core.Mapping) -> dict[str, Any]:
-    content: dict[str, Any] = {
-        "name": os.path.basename(mapping.path),
-        "bytes": mapping.size,
-        "page_cache": resident_bytes(mapping),
-        "sections": [],
-    }
-    if not mapping.path.endswith(".npy"):
-        content["sections"] = [
-            {
-                "name": section.name,
-                "dtype": dtype_name(DTYPES[section.dtype]),
-                "count": section.count,
-                "offset": section.offset,
-                "bytes": section.length,
-            }
-            for section in read_header(mapping.path).sections
-        ]
-    return content
 
 
 def _lines(content: dict[str, Any]) -> Iterator[str]:
@@ -203,8 +179,7 @@ def _lines(content: dict[str, Any]) -> Iterator[str]:
             yield f"  graph     {content['bytes_per_edge']:.2f} bytes an edge"
     for name in ("features", "labels", "rows"):
         if name in content:
-            shape = " x ".join(f"{count:,}" for count in content[name]["shape"])
-            yield f"  {name:9s} {shape}, {content[name]['dtype']}"
+            yield f"  {name:9s} {rows_text(content[name])}"
     if "pack" in content:
         packed = content["pack"]
         fanouts = ",".join(map(str, packed["options"]["fanouts"]))
@@ -228,11 +203,9 @@ def _lines(content: dict[str, Any]) -> Iterator[str]:
     if "misses" in content:
         yield from _miss_lines(content["misses"])
     if "degrees" in content:
-        yield f"  degrees   largest {content['degrees']['max']:,}; nodes by degree:"
-        for range_, count in content["degrees"]["nodes"].items():
-            yield f"    {range_:>21s}  {count:,}"
+        yield from degree_lines(content["degrees"])
     for file in content["files"]:
-        yield from _file_lines(file)
+        yield from file_lines(file)
 
 
 def _miss_lines(misses: dict[str, Any]) -> Iterator[str]:
@@ -244,14 +217,3 @@ def _miss_lines(misses: dict[str, Any]) -> Iterator[str]:
     )
     if misses["seconds"] is not None:
         yield f"            {misses['seconds']:.3g} s a mini-batch to read them, one read a page"
-
-
-def _file_lines(file: dict[str, Any]) -> Iterator[str]:
-    cached = file["page_cache"]
-    share = "unknown" if cached is None else f"{100 * cached / max(file['bytes'], 1):.0f} %"
-    yield f"  {file['name']}: {format_bytes(file['bytes'])}, {share} in the page cache"
-    for section in file["sections"]:
-        yield (
-            f"    {section['name']:16s} {section['count']:>16,} {section['dtype']:8s} "
-            f"{format_bytes(section['bytes'])}"
-        )

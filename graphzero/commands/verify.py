@@ -15,7 +15,9 @@ from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
 from graphzero.graph.opening import open_dataset
-from graphzero.store.format import verify_file
+from graphzero.graph.typed_dataset import EdgeStore, NodeStore, TypedDataset
+from graphzero.store.format import FLAG_TYPED, verify_file
+from graphzero.store.list_check import find_bad_list
 from graphzero.store.manifest import read_manifest
 from graphzero.store.time_check import first_unordered
 from graphzero.units import format_bytes
@@ -35,8 +37,8 @@ def add_parser(commands: SubParsers) -> None:
         commands,
         "verify",
         run,
-        help="check a dataset or a file against its checksums, the order of edge times, and that "
-        "both directions have the same edges",
+        help="check a dataset or a file against its checksums, the order of edge times, that both "
+        "directions have the same edges, and the neighbour lists of typed graphs",
         examples=_EXAMPLES,
     )
     parser.add_argument("path", help="a dataset folder, a .gl or a .gd file")
@@ -54,8 +56,7 @@ def _bar(path: Path, total: int, unit: str, *, progress: bool) -> tqdm[Any]:
     )
 
 
-def _check_time_order(path: Path, *, progress: bool) -> None:
-    graph = Graph(path)
+def _check_time_order(path: Path, graph: Graph, *, progress: bool) -> None:
     times, time_order, node_ids = graph.times, graph.time_order, graph.node_ids
     if times is None or time_order is None:
         return
@@ -74,7 +75,9 @@ def _is_intact(path: Path, *, progress: bool) -> bool:
         with _bar(path, path.stat().st_size, "B", progress=progress) as bar:
             header = verify_file(path, bar.update)
         if header.kind == "graph":
-            _check_time_order(path, progress=progress)
+            is_typed = bool(header.flags & FLAG_TYPED)
+            graph = Graph._open_typed(path) if is_typed else Graph(path)
+            _check_time_order(path, graph, progress=progress)
     except FormatError as error:
         print(f"graphzero: {error}", file=sys.stderr)
         return False
@@ -83,7 +86,7 @@ def _is_intact(path: Path, *, progress: bool) -> bool:
 
 def _check_directions(ds: Dataset, *, progress: bool) -> None:
     """Where both directions are stored: each node must be a source equally often in both files."""
-    if ds.neighbors != "both" or not ds.graph.is_directed:
+    if ds.is_typed or ds.neighbors != "both" or not ds.graph.is_directed:
         return
     out_lists = ds.graph.lists_of("out", "verify reads")
     counts = np.zeros(ds.num_nodes, np.int64)
@@ -99,6 +102,43 @@ def _check_directions(ds: Dataset, *, progress: bool) -> None:
         )
 
 
+def _check_lists(edges: EdgeStore, *, progress: bool) -> None:
+    """Of an edge type: lists must be sorted, with ids of nodes that exist."""
+    graph = edges.graph
+    with _bar(Path(graph.path), graph.num_edges, "edges", progress=progress) as bar:
+        found = find_bad_list(graph.indptr, graph.indices, graph.num_neighbors, bar.update)
+    if found is not None:
+        raise FormatError(
+            f"{graph.path}: of edge type {edges.edge_type!r}, the neighbour list of stored node "
+            f"{found[0]} {found[1]}: build the dataset again"
+        )
+
+
+def _ids_agree(nodes: NodeStore) -> bool:
+    """Whether the user's ids of the stored nodes, and the table of ranks, lead to each other."""
+    for begin in range(0, nodes.num_nodes, _BLOCK):
+        stored = np.arange(begin, min(begin + _BLOCK, nodes.num_nodes))
+        users = nodes.to_user(stored)
+        if users.min() < 0 or users.max() >= nodes.num_nodes:
+            return False
+        if not np.array_equal(nodes.to_stored(users), stored):
+            return False
+    return True
+
+
+def _check_types(ds: Dataset, *, progress: bool) -> None:
+    """What checksums cannot tell of a typed graph."""
+    if isinstance(ds, TypedDataset):
+        for nodes in ds.nodes.values():
+            if not _ids_agree(nodes):
+                raise FormatError(
+                    f"{nodes.files()[-1].path}: the ids of node type {nodes.node_type!r} are not "
+                    f"in the order that 'node_rank' says: build the dataset again"
+                )
+        for edges in ds.edges.values():
+            _check_lists(edges, progress=progress)
+
+
 def run(args: argparse.Namespace) -> int:
     """Checks every file, even after a corrupt one; returns 1 if any is corrupt."""
     path = Path(args.path)
@@ -111,4 +151,5 @@ def run(args: argparse.Namespace) -> int:
     if code == 0 and path.is_dir():
         with open_dataset(path) as ds:  # also finds intact files that do not belong together
             _check_directions(ds, progress=shows_progress(args))
+            _check_types(ds, progress=shows_progress(args))
     return code

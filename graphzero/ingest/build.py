@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from graphzero.ingest.columns import MAX_NODES
+from graphzero.ingest.columns import MAX_NODES, checked_count
 from graphzero.ingest.csr import write_graph
 from graphzero.ingest.edge_input import EdgeInput, open_edges
-from graphzero.ingest.edges import EdgeList, read_edges
+from graphzero.ingest.edges import EdgeList, IdBound, read_edges
 from graphzero.ingest.folder import check_names, entry_of, folder_lock, recover, replace_dataset
 from graphzero.ingest.presampling import Presampler, Visits, presample_order
 from graphzero.ingest.progress import Progress
@@ -77,12 +76,12 @@ def _build_graph(
 ) -> tuple[FileWriter, NodeOrder | None]:
     """The graph file in input order or hot order; a presample order is made from the latter."""
     known, why = _known_count(num_nodes, tables.values())
+    bound = IdBound(known, why)
     edges = read_edges(
         source,
         folder,
         memory=options.column_memory,
-        bound=known,
-        why=why,
+        bounds=(bound, bound),
         progress=options.progress,
     )
     try:
@@ -184,16 +183,6 @@ def _build_files(
     )
 
 
-def _checked_count(num_nodes: Any) -> int:
-    try:
-        count = operator.index(num_nodes)
-    except TypeError:
-        count = 0
-    if isinstance(num_nodes, bool) or not 1 <= count <= MAX_NODES:
-        raise ValueError(f"num_nodes={num_nodes!r} is not an integer from 1 to 2^32")
-    return count
-
-
 def build_dataset(
     path: str | os.PathLike[str],
     edges: Any,
@@ -223,7 +212,7 @@ def build_dataset(
     if neighbors is None:
         raise ValueError("neighbors must be 'in', 'out' or 'both', not None")
     if num_nodes is not None:
-        num_nodes = _checked_count(num_nodes)
+        num_nodes = checked_count(num_nodes)
     named_splits = dict(splits or {})
     check_split_names(named_splits)
     source = open_edges(

@@ -96,6 +96,7 @@ class CastRows:
         self.name = rows.name
         self.dtype = dtype
         self.width = rows.width
+        self.row_shape = rows.row_shape
         self.vector = rows.vector
         self.in_order = rows.in_order
         self._rows = rows

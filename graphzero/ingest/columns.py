@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-__all__ = ["MAX_NODES", "Column", "column_index", "id_column"]
+__all__ = ["MAX_NODES", "Column", "checked_count", "column_index", "id_column"]
 
 # The builder stores ids in 32 bits; the format itself allows more.
 MAX_NODES = 1 << 32
@@ -41,6 +42,23 @@ class Column:
         if self.is_id:
             return f"a {self.label} (an integer from 0 to {bounds.max})"
         return f"a {self.label} (an integer from {bounds.min} to {bounds.max})"
+
+
+def checked_count(num_nodes: Any) -> int:
+    """A number of nodes that the user gives.
+
+    Raises
+    ------
+    ValueError
+        If it is not an integer from 1 to 2^32.
+    """
+    try:
+        count = operator.index(num_nodes)
+    except TypeError:
+        count = 0
+    if isinstance(num_nodes, bool) or not 1 <= count <= MAX_NODES:
+        raise ValueError(f"num_nodes={num_nodes!r} is not an integer from 1 to 2^32")
+    return count
 
 
 def id_column(index: int, label: str) -> Column:

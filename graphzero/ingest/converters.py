@@ -12,7 +12,7 @@ import numpy as np
 from graphzero.ingest.csr import write_graph
 from graphzero.ingest.csv_format import is_number, sniff_csv
 from graphzero.ingest.edge_input import TIME_NAMES, EdgeInput, edges_of_table
-from graphzero.ingest.edges import read_edges
+from graphzero.ingest.edges import IdBound, read_edges
 from graphzero.ingest.folder import folder_lock
 from graphzero.ingest.progress import Progress
 from graphzero.ingest.row_input import features_of_table
@@ -103,8 +103,7 @@ def convert_csv_to_gl(
             replace(_edges(source), directed=directed),
             target.parent,
             memory=_MEMORY // 8,
-            bound=None,
-            why="",
+            bounds=(IdBound(), IdBound()),
             progress=progress,
         )
         if not len(edges):

@@ -13,11 +13,18 @@ import numpy.typing as npt
 from graphzero.ingest.edges import EdgeList
 from graphzero.ingest.list_sums import ListSums
 from graphzero.ingest.progress import Advance, Progress
-from graphzero.ingest.rank import NodeOrder
+from graphzero.ingest.rank import NodeOrder, NodeSpace
 from graphzero.ingest.sort import EdgeSorter
 from graphzero.ingest.time_order import TimeOrderWriter
 from graphzero.store.filewriter import FileWriter, sealed_file
-from graphzero.store.format import FLAG_DIRECTED, FLAG_INCOMING, Header, id_dtype, layout
+from graphzero.store.format import (
+    FLAG_DIRECTED,
+    FLAG_INCOMING,
+    FLAG_TYPED,
+    Header,
+    id_dtype,
+    layout,
+)
 
 __all__ = ["graph_layout", "sort_scratch", "write_graph"]
 
@@ -27,11 +34,26 @@ _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 
 
-def graph_layout(edges: EdgeList, num_nodes: int, *, hot: bool) -> Header:
-    """Header of the file, without the checksums."""
+def graph_layout(
+    edges: EdgeList, num_nodes: int, *, hot: bool, num_neighbors: int | None = None
+) -> Header:
+    """Header of the file, without the checksums.
+
+    Parameters
+    ----------
+    edges : EdgeList
+    num_nodes : int
+        Neighbour lists.
+    hot : bool
+        Whether the file has the order of its nodes. The file of an edge type has not: its nodes
+        have files of their own.
+    num_neighbors : int, optional
+        Of an edge type: nodes of the type that is in the lists.
+    """
     count = edges.num_stored
-    ids = id_dtype(num_nodes)
+    ids = id_dtype(num_nodes if num_neighbors is None else num_neighbors)
     flags = (FLAG_DIRECTED if edges.directed else 0) | (FLAG_INCOMING if edges.incoming else 0)
+    flags |= 0 if num_neighbors is None else FLAG_TYPED
     arrays: list[tuple[str, npt.DTypeLike, int]] = [
         ("indptr", id_dtype(count + 1), num_nodes + 1),
         ("indices", ids, count),
@@ -51,6 +73,7 @@ def graph_layout(edges: EdgeList, num_nodes: int, *, hot: bool) -> Header:
         width=count,
         flags=flags,
         num_input_edges=edges.num_input_edges,
+        num_neighbors=num_neighbors or 0,
     )
 
 
@@ -90,12 +113,11 @@ def sort_scratch(edges: EdgeList, memory: int) -> int:
 
 
 def _entries(
-    edges: EdgeList, begin: int, end: int, order: NodeOrder | None
+    edges: EdgeList, begin: int, end: int, owners: NodeSpace, neighbors: NodeSpace
 ) -> tuple[npt.NDArray[np.uint64], tuple[npt.NDArray[Any], ...]]:
     """Keys owner << 32 | neighbor, in stored ids, of the edges [begin, end), and their payload."""
-    owner, neighbor = edges.owner.read(begin, end), edges.neighbor.read(begin, end)
-    if order is not None:
-        owner, neighbor = order.node_rank[owner], order.node_rank[neighbor]
+    owner = owners.to_stored(edges.owner.read(begin, end))
+    neighbor = neighbors.to_stored(edges.neighbor.read(begin, end))
     payload: list[npt.NDArray[Any]] = []
     if edges.with_edge_ids:
         if edges.position is None:
@@ -192,6 +214,7 @@ def write_graph(
     num_nodes: int,
     *,
     order: NodeOrder | None,
+    neighbors: NodeSpace | None = None,
     memory: int,
     progress: Progress,
 ) -> FileWriter:
@@ -204,8 +227,11 @@ def write_graph(
     edges : EdgeList
         Closed before this returns.
     num_nodes : int
+        Neighbour lists.
     order : NodeOrder or None
-        None for input order.
+        Of the nodes that have the lists; None for input order.
+    neighbors : NodeSpace, optional
+        For the edges of one type: the nodes that are in the lists. Default: those that have them.
     memory : int
         Bytes that the sort may take.
     progress : Progress
@@ -224,8 +250,12 @@ def write_graph(
     time_memory = _time_memory(edges, memory)
     memory -= time_memory
     run = _run_edges(edges, sum(dtype.itemsize for dtype in dtypes.values()), memory)
+    owners = NodeSpace(num_nodes, order)
+    own_order = order if neighbors is None else None
+    num_neighbors = None if neighbors is None else neighbors.num_nodes
+    header = graph_layout(edges, num_nodes, hot=own_order is not None, num_neighbors=num_neighbors)
     with (
-        sealed_file(path, graph_layout(edges, num_nodes, hot=order is not None)) as file,
+        sealed_file(path, header) as file,
         closing(EdgeSorter(path.parent, list(dtypes.values()), memory)) as sorter,
         closing(TimeOrderWriter(file, path.parent, time_memory)) as time_order,
     ):
@@ -233,12 +263,12 @@ def write_graph(
             for begin in range(0, len(edges), run):
                 end = min(begin + run, len(edges))
                 sorter.spill()
-                sorter.add(*_entries(edges, begin, end, order))
+                sorter.add(*_entries(edges, begin, end, owners, neighbors or owners))
                 advance(end - begin)
         edges.close()
         with progress.phase("writing graph", file.header.width, "edges") as advance:
             _write_lists(file, sorter.merged(), list(dtypes), time_order, advance)
-            if order is not None:
-                file.append("node_ids", order.node_ids)
-                file.append("node_rank", order.node_rank)
+            if own_order is not None:
+                file.append("node_ids", own_order.node_ids)
+                file.append("node_rank", own_order.node_rank)
     return file

@@ -17,7 +17,7 @@ from graphzero.ingest.spill import TempColumn
 from graphzero.ingest.tables import Table
 from graphzero.store.disk_space import require_disk_space
 
-__all__ = ["EdgeColumn", "EdgeList", "read_edges"]
+__all__ = ["EdgeColumn", "EdgeList", "IdBound", "read_edges"]
 
 _MAX_CHUNK_RECORDS = 1 << 20
 
@@ -44,6 +44,22 @@ class EdgeColumn(Protocol):
 
 
 @dataclass(frozen=True)
+class IdBound:
+    """The number of nodes that ids of an end of edges may name.
+
+    Attributes
+    ----------
+    count : int or None
+        None if it is not known before the edges are.
+    why : str
+        How it is known, for messages.
+    """
+
+    count: int | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
 class EdgeList:
     """A validated edge list, in the user's ids and order.
 
@@ -53,8 +69,8 @@ class EdgeList:
     weight, time : EdgeColumn or None
     num_loops : int
         Edges from a node to itself.
-    max_id : int
-        Largest id, -1 without edges.
+    max_ids : (int, int)
+        Largest source and largest target, -1 without edges.
     directed : bool
         Whether edges are stored in the given direction only.
     incoming : bool
@@ -73,7 +89,7 @@ class EdgeList:
     weight: EdgeColumn | None
     time: EdgeColumn | None
     num_loops: int
-    max_id: int
+    max_ids: tuple[int, int]
     directed: bool
     incoming: bool
     with_edge_ids: bool
@@ -82,6 +98,11 @@ class EdgeList:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    @property
+    def max_id(self) -> int:
+        """Largest id, where both ends are nodes of one kind."""
+        return max(self.max_ids)
 
     @property
     def owner(self) -> EdgeColumn:
@@ -126,13 +147,13 @@ class EdgeList:
 
 
 def _check_bound(
-    ids: npt.NDArray[Any], bound: int, why: str, column: Column, table: Table, record: int
+    ids: npt.NDArray[Any], bound: IdBound, column: Column, table: Table, record: int
 ) -> None:
-    if ids.max() >= bound:
-        bad = int(np.flatnonzero(ids >= bound)[0])
+    if bound.count is not None and ids.max() >= bound.count:
+        bad = int(np.flatnonzero(ids >= bound.count)[0])
         raise ValueError(
             f"{table.name}, {table.locate(record + bad)}: {column.label} {ids[bad]} is out of "
-            f"range for {bound} nodes ({why})"
+            f"range for {bound.count} nodes ({bound.why})"
         )
 
 
@@ -154,21 +175,19 @@ def _fill(
     stored: list[TempColumn],
     edges: EdgeInput,
     max_records: int,
-    bound: int | None,
-    why: str,
+    bounds: tuple[IdBound, IdBound],
     progress: Progress,
-) -> tuple[int, int]:
-    """Reads all edges; returns the number of self-loops and the largest id."""
+) -> tuple[int, tuple[int, int]]:
+    """Reads all edges; returns the number of self-loops, the largest source and target."""
     table, columns = edges.table, edges.columns
-    record, num_loops, max_id = 0, 0, -1
+    record, num_loops, max_ids = 0, 0, [-1, -1]
     with progress.phase("reading edges", table.num_records, "edges") as advance:
         for chunk in table.chunks(columns, max_records):
             if not len(chunk[0]):
                 continue
-            for ids, column in zip(chunk[:2], columns[:2], strict=True):
-                if bound is not None:
-                    _check_bound(ids, bound, why, column, table, record)
-                max_id = max(max_id, int(ids.max()))
+            for end, (ids, column, bound) in enumerate(zip(chunk, columns, bounds, strict=False)):
+                _check_bound(ids, bound, column, table, record)
+                max_ids[end] = max(max_ids[end], int(ids.max()))
             if edges.has_weights:
                 _check_weights(chunk[2], table, record)
             for column_store, values in zip(stored, chunk, strict=True):
@@ -176,7 +195,7 @@ def _fill(
             num_loops += int(np.count_nonzero(chunk[0] == chunk[1]))
             record += len(chunk[0])
             advance(len(chunk[0]))
-    return num_loops, max_id
+    return num_loops, (max_ids[0], max_ids[1])
 
 
 def read_edges(
@@ -184,8 +203,7 @@ def read_edges(
     folder: Path,
     *,
     memory: int,
-    bound: int | None,
-    why: str,
+    bounds: tuple[IdBound, IdBound],
     progress: Progress,
 ) -> EdgeList:
     """Reads an edge list once, from beginning to end.
@@ -197,10 +215,8 @@ def read_edges(
         For temporary files, if the columns are larger than the memory.
     memory : int
         Bytes that the columns may take.
-    bound : int or None
-        Number of nodes, if it is known already.
-    why : str
-        How it is known, for messages.
+    bounds : (IdBound, IdBound)
+        Of sources and of targets.
     progress : Progress
 
     Raises
@@ -220,7 +236,7 @@ def read_edges(
     ]
     max_records = max(1024, min(_MAX_CHUNK_RECORDS, memory // (4 * edge_bytes)))
     try:
-        num_loops, max_id = _fill(stored, edges, max_records, bound, why, progress)
+        num_loops, max_ids = _fill(stored, edges, max_records, bounds, progress)
     except BaseException:
         for column_store in stored:
             column_store.close()
@@ -232,7 +248,7 @@ def read_edges(
         weight=next(optional) if edges.has_weights else None,
         time=next(optional) if edges.has_times else None,
         num_loops=num_loops,
-        max_id=max_id,
+        max_ids=max_ids,
         directed=edges.directed,
         incoming=edges.incoming,
         with_edge_ids=edges.with_edge_ids,

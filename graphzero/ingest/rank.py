@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from graphzero.ingest.spill import temp_array
 
-__all__ = ["NodeOrder", "hot_order", "visit_order"]
+__all__ = ["NodeOrder", "NodeSpace", "hot_order", "visit_order"]
 
 _CHUNK = 1 << 20
 
@@ -31,6 +31,25 @@ class NodeOrder:
 
     node_ids: npt.NDArray[Any]
     node_rank: npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class NodeSpace:
+    """The nodes of one type, which are ends of edges.
+
+    Attributes
+    ----------
+    num_nodes : int
+    order : NodeOrder or None
+        None for input order.
+    """
+
+    num_nodes: int
+    order: NodeOrder | None = None
+
+    def to_stored(self, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Stored ids of the user's ids."""
+        return ids if self.order is None else self.order.node_rank[ids]
 
 
 def hot_order(

@@ -1,11 +1,12 @@
-"""Features and labels as streams of rows with their node ids."""
+"""Features, labels and other attributes as streams of rows."""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,23 +18,27 @@ from graphzero.ingest.row_stream import RowChunk, Rows
 from graphzero.ingest.tables import (
     CsvTable,
     ParquetTable,
-    load_array,
     load_numpy,
     open_table,
     require_numbers,
 )
-from graphzero.store.format import BFLOAT16, dtype_code
+from graphzero.store.format import BFLOAT16, dtype_code, dtype_name
 
 __all__ = [
     "ArrayRows",
+    "PartRows",
     "TableRows",
     "count_classes",
     "features_of_table",
+    "open_attribute",
     "open_features",
     "open_labels",
 ]
 
+Open = Callable[[Any, str, np.dtype[Any] | None], Rows]
+
 _COUNT_ROWS = 1 << 16
+_MOST_DIMS = 31  # of an array of rows: what `FeatureStore` opens
 
 
 class ArrayRows:
@@ -42,14 +47,17 @@ class ArrayRows:
     Parameters
     ----------
     name : str
-    array : (N, width) or (N,) array
+    array : (N,), (N, width) or (N, ...) array
     """
 
     in_order = True
 
     def __init__(self, name: str, array: npt.NDArray[Any]) -> None:
-        if array.ndim not in (1, 2) or 0 in array.shape[1:]:
-            raise ValueError(f"{name} has shape {array.shape}: it must be (nodes, columns)")
+        if not 0 < array.ndim <= _MOST_DIMS or 0 in array.shape[1:]:
+            raise ValueError(
+                f"{name} has shape {array.shape}: it must be (rows, columns), or a vector, or have "
+                f"more dimensions, none of them empty"
+            )
         if array.dtype == np.bool_:
             array = array.view(np.uint8)
         try:
@@ -58,9 +66,10 @@ class ArrayRows:
             raise ValueError(f"{name}: {error}") from None
         self.name = name
         self.dtype = array.dtype.newbyteorder("<")
+        self.row_shape = array.shape[1:]
         self.vector = array.ndim == 1
-        self._array = array[:, np.newaxis] if self.vector else array
-        self.width = self._array.shape[1]
+        self.width = math.prod(self.row_shape)
+        self._array = array
 
     def count(self) -> int:
         """Rows."""
@@ -70,7 +79,7 @@ class ArrayRows:
         """Slices of the array."""
         for begin in range(0, len(self._array), max_rows):
             rows = self._array[begin : begin + max_rows]
-            yield np.arange(begin, begin + len(rows)), rows
+            yield np.arange(begin, begin + len(rows)), rows.reshape(len(rows), self.width)
 
     def locate(self, row: int) -> str:
         """A row by its number from 0."""
@@ -96,6 +105,7 @@ class TableRows:
         self.name = table.name
         self.dtype = values[0].dtype
         self.width = len(values)
+        self.row_shape: tuple[int, ...] = () if vector else (self.width,)
         self.vector = vector
         self.in_order = not keyed
         self._table = table
@@ -164,14 +174,86 @@ def _feature_array(value: Any, name: str, dtype: np.dtype[Any] | None) -> npt.ND
     return require_numbers(array, name)
 
 
-def open_features(value: Any, dtype: np.dtype[Any] | None = None) -> Rows:
-    """Features from a path, an array or a tensor.
+class PartRows:
+    """The rows of several sources, one after the other.
 
     Parameters
     ----------
-    value : path, array or tensor
+    name : str
+    parts : sequence of Rows
+        At least one, all of one dtype and shape.
+    """
+
+    def __init__(self, name: str, parts: Sequence[Rows]) -> None:
+        first = parts[0]
+        for part in parts[1:]:
+            if (part.dtype, part.row_shape) != (first.dtype, first.row_shape):
+                raise ValueError(
+                    f"{name}: {part.name} has rows of shape {part.row_shape} and dtype "
+                    f"{dtype_name(part.dtype)}, {first.name} of shape {first.row_shape} and dtype "
+                    f"{dtype_name(first.dtype)}: the parts of one attribute must be alike"
+                )
+            if not part.in_order == first.in_order:
+                raise ValueError(f"{name}: some parts have node ids, others have none")
+        self.name = name
+        self.dtype = first.dtype
+        self.width = first.width
+        self.row_shape = first.row_shape
+        self.vector = first.vector
+        self.in_order = first.in_order
+        self._parts = parts
+
+    def count(self) -> int:
+        """Rows, or the largest id + 1."""
+        counts = [part.count() for part in self._parts]
+        return sum(counts) if self.in_order else max(counts)
+
+    def chunks(self, max_rows: int) -> Iterator[RowChunk]:
+        """Pieces of the parts."""
+        row = 0
+        for part in self._parts:
+            for ids, rows in part.chunks(max_rows):
+                yield np.arange(row, row + len(rows)) if self.in_order else ids, rows
+                row += len(rows)
+
+    def locate(self, row: int) -> str:
+        """A row by its number from 0 over all parts."""
+        return f"row {row} of all parts"
+
+
+def _parts_of(value: Any) -> list[Any] | None:
+    """The parts of a value that is given as several files or matrices; None for one source."""
+    if not isinstance(value, list | tuple) or not value:
+        return None
+    if all(isinstance(part, str | os.PathLike) for part in value):
+        return list(value)
+    # A list of vectors is one matrix, as ever.
+    if all(len(getattr(part, "shape", ())) > 1 for part in value):
+        return list(value)
+    return None
+
+
+def _in_parts(value: Any, name: str, dtype: np.dtype[Any] | None, open_part: Open) -> Rows:
+    """The rows of one source, or of several, in another dtype if one is given."""
+    parts = _parts_of(value)
+    rows: Rows
+    if parts is None:
+        rows = open_part(value, name, dtype)
+    else:
+        rows = PartRows(name, [open_part(v, f"{name}[{i}]", dtype) for i, v in enumerate(parts)])
+    return rows if dtype is None or dtype == rows.dtype else CastRows(rows, dtype)
+
+
+def open_features(value: Any, dtype: np.dtype[Any] | None = None, name: str = "features") -> Rows:
+    """Features from a path, an array or a tensor, or from several files or matrices of rows.
+
+    Parameters
+    ----------
+    value : path, array or tensor, or list of these
     dtype : numpy.dtype, optional
         Dtype of the format to convert to. Default: CSV values become float32, others are unchanged.
+    name : str
+        For messages.
 
     Raises
     ------
@@ -180,13 +262,18 @@ def open_features(value: Any, dtype: np.dtype[Any] | None = None) -> Rows:
     OSError
         If the file cannot be read.
     """
-    rows: Rows
+    return _in_parts(value, name, dtype, _features_of)
+
+
+def _features_of(value: Any, name: str, dtype: np.dtype[Any] | None) -> Rows:
     if not _is_table(value):
-        name = os.fspath(value) if _is_npy(value) else "features"
-        rows = ArrayRows(name, _feature_array(value, name, dtype))
-    else:
-        rows = features_of_table(open_table(Path(value)), _parsed_as(dtype))
-    return rows if dtype is None or dtype == rows.dtype else CastRows(rows, dtype)
+        return _array_rows(value, name, dtype)
+    return features_of_table(open_table(Path(value)), _parsed_as(dtype))
+
+
+def _array_rows(value: Any, name: str, dtype: np.dtype[Any] | None) -> Rows:
+    name = os.fspath(value) if _is_npy(value) else name
+    return ArrayRows(name, _feature_array(value, name, dtype))
 
 
 def _parsed_as(dtype: np.dtype[Any] | None) -> npt.DTypeLike:
@@ -216,8 +303,8 @@ def features_of_table(
     return TableRows(table, values, vector=False, keyed=True)
 
 
-def open_labels(value: Any) -> Rows:
-    """Labels from a path, an array or a tensor.
+def open_labels(value: Any, name: str = "labels") -> Rows:
+    """Labels from a path, an array or a tensor, or from several files or matrices of rows.
 
     A table has one column of labels in the order of the nodes, or a node id followed by the label.
     In a CSV file, the first label decides whether all are integers or floats.
@@ -229,19 +316,71 @@ def open_labels(value: Any) -> Rows:
     OSError
         If the file cannot be read.
     """
+    return _in_parts(value, name, None, _labels_of)
+
+
+def _labels_of(value: Any, name: str, dtype: np.dtype[Any] | None) -> Rows:
     if not _is_table(value):
-        name = os.fspath(value) if _is_npy(value) else "labels"
-        return ArrayRows(name, load_array(value, name))
+        return _array_rows(value, name, dtype)
     table = open_table(Path(value))
-    keyed = table.width > 1
+    return _values_of_table(table, "label", dtype, keyed=table.width > 1)
+
+
+def _values_of_table(
+    table: CsvTable | ParquetTable, label: str, dtype: np.dtype[Any] | None, *, keyed: bool
+) -> TableRows:
+    """Values of all columns but the node id; the first record of a CSV file decides their dtype."""
+    parsed: npt.DTypeLike
     if isinstance(table, ParquetTable):
-        dtype = _parquet_dtype(table, int(keyed))
+        parsed = _parquet_dtype(table, int(keyed))
+    elif dtype is not None:
+        parsed = _parsed_as(dtype)
     else:
         cells = (table.source.first_record or ())[int(keyed) :]
         fractions = any(is_number(cell) and not cell.strip(" -").isdigit() for cell in cells)
-        dtype = np.dtype(np.float32 if fractions else np.int64)
-    values = [Column(i, "label", dtype) for i in range(int(keyed), table.width)]
+        parsed = np.float32 if fractions else np.int64
+    values = [Column(i, label, np.dtype(parsed)) for i in range(int(keyed), table.width)]
     return TableRows(table, values, vector=len(values) == 1, keyed=keyed)
+
+
+def open_attribute(
+    value: Any, name: str, dtype: np.dtype[Any] | None = None, *, of: Literal["node", "edge"]
+) -> Rows:
+    """A named attribute of nodes or edges.
+
+    Parameters
+    ----------
+    value : path, array or tensor, or list of these
+        A list of files, or of arrays of two dimensions or more, has the rows one after the other.
+    name : str
+        The attribute's: "x" is read as `open_features` does. Another table of nodes has one column
+        in the order of the nodes, or the node id first. A table of edges has a record for each
+        edge, in the order of the edge list, and all of its columns are values.
+    dtype : numpy.dtype, optional
+        Dtype of the format to convert to. Default: "x" and "edge_attr" of a CSV file become
+        float32; the first record decides whether others are integers or floats; arrays and Parquet
+        files keep their dtype.
+    of : {"node", "edge"}
+
+    Raises
+    ------
+    ValueError
+        If the dtype cannot be stored or converted, or the parts are not alike.
+    OSError
+        If a file cannot be read.
+    """
+    if of == "node" and name == "x":
+        return open_features(value, dtype, "node attribute 'x'")
+
+    def open_part(part: Any, label: str, dtype: np.dtype[Any] | None) -> Rows:
+        if not _is_table(part):
+            return _array_rows(part, label, dtype)
+        table = open_table(Path(part))
+        if of == "edge" and name == "edge_attr" and dtype is None:
+            dtype = np.dtype(np.float32)
+        return _values_of_table(table, name, dtype, keyed=of == "node" and table.width > 1)
+
+    return _in_parts(value, f"{of} attribute {name!r}", dtype, open_part)
 
 
 def count_classes(labels: Rows) -> int | None:

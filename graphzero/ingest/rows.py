@@ -11,16 +11,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from graphzero.ingest.blocks import BlockFile, block_bytes
 from graphzero.ingest.progress import Progress
 from graphzero.ingest.rank import NodeOrder
 from graphzero.ingest.row_stream import Rows
-from graphzero.ingest.spill import TempFile, temp_array
+from graphzero.ingest.spill import temp_array
 from graphzero.store.filewriter import FileWriter, sealed_file
 from graphzero.store.format import FLAG_VECTOR, Header, id_dtype, layout
 
-__all__ = ["place_scratch", "rows_layout", "write_rows"]
-
-_TARGET = np.dtype(np.uint32)
+__all__ = ["Placement", "append_shape", "block_rows", "place_scratch", "rows_layout", "write_rows"]
 
 
 def rows_layout(rows: Rows, num_nodes: int, *, hot: bool) -> Header:
@@ -28,6 +27,8 @@ def rows_layout(rows: Rows, num_nodes: int, *, hot: bool) -> Header:
     arrays: list[tuple[str, npt.DTypeLike, int]] = [("rows", rows.dtype, num_nodes * rows.width)]
     if hot:
         arrays.append(("node_rank", id_dtype(num_nodes), num_nodes))
+    if len(rows.row_shape) > 1:
+        arrays.append(("row_shape", "<i8", len(rows.row_shape)))
     return layout(
         "features",
         arrays,
@@ -37,73 +38,74 @@ def rows_layout(rows: Rows, num_nodes: int, *, hot: bool) -> Header:
     )
 
 
-def _block_rows(rows: Rows, memory: int) -> int:
-    return max(1, memory // (4 * (rows.width * rows.dtype.itemsize + _TARGET.itemsize)))
+def append_shape(file: FileWriter, rows: Rows) -> None:
+    """Writes the section that says how rows of several dimensions are to be read."""
+    if len(rows.row_shape) > 1:
+        file.append("row_shape", rows.row_shape)
+
+
+def block_rows(rows: Rows, memory: int) -> int:
+    """Rows of a block, so that blocks, pieces of input and copies fit in so many bytes."""
+    fitting = memory // (4 * block_bytes(rows.width * rows.dtype.itemsize))
+    return max(1, min(fitting, 1 << 32))
 
 
 def place_scratch(rows: Rows, num_nodes: int, *, hot: bool, memory: int) -> int:
     """Bytes of temporary disk space that the permutation takes."""
-    if (rows.in_order and not hot) or num_nodes <= _block_rows(rows, memory):
+    if (rows.in_order and not hot) or num_nodes <= block_rows(rows, memory):
         return 0
-    return num_nodes * (rows.width * rows.dtype.itemsize + _TARGET.itemsize)
+    return num_nodes * block_bytes(rows.width * rows.dtype.itemsize)
 
 
-class _Placement:
+class Placement:
     """Takes rows in any order and returns them in blocks of the stored order.
 
-    Every block has a region of its size in a temporary file, which collects its rows in the order
-    of arrival. So both passes read and write long pieces.
+    Parameters
+    ----------
+    folder : pathlib.Path
+        For temporary files, if the rows are larger than the memory.
+    rows : Rows
+        Their dtype and shape.
+    num_rows : int
+        Of the file.
+    memory : int
+        Bytes.
     """
 
-    def __init__(self, folder: Path, rows: Rows, num_nodes: int, memory: int) -> None:
-        self._shape = (num_nodes, rows.width)
+    def __init__(self, folder: Path, rows: Rows, num_rows: int, memory: int) -> None:
+        self._shape = (num_rows, rows.width)
         self._dtype = rows.dtype
-        self._row_bytes = rows.width * rows.dtype.itemsize
-        self._block = min(num_nodes, _block_rows(rows, memory))
-        self._filled = np.zeros(-(-num_nodes // self._block), np.int64)
+        self._block = max(1, min(num_rows, block_rows(rows, memory)))
         self._whole: npt.NDArray[Any] | None = None
-        if len(self._filled) == 1:
+        if num_rows <= self._block:
             self._whole = np.zeros(self._shape, rows.dtype)
             return
-        self._rows = TempFile(folder)
-        self._targets = TempFile(folder)
+        self._blocks = BlockFile(folder, num_rows, self._block, rows.dtype, rows.width)
 
     def add(self, targets: npt.NDArray[Any], rows: npt.NDArray[Any]) -> None:
-        """Takes rows, with their stored ids."""
+        """Takes rows, with their positions in the file."""
         if self._whole is not None:
             self._whole[targets] = rows
             return
-        blocks = targets // self._block
-        by_block = np.argsort(blocks, kind="stable")
-        touched, begins = np.unique(blocks[by_block], return_index=True)
-        ends = [*begins[1:], len(blocks)]
-        for block, begin, end in zip(touched, begins, ends, strict=True):
-            chosen = by_block[begin:end]
-            at = int(block) * self._block + int(self._filled[block])
-            self._rows.write(rows[chosen].astype(self._dtype, copy=False), at * self._row_bytes)
-            self._targets.write(targets[chosen].astype(_TARGET), at * _TARGET.itemsize)
-            self._filled[block] += len(chosen)
+        self._blocks.add(targets, rows)
 
     def blocks(self) -> Iterator[npt.NDArray[Any]]:
-        """All rows in the stored order; zeros for nodes without a row."""
+        """All rows in the stored order; zeros where none came."""
         if self._whole is not None:
             yield self._whole
             return
-        num_nodes, width = self._shape
-        for i, filled in enumerate(self._filled.tolist()):
-            begin = i * self._block
-            out = np.zeros((min(self._block, num_nodes - begin), width), self._dtype)
-            targets = self._targets.read(begin * _TARGET.itemsize, filled, _TARGET)
-            values = self._rows.read(begin * self._row_bytes, filled * width, self._dtype)
-            out[targets - np.uint32(begin)] = values.reshape(filled, width)
+        num_rows, width = self._shape
+        for i in range(self._blocks.num_blocks):
+            out = np.zeros((min(self._block, num_rows - i * self._block), width), self._dtype)
+            offsets, values = self._blocks.read(i)
+            out[offsets] = values
             del values
             yield out
 
     def close(self) -> None:
         """Frees the disk space."""
         if self._whole is None:
-            self._rows.close()
-            self._targets.close()
+            self._blocks.close()
 
 
 class _Seen:
@@ -144,7 +146,7 @@ class _Seen:
 
 def _collect(
     rows: Rows,
-    placement: _Placement,
+    placement: Placement,
     seen: _Seen | None,
     order: NodeOrder | None,
     max_rows: int,
@@ -213,8 +215,8 @@ def write_rows(
     OSError
         If the file cannot be read, or the disk is full.
     """
-    max_rows = max(1, _block_rows(rows, memory) // 2)
-    placement: _Placement | None = None
+    max_rows = max(1, block_rows(rows, memory) // 2)
+    placement: Placement | None = None
     with (
         sealed_file(path, rows_layout(rows, num_nodes, hot=order is not None)) as file,
         ExitStack() as temporary,
@@ -225,7 +227,7 @@ def write_rows(
                     file.append("rows", chunk)
                     advance(len(chunk))
             else:
-                placement = _Placement(path.parent, rows, num_nodes, memory)
+                placement = Placement(path.parent, rows, num_nodes, memory)
                 temporary.callback(placement.close)
                 seen = None if rows.in_order else _Seen(path.parent, rows, num_nodes, memory)
                 _collect(rows, placement, seen, order, max_rows, advance)
@@ -238,4 +240,5 @@ def write_rows(
                     advance(len(block))
         if order is not None:
             file.append("node_rank", order.node_rank)
+        append_shape(file, rows)
     return file

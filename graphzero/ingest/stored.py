@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,7 +26,13 @@ from graphzero.store.format import (
     read_header,
 )
 
-__all__ = ["StoredGraph", "StoredRows", "open_stored_graph", "open_stored_rows"]
+__all__ = [
+    "StoredGraph",
+    "StoredRows",
+    "open_stored_edge_rows",
+    "open_stored_graph",
+    "open_stored_rows",
+]
 
 _CHUNK = 1 << 16
 
@@ -118,6 +125,20 @@ class StoredGraph:
         if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < self.num_nodes:
             raise FormatError(f"{self.path} has ids out of range: build the dataset again")
 
+    def edge_ids(self, begin: int, end: int) -> npt.NDArray[Any]:
+        """Positions in the user's edge list of the entries [begin, end), int64, checked.
+
+        Raises
+        ------
+        FormatError
+            If the file has none, or one is out of range.
+        """
+        section = _section(self.path, self.header, "edge_ids")
+        ids = _read(self.path, section, begin, end).astype(np.int64)
+        if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < self.header.num_input_edges:
+            raise FormatError(f"{self.path} has edge ids out of range: build the dataset again")
+        return ids
+
     def edges(self) -> EdgeList:
         """Every entry of the neighbour lists as an edge, in stored order, in the user's ids."""
         indptr = _map(self.path, _section(self.path, self.header, "indptr"))
@@ -138,7 +159,7 @@ class StoredGraph:
             weight=self._values("weights"),
             time=self._values("times"),
             num_loops=0,
-            max_id=self.num_nodes - 1,
+            max_ids=(self.num_nodes - 1, self.num_nodes - 1),
             directed=self.is_directed,
             incoming=self.is_incoming,
             with_edge_ids=self.has_edge_ids,
@@ -209,7 +230,7 @@ class StoredRows:
     name : str
     dtype : numpy.dtype
     shape : tuple of int
-        (N, width) or (N,).
+        (N,), (N, width) or of more dimensions.
     read : callable
         Reads elements [begin, end) of the flattened rows.
     node_ids : (N,) array or None
@@ -226,8 +247,9 @@ class StoredRows:
     ) -> None:
         self.name = name
         self.dtype = dtype
+        self.row_shape = shape[1:]
         self.vector = len(shape) == 1
-        self.width = 1 if self.vector else shape[1]
+        self.width = math.prod(self.row_shape)
         # Rows with node ids are checked: every node has exactly one.
         self.in_order = node_ids is None
         self._num_rows = shape[0]
@@ -249,6 +271,38 @@ class StoredRows:
     def locate(self, row: int) -> str:
         """A row by its number from 0."""
         return f"row {row}"
+
+
+def _row_shape(path: Path, header: Header) -> tuple[int, ...]:
+    """Shape of a row of a ``.gd`` file."""
+    section = header.find("row_shape")
+    if section is None:
+        return () if header.flags & FLAG_VECTOR else (header.width,)
+    shape = tuple(_read(path, section, 0, section.count).tolist())
+    if math.prod(shape) != header.width:
+        raise FormatError(f"{path}: section 'row_shape' does not fit its rows: build it again")
+    return shape
+
+
+def open_stored_edge_rows(path: Path, graph: StoredGraph) -> StoredRows:
+    """The rows of a ``.gd`` file of a graph's stored edges, in the order of its lists.
+
+    Raises
+    ------
+    FormatError
+        If it is damaged, or has not one row for each stored edge.
+    """
+    header = read_header(path)
+    section = _section(path, header, "rows")
+    if header.num_nodes != graph.header.width or section.count != header.num_nodes * header.width:
+        raise FormatError(f"{path} does not have one row for each edge: build the dataset again")
+    return StoredRows(
+        os.fspath(path),
+        DTYPES[section.dtype],
+        (header.num_nodes, *_row_shape(path, header)),
+        lambda begin, end: _read(path, section, begin, end),
+        None,
+    )
 
 
 def open_stored_rows(path: Path, graph: StoredGraph) -> StoredRows:
@@ -273,7 +327,7 @@ def open_stored_rows(path: Path, graph: StoredGraph) -> StoredRows:
     return StoredRows(
         os.fspath(path),
         DTYPES[section.dtype],
-        (num_rows,) if header.flags & FLAG_VECTOR else (num_rows, width),
+        (num_rows, *_row_shape(path, header)),
         lambda begin, end: _read(path, section, begin, end),
         node_ids,
     )
