@@ -43,8 +43,10 @@ if TYPE_CHECKING:
     from graphzero.loader.batch_stats import BatchStats
     from graphzero.loader.collate import Collate
     from graphzero.loader.link_neighbor_dataset import LinkNeighborDataset
+    from graphzero.loader.link_neighbor_loader import LinkNeighborLoader
     from graphzero.loader.mini_batch import MiniBatch
     from graphzero.loader.neighbor_dataset import NeighborDataset
+    from graphzero.loader.neighbor_loader import NeighborLoader
     from graphzero.loader.sampled_batch import SampledBatch
     from graphzero.packs.packed_dataset import PackedDataset
     from graphzero.packs.packing import pack
@@ -66,9 +68,11 @@ __all__ = [
     "Graph",
     "GraphSAGE",
     "LinkNeighborDataset",
+    "LinkNeighborLoader",
     "MemoryReport",
     "MiniBatch",
     "NeighborDataset",
+    "NeighborLoader",
     "NeighborSampler",
     "PackedDataset",
     "Prefetch",
@@ -91,9 +95,11 @@ _LAZY = {
     "DataType": "graphzero.ingest.converters",
     "GraphSAGE": "graphzero.training.graphsage",
     "LinkNeighborDataset": "graphzero.loader.link_neighbor_dataset",
+    "LinkNeighborLoader": "graphzero.loader.link_neighbor_loader",
     "MemoryReport": "graphzero.report.memory",
     "MiniBatch": "graphzero.loader.mini_batch",
     "NeighborDataset": "graphzero.loader.neighbor_dataset",
+    "NeighborLoader": "graphzero.loader.neighbor_loader",
     "PackedDataset": "graphzero.packs.packed_dataset",
     "SampledBatch": "graphzero.loader.sampled_batch",
     "build": "graphzero.api",
