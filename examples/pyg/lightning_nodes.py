@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from lightning.pytorch import LightningModule, Trainer
 from torch_geometric.nn import GraphSAGE
 
-# PyG: from torch_geometric.data import LightningNodeData
+# PyG: from torch_geometric.data.lightning import LightningNodeData
 from graphzero.pyg import DataModule as LightningNodeData
 from graphzero.pyg import from_data
 
