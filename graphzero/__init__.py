@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from graphzero.loader.link_neighbor_dataset import LinkNeighborDataset
     from graphzero.loader.mini_batch import MiniBatch
     from graphzero.loader.neighbor_dataset import NeighborDataset
+    from graphzero.loader.neighbor_loader import NeighborLoader
     from graphzero.loader.sampled_batch import SampledBatch
     from graphzero.packs.packed_dataset import PackedDataset
     from graphzero.packs.packing import pack
@@ -68,6 +69,7 @@ __all__ = [
     "MemoryReport",
     "MiniBatch",
     "NeighborDataset",
+    "NeighborLoader",
     "NeighborSampler",
     "PackedDataset",
     "Prefetch",
@@ -93,6 +95,7 @@ _LAZY = {
     "MemoryReport": "graphzero.report.memory",
     "MiniBatch": "graphzero.loader.mini_batch",
     "NeighborDataset": "graphzero.loader.neighbor_dataset",
+    "NeighborLoader": "graphzero.loader.neighbor_loader",
     "PackedDataset": "graphzero.packs.packed_dataset",
     "SampledBatch": "graphzero.loader.sampled_batch",
     "build": "graphzero.api",

@@ -152,6 +152,16 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
         copied.__dict__.update(self.__dict__, _epochs=copy(self._epochs))
         return copied
 
+    def begin_pass(self) -> Progress:
+        """Begins a pass in this process, whose workers `iterate`: its epoch, position and rank."""
+        share = Share(*self._checked_rank())
+        here = self._epochs.begin().position
+        return Progress(here.epoch, here.batches, 0, share)
+
+    def iterate(self, progress: Progress) -> BatchIterator:
+        """A worker's share of a pass that `begin_pass` has begun, in the parent or here."""
+        return BatchIterator(self, progress, lambda *_: None, even=self.ranks.even)
+
     def __iter__(self) -> BatchIterator:
         share = current_share(*self._checked_rank())
         begun = self._epochs.begin()

@@ -1,0 +1,210 @@
+"""What the arguments of PyG's loaders, and of torch's ``DataLoader``, mean to a graphzero loader."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+__all__ = ["ARGUMENTS", "Argument", "check_keywords", "refuse_keywords"]
+
+Status = Literal["implemented", "no effect", "refused"]
+_BOTH = frozenset({"NeighborLoader", "LinkNeighborLoader"})
+_NODES = frozenset({"NeighborLoader"})
+_LINKS = frozenset({"LinkNeighborLoader"})
+
+
+@dataclass(frozen=True)
+class Argument:
+    """What becomes of one argument.
+
+    Attributes
+    ----------
+    status : {"implemented", "no effect", "refused"}
+    note : str
+        What it does here, why it has no effect, or what to use instead.
+    loaders : frozenset of str
+        Which of the two loaders have it.
+    """
+
+    status: Status
+    note: str
+    loaders: frozenset[str] = _BOTH
+
+
+def _table(status: Status, rows: Mapping[str, str | tuple[str, frozenset[str]]]) -> dict[str, Any]:
+    return {
+        name: Argument(status, note) if isinstance(note, str) else Argument(status, *note)
+        for name, note in rows.items()
+    }
+
+
+ARGUMENTS: dict[str, Argument] = {
+    **_table(
+        "implemented",
+        {
+            "dataset": "a Dataset, from gz.open or gz.build",
+            "data": "another name of dataset",
+            "num_neighbors": "neighbours per node in each hop, as a list; -1 for all",
+            "input_nodes": (
+                "None (all nodes), ids, a bool mask, or the name of a split such as 'train'",
+                _NODES,
+            ),
+            "input_time": ("a time for each seed, in the unit of the edges' times", _NODES),
+            "input_id": "batch.input_id has these values instead of positions in the seeds",
+            "edge_label_index": (
+                "(2, n) seed edges; None for all edges of the graph, in both directions where it "
+                "is undirected",
+                _LINKS,
+            ),
+            "edge_label": ("labels of the seed edges", _LINKS),
+            "neg_sampling": (
+                "None, 'binary', 'triplet', (mode, amount), a dict, or PyG's NegativeSampling; "
+                "its src_weight and dst_weight are refused: negatives are drawn uniformly from "
+                "the pairs that are not edges",
+                _LINKS,
+            ),
+            "neg_sampling_ratio": ("the same as neg_sampling=('binary', ratio)", _LINKS),
+            "replace": "draw neighbours with replacement",
+            "disjoint": "a tree of its own for each seed",
+            "temporal_strategy": "'uniform' or 'last'",
+            "time_attr": (
+                "'edge_time' ('time', 'timestamp'), the times that the edges were built with; "
+                "needs input_time",
+                _NODES,
+            ),
+            "weight_attr": "'edge_weight' ('weight'), the weights that the edges were built with",
+            "subgraph_type": "'directional' or 'induced'; 'bidirectional' is refused",
+            "directed": "False is the former name of subgraph_type='induced'",
+            "transform": "gets the batch, in the worker, and may return anything",
+            "batch_size": "seeds in a batch; 1 if it is left out, as in PyG",
+            "shuffle": "another order of the seeds in every pass",
+            "drop_last": "drop a short last batch",
+            "num_workers": "0 is the recommendation: threads prepare the batches",
+            "pin_memory": "as in torch",
+            "timeout": "as in torch",
+            "worker_init_fn": "as in torch; it changes no draws",
+            "multiprocessing_context": "as in torch",
+            "generator": "seeds the draws, if seed is left out",
+            "prefetch_factor": "as in torch: batches a worker prepares ahead",
+            "persistent_workers": "as in torch",
+        },
+    ),
+    **_table(
+        "no effect",
+        {
+            "is_sorted": "neighbour lists are sorted when they are built",
+            "filter_per_worker": "rows are always gathered where the batch was sampled",
+            "pin_memory_device": "deprecated in torch, which uses the current accelerator",
+        },
+    ),
+    **_table(
+        "refused",
+        {
+            "edge_label_time": (
+                "seed edges have no times yet: split the edges by time when you build",
+                _LINKS,
+            ),
+            "transform_sampler_output": "use transform, which gets the batch with its n_id, "
+            "edge_index and e_id",
+            "neighbor_sampler": "the dataset brings its own sampler: leave it out; "
+            "gz.NeighborSampler samples without a loader",
+            "node_sampler": ("the dataset brings its own sampler: leave it out", _NODES),
+            "link_sampler": ("the dataset brings its own sampler: leave it out", _LINKS),
+            "custom_cls": "use transform, which may return an object of any class",
+            "sampler": "use input_nodes or edge_label_index with shuffle, seed_weights=, or "
+            "distributed=True",
+            "batch_sampler": "use batch_size, shuffle and drop_last",
+            "collate_fn": "use transform, which gets the batch; for your own collate function, "
+            "the open form: gz.NeighborDataset in a DataLoader",
+            "in_order": "batches come in their order, which makes them repeatable: leave it out",
+        },
+    ),
+}
+
+# Values with which a refused argument asks for nothing.
+_NEUTRAL: dict[str, Any] = {"in_order": True}
+
+# What users of one interface type in the other one.
+_OTHER_NAMES = {
+    "fanouts": "num_neighbors",
+    "seeds": "input_nodes",
+    "weighted": "weight_attr='edge_weight'",
+    "amount": "neg_sampling=(mode, amount)",
+    "gather": "NeighborDataset with Collate, the open form",
+}
+_OF_DATASETS = {
+    "num_neighbors": "fanouts",
+    "input_nodes": "seeds",
+    "data": "dataset, the first argument",
+    "time_attr": "input_time: the graph has one time per edge, which needs no name",
+    "weight_attr": "weighted=True: the graph has one weight per edge, which needs no name",
+    "directed": "subgraph_type='induced', which is what directed=False meant",
+    "neg_sampling_ratio": "neg_sampling='binary', amount=ratio",
+    "num_workers": "the DataLoader's num_workers",
+    "pin_memory": "the DataLoader's pin_memory",
+    "persistent_workers": "the DataLoader's persistent_workers",
+    "transform": "a collate_fn that calls gz.Collate(ds) first",
+}
+
+
+def check_keywords(loader: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Refuses keywords that a loader does not have.
+
+    Parameters
+    ----------
+    loader : str
+        Name of the loader's class.
+    given : mapping
+        Keywords that are not in its signature, with their values.
+    known : iterable of str
+        Those that are.
+
+    Raises
+    ------
+    TypeError
+        That says what to use instead, or which names are close.
+    """
+    for name, value in given.items():
+        argument = ARGUMENTS.get(name)
+        if argument is None or loader not in argument.loaders:
+            what = f"{loader} has no argument {name!r}"
+            if name in _OTHER_NAMES:
+                raise TypeError(f"{what}: use {_OTHER_NAMES[name]}")
+            has = {name for name, each in ARGUMENTS.items() if loader in each.loaders}
+            raise TypeError(what + _closest(name, {*known, *has}))
+        if argument.status == "refused" and value != _NEUTRAL.get(name):
+            raise TypeError(f"{loader} takes no {name}: {argument.note}")
+
+
+def refuse_keywords(dataset: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuses keywords that a dataset of seeds does not have, such as those of PyG's loaders.
+
+    Parameters
+    ----------
+    dataset : str
+        Name of its class.
+    given, known : iterable of str
+
+    Raises
+    ------
+    TypeError
+        That says which name it has here, or which names are close.
+    """
+    known = set(known)
+    for name in given:
+        if name in known:
+            continue
+        what = f"{dataset} has no argument {name!r}"
+        if name in _OF_DATASETS:
+            raise TypeError(
+                f"{what}: use {_OF_DATASETS[name]} (gz.NeighborLoader and gz.LinkNeighborLoader "
+                f"have PyG's names)"
+            )
+        raise TypeError(what + _closest(name, known))
+
+
+def _closest(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, sorted(known))
+    return f": did you mean {' or '.join(close)}?" if close else ""
