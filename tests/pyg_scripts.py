@@ -5,6 +5,7 @@ A comment ``# PyG: LINE`` stands before each of these lines, and says what the l
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples" / "pyg"
@@ -16,7 +17,7 @@ def changed_lines(name: str) -> list[tuple[str, str]]:
     """Pairs of the line on PyG and the line on graphzero."""
     lines = (FOLDER / f"{name}.py").read_text().splitlines()
     found = []
-    for before, line in zip(lines, lines[1:], strict=False):
+    for before, line in pairwise(lines):
         if before.strip().startswith(MARK):
             found.append((before.strip().removeprefix(MARK), line.strip()))
     return found

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from graphzero.pyg.convert import from_data
     from graphzero.pyg.data_module import DataModule
-    from graphzero.pyg.loaders import NeighborLoader
+    from graphzero.pyg.loaders import LinkNeighborLoader, NeighborLoader
     from graphzero.pyg.stored_data import StoredData
 
-__all__ = ["DataModule", "NeighborLoader", "StoredData", "from_data"]
+__all__ = ["DataModule", "LinkNeighborLoader", "NeighborLoader", "StoredData", "from_data"]
 
 _LAZY = {
     "DataModule": "graphzero.pyg.data_module",
+    "LinkNeighborLoader": "graphzero.pyg.loaders",
     "NeighborLoader": "graphzero.pyg.loaders",
     "StoredData": "graphzero.pyg.stored_data",
     "from_data": "graphzero.pyg.convert",

@@ -21,8 +21,8 @@ def _one_graph(data: Any) -> Data | HeteroData:
     if isinstance(data, torch_geometric.data.Dataset):
         if len(data) != 1:
             raise ValueError(
-                f"{data!r} holds {len(data):,} graphs, and a dataset folder holds one: choose it, as in "
-                f"from_data(dataset[0], path); for training on many small graphs, use PyG's "
+                f"{data!r} holds {len(data):,} graphs, and a dataset folder holds one: choose it, "
+                f"as in from_data(dataset[0], path); for training on many small graphs, use PyG's "
                 f"DataLoader"
             )
         data = data[0]

@@ -1,4 +1,4 @@
-"""`NeighborLoader` with PyG's arguments, its type of batches and its contract."""
+"""`NeighborLoader` and `LinkNeighborLoader` by PyG's contract, with its type of batches."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 import torch
 from torch_geometric.data import Data, HeteroData
 
+import graphzero.loader.link_neighbor_loader as links
 import graphzero.loader.neighbor_loader as nodes
 from graphzero.graph.dataset import Dataset
 from graphzero.loader.mini_batch import MiniBatch
 from graphzero.loader.seed_loader import SeedLoader
 from graphzero.pyg.stored_data import StoredData
 
-__all__ = ["NeighborLoader", "check_stored"]
+__all__ = ["LinkNeighborLoader", "NeighborLoader", "check_stored"]
 
 # Of the whole graph, and of no use in a batch around nodes.
 _NOT_IN_BATCHES = ("edge_label_index", "edge_label")
@@ -79,4 +80,11 @@ class NeighborLoader(_PyGLoader, nodes.NeighborLoader):
 
     As in PyG, every process samples all the seeds that it is given: split them by rank, or say
     ``distributed=True`` and have the batches dealt out.
+    """
+
+
+class LinkNeighborLoader(_PyGLoader, links.LinkNeighborLoader):
+    """PyG's LinkNeighborLoader over a dataset in files: it yields ``Data``.
+
+    As `NeighborLoader`, around edges: the arguments are those of `graphzero.LinkNeighborLoader`.
     """
