@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from graphzero.loader.batch_stats import BatchStats
     from graphzero.loader.collate import Collate
     from graphzero.loader.link_neighbor_dataset import LinkNeighborDataset
+    from graphzero.loader.link_neighbor_loader import LinkNeighborLoader
     from graphzero.loader.mini_batch import MiniBatch
     from graphzero.loader.neighbor_dataset import NeighborDataset
     from graphzero.loader.neighbor_loader import NeighborLoader
@@ -66,6 +67,7 @@ __all__ = [
     "Graph",
     "GraphSAGE",
     "LinkNeighborDataset",
+    "LinkNeighborLoader",
     "MemoryReport",
     "MiniBatch",
     "NeighborDataset",
@@ -92,6 +94,7 @@ _LAZY = {
     "DataType": "graphzero.ingest.converters",
     "GraphSAGE": "graphzero.training.graphsage",
     "LinkNeighborDataset": "graphzero.loader.link_neighbor_dataset",
+    "LinkNeighborLoader": "graphzero.loader.link_neighbor_loader",
     "MemoryReport": "graphzero.report.memory",
     "MiniBatch": "graphzero.loader.mini_batch",
     "NeighborDataset": "graphzero.loader.neighbor_dataset",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -11,9 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from graphzero import _core
 from graphzero.graph.dataset import Dataset
+from graphzero.graph.graph import Graph
 from graphzero.graph.ids import IdArray
 from graphzero.graph.sampling_options import as_seed
+from graphzero.loader.seed_weights import balanced_weights
 from graphzero.loader.tickets import Seeds
 
 __all__ = [
@@ -23,10 +26,14 @@ __all__ = [
     "as_input_ids",
     "as_loader_seed",
     "as_negatives",
+    "as_seed_edges",
     "as_seed_nodes",
+    "as_seed_weights",
     "as_subgraph_type",
     "check_attribute",
     "dataset_options",
+    "edge_labels",
+    "node_labels",
 ]
 
 _TIMES = ("edge_time", "time", "timestamp")
@@ -106,6 +113,38 @@ def as_seed_nodes(input_nodes: Any, dataset: Dataset) -> tuple[Any, bool]:
     return seeds, seeds.dtype == np.bool_
 
 
+def as_seed_edges(edge_label_index: Any, dataset: Dataset) -> npt.NDArray[Any]:
+    """The seed edges, (2, n): as given, or all edges, in the order of the edge list if it is known.
+
+    Raises
+    ------
+    TypeError
+        If an edge type is named, and the dataset has none.
+    """
+    if edge_label_index is None:
+        return _all_edges(dataset.graph)
+    if isinstance(edge_label_index, tuple) and edge_label_index:
+        first = edge_label_index[0]
+        if isinstance(first, str) or (isinstance(first, tuple) and isinstance(first[0], str)):
+            raise TypeError(
+                f"edge_label_index names the edge type {first!r}, and the dataset has none: give "
+                f"the (2, n) edges alone, or None for all"
+            )
+    if isinstance(edge_label_index, (tuple, list)):
+        return np.stack([as_array(ends) for ends in edge_label_index])
+    return as_array(edge_label_index)
+
+
+def _all_edges(graph: Graph) -> IdArray:
+    num_edges = graph.num_edges
+    _core.require_memory(num_edges, 8 * 8, "seed edges")  # with what is made on the way
+    lists = graph.sample_neighbors(np.arange(graph.num_nodes), -1)
+    owners = np.repeat(np.arange(graph.num_nodes), np.diff(lists.indptr))
+    out = graph.is_directed and not graph.is_incoming
+    edges = np.stack([owners, lists.indices] if out else [lists.indices, owners])
+    return edges if lists.e_id is None else edges[:, np.argsort(lists.e_id, kind="stable")]
+
+
 def as_input_ids(input_id: Any, default: IdArray | None, num_seeds: int) -> IdArray | None:
     """What ``input_id`` of the batches has instead of positions in the seeds; None for these.
 
@@ -139,6 +178,37 @@ def as_loader_seed(seed: Any, generator: torch.Generator | None, dealt: bool) ->
             "ranks that share the seeds need the same seed=: give a number, on all ranks alike"
         )
     return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
+
+
+def as_seed_weights(seed_weights: Any, labels: Callable[[], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """The weights of the seeds: as given, or for "balanced", from their labels."""
+    if not isinstance(seed_weights, str):
+        return as_array(seed_weights)
+    if seed_weights != "balanced":
+        raise ValueError(
+            f"seed_weights must be 'balanced' or a number for each seed, not {seed_weights!r}"
+        )
+    return balanced_weights(labels())
+
+
+def node_labels(dataset: Dataset, seeds: IdArray) -> npt.NDArray[Any]:
+    """The labels of seeds.
+
+    Raises
+    ------
+    ValueError
+        If the dataset has none.
+    """
+    if dataset.labels is None:
+        raise ValueError("seed_weights='balanced' needs labels, and the dataset has none")
+    return dataset.labels.gather(seeds)
+
+
+def edge_labels(edge_label: Any) -> npt.NDArray[Any]:
+    """The labels of seed edges, as given."""
+    if edge_label is None:
+        raise ValueError("seed_weights='balanced' needs edge_label: give it, or the weights")
+    return as_array(edge_label)
 
 
 def check_attribute(argument: str, name: Any, has: bool) -> bool:

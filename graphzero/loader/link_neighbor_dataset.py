@@ -15,6 +15,7 @@ from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray, as_count, as_ids
 from graphzero.io.prefetch import Prefetch
+from graphzero.loader.pyg_arguments import refuse_keywords
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.sampling.hop_readahead import HopReadAhead
@@ -166,6 +167,8 @@ class LinkNeighborDataset(SeedDataset):
     ------
     IndexError
         If an end of a seed edge is out of range.
+    TypeError
+        If an argument is unknown; names what it is called here.
     ValueError
         If another argument is invalid, or there are no negatives: the source of a triplet has every
         node as neighbour, or every pair is an edge.
@@ -194,6 +197,7 @@ class LinkNeighborDataset(SeedDataset):
         even: bool = True,
         **options: Unpack[SamplingOptions],
     ) -> None:
+        refuse_keywords(type(self), options)
         self.edge_label_index = _as_edges(edge_label_index, dataset.num_nodes)
         num_edges = self.edge_label_index.shape[1]
         self.neg_sampling = _as_mode(neg_sampling)

@@ -13,6 +13,7 @@ from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
 from graphzero.graph.ids import IdArray, as_ids, as_times
 from graphzero.io.prefetch import Prefetch
+from graphzero.loader.pyg_arguments import refuse_keywords
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.sampling.hop_readahead import HopReadAhead
@@ -112,6 +113,8 @@ class NeighborDataset(SeedDataset):
     ------
     IndexError
         If a seed is out of range.
+    TypeError
+        If an argument is unknown; names what it is called here.
     ValueError
         If an argument is invalid or contradicts another; if an option needs times, and there are
         none; if weighted, and the graph has no weights; if seeds have times, and the graph has no
@@ -140,6 +143,7 @@ class NeighborDataset(SeedDataset):
         even: bool = True,
         **options: Unpack[SamplingOptions],
     ) -> None:
+        refuse_keywords(type(self), options)
         self.seeds = _as_seeds(seeds, dataset.num_nodes)
         super().__init__(
             dataset,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import numpy.typing as npt
@@ -14,8 +15,10 @@ from graphzero.loader.given import (
     as_fanout_list,
     as_input_ids,
     as_seed_nodes,
+    as_seed_weights,
     check_attribute,
     dataset_options,
+    node_labels,
 )
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.seed_loader import SeedLoader
@@ -24,7 +27,81 @@ __all__ = ["NeighborLoader"]
 
 
 class NeighborLoader(SeedLoader):
-    """A DataLoader of mini-batches around nodes, with the argument names of PyG's NeighborLoader."""
+    """A DataLoader of mini-batches around nodes, with PyG's argument names.
+
+    It is `NeighborDataset` with `Collate` in a ``torch.utils.data.DataLoader``, and yields the same
+    batches, byte for byte. docs/loaders.md says what every argument of PyG's ``NeighborLoader``
+    means here.
+
+    Every pass is the next epoch, with another order and other draws, for any number of workers; the
+    first pass is epoch 0. An epoch is decided when ``iter`` is called, in the process that calls
+    it. `set_epoch` chooses another one. `state_dict` and `load_state_dict` resume an interrupted
+    epoch; they count the batches that the training loop was given.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        From `graphzero.open`; also as ``data=``.
+    num_neighbors : sequence of int
+        Neighbours per node in each hop; -1 for all.
+    input_nodes : str, (num_seeds,) integers, or (num_nodes,) bool, optional
+        The seeds: the name of a split, ids, or a mask. Default: all nodes. Seeds without a label
+        (-1 or NaN) stay seeds, as in PyG.
+    input_time : (num_seeds,) integers, optional
+        A time for each seed: its tree has only edges up to it.
+    input_id : (num_seeds,) integers, optional
+        What ``batch.input_id`` has instead of positions in the seeds; for a mask, the default is
+        the ids of the nodes.
+    replace, disjoint, temporal_strategy, labor, strictly_before, batch_dependency : optional
+        How neighbours are drawn: the fields of `Sampling`.
+    subgraph_type : {"directional", "induced"}
+        The edges that were drawn, or all edges between the nodes of the batch. PyG's enum too.
+    time_attr : {"edge_time", "time", "timestamp"}, optional
+        Says that `input_time` is meant for the times of the edges, the only ones there are.
+    weight_attr : {"edge_weight", "weight"}, optional
+        Draw neighbours by the weights of the edges.
+    directed : bool
+        False is PyG's former name of ``subgraph_type="induced"``.
+    transform : callable, optional
+        Gets the batch, in the worker, and returns what the training loop gets.
+    batch_size : int
+        Seeds in a batch.
+    shuffle : bool
+        Permute the seeds, anew in every pass.
+    drop_last : bool
+        Drop the last batch if it is short.
+    seed : int, optional
+        Order and draws are functions of (seed, epoch). Default: drawn from `generator`, or from
+        torch's default generator, when the loader is made; so ``torch.manual_seed`` makes a run
+        repeatable, and a loader that is made anew in every epoch does not repeat its batches.
+    seed_weights : (num_seeds,) numbers or "balanced", optional
+        The seeds of a pass are drawn in proportion to these, with replacement, in random order.
+        "balanced": every label has the same share, and seeds without a label have none.
+    prefetch : Prefetch, optional
+        How pages are read ahead.
+    feature_dtype : {None, "float32"}
+        "float32" converts narrower (or wider) features on the way.
+    num_threads : int, optional
+        Threads that prepare batches. Default: one in a worker, otherwise all processors.
+    distributed, rank, world_size, even : optional
+        Which ranks share an epoch, and how evenly, as in `NeighborDataset`. Ranks that share an
+        epoch need a `seed`.
+    num_workers, pin_memory, persistent_workers, prefetch_factor, timeout, worker_init_fn : optional
+        As in torch's DataLoader.
+    multiprocessing_context, generator : optional
+        As in torch's DataLoader.
+    **other
+        Further arguments of PyG's loader and torch's DataLoader that have no effect here, or are
+        refused.
+
+    Raises
+    ------
+    TypeError
+        If an argument is unknown or refused; the message says what to use instead.
+    ValueError, IndexError
+        As in `NeighborDataset`; if there is no such split; if an attribute cannot drive the
+        sampling; if ranks share the seeds, and no seed is given.
+    """
 
     def __init__(
         self,
@@ -80,8 +157,8 @@ class NeighborLoader(SeedLoader):
             input_time=None if input_time is None else as_array(input_time),
             **dataset_options(arguments),
         )
-        self._set_up(
-            source,
-            as_input_ids(input_id, source.seeds if is_mask else None, len(source.seeds)),
-            arguments,
-        )
+        if seed_weights is not None:
+            labels = partial(node_labels, ds, source.seeds)
+            source.weigh_seeds(as_seed_weights(seed_weights, labels))
+        nodes = source.seeds if is_mask else None
+        self._set_up(source, as_input_ids(input_id, nodes, source.num_seeds), arguments)

@@ -1,11 +1,14 @@
-"""What the arguments of PyG's loaders, and of torch's ``DataLoader``, mean to a graphzero loader."""
+"""What the arguments of PyG's loaders and of torch's ``DataLoader`` mean to graphzero's loaders."""
 
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
+
+from graphzero.graph.sampling_options import Sampling
 
 __all__ = ["ARGUMENTS", "Argument", "check_keywords", "refuse_keywords"]
 
@@ -178,31 +181,33 @@ def check_keywords(loader: str, given: Mapping[str, Any], known: Iterable[str]) 
             raise TypeError(f"{loader} takes no {name}: {argument.note}")
 
 
-def refuse_keywords(dataset: str, given: Iterable[str], known: Iterable[str]) -> None:
+def refuse_keywords(dataset: type, options: Iterable[str]) -> None:
     """Refuses keywords that a dataset of seeds does not have, such as those of PyG's loaders.
 
     Parameters
     ----------
-    dataset : str
-        Name of its class.
-    given, known : iterable of str
+    dataset : type
+        Its class.
+    options : iterable of str
+        Names that are not in its signature.
 
     Raises
     ------
     TypeError
         That says which name it has here, or which names are close.
     """
-    known = set(known)
-    for name in given:
-        if name in known:
+    of_sampling = {field.name for field in fields(Sampling)}
+    for name in options:
+        if name in of_sampling:
             continue
-        what = f"{dataset} has no argument {name!r}"
+        what = f"{dataset.__name__} has no argument {name!r}"
         if name in _OF_DATASETS:
             raise TypeError(
                 f"{what}: use {_OF_DATASETS[name]} (gz.NeighborLoader and gz.LinkNeighborLoader "
                 f"have PyG's names)"
             )
-        raise TypeError(what + _closest(name, known))
+        own = set(inspect.signature(dataset).parameters) - {"options"}
+        raise TypeError(what + _closest(name, own | of_sampling))
 
 
 def _closest(name: str, known: Iterable[str]) -> str:

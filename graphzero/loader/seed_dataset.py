@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from torch.utils.data import IterableDataset
 
-from graphzero.graph.ids import as_count
+from graphzero.graph.ids import IdArray, as_count
+from graphzero.graph.sampling_options import as_seed
 from graphzero.loader.batch_iterator import BatchIterator
 from graphzero.loader.epochs import Epochs
 from graphzero.loader.ranks import OnceFlag, Ranks
 from graphzero.loader.resume import Position, Progress, State, read_position
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.seed_batches import SeedBatches
+from graphzero.loader.seed_weights import SeedWeights
 from graphzero.loader.world import ParentGroup, current_share
 from graphzero.sampling.order import Share, batch_ids
 
@@ -44,7 +46,36 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
         self.ranks = Ranks(distributed, rank, world_size, even)
         self._epochs = Epochs()
         self._told: ParentGroup | None = None
+        self._weights: SeedWeights | None = None
         self._warned = OnceFlag()
+
+    def weigh_seeds(self, weights: Any) -> None:
+        """Draws the seeds of every epoch by weight, with replacement: see `SeedWeights`."""
+        self._weights = SeedWeights(weights, self.num_seeds)
+
+    def reseed(self, seed: int) -> None:
+        """Changes the seed; in a copy of the sampler, which iterations may be using."""
+        self.sampler = copy(self.sampler)
+        self.sampler.seed = as_seed(seed)
+        for cached in ("options", "state_options"):
+            self.__dict__.pop(cached, None)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the seeds come in their own order."""
+        return not self.shuffle and self._weights is None
+
+    def epoch_order(self, epoch: int) -> IdArray:
+        """Positions in the seed array in the order of an epoch, (num_seeds,) int64."""
+        if self._weights is None:
+            return super().epoch_order(epoch)
+        return self._weights.order(self.sampler.seed, epoch)
+
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """All that the mini-batches of an epoch are a function of, in plain values."""
+        weights = {} if self._weights is None else {"seed_weights_crc": self._weights.crc}
+        return {**super().options, **weights}
 
     @property
     def epoch(self) -> int:

@@ -18,7 +18,7 @@ from graphzero.loader.pyg_arguments import check_keywords
 from graphzero.loader.resume import Position, State
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.seed_dataset import SeedDataset
-from graphzero.loader.tickets import Pass, SeedBatchSampler, Seeds, seed_sampler
+from graphzero.loader.tickets import REMADE, Pass, SeedBatchSampler, Seeds, seed_sampler
 
 __all__ = ["SeedLoader"]
 
@@ -80,6 +80,8 @@ class SeedLoader(torch.utils.data.DataLoader[Any]):
     """
 
     _source: SeedDataset
+    _tickets: SeedBatchSampler
+    seed: int
 
     transform: Callable[[Any], Any] | None
 
@@ -109,6 +111,7 @@ class SeedLoader(torch.utils.data.DataLoader[Any]):
         if self._batch_sampler is not None:
             own = own_batch_sampler(self._batch_sampler)
             taken.update(batch_size=own.batch_size, drop_last=own.drop_last)
+        self._draws_seed = taken["seed"] is None
         dealt = bool(taken["distributed"]) or taken["rank"] is not None
         taken["seed"] = as_loader_seed(taken["seed"], taken["generator"], dealt)
         for name, value in taken.items():
@@ -156,8 +159,10 @@ class SeedLoader(torch.utils.data.DataLoader[Any]):
             seed_sampler(self._seeds), source.batch_size, source.drop_last
         )
 
-    def _finish(self, sampled: SampledBatch) -> Any:
+    def _finish(self, sampled: Any) -> Any:
         """The collate function: what the training loop gets for a sampled mini-batch."""
+        if not isinstance(sampled, SampledBatch):
+            raise RuntimeError(REMADE)
         batch = self._collate(sampled)
         if self._input_id is not None:
             batch.input_id = torch.from_numpy(self._input_id[sampled.input_id])
@@ -253,11 +258,24 @@ class SeedLoader(torch.utils.data.DataLoader[Any]):
             If it is not such a state, or something differs; the message names it.
         """
         source = self._source
-        source.resume(state_dict)
+        before = self.seed
+        if self._draws_seed:
+            self._reseed(_seed_of(state_dict, before))
+        try:
+            source.resume(state_dict)
+        except ValueError:
+            self._reseed(before)
+            raise
         here = source.position
         if here.batches >= source.num_batches > 0:
             source.set_epoch(here.epoch + 1)
         self._delivered = None
+
+    def _reseed(self, seed: int) -> None:
+        if seed != self.seed:
+            self.seed = seed
+            self._source.reseed(seed)
+            self._iterator = None  # persistent workers have the former seed
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_iterator": None, "_delivered": None}
@@ -273,6 +291,12 @@ class SeedLoader(torch.utils.data.DataLoader[Any]):
             collate_fn=copied._finish,
         )
         return copied
+
+
+def _seed_of(state: Mapping[str, Any], default: int) -> int:
+    options = state.get("options") if isinstance(state, Mapping) else None
+    seed = options.get("seed") if isinstance(options, Mapping) else None
+    return seed if isinstance(seed, int) else default
 
 
 def own_batch_sampler(batch_sampler: Any) -> SeedBatchSampler:

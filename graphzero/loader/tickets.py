@@ -21,11 +21,11 @@ from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.sampling.order import Share, batch_ids
 
-__all__ = ["Pass", "SeedBatchSampler", "Seeds", "Ticket", "seed_sampler"]
+__all__ = ["REMADE", "Pass", "SeedBatchSampler", "Seeds", "Ticket", "seed_sampler"]
 
 _numbers = itertools.count()
 
-_REMADE = (
+REMADE = (
     "a library has put the parts of a graphzero loader into a DataLoader of its own, which deals "
     "its batches out in another way. Let the loader itself deal them to the ranks: make it with "
     "distributed=True (and even=False for evaluation), and keep it out of what the library "
@@ -61,17 +61,17 @@ class Ticket(list[int]):
     Attributes
     ----------
     run : Pass
-    index : int
+    turn : int
         Mini-batches of this rank before it in the pass.
     """
 
-    def __init__(self, positions: Sequence[int], run: Pass, index: int) -> None:
+    def __init__(self, positions: Sequence[int], run: Pass, turn: int) -> None:
         super().__init__(positions)
         self.run = run
-        self.index = index
+        self.turn = turn
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Ticket, ((), self.run, self.index)  # a worker needs no positions
+        return Ticket, ((), self.run, self.turn)  # a worker needs no positions
 
 
 @dataclass
@@ -84,7 +84,7 @@ class _Running:
     taken: int = 0
 
     @property
-    def next_index(self) -> int:
+    def next_turn(self) -> int:
         return self.share.worker + self.taken * self.share.num_workers
 
 
@@ -115,23 +115,23 @@ class Seeds(torch.utils.data.Dataset[SampledBatch]):
         ------
         RuntimeError
         """
-        raise RuntimeError(_REMADE)
+        raise RuntimeError(REMADE)
 
     def __getitems__(self, ticket: Ticket) -> SampledBatch:
         """The next mini-batch of a pass."""
         if not isinstance(ticket, Ticket):
-            raise RuntimeError(_REMADE)
+            raise RuntimeError(REMADE)
         number = ticket.run.number
         running = self._running.get(number) or self._start(ticket.run)
-        if ticket.index != running.next_index:
+        if ticket.turn != running.next_turn:
             raise RuntimeError(
-                f"batch {running.next_index} of the pass was to come next, and batch "
-                f"{ticket.index} was asked for: an earlier one has raised an error, so begin "
-                f"another pass; or else {_REMADE}"
+                f"batch {running.next_turn} of the pass was to come next, and batch "
+                f"{ticket.turn} was asked for: an earlier one has raised an error, so begin "
+                f"another pass; or else {REMADE}"
             )
         batch = next(running.iterator)
         running.taken += 1
-        if running.next_index >= running.total:
+        if running.next_turn >= running.total:
             self.end(number)
         return batch
 
@@ -201,7 +201,7 @@ class SeedBatchSampler(torch.utils.data.Sampler[list[int]]):
         self, sampler: torch.utils.data.Sampler[int], batch_size: int, drop_last: bool
     ) -> None:
         if not isinstance(sampler, _SeedSampler):
-            raise RuntimeError(_REMADE)
+            raise RuntimeError(REMADE)
         self.batch_size = batch_size
         self.drop_last = drop_last
         self.bind(sampler)
@@ -234,10 +234,10 @@ class SeedBatchSampler(torch.utils.data.Sampler[list[int]]):
         source, share = self._seeds.source, run.progress.share
         first, step, size = run.progress.first + share.rank, share.world_size, source.batch_size
         try:
-            for index in range(run.total):
-                at = (first + index * step) % max(source.num_batches, 1) * size
+            for turn in range(run.total):
+                at = (first + turn * step) % max(source.num_batches, 1) * size
                 end = min(at + size, source.num_seeds)
-                yield Ticket(() if source.shuffle else range(at, end), run, index)
+                yield Ticket(range(at, end) if source.is_ordered else (), run, turn)
         finally:
             self._seeds.end(run.number)
 
