@@ -1,0 +1,186 @@
+"""`DataModule`: the loaders of a dataset for Lightning's Trainer."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from graphzero.graph.dataset import Dataset
+from graphzero.pyg.loaders import NeighborLoader, check_stored
+
+if TYPE_CHECKING:
+    _Base = Any
+else:
+
+    def _base() -> type:
+        """The class of the Lightning package that the user's script has imported, if any."""
+        if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules:
+            from pytorch_lightning import LightningDataModule
+
+            return LightningDataModule
+        try:
+            from lightning.pytorch import LightningDataModule
+        except ImportError:
+            try:
+                from pytorch_lightning import LightningDataModule
+            except ImportError:
+                raise ImportError("DataModule needs Lightning: pip install lightning") from None
+        return LightningDataModule
+
+    _Base = _base()
+
+__all__ = ["DataModule"]
+
+
+def _nodes_or_split(dataset: Dataset, nodes: Any, *names: str) -> Any:
+    """The seeds as given, else the name of a split that the dataset has."""
+    if nodes is not None:
+        return nodes
+    return next((name for name in names if name in dataset.splits), None)
+
+
+class DataModule(_Base):  # type: ignore[misc]
+    """The loaders of a dataset for Lightning: train, validate, test and predict.
+
+    It takes the arguments of PyG's ``LightningNodeData``. In several processes, training deals
+    whole batches to the ranks, equally many to each; evaluation and prediction yield each seed
+    once. All ranks draw from one seed. A checkpoint that was saved in the middle of an epoch
+    resumes it at its next batch.
+
+    Parameters
+    ----------
+    data : Dataset
+        From `from_data` or `graphzero.open`.
+    input_train_nodes, input_val_nodes, input_test_nodes : ids, mask or str, optional
+        Seeds, or the name of a split. Default: the splits "train", "val" and "test". Without a
+        split for it, there is no validation or test.
+    input_pred_nodes : ids, mask or str, optional
+        Default: all nodes.
+    input_train_time, input_val_time, input_test_time, input_pred_time : integers, optional
+        A time for each seed.
+    eval_loader_kwargs : mapping, optional
+        Other arguments of the loaders of validation, test and prediction.
+    seed : int, optional
+        Of the order and the draws. Default: drawn by torch, for all ranks by the first one, and
+        kept in checkpoints.
+    **kwargs
+        Of `NeighborLoader`; ``num_neighbors`` and ``batch_size`` at least.
+
+    Raises
+    ------
+    ImportError
+        If Lightning is not installed.
+    ValueError
+        If there are no seeds to train with.
+    """
+
+    def __init__(
+        self,
+        data: Dataset,
+        input_train_nodes: Any = None,
+        input_train_time: Any = None,
+        input_val_nodes: Any = None,
+        input_val_time: Any = None,
+        input_test_nodes: Any = None,
+        input_test_time: Any = None,
+        input_pred_nodes: Any = None,
+        input_pred_time: Any = None,
+        *,
+        eval_loader_kwargs: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__()
+        check_stored(data, "DataModule")
+        _refuse_foreign(kwargs)
+        self.data = data
+        self.input_train_nodes = _nodes_or_split(data, input_train_nodes, "train")
+        self.input_val_nodes = _nodes_or_split(data, input_val_nodes, "val", "valid")
+        self.input_test_nodes = _nodes_or_split(data, input_test_nodes, "test")
+        self.input_pred_nodes = input_pred_nodes
+        self.input_train_time = input_train_time
+        self.input_val_time = input_val_time
+        self.input_test_time = input_test_time
+        self.input_pred_time = input_pred_time
+        if self.input_val_nodes is None:
+            self.val_dataloader = None
+        if self.input_test_nodes is None:
+            self.test_dataloader = None
+        kwargs.setdefault("pin_memory", torch.cuda.is_available())
+        kwargs.setdefault("persistent_workers", kwargs.get("num_workers", 0) > 0)
+        self.kwargs = kwargs
+        self.eval_kwargs = {**kwargs, **(eval_loader_kwargs or {})}
+        self._seed = seed
+
+    def _shared_seed(self) -> int:
+        """The seed of all ranks."""
+        if self._seed is None:
+            drawn = int(torch.randint(2**31, ()))
+            self._seed = drawn if self.trainer is None else self.trainer.strategy.broadcast(drawn)
+        return self._seed
+
+    def _loader(self, nodes: Any, time: Any, *, training: bool) -> NeighborLoader:
+        options = self.kwargs if training else self.eval_kwargs
+        several = self.trainer is not None and self.trainer.world_size > 1
+        if several:
+            options = {"distributed": True, "even": training, **options}
+        return NeighborLoader(
+            self.data,
+            input_nodes=nodes,
+            input_time=time,
+            shuffle=training,
+            seed=self._shared_seed(),
+            **options,
+        )
+
+    def train_dataloader(self) -> NeighborLoader:
+        """Shuffled batches of the training nodes, equally many on every rank."""
+        if self.input_train_nodes is None:
+            raise ValueError(
+                f"there are no nodes to train with: give input_train_nodes; the dataset has the "
+                f"splits {sorted(self.data.splits)}"
+            )
+        return self._loader(self.input_train_nodes, self.input_train_time, training=True)
+
+    def val_dataloader(self) -> NeighborLoader:
+        """Batches of the validation nodes, each once over all ranks."""
+        return self._loader(self.input_val_nodes, self.input_val_time, training=False)
+
+    def test_dataloader(self) -> NeighborLoader:
+        """Batches of the test nodes, each once over all ranks."""
+        return self._loader(self.input_test_nodes, self.input_test_time, training=False)
+
+    def predict_dataloader(self) -> NeighborLoader:
+        """Batches of the nodes to predict for, each once over all ranks."""
+        return self._loader(self.input_pred_nodes, self.input_pred_time, training=False)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The seed, for checkpoints."""
+        return {"seed": self._seed}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Takes the seed of a checkpoint, whose epoch is resumed."""
+        self._seed = state_dict["seed"]
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.kwargs.items())
+        return f"DataModule({self.data!r}, {given})"
+
+
+def _refuse_foreign(kwargs: dict[str, Any]) -> None:
+    """Takes out what PyG's data module has, and this one decides by itself."""
+    if "shuffle" in kwargs:
+        warnings.warn(
+            "DataModule shuffles the training nodes and no others: shuffle= has no effect",
+            UserWarning,
+            stacklevel=3,
+        )
+        del kwargs["shuffle"]
+    if kwargs.pop("loader", "neighbor") != "neighbor":
+        raise ValueError("DataModule samples neighbours: loader='neighbor' is the only choice")
+    if kwargs.pop("node_sampler", None) is not None:
+        raise ValueError("DataModule samples by itself: leave node_sampler out")

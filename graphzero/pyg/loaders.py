@@ -1,0 +1,90 @@
+"""`NeighborLoader` and `LinkNeighborLoader` by PyG's contract, with its type of batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch_geometric.data import Data, HeteroData
+
+import graphzero.loader.link_neighbor_loader as links
+import graphzero.loader.neighbor_loader as nodes
+from graphzero.graph.dataset import Dataset
+from graphzero.loader.mini_batch import MiniBatch
+from graphzero.loader.seed_loader import SeedLoader
+from graphzero.pyg.stored_data import StoredData
+
+__all__ = ["LinkNeighborLoader", "NeighborLoader", "check_stored"]
+
+# Of the whole graph, and of no use in a batch around nodes.
+_NOT_IN_BATCHES = ("edge_label_index", "edge_label")
+
+
+def check_stored(data: Any, name: str) -> None:
+    """Refuses a graph in memory, and shows the line that stores it.
+
+    Raises
+    ------
+    TypeError
+    """
+    if isinstance(data, Data | HeteroData):
+        raise TypeError(
+            f"{name} samples a graph that is stored in files, and this one is in memory. Add this "
+            f'line before it:\n\n    data = graphzero.pyg.from_data(data, "store")\n'
+        )
+    if isinstance(data, tuple):
+        raise TypeError(
+            f"{name} takes no (FeatureStore, GraphStore): it takes the result of "
+            f"graphzero.pyg.from_data, or a dataset that graphzero.build has written"
+        )
+
+
+def _add_kept(output: Any, dataset: StoredData) -> None:
+    """What PyG's batches have of the whole graph: masks of their nodes, and what is of no node."""
+    for name, mask in dataset.masks.items():
+        if mask.shape[0] == dataset.num_nodes and mask.dtype == torch.bool:
+            output[name] = mask[output.n_id]
+    for name, value in dataset.kept.items():
+        if name not in output and name not in _NOT_IN_BATCHES:
+            output[name] = value
+
+
+class _PyGLoader(SeedLoader):
+    """What makes a loader PyG's: the type of its batches, and that it never splits the seeds."""
+
+    @property
+    def data(self) -> Dataset:
+        """The dataset."""
+        return self._source.dataset
+
+    def _take(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        taken = dict(arguments)
+        check_stored(taken["other"].get("data", taken["dataset"]), type(self).__name__)
+        if all(taken[name] is None for name in ("distributed", "rank", "world_size")):
+            taken["distributed"] = False
+        return super()._take(taken)
+
+    def _make_output(self, batch: MiniBatch) -> Any:
+        output = batch.to_pyg()
+        if isinstance(self.data, StoredData):
+            _add_kept(output, self.data)
+        return output
+
+
+class NeighborLoader(_PyGLoader, nodes.NeighborLoader):
+    """PyG's NeighborLoader over a dataset in files: it yields ``Data``.
+
+    The arguments are those of `graphzero.NeighborLoader`, which are PyG's and some more; `data` is
+    the result of `from_data`, or a dataset of `graphzero.open`. `transform` gets the ``Data``.
+
+    As in PyG, every process samples all the seeds that it is given: split them by rank, or say
+    ``distributed=True`` and have the batches dealt out.
+    """
+
+
+class LinkNeighborLoader(_PyGLoader, links.LinkNeighborLoader):
+    """PyG's LinkNeighborLoader over a dataset in files: it yields ``Data``.
+
+    As `NeighborLoader`, around edges: the arguments are those of `graphzero.LinkNeighborLoader`.
+    """

@@ -1,0 +1,111 @@
+"""`StoredData`: a dataset that answers to the names that PyG's ``Data`` has in a script."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphzero import _core
+from graphzero.graph.dataset import Dataset
+from graphzero.graph.features import FeatureStore
+from graphzero.pyg.description import DescribedGraph
+from graphzero.store.format import BFLOAT16
+
+__all__ = ["StoredData", "stored_data"]
+
+
+def _as_tensor(rows: Any) -> Tensor:
+    if rows.dtype == BFLOAT16:
+        return torch.from_numpy(rows.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(rows)
+
+
+def _whole(store: FeatureStore, name: str) -> Tensor:
+    """All rows of an attribute, in the order of the user's ids."""
+    row_bytes = store.dtype.itemsize * int(np.prod(store.shape[1:]))
+    try:
+        _core.require_memory(store.num_nodes, row_bytes, name)
+    except MemoryError as error:
+        raise MemoryError(
+            f"data.{name} reads all of {name} from disk ({error}): a batch of a loader has the "
+            f"rows of its nodes, and data.num_features the number of columns"
+        ) from None
+    return _as_tensor(store.gather(np.arange(store.num_nodes)))
+
+
+class StoredData(Dataset):
+    """A `graphzero.Dataset` with the attributes that scripts read of the graph they were built of.
+
+    It comes from `from_data`. What belongs to a whole graph is what ``data`` had, in memory:
+    ``data.train_mask`` and other masks and ids of splits, ``edge_label_index``, numbers and texts.
+    What is stored is read from disk when it is asked for: ``data.y``, ``data.edge_index`` and
+    other attributes, whole. A dataset that `graphzero.open` has opened has only what is stored, by
+    graphzero's names: ``input_nodes="train"``.
+    """
+
+    _kept: dict[str, Any]
+    _masks: dict[str, Tensor]
+
+    @property
+    def num_features(self) -> int:
+        """Columns of ``x``; 0 without features."""
+        return 0 if self.features is None else self.features.feature_dim
+
+    @property
+    def num_node_features(self) -> int:
+        """As `num_features`."""
+        return self.num_features
+
+    @property
+    def edge_index(self) -> Tensor:
+        """All edges, (2, num_edges) int64, in the order that they were given; read from disk."""
+        _core.require_memory(self.num_edges, 5 * 8, "edge_index")
+        nodes = np.arange(self.num_nodes)
+        hop = self.graph.sample_neighbors(nodes, -1)
+        if hop.e_id is None:
+            raise AttributeError("edge_index needs the places of edges: from_data(edge_ids=True)")
+        edge_index = np.empty((2, self.num_edges), np.int64)
+        edge_index[0, hop.e_id] = hop.indices
+        edge_index[1, hop.e_id] = np.repeat(nodes, np.diff(hop.indptr))
+        return torch.from_numpy(edge_index)
+
+    def _rows_named(self, name: str) -> FeatureStore | None:
+        """The stored rows of a node attribute, by PyG's name."""
+        return {"x": self.features, "y": self.labels}.get(name)
+
+    def __getattr__(self, name: str) -> Any:
+        """Masks and what belongs to the graph; then what is stored."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        for values in (self._masks, self._kept):
+            if name in values:
+                return values[name]
+        rows = self._rows_named(name)
+        if rows is not None:
+            return _whole(rows, name)
+        raise AttributeError(
+            f"the stored graph has no {name!r}; it has {', '.join([*self._masks, *self._kept])} "
+            f"and {self!r}"
+        )
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """What belongs to the whole graph, and to every batch."""
+        return self._kept
+
+    @property
+    def masks(self) -> dict[str, Tensor]:
+        """Masks and ids of the splits, by the names that they were given."""
+        return self._masks
+
+
+def stored_data(dataset: Dataset, graph: DescribedGraph) -> StoredData:
+    """The dataset, with what of the graph is not in its files."""
+    dataset.__class__ = StoredData
+    assert isinstance(dataset, StoredData)
+    dataset._kept = graph.kept
+    dataset._masks = graph.nodes[None].masks if None in graph.nodes else {}
+    return dataset

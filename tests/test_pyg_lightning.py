@@ -1,0 +1,164 @@
+"""`graphzero.pyg.DataModule` under Lightning's Trainer, in one process and in two."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+
+import files
+import numpy as np
+import pytest
+
+import graphzero as gz
+
+pytest.importorskip("torch_geometric")
+if importlib.util.find_spec("lightning") is None:
+    pytest.skip("lightning is not installed", allow_module_level=True)
+
+PROGRAM = Path(__file__).with_name("lightning_program.py")
+SPLITS = {"train": np.arange(0, 118), "val": np.arange(118, 200), "test": np.arange(200, 267)}
+
+
+@pytest.fixture
+def store(tmp_path):
+    rng = np.random.default_rng(0)
+    files.write_dataset(
+        tmp_path / "store",
+        files.random_edges(300, 2000, seed=2),
+        300,
+        features=rng.standard_normal((300, 6)).astype(np.float32),
+        labels=rng.integers(0, 3, 300),
+        splits=SPLITS,
+    )
+    return tmp_path / "store"
+
+
+def run(store, out, *arguments):
+    """Seeds of all batches, (stage, epoch) -> a list of batches for each rank."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(gz.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), str(store), str(out), *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    ranks = [json.loads(path.read_text()) for path in sorted(out.glob("rank*.json"))]
+    found = {}
+    for rank, seen in enumerate(ranks):
+        for stage, epoch, seeds in seen:
+            key = (stage, epoch if stage in ("train", "val") else 0)
+            found.setdefault(key, [[] for _ in ranks])[rank].append(seeds)
+    return found
+
+
+def each_node(batches_of_ranks):
+    return Counter(chain.from_iterable(chain.from_iterable(batches_of_ranks)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("devices", "workers"), [(1, 0), (1, 2), (2, 0)])
+def test_every_stage_sees_its_nodes_and_an_epoch_is_resumed(store, tmp_path, devices, workers):
+    options = ["--devices", str(devices), "--workers", str(workers)]
+    whole = run(store, tmp_path / "whole", *options)
+    for epoch in (0, 1):
+        lengths = {len(batches) for batches in whole["train", epoch]}
+        assert lengths == {8 // devices}  # equally many on each rank
+        assert each_node(whole["train", epoch]) == Counter(SPLITS["train"].tolist())
+        assert each_node(whole["val", epoch]) == Counter(SPLITS["val"].tolist())
+    assert whole["train", 0] != whole["train", 1]
+    assert each_node(whole["test", 0]) == Counter(SPLITS["test"].tolist())
+    assert each_node(whole["predict", 0]) == Counter(range(300))
+    if devices == 1:
+        assert (tmp_path / "whole" / "predicted").read_text() == "300"
+
+    # 4 or 8 rounds an epoch: the checkpoint is in the middle of the first one
+    checkpoint = tmp_path / "whole" / "stepstep=3.ckpt"
+    resumed = run(store, tmp_path / "resumed", *options, "--resume", str(checkpoint))
+    assert resumed["train", 0] == [batches[3:] for batches in whole["train", 0]]
+    assert resumed["train", 1] == whole["train", 1]
+
+
+def test_stages_without_seeds_are_left_out_or_refused(store):
+    from graphzero.pyg import DataModule
+
+    with gz.open(store) as ds:
+        module = DataModule(ds, num_neighbors=[2], batch_size=8)
+        assert module.input_val_nodes == "val"
+        bare = gz.Dataset(ds.graph, ds.features, ds.labels)
+        module = DataModule(bare, num_neighbors=[2], batch_size=8)
+        assert module.val_dataloader is None
+        assert module.test_dataloader is None
+        with pytest.raises(ValueError, match="no nodes to train with: give input_train_nodes"):
+            module.train_dataloader()
+        assert len(module.predict_dataloader().dataset) == 300
+
+
+def test_evaluation_has_arguments_of_its_own(store):
+    from graphzero.pyg import DataModule
+
+    with gz.open(store) as ds:
+        module = DataModule(
+            ds,
+            input_val_nodes=np.array([4, 2]),
+            num_neighbors=[2],
+            batch_size=8,
+            eval_loader_kwargs={"num_neighbors": [-1], "batch_size": 50},
+        )
+        assert module.train_dataloader().batch_size == 8
+        assert next(iter(module.train_dataloader())).batch_size == 8
+        (batch,) = module.val_dataloader()
+        assert batch.n_id[:2].tolist() == [4, 2]
+        assert module.test_dataloader().batch_size == 50
+
+
+def test_one_seed_serves_every_loader(store):
+    from graphzero.pyg import DataModule
+
+    with gz.open(store) as ds:
+        module = DataModule(ds, num_neighbors=[2], batch_size=8)
+        first, second = (
+            [batch.n_id.tolist() for batch in module.train_dataloader()] for _ in range(2)
+        )
+        assert first == second
+        other = DataModule(ds, num_neighbors=[2], batch_size=8)
+        other.load_state_dict(module.state_dict())
+        assert [batch.n_id.tolist() for batch in other.train_dataloader()] == first
+
+
+def test_what_pyg_has_and_this_has_not(store):
+    from torch_geometric.data import Data
+
+    from graphzero.pyg import DataModule
+
+    with gz.open(store) as ds:
+        with pytest.warns(UserWarning, match="shuffle= has no effect"):
+            DataModule(ds, num_neighbors=[2], batch_size=8, shuffle=True)
+        with pytest.raises(ValueError, match="loader='neighbor' is the only choice"):
+            DataModule(ds, num_neighbors=[2], loader="full")
+        with pytest.raises(ValueError, match="leave node_sampler out"):
+            DataModule(ds, num_neighbors=[2], node_sampler=object())
+    with pytest.raises(TypeError, match="from_data"):
+        DataModule(Data(), num_neighbors=[2])
+
+
+def test_without_lightning_an_error_says_what_to_install():
+    code = (
+        "import sys\n"
+        "for name in ('lightning', 'lightning.pytorch', 'pytorch_lightning'):\n"
+        "    sys.modules[name] = None\n"
+        "try:\n"
+        "    from graphzero.pyg import DataModule\n"
+        "except ImportError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "DataModule needs Lightning: pip install lightning\n"

@@ -1,0 +1,100 @@
+"""The scripts of examples/pyg, on graphzero as they are and on PyG with its lines put back."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pyg_scripts
+import pytest
+
+import graphzero as gz
+
+pytest.importorskip("torch_geometric")
+
+has_attributes = "nodes" in inspect.signature(gz.build).parameters
+needs_attributes = pytest.mark.skipif(
+    not has_attributes, reason="graphzero.build takes no named attributes yet"
+)
+needs_lightning = pytest.mark.skipif(
+    importlib.util.find_spec("lightning") is None, reason="lightning is not installed"
+)
+
+# Name, folder of the graph, arguments, and a lower bound of the last figure that is printed.
+CASES = [
+    pytest.param("node_classification", "cora", ["--conv", "sage", "--epochs", "8"], 0.7),
+    pytest.param("node_classification", "cora", ["--conv", "gcn", "--epochs", "8"], 0.7),
+    pytest.param("link_prediction", "cora", ["--epochs", "2"], 0.75),
+    pytest.param("ddp", "cora", ["--epochs", "4"], 0.6),
+    pytest.param(
+        "lightning_nodes", "cora", ["--epochs", "4", "--devices", "2"], 0.7, marks=needs_lightning
+    ),
+    pytest.param("typed", "openflights", ["--epochs", "8"], 0.8, marks=needs_attributes),
+    pytest.param("temporal", "cit_hepph", ["--epochs", "1"], 0.75, marks=needs_attributes),
+]
+
+
+def _pyg_samples(name):
+    """Whether PyG has the extension that samples for a script."""
+    from torch_geometric import typing
+
+    return typing.WITH_PYG_LIB or (typing.WITH_TORCH_SPARSE and name != "temporal")
+
+
+def last_figure(script: Path, folder, arguments, cwd):
+    environment = dict(os.environ)
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [str(pyg_scripts.FOLDER), str(Path(gz.__file__).parents[1])]
+    )
+    if script.stem == "ddp":
+        with socket.socket() as free:
+            free.bind(("localhost", 0))
+            arguments = [*arguments, "--port", str(free.getsockname()[1])]
+    done = subprocess.run(
+        [sys.executable, str(script), str(folder), *arguments],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return float(re.findall(r"\d\.\d{4}", done.stdout)[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "graph", "arguments", "least"), CASES)
+def test_scripts_learn_on_graphzero(real_data, tmp_path, name, graph, arguments, least):
+    script = pyg_scripts.FOLDER / f"{name}.py"
+    assert last_figure(script, real_data / graph, arguments, tmp_path) > least
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "graph", "arguments", "least"), CASES)
+def test_the_same_scripts_learn_on_pyg(real_data, tmp_path, name, graph, arguments, least):
+    if not _pyg_samples(name):
+        pytest.skip("PyG has neither pyg-lib nor torch-sparse, or not the kind it needs")
+    script = tmp_path / f"{name}.py"
+    script.write_text(pyg_scripts.on_pyg(name))
+    assert last_figure(script, real_data / graph, arguments, tmp_path) > least
+
+
+@pytest.mark.parametrize("name", pyg_scripts.NAMES)
+def test_only_the_lines_of_the_loader_and_the_data_change(name):
+    (loader, _), (data, _) = sorted(
+        pyg_scripts.changed_lines(name), key=lambda pair: "=" in pair[0]
+    )
+    assert re.fullmatch(r"from torch_geometric\.[\w.]+ import \w+", loader)
+    assert re.fullmatch(r"\w*data.* = .*", data)
+    compile(pyg_scripts.on_pyg(name), name, "exec")
+
+
+def test_every_script_is_run():
+    assert {case.values[0] for case in CASES} == set(pyg_scripts.NAMES)
