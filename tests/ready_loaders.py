@@ -10,7 +10,7 @@ import graphzero as gz
 def same(batch, other):
     """Whether two mini-batches have the same attributes, bytes and dtypes."""
     assert batch.keys() == other.keys()
-    for name in batch.keys():
+    for name in batch.to_dict():
         value, expected = batch[name], other[name]
         if isinstance(expected, torch.Tensor):
             assert value.dtype == expected.dtype

@@ -256,6 +256,14 @@ class TypedDataset(Dataset):
             raise KeyError(f"{many} {names!r}; there are {self.edge_types}")
         return found[0]
 
+    def to_user(self, node_type: str, stored: IdArray) -> IdArray:
+        """The user's ids of the stored ids of a node type."""
+        return self.nodes[node_type].to_user(stored)
+
+    def to_stored(self, node_type: str, nodes: IdArray) -> IdArray:
+        """The stored ids of the user's ids of a node type."""
+        return self.nodes[node_type].to_stored(nodes)
+
     def _parts(self) -> list[Graph | FeatureStore]:
         parts: list[Graph | FeatureStore] = []
         for nodes in self.nodes.values():

@@ -18,6 +18,8 @@ from graphzero.io.plan import IOPlan
 from graphzero.io.prefetch import Prefetch
 from graphzero.sampling.any_subgraph import AnySubgraph
 from graphzero.sampling.hop_readahead import HopReadAhead
+from graphzero.sampling.subgraph import Subgraph
+from graphzero.sampling.typed_subgraph import TypedSubgraph
 from graphzero.store.residency import mincore_is_honest
 from graphzero.store.resident_prefix import ResidentPrefix
 
@@ -125,6 +127,7 @@ def topology_files(
     is_hot = graph.stored_order is not None
 
     def touched(subgraph: AnySubgraph) -> TouchedNodes:
+        assert isinstance(subgraph, Subgraph)
         counts, nodes = subgraph.num_sampled_nodes, subgraph.stored_id
         return TouchedNodes(nodes[: counts[0]], nodes[: sum(counts[:-1])], nodes, is_hot)
 
@@ -136,6 +139,7 @@ def _typed_file(edges: EdgeStore, sampling: Sampling, *, timed: bool) -> Topolog
     none = np.empty(0, np.int64)
 
     def touched(subgraph: AnySubgraph) -> TouchedNodes:
+        assert isinstance(subgraph, TypedSubgraph)
         counts = subgraph.num_sampled_nodes[owner.node_type]
         frontier = subgraph.stored_id[owner.node_type][: sum(counts[:-1])]
         return TouchedNodes(none, frontier, none, owner.is_hot)

@@ -250,6 +250,7 @@ class LinkNeighborDataset(SeedDataset):
             ends = np.hstack([edges, drawn]).reshape(-1)
         seeds, local = np.unique(ends, return_inverse=True)
         ahead = None if readahead is None else readahead[0]
+        assert isinstance(self.sampler, NeighborSampler)
         subgraph = self.sampler.sample(seeds, epoch=epoch, batch=batch, readahead=ahead)
         if self.neg_sampling == "triplet":
             return SampledBatch(subgraph, positions, fields=_triplets(local, count))

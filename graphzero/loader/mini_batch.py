@@ -15,7 +15,7 @@ from torch import Tensor
 from graphzero.loader.batch_stats import BatchStats
 from graphzero.store.format import BFLOAT16
 
-__all__ = ["MiniBatch", "as_tensor"]
+__all__ = ["OF_DATA", "MiniBatch", "applied", "as_tensor"]
 
 
 def as_tensor(rows: npt.NDArray[Any]) -> Tensor:
@@ -26,7 +26,7 @@ def as_tensor(rows: npt.NDArray[Any]) -> Tensor:
 
 
 # Properties of torch_geometric.data.Data that are None where a graph lacks them.
-_OF_DATA = frozenset({"edge_weight", "edge_attr", "edge_time", "edge_type", "time", "pos", "face"})
+OF_DATA = frozenset({"edge_weight", "edge_attr", "edge_time", "edge_type", "time", "pos", "face"})
 
 
 @dataclass(eq=False, repr=False)
@@ -97,7 +97,7 @@ class MiniBatch:
 
         def __getattr__(self, name: str) -> Any:
             """None for what the batch lacks, of the attributes that PyG's Data always has."""
-            if name in _OF_DATA:
+            if name in OF_DATA:
                 return None
             raise AttributeError(f"the batch has no {name!r}, but {', '.join(self.keys())}")
 
@@ -166,7 +166,7 @@ class MiniBatch:
 
     def _apply(self, function: Callable[[Tensor], Tensor]) -> MiniBatch:
         for name, value in vars(self).items():
-            setattr(self, name, _applied(function, value))
+            setattr(self, name, applied(function, value))
         return self
 
     def to(
@@ -215,12 +215,12 @@ class MiniBatch:
         return make_data(self.num_nodes, self.to_dict())
 
 
-def _applied(function: Callable[[Tensor], Tensor], value: Any) -> Any:
+def applied(function: Callable[[Tensor], Tensor], value: Any) -> Any:
     """A tensor's result, also in lists, tuples and dictionaries; other values as they are."""
     if isinstance(value, Tensor):
         return function(value)
     if isinstance(value, Mapping):
-        return {name: _applied(function, one) for name, one in value.items()}
+        return {name: applied(function, one) for name, one in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(_applied(function, one) for one in value)
+        return type(value)(applied(function, one) for one in value)
     return value

@@ -3,50 +3,25 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.graph import Graph
-from graphzero.graph.ids import IdArray, as_ids, as_times
+from graphzero.graph.ids import IdArray, as_times
 from graphzero.io.prefetch import Prefetch
+from graphzero.io.row_sources import RowKey
+from graphzero.loader.neighborhoods import neighborhoods_of, sampler_of
 from graphzero.loader.pyg_arguments import refuse_keywords
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.sampling.hop_readahead import HopReadAhead
-from graphzero.sampling.sampler import NeighborSampler
 
 if TYPE_CHECKING:
     from graphzero.graph.sampling_options import SamplingOptions, Unpack
 
 __all__ = ["NeighborDataset"]
-
-
-def _as_seeds(seeds: Any, num_nodes: int) -> IdArray:
-    if seeds is None:
-        return np.arange(num_nodes, dtype=np.int64)
-    array = np.asarray(seeds)
-    if array.dtype == np.bool_:
-        if array.shape != (num_nodes,):
-            raise ValueError(f"a seed mask must have shape ({num_nodes},), not {array.shape}")
-        return np.flatnonzero(array)
-    return as_ids(array, num_nodes, "seeds").copy()  # the caller may change theirs
-
-
-def _stored_seeds(seeds: IdArray, graph: Graph) -> IdArray | None:
-    """The graph's stored ids of seeds; None where they take more memory than its table of ranks.
-
-    Without them, each batch reads the table in as many places as it has seeds.
-    """
-    if seeds.nbytes > graph.section_bytes.get("node_rank", 0):
-        return None
-    order = np.argsort(seeds)  # the table is read once, from its beginning to its end
-    stored = np.empty_like(seeds)
-    stored[order] = graph._csr.to_stored(seeds[order])
-    return stored
 
 
 class NeighborDataset(SeedDataset):
@@ -69,9 +44,11 @@ class NeighborDataset(SeedDataset):
     dataset : Dataset
         From `graphzero.open`.
     seeds : (num_seeds,) integers, or (num_nodes,) bool, optional
-        Nodes to make predictions for, or a mask of them. Default: all nodes.
-    fanouts : sequence of int
-        Neighbours per node in each hop; -1 for all.
+        Nodes to make predictions for, or a mask of them. Default: all nodes. In a typed graph, a
+        pair of a node type and these, such as ``("paper", ids)``, or the node type alone.
+    fanouts : sequence of int, or mapping
+        Neighbours per node in each hop; -1 for all. In a typed graph also by edge type, as in
+        `TypedNeighborSampler`.
     batch_size : int
         Seeds in a batch.
     shuffle : bool
@@ -126,7 +103,7 @@ class NeighborDataset(SeedDataset):
         self,
         dataset: Dataset,
         seeds: Any = None,
-        fanouts: Sequence[int] = (15, 10, 5),
+        fanouts: Sequence[int] | Mapping[Any, Sequence[int]] = (15, 10, 5),
         *,
         batch_size: int = 1024,
         shuffle: bool = False,
@@ -144,10 +121,12 @@ class NeighborDataset(SeedDataset):
         **options: Unpack[SamplingOptions],
     ) -> None:
         refuse_keywords(type(self), options)
-        self.seeds = _as_seeds(seeds, dataset.num_nodes)
+        how = {"seed": seed, "num_threads": 1, **options}
+        self._neighborhoods = neighborhoods_of(dataset, seeds)
+        self.seeds = self._neighborhoods.seeds
         super().__init__(
             dataset,
-            NeighborSampler(dataset.graph, fanouts, seed=seed, num_threads=1, **options),
+            sampler_of(dataset, fanouts, how),
             self.seeds.shape[0],
             batch_size=batch_size,
             shuffle=shuffle,
@@ -161,13 +140,11 @@ class NeighborDataset(SeedDataset):
             world_size=world_size,
             even=even,
         )
-        self._stored_seeds = _stored_seeds(self.seeds, dataset.graph)
-        self.translates_seeds = self._stored_seeds is None
+        self.translates_seeds = self._neighborhoods.translates_seeds
         if input_time is None:
             self.sampler.sampling.check_untimed(": give input_time, or")
         else:
-            self.sampler.sampling.check_timed()
-            dataset.graph._csr.require_time_order()
+            self._neighborhoods.check_timed(self.sampler)
             self.input_time = as_times(input_time, self.num_seeds, "input_time").copy()
 
     def sample(
@@ -180,21 +157,18 @@ class NeighborDataset(SeedDataset):
     ) -> SampledBatch:
         """The sampled neighbourhoods of the seeds at some positions."""
         times = None if self.input_time is None else self.input_time[positions]
-        how: Any = {
-            "seed_time": times,
-            "epoch": epoch,
-            "batch": batch,
-            "readahead": None if readahead is None else readahead[0],
-        }
-        if self._stored_seeds is None:
-            subgraph = self.sampler.sample(self.seeds[positions], **how)
-        else:
-            subgraph = self.sampler.sample_stored(self._stored_seeds[positions], **how)
-        return SampledBatch(
-            subgraph, positions, fields={} if times is None else {"seed_time": times}
+        around, kind = self._neighborhoods, self._neighborhoods.input_type
+        subgraph = around.sample(
+            self.sampler, positions, times, epoch=epoch, batch=batch, readahead=readahead
         )
+        fields: dict[RowKey, Any] = {}
+        if times is not None:
+            fields["seed_time" if kind is None else (kind, "seed_time")] = times
+        return SampledBatch(subgraph, positions, fields=fields, input_type=kind)
 
     def seed_options(self) -> dict[str, Any]:
         """Checksums of the seeds and their times."""
         times = {} if self.input_time is None else {"times_crc": zlib.crc32(self.input_time.data)}
-        return {"seeds_crc": zlib.crc32(self.seeds.data), **times}
+        kind = self._neighborhoods.input_type
+        typed = {} if kind is None else {"input_type": kind}
+        return {"seeds_crc": zlib.crc32(self.seeds.data), **times, **typed}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -20,10 +20,11 @@ from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.sampling.hop_readahead import HopReadAhead
 from graphzero.sampling.order import batch_positions, epoch_order, num_batches
 from graphzero.sampling.sampler import NeighborSampler
+from graphzero.sampling.typed_sampler import TypedNeighborSampler
 
 __all__ = ["SeedBatches"]
 
-AnySampler: TypeAlias = NeighborSampler
+AnySampler: TypeAlias = NeighborSampler | TypedNeighborSampler
 
 
 def _as_feature_dtype(value: Any) -> np.dtype[Any] | None:
@@ -117,6 +118,15 @@ class SeedBatches:
         `readahead` is that of each file of `topology`.
         """
         raise NotImplementedError
+
+    def with_rows(self, sampled: SampledBatch, num_threads: int) -> SampledBatch:
+        """A mini-batch outside of an iteration, with its rows, gathered from the mapped files."""
+        rows: dict[RowKey, npt.NDArray[Any]] = {}
+        for name, source in self.row_sources(0).items():
+            wanted = source.rows_of(0, sampled.subgraph)
+            dtype = self.feature_dtype if source.is_converted else None
+            rows[name] = source.store.gather_stored(wanted, None, num_threads, dtype=dtype)
+        return replace(sampled, rows=rows)
 
     def seed_options(self) -> dict[str, Any]:
         """What distinguishes the seeds from others, in plain numbers and strings."""

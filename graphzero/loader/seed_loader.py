@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch.utils.data
@@ -19,6 +19,8 @@ from graphzero.loader.resume import Position, State
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.loader.tickets import REMADE, Pass, SeedBatchSampler, Seeds, seed_sampler
+from graphzero.loader.typed_mini_batch import TypedMiniBatch
+from graphzero.loader.world import default_threads
 
 __all__ = ["SeedLoader"]
 
@@ -132,7 +134,7 @@ class SeedLoader(torch.utils.data.DataLoader[Any]):
         arguments : mapping
             From `_take`.
         """
-        self._collate = Collate(source.dataset, num_threads=source.num_threads)
+        self._collate = Collate(source.dataset)
         self._input_id = input_id
         self._delivered: _Delivered | None = None
         self._attach(source)
@@ -169,7 +171,7 @@ class SeedLoader(torch.utils.data.DataLoader[Any]):
         output = self._make_output(batch)
         return output if self.transform is None else self.transform(output)
 
-    def _make_output(self, batch: MiniBatch) -> Any:
+    def _make_output(self, batch: MiniBatch | TypedMiniBatch) -> Any:
         """What `transform` and the training loop get for a mini-batch; for subclasses."""
         return batch
 
@@ -208,7 +210,7 @@ class SeedLoader(torch.utils.data.DataLoader[Any]):
         source = self._source
         positions = as_ids(index, source.num_seeds, "index").copy()
         sampled = source.sample(positions, epoch=_NO_EPOCH, batch=0)
-        return self._finish(replace(sampled, feature_dtype=source.feature_dtype))
+        return self._finish(source.with_rows(sampled, default_threads(source.num_threads)))
 
     @property
     def epoch(self) -> int:

@@ -13,6 +13,7 @@ import graphzero.loader.neighbor_loader as nodes
 from graphzero.graph.dataset import Dataset
 from graphzero.loader.mini_batch import MiniBatch
 from graphzero.loader.seed_loader import SeedLoader
+from graphzero.loader.typed_mini_batch import TypedMiniBatch
 from graphzero.pyg.stored_data import StoredData
 
 __all__ = ["LinkNeighborLoader", "NeighborLoader", "check_stored"]
@@ -65,7 +66,7 @@ class _PyGLoader(SeedLoader):
             taken["distributed"] = False
         return super()._take(taken)
 
-    def _make_output(self, batch: MiniBatch) -> Any:
+    def _make_output(self, batch: MiniBatch | TypedMiniBatch) -> Any:
         output = batch.to_pyg()
         if isinstance(self.data, StoredData):
             _add_kept(output, self.data)
