@@ -238,7 +238,7 @@ cdef extern from "graphzero/edge_list.h" nogil:
 
 
 cdef extern from "graphzero/batch_state.h" nogil:
-    ctypedef struct gz_relation:
+    ctypedef struct gz_edge_type:
         const gz_csr *csr
         int owner
         int neighbor
@@ -246,10 +246,10 @@ cdef extern from "graphzero/batch_state.h" nogil:
         gz_rule rule
         const gz_hop_readahead *readahead
     ctypedef struct gz_plan:
-        const gz_relation *relations
-        int num_relations
+        const gz_edge_type *edge_types
+        int num_edge_types
         const int64_t *num_nodes
-        int num_types
+        int num_node_types
         int num_hops
         bool_t disjoint
         bool_t induced

@@ -25,16 +25,16 @@ typedef struct step {
 static gz_code start(gz_batch *batch, const gz_plan *plan, const gz_seeds *seeds, gz_error *err)
 {
     int64_t first_tree = 0, num_trees = 0;
-    gz_code code = gz_batch_reserve_types(batch, plan->num_types, plan->num_relations, err);
+    gz_code code = gz_batch_reserve_types(batch, plan->num_node_types, plan->num_edge_types, err);
     batch->willneed = (gz_willneed_counts){0, 0, 0};
-    for (int i = 0; i < plan->num_types; i++)
+    for (int i = 0; i < plan->num_node_types; i++)
         num_trees += seeds[i].count;
-    for (int i = 0; i < plan->num_types && code == GZ_OK; i++) {
+    for (int i = 0; i < plan->num_node_types && code == GZ_OK; i++) {
         code = gz_nodes_start(&batch->spaces[i], plan->num_nodes[i], plan->disjoint, seeds[i].ids,
                               seeds[i].count, first_tree, num_trees, err);
         first_tree += seeds[i].count;
     }
-    for (int i = 0; i < plan->num_relations && code == GZ_OK; i++) {
+    for (int i = 0; i < plan->num_edge_types && code == GZ_OK; i++) {
         batch->edges[i].count = 0;
         batch->edges[i].corrupt = 0;
     }
@@ -84,18 +84,18 @@ static gz_code sample_part(const step *s, int64_t begin, int64_t end, gz_error *
 
 /* The edges of one type. Some kinds read whole lists twice, to count and to draw: block by block,
  * the second read hits the cache. */
-static gz_code sample_relation(gz_batch *batch, const gz_plan *plan, int number, int h,
-                               gz_error *err)
+static gz_code sample_edge_type(gz_batch *batch, const gz_plan *plan, int number, int h,
+                                gz_error *err)
 {
-    const gz_relation *relation = &plan->relations[number];
+    const gz_edge_type *edge_type = &plan->edge_types[number];
     const step s = {.batch = batch,
-                    .csr = relation->csr,
-                    .owner = &batch->spaces[relation->owner],
-                    .neighbor = &batch->spaces[relation->neighbor],
+                    .csr = edge_type->csr,
+                    .owner = &batch->spaces[edge_type->owner],
+                    .neighbor = &batch->spaces[edge_type->neighbor],
                     .edges = &batch->edges[number],
                     .until = plan->until,
-                    .hop = {.fanout = relation->fanouts[h],
-                            .rule = relation->rule,
+                    .hop = {.fanout = edge_type->fanouts[h],
+                            .rule = edge_type->rule,
                             .draws = gz_batch_draws(plan, number, h)}};
     int64_t before = s.edges->count, count = s.owner->count - s.owner->first;
     s.edges->hop_edges[h] = 0;
@@ -106,7 +106,7 @@ static gz_code sample_relation(gz_batch *batch, const gz_plan *plan, int number,
     if (code != GZ_OK)
         return code;
     const gz_frontier frontier = gz_nodes_from(s.owner, s.owner->first, s.until);
-    code = gz_batch_read_hop_ahead(batch, relation, &s.hop, &frontier, count, err);
+    code = gz_batch_read_hop_ahead(batch, edge_type, &s.hop, &frontier, count, err);
     batch->offsets[0] = before;
     for (int64_t i = 0; i < count && code == GZ_OK; i += part)
         code = sample_part(&s, i, i + part < count ? i + part : count, err);
@@ -121,9 +121,9 @@ gz_code gz_batch_sample(gz_batch *batch, const gz_plan *plan, const gz_seeds *se
 {
     gz_code code = start(batch, plan, seeds, err);
     for (int h = 0; h < plan->num_hops && code == GZ_OK; h++) {
-        for (int i = 0; i < plan->num_relations && code == GZ_OK; i++)
-            code = sample_relation(batch, plan, i, h, err);
-        for (int i = 0; i < plan->num_types && code == GZ_OK; i++) {
+        for (int i = 0; i < plan->num_edge_types && code == GZ_OK; i++)
+            code = sample_edge_type(batch, plan, i, h, err);
+        for (int i = 0; i < plan->num_node_types && code == GZ_OK; i++) {
             gz_node_space *space = &batch->spaces[i];
             code = gz_nodes_take(space, err);
             space->hop_nodes[h + 1] = space->count - space->first;

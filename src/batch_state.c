@@ -62,10 +62,10 @@ gz_code gz_batch_reserve_frontier(gz_batch *batch, int64_t count, gz_error *err)
     return GZ_OK;
 }
 
-gz_code gz_batch_read_hop_ahead(gz_batch *batch, const gz_relation *relation, const gz_hop *hop,
+gz_code gz_batch_read_hop_ahead(gz_batch *batch, const gz_edge_type *edge_type, const gz_hop *hop,
                                 const gz_frontier *frontier, int64_t count, gz_error *err)
 {
-    if (relation->readahead == NULL)
+    if (edge_type->readahead == NULL)
         return GZ_OK;
     if (count > batch->pick_capacity) {
         int64_t capacity = count + count / 2;
@@ -76,7 +76,7 @@ gz_code gz_batch_read_hop_ahead(gz_batch *batch, const gz_relation *relation, co
         batch->picks = picks;
         batch->pick_capacity = capacity;
     }
-    gz_read_hop_ahead(relation->readahead, relation->csr, hop, frontier, count, batch->picks,
+    gz_read_hop_ahead(edge_type->readahead, edge_type->csr, hop, frontier, count, batch->picks,
                       batch->picks + batch->pick_capacity, &batch->willneed);
     return GZ_OK;
 }

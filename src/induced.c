@@ -11,8 +11,8 @@ static void induce_node(gz_batch *batch, const gz_plan *plan, int64_t target, ui
 {
     const gz_node_space *space = &batch->spaces[0];
     gz_edge_list *edges = &batch->edges[0];
-    const gz_csr *csr = plan->relations[0].csr;
-    const gz_rule *rule = &plan->relations[0].rule;
+    const gz_csr *csr = plan->edge_types[0].csr;
+    const gz_rule *rule = &plan->edge_types[0].rule;
     int64_t tree = space->disjoint ? space->trees[target] : 0;
     int64_t base = tree * space->num_ids, edge = edges->count;
     for (uint64_t i = first; i < first + degree; i++) {
@@ -34,13 +34,13 @@ static void induce_node(gz_batch *batch, const gz_plan *plan, int64_t target, ui
 
 gz_code gz_batch_induce(gz_batch *batch, const gz_plan *plan, gz_error *err)
 {
-    const gz_relation *relation = &plan->relations[0];
-    const gz_csr *csr = relation->csr;
-    const gz_hop all = {.fanout = -1, .rule = {.time = relation->rule.time}};
+    const gz_edge_type *edge_type = &plan->edge_types[0];
+    const gz_csr *csr = edge_type->csr;
+    const gz_hop all = {.fanout = -1, .rule = {.time = edge_type->rule.time}};
     const gz_node_space *space = &batch->spaces[0];
     gz_edge_list *edges = &batch->edges[0];
     const gz_frontier nodes = gz_nodes_from(space, 0, plan->until);
-    gz_code code = gz_batch_read_hop_ahead(batch, relation, &all, &nodes, space->count, err);
+    gz_code code = gz_batch_read_hop_ahead(batch, edge_type, &all, &nodes, space->count, err);
     if (code != GZ_OK)
         return code;
     edges->count = 0;

@@ -27,13 +27,15 @@ def headers(draw):
         (name, draw(st.sampled_from(list(gz_format.DTYPES.values()))), draw(st.integers(0, 10**12)))
         for name in names
     ]
+    typed = kind == "graph" and draw(st.booleans())
     return gz_format.layout(
         kind,
         arrays,
         num_nodes=draw(st.integers(0, 2**63 - 1)),
         width=draw(st.integers(0, 2**63 - 1)),
-        flags=draw(st.integers(0, 7)),
+        flags=draw(st.integers(0, 7)) | gz_format.FLAG_TYPED * typed,
         num_input_edges=draw(st.integers(0, 2**63 - 1)),
+        num_neighbors=draw(st.integers(0, 2**64 - 1)) if typed else 0,
     )
 
 
@@ -44,6 +46,7 @@ def as_fields(header):
         "num_nodes": header.num_nodes,
         "width": header.width,
         "num_input_edges": header.num_input_edges,
+        "num_neighbors": header.num_neighbors,
         "sections": [
             (s.name, s.dtype, s.offset, s.count, s.length, s.crc) for s in header.sections
         ],
@@ -101,7 +104,8 @@ def test_any_changed_byte_is_noticed(at, flip):
 
 HOSTILE = {
     "newer version": (8, "<I", 2, "version 2"),
-    "unknown flag": (12, "<I", 1 << 3, "flags"),
+    "unknown flag": (12, "<I", 1 << 4, "flags"),
+    "neighbours without their flag": (56, "<Q", 1, "1 neighbours, but not the flag"),
     "last flag": (12, "<I", 1 << 31, "flags"),
     "other size": (16, "<Q", 1 << 40, "truncated"),
     "too many sections": (48, "<I", 63, "sections"),
@@ -132,6 +136,14 @@ def test_length_and_count_that_agree_may_still_not_reach_beyond_the_end(page):
     struct.pack_into("<QQ", changed, 64 + 32, 1 << 60, 1 << 63)
     for message in both_refuse(sealed(bytes(changed)), file_bytes):
         assert "beyond the end" in message
+
+
+def test_rows_of_features_are_no_edge_type():
+    header = gz_format.layout("features", [("rows", "<u8", 5)], num_nodes=5, width=1)
+    page = bytearray(gz_format.encode_header(header))
+    struct.pack_into("<I", page, 12, gz_format.FLAG_TYPED)
+    for message in both_refuse(sealed(bytes(page)), header.file_bytes, "features"):
+        assert "flag of an edge type, but no edges" in message
 
 
 def test_two_sections_of_one_name_are_refused(page):

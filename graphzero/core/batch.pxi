@@ -3,9 +3,9 @@
 MOST_HOPS = GZ_MOST_HOPS
 
 
-cdef class _Relation:
+cdef class _EdgeType:
     """One edge type of a plan, and what its C struct points to."""
-    cdef gz_relation c
+    cdef gz_edge_type c
     cdef gz_hop_readahead ahead
     cdef CSR csr
     cdef const int64_t[::1] fanouts
@@ -79,11 +79,11 @@ cdef class Batch:
         cdef int64_t num_nodes = csr.c.num_nodes
         csr._refuse_typed()
         all_seeds.ids, all_seeds.count = &seeds[0], seeds.shape[0]
-        plan.num_nodes, plan.num_types = &num_nodes, 1
+        plan.num_nodes, plan.num_node_types = &num_nodes, 1
         plan.induced = sampling.subgraph_type == "induced"
         plan.disjoint = sampling.disjoint or until is not None
-        relation = _Relation(csr, 0, 0, fanouts, sampling, until is not None, readahead)
-        self._run(&plan, &all_seeds, [relation], draws, until)
+        edge_type = _EdgeType(csr, 0, 0, fanouts, sampling, until is not None, readahead)
+        self._run(&plan, &all_seeds, [edge_type], draws, until)
         nodes, trees, num_sampled_nodes = self._nodes(0, &plan)
         edge_index, positions, num_sampled_edges = self._edges(0, &plan)
         return (nodes, edge_index, positions, trees, num_sampled_nodes, num_sampled_edges,
@@ -140,26 +140,26 @@ cdef class Batch:
             If numbers of types, nodes or times do not fit each other.
         """
         cdef gz_plan plan
-        cdef int num_relations = len(csrs), num_types = num_nodes.shape[0], i
+        cdef int num_edge_types = len(csrs), num_node_types = num_nodes.shape[0], i
         _check_typed(csrs, ends, num_nodes, seeds, fanouts, samplings, timed, readaheads)
-        cdef unsigned char[::1] memory = np.empty(num_types * sizeof(gz_seeds), np.uint8)
+        cdef unsigned char[::1] memory = np.empty(num_node_types * sizeof(gz_seeds), np.uint8)
         cdef gz_seeds *all_seeds = <gz_seeds *> &memory[0]
         cdef const int64_t[::1] ids
-        for i in range(num_types):
+        for i in range(num_node_types):
             ids = seeds[i]
             all_seeds[i].ids, all_seeds[i].count = &ids[0], ids.shape[0]
-        plan.num_nodes, plan.num_types = &num_nodes[0], num_types
+        plan.num_nodes, plan.num_node_types = &num_nodes[0], num_node_types
         plan.induced = False
         plan.disjoint = until is not None or any(sampling.disjoint for sampling in samplings)
-        relations = [
-            _Relation(csrs[i], ends[i, 0], ends[i, 1], fanouts[i], samplings[i],
+        edge_types = [
+            _EdgeType(csrs[i], ends[i, 0], ends[i, 1], fanouts[i], samplings[i],
                       timed[i] and until is not None,
                       None if readaheads is None else readaheads[i])
-            for i in range(num_relations)
+            for i in range(num_edge_types)
         ]
-        self._run(&plan, all_seeds, relations, draws, until)
-        nodes = [self._nodes(i, &plan) for i in range(num_types)]
-        edges = [self._edges(i, &plan) for i in range(num_relations)]
+        self._run(&plan, all_seeds, edge_types, draws, until)
+        nodes = [self._nodes(i, &plan) for i in range(num_node_types)]
+        edges = [self._edges(i, &plan) for i in range(num_edge_types)]
         return ([of_type[0] for of_type in nodes],
                 [of_type[0] for of_type in edges],
                 [of_type[1] for of_type in edges],
@@ -168,43 +168,43 @@ cdef class Batch:
                 [of_type[2] for of_type in edges],
                 self.c.willneed.missing)
 
-    cdef int _run(self, gz_plan *plan, const gz_seeds *seeds, list relations, Draws draws,
+    cdef int _run(self, gz_plan *plan, const gz_seeds *seeds, list edge_types, Draws draws,
                   const int64_t[::1] until) except -1:
         """Completes the plan, and samples while all files are held open."""
         cdef gz_error err
         cdef gz_code code
-        cdef _Relation relation
-        cdef int i, count = len(relations), acquired = 0
+        cdef _EdgeType edge_type
+        cdef int i, count = len(edge_types), acquired = 0
         cdef int64_t num_seeds = 0
-        cdef unsigned char[::1] memory = np.empty(count * sizeof(gz_relation), np.uint8)
-        cdef gz_relation *each = <gz_relation *> &memory[0]
-        for i in range(plan.num_types):
+        cdef unsigned char[::1] memory = np.empty(count * sizeof(gz_edge_type), np.uint8)
+        cdef gz_edge_type *each = <gz_edge_type *> &memory[0]
+        for i in range(plan.num_node_types):
             num_seeds += seeds[i].count
         if until is not None and until.shape[0] != num_seeds:
             raise ValueError("until must have a time for each seed")
         for i in range(count):
-            relation = relations[i]
-            each[i] = relation.c
-        plan.relations, plan.num_relations = each, count
-        plan.num_hops = relation.fanouts.shape[0]
+            edge_type = edge_types[i]
+            each[i] = edge_type.c
+        plan.edge_types, plan.num_edge_types = each, count
+        plan.num_hops = edge_type.fanouts.shape[0]
         plan.draws = draws.c
         plan.until = NULL
         if until is not None:
             plan.until = &until[0]
         try:
-            for relation in relations:
-                relation.csr.mapping.acquire_whole()
+            for edge_type in edge_types:
+                edge_type.csr.mapping.acquire_whole()
                 acquired += 1
             with nogil:
                 code = gz_batch_sample(&self.c, plan, seeds, &err)
         finally:
-            for relation in relations[:acquired]:
-                relation.csr.mapping.release()
+            for edge_type in edge_types[:acquired]:
+                edge_type.csr.mapping.release()
         if code != GZ_OK:
-            _raise(&err, relation.csr.mapping.path)
+            _raise(&err, edge_type.csr.mapping.path)
         for i in range(count):
-            relation = relations[i]
-            _refuse_corrupt(self.c.edges[i].corrupt, relation.csr.mapping.path)
+            edge_type = edge_types[i]
+            _refuse_corrupt(self.c.edges[i].corrupt, edge_type.csr.mapping.path)
         return 0
 
     cdef tuple _nodes(self, int number, const gz_plan *plan):
@@ -232,25 +232,25 @@ cdef class Batch:
 cdef int _check_typed(csrs, const int64_t[:, ::1] ends, const int64_t[::1] num_nodes, seeds,
                       const int64_t[:, ::1] fanouts, samplings, timed, readaheads) except -1:
     """Raises where the arguments of `Batch.sample_typed` do not fit each other."""
-    cdef int64_t num_types = num_nodes.shape[0], count = len(csrs), i, owner, neighbor
+    cdef int64_t num_node_types = num_nodes.shape[0], count = len(csrs), i, owner, neighbor
     cdef CSR csr
-    if not (count > 0 and num_types > 0 and ends.shape[1] == 2
+    if not (count > 0 and num_node_types > 0 and ends.shape[1] == 2
             and ends.shape[0] == fanouts.shape[0] == len(samplings) == len(timed) == count
             and (readaheads is None or len(readaheads) == count)):
         raise ValueError("every edge type needs its own file, ends, fanouts and sampling")
     if not 1 <= fanouts.shape[1] <= GZ_MOST_HOPS:
         raise ValueError(f"there must be 1 to {GZ_MOST_HOPS} hops, not {fanouts.shape[1]}")
-    if len(seeds) != num_types:
+    if len(seeds) != num_node_types:
         raise ValueError("every node type needs its own seeds, of which there may be none")
     for i in range(count):
         csr, owner, neighbor = csrs[i], ends[i, 0], ends[i, 1]
-        if not (0 <= owner < num_types and 0 <= neighbor < num_types):
-            raise ValueError(f"edge type {i} has ends that are none of {num_types} node types")
+        if not (0 <= owner < num_node_types and 0 <= neighbor < num_node_types):
+            raise ValueError(f"edge type {i} has ends that are none of {num_node_types} node types")
         if csr.num_nodes != num_nodes[owner] or csr.num_neighbors != num_nodes[neighbor]:
             raise ValueError(
                 f"{csr.mapping.path} has {csr.num_nodes:,} lists of {csr.num_neighbors:,} nodes, "
                 f"not {num_nodes[owner]:,} of {num_nodes[neighbor]:,}")
-    for i in range(num_types):
+    for i in range(num_node_types):
         at = first_outside(seeds[i], num_nodes[i])
         if at >= 0:
             raise IndexError(f"seed {seeds[i][at]} of node type {i} is not below {num_nodes[i]:,}")

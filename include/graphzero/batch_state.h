@@ -14,21 +14,21 @@
 #include "graphzero/status.h"
 
 /* An edge type: which lists, of which type of nodes, and how they are sampled. */
-typedef struct gz_relation {
+typedef struct gz_edge_type {
     const gz_csr *csr;
     int owner;              /* number of the node type that has the lists */
     int neighbor;           /* number of the node type of the neighbours */
     const int64_t *fanouts; /* of each hop; 0: none in that hop */
     gz_rule rule;
     const gz_hop_readahead *readahead; /* NULL if topology is not read ahead */
-} gz_relation;
+} gz_edge_type;
 
 /* What to sample. A graph without types has one type of nodes and one of edges. */
 typedef struct gz_plan {
-    const gz_relation *relations;
-    int num_relations;
+    const gz_edge_type *edge_types;
+    int num_edge_types;
     const int64_t *num_nodes; /* of each node type, in the graph */
-    int num_types;
+    int num_node_types;
     int num_hops;
     bool disjoint;  /* every seed has its own tree; trees share no local ids */
     bool induced;   /* replace the drawn edges by all edges between the nodes; one type only */
@@ -67,14 +67,14 @@ GZ_MUST_CHECK gz_code gz_batch_reserve_types(gz_batch *batch, int num_spaces, in
 GZ_MUST_CHECK gz_code gz_batch_reserve_frontier(gz_batch *batch, int64_t count, gz_error *err);
 
 /* Draws of an edge type in a hop. Those of the first type are those of a graph without types. */
-static inline gz_draws gz_batch_draws(const gz_plan *plan, int relation, int hop)
+static inline gz_draws gz_batch_draws(const gz_plan *plan, int edge_type, int hop)
 {
-    return gz_draws_below(&plan->draws, (uint64_t)hop + (uint64_t)relation * GZ_MOST_HOPS);
+    return gz_draws_below(&plan->draws, (uint64_t)hop + (uint64_t)edge_type * GZ_MOST_HOPS);
 }
 
 /* Hop read-ahead for the first `count` nodes of the frontier; does nothing if there is none for the
  * edge type. */
-GZ_MUST_CHECK gz_code gz_batch_read_hop_ahead(gz_batch *batch, const gz_relation *relation,
+GZ_MUST_CHECK gz_code gz_batch_read_hop_ahead(gz_batch *batch, const gz_edge_type *edge_type,
                                               const gz_hop *hop, const gz_frontier *frontier,
                                               int64_t count, gz_error *err);
 

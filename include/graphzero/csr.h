@@ -1,6 +1,7 @@
 /* Adjacency in compressed sparse rows, as views of a mapped file. The neighbours of node v are
  * indices[indptr[v] .. indptr[v + 1]), ascending: the targets of its edges, or the sources where
- * the lists are of incoming edges. In the file of an edge type, they are ids of another set of nodes. */
+ * the lists are of incoming edges. In the file of an edge type, they are ids of another set of
+ * nodes. */
 #ifndef GRAPHZERO_CSR_H
 #define GRAPHZERO_CSR_H
 

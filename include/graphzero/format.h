@@ -19,7 +19,8 @@ enum {
     GZ_FLAG_DIRECTED = 1u,
     GZ_FLAG_VECTOR = 2u,
     GZ_FLAG_INCOMING = 4u,
-    GZ_FLAG_TYPED = 8u, /* an edge type of a typed graph: neighbours are ids of another set of nodes */
+    GZ_FLAG_TYPED =
+        8u, /* an edge type of a typed graph: neighbours are ids of another set of nodes */
 };
 #define GZ_KNOWN_FLAGS                                                                             \
     ((uint32_t)(GZ_FLAG_DIRECTED | GZ_FLAG_VECTOR | GZ_FLAG_INCOMING | GZ_FLAG_TYPED))
@@ -53,9 +54,10 @@ typedef struct gz_header {
     uint32_t flags;
     uint64_t file_bytes;
     uint64_t num_nodes; /* .gl: lists; .gd: rows */
-    uint64_t width; /* .gl: stored edges; .gd: feature columns */
+    uint64_t width;     /* .gl: stored edges; .gd: feature columns */
     uint64_t num_input_edges;
-    uint64_t num_neighbors; /* with GZ_FLAG_TYPED: nodes of the set that neighbours belong to; else 0 */
+    uint64_t
+        num_neighbors; /* with GZ_FLAG_TYPED: nodes of the set that neighbours belong to; else 0 */
     uint32_t num_sections;
     gz_section sections[GZ_MAX_SECTIONS];
 } gz_header;

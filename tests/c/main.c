@@ -39,6 +39,8 @@ int main(void)
     test_status();
     test_bounds();
     test_hop_readahead();
+    test_node_space();
+    test_edge_list();
     test_batch_state();
     test_batch();
     test_checksum();

@@ -46,6 +46,18 @@ void graph_of_edges(graph *out, int num_nodes, const int (*edges)[2])
     point(out, num_nodes);
 }
 
+void plan_of(one_type *out, const graph *g, const int64_t *fanouts, int num_hops)
+{
+    memset(out, 0, sizeof *out);
+    out->num_nodes = (int64_t)g->csr.num_nodes;
+    out->edge_type = (gz_edge_type){.csr = &g->csr, .fanouts = fanouts};
+    out->plan = (gz_plan){.edge_types = &out->edge_type,
+                          .num_edge_types = 1,
+                          .num_nodes = &out->num_nodes,
+                          .num_node_types = 1,
+                          .num_hops = num_hops};
+}
+
 bool has_edge_naive(const graph *g, int64_t from, int64_t to)
 {
     for (uint64_t i = g->indptr[from]; i < g->indptr[from + 1]; i++)

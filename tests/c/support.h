@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "graphzero/batch_state.h"
 #include "graphzero/csr.h"
 #include "graphzero/format.h"
 
@@ -22,6 +23,15 @@ void graph_with_degrees(graph *out, const int *degrees, int num_nodes);
 
 /* Edges (source, target) given in ascending order; ends at source -1. */
 void graph_of_edges(graph *out, int num_nodes, const int (*edges)[2]);
+
+/* A plan for a graph without types, and the memory that it points to. */
+typedef struct one_type {
+    int64_t num_nodes;
+    gz_edge_type edge_type;
+    gz_plan plan;
+} one_type;
+
+void plan_of(one_type *out, const graph *g, const int64_t *fanouts, int num_hops);
 
 bool has_edge_naive(const graph *g, int64_t from, int64_t to);
 

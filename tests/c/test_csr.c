@@ -48,6 +48,8 @@ static void views_the_sections(void)
     if (!CHECK_EQ(open_with(&header, file), GZ_OK))
         return;
     CHECK_EQ(csr.num_nodes, 3);
+    CHECK_EQ(csr.num_neighbors, 3);
+    CHECK(!csr.typed);
     CHECK_EQ(csr.num_edges, 4);
     CHECK(!csr.indices.wide);
     CHECK(csr.cum_weights == NULL && csr.times == NULL && csr.edge_ids.data == NULL &&
@@ -184,6 +186,42 @@ static void order_of_times_must_fit_the_times(void)
     expect_refusal(file, "'time_order' has 3 elements, but the header implies 4");
 }
 
+/* The bounds of its neighbours are the other set's, above or below the number of lists. */
+static void an_edge_type_has_neighbors_of_another_set(void)
+{
+    unsigned char file[SMALL_FILE_BYTES];
+    uint64_t corrupt = 0;
+    for (uint64_t neighbors = 2; neighbors <= 4; neighbors++) {
+        start(file);
+        header.flags |= GZ_FLAG_TYPED;
+        header.num_neighbors = neighbors;
+        poke(file, 2 * GZ_PAGE_BYTES, 4, 3); /* the first of 1 2 0 1 */
+        if (!CHECK_EQ(open_with(&header, file), GZ_OK))
+            return;
+        CHECK(csr.typed && csr.num_nodes == 3 && csr.num_neighbors == neighbors);
+        int64_t got[4];
+        const int64_t positions[] = {0, 1, 2, 3};
+        corrupt = gz_csr_read_neighbors(&csr, positions, 0, 4, got);
+        CHECK_EQ(corrupt, neighbors == 2 ? 2 : neighbors == 3 ? 1 : 0);
+        CHECK_EQ(got[0], neighbors == 4 ? 3 : 0);
+        gz_mapping_close(&mapping);
+    }
+    header.num_neighbors = (uint64_t)INT64_MAX + 1;
+    expect_refusal(file, "63 bits");
+}
+
+static void an_edge_type_has_no_order_of_its_own(void)
+{
+    unsigned char file[SMALL_FILE_BYTES];
+    start(file);
+    header.flags |= GZ_FLAG_TYPED;
+    header.num_neighbors = 3;
+    header.num_sections = 4;
+    header.sections[2] = (gz_section){"node_ids", GZ_UINT32, 2 * GZ_PAGE_BYTES, 3, 12, 0};
+    header.sections[3] = (gz_section){"node_rank", GZ_UINT32, 2 * GZ_PAGE_BYTES, 3, 12, 0};
+    expect_refusal(file, "'node_ids', which the file of an edge type cannot have");
+}
+
 /* num_nodes + 1 must not wrap to an indptr length that a file can have. */
 static void counts_near_the_limit_do_not_overflow(void)
 {
@@ -274,6 +312,8 @@ void test_csr(void)
     RUN(optional_sections_are_found);
     RUN(sections_must_fit_the_counts);
     RUN(order_of_times_must_fit_the_times);
+    RUN(an_edge_type_has_neighbors_of_another_set);
+    RUN(an_edge_type_has_no_order_of_its_own);
     RUN(counts_near_the_limit_do_not_overflow);
     RUN(indptr_must_span_the_edges);
     RUN(corrupt_lists_are_empty_and_counted);

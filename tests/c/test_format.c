@@ -116,7 +116,7 @@ static void foreign_files_are_named(void)
     expect_refusal(0, 8, 0, "wrong magic bytes");
     expect_refusal(8, 4, 2, "format version 2");
     expect_refusal(8, 4, UINT32_MAX, "format version 4294967295");
-    expect_refusal(12, 4, 8, "flags");
+    expect_refusal(12, 4, 16, "flags");
     expect_refusal(12, 4, UINT32_C(1) << 31, "flags");
 }
 
@@ -128,6 +128,28 @@ static void sizes_must_agree(void)
     expect_refusal(48, 4, GZ_MAX_SECTIONS + 1, "sections");
     expect_refusal(48, 4, UINT32_MAX, "sections");
     expect_refusal(48, 4, 3, "known name or dtype"); /* the third entry is all zeros */
+}
+
+static void only_an_edge_type_has_a_second_set_of_nodes(void)
+{
+    gz_header header;
+    small_header(&header);
+    header.flags |= GZ_FLAG_TYPED;
+    header.num_neighbors = UINT64_C(0x0102030405060708);
+    gz_header_encode(&header, page);
+    CHECK(memcmp(page + 12, "\x09\0\0\0", 4) == 0);
+    CHECK(memcmp(page + 56, "\x08\x07\x06\x05\x04\x03\x02\x01", 8) == 0);
+    if (CHECK_EQ(decode(), GZ_OK))
+        CHECK_EQ(got.num_neighbors, header.num_neighbors);
+    header.num_neighbors = 0; /* an empty set is one */
+    gz_header_encode(&header, page);
+    CHECK_EQ(decode(), GZ_OK);
+    expect_refusal(56, 8, 1, "has 1 neighbours, but not the flag of an edge type");
+    expect_refusal(56, 8, UINT64_MAX, "not the flag of an edge type");
+    header.kind = GZ_KIND_FEATURES;
+    gz_header_encode(&header, page);
+    CHECK_EQ(gz_header_decode(page, SMALL_FILE_BYTES, GZ_KIND_FEATURES, &got, &err), GZ_E_FORMAT);
+    CHECK(strstr(err.message, "has the flag of an edge type, but no edges") != NULL);
 }
 
 /* All with a valid checksum: as from a hostile writer, not a broken disk. */
@@ -184,6 +206,7 @@ void test_format(void)
     RUN(every_byte_counts);
     RUN(foreign_files_are_named);
     RUN(sizes_must_agree);
+    RUN(only_an_edge_type_has_a_second_set_of_nodes);
     RUN(sections_must_lie_in_the_file);
     RUN(huge_sections_are_refused);
     RUN(a_name_may_fill_its_field);

@@ -52,8 +52,11 @@ static void make_large(void)
         }
     }
     g.indptr[NODES] = at;
-    g.csr = (gz_csr){
-        .num_nodes = NODES, .num_edges = at, .indptr = {g.indptr, true}, .cum_weights = sums};
+    g.csr = (gz_csr){.num_nodes = NODES,
+                     .num_neighbors = NODES,
+                     .num_edges = at,
+                     .indptr = {g.indptr, true},
+                     .cum_weights = sums};
     g.csr.indices = (gz_ids){g.indices, false};
     start_everywhere(NODES);
 }

@@ -43,14 +43,15 @@ static int ascending(const void *a, const void *b)
 
 static int advise_pages(const shared *with, const gz_batch *batch)
 {
-    size_t count = (size_t)batch->num_nodes;
+    const gz_node_space *space = &batch->spaces[0];
+    size_t count = (size_t)space->count;
     int64_t *rows = malloc(count * sizeof *rows);
     gz_run *runs = malloc(count * sizeof *runs);
     gz_willneed_counts counts;
     gz_error err;
     int failed = rows == NULL || runs == NULL;
     if (!failed) {
-        memcpy(rows, batch->nodes, count * sizeof *rows);
+        memcpy(rows, gz_nodes_ids(space), count * sizeof *rows);
         qsort(rows, count, sizeof *rows, ascending);
         int64_t num_runs =
             gz_page_runs(rows, (int64_t)count, 0, ROW_BYTES, 0, with->mapping.size, runs);
@@ -66,24 +67,32 @@ static int one_batch(worker *self, gz_batch *batch, int round)
 {
     const shared *with = self->with;
     int64_t seeds[SEEDS];
-    gz_plan plan = {.fanouts = with->fanouts,
-                    .num_hops = HOPS,
-                    .draws = gz_draws_of(GZ_PURPOSE_SAMPLE, 1, 0, (uint64_t)round, 1)};
-    uint64_t corrupt, digest = 0;
+    const int64_t num_nodes = NODES;
+    const gz_edge_type edge_type = {.csr = &with->csr, .fanouts = with->fanouts};
+    const gz_plan plan = {.edge_types = &edge_type,
+                          .num_edge_types = 1,
+                          .num_nodes = &num_nodes,
+                          .num_node_types = 1,
+                          .num_hops = HOPS,
+                          .draws = gz_draws_of(GZ_PURPOSE_SAMPLE, 1, 0, (uint64_t)round, 1)};
+    const gz_seeds of = {seeds, SEEDS};
+    uint64_t digest = 0;
     gz_error err;
     for (int i = 0; i < SEEDS; i++)
         seeds[i] = (round * SEEDS + i) * 7 % NODES;
-    if (gz_batch_sample(batch, &with->csr, &plan, seeds, SEEDS, &corrupt, &err) != GZ_OK ||
-        corrupt != 0 || advise_pages(with, batch))
+    if (gz_batch_sample(batch, &plan, &of, &err) != GZ_OK || batch->edges[0].corrupt != 0 ||
+        advise_pages(with, batch))
         return 1;
-    size_t count = (size_t)batch->num_nodes;
+    const int64_t *nodes = gz_nodes_ids(&batch->spaces[0]);
+    const gz_edge_list *edges = &batch->edges[0];
+    size_t count = (size_t)batch->spaces[0].count;
     unsigned char *rows = malloc(count * ROW_BYTES);
     if (rows == NULL)
         return 1;
-    gz_gather_rows(with->mapping.base, ROW_BYTES, &GZ_AS_STORED, batch->nodes, 0, batch->num_nodes,
-                   NULL, rows);
-    digest = mix(digest, batch->nodes, count * sizeof *batch->nodes);
-    digest = mix(digest, batch->sources, (size_t)batch->num_edges * sizeof *batch->sources);
+    gz_gather_rows(with->mapping.base, ROW_BYTES, &GZ_AS_STORED, nodes, 0, (int64_t)count, NULL,
+                   rows);
+    digest = mix(digest, nodes, count * sizeof *nodes);
+    digest = mix(digest, edges->sources, (size_t)edges->count * sizeof *edges->sources);
     digest = mix(digest, rows, count * ROW_BYTES);
     free(rows);
     self->digest[round] = digest;
