@@ -68,7 +68,7 @@ def _write_files(
     graph = open_stored_graph(earlier.graph.resolve(folder))
     entries: dict[str, Any] = {name: getattr(manifest, name) for name in _TABLES}
     tables: dict[str, Rows] = {
-        name: open_stored_rows(entry.resolve(folder), graph)
+        name: open_stored_rows(entry.resolve(folder), graph.owners)
         for name, entry in entries.items()
         if entry is not None
     }

@@ -20,6 +20,7 @@ from graphzero.store.format import (
     DTYPES,
     FLAG_DIRECTED,
     FLAG_INCOMING,
+    FLAG_TYPED,
     FLAG_VECTOR,
     Header,
     Section,
@@ -28,9 +29,11 @@ from graphzero.store.format import (
 
 __all__ = [
     "StoredGraph",
+    "StoredOrder",
     "StoredRows",
     "open_stored_edge_rows",
     "open_stored_graph",
+    "open_stored_order",
     "open_stored_rows",
 ]
 
@@ -71,6 +74,46 @@ class _Column:
 
 
 @dataclass(frozen=True)
+class StoredOrder:
+    """The order in which the nodes of a graph or of a type are stored.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The file that has it.
+    num_nodes : int
+    node_ids : (N,) array or None
+        Mapped: the user's id of each stored id; None where they are the same.
+    rank : Section or None
+        The table of ranks.
+    """
+
+    path: Path
+    num_nodes: int
+    node_ids: npt.NDArray[Any] | None = None
+    rank: Section | None = None
+
+    def to_user(self, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The user's ids of stored ids, checked: a valid checksum does not prove valid ids.
+
+        Raises
+        ------
+        FormatError
+            If one is out of range.
+        """
+        self._check_ids(stored)
+        if self.node_ids is None:
+            return stored
+        ids: npt.NDArray[Any] = self.node_ids[stored]
+        self._check_ids(ids)
+        return ids
+
+    def _check_ids(self, ids: npt.NDArray[Any]) -> None:
+        if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < self.num_nodes:
+            raise FormatError(f"{self.path} has ids out of range: build the dataset again")
+
+
+@dataclass(frozen=True)
 class StoredGraph:
     """A ``.gl`` file.
 
@@ -78,13 +121,19 @@ class StoredGraph:
     ----------
     path : pathlib.Path
     header : Header
-    node_ids : (N,) array or None
-        Mapped: the user's id of each stored id; None where they are the same.
+    owners, neighbors : StoredOrder
+        Of the nodes that have the lists, and of those that are in them.
     """
 
     path: Path
     header: Header
-    node_ids: npt.NDArray[Any] | None
+    owners: StoredOrder
+    neighbors: StoredOrder
+
+    @property
+    def node_ids(self) -> npt.NDArray[Any] | None:
+        """The user's id of each stored id, of a graph without types; None in input order."""
+        return self.owners.node_ids
 
     @property
     def num_nodes(self) -> int:
@@ -105,25 +154,6 @@ class StoredGraph:
     def has_edge_ids(self) -> bool:
         """Whether each entry has its position in the user's edge list."""
         return self.header.find("edge_ids") is not None
-
-    def to_user(self, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The user's ids of stored ids, checked: a valid checksum does not prove valid ids.
-
-        Raises
-        ------
-        FormatError
-            If one is out of range.
-        """
-        self._check_ids(stored)
-        if self.node_ids is None:
-            return stored
-        ids: npt.NDArray[Any] = self.node_ids[stored]
-        self._check_ids(ids)
-        return ids
-
-    def _check_ids(self, ids: npt.NDArray[Any]) -> None:
-        if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < self.num_nodes:
-            raise FormatError(f"{self.path} has ids out of range: build the dataset again")
 
     def edge_ids(self, begin: int, end: int) -> npt.NDArray[Any]:
         """Positions in the user's edge list of the entries [begin, end), int64, checked.
@@ -151,7 +181,11 @@ class StoredGraph:
         def neighbors(begin: int, end: int) -> npt.NDArray[Any]:
             return _read(self.path, indices, begin, end)
 
-        ends = [_Column(np.uint32, indices.count, self._users(f)) for f in (owners, neighbors)]
+        ends = [
+            _Column(np.uint32, indices.count, _users(order, read))
+            for order, read in ((self.owners, owners), (self.neighbors, neighbors))
+        ]
+        largest = self.owners.num_nodes - 1, self.neighbors.num_nodes - 1
         source, target = ends[::-1] if self.is_incoming else ends
         return EdgeList(
             source=source,
@@ -159,26 +193,13 @@ class StoredGraph:
             weight=self._values("weights"),
             time=self._values("times"),
             num_loops=0,
-            max_ids=(self.num_nodes - 1, self.num_nodes - 1),
+            max_ids=largest[::-1] if self.is_incoming else largest,
             directed=self.is_directed,
             incoming=self.is_incoming,
             with_edge_ids=self.has_edge_ids,
             position=self._values("edge_ids"),
             num_user_edges=self.header.num_input_edges,
         )
-
-    def _users(self, read: Read) -> Read:
-        """The same reader, with the user's ids instead of stored ids."""
-
-        def ids(begin: int, end: int) -> npt.NDArray[Any]:
-            out = np.empty(end - begin, np.uint32)
-            # In small pieces: a conversion takes several times the memory of its ids.
-            for at in range(begin, end, _CHUNK):
-                stop = min(at + _CHUNK, end)
-                out[at - begin : stop - begin] = self.to_user(read(at, stop))
-            return out
-
-        return ids
 
     def _values(self, name: str) -> _Column | None:
         section = self.header.find(name)
@@ -192,6 +213,20 @@ class StoredGraph:
         )
 
 
+def _users(order: StoredOrder, read: Read) -> Read:
+    """The same reader, with the user's ids instead of stored ids."""
+
+    def ids(begin: int, end: int) -> npt.NDArray[Any]:
+        out = np.empty(end - begin, np.uint32)
+        # In small pieces: a conversion takes several times the memory of its ids.
+        for at in range(begin, end, _CHUNK):
+            stop = min(at + _CHUNK, end)
+            out[at - begin : stop - begin] = order.to_user(read(at, stop))
+        return out
+
+    return ids
+
+
 def _section(path: Path, header: Header, name: str) -> Section:
     section = header.find(name)
     if section is None:
@@ -199,8 +234,32 @@ def _section(path: Path, header: Header, name: str) -> Section:
     return section
 
 
-def open_stored_graph(path: Path) -> StoredGraph:
+def open_stored_order(path: Path, num_nodes: int) -> StoredOrder:
+    """The order of a node type, from the file of its ids.
+
+    Raises
+    ------
+    FormatError
+        If it is damaged.
+    """
+    header = read_header(path)
+    ids, rank = _section(path, header, "rows"), _section(path, header, "node_rank")
+    if not header.num_nodes == ids.count == rank.count == num_nodes:
+        raise FormatError(f"{path} does not have one id for each node: build the dataset again")
+    return StoredOrder(path, num_nodes, _map(path, ids), rank)
+
+
+def open_stored_graph(
+    path: Path, types: tuple[StoredOrder, StoredOrder] | None = None
+) -> StoredGraph:
     """A ``.gl`` file as a list of edges.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+    types : (StoredOrder, StoredOrder), optional
+        For the file of an edge type: the nodes that have the lists, and those that are in them.
+        Without it, the edges of such a file are in stored ids.
 
     Raises
     ------
@@ -219,7 +278,19 @@ def open_stored_graph(path: Path) -> StoredGraph:
     node_ids = header.find("node_ids")
     if not all(counts) or (node_ids is not None and node_ids.count != header.num_nodes):
         raise FormatError(f"{path} has sections that do not fit its counts: build it again")
-    return StoredGraph(path, header, None if node_ids is None else _map(path, node_ids))
+    if types is None:
+        ids = None if node_ids is None else _map(path, node_ids)
+        owners = StoredOrder(path, header.num_nodes, ids, header.find("node_rank"))
+        is_typed = bool(header.flags & FLAG_TYPED)
+        return StoredGraph(
+            path,
+            header,
+            owners,
+            StoredOrder(path, header.num_neighbors) if is_typed else owners,
+        )
+    if (header.num_nodes, header.num_neighbors) != tuple(one.num_nodes for one in types):
+        raise FormatError(f"{path} has other numbers of nodes than its types: build it again")
+    return StoredGraph(path, header, *types)
 
 
 class StoredRows:
@@ -305,25 +376,25 @@ def open_stored_edge_rows(path: Path, graph: StoredGraph) -> StoredRows:
     )
 
 
-def open_stored_rows(path: Path, graph: StoredGraph) -> StoredRows:
-    """The rows of a ``.gd`` file that belongs to a graph.
+def open_stored_rows(path: Path, order: StoredOrder) -> StoredRows:
+    """The rows of a ``.gd`` file of nodes that are stored in this order.
 
     Raises
     ------
     FormatError
-        If it is damaged, or its order differs from the graph's.
+        If it is damaged, or its order is another one.
     """
     header = read_header(path)
     section = _section(path, header, "rows")
     num_rows, width = header.num_nodes, header.width
-    if num_rows != graph.num_nodes or section.count != num_rows * width:
+    if num_rows != order.num_nodes or section.count != num_rows * width:
         raise FormatError(f"{path} does not have one row for each node: build the dataset again")
     node_ids = None
-    rank, graph_rank = header.find("node_rank"), graph.header.find("node_rank")
+    rank, expected = header.find("node_rank"), order.rank
     if rank is not None:
-        if graph_rank is None or (rank.dtype, rank.crc) != (graph_rank.dtype, graph_rank.crc):
+        if expected is None or (rank.dtype, rank.crc) != (expected.dtype, expected.crc):
             raise FormatError(f"{path} has another order than the graph: build the dataset again")
-        node_ids = graph.node_ids
+        node_ids = order.node_ids
     return StoredRows(
         os.fspath(path),
         DTYPES[section.dtype],

@@ -4,42 +4,50 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import Any
-
-import numpy.typing as npt
+from typing import Any, Literal
 
 from graphzero.ingest.columns import MAX_NODES
-from graphzero.ingest.csr import graph_layout, sort_scratch, write_graph
 from graphzero.ingest.edges import EdgeList, IdBound, read_edges
 from graphzero.ingest.folder import check_names, entry_of, folder_lock, recover, replace_dataset
+from graphzero.ingest.node_times import read_node_times
 from graphzero.ingest.progress import Progress
-from graphzero.ingest.rank import NodeOrder, NodeSpace, hot_order
 from graphzero.ingest.row_input import count_classes
-from graphzero.ingest.rows import place_scratch, rows_layout, write_rows
 from graphzero.ingest.splits import write_split
-from graphzero.ingest.typed_input import TypedInput, naming, open_typed_input
+from graphzero.ingest.typed_files import (
+    TypedContent,
+    TypedFiles,
+    ends_of,
+    require_typed_space,
+    write_typed_files,
+)
+from graphzero.ingest.typed_input import NodeTypeInput, TypedInput, naming, open_typed_input
 from graphzero.ingest.typed_names import edge_file, graph_file, ids_file, node_file, split_file
+from graphzero.ingest.typed_options import check_typed_options
 from graphzero.ingest.write_options import WriteOptions, parse_bytes
-from graphzero.store.disk_space import require_disk_space
-from graphzero.store.filewriter import FileWriter, sealed_file
-from graphzero.store.format import FLAG_VECTOR, Header, id_dtype, layout
-from graphzero.store.manifest import FileEntry
-from graphzero.store.schema import EdgeTable, EdgeType, Neighbors, NodeTable, TypedManifest
+from graphzero.store.filewriter import FileWriter
+from graphzero.store.format import as_dtype
+from graphzero.store.schema import (
+    EdgeTable,
+    EdgeType,
+    FileEntry,
+    Neighbors,
+    NodeTable,
+    TypedManifest,
+)
 
 __all__ = ["build_typed_dataset"]
 
 EdgeLists = dict[EdgeType, EdgeList]
 
 
-def _bound(name: str, given: TypedInput) -> IdBound:
+def _bound(name: str, nodes: NodeTypeInput) -> IdBound:
     """How many nodes of a type there are, where this is known without the edges."""
-    nodes = given.nodes[name]
     known: list[tuple[int, str]] = []
     if nodes.num_nodes is not None:
-        known.append((nodes.num_nodes, f"num_nodes={nodes.num_nodes} of {name!r}"))
+        known.append((nodes.num_nodes, f"num_nodes of {name!r} is {nodes.num_nodes}"))
     for attribute, rows in nodes.attributes.items():
         if rows.in_order:
             count = rows.count()
@@ -50,40 +58,11 @@ def _bound(name: str, given: TypedInput) -> IdBound:
     return IdBound(*known[0]) if known else IdBound()
 
 
-def _bounds(given: TypedInput) -> dict[str, IdBound]:
-    found: dict[str, IdBound] = {}
-    for name in given.nodes:
-        with naming(name):
-            found[name] = _bound(name, given)
-    return found
-
-
-def _read_all(
-    folder: Path,
-    given: TypedInput,
-    bounds: Mapping[str, IdBound],
-    options: WriteOptions,
-    lists: EdgeLists,
-) -> None:
-    """Reads each edge list once, into `lists`."""
-    memory = options.column_memory // len(given.edges)
-    for edge_type, edges in given.edges.items():
-        with naming(edge_type):
-            lists[edge_type] = read_edges(
-                edges.edges,
-                folder,
-                memory=memory,
-                bounds=(bounds[edge_type[0]], bounds[edge_type[2]]),
-                progress=options.progress,
-            )
-
-
-def _count(name: str, given: TypedInput, bound: IdBound, lists: EdgeLists) -> int:
-    """Nodes of a type."""
+def _count(name: str, nodes: NodeTypeInput, bound: IdBound, lists: EdgeLists) -> int:
+    """Nodes of a type: as attributes say, or the largest id + 1."""
     count = bound.count
     if count is None:
-        rows = given.nodes[name].attributes.values()
-        counts = [one.count() for one in rows]
+        counts = [rows.count() for rows in nodes.attributes.values()]
         for edge_type, edges in lists.items():
             ends = zip((edge_type[0], edge_type[2]), edges.max_ids, strict=True)
             counts += [largest + 1 for end, largest in ends if end == name]
@@ -95,187 +74,132 @@ def _count(name: str, given: TypedInput, bound: IdBound, lists: EdgeLists) -> in
     return count
 
 
-def _ends(edge_type: EdgeType, edges: EdgeList) -> tuple[str, str]:
-    """The node type that has the lists, and the one that is in them."""
-    source, _, target = edge_type
-    return (target, source) if edges.incoming else (source, target)
-
-
-def _layout_of(edges: EdgeList, owners: int, neighbors: int) -> Header:
-    return graph_layout(edges, owners, hot=False, num_neighbors=neighbors)
-
-
-def _require_space(
-    folder: Path,
-    given: TypedInput,
-    lists: EdgeLists,
-    counts: Mapping[str, int],
-    options: WriteOptions,
-) -> None:
-    """Raises an error unless the disk has room for all files and for temporary data."""
-    hot, memory = options.renumbers, options.rows_memory
-    needed, scratch = 0, 0
-    for edge_type, edges in lists.items():
-        owner, neighbor = _ends(edge_type, edges)
-        needed += _layout_of(edges, counts[owner], counts[neighbor]).file_bytes
-        scratch = max(scratch, sort_scratch(edges, options.sort_memory))
+def _read_all(folder: Path, given: TypedInput, options: WriteOptions, lists: EdgeLists) -> None:
+    """Reads each edge list once, into `lists`."""
+    bounds: dict[str, IdBound] = {}
     for name, nodes in given.nodes.items():
-        needed += _ids_layout(counts[name]).file_bytes if hot else 0
-        for rows in nodes.attributes.values():
-            needed += rows_layout(rows, counts[name], hot=hot).file_bytes
-            placing = place_scratch(rows, counts[name], hot=hot, memory=memory)
-            scratch = max(scratch, placing)
-    require_disk_space(folder, needed + scratch, "the build needs")
-
-
-def _spaces(
-    folder: Path, lists: EdgeLists, counts: Mapping[str, int], options: WriteOptions
-) -> dict[str, NodeSpace]:
-    """The nodes of each type, hottest first: by occurrences in the lists of all edge types."""
-    if not options.renumbers:
-        return {name: NodeSpace(count) for name, count in counts.items()}
-    total, spaces = sum(counts.values()), {}
-    with options.progress.phase("ordering nodes", None):
-        for name, count in counts.items():
-            memory = options.order_memory * count // total
-            found = _occurrences(name, lists, max(1024, memory // 32))
-            spaces[name] = NodeSpace(count, hot_order(folder, count, found, memory))
-    return spaces
-
-
-def _occurrences(name: str, lists: EdgeLists, max_edges: int) -> Iterator[npt.NDArray[Any]]:
-    streams = [
-        edges.occurrences(max_edges)
-        for edge_type, edges in lists.items()
-        if _ends(edge_type, edges)[1] == name
-    ]
-    return chain.from_iterable(streams)
-
-
-def _write_graphs(
-    folder: Path,
-    lists: EdgeLists,
-    spaces: Mapping[str, NodeSpace],
-    options: WriteOptions,
-    staged: list[FileWriter],
-) -> dict[EdgeType, FileWriter]:
-    """A graph file for each edge type, one after the other."""
-    files: dict[EdgeType, FileWriter] = {}
-    for edge_type, edges in lists.items():
-        owner, neighbor = (spaces[name] for name in _ends(edge_type, edges))
-        file = write_graph(
-            folder / graph_file(edge_type),
-            edges,
-            owner.num_nodes,
-            order=owner.order,
-            neighbors=neighbor,
-            memory=options.sort_memory,
-            progress=options.progress,
-        )
-        staged.append(file)
-        files[edge_type] = file
-    return files
-
-
-def _ids_layout(num_nodes: int) -> Header:
-    ids = id_dtype(num_nodes)
-    arrays = [("rows", ids, num_nodes), ("node_rank", ids, num_nodes)]
-    return layout("features", arrays, num_nodes=num_nodes, width=1, flags=FLAG_VECTOR)
-
-
-def _write_ids(path: Path, order: NodeOrder) -> FileWriter:
-    """The user's id of each stored node, and the other way round."""
-    with sealed_file(path, _ids_layout(len(order.node_ids))) as file:
-        file.append("rows", order.node_ids)
-        file.append("node_rank", order.node_rank)
-    return file
-
-
-def _node_table(
-    folder: Path,
-    name: str,
-    given: TypedInput,
-    space: NodeSpace,
-    options: WriteOptions,
-    staged: list[FileWriter],
-) -> NodeTable:
-    """Writes the files of a node type."""
-    nodes = given.nodes[name]
-
-    def add(file: FileWriter) -> FileEntry:
-        staged.append(file)
-        return entry_of(file)
-
-    ids = None
-    if space.order is not None:
-        ids = add(_write_ids(folder / ids_file(name), space.order))
-    attributes = {
-        attribute: add(
-            write_rows(
-                folder / node_file(name, attribute),
-                rows,
-                space.num_nodes,
-                order=space.order,
-                fill_missing=attribute == "x",
-                memory=options.rows_memory,
+        with naming(name):
+            bounds[name] = _bound(name, nodes)
+    for edge_type, edges in given.edges.items():
+        with naming(edge_type):
+            lists[edge_type] = read_edges(
+                edges.edges,
+                folder,
+                memory=options.column_memory // len(given.edges),
+                bounds=(bounds[edge_type[0]], bounds[edge_type[2]]),
                 progress=options.progress,
             )
-        )
-        for attribute, rows in nodes.attributes.items()
-    }
-    splits = {
-        split: add(_write_split(folder / split_file(name, split), split, value, space, options))
-        for split, value in nodes.splits.items()
-    }
-    labels = nodes.attributes.get("y")
-    return NodeTable(
-        num_nodes=space.num_nodes,
-        attributes=attributes,
-        splits=splits,
-        num_classes=None if labels is None else count_classes(labels),
-        ids=ids,
+
+
+def _content(
+    folder: Path, given: TypedInput, options: WriteOptions, lists: EdgeLists
+) -> TypedContent:
+    """Edges and attributes, with the number of nodes of each type."""
+    _read_all(folder, given, options, lists)
+    counts: dict[str, int] = {}
+    for name, nodes in given.nodes.items():
+        with naming(name):
+            counts[name] = _count(name, nodes, _bound(name, nodes), lists)
+    timed = [key for key, edges in given.edges.items() if edges.driving.time_level == "node"]
+    for edge_type in timed:
+        name, time = ends_of(edge_type, lists[edge_type])[1], given.edges[edge_type].driving.time
+        assert time is not None
+        memory = options.times_memory // len(timed)
+        with naming(name):
+            times = read_node_times(
+                folder, given.nodes[name].attributes[time], counts[name], memory
+            )
+        lists[edge_type] = replace(lists[edge_type], node_times=times)
+    return TypedContent(
+        counts,
+        lists,
+        {name: nodes.attributes for name, nodes in given.nodes.items()},
+        {edge_type: edges.attributes for edge_type, edges in given.edges.items()},
+        may_lack_rows=True,
     )
 
 
-def _write_split(
-    path: Path, name: str, value: Any, space: NodeSpace, options: WriteOptions
-) -> FileWriter:
-    return write_split(path, name, value, space.num_nodes, memory=options.column_memory)
+def _write_splits(
+    folder: Path,
+    types: str | EdgeType,
+    splits: Mapping[str, Any],
+    count: int,
+    options: WriteOptions,
+    staged: list[FileWriter],
+) -> dict[str, FileEntry]:
+    """The splits of a node type, or of an edge type."""
+    entries: dict[str, FileEntry] = {}
+    for name, value in splits.items():
+        path = folder / split_file(types, name)
+        of: Literal["node", "edge"] = "node" if isinstance(types, str) else "edge"
+        file = write_split(path, name, value, count, memory=options.column_memory, of=of)
+        staged.append(file)
+        entries[name] = entry_of(file)
+    return entries
 
 
-def _edge_table(file: FileWriter) -> EdgeTable:
-    header = file.header
-    return EdgeTable(
-        num_edges=header.width, num_input_edges=header.num_input_edges, graph=entry_of(file)
-    )
+def _node_tables(
+    folder: Path,
+    given: TypedInput,
+    counts: Mapping[str, int],
+    files: TypedFiles,
+    options: WriteOptions,
+    staged: list[FileWriter],
+) -> dict[str, NodeTable]:
+    tables: dict[str, NodeTable] = {}
+    for name, nodes in given.nodes.items():
+        with naming(name):
+            labels = nodes.attributes.get("y")
+            tables[name] = NodeTable(
+                num_nodes=counts[name],
+                attributes=files.nodes[name],
+                splits=_write_splits(folder, name, nodes.splits, counts[name], options, staged),
+                num_classes=None if labels is None else count_classes(labels),
+                ids=files.ids.get(name),
+            )
+    return tables
+
+
+def _edge_tables(
+    folder: Path,
+    given: TypedInput,
+    files: TypedFiles,
+    options: WriteOptions,
+    staged: list[FileWriter],
+) -> dict[EdgeType, EdgeTable]:
+    tables: dict[EdgeType, EdgeTable] = {}
+    for edge_type, edges in given.edges.items():
+        graph, driving = files.graphs[edge_type], edges.driving
+        num_edges = graph.header.num_input_edges
+        with naming(edge_type):
+            tables[edge_type] = EdgeTable(
+                num_edges=graph.header.width,
+                num_input_edges=num_edges,
+                graph=entry_of(graph),
+                attributes=files.edges[edge_type],
+                splits=_write_splits(folder, edge_type, edges.splits, num_edges, options, staged),
+                weight=driving.weight,
+                time=driving.time,
+                time_level=driving.time_level,
+            )
+    return tables
 
 
 def _write_files(
     folder: Path, given: TypedInput, options: WriteOptions, staged: list[FileWriter]
 ) -> TypedManifest:
     """Writes every file, adds it to `staged`, and returns the manifest."""
-    bounds = _bounds(given)
     lists: EdgeLists = {}
     try:
-        _read_all(folder, given, bounds, options, lists)
-        counts: dict[str, int] = {}
-        for name in given.nodes:
-            with naming(name):
-                counts[name] = _count(name, given, bounds[name], lists)
-        _require_space(folder, given, lists, counts, options)
-        spaces = _spaces(folder, lists, counts, options)
-        graphs = _write_graphs(folder, lists, spaces, options, staged)
+        content = _content(folder, given, options, lists)
+        require_typed_space(folder, content, options, "the build needs")
+        files = write_typed_files(folder, content, options, staged)
     finally:
         for edges in lists.values():
             edges.close()
-    nodes: dict[str, NodeTable] = {}
-    for name, space in spaces.items():
-        with naming(name):
-            nodes[name] = _node_table(folder, name, given, space, options, staged)
-    edge_tables = {edge_type: _edge_table(file) for edge_type, file in graphs.items()}
     return TypedManifest(
-        nodes=nodes,
-        edges=edge_tables,
+        nodes=_node_tables(folder, given, content.counts, files, options, staged),
+        edges=_edge_tables(folder, given, files, options, staged),
         neighbors=options.neighbors or "in",
         order=options.order,
     )
@@ -307,11 +231,26 @@ def build_typed_dataset(
     order: str = "hot",
     header: bool | str = "auto",
     delimiter: str = "auto",
+    weight: Any = None,
+    timestamp: Any = None,
     edge_ids: bool = False,
+    weight_attrs: Any = None,
+    time_attrs: Any = None,
+    feature_dtype: Any = None,
     memory_limit: int | str = "2GB",
     progress: bool = False,
+    **others: Any,
 ) -> TypedManifest:
-    """`graphzero.build` of a graph with node types and edge types."""
+    """`graphzero.build` of a graph with node types and edge types.
+
+    Raises
+    ------
+    ValueError
+        For an option of `graphzero.build` that has no meaning for a typed graph.
+    """
+    check_typed_options(
+        neighbors=neighbors, order=order, weight=weight, timestamp=timestamp, **others
+    )
     limit = parse_bytes(memory_limit)
     options = WriteOptions(order, None, limit, Progress(progress), neighbors)
     given = open_typed_input(
@@ -319,8 +258,13 @@ def build_typed_dataset(
         edges,
         splits,
         edge_splits,
+        weight_attrs=weight_attrs,
+        time_attrs=time_attrs,
+        feature_dtype=None if feature_dtype is None else as_dtype(feature_dtype),
         header=header,
         delimiter=delimiter,
+        weight=weight,
+        timestamp=timestamp,
         incoming=neighbors == "in",
         with_edge_ids=edge_ids,
     )

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
 
 from graphzero.errors import FormatError
+from graphzero.ingest.attribute_names import check_attribute_name
+from graphzero.ingest.attributes import DrivingNames, as_names, check_known, resolve_driving
 from graphzero.ingest.columns import checked_count
 from graphzero.ingest.edge_input import EdgeInput, open_edges
-from graphzero.ingest.row_input import open_features, open_labels
+from graphzero.ingest.joined import join_columns
+from graphzero.ingest.row_input import open_attribute
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.splits import check_split_names
 from graphzero.ingest.typed_names import check_name
-from graphzero.store.schema import EdgeType
+from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT, EdgeType
 
 __all__ = [
     "EdgeTypeInput",
@@ -52,14 +57,18 @@ class EdgeTypeInput:
     Attributes
     ----------
     edges : EdgeInput
+        With the weights and times that drive sampling.
     attributes : dict of str to Rows
+        The others.
     splits : dict of str to Any
         Positions or masks, by name of the split.
+    driving : DrivingNames
     """
 
     edges: EdgeInput
     attributes: dict[str, Rows]
     splits: dict[str, Any]
+    driving: DrivingNames
 
 
 @dataclass(frozen=True)
@@ -81,26 +90,33 @@ def naming(what: str | EdgeType) -> Iterator[None]:
         raise kind(f"{label}: {error}") from error
 
 
-def _node_type(name: str, content: Any, splits: dict[str, Any]) -> NodeTypeInput:
+def _node_type(
+    name: str, content: Any, splits: dict[str, Any], feature_dtype: np.dtype[Any] | None
+) -> NodeTypeInput:
     if not isinstance(content, Mapping):
         raise ValueError(
             f"it is {type(content).__name__}, not a dict of attributes: "
             f"nodes={{{name!r}: {{'x': ...}}}}"
         )
-    attributes = {check_name(key, "the name of an attribute"): content[key] for key in content}
-    count = attributes.pop("num_nodes", None)
-    return NodeTypeInput(
-        {key: _rows(key, value) for key, value in attributes.items()},
-        splits,
-        None if count is None else checked_count(count),
-    )
+    given = dict(content)
+    count = given.pop("num_nodes", None)
+    num_nodes = None if count is None else checked_count(count)
+    return NodeTypeInput(_attributes(given, "node", feature_dtype), splits, num_nodes)
 
 
-def _rows(name: str, value: Any) -> Rows:
-    rows = open_labels(value) if name == "y" else open_features(value)
-    if rows.name in ("features", "labels"):
-        rows.name = name
-    return rows
+def _attributes(
+    content: Mapping[Any, Any],
+    of: Literal["node", "edge"],
+    feature_dtype: np.dtype[Any] | None = None,
+) -> dict[str, Rows]:
+    for name in content:
+        check_attribute_name(name, of)
+    dtypes = {"x": feature_dtype} if of == "node" else {}
+    return {
+        name: open_attribute(value, name, dtypes.get(name), of=of)
+        for name, value in content.items()
+        if value is not None
+    }
 
 
 def _edge_type_names(key: Any, nodes: Mapping[str, Any]) -> EdgeType:
@@ -119,16 +135,76 @@ def _edge_type_names(key: Any, nodes: Mapping[str, Any]) -> EdgeType:
     return source, relation, target
 
 
-def _edge_type(content: Any, splits: dict[str, Any], options: dict[str, Any]) -> EdgeTypeInput:
+@dataclass(frozen=True)
+class _Driving:
+    """The options `weight_attrs` and `time_attrs`."""
+
+    weights: tuple[str, ...] | None
+    times: tuple[str, ...] | None
+
+
+def _open_edges(content: Any, options: dict[str, Any]) -> tuple[EdgeInput, dict[str, Rows]]:
+    """The edges of a type, and all of their attributes."""
     given = dict(content) if isinstance(content, Mapping) else {"edge_index": content}
     if "edge_index" not in given:
         names = ", ".join(map(repr, given)) or "nothing"
         raise ValueError(f"it has no 'edge_index' but {names}: give the edges under that name")
-    edge_index = given.pop("edge_index")
-    attributes = {check_name(key, "the name of an attribute"): given[key] for key in given}
-    rows = {key: _rows(key, value) for key, value in attributes.items()}
-    options = {**options, "with_edge_ids": options["with_edge_ids"] or bool(rows or splits)}
-    return EdgeTypeInput(open_edges(edge_index, **options), rows, splits)
+    source = open_edges(given.pop("edge_index"), is_edge_index=True, **options)
+    return source, _attributes(given, "edge")
+
+
+def _drive(
+    source: EdgeInput,
+    rows: dict[str, Rows],
+    node_rows: dict[str, Rows],
+    splits: dict[str, Any],
+    driving: _Driving,
+) -> EdgeTypeInput:
+    """Divides attributes of edges into those that drive sampling and the others."""
+    chosen = resolve_driving(rows, driving.weights, driving.times, node_attrs=node_rows)
+    by_edge = chosen.time if chosen.time_level == "edge" else None
+    for has_column, name, other, option in (
+        (source.has_weights, EDGE_WEIGHT, chosen.weight, "weight"),
+        (source.has_times, EDGE_TIME, chosen.time, "timestamp"),
+    ):
+        if has_column and (other is not None or name in rows):
+            raise ValueError(
+                f"{source.table.name} has a column for {option}s, and attribute "
+                f"{other or name!r} would be there as well: leave one out, or ignore such columns "
+                f"with {option}=False"
+            )
+    names = DrivingNames(
+        EDGE_WEIGHT if source.has_weights else chosen.weight,
+        EDGE_TIME if source.has_times else chosen.time,
+        chosen.time_level,
+    )
+    joined = join_columns(
+        source,
+        None if chosen.weight is None else rows[chosen.weight],
+        None if by_edge is None else rows[by_edge],
+        names=(chosen.weight, by_edge),
+    )
+    others = {name: one for name, one in rows.items() if name not in (chosen.weight, by_edge)}
+    # Both are found by the positions of edges.
+    joined = replace(joined, with_edge_ids=joined.with_edge_ids or bool(others or splits))
+    return EdgeTypeInput(joined, others, splits, names)
+
+
+def _check_driving(
+    driving: _Driving,
+    nodes: Mapping[str, NodeTypeInput],
+    edges: Mapping[EdgeType, tuple[EdgeInput, dict[str, Rows]]],
+) -> None:
+    """Refuses names that no attribute has, and times that nodes and edges have, as PyG does."""
+    of_nodes = {name for one in nodes.values() for name in one.attributes}
+    of_edges = {name for _, rows in edges.values() for name in rows}
+    check_known(driving.weights, driving.times, of_edges, of_nodes)
+    for name in driving.times or ():
+        if name in of_nodes and name in of_edges:
+            raise ValueError(
+                f"time_attrs: both nodes and edges have {name!r}: give the times of either "
+                f"another name, so that it is clear which of them drive sampling"
+            )
 
 
 def _by_type(splits: Any, option: str, types: Mapping[Any, Any], example: str) -> dict[Any, Any]:
@@ -157,6 +233,9 @@ def open_typed_input(
     edges: Any,
     splits: Any,
     edge_splits: Any,
+    weight_attrs: Any = None,
+    time_attrs: Any = None,
+    feature_dtype: np.dtype[Any] | None = None,
     **options: Any,
 ) -> TypedInput:
     """Opens every file and checks what can be checked without reading it.
@@ -169,6 +248,10 @@ def open_typed_input(
         Edges with their attributes, by edge type.
     splits, edge_splits : mapping of str to mapping, or None
         By name and type.
+    weight_attrs, time_attrs : str, iterable of str, or None
+        Of all types: see `resolve_driving`.
+    feature_dtype : numpy.dtype, optional
+        To store each "x" as. Default: as it is.
     **options
         Of `open_edges`.
 
@@ -196,9 +279,16 @@ def open_typed_input(
     found_nodes: dict[str, NodeTypeInput] = {}
     for name, content in types.items():
         with naming(name):
-            found_nodes[name] = _node_type(name, content, node_splits[name])
-    found_edges: dict[EdgeType, EdgeTypeInput] = {}
+            found_nodes[name] = _node_type(name, content, node_splits[name], feature_dtype)
+    driving = _Driving(as_names(weight_attrs, "weight_attrs"), as_names(time_attrs, "time_attrs"))
+    opened: dict[EdgeType, tuple[EdgeInput, dict[str, Rows]]] = {}
     for key, content in edge_types.items():
         with naming(key):
-            found_edges[key] = _edge_type(content, splits_of_edges[key], options)
+            opened[key] = _open_edges(content, options)
+    _check_driving(driving, found_nodes, opened)
+    found_edges: dict[EdgeType, EdgeTypeInput] = {}
+    for key, (source, rows) in opened.items():
+        neighbors = found_nodes[key[0] if source.incoming else key[2]].attributes
+        with naming(key):
+            found_edges[key] = _drive(source, rows, neighbors, splits_of_edges[key], driving)
     return TypedInput(found_nodes, found_edges)

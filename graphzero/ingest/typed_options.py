@@ -1,0 +1,68 @@
+"""Options of a build that have no meaning for a typed graph: each is refused with what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["check_typed_options"]
+
+_COLUMNS = (
+    "names a column of one edge list, and a typed graph has several: put the sources and targets "
+    "in the first two columns, and give other columns as attributes of the edge type"
+)
+# What to do instead of options that are not None.
+_REFUSED = {
+    "features": "is for graphs without types: use nodes={'paper': {'x': ...}}",
+    "labels": "is for graphs without types: use nodes={'paper': {'y': ...}}",
+    "num_nodes": "is for graphs without types: use nodes={'paper': {'num_nodes': ...}}",
+    "presample": "is for order='presample', which typed graphs do not have yet: use order='hot'",
+    "src": _COLUMNS,
+    "dst": _COLUMNS,
+}
+
+
+def check_typed_options(
+    *,
+    neighbors: Any = "in",
+    order: Any = "hot",
+    directed: bool = True,
+    weight: Any = None,
+    timestamp: Any = None,
+    **others: Any,
+) -> None:
+    """Raises an error for an option of `graphzero.build` that a typed graph cannot have.
+
+    Raises
+    ------
+    ValueError
+        Naming the option and what to use instead.
+    TypeError
+        If there is no such option.
+    """
+    if not directed:
+        raise ValueError(
+            "directed=False is for graphs without types: the edges of an edge type lead from one "
+            "type to another. Add the reverse edge types, as torch_geometric's T.ToUndirected "
+            "does: ('paper', 'rev_writes', 'author') with both rows of edge_index exchanged"
+        )
+    if neighbors not in ("in", "out"):
+        raise ValueError(
+            f"neighbors={neighbors!r} is not for typed graphs: use 'in' or 'out', and add reverse "
+            f"edge types for messages the other way"
+        )
+    if order == "presample":
+        raise ValueError(f"order='presample': presample= {_REFUSED['presample']}")
+    for option, value, attrs in (
+        ("weight", weight, "weight_attrs"),
+        ("timestamp", timestamp, "time_attrs"),
+    ):
+        if value is not None and value is not False:
+            raise ValueError(
+                f"{option}= is for graphs without types: give an attribute to the edge type, and "
+                f"name it in {attrs}="
+            )
+    for option, value in others.items():
+        if option not in _REFUSED:
+            raise TypeError(f"build has no option {option!r} for typed graphs")
+        if value is not None:
+            raise ValueError(f"{option}= {_REFUSED[option]}")

@@ -1,0 +1,472 @@
+"""Typed graphs: every edge and every attribute of the files is the user's, in every order."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from peak_memory import peak_of
+
+import graphzero as gz
+from graphzero.ingest.typed_names import edge_file, graph_file, ids_file, node_file, split_file
+from graphzero.store.format import (
+    FLAG_DIRECTED,
+    FLAG_INCOMING,
+    FLAG_TYPED,
+    read_header,
+    verify_file,
+)
+from graphzero.store.manifest import read_manifest
+
+WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
+
+
+# --- random graphs, against the input
+
+
+class Graph:
+    """A random typed graph: its arguments for `gz.build`, and its attributes."""
+
+    def __init__(self, seed: int, num_types: int, num_edge_types: int, max_edges: int) -> None:
+        rng = np.random.default_rng(seed)
+        self.counts = {f"type {i}": int(rng.integers(1, 30)) for i in range(num_types)}
+        names = list(self.counts)
+        self.nodes: dict[str, dict[str, Any]] = {}
+        for i, (name, count) in enumerate(self.counts.items()):
+            given: dict[str, Any] = {"num_nodes": count}
+            if i % 3 == 0:
+                given = {
+                    "x": rng.random((count, 3), np.float32),
+                    "y": rng.integers(-1, 5, count),
+                    "year": rng.integers(1900, 2000, count),
+                    "image": rng.integers(0, 255, (count, 2, 3), np.uint8),
+                }
+            self.nodes[name] = given
+        self.edges: dict[tuple[str, str, str], dict[str, Any]] = {}
+        for i in range(num_edge_types):
+            source, target = rng.choice(names, 2)
+            num_edges = int(rng.integers(0, max_edges + 1)) * (rng.random() < 0.9)
+            ends = [rng.integers(0, self.counts[str(end)], num_edges) for end in (source, target)]
+            content: dict[str, Any] = {"edge_index": np.stack(ends)}
+            if i % 2 == 0:
+                content["w"] = rng.random(num_edges)
+                content["edge_attr"] = rng.random((num_edges, 2), np.float32)
+            if i % 3 == 0:
+                content["when"] = rng.integers(-9, 9, num_edges)
+            self.edges[str(source), f"relation {i}", str(target)] = content
+        self.splits = {"train": {names[0]: rng.permutation(self.counts[names[0]])[:4]}}
+
+
+def stored_records(ds: Any, edge_type: tuple[str, str, str]) -> np.ndarray:
+    """Source, target, position, weight, time and features of each stored edge, in stored order."""
+    edges = ds[edge_type]
+    graph = edges.graph
+    degrees = np.diff(graph.indptr.astype(np.int64))
+    owners = edges.owner.to_user(np.repeat(np.arange(graph.num_nodes), degrees))
+    neighbors = edges.neighbor.to_user(graph.indices.astype(np.int64))
+    source, target = (neighbors, owners) if graph.is_incoming else (owners, neighbors)
+    columns = [source, target, graph.edge_ids.astype(np.int64)]
+    everything = np.arange(edges.num_edges)
+    for name in ("w", "when"):
+        if name in edges:
+            columns.append(edges[name].gather(everything))
+    table = np.stack(columns, 1).astype(np.float64)
+    if "edge_attr" in edges:
+        table = np.concatenate([table, edges["edge_attr"].gather(everything)], 1)
+    return table
+
+
+def given_records(content: dict[str, Any]) -> np.ndarray:
+    source, target = content["edge_index"]
+    columns = [source, target, np.arange(len(source))]
+    if "w" in content:
+        columns.append(content["w"].astype(np.float32))
+    columns += [content["when"]] if "when" in content else []
+    table = np.stack(columns, 1).astype(np.float64)
+    attr = content.get("edge_attr")
+    return table if attr is None else np.concatenate([table, attr], 1)
+
+
+def assert_edges(ds: Any, graph: Graph) -> None:
+    for edge_type, content in graph.edges.items():
+        found, expected = stored_records(ds, edge_type), given_records(content)
+        np.testing.assert_array_equal(found[np.argsort(found[:, 2])], expected)
+        lists = ds[edge_type].graph
+        for node in range(lists.num_nodes):
+            entries = lists.indices[int(lists.indptr[node]) : int(lists.indptr[node + 1])]
+            assert (np.diff(entries.astype(np.int64)) >= 0).all()
+
+
+def assert_nodes(ds: Any, graph: Graph) -> None:
+    for name, content in graph.nodes.items():
+        nodes = ds[name]
+        assert nodes.num_nodes == graph.counts[name]
+        users = np.random.default_rng(1).permutation(nodes.num_nodes)
+        np.testing.assert_array_equal(nodes.to_user(nodes.to_stored(users)), users)
+        for attribute, values in content.items():
+            if attribute != "num_nodes":
+                assert nodes[attribute].dtype == values.dtype
+                np.testing.assert_array_equal(nodes[attribute].gather(users), values[users])
+        for split, by_type in graph.splits.items():
+            if name in by_type:
+                np.testing.assert_array_equal(nodes.splits[split], by_type[name])
+
+
+def assert_hot(ds: Any, graph: Graph) -> None:
+    """One order for each node type: by occurrences in the lists of all edge types, then by id."""
+    counts = {name: np.zeros(count, np.int64) for name, count in graph.counts.items()}
+    for edge_type, content in graph.edges.items():
+        end = 0 if ds.neighbors == "in" else 1
+        np.add.at(counts[edge_type[2 * end]], content["edge_index"][end], 1)
+    for name, count in counts.items():
+        expected = np.lexsort([np.arange(len(count)), -count])
+        np.testing.assert_array_equal(ds[name].to_user(np.arange(len(count))), expected)
+
+
+@settings(max_examples=60, deadline=None)
+@example(0, 3, 6, 60, "in", "hot", "1MiB")
+@example(1, 1, 3, 60, "out", "hot", "2GB")
+@given(
+    st.integers(0, 10_000),
+    st.integers(1, 4),
+    st.integers(1, 7),
+    st.sampled_from([0, 3, 60]),
+    st.sampled_from(["in", "out"]),
+    st.sampled_from(["hot", "input"]),
+    st.sampled_from(["1MiB", "2GB"]),
+)
+def test_everything_stored_is_the_users(
+    seed: int,
+    num_types: int,
+    num_edge_types: int,
+    max_edges: int,
+    neighbors: Any,
+    order: Any,
+    limit: str,
+) -> None:
+    graph = Graph(seed, num_types, num_edge_types, max_edges)
+    attrs: dict[str, Any] = {"weight_attrs": ["w"], "time_attrs": ["when"]}
+    if not any("w" in content for content in graph.edges.values()):
+        attrs["weight_attrs"] = []
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"neighbors": neighbors, "order": order, "memory_limit": limit, "edge_ids": True}
+        with gz.build(
+            folder, graph.edges, nodes=graph.nodes, splits=graph.splits, **options, **attrs
+        ) as ds:
+            assert ds.neighbors == neighbors
+            assert_edges(ds, graph)
+            assert_nodes(ds, graph)
+            if order == "hot":
+                assert_hot(ds, graph)
+            else:
+                assert not any(nodes.is_hot for nodes in ds.nodes.values())
+        check_files(Path(folder), neighbors)
+        other = "input" if order == "hot" else "hot"
+        with gz.reorder(folder, other, memory_limit=limit) as ds:
+            assert_edges(ds, graph)
+            assert_nodes(ds, graph)
+            if other == "hot":
+                assert_hot(ds, graph)
+            assert ds[next(iter(graph.nodes))].is_hot == (other == "hot")
+        check_files(Path(folder), neighbors)
+
+
+def check_files(folder: Path, neighbors: str) -> None:
+    manifest = read_manifest(folder)
+    names = {entry.name for entry in manifest.entries()}
+    assert {path.name for path in folder.iterdir()} == {*names, "dataset.json"}
+    for name in names:
+        verify_file(folder / name)
+        if name.endswith(".gl"):
+            flags = FLAG_TYPED | FLAG_DIRECTED | FLAG_INCOMING * (neighbors == "in")
+            header = read_header(folder / name)
+            assert header.flags == flags
+            assert header.find("node_ids") is None
+
+
+# --- a small graph, by hand
+
+
+def small(**more: Any) -> dict[str, Any]:
+    """Arguments for a small graph of papers and authors."""
+    return {
+        "nodes": {"paper": {"x": np.arange(8.0).reshape(4, 2), "y": [0, 2, -1, 1]}, "author": {}},
+        "edges": {WRITES: {"edge_index": [[0, 0, 2], [1, 2, 1]]}, CITES: [[0, 1], [2, 1]]},
+        **more,
+    }
+
+
+@pytest.mark.parametrize("order", ["hot", "input"])
+def test_files_and_manifest(tmp_path: Path, order: Any) -> None:
+    splits = {"train": {"paper": [3, 1]}, "val": {"paper": [True, False, False, False]}}
+    edge_splits = {"train": {WRITES: [2, 0]}}
+    arguments = small(splits=splits, edge_splits=edge_splits, order=order)
+    arguments["edges"][WRITES]["edge_attr"] = np.arange(3.0)
+    with gz.build(tmp_path, **arguments) as ds:
+        assert ds["paper"].num_classes == 3
+        assert ds["author"].num_classes is None
+        assert ds["author"].num_nodes == 3
+        assert ds["paper"].splits["val"].tolist() == [0]
+        assert ds[WRITES].splits["train"].tolist() == [2, 0]
+        assert ds[WRITES].neighbors(1).tolist() == [0, 2]
+        assert ds[CITES].neighbors(1).tolist() == [0]
+        assert ds[WRITES].graph.edge_ids is not None
+        assert ds[CITES].graph.edge_ids is None
+        assert ds[WRITES].graph.num_nodes, ds[WRITES].graph.num_neighbors == (4, 3)
+    names = {
+        "author__writes__paper.edge_attr.gd",
+        "author__writes__paper.gl",
+        "author__writes__paper.split_train.gd",
+        "dataset.json",
+        "paper.split_train.gd",
+        "paper.split_val.gd",
+        "paper.x.gd",
+        "paper.y.gd",
+        "paper__cites__paper.gl",
+    }
+    names |= {"author.ids.gd", "paper.ids.gd"} if order == "hot" else set()
+    assert {path.name for path in tmp_path.iterdir()} == names
+
+
+def test_edges_from_files(tmp_path: Path) -> None:
+    (tmp_path / "writes.csv").write_text("src,dst,weight\n0,1,0.5\n5,2,2\n")
+    np.save(tmp_path / "cites.npy", [[0, 1], [2, 2], [1, 1]])
+    (tmp_path / "years.csv").write_text("0,1990\n2,1992\n1,1991\n")
+    edges = {WRITES: tmp_path / "writes.csv", CITES: {"edge_index": tmp_path / "cites.npy"}}
+    nodes = {"paper": {"year": tmp_path / "years.csv"}, "author": {}}
+    with gz.build(tmp_path / "data", edges, nodes=nodes) as ds:
+        assert ds["author"].num_nodes == 6
+        assert ds["paper"].year.gather([0, 1, 2]).tolist() == [1990, 1991, 1992]
+        assert ds[CITES].neighbors(2).tolist() == [2]
+        assert ds[WRITES].driving.weight == "edge_weight"
+        weights = ds[WRITES].edge_weight.gather([0, 1])
+        assert weights.tolist() == [0.5, 2.0]
+        assert ds[CITES].driving.weight is None
+
+
+def test_several_relations_between_the_same_types(tmp_path: Path) -> None:
+    edges = {
+        ("a", "r", "a"): [[0, 1]],
+        ("a", "s", "a"): [[1, 0]],
+        ("a", "t", "a"): np.empty((0, 2), int),
+    }
+    with gz.build(tmp_path, edges, nodes={"a": {"num_nodes": 2}}) as ds:
+        assert ds["a", "r", "a"].neighbors(1).tolist() == [0]
+        assert ds["a", "s", "a"].neighbors(0).tolist() == [1]
+        assert ds["a", "t", "a"].num_edges == 0
+
+
+# --- weights and times
+
+
+def test_times_of_nodes_are_those_of_the_neighbours(tmp_path: Path) -> None:
+    year = np.array([1990, 1980, 2000, 1970])
+    for neighbors, edge_type in (("in", CITES), ("out", WRITES)):
+        arguments = small(neighbors=neighbors, time_attrs="year")
+        arguments["nodes"]["paper"]["year"] = year
+        with gz.build(tmp_path / neighbors, **arguments) as ds:
+            assert ds[edge_type].driving.time == "year"
+            assert ds[edge_type].driving.time_level == "node"
+            assert "year" not in ds[edge_type]
+            edges = ds[edge_type]
+            papers = ds["paper"].to_user(edges.graph.indices.astype(np.int64))
+            np.testing.assert_array_equal(edges.graph.times, year[papers])
+            other = WRITES if edge_type == CITES else CITES
+            assert (ds[other].graph.times is None) == (neighbors == "in")
+        with gz.reorder(tmp_path / neighbors, "input") as ds:
+            edges = ds[edge_type]
+            np.testing.assert_array_equal(edges.graph.times, year[edges.graph.indices])
+
+
+def test_driving_names(tmp_path: Path) -> None:
+    arguments = small(weight_attrs=["strength"], time_attrs=["since"])
+    arguments["edges"][WRITES] |= {"strength": [1, 2, 3], "since": [5, 4, 3], "weight": [9, 9, 9]}
+    with gz.build(tmp_path, **arguments) as ds:
+        driving = ds[WRITES].driving
+        assert (driving.weight, driving.time, driving.time_level) == ("strength", "since", "edge")
+        assert sorted(ds[WRITES]) == ["since", "strength", "weight"]
+        assert ds[CITES].driving.weight is None
+        assert not (tmp_path / "author__writes__paper.strength.gd").exists()
+
+
+def with_times(of_nodes: list[str], of_edges: list[str], **more: Any) -> dict[str, Any]:
+    arguments = small(**more)
+    for name in of_nodes:
+        arguments["nodes"]["paper"][name] = np.arange(4)
+    arguments["edges"][CITES] = {"edge_index": [[0, 1], [2, 1]]}
+    for name in of_edges:
+        arguments["edges"][CITES][name] = np.arange(2)
+    return arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (with_times(["t"], ["t"], time_attrs="t"), "both nodes and edges have 't'"),
+        (with_times(["a"], ["b"], time_attrs=["a", "b"]), r"cites.*'a' and 'b'|cites.*'b' and 'a'"),
+        (with_times([], ["a", "b"], time_attrs=["a", "b"]), r"cites.*'a' and 'b' would both be"),
+        (with_times([], ["a", "b"], weight_attrs=["a", "b"]), r"cites.*'a' and 'b' would both be"),
+        (with_times([], [], time_attrs=["none"]), "no attribute 'none'"),
+        (
+            with_times(["a"], [], weight_attrs=["a"]),
+            "no edge attribute 'a': it is one of the nodes",
+        ),
+    ],
+)
+def test_driving_names_that_contradict(
+    tmp_path: Path, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        gz.build(tmp_path, **arguments)
+
+
+def test_a_column_and_an_attribute_cannot_both_be_the_weight(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("src,dst,weight\n0,1,0.5\n")
+    arguments = small()
+    arguments["edges"][WRITES] = {"edge_index": tmp_path / "e.csv", "edge_weight": [1.0]}
+    with pytest.raises(ValueError, match=r"writes.*weight=False"):
+        gz.build(tmp_path / "data", **arguments)
+    with gz.build(tmp_path / "data", **arguments, weight=False) as ds:
+        assert ds[WRITES].edge_weight.gather([0]).tolist() == [1.0]
+
+
+# --- names of files
+
+
+NAMES = st.text(st.sampled_from("a_.%é-/"), min_size=1, max_size=4)
+
+
+@settings(max_examples=300, deadline=None)
+@example("a__b", ("a", "b_", "_c"), "ids")
+@example("a", ("a_", "b", "c"), "split_train")
+@given(NAMES, st.tuples(NAMES, NAMES, NAMES), st.sampled_from(["ids", "x", "split_x", "visits"]))
+def test_no_two_files_have_one_name(name: str, edge_type: Any, attribute: str) -> None:
+    """Each name can be read back, so no two names are the same."""
+    files = [node_file(name, attribute), ids_file(name), split_file(name, "x")]
+    files += [edge_file(edge_type, attribute), graph_file(edge_type), split_file(edge_type, "x")]
+    assert len(set(files)) == len(files)
+    for file in files:
+        assert set(file) <= set("abcdefghijklmnopqrstuvwxyzABCDEF0123456789%_-.")
+        types = file.split(".")[0].split("__")
+        decoded = [bytes(decode(part)).decode() for part in types]
+        assert decoded == ([name] if len(types) == 1 else list(edge_type))
+
+
+def decode(part: str) -> list[int]:
+    codes, at = [], 0
+    while at < len(part):
+        step = 3 if part[at] == "%" else 1
+        codes.append(int(part[at + 1 : at + 3], 16) if step == 3 else ord(part[at]))
+        at += step
+    return codes
+
+
+def test_types_of_any_name(tmp_path: Path) -> None:
+    names = ["a/b", "ids", "a__b", "ü .", "."]
+    edges = {(one, "->", two): [[0], [1]] for one in names for two in names}
+    nodes = {name: {"ids": [i, i + 1]} for i, name in enumerate(names)}
+    with gz.build(tmp_path, edges, nodes=nodes) as ds:
+        assert ds.node_types == names
+        for i, name in enumerate(names):
+            assert ds[name]["ids"].gather([1, 0]).tolist() == [i + 1, i]
+        assert ds["ü .", "->", "a/b"].neighbors(1).tolist() == [0]
+
+
+# --- memory, replacement, commands
+
+
+def test_many_runs_give_the_same_bytes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    counts, num_edges = {"paper": 20_000, "author": 9000}, 90_000
+    edges = {
+        kind: {
+            "edge_index": [rng.integers(0, counts[end], num_edges) for end in (kind[0], kind[2])],
+            "edge_attr": rng.random((num_edges, 4), np.float32),
+            "weight": rng.random(num_edges),
+        }
+        for kind in (WRITES, CITES)
+    }
+    nodes = {
+        "paper": {"x": rng.random((20_000, 30), np.float32), "year": rng.integers(0, 99, 20_000)},
+        "author": {"num_nodes": 9000},
+    }
+    folders = tmp_path / "small", tmp_path / "large"
+    for folder, limit in zip(folders, ("1MiB", "1GiB"), strict=True):
+        gz.build(folder, edges, nodes=nodes, time_attrs="year", memory_limit=limit).close()
+    assert len(list(folders[0].glob("*.g[ld]"))) == 8
+    for path in folders[0].glob("*.g[ld]"):
+        assert path.read_bytes() == (folders[1] / path.name).read_bytes(), path.name
+
+
+WORK = """
+folder, limit = sys.argv[1:]
+kinds = [("a", "r", "b"), ("b", "r", "a"), ("a", "s", "a")]
+build_typed_dataset(
+    folder + "/data",
+    {"a": {"x": folder + "/x.npy", "t": folder + "/t.npy"}, "b": {"x": folder + "/x.npy"}},
+    {kind: {"edge_index": folder + "/e.npy", "f": folder + "/f.npy"} for kind in kinds},
+    time_attrs="t",
+    memory_limit=int(limit),
+)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.no_asan  # keeps freed memory in quarantine
+def test_memory_stays_within_the_limit(tmp_path: Path) -> None:
+    rng, limit = np.random.default_rng(0), 12 << 20
+    np.save(tmp_path / "x.npy", np.ones((200_000, 32), np.float32))
+    np.save(tmp_path / "t.npy", rng.integers(0, 99, 200_000))
+    np.save(tmp_path / "e.npy", rng.integers(0, 200_000, (1_000_000, 2)))
+    np.save(tmp_path / "f.npy", np.ones((1_000_000, 4), np.float32))
+    imports = "import numpy as np\nfrom graphzero.ingest import build_typed_dataset"
+    peak = peak_of(tmp_path, imports, WORK, tmp_path, limit)
+    print(f"{peak:,} bytes of {limit:,}")
+    assert peak < limit + (4 << 20)
+    written = sum(path.stat().st_size for path in (tmp_path / "data").glob("*.g[ld]"))
+    assert written > 6 * limit
+
+
+def test_replaces_a_graph_without_types_and_back(tmp_path: Path) -> None:
+    def names() -> set[str]:
+        return {path.name for path in tmp_path.iterdir()}
+
+    gz.build(tmp_path, [[0, 1], [1, 2]], np.ones((3, 2))).close()
+    untyped = names()
+    gz.build(tmp_path, **small()).close()
+    typed = names()
+    assert not (untyped & typed) - {"dataset.json"}
+    with gz.open(tmp_path) as ds:
+        assert ds.node_types == ["paper", "author"]
+    gz.build(tmp_path, [[0, 1], [1, 2]], np.ones((3, 2))).close()
+    assert names() == untyped
+
+
+@pytest.mark.parametrize("at", ["write_manifest", "finish_renames", "write_rows"])
+def test_a_crash_leaves_a_whole_dataset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    gz.build(tmp_path, **small()).close()
+    changed = small()
+    changed["edges"][CITES] = [[3], [0]]
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    module = "typed_files" if at == "write_rows" else "folder"
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(f"graphzero.ingest.{module}.{at}", killed)
+        gz.build(tmp_path, **changed)
+    is_new = at == "finish_renames"  # the manifest is the commit
+    with gz.open(tmp_path) as ds:
+        assert ds[CITES].num_edges == (1 if is_new else 2)
+        assert ds["paper"].x.gather([3]).tolist() == [[6.0, 7.0]]
+    gz.build(tmp_path, **small()).close()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+    check_files(tmp_path, "in")
