@@ -94,6 +94,7 @@ cdef extern from "graphzero/csr.h" nogil:
         const int64_t *times
         gz_ids time_order
         bool_t incoming
+        bool_t bipartite
         bool_t typed
     gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, gz_csr *out,
                                gz_error *err)

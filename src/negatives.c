@@ -5,6 +5,8 @@
 
 #include "graphzero/rng.h"
 
+#define NOBODY UINT64_MAX
+
 /* The nodes that must not be drawn for one node: those in its list and two more nodes. */
 typedef struct excluded {
     const gz_csr *csr;
@@ -16,16 +18,16 @@ static excluded excluded_of(const gz_csr *csr, uint64_t source, uint64_t positiv
                             uint64_t *corrupt)
 {
     uint64_t first, degree = gz_csr_list(csr, source, &first, corrupt);
-    return (excluded){csr, first, first + degree, {source, positive}};
+    return (excluded){csr, first, first + degree, {csr->bipartite ? NOBODY : source, positive}};
 }
 
-/* The smallest excluded node that is at least `least`; num_nodes or more if there is none. Calls
+/* The smallest excluded node that is at least `least`; num_neighbors or more if there is none. Calls
  * with ascending `least` visit each excluded node once, also where edges are parallel. */
 static uint64_t next_excluded(excluded *e, uint64_t least)
 {
     while (e->at < e->end && gz_id(&e->csr->indices, e->at) < least)
         e->at++;
-    uint64_t next = e->at < e->end ? gz_id(&e->csr->indices, e->at) : e->csr->num_nodes;
+    uint64_t next = e->at < e->end ? gz_id(&e->csr->indices, e->at) : e->csr->num_neighbors;
     for (int i = 0; i < 2; i++)
         if (e->more[i] >= least && e->more[i] < next)
             next = e->more[i];
@@ -34,8 +36,8 @@ static uint64_t next_excluded(excluded *e, uint64_t least)
 
 static uint64_t count_allowed(excluded e)
 {
-    uint64_t allowed = e.csr->num_nodes, node, least = 0;
-    while ((node = next_excluded(&e, least)) < e.csr->num_nodes) {
+    uint64_t allowed = e.csr->num_neighbors, node, least = 0;
+    while ((node = next_excluded(&e, least)) < e.csr->num_neighbors) {
         allowed--;
         least = node + 1;
     }
@@ -46,7 +48,7 @@ static uint64_t count_allowed(excluded e)
 static uint64_t allowed_at(excluded e, uint64_t rank)
 {
     uint64_t result = rank, node, least = 0;
-    while ((node = next_excluded(&e, least)) <= result && node < e.csr->num_nodes) {
+    while ((node = next_excluded(&e, least)) <= result && node < e.csr->num_neighbors) {
         result++;
         least = node + 1;
     }
@@ -58,10 +60,17 @@ uint64_t gz_negative_counts(const gz_csr *csr, const int64_t *nodes, const int64
 {
     uint64_t corrupt = 0;
     for (int64_t i = begin; i < end; i++) {
-        excluded e = excluded_of(csr, (uint64_t)nodes[i], (uint64_t)others[i], &corrupt);
+        uint64_t other = csr->bipartite ? NOBODY : (uint64_t)others[i];
+        excluded e = excluded_of(csr, (uint64_t)nodes[i], other, &corrupt);
         out[i] = (int64_t)count_allowed(e);
     }
     return corrupt;
+}
+
+/* Whether a node is the source itself, which is no destination of its own. */
+static bool is_itself(const gz_csr *csr, uint64_t source, uint64_t node)
+{
+    return node == source && !csr->bipartite;
 }
 
 /* Whether the user's edge (source, node) exists. */
@@ -78,7 +87,7 @@ static uint64_t search_targets(const gz_csr *csr, uint64_t source, uint64_t posi
 {
     uint64_t allowed = 0;
     for (*last = 0; *last < csr->num_nodes; *last += 1) {
-        if (*last == source || *last == positive || is_edge(csr, source, *last, corrupt))
+        if (is_itself(csr, source, *last) || *last == positive || is_edge(csr, source, *last, corrupt))
             continue;
         if (allowed == rank)
             break;
@@ -106,9 +115,10 @@ static int64_t draw_exactly(const gz_csr *csr, uint64_t draw, uint64_t source, u
 static int64_t draw_destination(const gz_csr *csr, uint64_t stream, uint64_t source,
                                 uint64_t positive, uint64_t *corrupt)
 {
+    uint64_t num_nodes = csr->incoming ? csr->num_nodes : csr->num_neighbors;
     for (uint64_t i = 0; i < GZ_NEGATIVE_TRIES; i++) {
-        uint64_t node = gz_bounded(gz_draw(stream, i), csr->num_nodes);
-        if (node != source && node != positive && !is_edge(csr, source, node, corrupt))
+        uint64_t node = gz_bounded(gz_draw(stream, i), num_nodes);
+        if (!is_itself(csr, source, node) && node != positive && !is_edge(csr, source, node, corrupt))
             return (int64_t)node;
     }
     return draw_exactly(csr, gz_draw(stream, GZ_NEGATIVE_TRIES), source, positive, corrupt);
@@ -146,8 +156,8 @@ static void draw_pair(const gz_csr *csr, uint64_t stream, const int64_t *offsets
 {
     for (uint64_t i = 0; offsets == NULL || i < GZ_NEGATIVE_TRIES; i++) {
         uint64_t from = gz_bounded(gz_draw(stream, 2 * i), csr->num_nodes);
-        uint64_t to = gz_bounded(gz_draw(stream, 2 * i + 1), csr->num_nodes);
-        if (from != to && !gz_csr_has_edge(csr, from, to, corrupt)) {
+        uint64_t to = gz_bounded(gz_draw(stream, 2 * i + 1), csr->num_neighbors);
+        if (!is_itself(csr, from, to) && !gz_csr_has_edge(csr, from, to, corrupt)) {
             *node = (int64_t)from;
             *other = (int64_t)to;
             return;
@@ -157,7 +167,7 @@ static void draw_pair(const gz_csr *csr, uint64_t stream, const int64_t *offsets
     int64_t rank = (int64_t)gz_bounded(draw, (uint64_t)offsets[csr->num_nodes]);
     uint64_t from = node_at(offsets, csr->num_nodes, rank);
     *node = (int64_t)from;
-    *other = (int64_t)allowed_at(excluded_of(csr, from, from, corrupt),
+    *other = (int64_t)allowed_at(excluded_of(csr, from, csr->bipartite ? NOBODY : from, corrupt),
                                  (uint64_t)(rank - offsets[from]));
 }
 

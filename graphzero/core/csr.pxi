@@ -180,9 +180,13 @@ cdef class CSR:
         return out
 
     def negative_counts(self, const int64_t[::1] nodes, const int64_t[::1] others,
-                        int num_threads):
-        """How many nodes are not the node, its neighbour or the other, (n,) int64."""
-        self._refuse_typed()
+                        int num_threads, bint bipartite=False):
+        """How many nodes are not the node, its neighbour or the other, (n,) int64.
+
+        With `bipartite`, neighbours are of another node type, and only they are not counted.
+        """
+        cdef gz_csr csr = self.c
+        csr.bipartite = bipartite
         cdef int64_t n = nodes.shape[0], i
         cdef uint64_t corrupt = 0
         out = np.empty(n, dtype=np.int64)
@@ -190,7 +194,7 @@ cdef class CSR:
         self.mapping.acquire_whole()
         try:
             for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
-                corrupt += gz_negative_counts(&self.c, &nodes[0], &others[0],
+                corrupt += gz_negative_counts(&csr, &nodes[0], &others[0],
                                               i * ITEMS_PER_RANGE, _end(i, n), &view[0])
         finally:
             self.mapping.release()
@@ -198,9 +202,10 @@ cdef class CSR:
         return out
 
     def negative_destinations(self, const int64_t[::1] sources, const int64_t[::1] positives,
-                              int64_t amount, uint64_t key):
+                              int64_t amount, uint64_t key, bint bipartite=False):
         """Destinations to which their source has no edge, (n * amount,) int64; -1 if none."""
-        self._refuse_typed()
+        cdef gz_csr csr = self.c
+        csr.bipartite = bipartite
         cdef uint64_t corrupt
         require_memory(sources.shape[0] * <object> amount, 2 * sizeof(int64_t), "negatives")
         cdef int64_t n = sources.shape[0] * amount
@@ -209,16 +214,18 @@ cdef class CSR:
         self.mapping.acquire_whole()
         try:
             with nogil:
-                corrupt = gz_negative_destinations(&self.c, key, &sources[0], &positives[0],
+                corrupt = gz_negative_destinations(&csr, key, &sources[0], &positives[0],
                                                    amount, 0, n, &view[0])
         finally:
             self.mapping.release()
         _refuse_corrupt(corrupt, self.mapping.path)
         return out
 
-    def negative_pairs(self, int64_t count, const int64_t[::1] offsets, uint64_t key):
+    def negative_pairs(self, int64_t count, const int64_t[::1] offsets, uint64_t key,
+                       bint bipartite=False):
         """Pairs that are no edges, (2, count) int64; offsets may be empty (see negatives.h)."""
-        self._refuse_typed()
+        cdef gz_csr csr = self.c
+        csr.bipartite = bipartite
         cdef uint64_t corrupt
         cdef const int64_t *bounds = NULL
         require_memory(count, 4 * sizeof(int64_t), "negatives")
@@ -229,7 +236,7 @@ cdef class CSR:
         self.mapping.acquire_whole()
         try:
             with nogil:
-                corrupt = gz_negative_pairs(&self.c, key, bounds, 0, count, &view[0, 0],
+                corrupt = gz_negative_pairs(&csr, key, bounds, 0, count, &view[0, 0],
                                             &view[1, 0])
         finally:
             self.mapping.release()

@@ -37,6 +37,7 @@ typedef struct gz_csr {
     const int64_t *times;      /* NULL if without timestamps */
     gz_ids time_order;         /* offsets within each list, oldest edge first; or NULL */
     bool incoming;             /* each list has the sources of the node's incoming edges */
+    bool bipartite;            /* neighbours are of another node type: equal ids, other nodes */
     bool typed;                /* an edge type: neighbours are ids of another set of nodes, and must
                                   not be used as nodes */
 } gz_csr;

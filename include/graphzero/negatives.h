@@ -1,5 +1,6 @@
 /* Negatives for link prediction: pairs of distinct nodes that are not edges, in the user's
- * direction, whichever end's lists the file has.
+ * direction, whichever end's lists the file has. With csr->bipartite, nodes of equal ids are
+ * distinct: sources and destinations are of two node types.
  *
  * Draw number i of a batch depends on (key, i) alone. Edges are looked up by binary search in the
  * sorted lists. A corrupt list is read as empty and counted. */
@@ -13,8 +14,8 @@
 /* Rejections before a draw falls back to an exact method. */
 enum { GZ_NEGATIVE_TRIES = 64 };
 
-/* out[i] = number of nodes that are not nodes[i], not in its list, and not others[i], which may be
- * nodes[i], for i in [begin, end). O(degree). Where lists are of outgoing edges, these are the
+/* out[i] = number of neighbours' nodes that are not nodes[i], not in its list, and not others[i],
+ * which may be nodes[i], for i in [begin, end). If bipartite, neither of the two is excluded. O(degree). Where lists are of outgoing edges, these are the
  * destinations that may be drawn for nodes[i]. Returns how many lists were corrupt. */
 uint64_t gz_negative_counts(const gz_csr *csr, const int64_t *nodes, const int64_t *others,
                             int64_t begin, int64_t end, int64_t *out);
