@@ -40,7 +40,7 @@ def graph_layout(edges: EdgeList, num_nodes: int, *, hot: bool) -> Header:
         arrays.append(("edge_ids", id_dtype(edges.num_input_edges), count))
     if edges.weight is not None:
         arrays += [("weights", "<f4", count), ("cum_weights", "<f8", count)]
-    if edges.time is not None:
+    if edges.has_times:
         arrays += [("times", "<i8", count), ("time_order", id_dtype(count), count)]
     if hot:
         arrays += [("node_ids", ids, num_nodes), ("node_rank", ids, num_nodes)]
@@ -60,8 +60,8 @@ def _payload_dtypes(edges: EdgeList) -> dict[str, np.dtype[Any]]:
         dtypes["edge_ids"] = id_dtype(edges.num_input_edges)
     if edges.weight is not None:
         dtypes["weights"] = edges.weight.dtype
-    if edges.time is not None:
-        dtypes["times"] = edges.time.dtype
+    if edges.has_times:
+        dtypes["times"] = np.dtype(np.int64)
     return dtypes
 
 
@@ -73,7 +73,7 @@ def _run_edges(edges: EdgeList, payload_bytes: int, memory: int) -> int:
 
 def _time_memory(edges: EdgeList, memory: int) -> int:
     """Part of the sort's memory that ordering lists by time may take."""
-    return memory // 4 if edges.time is not None else 0
+    return memory // 4 if edges.has_times else 0
 
 
 def sort_scratch(edges: EdgeList, memory: int) -> int:
@@ -94,6 +94,11 @@ def _entries(
 ) -> tuple[npt.NDArray[np.uint64], tuple[npt.NDArray[Any], ...]]:
     """Keys owner << 32 | neighbor, in stored ids, of the edges [begin, end), and their payload."""
     owner, neighbor = edges.owner.read(begin, end), edges.neighbor.read(begin, end)
+    times: list[npt.NDArray[Any]] = []  # of the entries, and of their mirrors
+    if edges.node_times is not None:
+        times = [edges.node_times[neighbor], edges.node_times[owner]]
+    elif edges.time is not None:
+        times = 2 * [edges.time.read(begin, end)]
     if order is not None:
         owner, neighbor = order.node_rank[owner], order.node_rank[neighbor]
     payload: list[npt.NDArray[Any]] = []
@@ -102,14 +107,13 @@ def _entries(
             payload.append(np.arange(begin, end, dtype=id_dtype(len(edges))))
         else:
             payload.append(edges.position.read(begin, end))
-    payload += [
-        column.read(begin, end) for column in (edges.weight, edges.time) if column is not None
-    ]
+    if edges.weight is not None:
+        payload.append(edges.weight.read(begin, end))
     keys = owner.astype(np.uint64)
     keys <<= _HALF
     keys |= neighbor
     if not edges.needs_mirrors:
-        return keys, tuple(payload)
+        return keys, (*payload, *times[:1])
     # A mirror follows its edge, not all edges: parallel edges stay in input order.
     both = np.empty(2 * len(keys), np.uint64)
     both[0::2] = keys
@@ -119,6 +123,8 @@ def _entries(
     mirror <<= _HALF
     mirror |= keys
     payload = [np.repeat(array, 2) for array in payload]
+    if times:
+        payload.append(np.stack(times, axis=1).reshape(-1))
     loops = np.flatnonzero(owner == neighbor)
     if len(loops):
         loops = 2 * loops + 1
