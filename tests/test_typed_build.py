@@ -409,8 +409,8 @@ folder, limit = sys.argv[1:]
 kinds = [("a", "r", "b"), ("b", "r", "a"), ("a", "s", "a")]
 build_typed_dataset(
     folder + "/data",
-    {"a": {"x": folder + "/x.npy", "t": folder + "/t.npy"}, "b": {"x": folder + "/x.npy"}},
     {kind: {"edge_index": folder + "/e.npy", "f": folder + "/f.npy"} for kind in kinds},
+    nodes={"a": {"x": folder + "/x.npy", "t": folder + "/t.npy"}, "b": {"x": folder + "/x.npy"}},
     time_attrs="t",
     memory_limit=int(limit),
 )
