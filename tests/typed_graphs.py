@@ -14,7 +14,7 @@ from graphzero.store.filewriter import FileWriter
 
 
 def write_typed(path, naive, num_neighbors, *, num_input_edges=None, wide=False, **options):
-    """Writes the ``.gl`` of an edge type from naive lists; `options` has what they lack."""
+    """Writes the ``.gl`` of an edge type from naive lists; `options` has what it lacks."""
     count = int(naive.indptr[-1])
     id_type = "<u8" if wide else "<u4"
     arrays = {
@@ -28,6 +28,10 @@ def write_typed(path, naive, num_neighbors, *, num_input_edges=None, wide=False,
     if options.get("times", True):
         arrays["times"] = ("<i8", naive.column(3, np.int64))
         arrays["time_order"] = (id_type, np.array(naive.time_order, dtype=np.int64))
+    if "node_ids" in options:
+        ids = options["node_ids"]
+        arrays |= {"node_ids": (id_type, ids), "node_rank": (id_type, np.argsort(ids))}
+    arrays.pop(options.get("leave_out"), None)
     flags = gz_format.FLAG_DIRECTED | gz_format.FLAG_TYPED
     header = gz_format.layout(
         "graph",

@@ -39,15 +39,16 @@ def as_typed_fanouts(fanouts: Any, edge_types: Sequence[EdgeType]) -> dict[EdgeT
     if isinstance(fanouts, Mapping):
         lists = _by_edge_type(fanouts, edge_types)
     else:
-        lists = dict.fromkeys(edge_types, _as_hops(fanouts, "fanouts"))
-    hops = {len(each) for each in lists.values()}
-    if len(hops) > 1:
+        hops = _as_hops(fanouts, "fanouts")
+        lists = {edge_type: list(hops) for edge_type in edge_types}
+    counts = {len(each) for each in lists.values()}
+    if len(counts) > 1:
         named = ", ".join(f"{edge_type_name(of)}: {len(each)}" for of, each in lists.items())
         raise ValueError(
             f"all edge types must have fanouts for the same number of hops, not {named}: "
             f"use 0 in a hop in which an edge type is not sampled"
         )
-    if not all(1 <= count <= _core.MOST_HOPS for count in hops):
+    if not all(1 <= count <= _core.MOST_HOPS for count in counts):
         raise ValueError(
             f"fanouts must name at least one hop, such as [15, 10], and at most {_core.MOST_HOPS}"
         )
@@ -96,4 +97,4 @@ def _by_edge_type(
             f"others, such as 'default': {[0] * len(next(iter(given.values()), [0]))} to sample "
             f"none of them"
         )
-    return {edge_type: given.get(edge_type, default or []) for edge_type in edge_types}
+    return {edge_type: list(given.get(edge_type, default or [])) for edge_type in edge_types}

@@ -1,0 +1,294 @@
+"""Typed sampling refuses by name what it cannot do; files of edge types are no graphs."""
+
+from __future__ import annotations
+
+import pickle
+
+import files
+import numpy as np
+import pytest
+from typed_graphs import Edges, TypedGraph, write_typed
+
+import graphzero as gz
+from graphzero import _core
+from graphzero.sampling.typed_sampler import TypedNeighborSampler
+
+RATES, BY = ("user", "rates", "film"), ("film", "by", "user")
+USERS, FILMS = 3, 5
+
+
+def a_graph(weights=None, times=None):
+    rates = np.array([[0, 0], [0, 4], [1, 4], [2, 2]])
+    by = np.array([[4, 1], [4, 2], [0, 2]])
+    edges = {RATES: Edges(rates, weights, times, incoming=False), BY: Edges(by, incoming=False)}
+    return TypedGraph({"user": USERS, "film": FILMS}, edges)
+
+
+@pytest.fixture
+def plain(tmp_path):
+    lists = a_graph().write(tmp_path)
+    yield lists
+    close(lists)
+
+
+@pytest.fixture
+def full(tmp_path):
+    lists = a_graph([1.0, 2.0, 3.0, 4.0], [1, 2, 3, 4]).write(tmp_path)
+    yield lists
+    close(lists)
+
+
+def close(lists):
+    for graph in lists.graphs.values():
+        graph.close()
+
+
+# ---- the sampler
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weighted": True}, "weighted=True needs weights, and no edge type has them: .*'rates'"),
+        ({"subgraph_type": "induced"}, "subgraph_type='induced' is available for graphs without"),
+        ({"labor": True, "replace": True}, "labor excludes replace"),
+        ({"temporal_strategy": "first"}, "temporal_strategy must be one of"),
+        ({"num_threads": 0}, "num_threads must be at least 1"),
+        ({"seed": 1.5}, "seed must be an integer"),
+    ],
+)
+def test_options_without_a_meaning(plain, options, message):
+    with pytest.raises(ValueError, match=message):
+        TypedNeighborSampler(plain, [2], **options)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        ({"seeds": [0]}, ValueError, r"seeds of a typed graph must be a dict.*'user': \[0, 1\]"),
+        ({"seeds": {"users": [0]}}, ValueError, r"'users', but the node types are \['user'"),
+        ({"seeds": {"user": [USERS]}}, IndexError, r"seeds\['user'\]\[0\] = 3 is out of range"),
+        ({"seeds": {"film": [0.5]}}, ValueError, r"seeds\['film'\] must be integers"),
+        ({"epoch": -1}, ValueError, "epoch must be at least 0"),
+        ({"batch": -1}, ValueError, "batch must be at least 0"),
+        ({"seed_time": {"user": [1]}}, ValueError, "needs timestamps, and no edge type has them"),
+    ],
+)
+def test_calls_without_a_meaning(plain, call, error, message):
+    sampler = TypedNeighborSampler(plain, [2])
+    with pytest.raises(error, match=message):
+        sampler.sample(**{"seeds": {"user": [0]}, **call})
+
+
+@pytest.mark.parametrize(
+    ("seed_time", "message"),
+    [
+        ({"user": [1, 2]}, r"seed_time\['user'\] must hold a time for each of the 1 seeds"),
+        ({"film": [1]}, r"seed_time must have the node types of seeds, \['user'\], not \['film'\]"),
+        ({}, "seed_time must have the node types of seeds"),
+        ({"users": [1]}, "seed_time name 'users'"),
+        ([1], "seed_time of a typed graph must be a dict"),
+        ({"user": [1.5]}, r"seed_time\['user'\] must be integers"),
+    ],
+)
+def test_times_that_do_not_fit_the_seeds(full, seed_time, message):
+    with pytest.raises(ValueError, match=message):
+        TypedNeighborSampler(full, [2]).sample({"user": [0]}, seed_time=seed_time)
+
+
+@pytest.mark.parametrize("option", ["weighted", "labor"])
+def test_options_that_exclude_times(full, option):
+    sampler = TypedNeighborSampler(full, [2], **{option: True})
+    with pytest.raises(ValueError, match=f"{option} sampling does not support times"):
+        sampler.sample({"user": [0]}, seed_time={"user": [1]})
+
+
+@pytest.mark.parametrize("option", [{"strictly_before": True}, {"temporal_strategy": "last"}])
+def test_options_that_need_times(full, option):
+    with pytest.raises(ValueError, match="needs a time for each seed: give seed_time, or leave"):
+        TypedNeighborSampler(full, [2], **option).sample({"user": [0]})
+
+
+def test_weights_without_their_sums_are_refused(tmp_path, monkeypatch):
+    """Silent uniform draws from a file with weights would be a wrong model."""
+    graph = a_graph([1.0, 2.0, 3.0, 4.0])
+    lists = graph.write(tmp_path)
+    naive = graph.naive(RATES)
+    path = tmp_path / "0.gl"
+    lists.graphs[RATES].close()
+    only_weights = without_section(naive, FILMS, path, "cum_weights")
+    lists.graphs[RATES] = only_weights
+    with pytest.raises(ValueError, match="no weights to draw by"):
+        TypedNeighborSampler(lists, [2], weighted=True)
+
+
+def test_times_without_their_order_are_refused(tmp_path):
+    graph = a_graph(times=[1, 2, 3, 4])
+    lists = graph.write(tmp_path)
+    lists.graphs[RATES].close()
+    lists.graphs[RATES] = without_section(
+        graph.naive(RATES), FILMS, tmp_path / "0.gl", "time_order"
+    )
+    with pytest.raises(ValueError, match="without their order"):
+        TypedNeighborSampler(lists, [2]).sample({"user": [0]}, seed_time={"user": [1]})
+
+
+def without_section(naive, num_neighbors, path, name):
+    """The edge type of `naive`, in a file that lacks a section."""
+    write_typed(path, naive, num_neighbors, leave_out=name)
+    return gz.Graph._open_typed(path)
+
+
+# ---- corrupt files
+
+
+def damaged(path, section, at, value):
+    """Overwrites an element of a section; the header's checksums stay."""
+    from graphzero.store.format import DTYPES, read_header
+
+    found = read_header(path).find(section)
+    dtype = DTYPES[found.dtype]
+    with open(path, "r+b") as file:
+        file.seek(found.offset + at * dtype.itemsize)
+        file.write(np.array([value], dtype).tobytes())
+
+
+@pytest.mark.parametrize(
+    ("section", "at", "value"),
+    [("indices", 2, FILMS), ("indices", 0, 2**32 - 1), ("indptr", 1, 2**32 - 1)],
+)
+def test_the_edge_type_of_a_corrupt_file_is_named(plain, section, at, value):
+    sampler = TypedNeighborSampler(plain, [-1, -1])
+    damaged(plain.graphs[RATES].path, section, at, value)
+    with pytest.raises(gz.FormatError, match=r"edge type \('user', 'rates', 'film'\): .*0\.gl is"):
+        sampler.sample({"user": [0, 1, 2]})
+    sampler.sample({"film": [1]})  # reads nothing of it
+
+
+def test_ids_up_to_the_other_type_are_none_that_is_corrupt(plain):
+    """The bound of `by` is the users', of whom there are fewer than lists."""
+    damaged(plain.graphs[BY].path, "indices", 1, USERS)
+    with pytest.raises(gz.FormatError, match=r"edge type \('film', 'by', 'user'\): .* 1 entries"):
+        TypedNeighborSampler(plain, [-1]).sample({"film": [4]})
+
+
+def test_a_batch_without_memory_says_which_fanouts(plain):
+    sampler = TypedNeighborSampler(plain, {"default": [2**62]}, replace=True)
+    with pytest.raises(MemoryError, match=r"no memory for fanouts=.*4611686018427387904.* 2 seeds"):
+        sampler.sample({"user": [0, 1]})
+
+
+# ---- the core
+
+
+def arguments(lists):
+    users = np.array([0, 1])
+    return {
+        "csrs": [graph._csr for graph in lists.graphs.values()],
+        "ends": np.array([[0, 1], [1, 0]]),
+        "num_nodes": np.array([USERS, FILMS]),
+        "seeds": [users, np.empty(0, np.int64)],
+        "fanouts": np.array([[1], [1]]),
+        "samplings": [gz.Sampling()] * 2,
+        "timed": [False, False],
+        "draws": _core.Draws(0, 0, 0),
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"csrs": []}, ValueError, "every edge type needs"),
+        ({"ends": np.array([[0, 1]])}, ValueError, "every edge type needs"),
+        ({"ends": np.array([[0], [1]])}, ValueError, "every edge type needs"),
+        ({"ends": np.array([[0, 1], [1, 2]])}, ValueError, "none of 2 node types"),
+        ({"ends": np.array([[0, 1], [-1, 0]])}, ValueError, "none of 2 node types"),
+        ({"ends": np.array([[1, 0], [0, 1]])}, ValueError, "3 lists of 5 nodes, not 5 of 3"),
+        ({"num_nodes": np.array([USERS, FILMS + 1])}, ValueError, "3 lists of 5 nodes, not 3 of 6"),
+        ({"num_nodes": np.array([], np.int64)}, ValueError, "every edge type needs"),
+        ({"seeds": [np.array([0])]}, ValueError, "every node type needs its own seeds"),
+        ({"seeds": [np.array([USERS]), np.array([0])]}, IndexError, "seed 3 of node type 0"),
+        ({"seeds": [np.array([0]), np.array([-1])]}, IndexError, "seed -1 of node type 1"),
+        ({"fanouts": np.array([[1]])}, ValueError, "every edge type needs"),
+        ({"fanouts": np.empty((2, 0), np.int64)}, ValueError, "1 to 64 hops, not 0"),
+        ({"fanouts": np.ones((2, 65), np.int64)}, ValueError, "1 to 64 hops, not 65"),
+        ({"samplings": [gz.Sampling()]}, ValueError, "every edge type needs"),
+        ({"timed": [True]}, ValueError, "every edge type needs"),
+        ({"readaheads": [None]}, ValueError, "every edge type needs"),
+        ({"until": np.array([1])}, ValueError, "a time for each seed"),
+        ({"until": np.array([1, 2]), "timed": [True, False]}, ValueError, "no timestamps"),
+        ({"samplings": [gz.Sampling(weighted=True)] * 2}, ValueError, "no weights"),
+    ],
+)
+def test_the_core_checks_that_its_arguments_fit(plain, change, error, message):
+    with pytest.raises(error, match=message):
+        _core.Batch().sample_typed(**{**arguments(plain), **change})
+
+
+def test_files_are_held_while_they_are_sampled_and_then_let_go(plain):
+    _core.Batch().sample_typed(**arguments(plain))
+    for graph in plain.graphs.values():
+        graph.close()
+    with pytest.raises(ValueError, match="closed"):
+        _core.Batch().sample_typed(**arguments(plain))
+
+
+def test_nothing_is_held_after_an_error(plain):
+    first, second = plain.graphs.values()
+    csrs = arguments(plain)
+    second.close()
+    with pytest.raises(ValueError, match="closed"):
+        _core.Batch().sample_typed(**csrs)
+    first.close()
+
+
+# ---- the files
+
+
+def test_an_edge_type_is_no_graph_of_its_own(plain):
+    path = plain.graphs[RATES].path
+    with pytest.raises(gz.FormatError, match=r"0\.gl is an edge type.*graphzero\.open"):
+        gz.Graph(path)
+    assert plain.graphs[RATES].num_nodes == USERS
+    assert plain.graphs[RATES].num_neighbors == FILMS
+
+
+def test_a_graph_is_no_edge_type(tmp_path):
+    files.write_graph(tmp_path / "g.gl", [[0, 1]], 2, order="hot")
+    with pytest.raises(gz.FormatError, match="without types, not an edge type"):
+        gz.Graph._open_typed(tmp_path / "g.gl")
+
+
+def test_what_follows_neighbours_as_nodes_is_refused(plain):
+    """These would read beyond the lists: film 4 has none among the 3 lists of the users."""
+    graph, some = plain.graphs[RATES], np.array([0])
+    offsets = np.empty(0, np.int64)
+    for call in (
+        lambda: graph.random_walk([0], 3),
+        lambda: graph.random_walk([0], 3, p=0.5),
+        lambda: graph._csr.negative_counts(some, some, 1),
+        lambda: graph._csr.negative_destinations(some, some, 1, 0),
+        lambda: graph._csr.negative_pairs(1, offsets, 0),
+        lambda: gz.NeighborSampler(graph, [2]).sample([0]),
+    ):
+        with pytest.raises(ValueError, match="is an edge type of a typed graph"):
+            call()
+
+
+def test_the_lists_of_an_edge_type_are_in_stored_ids(plain):
+    graph = plain.graphs[RATES]
+    assert graph.degree([0, 1, 2]).tolist() == [2, 1, 1]
+    assert graph.neighbors(0).tolist() == [0, 4]
+
+
+def test_an_edge_type_is_pickled_by_its_path(plain):
+    again = pickle.loads(pickle.dumps(plain.graphs[RATES]))
+    assert again.num_neighbors == FILMS
+    assert again.neighbors(1).tolist() == [4]
+
+
+def test_an_edge_type_with_an_order_of_its_own_is_refused(tmp_path):
+    graph = a_graph()
+    write_typed(tmp_path / "g.gl", graph.naive(RATES), FILMS, node_ids=np.arange(USERS))
+    with pytest.raises(gz.FormatError, match="'node_ids', which the file of an edge type"):
+        gz.Graph._open_typed(tmp_path / "g.gl")
