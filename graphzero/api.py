@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.opening import open_dataset
+from graphzero.ingest.attributes import is_typed_input
 from graphzero.ingest.build import build_dataset
 from graphzero.ingest.reorder import reorder_dataset
+from graphzero.ingest.typed_build import build_typed_dataset
 from graphzero.sampling.presample import Presample
 from graphzero.store.manifest import Neighbors
 
@@ -29,6 +31,10 @@ def build(
     labels: Any = None,
     splits: Mapping[str, Any] | None = None,
     *,
+    nodes: Mapping[str, Any] | None = None,
+    edge_splits: Mapping[str, Any] | None = None,
+    weight_attrs: str | Iterable[str] | None = None,
+    time_attrs: str | Iterable[str] | None = None,
     num_nodes: int | None = None,
     directed: bool = True,
     neighbors: Neighbors = "in",
@@ -45,7 +51,7 @@ def build(
     memory_limit: int | str = "2GB",
     progress: bool = False,
 ) -> Dataset:
-    """Builds a dataset folder from edges, features, labels and splits, and opens it.
+    """Builds a dataset folder from edges and attributes of nodes and edges, and opens it.
 
     The dataset appears in one step, when all files are complete; until then, an earlier dataset
     in the folder is unchanged. Temporary files of an interrupted build are removed by the next
@@ -55,21 +61,45 @@ def build(
     ----------
     path : path-like
         Folder of the dataset; created if it does not exist.
-    edges : path, array or tensor
-        A ``.csv``, ``.tsv`` or ``.txt`` file (also with ``.gz``), a ``.parquet`` or ``.npy`` file,
-        or integers in memory, of shape (E, 2) or (2, E). Comment lines (``#``) at the top of a
-        text file and blank lines are skipped. An edge (s, d) leads from s to d.
+    edges : path, array or tensor, or dict
+        The edge list: a ``.csv``, ``.tsv`` or ``.txt`` file (also with ``.gz``), a ``.parquet`` or
+        ``.npy`` file, or integers in memory, of shape (E, 2) or (2, E). Comment lines (``#``) at
+        the top of a text file and blank lines are skipped. An edge (s, d) leads from s to d.
+
+        Or a dictionary with the edge list as "edge_index", where an array of two edges is (2, E),
+        and attributes of the edges under their names: arrays or ``.npy`` files of shape (E, ...),
+        CSV or Parquet files with a record for each edge and values in all columns, in the order of
+        the edge list. Attributes keep their dtype and shape; of CSV files, "edge_attr" becomes
+        float32, and the first record decides whether others are int64 or float32.
     features : path, array or tensor, optional
-        A ``.npy`` file or an array of shape (num_nodes, dim) or (num_nodes,). Or a CSV or Parquet
-        file whose first column is the node id, in any order; nodes that it does not name get
-        zeros, and a `UserWarning` counts them. CSV values become float32, others keep their dtype.
+        A ``.npy`` file or an array of shape (num_nodes, dim), (num_nodes,) or with more dimensions.
+        Or a CSV or Parquet file whose first column is the node id, in any order; nodes that it does
+        not name get zeros, and a `UserWarning` counts them. CSV values become float32, others keep
+        their dtype. A list of files, or of matrices, has the rows one after the other, as that of
+        any attribute.
     labels : path, array or tensor, optional
-        As `features`. A CSV or Parquet file of one column holds the labels in the order of the
-        nodes. Every node needs a label; -1 is the usual value for "no label".
+        As `features`: a number or a row of numbers for each node. A CSV or Parquet file of one
+        column holds the labels in the order of the nodes. Every node needs a label; -1, or NaN
+        among floats, is the usual value for "no label".
     splits : mapping of str to path, array or tensor, optional
         Node ids, or a boolean mask over all nodes.
+    nodes : dict, optional
+        Attributes of the nodes by name, each as `labels`; "x" is another way to give `features`,
+        and "y" to give `labels`. Names are Python identifiers, different for nodes and edges, and
+        not those of what a mini-batch has besides, such as "n_id" or "to".
+    edge_splits : mapping of str to path, array or tensor, optional
+        Positions in the edge list, or a boolean mask over it.
+    weight_attrs : str or list of str, optional
+        The edge attribute that is the weight of edges in weighted sampling: a vector of finite
+        numbers that are not negative, stored as float32. Default: "edge_weight" or "weight", if
+        the edges have an attribute of that name; an empty list for none.
+    time_attrs : str or list of str, optional
+        The attribute by whose times edges are sampled: a vector of integers. If it is one of the
+        edges, it is stored as int64. If it is one of the nodes, the time of an edge is that of the
+        sampled neighbour. Default: "edge_time", "timestamp" or "time", if the edges have an
+        attribute of that name; an empty list for none.
     num_nodes : int, optional
-        Default: the number of feature rows or labels; without these, the largest id + 1.
+        Default: the number of rows of a node attribute; without any, the largest id + 1.
     directed : bool
         If False, each edge is stored in both directions, a self-loop once.
     neighbors : {"in", "out", "both"}
@@ -92,14 +122,15 @@ def build(
         A column by name or position; for edges in an array, an (E,) array or the path of a
         ``.npy`` file. Default: the column named weight, and the one named timestamp or time, if
         there are such columns; False ignores them. Weights become float32, and must not be
-        negative; timestamps become int64.
+        negative; timestamps become int64. They are the attributes "edge_weight" and "edge_time".
     header : bool or "auto"
         Whether the edge list begins with a header; "auto" takes the first line for a header if
         none of its cells is a number.
     delimiter : str
         Of the edge list: one character, or "auto" for tab, semicolon, comma or space.
     edge_ids : bool
-        Whether to store each edge's position in the edge list.
+        Whether to store each edge's position in the edge list. Always stored with `edge_splits`
+        and with edge attributes that do not drive sampling.
     feature_dtype : str or dtype-like, optional
         Dtype to store features in: "float16", "bfloat16", or another of ``docs/format.md``.
         Floats are rounded to nearest, ties to even; a number that does not fit is an error. A
@@ -126,28 +157,29 @@ def build(
         With errno and path: no such file, no permission, no disk space, or another build is
         writing to the folder.
     """
-    build_dataset(
-        path,
-        edges,
-        features,
-        labels,
-        splits,
-        num_nodes=num_nodes,
-        directed=directed,
-        neighbors=neighbors,
-        order=order,
-        presample=_presampler(order, presample),
-        src=src,
-        dst=dst,
-        weight=weight,
-        timestamp=timestamp,
-        header=header,
-        delimiter=delimiter,
-        edge_ids=edge_ids,
-        feature_dtype=feature_dtype,
-        memory_limit=memory_limit,
-        progress=progress,
-    )
+    options: dict[str, Any] = {
+        "nodes": nodes,
+        "edge_splits": edge_splits,
+        "weight_attrs": weight_attrs,
+        "time_attrs": time_attrs,
+        "num_nodes": num_nodes,
+        "directed": directed,
+        "neighbors": neighbors,
+        "order": order,
+        "presample": _presampler(order, presample),
+        "src": src,
+        "dst": dst,
+        "weight": weight,
+        "timestamp": timestamp,
+        "header": header,
+        "delimiter": delimiter,
+        "edge_ids": edge_ids,
+        "feature_dtype": feature_dtype,
+        "memory_limit": memory_limit,
+        "progress": progress,
+    }
+    write = build_typed_dataset if is_typed_input(nodes, edges) else build_dataset
+    write(path, edges, features, labels, splits, **options)
     return open_dataset(path)
 
 
@@ -163,7 +195,7 @@ def reorder(
     """Rewrites a dataset with its nodes in another order, and opens it.
 
     The dataset has the same content as before, in the user's own ids: neighbours, weights, times,
-    edge ids, features, labels and splits. Only random draws change: the same seed picks other
+    edge ids, attributes and splits. Only random draws change: the same seed picks other
     neighbours. Every file is first checked against its checksums. The new files replace the old
     ones in one step; processes that have the dataset open keep the old files.
 

@@ -34,8 +34,10 @@ while True:
     rng = np.random.default_rng(version)
     edges = rng.integers(0, 3000, (20_000, 2))
     build_dataset(
-        sys.argv[1], edges, np.full((3000, 8), version, np.float32), np.full(3000, version),
-        {"train": [version]}, neighbors="both", memory_limit="1MiB",
+        sys.argv[1], {"edge_index": edges, "edge_attr": np.full((20_000, 3), version)},
+        np.full((3000, 8), version, np.float32), np.full(3000, version), {"train": [version]},
+        nodes={"year": np.full(3000, version)}, edge_splits={"train": [version]},
+        neighbors="both", memory_limit="1MiB",
     )
 """
 
@@ -45,7 +47,16 @@ def build_version(path: Path, version: int) -> None:
     edges = np.random.default_rng(version).integers(0, NODES, (20_000, 2))
     features = np.full((NODES, 8), version, np.float32)
     labels, splits = np.full(NODES, version), {"train": [version]}
-    build_dataset(path, edges, features, labels, splits, neighbors="both")
+    build_dataset(
+        path,
+        {"edge_index": edges, "edge_attr": np.full((20_000, 3), version)},
+        features,
+        labels,
+        splits,
+        nodes={"year": np.full(NODES, version)},
+        edge_splits=splits,
+        neighbors="both",
+    )
 
 
 def version_of(path: Path) -> int:
@@ -180,7 +191,7 @@ def test_stop_at_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step
 
     def stop_at_seal(self: FileWriter) -> None:
         seals.append(self)
-        if len(seals) == {"first seal": 1, "last seal": 4}.get(step):
+        if len(seals) == {"first seal": 1, "last seal": 8}.get(step):
             raise Stop
         original_seal(self)
 
@@ -240,6 +251,8 @@ def test_full_disk(small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     check_full(target, tmp_path / "e.csv", memory_limit="1MiB")
     check_full(target, edges[:10], wide)
     check_full(target, [[0, 2_000_000]])
+    with_attribute = {"edge_index": edges[:30_000], "edge_attr": np.zeros((30_000, 8))}
+    check_full(target, with_attribute, memory_limit="1MiB")
     # The same where the disk fills while the build runs, which no look ahead can know.
     for module in ("staging", "edges"):
         monkeypatch.setattr(f"graphzero.ingest.{module}.require_disk_space", lambda *_: None)
@@ -248,4 +261,5 @@ def test_full_disk(small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     check_full(target, edges[:300_000], memory_limit="1MiB")
     check_full(target, edges[:10], wide)
     check_full(target, [[0, 2_000_000]], memory_limit="1MiB")
+    check_full(target, with_attribute, memory_limit="1MiB")
     assert MANIFEST_NAME in os.listdir(target)

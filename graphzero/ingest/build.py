@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+
+from graphzero.ingest.attribute_names import file_stem
 from graphzero.ingest.columns import MAX_NODES, checked_count
 from graphzero.ingest.csr import write_graph
-from graphzero.ingest.edge_input import EdgeInput, open_edges
+from graphzero.ingest.edge_input import EdgeInput
 from graphzero.ingest.edges import EdgeList, IdBound, read_edges
 from graphzero.ingest.folder import check_names, entry_of, folder_lock, recover, replace_dataset
+from graphzero.ingest.graph_input import GraphInput, open_graph_input
+from graphzero.ingest.node_times import read_node_times
 from graphzero.ingest.presampling import Presampler, Visits, presample_order
 from graphzero.ingest.progress import Progress
 from graphzero.ingest.rank import NodeOrder, hot_order
-from graphzero.ingest.row_input import count_classes, open_features, open_labels
+from graphzero.ingest.row_input import count_classes
 from graphzero.ingest.row_stream import Rows
-from graphzero.ingest.splits import check_split_names, write_split
+from graphzero.ingest.splits import write_split
 from graphzero.ingest.staging import (
     OUT_GRAPH_NAME,
     require_space,
     rewrite_graph,
+    stage_edge_rows,
     stage_out_lists,
     stage_tables,
     training_seeds,
@@ -30,10 +38,12 @@ from graphzero.ingest.staging import (
 from graphzero.ingest.stored import open_stored_graph
 from graphzero.ingest.write_options import WriteOptions, parse_bytes
 from graphzero.store.filewriter import FileWriter
-from graphzero.store.format import as_dtype
 from graphzero.store.manifest import FileEntry, Manifest, Neighbors
+from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT
 
 __all__ = ["build_dataset"]
+
+NodeTimes = npt.NDArray[np.int64] | None
 
 
 def _known_count(num_nodes: int | None, tables: Iterable[Rows]) -> tuple[int | None, str]:
@@ -68,15 +78,14 @@ def _has_both(source: EdgeInput, options: WriteOptions) -> bool:
 
 
 def _build_graph(
-    folder: Path,
-    source: EdgeInput,
-    tables: Mapping[str, Rows],
-    num_nodes: int | None,
-    options: WriteOptions,
-) -> tuple[FileWriter, NodeOrder | None]:
-    """The graph file in input order or hot order; a presample order is made from the latter."""
-    known, why = _known_count(num_nodes, tables.values())
-    bound = IdBound(known, why)
+    folder: Path, given: GraphInput, options: WriteOptions
+) -> tuple[FileWriter, NodeOrder | None, NodeTimes]:
+    """The graph file in input order or hot order; a presample order is made from the latter.
+
+    Also the times of nodes, where edges have them.
+    """
+    source, tables, timed = given.source, given.tables, given.node_times
+    bound = IdBound(*_known_count(given.num_nodes, tables.values()))
     edges = read_edges(
         source,
         folder,
@@ -85,7 +94,10 @@ def _build_graph(
         progress=options.progress,
     )
     try:
-        count = _final_count(known, edges, tables.values(), source.table.name)
+        count = _final_count(bound.count, edges, tables.values(), source.table.name)
+        if timed is not None:
+            times = read_node_times(folder, timed, count, options.times_memory)
+            edges = replace(edges, node_times=times)
         require_space(
             folder,
             edges,
@@ -94,6 +106,7 @@ def _build_graph(
             options,
             needs="the build needs",
             num_graph_files=1 + (options.presampler is not None) + _has_both(source, options),
+            edge_rows=given.edges.values(),
         )
         order: NodeOrder | None = None
         if options.renumbers:
@@ -112,7 +125,7 @@ def _build_graph(
         )
     finally:
         edges.close()
-    return graph, order
+    return graph, order, edges.node_times
 
 
 def _presampled(
@@ -131,55 +144,73 @@ def _presampled(
     return rewrite_graph(graph, folder / "graph.gl", order, options), order, visits
 
 
-def _build_files(
+def _stage_splits(
     folder: Path,
-    source: EdgeInput,
-    tables: Mapping[str, Rows],
     splits: Mapping[str, Any],
-    num_nodes: int | None,
+    count: int,
+    of: Literal["node", "edge"],
     options: WriteOptions,
     staged: list[FileWriter],
+) -> dict[str, FileEntry]:
+    entries: dict[str, FileEntry] = {}
+    for name, value in splits.items():
+        path = folder / f"{'edge_' if of == 'edge' else ''}split_{name}.gd"
+        file = write_split(path, name, value, count, memory=options.column_memory, of=of)
+        staged.append(file)
+        entries[name] = entry_of(file)
+    return entries
+
+
+def _build_files(
+    folder: Path, given: GraphInput, options: WriteOptions, staged: list[FileWriter]
 ) -> Manifest:
     """Writes every file, adds it to `staged`, and returns the manifest."""
-    graph, order = _build_graph(folder, source, tables, num_nodes, options)
+    graph, order, node_times = _build_graph(folder, given, options)
     staged.append(graph)
-    count = graph.header.num_nodes
-    split_entries: dict[str, FileEntry] = {}
-    for name, value in splits.items():
-        path = folder / f"split_{name}.gd"
-        file = write_split(path, name, value, count, memory=options.column_memory)
-        staged.append(file)
-        split_entries[name] = entry_of(file)
-    all_tables: dict[str, Rows] = dict(tables)
+    source, count, num_edges = given.source, graph.header.num_nodes, graph.header.num_input_edges
+    splits = _stage_splits(folder, given.splits, count, "node", options, staged)
+    edge_splits = _stage_splits(folder, given.edge_splits, num_edges, "edge", options, staged)
+    tables = given.tables
     visits: Visits | None = None
     if options.presampler is not None and order is not None:
         hot_graph = graph
         graph, order, visits = _presampled(
-            folder, hot_graph, split_entries, order, options.presampler, options
+            folder, hot_graph, splits, order, options.presampler, options
         )
         staged.append(graph)
         hot_graph.discard()
-        all_tables["visits"] = visits.rows()
-    both = _has_both(source, options)
-    out_graph = stage_out_lists(folder, graph, order, options, staged) if both else None
+        tables["visits"] = visits.rows()
+    out_graph: FileEntry | None = None
+    if _has_both(source, options):
+        out_graph = stage_out_lists(folder, graph, order, options, staged, node_times)
+    del node_times
     entries = stage_tables(
-        folder, all_tables, count, order, options, staged, may_lack_rows={"features"}
+        folder, tables, count, order, options, staged, may_lack_rows={"features"}
     )
+    edge_entries = stage_edge_rows(folder, given.edges, graph, options, staged)
     return Manifest(
         num_nodes=count,
         num_edges=graph.header.width,
         num_input_edges=graph.header.num_input_edges,
         directed=source.directed,
         order=options.order,
-        num_classes=count_classes(tables["labels"]) if "labels" in tables else None,
+        num_classes=count_classes(given.nodes["y"]) if "y" in given.nodes else None,
         graph=entry_of(graph),
         features=entries.get("features"),
         labels=entries.get("labels"),
-        splits=split_entries,
+        splits=splits,
         visits=entries.get("visits"),
         presampling=None if visits is None else visits.presampling,
         neighbors=options.neighbors if source.directed else "both",
         out_graph=out_graph,
+        attributes={
+            name: entries[file_stem(name, "node")] for name in given.nodes if name not in ("x", "y")
+        },
+        edge_attributes=edge_entries,
+        edge_splits=edge_splits,
+        weight=given.driving.weight or EDGE_WEIGHT,
+        time=given.driving.time or EDGE_TIME,
+        time_level=given.driving.time_level,
     )
 
 
@@ -190,6 +221,10 @@ def build_dataset(
     labels: Any = None,
     splits: Mapping[str, Any] | None = None,
     *,
+    nodes: Mapping[str, Any] | None = None,
+    edge_splits: Mapping[str, Any] | None = None,
+    weight_attrs: str | Iterable[str] | None = None,
+    time_attrs: str | Iterable[str] | None = None,
     num_nodes: int | None = None,
     directed: bool = True,
     neighbors: Neighbors = "in",
@@ -213,10 +248,17 @@ def build_dataset(
         raise ValueError("neighbors must be 'in', 'out' or 'both', not None")
     if num_nodes is not None:
         num_nodes = checked_count(num_nodes)
-    named_splits = dict(splits or {})
-    check_split_names(named_splits)
-    source = open_edges(
+    given = open_graph_input(
         edges,
+        features,
+        labels,
+        splits,
+        nodes=nodes,
+        edge_splits=edge_splits,
+        num_nodes=num_nodes,
+        feature_dtype=feature_dtype,
+        weight_attrs=weight_attrs,
+        time_attrs=time_attrs,
         src=src,
         dst=dst,
         weight=weight,
@@ -227,22 +269,12 @@ def build_dataset(
         incoming=neighbors != "out",
         with_edge_ids=edge_ids,
     )
-    tables: dict[str, Rows] = {}
-    if features is not None:
-        stored_as = None if feature_dtype is None else as_dtype(feature_dtype)
-        tables["features"] = open_features(features, stored_as)
-    elif feature_dtype is not None:
-        raise ValueError("feature_dtype needs features")
-    if labels is not None:
-        tables["labels"] = open_labels(labels)
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
-    names = ["graph.gl", *(f"{table}.gd" for table in tables)]
-    names += [f"split_{name}.gd" for name in named_splits]
+    names = ["graph.gl", *given.file_names()]
     names += ["visits.gd"] if options.presampler is not None else []
-    names += [OUT_GRAPH_NAME] if _has_both(source, options) else []
+    names += [OUT_GRAPH_NAME] if _has_both(given.source, options) else []
     with folder_lock(folder):
         check_names(folder, names)
         earlier = recover(folder)
-        write = partial(_build_files, folder, source, tables, named_splits, num_nodes, options)
-        return replace_dataset(folder, earlier, write)
+        return replace_dataset(folder, earlier, partial(_build_files, folder, given, options))

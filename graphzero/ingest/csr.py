@@ -62,7 +62,7 @@ def graph_layout(
         arrays.append(("edge_ids", id_dtype(edges.num_input_edges), count))
     if edges.weight is not None:
         arrays += [("weights", "<f4", count), ("cum_weights", "<f8", count)]
-    if edges.time is not None:
+    if edges.has_times:
         arrays += [("times", "<i8", count), ("time_order", id_dtype(count), count)]
     if hot:
         arrays += [("node_ids", ids, num_nodes), ("node_rank", ids, num_nodes)]
@@ -83,8 +83,8 @@ def _payload_dtypes(edges: EdgeList) -> dict[str, np.dtype[Any]]:
         dtypes["edge_ids"] = id_dtype(edges.num_input_edges)
     if edges.weight is not None:
         dtypes["weights"] = edges.weight.dtype
-    if edges.time is not None:
-        dtypes["times"] = edges.time.dtype
+    if edges.has_times:
+        dtypes["times"] = np.dtype(np.int64)
     return dtypes
 
 
@@ -96,7 +96,7 @@ def _run_edges(edges: EdgeList, payload_bytes: int, memory: int) -> int:
 
 def _time_memory(edges: EdgeList, memory: int) -> int:
     """Part of the sort's memory that ordering lists by time may take."""
-    return memory // 4 if edges.time is not None else 0
+    return memory // 4 if edges.has_times else 0
 
 
 def sort_scratch(edges: EdgeList, memory: int) -> int:
@@ -116,22 +116,27 @@ def _entries(
     edges: EdgeList, begin: int, end: int, owners: NodeSpace, neighbors: NodeSpace
 ) -> tuple[npt.NDArray[np.uint64], tuple[npt.NDArray[Any], ...]]:
     """Keys owner << 32 | neighbor, in stored ids, of the edges [begin, end), and their payload."""
-    owner = owners.to_stored(edges.owner.read(begin, end))
-    neighbor = neighbors.to_stored(edges.neighbor.read(begin, end))
+    owner, neighbor = edges.owner.read(begin, end), edges.neighbor.read(begin, end)
+    times: list[npt.NDArray[Any]] = []  # of the entries, and of their mirrors
+    if edges.node_times is not None:
+        ends = (neighbor, owner) if edges.needs_mirrors else (neighbor,)
+        times = [edges.node_times[ids] for ids in ends]
+    elif edges.time is not None:
+        times = 2 * [edges.time.read(begin, end)]
+    owner, neighbor = owners.to_stored(owner), neighbors.to_stored(neighbor)
     payload: list[npt.NDArray[Any]] = []
     if edges.with_edge_ids:
         if edges.position is None:
             payload.append(np.arange(begin, end, dtype=id_dtype(len(edges))))
         else:
             payload.append(edges.position.read(begin, end))
-    payload += [
-        column.read(begin, end) for column in (edges.weight, edges.time) if column is not None
-    ]
+    if edges.weight is not None:
+        payload.append(edges.weight.read(begin, end))
     keys = owner.astype(np.uint64)
     keys <<= _HALF
     keys |= neighbor
     if not edges.needs_mirrors:
-        return keys, tuple(payload)
+        return keys, (*payload, *times[:1])
     # A mirror follows its edge, not all edges: parallel edges stay in input order.
     both = np.empty(2 * len(keys), np.uint64)
     both[0::2] = keys
@@ -141,6 +146,8 @@ def _entries(
     mirror <<= _HALF
     mirror |= keys
     payload = [np.repeat(array, 2) for array in payload]
+    if times:
+        payload.append(np.stack(times, axis=1).reshape(-1))
     loops = np.flatnonzero(owner == neighbor)
     if len(loops):
         loops = 2 * loops + 1

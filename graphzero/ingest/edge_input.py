@@ -14,10 +14,11 @@ import numpy.typing as npt
 from graphzero.ingest.columns import Column, column_index, id_column
 from graphzero.ingest.tables import ArrayTable, Table, load_array, open_table
 
-__all__ = ["TIME_NAMES", "EdgeInput", "edges_of_table", "open_edges"]
+__all__ = ["TIME_NAMES", "WEIGHT_LABEL", "EdgeInput", "edges_of_table", "open_edges"]
 
 _ENDPOINT_NAMES = (("src", "dst"), ("source", "target"))
 _WEIGHT_NAMES = ("weight",)
+WEIGHT_LABEL = "weight"
 TIME_NAMES = ("timestamp", "time")
 
 
@@ -49,7 +50,7 @@ class EdgeInput:
 
 
 def _weight_column(index: int) -> Column:
-    return Column(index, "weight", np.dtype("<f4"))
+    return Column(index, WEIGHT_LABEL, np.dtype("<f4"))
 
 
 def _time_column(index: int) -> Column:
@@ -131,8 +132,10 @@ def _from_array(
     dst: str | int | None,
     weight: Any,
     timestamp: Any,
+    *,
+    is_edge_index: bool,
 ) -> EdgeInput:
-    if array.ndim == 2 and array.shape[0] == 2 and array.shape[1] != 2:
+    if array.ndim == 2 and array.shape[0] == 2 and (array.shape[1] != 2 or is_edge_index):
         array = array.T
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(f"{name} has shape {array.shape}: an edge list is (E, 2) or (2, E)")
@@ -164,8 +167,11 @@ def open_edges(
     directed: bool = True,
     incoming: bool = False,
     with_edge_ids: bool = False,
+    is_edge_index: bool = False,
 ) -> EdgeInput:
     """An edge list from a path or an array; `EdgeInput` and `graphzero.build` have the options.
+
+    An array of two edges can be read either way: with `is_edge_index` as (2, E), else as (E, 2).
 
     Raises
     ------
@@ -180,7 +186,8 @@ def open_edges(
         found = edges_of_table(table, src=src, dst=dst, weight=weight, timestamp=timestamp)
     else:
         name = os.fspath(edges) if is_path else "edges"
-        found = _from_array(load_array(edges, name), name, src, dst, weight, timestamp)
+        array = load_array(edges, name)
+        found = _from_array(array, name, src, dst, weight, timestamp, is_edge_index=is_edge_index)
     return replace(
         found, directed=directed, incoming=incoming and directed, with_edge_ids=with_edge_ids
     )

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.columns import Column
-from graphzero.ingest.edge_input import EdgeInput
+from graphzero.ingest.edge_input import WEIGHT_LABEL, EdgeInput
 from graphzero.ingest.progress import Progress
 from graphzero.ingest.spill import TempColumn
 from graphzero.ingest.tables import Table
@@ -82,6 +82,9 @@ class EdgeList:
     num_user_edges : int or None
         None for the user's own edge list. For the entries of neighbour lists, which have both
         directions already: the number of edges that they were made from.
+    node_times : (N,) int64 or None
+        The time of each node, by the user's ids: that of an entry is its neighbour's. `time` is not
+        used.
     """
 
     source: EdgeColumn
@@ -95,6 +98,7 @@ class EdgeList:
     with_edge_ids: bool
     position: EdgeColumn | None = None
     num_user_edges: int | None = None
+    node_times: npt.NDArray[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.source)
@@ -123,6 +127,11 @@ class EdgeList:
     def needs_mirrors(self) -> bool:
         """Whether the opposite direction of each edge must be added."""
         return not self.directed and self.num_user_edges is None
+
+    @property
+    def has_times(self) -> bool:
+        """Whether entries have times."""
+        return self.time is not None or self.node_times is not None
 
     @property
     def num_stored(self) -> int:
@@ -157,7 +166,7 @@ def _check_bound(
         )
 
 
-def _check_weights(weights: npt.NDArray[Any], table: Table, record: int) -> None:
+def _check_weights(weights: npt.NDArray[Any], column: Column, table: Table, record: int) -> None:
     good = np.isfinite(weights) & (weights >= 0)
     if not good.all():
         bad = int(np.flatnonzero(~good)[0])
@@ -166,9 +175,10 @@ def _check_weights(weights: npt.NDArray[Any], table: Table, record: int) -> None
             if np.isfinite(weights[bad])
             else "is not a finite 32-bit number"
         )
-        raise ValueError(
-            f"{table.name}, {table.locate(record + bad)}: weight {weights[bad]} {what}"
-        )
+        if column.label != WEIGHT_LABEL:
+            what += "; with weight_attrs=[] it is an ordinary attribute"
+        place = f"{table.name}, {table.locate(record + bad)}"
+        raise ValueError(f"{place}: {column.label} {weights[bad]} {what}")
 
 
 def _fill(
@@ -189,7 +199,7 @@ def _fill(
                 _check_bound(ids, bound, column, table, record)
                 max_ids[end] = max(max_ids[end], int(ids.max()))
             if edges.has_weights:
-                _check_weights(chunk[2], table, record)
+                _check_weights(chunk[2], columns[2], table, record)
             for column_store, values in zip(stored, chunk, strict=True):
                 column_store.append(values)
             num_loops += int(np.count_nonzero(chunk[0] == chunk[1]))

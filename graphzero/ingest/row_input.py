@@ -225,7 +225,7 @@ def _parts_of(value: Any) -> list[Any] | None:
     """The parts of a value that is given as several files or matrices; None for one source."""
     if not isinstance(value, list | tuple) or not value:
         return None
-    if all(isinstance(part, str | os.PathLike) for part in value):
+    if all(isinstance(part, str | os.PathLike) and Path(part).suffix for part in value):
         return list(value)
     # A list of vectors is one matrix, as ever.
     if all(len(getattr(part, "shape", ())) > 1 for part in value):

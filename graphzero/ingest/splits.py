@@ -1,4 +1,4 @@
-"""Splits: named lists of nodes such as train, val and test, each in its own ``.gd`` file."""
+"""Splits: named lists of nodes or edges, such as train, val and test, in ``.gd`` files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ __all__ = ["check_split_names", "write_split"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _CHUNK = 1 << 20
+_HELD = {"node": "node ids", "edge": "positions in the edge list"}
 
 
 def check_split_names(splits: Mapping[str, Any]) -> None:
@@ -36,50 +37,63 @@ def check_split_names(splits: Mapping[str, Any]) -> None:
             raise ValueError(f"split name {name!r} has other characters than A-Z a-z 0-9 _ -")
 
 
-def _from_array(array: npt.NDArray[Any], name: str, num_nodes: int) -> Iterator[npt.NDArray[Any]]:
+def _from_array(
+    array: npt.NDArray[Any], name: str, count: int, of: str
+) -> Iterator[npt.NDArray[Any]]:
     if array.ndim != 1:
         raise ValueError(f"{name} has shape {array.shape}: it must be one-dimensional")
-    if array.dtype == np.bool_ and len(array) != num_nodes:
-        raise ValueError(f"{name} is a mask of {len(array)} values for {num_nodes} nodes")
+    if array.dtype == np.bool_ and len(array) != count:
+        raise ValueError(f"{name} is a mask of {len(array)} values for {count} {of}s")
     if array.dtype.kind not in "iub" and len(array):
-        raise ValueError(f"{name} has dtype {array.dtype}: it must hold node ids or a boolean mask")
+        held = _HELD[of]
+        raise ValueError(f"{name} has dtype {array.dtype}: it must hold {held} or a boolean mask")
     is_mask = array.dtype == np.bool_
-    if not is_mask and 2 < len(array) == num_nodes and array.min() >= 0 and array.max() <= 1:
+    if not is_mask and 2 < len(array) == count and array.min() >= 0 and array.max() <= 1:
         raise ValueError(f"{name} looks like a mask of integers: convert it to bool")
     for begin in range(0, len(array), _CHUNK):
         part = array[begin : begin + _CHUNK]
         yield np.flatnonzero(part) + begin if is_mask else part
 
 
-def _ids(value: Any, name: str, num_nodes: int) -> Iterator[npt.NDArray[Any]]:
+def _ids(value: Any, name: str, count: int, of: str) -> Iterator[npt.NDArray[Any]]:
     if not isinstance(value, str | os.PathLike):
-        yield from _from_array(load_array(value, name), name, num_nodes)
+        yield from _from_array(load_array(value, name), name, count, of)
         return
     path = Path(value)
     if path.suffix.lower() == ".npy":
-        yield from _from_array(load_array(path, name), f"{name} ({path})", num_nodes)
+        yield from _from_array(load_array(path, name), f"{name} ({path})", count, of)
         return
     table = open_table(path)
     if table.width != 1:
         raise ValueError(
-            f"{name} ({path}) has {table.width} columns: it must have one, of node ids"
+            f"{name} ({path}) has {table.width} columns: it must have one, of {_HELD[of]}"
         )
     for (ids,) in table.chunks([Column(0, "node id", np.dtype(np.int64))], _CHUNK):
         yield ids
 
 
-def write_split(path: Path, name: str, value: Any, num_nodes: int, *, memory: int) -> FileWriter:
-    """Writes a split: the user's ids in the user's order.
+def write_split(
+    path: Path,
+    name: str,
+    value: Any,
+    count: int,
+    *,
+    memory: int,
+    of: Literal["node", "edge"] = "node",
+) -> FileWriter:
+    """Writes a split: the user's node ids, or positions in the edge list, in the user's order.
 
     Parameters
     ----------
     path : pathlib.Path
     name : str
     value : path, array or tensor
-        Node ids, or a boolean mask with a value for each node.
-    num_nodes : int
+        Node ids or positions, or a boolean mask with a value for each node or edge.
+    count : int
+        Nodes, or edges of the edge list.
     memory : int
         Bytes.
+    of : {"node", "edge"}
 
     Returns
     -------
@@ -89,26 +103,26 @@ def write_split(path: Path, name: str, value: Any, num_nodes: int, *, memory: in
     Raises
     ------
     IndexError
-        If a node does not exist.
+        If a node or an edge does not exist.
     ValueError
         If the value is neither ids nor a mask.
     """
-    split = f"split {name!r}"
+    split = f"split {name!r}" if of == "node" else f"edge split {name!r}"
     with closing(TempColumn(path.parent, np.int64, memory)) as nodes:
-        for ids in _ids(value, split, num_nodes):
-            outside = np.flatnonzero((ids < 0) | (ids >= num_nodes))
+        for ids in _ids(value, split, count, of):
+            outside = np.flatnonzero((ids < 0) | (ids >= count))
             if len(outside):
                 bad = int(outside[0])
                 raise IndexError(
-                    f"{split}, position {len(nodes) + bad}: node {ids[bad]} is out of range for "
-                    f"{num_nodes} nodes"
+                    f"{split}, position {len(nodes) + bad}: {of} {ids[bad]} is out of range for "
+                    f"{count} {of}s"
                 )
             nodes.append(ids)
-        count = len(nodes)
+        size = len(nodes)
         header = layout(
-            "features", [("rows", "<i8", count)], num_nodes=count, width=1, flags=FLAG_VECTOR
+            "features", [("rows", "<i8", size)], num_nodes=size, width=1, flags=FLAG_VECTOR
         )
         with sealed_file(path, header) as file:
-            for begin in range(0, count, _CHUNK):
-                file.append("rows", nodes.read(begin, min(begin + _CHUNK, count)))
+            for begin in range(0, size, _CHUNK):
+                file.append("rows", nodes.read(begin, min(begin + _CHUNK, size)))
     return file

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from graphzero.errors import FormatError
+from graphzero.ingest.attribute_names import file_stem
 from graphzero.ingest.csr import graph_layout, sort_scratch, write_graph
+from graphzero.ingest.edge_rows import edge_rows_layout, edge_rows_scratch, write_edge_rows
 from graphzero.ingest.edges import EdgeList
 from graphzero.ingest.folder import entry_of
+from graphzero.ingest.progress import Progress
 from graphzero.ingest.rank import NodeOrder
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.rows import place_scratch, rows_layout, write_rows
@@ -20,19 +24,36 @@ from graphzero.ingest.stored import StoredGraph, open_stored_graph
 from graphzero.ingest.write_options import WriteOptions
 from graphzero.store.disk_space import require_disk_space
 from graphzero.store.filewriter import FileWriter
-from graphzero.store.format import DTYPES, read_header
-from graphzero.store.manifest import FileEntry
+from graphzero.store.format import DTYPES, read_header, verify_file
+from graphzero.store.manifest import AnyManifest, FileEntry
 
 __all__ = [
     "OUT_GRAPH_NAME",
     "require_space",
     "rewrite_graph",
+    "stage_edge_rows",
     "stage_out_lists",
     "stage_tables",
     "training_seeds",
+    "verify_files",
 ]
 
 OUT_GRAPH_NAME = "graph_out.gl"
+
+
+def verify_files(folder: Path, manifest: AnyManifest, progress: Progress) -> None:
+    """Compares all files of a dataset with their checksums: new checksums would hide damage.
+
+    Raises
+    ------
+    FormatError
+        If a file is damaged.
+    """
+    files = [entry.resolve(folder) for entry in manifest.entries()]
+    total = sum(file.stat().st_size for file in files)
+    with progress.phase("verifying", total, "B") as advance:
+        for file in files:
+            verify_file(file, advance)
 
 
 def require_space(
@@ -44,6 +65,8 @@ def require_space(
     *,
     needs: str,
     num_graph_files: int = 1,
+    edge_rows: Iterable[Rows] = (),
+    again: bool = False,
 ) -> None:
     """Raises an error unless the disk has room for all files and for temporary data.
 
@@ -58,6 +81,10 @@ def require_space(
         Beginning of the message, such as "the build needs".
     num_graph_files : int
         How many graph files exist at the same time.
+    edge_rows : iterable of Rows
+        Attributes of the edges.
+    again : bool
+        Whether these come in the order of an earlier graph file.
 
     Raises
     ------
@@ -66,9 +93,22 @@ def require_space(
     """
     needed = num_graph_files * graph_layout(edges, num_nodes, hot=options.renumbers).file_bytes
     scratch = sort_scratch(edges, options.sort_memory)
+    if edges.node_times is not None and edges.node_times.nbytes > options.times_memory:
+        scratch += edges.node_times.nbytes
     for rows in tables:
         needed += rows_layout(rows, num_nodes, hot=options.renumbers).file_bytes
         placing = place_scratch(rows, num_nodes, hot=options.renumbers, memory=options.rows_memory)
+        scratch = max(scratch, placing)
+    for rows in edge_rows:
+        needed += edge_rows_layout(rows, edges.num_stored).file_bytes
+        placing = edge_rows_scratch(
+            rows,
+            edges.num_input_edges,
+            edges.num_stored,
+            directed=edges.directed,
+            memory=options.rows_memory,
+            again=again,
+        )
         scratch = max(scratch, placing)
     require_disk_space(folder, needed + scratch, needs)
 
@@ -101,6 +141,7 @@ def rewrite_graph(
     options: WriteOptions,
     *,
     incoming: bool | None = None,
+    node_times: npt.NDArray[Any] | None = None,
 ) -> FileWriter:
     """Writes a graph file in another order; None is input order.
 
@@ -114,13 +155,15 @@ def rewrite_graph(
     incoming : bool, optional
         Of a directed graph: whether lists are to have the sources of incoming edges. Default: as
         the graph's.
+    node_times : (N,) int64, optional
+        As `EdgeList` has them: needed where lists have other neighbours, and their times.
 
     Returns
     -------
     FileWriter
         Sealed, not yet published.
     """
-    edges = graph.edges()
+    edges = replace(graph.edges(), node_times=node_times)
     if incoming is not None:
         edges = replace(edges, incoming=incoming)
     return write_graph(
@@ -139,6 +182,7 @@ def stage_out_lists(
     order: NodeOrder | None,
     options: WriteOptions,
     staged: list[FileWriter],
+    node_times: npt.NDArray[Any] | None = None,
 ) -> FileEntry:
     """Writes the out-neighbours beside a file of in-neighbours, and adds the file to `staged`.
 
@@ -152,13 +196,16 @@ def stage_out_lists(
     options : WriteOptions
     staged : list of FileWriter
         Extended.
+    node_times : (N,) int64, optional
+        As `rewrite_graph` takes them.
 
     Returns
     -------
     FileEntry
     """
     stored = open_stored_graph(graph.staged.staged_path)
-    file = rewrite_graph(stored, folder / OUT_GRAPH_NAME, order, options, incoming=False)
+    path = folder / OUT_GRAPH_NAME
+    file = rewrite_graph(stored, path, order, options, incoming=False, node_times=node_times)
     staged.append(file)
     return entry_of(file)
 
@@ -201,6 +248,49 @@ def stage_tables(
             fill_missing=name in may_lack_rows,
             memory=options.rows_memory,
             progress=options.progress,
+        )
+        staged.append(file)
+        entries[name] = entry_of(file)
+    return entries
+
+
+def stage_edge_rows(
+    folder: Path,
+    attributes: Mapping[str, Rows],
+    graph: FileWriter,
+    options: WriteOptions,
+    staged: list[FileWriter],
+    *,
+    stored_as: Path | None = None,
+) -> dict[str, FileEntry]:
+    """Writes a file for each attribute of the edges, and adds it to `staged`.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+    attributes : mapping of str to Rows
+        By name.
+    graph : FileWriter
+        The sealed file of the lists that are sampled.
+    options : WriteOptions
+    staged : list of FileWriter
+        Extended.
+    stored_as : pathlib.Path, optional
+        An earlier graph file, if rows are in the order of its lists.
+
+    Returns
+    -------
+    dict of str to FileEntry
+    """
+    entries: dict[str, FileEntry] = {}
+    for name, rows in attributes.items():
+        file = write_edge_rows(
+            folder / f"{file_stem(name, 'edge')}.gd",
+            rows,
+            graph.staged.staged_path,
+            memory=options.rows_memory,
+            progress=options.progress,
+            stored_as=stored_as,
         )
         staged.append(file)
         entries[name] = entry_of(file)

@@ -19,9 +19,11 @@ from graphzero.ingest.csv_format import CsvFormat, sniff_csv
 
 __all__ = [
     "ArrayTable",
+    "Chunk",
     "CsvTable",
     "ParquetTable",
     "Table",
+    "checked",
     "is_csv",
     "load_array",
     "load_numpy",
@@ -98,7 +100,7 @@ def open_table(
     )
 
 
-def _checked(
+def checked(
     values: npt.NDArray[Any], column: Column, table: Table, record: int
 ) -> npt.NDArray[Any]:
     """Values in a column's dtype; `record` is the number of the first one."""
@@ -232,7 +234,7 @@ class ParquetTable:
             raise ValueError(
                 f"{self.name}, {self.locate(bad)}: an empty cell is not {column.expected()}"
             )
-        return _checked(array.to_numpy(zero_copy_only=False), column, self, record)
+        return checked(array.to_numpy(zero_copy_only=False), column, self, record)
 
 
 def _numpy_dtype(kind: pa.DataType) -> np.dtype[Any] | None:
@@ -266,7 +268,7 @@ class ArrayTable:
         """Pieces of some columns, of at most max_records records."""
         for begin in range(0, len(self._arrays[0]), max_records):
             yield tuple(
-                _checked(
+                checked(
                     self._arrays[column.index][begin : begin + max_records], column, self, begin
                 )
                 for column in columns

@@ -222,11 +222,13 @@ def _names(given: TypedInput, options: WriteOptions) -> Iterator[str]:
 
 def build_typed_dataset(
     path: str | os.PathLike[str],
-    nodes: Any,
     edges: Any,
+    features: Any = None,
+    labels: Any = None,
     splits: Mapping[str, Any] | None = None,
-    edge_splits: Mapping[str, Any] | None = None,
     *,
+    nodes: Any = None,
+    edge_splits: Mapping[str, Any] | None = None,
     neighbors: Neighbors = "in",
     order: str = "hot",
     header: bool | str = "auto",
@@ -249,7 +251,13 @@ def build_typed_dataset(
         For an option of `graphzero.build` that has no meaning for a typed graph.
     """
     check_typed_options(
-        neighbors=neighbors, order=order, weight=weight, timestamp=timestamp, **others
+        features=features,
+        labels=labels,
+        neighbors=neighbors,
+        order=order,
+        weight=weight,
+        timestamp=timestamp,
+        **others,
     )
     limit = parse_bytes(memory_limit)
     options = WriteOptions(order, None, limit, Progress(progress), neighbors)

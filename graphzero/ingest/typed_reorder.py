@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from graphzero.ingest.folder import check_names, entry_of, replace_dataset
 from graphzero.ingest.row_stream import Rows
+from graphzero.ingest.staging import verify_files
 from graphzero.ingest.stored import (
     StoredGraph,
     StoredOrder,
@@ -16,35 +19,11 @@ from graphzero.ingest.stored import (
 )
 from graphzero.ingest.typed_files import TypedContent, require_typed_space, write_typed_files
 from graphzero.ingest.typed_names import ids_file
-from graphzero.ingest.folder import entry_of
 from graphzero.ingest.write_options import WriteOptions
 from graphzero.store.filewriter import FileWriter
 from graphzero.store.schema import EdgeType, FileEntry, TypedManifest
 
-__all__ = ["check_typed_reorder", "typed_names", "write_reordered"]
-
-
-def check_typed_reorder(manifest: TypedManifest, options: WriteOptions) -> None:
-    """Raises an error for what a reordering cannot do with a typed graph.
-
-    Raises
-    ------
-    ValueError
-    """
-    if options.order == "presample":
-        raise ValueError(
-            "order='presample' is for graphs without types: use order='hot' for a typed graph"
-        )
-    if options.neighbors not in (None, manifest.neighbors):
-        raise ValueError(
-            f"the lists of a typed graph cannot be turned: build the dataset again with "
-            f"neighbors={options.neighbors!r}"
-        )
-
-
-def typed_names(manifest: TypedManifest) -> list[str]:
-    """Names of files that a reordering may add."""
-    return [ids_file(name) for name in manifest.nodes]
+__all__ = ["reorder_typed"]
 
 
 def _orders(folder: Path, manifest: TypedManifest) -> dict[str, StoredOrder]:
@@ -91,18 +70,11 @@ def _content(folder: Path, manifest: TypedManifest) -> TypedContent:
     )
 
 
-def write_reordered(
+def _write_files(
     folder: Path, earlier: TypedManifest, options: WriteOptions, staged: list[FileWriter]
 ) -> TypedManifest:
-    """Writes every file that changes, adds it to `staged`, and returns the new manifest.
-
-    Raises
-    ------
-    FormatError
-        If files of the dataset do not belong together.
-    OSError
-        If the disk is full.
-    """
+    """Writes every file that changes, adds it to `staged`, and returns the new manifest."""
+    verify_files(folder, earlier, options.progress)
     content = _content(folder, earlier)
     require_typed_space(folder, content, options, "the new order needs")
     files = write_typed_files(folder, content, options, staged)
@@ -120,3 +92,30 @@ def write_reordered(
         },
         order=options.order,
     )
+
+
+def reorder_typed(folder: Path, earlier: TypedManifest, options: WriteOptions) -> TypedManifest:
+    """`graphzero.reorder` of a graph with node types; needs the lock.
+
+    Raises
+    ------
+    ValueError
+        For what a reordering cannot do with a typed graph.
+    FormatError
+        If a file is damaged, or does not belong to the others.
+    OSError
+        If the disk is full.
+    """
+    if options.order == "presample":
+        raise ValueError(
+            "order='presample' is for graphs without types: use order='hot' for a typed graph"
+        )
+    if options.neighbors not in (None, earlier.neighbors):
+        raise ValueError(
+            f"neighbors={options.neighbors!r}: the lists of a typed graph cannot be turned; build "
+            f"it again with neighbors={options.neighbors!r}"
+        )
+    if options.order == earlier.order:
+        return earlier
+    check_names(folder, [ids_file(name) for name in earlier.nodes] if options.renumbers else [])
+    return replace_dataset(folder, earlier, partial(_write_files, folder, earlier, options))

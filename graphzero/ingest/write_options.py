@@ -89,6 +89,11 @@ class WriteOptions:
         return self.memory_limit * 4 // 16
 
     @property
+    def times_memory(self) -> int:
+        """Bytes for the times of nodes, when the order of nodes takes half of what it may."""
+        return self.order_memory // 2
+
+    @property
     def sort_memory(self) -> int:
         """Bytes for the sort of the edges."""
         return self.memory_limit * 9 // 16

@@ -1,0 +1,399 @@
+"""Named attributes: every node and edge keeps its own, whatever is built and reordered."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from peak_memory import peak_of
+
+import graphzero as gz
+from graphzero.ingest import build_dataset, reorder_dataset
+from graphzero.store.format import BFLOAT16, DTYPES, read_file
+from graphzero.store.manifest import read_manifest
+
+EDGES = np.array([[0, 1], [1, 2], [2, 0], [3, 1], [2, 2], [0, 1]])
+ORDERS = ("input", "hot", "presample")
+SMALL = gz.Presample(fanouts=(3, 2), batch_size=4, min_batches=3)
+
+
+def numbers(shape: tuple[int, ...], dtype: np.dtype, seed: int = 0) -> np.ndarray:
+    """Any bits that are numbers of a dtype, NaN among them for floats of the format."""
+    rng = np.random.default_rng(seed)
+    bits = rng.integers(0, 256, (*shape, dtype.itemsize), np.uint8)
+    return bits.view(dtype).reshape(shape)
+
+
+def ends(ds: gz.Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Source, target and position in the edge list of every stored edge."""
+    graph = ds.graph
+    owners = np.repeat(np.arange(ds.num_nodes), np.diff(graph.indptr.astype(np.int64)))
+    neighbors = graph.indices.astype(np.int64)
+    if graph.node_ids is not None:
+        owners, neighbors = graph.node_ids[owners], graph.node_ids[neighbors]
+    pair = (neighbors, owners) if graph.is_incoming else (owners, neighbors)
+    ids = graph._view("edge_ids")
+    assert ids is not None
+    return *pair, ids.astype(np.int64)
+
+
+def assert_edges(
+    ds: gz.Dataset, edges: np.ndarray, attributes: dict[str, np.ndarray], *, directed: bool
+) -> None:
+    """Every stored edge is one of the edge list, each is there, and has its own attributes."""
+    source, target, ids = ends(ds)
+    same = (edges[ids] == np.stack([source, target], 1)).all(axis=1)
+    turned = (edges[ids] == np.stack([target, source], 1)).all(axis=1)
+    assert (same if directed else same | turned).all()
+    copies = np.where(directed | (edges[:, 0] == edges[:, 1]), 1, 2)
+    np.testing.assert_array_equal(np.bincount(ids, minlength=len(edges)), copies)
+    if not directed:
+        assert np.count_nonzero(turned & ~same) == np.count_nonzero(same & ~turned)
+    assert sorted(ds.edge_attributes) == sorted(attributes)
+    for name, values in attributes.items():
+        stored = ds.edge_attributes[name].get_tensor()
+        assert (stored.dtype, stored.shape) == (values.dtype, (len(ids), *values.shape[1:]))
+        assert stored.tobytes() == values[ids].tobytes(), name
+
+
+def assert_nodes(ds: gz.Dataset, attributes: dict[str, np.ndarray]) -> None:
+    assert sorted(ds.attributes) == sorted(attributes)
+    for name, values in attributes.items():
+        found = ds.attributes[name].gather(np.arange(ds.num_nodes))
+        assert (found.dtype, found.shape) == (values.dtype, values.shape)
+        assert found.tobytes() == values.tobytes(), name
+
+
+SHAPES: list[tuple[int, ...]] = [(), (1,), (5,), (4, 8), (2, 1, 3)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("directed", [True, False])
+def test_every_dtype_and_shape(tmp_path: Path, shape: tuple[int, ...], directed: bool) -> None:
+    of_edges = {f"e{i}": numbers((6, *shape), dtype, i) for i, dtype in DTYPES.items()}
+    of_nodes = {f"v{i}": numbers((4, *shape), dtype, i) for i, dtype in DTYPES.items()}
+    of_nodes |= {"x": numbers((4, *shape), np.dtype("<f4")), "y": np.arange(4.0)}
+    edges = {"edge_index": EDGES.T, **of_edges}
+    build_dataset(tmp_path, edges, nodes=of_nodes, directed=directed)
+    for order, neighbors in (("hot", "in"), ("input", "out"), ("hot", "both")):
+        reorder_dataset(tmp_path, order, neighbors=neighbors)
+        with gz.open(tmp_path) as ds:
+            assert_nodes(ds, of_nodes)
+            assert_edges(ds, EDGES, of_edges, directed=directed)
+            assert ds.features is ds.attributes["x"]
+            assert ds.features.shape == (4, *shape)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    data=st.data(),
+    num_nodes=st.integers(1, 12),
+    directed=st.booleans(),
+    time_level=st.sampled_from(["edge", "node"]),
+    neighbors=st.sampled_from(["in", "out", "both"]),
+    order=st.sampled_from(ORDERS),
+)
+def test_every_edge_keeps_its_attributes(
+    tmp_path_factory: pytest.TempPathFactory,
+    data: st.DataObject,
+    num_nodes: int,
+    directed: bool,
+    time_level: str,
+    neighbors: str,
+    order: str,
+) -> None:
+    node = st.integers(0, num_nodes - 1)
+    edges = np.array(data.draw(st.lists(st.tuples(node, node), max_size=30)), np.int64)
+    edges = edges.reshape(-1, 2)
+    attrs: dict[str, np.ndarray] = {
+        "edge_attr": np.random.default_rng(1).random((len(edges), 3), np.float32),
+        "edge_weight": np.random.default_rng(2).random(len(edges), np.float32),
+    }
+    nodes = {"year": np.random.default_rng(3).integers(-99, 99, num_nodes), "x": np.ones(num_nodes)}
+    if time_level == "edge":
+        attrs["edge_time"] = np.random.default_rng(4).integers(-99, 99, len(edges))
+    folder = tmp_path_factory.mktemp("data")
+
+    def check() -> None:
+        with gz.open(folder) as ds:
+            assert_nodes(ds, nodes)
+            assert_edges(ds, edges, attrs, directed=directed)
+            assert ds.driving.weight == "edge_weight"
+            assert (ds.driving.time, ds.driving.time_level) == (
+                ("edge_time", "edge") if time_level == "edge" else ("year", "node")
+            )
+            if time_level == "node":
+                assert_times_of_neighbors(ds, nodes["year"])
+
+    build_dataset(
+        folder,
+        {"edge_index": edges.T, **attrs},
+        nodes=nodes,
+        time_attrs="year" if time_level == "node" else None,
+        directed=directed,
+        neighbors=neighbors,
+        order=order,
+        presample=SMALL if order == "presample" else None,
+    )
+    check()
+    for _ in range(2):
+        order = data.draw(st.sampled_from(ORDERS))
+        presample = SMALL if order == "presample" else None
+        turned = data.draw(st.sampled_from([None, "in", "out", "both"]))
+        reorder_dataset(folder, order, neighbors=turned, presample=presample)
+        check()
+
+
+def assert_times_of_neighbors(ds: gz.Dataset, times: np.ndarray) -> None:
+    """Each stored edge, in either file, has the time of the node that stands in the list."""
+    graphs = [ds.graph]
+    if ds.neighbors == "both" and ds.graph.is_directed:
+        graphs.append(ds.graph.lists_of("out", "the test reads"))
+    for graph in graphs:
+        listed = graph.indices if graph.node_ids is None else graph.node_ids[graph.indices]
+        np.testing.assert_array_equal(graph.times, times[listed])
+
+
+def test_the_time_of_an_edge_is_that_of_the_sampled_neighbor(tmp_path: Path) -> None:
+    years = np.array([10, 11, 12, 13])
+    for neighbors, directed in (("in", True), ("out", True), ("both", True), ("in", False)):
+        build_dataset(
+            tmp_path,
+            EDGES,
+            nodes={"year": years},
+            time_attrs=["year"],
+            neighbors=neighbors,
+            directed=directed,
+        )
+        with gz.open(tmp_path) as ds:
+            assert_times_of_neighbors(ds, years)
+            assert sorted(ds.edge_attributes) == []
+            assert list(ds.attributes) == ["year"]
+
+
+def test_the_default_attributes_that_drive_sampling(tmp_path: Path) -> None:
+    times, weights = np.arange(6) - 3, np.arange(6) / 2
+    cases: list[tuple[dict[str, Any], tuple[str | None, str | None]]] = [
+        ({"edge_weight": weights, "edge_time": times}, ("edge_weight", "edge_time")),
+        ({"weight": weights, "timestamp": times}, ("weight", "timestamp")),
+        ({"time": times}, (None, "time")),
+        ({"cost": weights}, (None, None)),
+    ]
+    for attributes, expected in cases:
+        build_dataset(tmp_path, {"edge_index": EDGES.T, **attributes})
+        with gz.open(tmp_path) as ds:
+            assert (ds.driving.weight, ds.driving.time) == expected
+            assert sorted(ds.edge_attributes) == sorted(attributes)
+    build_dataset(
+        tmp_path,
+        {"edge_index": EDGES.T, "weight": -weights, "cost": times + 3, "time": weights},
+        weight_attrs="cost",
+        time_attrs=[],
+    )
+    with gz.open(tmp_path) as ds:
+        assert (ds.driving.weight, ds.driving.time) == ("cost", None)
+        as_stored = {"weight": -weights, "cost": (times + 3).astype(np.float32), "time": weights}
+        assert_edges(ds, EDGES, as_stored, directed=True)
+    names = {entry.name for entry in read_manifest(tmp_path).entries()}
+    assert names == {"graph.gl", "edge_weight.gd", "edge_time.gd"}
+
+
+def test_a_column_of_the_edge_list_drives_sampling_as_ever(tmp_path: Path) -> None:
+    path = tmp_path / "e.csv"
+    path.write_text("src,dst,weight,time\n" + "".join(f"{s},{t},2.5,7\n" for s, t in EDGES))
+    rows = np.arange(6)
+    build_dataset(tmp_path / "d", {"edge_index": path, "kind": rows}, weight_attrs="edge_weight")
+    with gz.open(tmp_path / "d") as ds:
+        assert ds.driving == gz.graph.dataset.Driving("edge_weight", "edge_time", "edge")
+        expected = {"edge_weight": np.full(6, 2.5, "<f4"), "edge_time": np.full(6, 7), "kind": rows}
+        assert_edges(ds, EDGES, expected, directed=True)
+    for name, option in (("cost", "weight_attrs"), ("when", "time_attrs")):
+        with pytest.raises(ValueError, match=f"by '{name}' and by a column of the edge list"):
+            build_dataset(tmp_path / "d", {"edge_index": path, name: rows}, **{option: [name]})
+    with pytest.raises(ValueError, match="a column that is stored as 'edge_weight'"):
+        build_dataset(tmp_path / "d", {"edge_index": path, "edge_weight": rows})
+    build_dataset(tmp_path / "d", {"edge_index": path, "edge_weight": rows}, weight=False)
+    with gz.open(tmp_path / "d") as ds:
+        np.testing.assert_array_equal(np.sort(ds.graph.weights), rows)
+
+
+def test_sources(tmp_path: Path) -> None:
+    """Arrays, tensors, files, and parts of these give the same files."""
+    torch = pytest.importorskip("torch")
+    rows = np.arange(12.0, dtype=np.float32).reshape(6, 2)
+    times, weights = np.arange(6), np.arange(6, dtype=np.float32) + 0.5
+    np.save(tmp_path / "rows.npy", rows)
+    np.save(tmp_path / "a.npy", rows[:2])
+    np.save(tmp_path / "b.npy", rows[2:])
+    pq.write_table(pa.table({"a": rows[:, 0], "b": rows[:, 1]}), tmp_path / "rows.parquet")
+    (tmp_path / "rows.csv").write_text("".join(f"{a},{b}\n" for a, b in rows.tolist()))
+    (tmp_path / "t.csv").write_text("".join(f"{t}\n" for t in times))
+    (tmp_path / "w.csv").write_text("w\n" + "".join(f"{w}\n" for w in weights))
+    (tmp_path / "e.csv").write_text("".join(f"{s},{t}\n" for s, t in EDGES))
+    np.save(tmp_path / "e.npy", EDGES)
+    expected = {"edge_attr": rows, "time": times, "weight": weights}
+    rows_of = (
+        rows, torch.from_numpy(rows), tmp_path / "rows.npy", tmp_path / "rows.parquet",
+        str(tmp_path / "rows.csv"), [tmp_path / "a.npy", str(tmp_path / "b.npy")],
+        (rows[:5], torch.from_numpy(rows[5:])), rows.tolist(),
+    )  # fmt: skip
+    lists = (EDGES, EDGES.T, tmp_path / "e.csv", tmp_path / "e.npy", torch.from_numpy(EDGES.T))
+    for i, source in enumerate(rows_of):
+        edges = {"edge_index": lists[i % len(lists)], "edge_attr": source}
+        edges["time"] = tmp_path / "t.csv" if i % 2 else times
+        edges["weight"] = weights.tolist() if i % 2 else tmp_path / "w.csv"
+        build_dataset(tmp_path / "d", edges, memory_limit="1MiB")
+        with gz.open(tmp_path / "d") as ds:
+            found = ds.edge_attributes["edge_attr"].dtype
+            assert found == ("<f8" if i == len(rows_of) - 1 else "<f4")  # a list of Python floats
+            wanted = {**expected, "edge_attr": rows.astype(found)}
+            assert_edges(ds, EDGES, wanted, directed=True)
+    nodes = {"x": [rows[:1], rows[1:4]], "y": tmp_path / "y.csv", "year": tmp_path / "y.csv"}
+    (tmp_path / "y.csv").write_text("".join(f"{i},{i * i}\n" for i in (3, 1, 0, 2)))
+    build_dataset(tmp_path / "d", EDGES, nodes=nodes)
+    with gz.open(tmp_path / "d") as ds:
+        squares = np.arange(4) ** 2
+        assert_nodes(ds, {"x": rows[:4], "y": squares, "year": squares})
+        assert ds.num_classes == 10
+
+
+def test_two_edges_as_edge_index(tmp_path: Path) -> None:
+    """[[0, 1], [2, 3]] is read as PyG does under that name."""
+    two = np.array([[0, 1], [2, 3]])
+    build_dataset(tmp_path / "a", {"edge_index": two, "w": [5, 6]}, num_nodes=4)
+    build_dataset(tmp_path / "b", two, num_nodes=4)
+    with gz.open(tmp_path / "a") as ds:
+        assert_edges(ds, two.T, {"w": np.array([5, 6])}, directed=True)
+    with gz.open(tmp_path / "b") as ds:
+        assert ds.graph.neighbors(1).tolist() == [0]
+
+
+def test_labels_of_several_kinds(tmp_path: Path) -> None:
+    for labels, num_classes in (
+        (np.array([2, -1, 0, -1]), 3),
+        (np.array([-1, -1, -1, -1]), None),
+        (np.array([0.5, np.nan, 1, 2]), None),
+        (np.array([[0, 1, 1], [1, 0, 0], [0, 0, 0], [1, 1, 1]]), None),
+    ):
+        build_dataset(tmp_path, EDGES, nodes={"y": labels})
+        with gz.open(tmp_path) as ds:
+            assert ds.num_classes == num_classes
+            assert_nodes(ds, {"y": labels})
+
+
+def test_short_forms_are_the_same(tmp_path: Path) -> None:
+    x, y = np.ones((4, 3), np.float32), np.arange(4)
+    build_dataset(tmp_path / "a", EDGES, x, y, feature_dtype="float16")
+    build_dataset(tmp_path / "b", EDGES, nodes={"y": y, "x": x}, feature_dtype="float16")
+    for entry in read_manifest(tmp_path / "a").entries():
+        assert (tmp_path / "a" / entry.name).read_bytes() == (
+            tmp_path / "b" / entry.name
+        ).read_bytes()
+    for option, name in (("features", "x"), ("labels", "y")):
+        with pytest.raises(ValueError, match=rf"{option}= is nodes\['{name}'\]"):
+            build_dataset(tmp_path / "a", EDGES, nodes={name: x}, **{option: x})
+
+
+def test_edge_splits(tmp_path: Path) -> None:
+    mask = np.array([True, False, True, False, False, False])
+    splits = {"train": mask, "val": [5, 3], "none": np.empty(0, np.int64)}
+    build_dataset(tmp_path, EDGES, splits={"train": [1]}, edge_splits=splits)
+    for _ in range(2):
+        with gz.open(tmp_path) as ds:
+            found = {name: ids.tolist() for name, ids in ds.edge_splits.items()}
+            assert found == {"train": [0, 2], "val": [5, 3], "none": []}
+            assert ds.splits["train"].tolist() == [1]
+            assert_edges(ds, EDGES, {}, directed=True)  # with ids, which the splits are about
+        reorder_dataset(tmp_path, "input")
+    for wrong, kind, message in (
+        ([6], IndexError, "edge split 'train', position 0: edge 6 is out of range for 6 edges"),
+        ([True], ValueError, "is a mask of 1 values for 6 edges"),
+        ([0.5], ValueError, "must hold positions in the edge list or a boolean mask"),
+    ):
+        with pytest.raises(kind, match=message):
+            build_dataset(tmp_path, EDGES, edge_splits={"train": wrong})
+
+
+def large_input(num_nodes: int, num_edges: int) -> dict[str, Any]:
+    rng = np.random.default_rng(7)
+    edges = (rng.random((num_edges, 2)) ** 2 * num_nodes).astype(np.int64)
+    return {
+        "edges": {
+            "edge_index": edges,
+            "edge_attr": rng.random((num_edges, 5, 2), np.float32),
+            "kind": rng.integers(0, 99, num_edges).astype(np.uint8),
+            "edge_weight": rng.random(num_edges),
+            "pair": rng.integers(0, 99, (num_edges, 2)).astype(np.uint16).view(BFLOAT16),
+        },
+        "nodes": {"year": rng.integers(0, 99, num_nodes), "x": rng.random((num_nodes, 4))},
+    }
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("time_attrs", [None, "year"])
+def test_many_blocks_give_the_same_bytes(
+    tmp_path: Path, directed: bool, time_attrs: str | None
+) -> None:
+    given_ = large_input(20_000, 120_000)
+    options = {"directed": directed, "time_attrs": time_attrs, "nodes": given_["nodes"]}
+    small, large = tmp_path / "small", tmp_path / "large"
+    build_dataset(small, given_["edges"], memory_limit="1MiB", **options)
+    build_dataset(large, given_["edges"], memory_limit="1GiB", **options)
+
+    def compare() -> None:
+        names = [entry.name for entry in read_manifest(small).entries()]
+        assert {"edge_edge_attr.gd", "edge_kind.gd", "edge_pair.gd", "node_year.gd"} <= set(names)
+        for name in names:
+            assert (small / name).read_bytes() == (large / name).read_bytes(), name
+
+    compare()
+    # From random lists to other lists, where rows come in the order of the earlier ones.
+    reorder_dataset(small, "input", neighbors="out", memory_limit="1MiB")
+    build_dataset(large, given_["edges"], order="input", neighbors="out", **options)
+    compare()
+
+
+IMPORTS = """
+import numpy as np
+from graphzero.ingest import build_dataset, reorder_dataset
+"""
+WORK = """
+folder, limit, directed = sys.argv[1:]
+edges = {"edge_index": folder + "/e.npy", "edge_attr": folder + "/a.npy"}
+build_dataset(folder + "/data", edges, directed=bool(directed), memory_limit=int(limit))
+reorder_dataset(folder + "/data", "input", memory_limit=int(limit))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.no_asan  # keeps freed memory in quarantine
+@pytest.mark.parametrize("directed", ["", "directed"])
+def test_memory_stays_within_the_limit(tmp_path: Path, directed: str) -> None:
+    limit, num_edges = 12 << 20, 1_000_000
+    edges = np.random.default_rng(0).integers(0, 100_000, (num_edges, 2))
+    np.save(tmp_path / "e.npy", edges)
+    np.save(tmp_path / "a.npy", np.ones((num_edges, 16), np.float32))
+    peak = peak_of(tmp_path, IMPORTS, WORK, tmp_path, limit, directed)
+    print(f"{directed}: {peak:,} bytes of {limit:,}")
+    assert peak < limit + (4 << 20)
+
+
+def test_the_files(tmp_path: Path) -> None:
+    """As docs/format.md describes them."""
+    rows = np.arange(6 * 6).reshape(6, 2, 3)
+    edges = {"edge_index": EDGES.T, "kind": rows}
+    build_dataset(tmp_path, edges, nodes={"pos": np.arange(4)}, edge_splits={"a": [0]})
+    header, arrays = read_file(tmp_path / "edge_kind.gd")
+    assert (header.num_nodes, header.width) == (6, 6)
+    assert arrays["row_shape"].tolist() == [2, 3]
+    ids = read_file(tmp_path / "graph.gl")[1]["edge_ids"]
+    np.testing.assert_array_equal(arrays["rows"].reshape(6, 2, 3), rows[ids])
+    assert list(read_file(tmp_path / "node_pos.gd")[1]) == ["rows", "node_rank"]
+    assert list(read_file(tmp_path / "edge_split_a.gd")[1]) == ["rows"]
