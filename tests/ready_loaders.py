@@ -10,8 +10,8 @@ import graphzero as gz
 def same(batch, other):
     """Whether two mini-batches have the same attributes, bytes and dtypes."""
     assert batch.keys() == other.keys()
-    for name in batch.keys():
-        value, expected = batch[name], other[name]
+    for name, expected in other.to_dict().items():
+        value = batch[name]
         if isinstance(expected, torch.Tensor):
             assert value.dtype == expected.dtype
             assert torch.equal(value, expected), name
