@@ -66,6 +66,8 @@ class LinkNeighborLoader(SeedLoader):
         seeds, and no seed is given.
     """
 
+    _kind = "LinkNeighborLoader"
+
     def __init__(
         self,
         dataset: Any = None,

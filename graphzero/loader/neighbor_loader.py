@@ -103,6 +103,8 @@ class NeighborLoader(SeedLoader):
         sampling; if ranks share the seeds, and no seed is given.
     """
 
+    _kind = "NeighborLoader"
+
     def __init__(
         self,
         dataset: Any = None,
