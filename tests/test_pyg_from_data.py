@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import subprocess
 import sys
@@ -237,7 +238,34 @@ def test_graphzero_alone_imports_neither_torch_nor_pyg():
     assert "from_data" in done.stdout
 
 
-@pytest.mark.skip(reason="graphzero.build takes no types yet")
+needs_attributes = pytest.mark.skipif(
+    "nodes" not in inspect.signature(gz.build).parameters,
+    reason="graphzero.build takes no named attributes yet",
+)
+
+
+@needs_attributes
+def test_attributes_of_nodes_and_edges_are_stored(tmp_path):
+    data = make_data()
+    data.year = torch.arange(60)
+    data.edge_attr = torch.randn(400, 3)
+    data.kind = torch.randint(0, 9, (400,))
+    with from_data(data, tmp_path / "store") as ds:
+        for name in ("year", "edge_attr", "kind"):
+            assert torch.equal(getattr(ds, name), data[name])
+
+
+@needs_attributes
+def test_negative_weights_are_an_attribute_that_drives_nothing(tmp_path):
+    data = make_data()
+    data.edge_weight = torch.randn(400)
+    with from_data(data, tmp_path / "store") as ds:
+        assert torch.equal(ds.edge_weight, data.edge_weight)
+        with pytest.raises(ValueError, match="weights"):
+            gz.NeighborSampler(ds.graph, [3], weighted=True)
+
+
+@needs_attributes
 def test_a_typed_graph_is_stored_as_it_is(tmp_path):
     data = HeteroData()
     data["paper"].x = torch.randn(20, 3)

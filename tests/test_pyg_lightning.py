@@ -148,17 +148,3 @@ def test_what_pyg_has_and_this_has_not(store):
             DataModule(ds, num_neighbors=[2], node_sampler=object())
     with pytest.raises(TypeError, match="from_data"):
         DataModule(Data(), num_neighbors=[2])
-
-
-def test_without_lightning_an_error_says_what_to_install():
-    code = (
-        "import sys\n"
-        "for name in ('lightning', 'lightning.pytorch', 'pytorch_lightning'):\n"
-        "    sys.modules[name] = None\n"
-        "try:\n"
-        "    from graphzero.pyg import DataModule\n"
-        "except ImportError as error:\n"
-        "    print(error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "DataModule needs Lightning: pip install lightning\n"

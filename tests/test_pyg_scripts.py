@@ -11,10 +11,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyg_scripts
 import pytest
 
 import graphzero as gz
+
+# the benchmarks are not installed with the package
+sys.path.append(str(Path(__file__).parents[1]))
+
+from benchmarks import pyg_scripts
 
 pytest.importorskip("torch_geometric")
 

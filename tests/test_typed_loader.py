@@ -1,4 +1,4 @@
-"""Mini-batches of typed graphs: every node and edge has its own attributes, however they are read."""
+"""Mini-batches of typed graphs: nodes and edges have their own attributes, however read."""
 
 from __future__ import annotations
 
@@ -65,7 +65,11 @@ def batches_of(ds, workers=0, **options):
         **options,
     )
     loader = DataLoader(
-        batches, batch_size=None, num_workers=workers, collate_fn=gz.Collate(ds), timeout=60 * bool(workers)
+        batches,
+        batch_size=None,
+        num_workers=workers,
+        collate_fn=gz.Collate(ds),
+        timeout=60 * bool(workers),
     )
     return list(loader)
 

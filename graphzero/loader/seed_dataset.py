@@ -15,6 +15,7 @@ from graphzero.graph.sampling_options import as_seed
 from graphzero.loader.batch_iterator import BatchIterator
 from graphzero.loader.epochs import Epochs
 from graphzero.loader.ranks import OnceFlag, Ranks
+from graphzero.loader.remade import refuse_accelerate
 from graphzero.loader.resume import Position, Progress, State, read_position
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.seed_batches import SeedBatches
@@ -93,7 +94,13 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
         ----------
         epoch : int
             At least 0; also that of an earlier pass, which is then repeated.
+
+        Raises
+        ------
+        RuntimeError
+            If accelerate calls this, and would divide the batches among the processes.
         """
+        refuse_accelerate()
         epoch = as_count(epoch, "epoch", 0)
         here = self.position
         self._epochs.choose(here if here.epoch == epoch else Position(epoch, 0))

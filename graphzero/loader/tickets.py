@@ -18,6 +18,7 @@ import torch.utils.data
 from torch.utils.data import DistributedSampler, get_worker_info
 
 from graphzero.loader.batch_iterator import BatchIterator
+from graphzero.loader.remade import in_several_processes
 from graphzero.loader.resume import Progress
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.seed_dataset import SeedDataset
@@ -266,7 +267,15 @@ class SeedBatchSampler(torch.utils.data.Sampler[Sequence[int]]):
         return Pass(next(_numbers), progress, total)
 
     def __iter__(self) -> Iterator[Sequence[int]]:
-        """The tickets of the pass that was reserved for it; else it begins one itself."""
+        """The tickets of the pass that was reserved for it; else it begins one itself.
+
+        Raises
+        ------
+        RuntimeError
+            If it is not its own loader that iterates over it, in one of several processes.
+        """
+        if self.reserved is None and in_several_processes():
+            raise RuntimeError(REMADE)
         return self._tickets(self.reserved)
 
     def _tickets(self, run: Pass | None) -> Iterator[Sequence[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -52,7 +53,7 @@ def from_data(
     path: str | os.PathLike[str],
     *,
     weight_attrs: Sequence[str] | None = None,
-    time_attrs: Sequence[str] = (),
+    time_attrs: Sequence[str] | None = None,
     edge_ids: bool = True,
     **options: Any,
 ) -> StoredData:
@@ -75,10 +76,10 @@ def from_data(
         Folder of the dataset; created if it does not exist.
     weight_attrs : sequence of str, optional
         Edge attributes that neighbours can be drawn by: ``weight_attr=`` of a loader. Default:
-        ``edge_weight``, if no weight is negative.
-    time_attrs : sequence of str
+        ``edge_weight``, if none is negative.
+    time_attrs : sequence of str, optional
         Attributes of nodes or edges that hold times for temporal sampling: ``time_attr=`` of a
-        loader.
+        loader. Default: ``edge_time`` or ``time``, if the edges have it as integers.
     edge_ids : bool
         Whether to store the position of each edge in ``edge_index``, which batches have as
         ``e_id``, as PyG's do.
@@ -100,47 +101,63 @@ def from_data(
     """
     _refuse(options)
     graph = describe(_one_graph(data))
-    if list(graph.nodes) != [None]:
-        raise NotImplementedError("typed graphs cannot be stored yet")
-    nodes, edges = graph.nodes[None], graph.edges[None]
-    dataset = build(
-        path,
-        edges.edge_index,
-        **_tables(graph, weight_attrs, time_attrs),
-        splits=_without_empty(nodes),
-        num_nodes=nodes.count,
-        directed=True,
-        edge_ids=edge_ids,
-        **options,
-    )
+    arguments = _arguments(graph, weight_attrs, time_attrs)
+    dataset = build(path, directed=True, edge_ids=edge_ids, **arguments, **options)
     return stored_data(dataset, graph)
 
 
-def _without_empty(nodes: Described) -> dict[str, Any]:
-    return dict(nodes.splits)
+def _can_drive(values: Any, kinds: str) -> bool:
+    return values.ndim == 1 and values.dtype.kind in kinds and not (values < 0).any()
 
 
-def _tables(
-    graph: DescribedGraph, weight_attrs: Sequence[str] | None, time_attrs: Sequence[str]
+def _driving(graph: DescribedGraph, names: Sequence[str], kinds: str) -> list[str]:
+    """The first of some names that edges have, if it can drive sampling wherever they have it."""
+    for name in names:
+        found = [edges.stored[name] for edges in graph.edges.values() if name in edges.stored]
+        if found and all(_can_drive(values, kinds) for values in found):
+            return [name]
+    return []
+
+
+def _arguments(
+    graph: DescribedGraph, weight_attrs: Sequence[str] | None, time_attrs: Sequence[str] | None
 ) -> dict[str, Any]:
-    """Arguments of `build`; an error that names what cannot be stored."""
-    nodes, edges = graph.nodes[None], graph.edges[None]
+    """Arguments of `build`."""
     if weight_attrs is None:
-        weights = edges.stored.get("edge_weight")
-        usable = weights is not None and weights.ndim == 1 and not (weights < 0).any()
-        weight_attrs = ("edge_weight",) if usable else ()
-    arguments: dict[str, Any] = {}
+        weight_attrs = _driving(graph, ["edge_weight"], "iuf")
+    if time_attrs is None:
+        time_attrs = _driving(graph, ["edge_time", "time"], "iu")
+    driving = {"weight_attrs": list(weight_attrs), "time_attrs": list(time_attrs)}
+    parts = [*graph.nodes.values(), *graph.edges.values()]
+    for name in (*weight_attrs, *time_attrs):
+        if not any(name in part.stored for part in parts):
+            raise ValueError(f"the graph has no {name!r} with a row for each node or edge")
+    if None in graph.nodes:
+        return _arguments_without_types(graph.nodes[None], graph.edges[None], driving)
+    nodes: dict[Any, Any] = {}
+    splits: dict[str, dict[Any, Any]] = {}
+    for kind, described in graph.nodes.items():
+        nodes[kind] = {"num_nodes": described.count, **described.stored}
+        for split, ids in described.splits.items():
+            splits.setdefault(split, {})[kind] = ids
+    edges = {
+        kind: {"edge_index": described.edge_index, **described.stored}
+        for kind, described in graph.edges.items()
+    }
+    return {"nodes": nodes, "edges": edges, "splits": splits, **driving}
+
+
+def _arguments_without_types(
+    nodes: Described, edges: Described, driving: dict[str, list[str]]
+) -> dict[str, Any]:
+    common = {"splits": nodes.splits, "num_nodes": nodes.count}
+    if "nodes" in inspect.signature(build).parameters:
+        attributes = {"edge_index": edges.edge_index, **edges.stored}
+        return {"nodes": nodes.stored, "edges": attributes, **common, **driving}
     left = {**nodes.stored, **edges.stored}
-    for argument, name in (
-        ("features", "x" if "x" in nodes.stored else None),
-        ("labels", "y" if "y" in nodes.stored else None),
-        ("weight", next(iter(weight_attrs), None)),
-        ("timestamp", next(iter(time_attrs), None)),
-    ):
-        if name is not None:
-            if name not in left:
-                raise ValueError(f"the graph has no {name!r} with a row for each node or edge")
-            arguments[argument] = left.pop(name)
+    weight, time = (next(iter(names), "") for names in driving.values())
+    named = {"features": "x", "labels": "y", "weight": weight, "timestamp": time}
+    found = {argument: left.pop(name) for argument, name in named.items() if name in left}
     if left:
         raise NotImplementedError(f"attributes that cannot be stored yet: {', '.join(left)}")
-    return arguments
+    return {"edges": edges.edge_index, **common, **found}

@@ -11,6 +11,7 @@ from torch import Tensor
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
+from graphzero.graph.graph import Graph
 from graphzero.pyg.description import DescribedGraph
 from graphzero.store.format import BFLOAT16
 
@@ -23,17 +24,32 @@ def _as_tensor(rows: Any) -> Tensor:
     return torch.from_numpy(rows)
 
 
+def _row_bytes(store: FeatureStore) -> int:
+    return store.dtype.itemsize * int(np.prod(store.shape[1:]))
+
+
 def _whole(store: FeatureStore, name: str) -> Tensor:
     """All rows of an attribute, in the order of the user's ids."""
-    row_bytes = store.dtype.itemsize * int(np.prod(store.shape[1:]))
     try:
-        _core.require_memory(store.num_nodes, row_bytes, name)
+        _core.require_memory(store.num_nodes, _row_bytes(store), name)
     except MemoryError as error:
         raise MemoryError(
             f"data.{name} reads all of {name} from disk ({error}): a batch of a loader has the "
             f"rows of its nodes, and data.num_features the number of columns"
         ) from None
     return _as_tensor(store.gather(np.arange(store.num_nodes)))
+
+
+def _whole_of_edges(store: FeatureStore, graph: Graph, name: str) -> Tensor:
+    """All rows of an edge attribute, in the order of the edge list."""
+    if not graph.has_edge_ids:
+        raise AttributeError(f"{name} needs the places of edges: from_data(edge_ids=True)")
+    _core.require_memory(2 * store.shape[0], max(8, _row_bytes(store)), name)
+    positions = graph._csr.edge_ids(np.arange(graph.num_edges), 1)
+    stored = store.get_tensor()
+    rows = np.empty(stored.shape, stored.dtype)
+    rows[positions] = stored
+    return _as_tensor(rows)
 
 
 class StoredData(Dataset):
@@ -74,7 +90,8 @@ class StoredData(Dataset):
 
     def _rows_named(self, name: str) -> FeatureStore | None:
         """The stored rows of a node attribute, by PyG's name."""
-        return {"x": self.features, "y": self.labels}.get(name)
+        known = {"x": self.features, "y": self.labels, **vars(self).get("attributes", {})}
+        return known.get(name)
 
     def __getattr__(self, name: str) -> Any:
         """Masks and what belongs to the graph; then what is stored."""
@@ -86,6 +103,9 @@ class StoredData(Dataset):
         rows = self._rows_named(name)
         if rows is not None:
             return _whole(rows, name)
+        of_edges = vars(self).get("edge_attributes", {})
+        if name in of_edges:
+            return _whole_of_edges(of_edges[name], self.graph, name)
         raise AttributeError(
             f"the stored graph has no {name!r}; it has {', '.join([*self._masks, *self._kept])} "
             f"and {self!r}"
@@ -102,10 +122,14 @@ class StoredData(Dataset):
         return self._masks
 
 
-def stored_data(dataset: Dataset, graph: DescribedGraph) -> StoredData:
+def stored_data(dataset: Dataset, graph: DescribedGraph) -> Any:
     """The dataset, with what of the graph is not in its files."""
+    if None not in graph.nodes:
+        from graphzero.pyg.stored_hetero_data import stored_hetero_data
+
+        return stored_hetero_data(dataset, graph)
     dataset.__class__ = StoredData
     assert isinstance(dataset, StoredData)
     dataset._kept = graph.kept
-    dataset._masks = graph.nodes[None].masks if None in graph.nodes else {}
+    dataset._masks = graph.nodes[None].masks
     return dataset

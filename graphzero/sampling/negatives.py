@@ -31,9 +31,9 @@ class _Ids(Protocol):
     """The nodes at one end of the edges."""
 
     @property
-    def num_nodes(self) -> int: ...  # noqa: D102
-    def to_stored(self, nodes: IdArray) -> IdArray: ...  # noqa: D102
-    def to_user(self, stored: IdArray) -> IdArray: ...  # noqa: D102
+    def num_nodes(self) -> int: ...
+    def to_stored(self, nodes: IdArray) -> IdArray: ...
+    def to_user(self, stored: IdArray) -> IdArray: ...
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,237 @@
+"""`graphzero.pyg.NeighborLoader` and `LinkNeighborLoader`: PyG's type and contract of batches."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import graphzero as gz
+
+torch = pytest.importorskip("torch")
+pyg = pytest.importorskip("torch_geometric")
+
+import torch_geometric.transforms as T  # noqa: E402
+from torch_geometric.data import Data  # noqa: E402
+from torch_geometric.nn import SAGEConv  # noqa: E402
+from torch_geometric.utils import trim_to_layer  # noqa: E402
+
+from graphzero.pyg import LinkNeighborLoader, NeighborLoader, from_data  # noqa: E402
+
+
+def make_data():
+    rng = torch.Generator().manual_seed(0)
+    data = Data(
+        x=torch.rand(80, 6, generator=rng),
+        edge_index=torch.randint(0, 80, (2, 600), generator=rng),
+        y=torch.randint(0, 3, (80,), generator=rng),
+        train_mask=torch.rand(80, generator=rng) < 0.4,
+        edge_weight=torch.rand(600, generator=rng),
+    )
+    data.name = "made"
+    return data
+
+
+@pytest.fixture
+def data():
+    return make_data()
+
+
+@pytest.fixture
+def stored(data, tmp_path):
+    with from_data(data, tmp_path / "store") as ds:
+        yield ds
+
+
+def test_batches_are_what_pyg_makes_of_the_same_graph(data, stored):
+    loader = NeighborLoader(
+        stored, num_neighbors=[4, 4], input_nodes=stored.train_mask, batch_size=8, shuffle=True
+    )
+    seeds = []
+    for batch in loader:
+        assert type(batch) is Data
+        seeds += batch.n_id[: batch.batch_size].tolist()
+        assert batch.num_nodes == batch.n_id.numel()
+        for name in ("x", "y", "train_mask"):
+            assert torch.equal(batch[name], data[name][batch.n_id])
+        assert torch.equal(batch.n_id[batch.edge_index], data.edge_index[:, batch.e_id])
+        assert torch.equal(batch.input_id, batch.n_id[: batch.batch_size])  # of a mask, the ids
+        assert sum(batch.num_sampled_nodes) == batch.num_nodes
+        assert batch.name == "made"
+    assert sorted(seeds) == data.train_mask.nonzero().view(-1).tolist()
+    assert len(loader.dataset) == len(seeds)
+    assert loader.data is stored
+
+
+def test_seeds_of_ids_and_splits_and_all_nodes(stored):
+    ids = torch.tensor([7, 3, 5])
+    (batch,) = NeighborLoader(data=stored, num_neighbors=[2], input_nodes=ids, batch_size=4)
+    assert batch.n_id[:3].tolist() == [7, 3, 5]
+    assert batch.input_id.tolist() == [0, 1, 2]
+    (batch,) = NeighborLoader(stored, [2], "train", batch_size=80)
+    assert batch.batch_size == int(stored.train_mask.sum())
+    assert len(NeighborLoader(stored, [2]).dataset) == 80
+
+
+def test_a_dataset_that_was_opened_again_serves_too(stored, tmp_path):
+    with gz.open(tmp_path / "store") as ds:
+        batch = next(iter(NeighborLoader(ds, [2], "train", batch_size=4)))
+        assert type(batch) is Data
+        assert "train_mask" not in batch
+
+
+def test_transforms_get_the_type_of_pyg(stored):
+    got = []
+
+    def keep(batch):
+        got.append(type(batch))
+        return T.NormalizeFeatures()(batch)
+
+    for batch in NeighborLoader(stored, [2], "train", batch_size=16, transform=keep):
+        sums = batch.x.sum(dim=1)
+        assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5)
+    assert set(got) == {Data}
+
+
+def test_no_rank_is_left_seeds_that_were_not_given_to_it(stored, monkeypatch):
+    """As in PyG, each process has all the seeds that it was given, without being asked."""
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda group=None: 2)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda group=None: 1)
+    loader = NeighborLoader(stored, [2], torch.arange(40), batch_size=8)
+    assert sum(batch.batch_size for batch in loader) == 40
+    dealt = NeighborLoader(
+        stored, [2], torch.arange(40), batch_size=8, distributed=True, even=False, seed=0
+    )
+    assert sum(batch.batch_size for batch in dealt) == 16
+    with pytest.raises(ValueError, match="distributed"):
+        iter(gz.NeighborLoader(stored, [2], torch.arange(40), batch_size=8))
+
+
+@pytest.mark.parametrize("loader", [NeighborLoader, LinkNeighborLoader])
+def test_a_graph_in_memory_is_answered_with_the_line_to_add(data, loader):
+    line = r'data = graphzero.pyg.from_data\(data, "store"\)'
+    with pytest.raises(TypeError, match=line):
+        loader(data, num_neighbors=[2])
+    with pytest.raises(TypeError, match=f"{loader.__name__} samples a graph.*\n\n    {line}"):
+        loader(data=data, num_neighbors=[2])
+    with pytest.raises(TypeError, match="takes no .FeatureStore, GraphStore."):
+        loader((data, data), num_neighbors=[2])
+
+
+def test_links_and_their_negatives(data, stored):
+    loader = LinkNeighborLoader(
+        stored,
+        num_neighbors=[4],
+        edge_label_index=data.edge_index[:, :100],
+        batch_size=10,
+        neg_sampling_ratio=1.0,
+    )
+    edges = set(map(tuple, data.edge_index.T.tolist()))
+    for number, batch in enumerate(loader):
+        assert type(batch) is Data
+        pairs = batch.n_id[batch.edge_label_index]
+        assert torch.equal(pairs[:, :10], data.edge_index[:, number * 10 : number * 10 + 10])
+        assert batch.edge_label.tolist() == [1] * 10 + [0] * 10
+        assert not edges & set(map(tuple, pairs[:, 10:].T.tolist()))
+        assert torch.equal(batch.x, data.x[batch.n_id])
+    assert number == 9
+
+
+def test_what_belongs_to_the_graph_does_not_hide_a_field_of_the_batch(data, tmp_path):
+    data.edge_label_index = data.edge_index[:, :50]
+    data.batch_size = 3
+    with from_data(data, tmp_path / "links") as ds:
+        (batch,) = LinkNeighborLoader(ds, [2], edge_label_index=ds.edge_label_index, batch_size=50)
+        assert batch.edge_label_index.shape == (2, 50)
+        assert batch.batch_size == 50
+        around_nodes = next(iter(NeighborLoader(ds, [2], batch_size=5)))
+        assert "edge_label_index" not in around_nodes
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_workers_make_the_same_batches(stored, context):
+    def seeds(workers):
+        loader = NeighborLoader(
+            stored,
+            [3, 3],
+            "train",
+            batch_size=8,
+            shuffle=True,
+            seed=1,
+            num_workers=workers,
+            multiprocessing_context=context if workers else None,
+        )
+        return [(batch.n_id.tolist(), batch.train_mask.tolist()) for batch in loader]
+
+    assert seeds(2) == seeds(0)
+
+
+def test_trimming_layers_changes_nothing_for_the_seeds(stored):
+    torch.manual_seed(0)
+    convs = [SAGEConv(6, 6), SAGEConv(6, 6)]
+    for batch in NeighborLoader(stored, [3, 3], "train", batch_size=8):
+        whole = trimmed = batch.x
+        edge_index = batch.edge_index
+        for layer, conv in enumerate(convs):
+            whole = conv(whole, batch.edge_index)
+            trimmed, edge_index, _ = trim_to_layer(
+                layer, batch.num_sampled_nodes, batch.num_sampled_edges, trimmed, edge_index
+            )
+            trimmed = conv(trimmed, edge_index)
+        assert trimmed.shape[0] < whole.shape[0]
+        size = batch.batch_size
+        assert torch.allclose(trimmed[:size], whole[:size], atol=1e-5)
+
+
+def test_edges_of_a_batch_make_an_edge_index(stored):
+    conv = SAGEConv(6, 3)
+    batch = next(iter(NeighborLoader(stored, [3], "train", batch_size=16)))
+    plain = conv(batch.x, batch.edge_index)
+    edges = pyg.EdgeIndex(batch.edge_index, sparse_size=(batch.num_nodes, batch.num_nodes))
+    by_column = edges.sort_by("col").values
+    assert torch.allclose(conv(batch.x, by_column), plain, atol=1e-5)
+
+
+def test_a_compiled_model_takes_the_batches(stored):
+    torch.manual_seed(0)
+    conv = SAGEConv(6, 3)
+    compiled = torch.compile(conv, dynamic=True, backend="aot_eager")
+    for batch in NeighborLoader(stored, [3], "train", batch_size=16):
+        out = compiled(batch.x, batch.edge_index)
+        assert torch.allclose(out, conv(batch.x, batch.edge_index), atol=1e-5)
+    torch.compiler.reset()
+
+
+def test_whole_neighbourhoods_give_what_the_whole_graph_gives(data, stored):
+    torch.manual_seed(0)
+    model = pyg.nn.GCN(6, 8, 2, 3).eval()
+    whole = model(data.x, data.edge_index)
+    found = torch.empty_like(whole)
+    # one hop more than layers: the degrees that GCNConv divides by are whole, too
+    for batch in NeighborLoader(stored, [-1, -1, -1], batch_size=16):
+        size = batch.batch_size
+        found[batch.n_id[:size]] = model(batch.x, batch.edge_index)[:size]
+    assert torch.allclose(found, whole, atol=1e-5)
+
+
+def test_without_lightning_an_error_says_what_to_install():
+    code = (
+        "import sys\n"
+        "for name in ('lightning', 'lightning.pytorch', 'pytorch_lightning'):\n"
+        "    sys.modules[name] = None\n"
+        "try:\n"
+        "    from graphzero.pyg import DataModule\n"
+        "except ImportError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "DataModule needs Lightning: pip install lightning\n"
+
+
+def test_labels_and_seeds_are_numpy_too(stored):
+    mask = stored.train_mask.numpy()
+    (batch,) = NeighborLoader(stored, [2], mask, batch_size=80)
+    np.testing.assert_array_equal(np.flatnonzero(mask), batch.input_id.numpy())
