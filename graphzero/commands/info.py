@@ -118,8 +118,15 @@ def _describe_dataset(path: str, ds: Dataset, *, degrees: bool) -> dict[str, Any
     for name, store in (("features", ds.features), ("labels", ds.labels)):
         if store is not None:
             content[name] = _rows(store)
+    further = {name: store for name, store in ds.attributes.items() if name not in ("x", "y")}
+    content["attributes"] = {name: _attribute(store) for name, store in further.items()}
+    content["edge_attributes"] = {
+        name: _attribute(store) for name, store in ds.edge_attributes.items()
+    }
+    content["driving"] = asdict(ds.driving)
     content["num_classes"] = ds.num_classes
     content["splits"] = {name: len(store) for name, store in ds.splits.stores.items()}
+    content["edge_splits"] = {name: len(store) for name, store in ds.edge_splits.stores.items()}
     counted = manifest.presampling
     content["visits"] = None if counted is None else asdict(counted)
     content["files"] = [_file(mapping) for mapping in ds.mappings]
@@ -170,6 +177,10 @@ def _rows(store: FeatureStore) -> dict[str, Any]:
     return {"shape": list(store.shape), "dtype": dtype_name(store.dtype)}
 
 
+def _attribute(store: FeatureStore) -> dict[str, Any]:
+    return {**_rows(store), "bytes": store.num_nodes * store.row_bytes}
+
+
 def _file(mapping: _core.Mapping) -> dict[str, Any]:
     content: dict[str, Any] = {
         "name": os.path.basename(mapping.path),
@@ -203,8 +214,8 @@ def _lines(content: dict[str, Any]) -> Iterator[str]:
             yield f"  graph     {content['bytes_per_edge']:.2f} bytes an edge"
     for name in ("features", "labels", "rows"):
         if name in content:
-            shape = " x ".join(f"{count:,}" for count in content[name]["shape"])
-            yield f"  {name:9s} {shape}, {content[name]['dtype']}"
+            yield f"  {name:9s} {_shape(content[name])}"
+    yield from _attribute_lines(content)
     if "pack" in content:
         packed = content["pack"]
         fanouts = ",".join(map(str, packed["options"]["fanouts"]))
@@ -218,6 +229,8 @@ def _lines(content: dict[str, Any]) -> Iterator[str]:
         yield f"  classes   {content['num_classes']}"
     for name, count in content.get("splits", {}).items():
         yield f"  split     {name}: {count:,} nodes"
+    for name, count in content.get("edge_splits", {}).items():
+        yield f"  split     {name}: {count:,} edges"
     if content.get("visits") is not None:
         counted = content["visits"]
         fanouts = ",".join(map(str, counted["fanouts"]))
@@ -233,6 +246,23 @@ def _lines(content: dict[str, Any]) -> Iterator[str]:
             yield f"    {range_:>21s}  {count:,}"
     for file in content["files"]:
         yield from _file_lines(file)
+
+
+def _shape(rows: dict[str, Any]) -> str:
+    return f"{' x '.join(f'{count:,}' for count in rows['shape'])}, {rows['dtype']}"
+
+
+def _attribute_lines(content: dict[str, Any]) -> Iterator[str]:
+    """The attributes of nodes and edges besides features and labels."""
+    driving = content.get("driving", {})
+    for key, of in (("attributes", "node"), ("edge_attributes", "edge")):
+        for name, rows in content.get(key, {}).items():
+            role = ""
+            if of == "edge" and name == driving["weight"]:
+                role = "; weights of sampling"
+            elif name == driving["time"] and of == driving["time_level"]:
+                role = "; times of sampling"
+            yield f"  {of} attr {name}: {_shape(rows)}, {format_bytes(rows['bytes'])}{role}"
 
 
 def _miss_lines(misses: dict[str, Any]) -> Iterator[str]:
