@@ -173,6 +173,19 @@ class EdgeStore(_Attributes):
         stored = self.graph.indices[int(indptr[row]) : int(indptr[row + 1])].astype(np.int64)
         return np.sort(self.neighbor.to_user(stored))
 
+    def edge_index(self) -> IdArray:
+        """All edges, (2, num_edges) int64, the user's ids: sources above targets; a copy.
+
+        In the order of the edge list, if the file stores it; else in that of the lists.
+        """
+        lists = np.repeat(np.arange(self.owner.num_nodes), np.diff(self.graph.indptr))
+        owners = self.owner.to_user(lists)
+        neighbors = self.neighbor.to_user(self.graph.indices.astype(np.int64))
+        edges = [neighbors, owners] if self.graph.is_incoming else [owners, neighbors]
+        positions = self.graph._csr.edge_ids(np.arange(self.num_edges))
+        found: IdArray = np.stack(edges)
+        return found if positions is None else found[:, np.argsort(positions, kind="stable")]
+
     def files(self) -> list[Graph | FeatureStore]:
         """Every mapped file of these edges."""
         return [self.graph, *self.attributes.values(), *self.splits.stores.values()]

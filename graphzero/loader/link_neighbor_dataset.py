@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,9 +13,11 @@ import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.ids import IdArray, as_count, as_ids
+from graphzero.graph.ids import IdArray, as_count, as_times
 from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_sources import RowKey
+from graphzero.loader.link_seeds import Ends, sample_ends, seed_edges_of
+from graphzero.loader.neighborhoods import check_times, sampler_of
 from graphzero.loader.pyg_arguments import refuse_keywords
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.seed_dataset import SeedDataset
@@ -26,8 +28,8 @@ from graphzero.sampling.negatives import (
     draw_pairs,
     negatives_key,
     pair_offsets,
+    pairs_of,
 )
-from graphzero.sampling.sampler import NeighborSampler
 
 if TYPE_CHECKING:
     from graphzero.graph.sampling_options import SamplingOptions, Unpack
@@ -35,16 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["LinkNeighborDataset"]
 
 Mode = Literal["binary", "triplet"] | None
-
-
-def _as_edges(edge_label_index: Any, num_nodes: int) -> IdArray:
-    shape = np.shape(edge_label_index)
-    if len(shape) != 2 or shape[0] != 2:
-        raise ValueError(
-            f"edge_label_index must have shape (2, n), sources above destinations, not {shape}"
-        )
-    ends = [as_ids(edge_label_index[i], num_nodes, f"edge_label_index[{i}]") for i in (0, 1)]
-    return np.stack(ends)
 
 
 def _as_mode(neg_sampling: Any) -> Mode:
@@ -129,13 +121,17 @@ class LinkNeighborDataset(SeedDataset):
     dataset : Dataset
         From `graphzero.open`.
     edge_label_index : (2, num_edges) integers
-        Seed edges: sources, destinations. They need not be edges of the graph.
-    fanouts : sequence of int
-        Neighbours per node in each hop; -1 for all.
+        Seed edges: sources, destinations. They need not be edges of the graph. In a typed graph, a
+        pair of an edge type and these, or the edge type alone for all of its edges.
+    fanouts : sequence of int, or mapping
+        Neighbours per node in each hop; -1 for all. In a typed graph also by edge type.
     edge_label : (num_edges, ...) numbers, optional
         Labels of the seed edges. With "binary", the label 0 stands for negatives: if the smallest
         label is 0, all are raised by 1; the default is 1.0. Without negatives there is no default,
         and labels are handed on as they are, NaN included.
+    edge_label_time : (num_edges,) integers, optional
+        A time for each seed edge: both of its ends, and those of its negatives, have a tree each,
+        with edges up to that time.
     neg_sampling : {None, "binary", "triplet"}
         "binary": pairs of nodes, appended to the seed edges. "triplet": destinations for the
         sources of the seed edges.
@@ -179,9 +175,10 @@ class LinkNeighborDataset(SeedDataset):
         self,
         dataset: Dataset,
         edge_label_index: Any,
-        fanouts: Sequence[int] = (15, 10, 5),
+        fanouts: Sequence[int] | Mapping[Any, Sequence[int]] = (15, 10, 5),
         *,
         edge_label: Any = None,
+        edge_label_time: Any = None,
         neg_sampling: Mode = None,
         amount: float = 1,
         batch_size: int = 1024,
@@ -199,7 +196,7 @@ class LinkNeighborDataset(SeedDataset):
         **options: Unpack[SamplingOptions],
     ) -> None:
         refuse_keywords(type(self), options)
-        self.edge_label_index = _as_edges(edge_label_index, dataset.num_nodes)
+        self.edge_type, self.edge_label_index = seed_edges_of(dataset, edge_label_index)
         num_edges = self.edge_label_index.shape[1]
         self.neg_sampling = _as_mode(neg_sampling)
         self.amount = _as_amount(amount, self.neg_sampling)
@@ -208,7 +205,7 @@ class LinkNeighborDataset(SeedDataset):
             _check_batch_bytes(self.amount, min(num_edges, as_count(batch_size, "batch_size")))
         super().__init__(
             dataset,
-            NeighborSampler(dataset.graph, fanouts, seed=seed, num_threads=1, **options),
+            sampler_of(dataset, fanouts, {"seed": seed, "num_threads": 1, **options}),
             num_edges,
             batch_size=batch_size,
             shuffle=shuffle,
@@ -222,11 +219,17 @@ class LinkNeighborDataset(SeedDataset):
             world_size=world_size,
             even=even,
         )
-        self.sampler.sampling.check_untimed(", and seed edges have none:")
+        self._pairs = pairs_of(dataset, self.edge_type)
+        if edge_label_time is None:
+            self.sampler.sampling.check_untimed(": give edge_label_time, or")
+        else:
+            self.sampler.sampling.check_timed()
+            check_times(dataset)
+            self.input_time = as_times(edge_label_time, num_edges, "edge_label_time").copy()
         if self.neg_sampling == "triplet":
-            check_sources(dataset.graph, self.edge_label_index)
+            check_sources(self._pairs, self.edge_label_index)
         elif self.neg_sampling == "binary" and num_edges > 0:
-            self._offsets = pair_offsets(dataset.graph)
+            self._offsets = pair_offsets(self._pairs)
 
     def sample(
         self,
@@ -237,32 +240,63 @@ class LinkNeighborDataset(SeedDataset):
         readahead: Sequence[HopReadAhead] | None = None,
     ) -> SampledBatch:
         """The neighbourhoods of the seed edges at some positions, and of their negatives."""
+        ends = self._ends(positions, negatives_key(self.sampler.seed, epoch, batch))
+        times = None if self.input_time is None else self.input_time[positions]
+        subgraph, sources, destinations = sample_ends(
+            self.sampler,
+            self.edge_type,
+            ends,
+            times,
+            epoch=epoch,
+            batch=batch,
+            readahead=readahead,
+        )
+        count, kind = positions.shape[0], self.edge_type
+        source, target = (None, None) if kind is None else (kind[0], kind[2])
+        fields: dict[RowKey, npt.NDArray[Any]] = {}
+
+        def add(of: Any, name: str, values: npt.NDArray[Any]) -> None:
+            fields[name if of is None else (of, name)] = values
+
+        if self.neg_sampling == "triplet":
+            negatives = destinations[count:]
+            add(source, "src_index", sources)
+            add(target, "dst_pos_index", destinations[:count])
+            wide = negatives.shape[0] > count
+            add(target, "dst_neg_index", negatives.reshape(count, -1) if wide else negatives)
+            for of in {source, target} if times is not None else ():
+                add(of, "seed_time", np.asarray(times))
+        else:
+            add(kind, "edge_label_index", np.stack([sources, destinations]))
+            if self.edge_label is not None:
+                add(kind, "edge_label", self._labels(positions, sources.shape[0]))
+            if times is not None:
+                add(kind, "edge_label_time", times[ends.of_sources])
+        return SampledBatch(subgraph, positions, fields=fields, input_type=kind)
+
+    def _ends(self, positions: IdArray, key: int) -> Ends:
+        """Both ends of the seed edges at some positions, and of their negatives."""
         edges = self.edge_label_index.take(positions, axis=1)
-        key = negatives_key(self.sampler.seed, epoch, batch)
-        ends, count = edges.reshape(-1), positions.shape[0]
+        (sources, destinations), links = edges, np.arange(positions.shape[0])
         if self.neg_sampling == "triplet":
-            drawn = draw_destinations(self.dataset.graph, edges, int(self.amount), key)
-            ends = np.concatenate([ends, drawn])
-        elif self.neg_sampling == "binary":
-            drawn = draw_pairs(
-                self.dataset.graph, math.ceil(count * self.amount), self._offsets, key
-            )
-            ends = np.hstack([edges, drawn]).reshape(-1)
-        seeds, local = np.unique(ends, return_inverse=True)
-        ahead = None if readahead is None else readahead[0]
-        assert isinstance(self.sampler, NeighborSampler)
-        subgraph = self.sampler.sample(seeds, epoch=epoch, batch=batch, readahead=ahead)
-        if self.neg_sampling == "triplet":
-            return SampledBatch(subgraph, positions, fields=_triplets(local, count))
-        links: dict[RowKey, npt.NDArray[Any]] = {"edge_label_index": local.reshape(2, -1)}
-        if self.edge_label is not None:
-            links["edge_label"] = self._labels(positions, links["edge_label_index"].shape[1])
-        return SampledBatch(subgraph, positions, fields=links)
+            amount = int(self.amount)
+            drawn = draw_destinations(self._pairs, edges, amount, key)
+            destinations = np.concatenate([destinations, drawn])
+            return Ends(sources, destinations, links, np.append(links, np.repeat(links, amount)))
+        if self.neg_sampling == "binary" and len(links):
+            drawn = draw_pairs(self._pairs, math.ceil(len(links) * self.amount), self._offsets, key)
+            sources, destinations = np.hstack([edges, drawn])
+            links = np.resize(links, sources.shape[0])
+        return Ends(sources, destinations, links, links)
 
     def seed_options(self) -> dict[str, Any]:
         """Checksum of the seed edges, and how negatives are drawn."""
+        times = {} if self.input_time is None else {"times_crc": zlib.crc32(self.input_time.data)}
+        typed = {} if self.edge_type is None else {"input_type": list(self.edge_type)}
         return {
             "seeds_crc": zlib.crc32(self.edge_label_index.data),
+            **times,
+            **typed,
             "neg_sampling": self.neg_sampling,
             "amount": self.amount,
         }
@@ -273,15 +307,3 @@ class LinkNeighborDataset(SeedDataset):
         labels = np.zeros((num_labels, *self.edge_label.shape[1:]), self.edge_label.dtype)
         labels[: positions.shape[0]] = self.edge_label[positions]
         return labels
-
-
-def _triplets(local: IdArray, count: int) -> dict[RowKey, npt.NDArray[Any]]:
-    """Splits the local ids of sources, destinations and negatives."""
-    negatives = local[2 * count :]
-    if negatives.shape[0] > count:
-        negatives = negatives.reshape(count, -1)
-    return {
-        "src_index": local[:count],
-        "dst_pos_index": local[count : 2 * count],
-        "dst_neg_index": negatives,
-    }

@@ -69,6 +69,8 @@ class MiniBatch:
         Seed edges, then binary negatives: local ids of sources and destinations.
     edge_label : (num_labels, ...) or None
         Labels of these, 0 for negatives.
+    edge_label_time : (num_labels,) int64 or None
+        Times of these, where seed edges have any.
     src_index, dst_pos_index : (batch_size,) int64 or None
         Triplets: local ids of both ends of each seed edge.
     dst_neg_index : (batch_size,) or (batch_size, amount) int64 or None
@@ -89,6 +91,7 @@ class MiniBatch:
     seed_time: Tensor | None = None
     edge_label_index: Tensor | None = None
     edge_label: Tensor | None = None
+    edge_label_time: Tensor | None = None
     src_index: Tensor | None = None
     dst_pos_index: Tensor | None = None
     dst_neg_index: Tensor | None = None

@@ -12,7 +12,7 @@ from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray, as_times
 from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_sources import RowKey
-from graphzero.loader.neighborhoods import neighborhoods_of, sampler_of
+from graphzero.loader.neighborhoods import check_times, neighborhoods_of, sampler_of
 from graphzero.loader.pyg_arguments import refuse_keywords
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.seed_dataset import SeedDataset
@@ -144,7 +144,8 @@ class NeighborDataset(SeedDataset):
         if input_time is None:
             self.sampler.sampling.check_untimed(": give input_time, or")
         else:
-            self._neighborhoods.check_timed(self.sampler)
+            self.sampler.sampling.check_timed()
+            check_times(dataset)
             self.input_time = as_times(input_time, self.num_seeds, "input_time").copy()
 
     def sample(

@@ -16,7 +16,7 @@ from graphzero.sampling.hop_readahead import HopReadAhead
 from graphzero.sampling.sampler import NeighborSampler
 from graphzero.sampling.typed_sampler import TypedLists, TypedNeighborSampler
 
-__all__ = ["Neighborhoods", "neighborhoods_of", "sampler_of", "typed_lists"]
+__all__ = ["Neighborhoods", "check_times", "neighborhoods_of", "sampler_of", "typed_lists"]
 
 
 class Neighborhoods(Protocol):
@@ -36,9 +36,6 @@ class Neighborhoods(Protocol):
     @property
     def input_type(self) -> str | None:
         """Node type of the seeds, in a typed graph."""
-
-    def check_timed(self, sampler: Any) -> None:
-        """Refuses times of seeds where the graph has none, or options exclude them."""
 
     def sample(
         self,
@@ -74,6 +71,21 @@ def sampler_of(
     if isinstance(dataset, TypedDataset):
         return TypedNeighborSampler(typed_lists(dataset), fanouts, **options)
     return NeighborSampler(dataset.graph, fanouts, **options)
+
+
+def check_times(dataset: Dataset) -> None:
+    """Refuses times of seeds where no edge has any.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not isinstance(dataset, TypedDataset):
+        dataset.graph._csr.require_time_order()
+    elif all(edges.graph.times is None for edges in dataset.edges.values()):
+        raise ValueError(
+            "seeds have times, and no edge type does: build the dataset with time_attrs="
+        )
 
 
 def typed_lists(dataset: TypedDataset) -> TypedLists:
@@ -131,14 +143,8 @@ class _Untyped:
 
     def __init__(self, graph: Graph, seeds: Any) -> None:
         self.seeds = _as_seeds(seeds, graph.num_nodes)
-        self._graph = graph
         self._stored_seeds = _stored_seeds(self.seeds, graph)
         self.translates_seeds = self._stored_seeds is None
-
-    def check_timed(self, sampler: Any) -> None:
-        """See `Neighborhoods`."""
-        sampler.sampling.check_timed()
-        self._graph._csr.require_time_order()
 
     def sample(
         self,
@@ -175,14 +181,6 @@ class _Typed:
         nodes = dataset.nodes[kind]
         self.seeds = _as_seeds(ids, nodes.num_nodes)
         self._stored_seeds = nodes.to_stored(self.seeds)
-
-    def check_timed(self, sampler: Any) -> None:
-        """See `Neighborhoods`."""
-        sampler.sampling.check_timed()
-        if all(graph.times is None for graph in sampler.lists.graphs.values()):
-            raise ValueError(
-                "seeds have times, and no edge type does: build the dataset with time_attrs="
-            )
 
     def sample(
         self,

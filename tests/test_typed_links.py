@@ -1,0 +1,172 @@
+"""Mini-batches around the seed edges of one edge type, with negatives and times."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+import graphzero as gz
+
+USERS, FILMS, EDGES = 40, 25, 300
+RATES, LIKED, KNOWS = (
+    ("user", "rates", "film"),
+    ("film", "rev_rates", "user"),
+    ("user", "knows", "user"),
+)
+
+
+def inputs(seed=0):
+    rng = np.random.default_rng(seed)
+    rates = np.stack([rng.integers(0, USERS, EDGES), rng.integers(0, FILMS, EDGES)])
+    knows = rng.integers(0, USERS, (2, EDGES))
+    return rates, knows, np.arange(EDGES)
+
+
+@pytest.fixture(scope="module", params=["input", "hot"])
+def ds(request, tmp_path_factory):
+    rates, knows, times = inputs()
+    with gz.build(
+        tmp_path_factory.mktemp("links") / "d",
+        nodes={
+            "user": {"x": np.arange(USERS * 2.0).reshape(USERS, 2)},
+            "film": {"x": np.arange(FILMS * 3.0).reshape(FILMS, 3)},
+        },
+        edges={
+            RATES: {"edge_index": rates, "time": times},
+            LIKED: {"edge_index": rates[::-1].copy(), "time": times},
+            KNOWS: knows,
+        },
+        time_attrs="time",
+        order=request.param,
+        edge_ids=True,
+    ) as dataset:
+        yield dataset
+
+
+def batches_of(ds, seeds, **options):
+    batches = gz.LinkNeighborDataset(ds, seeds, [3, 2], batch_size=64, **options)
+    return list(DataLoader(batches, batch_size=None, collate_fn=gz.Collate(ds)))
+
+
+def ends_of(batch, kind, sources, destinations):
+    return batch[kind[0]].n_id[sources], batch[kind[2]].n_id[destinations]
+
+
+@pytest.mark.parametrize("kind", [RATES, KNOWS])
+@pytest.mark.parametrize("mode", [None, "binary"])
+def test_labels_lead_to_the_seed_edges(ds, kind, mode):
+    rates, knows, _ = inputs()
+    edges = rates if kind == RATES else knows
+    existing = set(zip(*edges.tolist(), strict=True))
+    seen = []
+    for batch in batches_of(ds, (kind, edges[:, ::2]), neg_sampling=mode, amount=1.5):
+        store = batch[kind]
+        assert batch.input_type == kind
+        assert store.batch_size == batch.batch_size == len(store.input_id)
+        sources, destinations = ends_of(batch, kind, *store.edge_label_index)
+        pairs = list(zip(sources.tolist(), destinations.tolist(), strict=True))
+        positives, negatives = pairs[: batch.batch_size], pairs[batch.batch_size :]
+        assert positives == list(zip(*edges[:, ::2][:, store.input_id].tolist(), strict=True))
+        seen += positives
+        if mode is None:
+            assert not negatives
+            assert "edge_label" not in store
+        else:
+            assert len(negatives) == -(-3 * batch.batch_size // 2)
+            assert not existing & set(negatives)
+            assert store.edge_label.tolist() == [1] * len(positives) + [0] * len(negatives)
+            if kind == KNOWS:  # a user and a film of equal ids are two nodes
+                assert all(source != destination for source, destination in negatives)
+        for end in dict.fromkeys((kind[0], kind[2])):
+            seeds = batch[end].n_id[: batch[end].num_sampled_nodes[0]]
+            assert len(torch.unique(seeds)) == len(seeds)
+            width = 2 if end == "user" else 3
+            expected = np.arange(100.0 * width).reshape(-1, width)[batch[end].n_id]
+            np.testing.assert_array_equal(batch[end].x, expected)
+    assert seen == list(zip(*edges[:, ::2].tolist(), strict=True))
+
+
+@pytest.mark.parametrize("kind", [RATES, KNOWS])
+def test_triplets(ds, kind):
+    rates, knows, _ = inputs()
+    edges = rates if kind == RATES else knows
+    existing = set(zip(*edges.tolist(), strict=True))
+    for batch in batches_of(ds, (kind, edges), neg_sampling="triplet", amount=3):
+        source, target = batch[kind[0]], batch[kind[2]]
+        sources, positives = ends_of(batch, kind, source.src_index, target.dst_pos_index)
+        ids = batch[kind].input_id
+        np.testing.assert_array_equal(np.stack([sources, positives]), edges[:, ids])
+        negatives = target.n_id[target.dst_neg_index]
+        assert negatives.shape == (len(ids), 3)
+        for one, row in zip(sources.tolist(), negatives.tolist(), strict=True):
+            assert not existing & {(one, node) for node in row}
+
+
+def test_negatives_between_two_types_are_uniform(ds):
+    rates, _, _ = inputs()
+    missing = np.ones((USERS, FILMS), bool)
+    missing[tuple(rates)] = False
+    counts = np.zeros((USERS, FILMS))
+    for seed in range(30):
+        for batch in batches_of(ds, (RATES, rates), neg_sampling="binary", amount=4, seed=seed):
+            pairs = batch[RATES].edge_label_index[:, batch.batch_size :]
+            np.add.at(counts, tuple(part.numpy() for part in ends_of(batch, RATES, *pairs)), 1)
+    assert not counts[~missing].any()
+    assert counts[np.arange(FILMS), np.arange(FILMS)].any()  # equal ids, two nodes
+    expected = counts.sum() / missing.sum()
+    statistic = ((counts[missing] - expected) ** 2 / expected).sum()
+    freedom = missing.sum() - 1
+    assert abs(statistic - freedom) < 5 * np.sqrt(2 * freedom)
+
+
+def test_all_edges_of_a_type_are_seeds_by_its_name(ds):
+    rates, _, _ = inputs()
+    for given in (RATES, "user__rates__film", (RATES, None), (("user", "film"), None)):
+        dataset = gz.LinkNeighborDataset(ds, given, [2])
+        np.testing.assert_array_equal(dataset.edge_label_index, rates)
+
+
+@pytest.mark.parametrize("mode", [None, "binary", "triplet"])
+@pytest.mark.parametrize("kind", [RATES, KNOWS])
+def test_trees_of_seed_edges_have_no_later_edges(ds, kind, mode):
+    rates, knows, _ = inputs()
+    edges = rates if kind == RATES else knows
+    times = np.arange(EDGES) % 7 * 40
+    for batch in batches_of(ds, (kind, edges), edge_label_time=times, neg_sampling=mode):
+        of_links = times[batch[kind].input_id]
+        for each in (RATES, LIKED):
+            store = batch[each]
+            source = batch[each[0]].batch[store.edge_index[0]]
+            target = batch[each[2]].batch[store.edge_index[1]]
+            assert torch.equal(source, target)
+            assert (store.time <= torch.from_numpy(of_links)[target]).all()
+        if mode == "triplet":
+            ends = batch[kind[0]].src_index, batch[kind[2]].dst_pos_index
+            np.testing.assert_array_equal(batch[kind[0]].seed_time, of_links)
+            negatives = batch[kind[2]].dst_neg_index
+            assert batch[kind[2]].batch[negatives].tolist() == list(range(len(of_links)))
+        else:
+            ends = batch[kind].edge_label_index
+            np.testing.assert_array_equal(
+                batch[kind].edge_label_time, np.resize(of_links, ends.shape[1])
+            )
+        for end, local in zip((kind[0], kind[2]), ends, strict=True):
+            links = np.resize(np.arange(len(of_links)), len(local))
+            assert batch[end].batch[local].tolist() == links.tolist()
+
+
+@pytest.mark.parametrize(
+    ("seeds", "error", "message"),
+    [
+        (np.zeros((2, 3), int), ValueError, "give .edge type, edges."),
+        ((("user", "likes", "film"), None), ValueError, "no edge type"),
+        ((RATES, np.zeros((3, 2), int)), ValueError, "shape"),
+        ((RATES, [[USERS], [0]]), IndexError, r"edge_label_index\[0\]"),
+        ((RATES, [[0], [FILMS]]), IndexError, r"edge_label_index\[1\]"),
+    ],
+)
+def test_seed_edges_are_checked(ds, seeds, error, message):
+    with pytest.raises(error, match=message):
+        gz.LinkNeighborDataset(ds, seeds, [2])
