@@ -13,6 +13,7 @@ from typing import Any
 from graphzero.commands.description import (
     degree_lines,
     degrees_of,
+    describe_attribute,
     describe_file,
     describe_rows,
     file_lines,
@@ -134,8 +135,15 @@ def _describe_dataset(path: str, ds: Dataset, *, degrees: bool) -> dict[str, Any
     for name, store in (("features", ds.features), ("labels", ds.labels)):
         if store is not None:
             content[name] = describe_rows(store)
+    further = {name: store for name, store in ds.attributes.items() if name not in ("x", "y")}
+    content["attributes"] = {name: describe_attribute(store) for name, store in further.items()}
+    content["edge_attributes"] = {
+        name: describe_attribute(store) for name, store in ds.edge_attributes.items()
+    }
+    content["driving"] = asdict(ds.driving)
     content["num_classes"] = ds.num_classes
     content["splits"] = {name: len(store) for name, store in ds.splits.stores.items()}
+    content["edge_splits"] = {name: len(store) for name, store in ds.edge_splits.stores.items()}
     counted = manifest.presampling
     content["visits"] = None if counted is None else asdict(counted)
     content["files"] = [describe_file(mapping) for mapping in ds.mappings]
@@ -180,6 +188,7 @@ def _lines(content: dict[str, Any]) -> Iterator[str]:
     for name in ("features", "labels", "rows"):
         if name in content:
             yield f"  {name:9s} {rows_text(content[name])}"
+    yield from _attribute_lines(content)
     if "pack" in content:
         packed = content["pack"]
         fanouts = ",".join(map(str, packed["options"]["fanouts"]))
@@ -193,6 +202,8 @@ def _lines(content: dict[str, Any]) -> Iterator[str]:
         yield f"  classes   {content['num_classes']}"
     for name, count in content.get("splits", {}).items():
         yield f"  split     {name}: {count:,} nodes"
+    for name, count in content.get("edge_splits", {}).items():
+        yield f"  split     {name}: {count:,} edges"
     if content.get("visits") is not None:
         counted = content["visits"]
         fanouts = ",".join(map(str, counted["fanouts"]))
@@ -206,6 +217,19 @@ def _lines(content: dict[str, Any]) -> Iterator[str]:
         yield from degree_lines(content["degrees"])
     for file in content["files"]:
         yield from file_lines(file)
+
+
+def _attribute_lines(content: dict[str, Any]) -> Iterator[str]:
+    """The attributes of nodes and edges besides features and labels."""
+    driving = content.get("driving", {})
+    for key, of in (("attributes", "node"), ("edge_attributes", "edge")):
+        for name, rows in content.get(key, {}).items():
+            role = ""
+            if of == "edge" and name == driving["weight"]:
+                role = "; weights of sampling"
+            elif name == driving["time"] and of == driving["time_level"]:
+                role = "; times of sampling"
+            yield f"  {of} attr {name}: {rows_text(rows)}, {format_bytes(rows['bytes'])}{role}"
 
 
 def _miss_lines(misses: dict[str, Any]) -> Iterator[str]:

@@ -191,10 +191,17 @@ class Dataset(ClosedAtExit):
 
     def __repr__(self) -> str:
         shape = None if self.features is None else self.features.shape
+        further = [name for name in self.attributes if name not in ("x", "y")]
+        named = {
+            "attributes": further,
+            "edge_attributes": list(self.edge_attributes),
+            "edge_splits": list(self.edge_splits),
+        }
+        more = "".join(f", {key}={names}" for key, names in named.items() if names)
         return (
             f"Dataset(num_nodes={self.num_nodes:,}, num_edges={self.num_edges:,}, "
             f"neighbors={self.neighbors!r}, features={shape}, num_classes={self.num_classes}, "
-            f"splits={list(self.splits)})"
+            f"splits={list(self.splits)}{more})"
         )
 
 
