@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import importlib
+import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from cli_program import only_line, run
 from peak_memory import peak_of
 from typed_inputs import CITES, WRITES, check_files, small
 
 import graphzero as gz
+from graphzero.store.filewriter import FileWriter
+from graphzero.store.format import read_file
 
 
 def test_many_runs_give_the_same_bytes(tmp_path: Path) -> None:
@@ -110,3 +115,110 @@ def test_a_crash_leaves_a_whole_dataset(
     gz.build(tmp_path, **small()).close()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
     check_files(tmp_path, "in")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    arguments = small(splits={"train": {"paper": [3, 1]}}, time_attrs="year")
+    arguments["nodes"]["paper"]["year"] = np.array([1990, 1980, 2000, 1970])
+    arguments["edges"][WRITES] |= {"edge_attr": np.ones((3, 5), np.float16), "weight": [1, 2, 3]}
+    gz.build(tmp_path / "data", **arguments).close()
+    return tmp_path / "data"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train"],
+        ["pack", "--epochs", 1, "--split", "train"],
+        ["info", "--memory", "1MiB"],
+        ["reorder", "--order", "presample"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_commands_for_graphs_without_types(
+    data: Path, words: list[Any], capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = [data.parent / "out.gd"] if words[0] == "pack" else []
+    assert run(words[0], data, *out, *words[1:]) == 1
+    line = only_line(capfd.readouterr().err)
+    assert "for graphs without types" in line
+    assert "Error" not in line
+
+
+def test_info(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run("info", data, "--degrees") == 0
+    text = " ".join(capfd.readouterr().out.split())
+    for part in (
+        "7 nodes in hot order, 5 edges, directed, in-neighbours sampled",
+        "nodes paper: 4",
+        "x 4 x 2, float64, 64 bytes",
+        "split train: 2 nodes",
+        "3 classes",
+        "edges author, writes, paper: 3; 0.8 a list",
+        "edge_attr 3 x 5, float16, 30 bytes",
+        "sampled by weight 'weight'",
+        "edges paper, cites, paper: 2; 0.5 a list sampled by time 'year' of the nodes",
+        "nodes by degree",
+    ):
+        assert part in text, part
+    assert run("info", data, "--json") == 0
+    content = json.loads(capfd.readouterr().out)
+    assert [one["type"] for one in content["edge_types"]] == [list(WRITES), list(CITES)]
+    assert content["edge_types"][1]["time"] == "year"
+    assert run("info", data / "author__writes__paper.gl") == 0
+    assert "3 from 3 input edges" in capfd.readouterr().out
+
+
+def test_reorder_command(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run("reorder", data, "--order", "input") == 0
+    assert "7 nodes in input order, directed, in-neighbours sampled" in capfd.readouterr().out
+
+
+def rewrite(path: Path, name: str, change: Any) -> None:
+    """Changes a section, and its checksum with it."""
+    header, arrays = read_file(path)
+    arrays[name] = change(arrays[name])
+    with FileWriter(path, header) as file:
+        for section, values in arrays.items():
+            file.append(section, values)
+
+
+@pytest.mark.parametrize(
+    ("file", "section", "change", "message"),
+    [
+        (
+            "author__writes__paper.gl",
+            "indices",
+            lambda ids: np.sort(ids)[::-1],
+            r"writes.*stored node \d+ is not sorted by id",
+        ),
+        (
+            "author__writes__paper.gl",
+            "indices",
+            lambda ids: ids + 3 * (np.arange(3) == 2).astype(np.uint32),
+            r"writes.*stored node \d+ has an id out of range for 3",
+        ),
+        (
+            "author__writes__paper.gl",
+            "indptr",
+            lambda ends: np.array([0, 2, 1, 3, 3], np.uint32),
+            "writes.*does not end after its beginning",
+        ),
+        ("paper.ids.gd", "rows", lambda ids: ids[::-1], "'paper' are not in the order"),
+        ("paper.ids.gd", "rows", lambda ids: ids + np.uint32(9), "'paper' are not in the order"),
+    ],
+)
+def test_verify_finds_what_checksums_cannot(
+    data: Path,
+    file: str,
+    section: str,
+    change: Any,
+    message: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert run("verify", data) == 0
+    assert capfd.readouterr().out.count("intact") == 9
+    rewrite(data / file, section, change)
+    assert run("verify", data) == 1
+    assert re.search(message, capfd.readouterr().err)

@@ -23,13 +23,12 @@ __all__ = ["describe_typed", "typed_lines"]
 
 def describe_typed(path: str, ds: TypedDataset, *, degrees: bool) -> dict[str, Any]:
     """What a dataset has, by type."""
-    graph = next(iter(ds.edges.values())).graph
     return {
         "path": path,
         "num_nodes": ds.num_nodes,
         "num_edges": ds.num_edges,
         "neighbors": ds.neighbors,
-        "direction": describe_direction(graph),
+        "direction": describe_direction(ds),
         "order": read_manifest(path).order,
         "node_types": [_nodes(nodes) for nodes in ds.nodes.values()],
         "edge_types": [_edges(edges, degrees=degrees) for edges in ds.edges.values()],
