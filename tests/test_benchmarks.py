@@ -16,7 +16,7 @@ import pytest
 # Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
 sys.path.append(str(Path(__file__).parents[1]))
 
-from benchmarks import files02, ordering, report, rmat, sampling, timing
+from benchmarks import edge_layout, files02, ordering, report, rmat, sampling, timing
 from benchmarks.checks import WrongResult, check_one_hop, check_subgraph, check_walks
 from benchmarks.inputs import Inputs, feature_rows, labels_of, prepare
 
@@ -341,3 +341,17 @@ def test_the_table_of_orders(capsys: pytest.CaptureFixture[str]) -> None:
         counted = [int(cell.split()[0].replace(",", "")) for cell in line[2:]]
         assert counted == sorted(counted, reverse=True)
         assert 0 < counted[0] <= 32
+
+
+def test_the_table_of_edge_layouts(capsys: pytest.CaptureFixture[str]) -> None:
+    edge_layout.run(scale=12, num_edges=60_000)
+    lines = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()]
+    assert [line[0] for line in lines[2:]] == ["directed"] * 4 + ["undirected"] * 4
+    for line in lines[2:]:
+        most = (1 if line[0] == "directed" else 2) * 60_000 * int(line[2].split()[0]) // 4096 + 1
+        cells = [[int(part.replace(",", "")) for part in cell.split(" / ")] for cell in line[3:]]
+        for counted in cells:
+            assert counted == sorted(counted, reverse=True)
+            assert 0 < counted[0] <= most
+        if line[0] == "directed":  # else the files differ in size, and a batch touches most of them
+            assert cells[0][0] <= cells[1][0]

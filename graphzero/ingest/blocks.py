@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -69,20 +70,24 @@ class BlockFile:
         OSError
             If the disk is full.
         """
+        if not len(ids):
+            return
         blocks = ids // self._block
-        by_block = np.argsort(blocks, kind="stable")
-        touched, begins = np.unique(blocks[by_block], return_index=True)
-        ends = [*begins[1:], len(blocks)]
-        for block, begin, end in zip(touched.tolist(), begins, ends, strict=True):
-            chosen = by_block[begin:end]
+        # NumPy sorts 16-bit numbers by their digits, several times faster than wider ones.
+        keys = blocks.astype(np.uint16) if self.num_blocks <= 1 << 16 else blocks
+        by_block = np.argsort(keys, kind="stable")
+        blocks, rows = blocks[by_block], rows[by_block].astype(self._dtype, copy=False)
+        offsets = (ids % self._block).astype(_OFFSET)[by_block]
+        cuts = [0, *(np.flatnonzero(blocks[1:] != blocks[:-1]) + 1).tolist(), len(blocks)]
+        for begin, end in itertools.pairwise(cuts):
+            block = int(blocks[begin])
             filled = int(self._filled[block])
-            if filled + len(chosen) > self._room:
+            if filled + end - begin > self._room:
                 raise FormatError("ids repeat that must not: build the dataset again")
             at = block * self._room + filled
-            first = ids.dtype.type(block * self._block)
-            self._rows.write(rows[chosen].astype(self._dtype, copy=False), at * self._row_bytes)
-            self._offsets.write((ids[chosen] - first).astype(_OFFSET), at * _OFFSET.itemsize)
-            self._filled[block] += len(chosen)
+            self._rows.write(rows[begin:end], at * self._row_bytes)
+            self._offsets.write(offsets[begin:end], at * _OFFSET.itemsize)
+            self._filled[block] = filled + end - begin
 
     def read(self, block: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:
         """Of the rows of a block, as they came: offsets of their ids (n,), and rows (n, width)."""

@@ -117,12 +117,15 @@ def _most(graph: StoredGraph) -> int:
 
 
 def _by_edge(graph: StoredGraph, temporary: ExitStack, folder: Path, memory: int) -> _Positions:
-    """The positions of each input edge in the lists of a graph."""
+    """The positions of each input edge in the lists of a graph.
+
+    Collecting them takes as much again: large pieces make few writes.
+    """
     count, num_edges = graph.header.width, graph.header.num_input_edges
     dtype = id_dtype(max(1, count))
-    positions = _Positions(folder, num_edges, _most(graph), dtype, memory // 2)
+    positions = _Positions(folder, num_edges, _most(graph), dtype, memory)
     temporary.callback(positions.close)
-    piece = max(1, memory // (2 * _PAIR_BYTES))
+    piece = max(1, memory // _PAIR_BYTES)
     for begin in range(0, count, piece):
         end = min(begin + piece, count)
         ids = graph.edge_ids(begin, end)
@@ -138,11 +141,11 @@ def _from_stored(
     Both directions of an undirected edge have the same row, so that either may be either.
     """
     count = earlier.header.width
-    found = _Positions(folder, count, 1, id_dtype(max(1, count)), memory // 4)
+    found = _Positions(folder, count, 1, id_dtype(max(1, count)), memory)
     temporary.callback(found.close)
     with ExitStack() as joined:
-        before = _by_edge(earlier, joined, folder, memory // 4)
-        after = _by_edge(graph, joined, folder, memory // 4)
+        before = _by_edge(earlier, joined, folder, memory)
+        after = _by_edge(graph, joined, folder, memory)
         for begin, end in before.pieces(0, earlier.header.num_input_edges):
             edges, positions = before.of(begin, end)
             new_edges, new_positions = after.of(begin, end)
@@ -205,8 +208,8 @@ def edge_rows_scratch(
     most = 1 if directed else 2
     pair = block_bytes(id_dtype(max(1, num_stored)).itemsize)
     files = 3 if again else 1
-    part = memory // 4 // (8 if again else 2)
-    pairs = files * num_stored * pair if num_edges > _block_keys(num_edges, most, part) else 0
+    fits = num_edges <= _block_keys(num_edges, most, memory // 4)
+    pairs = 0 if fits else files * num_stored * pair
     return pairs + place_scratch(rows, num_stored, hot=True, memory=memory // 2)
 
 
