@@ -7,8 +7,9 @@
 #include "graphzero/sampling.h"
 
 /* Frontier nodes that are drawn, read and relabelled together: their edges stay in the L1 cache
- * between these steps. */
-enum { BLOCK = 64 };
+ * between these steps. Nodes with few edges make larger blocks: a step gives cache hints to the
+ * next one, and the first entries of a block have none. */
+enum { BLOCK = 64, BLOCK_EDGES = 1024 };
 
 /* One edge type in one hop. The frontier is the nodes of `owner` from owner->first on. */
 typedef struct step {
@@ -77,8 +78,12 @@ static gz_code sample_part(const step *s, int64_t begin, int64_t end, gz_error *
     if (!gz_running_sums(offsets, begin, end))
         return gz_fail(err, GZ_E_NOMEM, 0, 0, "a hop of more than 2^63 edges");
     gz_code code = gz_edges_reserve(s->edges, offsets[end], err);
-    for (int64_t i = begin; i < end && code == GZ_OK; i += BLOCK)
-        code = sample_block(s, i, i + BLOCK < end ? i + BLOCK : end, err);
+    for (int64_t i = begin, after; i < end && code == GZ_OK; i = after) {
+        after = i + BLOCK < end ? i + BLOCK : end;
+        while (after < end && offsets[after] - offsets[i] < BLOCK_EDGES)
+            after++;
+        code = sample_block(s, i, after, err);
+    }
     return code;
 }
 

@@ -112,6 +112,8 @@ void gz_idmap_seed(gz_idmap *map, const int64_t *seeds, int64_t count)
 
 void gz_idmap_relabel(gz_idmap *map, const int64_t *ids, int64_t begin, int64_t end, int64_t *local)
 {
+    for (int64_t i = begin; i < end && i < begin + HINT_DISTANCE; i++)
+        gz_cache_hint(&map->slots[place_of(map, ids[i])]);
     for (int64_t i = begin; i < end; i++) {
         bool is_empty;
         if (i + HINT_DISTANCE < end)

@@ -5,8 +5,9 @@
 #include "graphzero/rng.h"
 #include "graphzero/temporal.h"
 
-/* MOST_PICKS bounds the pick list on the stack, and Floyd's quadratic search for repeats. */
-enum { HINT_DISTANCE = 16, MOST_PICKS = 256, LINE_BYTES = 64 };
+/* MOST_PICKS bounds the pick list on the stack, and Floyd's quadratic search for repeats. Looking
+ * up a list takes so little that its hint must be given far ahead. */
+enum { HINT_DISTANCE = 16, LIST_HINT_DISTANCE = 40, MOST_PICKS = 256, LINE_BYTES = 64 };
 
 static int64_t count_of(const gz_hop *hop, uint64_t degree)
 {
@@ -44,8 +45,8 @@ uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const gz_frontier *
     uint64_t corrupt = 0;
     const int64_t *nodes = frontier->nodes;
     for (int64_t i = begin; i < end; i++) {
-        if (i + HINT_DISTANCE < end)
-            gz_cache_hint(gz_id_address(&csr->indptr, (uint64_t)nodes[i + HINT_DISTANCE]));
+        if (i + LIST_HINT_DISTANCE < end)
+            gz_csr_hint_list(csr, nodes[i + LIST_HINT_DISTANCE]);
         lists[i].degree = gz_csr_list(csr, (uint64_t)nodes[i], &lists[i].first, &corrupt);
         counts[i] = count_of(hop, lists[i].degree);
     }
@@ -89,14 +90,26 @@ static void draw_selection(uint64_t stream, uint64_t first, uint64_t degree, int
             out[taken++] = (int64_t)(first + i);
 }
 
-static void draw_one_node(const gz_hop *hop, uint64_t stream, uint64_t first, uint64_t degree,
-                          int64_t count, int64_t *out)
+static uint64_t stream_of(const gz_hop *hop, const gz_frontier *frontier, int64_t i)
 {
-    if (hop->rule.replace && hop->fanout >= 0)
+    uint64_t item = hop->rule.by_seed ? (uint64_t)i : (uint64_t)frontier->nodes[i];
+    uint64_t stream = gz_stream(gz_draws_key(&hop->draws, item), item);
+    return frontier->trees == NULL ? stream : gz_stream(stream, (uint64_t)frontier->trees[i]);
+}
+
+/* For frontier node i, out of a list of this degree. */
+static void draw_one_node(const gz_hop *hop, const gz_frontier *frontier, int64_t i, uint64_t first,
+                          uint64_t degree, int64_t count, int64_t *out)
+{
+    bool replace = hop->rule.replace && hop->fanout >= 0;
+    if (!replace && (uint64_t)count == degree) { /* all: without a draw */
+        for (int64_t k = 0; k < count; k++)
+            out[k] = (int64_t)first + k;
+        return;
+    }
+    uint64_t stream = stream_of(hop, frontier, i);
+    if (replace)
         draw_with_replacement(stream, first, degree, count, out);
-    else if ((uint64_t)count == degree)
-        for (int64_t i = 0; i < count; i++)
-            out[i] = (int64_t)first + i;
     else if (count <= MOST_PICKS)
         draw_floyd(stream, first, degree, count, out);
     else
@@ -135,23 +148,16 @@ static uint64_t positions_of_ranks(const gz_csr *csr, const gz_frontier *frontie
 }
 
 /* Draws ranks in time, and hints at their entries in time_order. */
-static void draw_ranks(const gz_csr *csr, const gz_hop *hop, uint64_t stream, const gz_list *list,
-                       int64_t count, int64_t *out)
+static void draw_ranks(const gz_csr *csr, const gz_hop *hop, const gz_frontier *frontier, int64_t i,
+                       const gz_list *list, int64_t count, int64_t *out)
 {
     if (hop->rule.time == GZ_TIME_LAST)
-        for (int64_t i = 0; i < count; i++)
-            out[i] = (int64_t)list->degree - 1 - i;
+        for (int64_t k = 0; k < count; k++)
+            out[k] = (int64_t)list->degree - 1 - k;
     else
-        draw_one_node(hop, stream, 0, list->degree, count, out);
-    for (int64_t i = 0; i < count; i++)
-        gz_cache_hint(gz_id_address(&csr->time_order, list->first + (uint64_t)out[i]));
-}
-
-static uint64_t stream_of(const gz_hop *hop, const gz_frontier *frontier, int64_t i)
-{
-    uint64_t item = hop->rule.by_seed ? (uint64_t)i : (uint64_t)frontier->nodes[i];
-    uint64_t stream = gz_stream(gz_draws_key(&hop->draws, item), item);
-    return frontier->trees == NULL ? stream : gz_stream(stream, (uint64_t)frontier->trees[i]);
+        draw_one_node(hop, frontier, i, 0, list->degree, count, out);
+    for (int64_t k = 0; k < count; k++)
+        gz_cache_hint(gz_id_address(&csr->time_order, list->first + (uint64_t)out[k]));
 }
 
 uint64_t gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const gz_frontier *frontier,
@@ -170,10 +176,9 @@ uint64_t gz_hop_positions(const gz_csr *csr, const gz_hop *hop, const gz_frontie
         if (kind != NULL)
             corrupt += kind->draw(csr, hop, stream_of(hop, frontier, i), &lists[i], count, out);
         else if (hop->rule.time != GZ_TIME_ANY)
-            draw_ranks(csr, hop, stream_of(hop, frontier, i), &lists[i], count, out);
+            draw_ranks(csr, hop, frontier, i, &lists[i], count, out);
         else
-            draw_one_node(hop, stream_of(hop, frontier, i), lists[i].first, lists[i].degree, count,
-                          out);
+            draw_one_node(hop, frontier, i, lists[i].first, lists[i].degree, count, out);
         if (hop->rule.time == GZ_TIME_ANY)
             hint_neighbors(csr, out, count);
     }

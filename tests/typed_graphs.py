@@ -95,7 +95,7 @@ class TypedGraph:
             row.sort(key=lambda entry: entry[0])  # stable
         return reference.Adjacency(rows, None, None, edges.incoming)
 
-    def write(self, folder, *, wide=False):
+    def write(self, folder, *, wide=False, leave_out=None):
         """Writes a file for each edge type; returns what a sampler needs."""
         graphs = {}
         for i, (edge_type, edges) in enumerate(self.edges.items()):
@@ -108,6 +108,7 @@ class TypedGraph:
                 wide=wide,
                 weights=edges.weights is not None,
                 times=edges.times is not None,
+                leave_out=leave_out,
             )
             graphs[edge_type] = Graph._open_typed(path)
         return TypedLists(
