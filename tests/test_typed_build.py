@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,22 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from peak_memory import peak_of
+from typed_inputs import CITES, WRITES, check_files, small
 
 import graphzero as gz
-from graphzero.ingest.typed_names import edge_file, graph_file, ids_file, node_file, split_file
 from graphzero.store.format import (
-    FLAG_DIRECTED,
-    FLAG_INCOMING,
-    FLAG_TYPED,
     read_file,
-    read_header,
-    verify_file,
 )
-from graphzero.store.manifest import read_manifest
-
-WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
-
 
 # --- random graphs, against the input
 
@@ -183,29 +171,7 @@ def test_everything_stored_is_the_users(
         check_files(Path(folder), neighbors)
 
 
-def check_files(folder: Path, neighbors: str) -> None:
-    manifest = read_manifest(folder)
-    names = {entry.name for entry in manifest.entries()}
-    assert {path.name for path in folder.iterdir()} == {*names, "dataset.json"}
-    for name in names:
-        verify_file(folder / name)
-        if name.endswith(".gl"):
-            flags = FLAG_TYPED | FLAG_DIRECTED | FLAG_INCOMING * (neighbors == "in")
-            header = read_header(folder / name)
-            assert header.flags == flags
-            assert header.find("node_ids") is None
-
-
 # --- a small graph, by hand
-
-
-def small(**more: Any) -> dict[str, Any]:
-    """Arguments for a small graph of papers and authors."""
-    return {
-        "nodes": {"paper": {"x": np.arange(8.0).reshape(4, 2), "y": [0, 2, -1, 1]}, "author": {}},
-        "edges": {WRITES: {"edge_index": [[0, 0, 2], [1, 2, 1]]}, CITES: [[0, 1], [2, 1]]},
-        **more,
-    }
 
 
 @pytest.mark.parametrize("order", ["hot", "input"])
@@ -341,145 +307,3 @@ def test_a_column_and_an_attribute_cannot_both_be_the_weight(tmp_path: Path) -> 
         gz.build(tmp_path / "data", **arguments)
     with gz.build(tmp_path / "data", **arguments, weight=False) as ds:
         assert ds[WRITES].edge_weight.gather([0]).tolist() == [1.0]
-
-
-# --- names of files
-
-
-NAMES = st.text(st.sampled_from("a_.%é-/"), min_size=1, max_size=4)
-
-
-@settings(max_examples=300, deadline=None)
-@example("a__b", ("a", "b_", "_c"), "ids")
-@example("a", ("a_", "b", "c"), "split_train")
-@given(NAMES, st.tuples(NAMES, NAMES, NAMES), st.sampled_from(["ids", "x", "split_x", "visits"]))
-def test_no_two_files_have_one_name(name: str, edge_type: Any, attribute: str) -> None:
-    """Each name can be read back, so no two names are the same."""
-    files = [node_file(name, attribute), ids_file(name), split_file(name, "x")]
-    files += [edge_file(edge_type, attribute), graph_file(edge_type), split_file(edge_type, "x")]
-    assert len(set(files)) == len(files)
-    for file in files:
-        assert set(file) <= set("abcdefghijklmnopqrstuvwxyzABCDEF0123456789%_-.")
-        types = file.split(".")[0].split("__")
-        decoded = [bytes(decode(part)).decode() for part in types]
-        assert decoded == ([name] if len(types) == 1 else list(edge_type))
-
-
-def decode(part: str) -> list[int]:
-    codes, at = [], 0
-    while at < len(part):
-        step = 3 if part[at] == "%" else 1
-        codes.append(int(part[at + 1 : at + 3], 16) if step == 3 else ord(part[at]))
-        at += step
-    return codes
-
-
-def test_types_of_any_name(tmp_path: Path) -> None:
-    names = ["a/b", "ids", "a__b", "ü .", "."]
-    edges = {(one, "->", two): [[0], [1]] for one in names for two in names}
-    nodes = {name: {"ids": [i, i + 1]} for i, name in enumerate(names)}
-    with gz.build(tmp_path, edges, nodes=nodes) as ds:
-        assert ds.node_types == names
-        for i, name in enumerate(names):
-            assert ds[name]["ids"].gather([1, 0]).tolist() == [i + 1, i]
-        assert ds["ü .", "->", "a/b"].neighbors(1).tolist() == [0]
-
-
-# --- memory, replacement, commands
-
-
-def test_many_runs_give_the_same_bytes(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    counts, num_edges = {"paper": 20_000, "author": 9000}, 90_000
-    edges = {
-        kind: {
-            "edge_index": [rng.integers(0, counts[end], num_edges) for end in (kind[0], kind[2])],
-            "edge_attr": rng.random((num_edges, 4), np.float32),
-            "weight": rng.random(num_edges),
-        }
-        for kind in (WRITES, CITES)
-    }
-    nodes = {
-        "paper": {"x": rng.random((20_000, 30), np.float32), "year": rng.integers(0, 99, 20_000)},
-        "author": {"num_nodes": 9000},
-    }
-    folders = tmp_path / "small", tmp_path / "large"
-    for folder, limit in zip(folders, ("1MiB", "1GiB"), strict=True):
-        gz.build(folder, edges, nodes=nodes, time_attrs="year", memory_limit=limit).close()
-    assert len(list(folders[0].glob("*.g[ld]"))) == 8
-    for path in folders[0].glob("*.g[ld]"):
-        assert path.read_bytes() == (folders[1] / path.name).read_bytes(), path.name
-
-
-WORK = """
-folder, limit = sys.argv[1:]
-kinds = [("a", "r", "b"), ("b", "r", "a"), ("a", "s", "a")]
-build_typed_dataset(
-    folder + "/data",
-    {kind: {"edge_index": folder + "/e.npy", "f": folder + "/f.npy"} for kind in kinds},
-    nodes={"a": {"x": folder + "/x.npy", "t": folder + "/t.npy"}, "b": {"x": folder + "/x.npy"}},
-    time_attrs="t",
-    memory_limit=int(limit),
-)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.no_asan  # keeps freed memory in quarantine
-def test_memory_stays_within_the_limit(tmp_path: Path) -> None:
-    rng, limit = np.random.default_rng(0), 12 << 20
-    np.save(tmp_path / "x.npy", np.ones((200_000, 32), np.float32))
-    np.save(tmp_path / "t.npy", rng.integers(0, 99, 200_000))
-    np.save(tmp_path / "e.npy", rng.integers(0, 200_000, (1_000_000, 2)))
-    np.save(tmp_path / "f.npy", np.ones((1_000_000, 4), np.float32))
-    imports = "import numpy as np\nfrom graphzero.ingest import build_typed_dataset"
-    peak = peak_of(tmp_path, imports, WORK, tmp_path, limit)
-    print(f"{peak:,} bytes of {limit:,}")
-    assert peak < limit + (4 << 20)
-    written = sum(path.stat().st_size for path in (tmp_path / "data").glob("*.g[ld]"))
-    assert written > 6 * limit
-
-
-def test_replaces_a_graph_without_types_and_back(tmp_path: Path) -> None:
-    def names() -> set[str]:
-        return {path.name for path in tmp_path.iterdir()}
-
-    gz.build(tmp_path, [[0, 1], [1, 2]], np.ones((3, 2))).close()
-    untyped = names()
-    gz.build(tmp_path, **small()).close()
-    typed = names()
-    assert not (untyped & typed) - {"dataset.json"}
-    with gz.open(tmp_path) as ds:
-        assert ds.node_types == ["paper", "author"]
-    gz.build(tmp_path, [[0, 1], [1, 2]], np.ones((3, 2))).close()
-    assert names() == untyped
-
-
-@pytest.mark.parametrize("at", ["write_manifest", "finish_renames", "write_rows"])
-def test_a_crash_leaves_a_whole_dataset(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
-) -> None:
-    gz.build(tmp_path, **small()).close()
-    changed = small()
-    changed["edges"][CITES] = [[3], [0]]
-
-    module = "typed_files" if at == "write_rows" else "folder"
-    real = getattr(importlib.import_module(f"graphzero.ingest.{module}"), at)
-    calls = []
-
-    def killed(*arguments: Any, **options: Any) -> Any:
-        calls.append(at)
-        if at == "finish_renames" and len(calls) == 1:  # of the earlier dataset
-            return real(*arguments, **options)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(f"graphzero.ingest.{module}.{at}", killed)
-        gz.build(tmp_path, **changed)
-    is_new = at == "finish_renames"  # the manifest is the commit
-    with gz.open(tmp_path) as ds:
-        assert ds[CITES].num_edges == (1 if is_new else 2)
-        assert ds["paper"].x.gather([3]).tolist() == [[6.0, 7.0]]
-    gz.build(tmp_path, **small()).close()
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
-    check_files(tmp_path, "in")

@@ -7,20 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typed_inputs import WRITES, small
 
 import graphzero as gz
 from graphzero.store.manifest import MANIFEST_NAME
-
-WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
-
-
-def small(**more: Any) -> dict[str, Any]:
-    """Arguments for a small graph of four papers and three authors."""
-    return {
-        "nodes": {"paper": {"x": np.arange(8.0).reshape(4, 2)}, "author": {}},
-        "edges": {WRITES: {"edge_index": [[0, 0, 2], [1, 2, 1]]}, CITES: [[0, 1], [2, 1]]},
-        **more,
-    }
 
 
 def refused(folder: Path, message: str, arguments: dict[str, Any], kind: Any = ValueError) -> None:

@@ -18,6 +18,7 @@ from graphzero.units import format_bytes
 __all__ = [
     "degree_lines",
     "degrees_of",
+    "describe_attribute",
     "describe_file",
     "describe_rows",
     "file_lines",
@@ -52,6 +53,11 @@ def degree_lines(degrees: dict[str, Any]) -> Iterator[str]:
 def describe_rows(store: FeatureStore) -> dict[str, Any]:
     """Shape and dtype."""
     return {"shape": list(store.shape), "dtype": dtype_name(store.dtype)}
+
+
+def describe_attribute(store: FeatureStore) -> dict[str, Any]:
+    """Shape, dtype and size."""
+    return {**describe_rows(store), "bytes": store.num_nodes * store.row_bytes}
 
 
 def rows_text(rows: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from graphzero.commands.description import (
     degree_lines,
     degrees_of,
+    describe_attribute,
     describe_file,
     describe_rows,
     file_lines,
@@ -135,9 +136,9 @@ def _describe_dataset(path: str, ds: Dataset, *, degrees: bool) -> dict[str, Any
         if store is not None:
             content[name] = describe_rows(store)
     further = {name: store for name, store in ds.attributes.items() if name not in ("x", "y")}
-    content["attributes"] = {name: _attribute(store) for name, store in further.items()}
+    content["attributes"] = {name: describe_attribute(store) for name, store in further.items()}
     content["edge_attributes"] = {
-        name: _attribute(store) for name, store in ds.edge_attributes.items()
+        name: describe_attribute(store) for name, store in ds.edge_attributes.items()
     }
     content["driving"] = asdict(ds.driving)
     content["num_classes"] = ds.num_classes
@@ -172,10 +173,6 @@ def _pack(path: str) -> dict[str, Any]:
     with closing(pack.store):
         content = asdict(pack.info)
         return {**content, "batches": len(pack.offsets) - 1, "resident_bytes": pack.resident_bytes}
-
-
-def _attribute(store: FeatureStore) -> dict[str, Any]:
-    return {**describe_rows(store), "bytes": store.num_nodes * store.row_bytes}
 
 
 def _lines(content: dict[str, Any]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from dataclasses import fields
 from typing import Any
 
 from graphzero.graph.graph import Graph
+from graphzero.graph.typed_dataset import TypedDataset
 from graphzero.io.prefetch import Prefetch
 from graphzero.sampling.presample import Presample
 
@@ -138,8 +139,10 @@ def presample_of(args: argparse.Namespace) -> Presample | None:
     return Presample(**given) if given else None
 
 
-def describe_direction(graph: Graph) -> str:
+def describe_direction(graph: Graph | TypedDataset) -> str:
     """How a graph's neighbour lists follow its edges, for a line that a user reads."""
+    if isinstance(graph, TypedDataset):
+        return f"directed, {_STORED[graph.neighbors]}"
     if not graph.is_directed:
         return "undirected, both directions stored"
     return f"directed, {_STORED[graph.stored_neighbors]}"

@@ -104,6 +104,7 @@ def run(args: argparse.Namespace) -> int:
     from graphzero.packs.packing import Packing  # torch takes long to import
 
     with open_dataset(args.dir) as ds:
+        ds.require_untyped("packs are made")
         packing = Packing(
             ds,
             _seeds(ds, args.split),

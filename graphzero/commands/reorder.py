@@ -14,6 +14,7 @@ from graphzero.commands.options import (
     presample_of,
     shows_progress,
 )
+from graphzero.graph.typed_dataset import TypedDataset
 from graphzero.units import format_bytes
 
 __all__ = ["add_parser"]
@@ -55,9 +56,10 @@ def run(args: argparse.Namespace) -> int:
         progress=shows_progress(args),
     ) as ds:
         size = sum(mapping.size for mapping in ds.mappings)
+        directed = ds if isinstance(ds, TypedDataset) else ds.graph
         print(
             f"{args.dir}: {ds.num_nodes:,} nodes in {args.order} order, "
-            f"{describe_direction(ds.graph)}, {format_bytes(size)}, "
+            f"{describe_direction(directed)}, {format_bytes(size)}, "
             f"in {time.perf_counter() - started:.1f} s"
         )
     return 0

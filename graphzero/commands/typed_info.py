@@ -8,27 +8,27 @@ from typing import Any
 from graphzero.commands.description import (
     degree_lines,
     degrees_of,
+    describe_attribute,
     describe_file,
-    describe_rows,
     file_lines,
     rows_text,
 )
 from graphzero.commands.options import describe_direction
 from graphzero.graph.typed_dataset import EdgeStore, NodeStore, TypedDataset
 from graphzero.store.manifest import read_manifest
+from graphzero.units import format_bytes
 
 __all__ = ["describe_typed", "typed_lines"]
 
 
 def describe_typed(path: str, ds: TypedDataset, *, degrees: bool) -> dict[str, Any]:
     """What a dataset has, by type."""
-    graph = next(iter(ds.edges.values())).graph
     return {
         "path": path,
         "num_nodes": ds.num_nodes,
         "num_edges": ds.num_edges,
         "neighbors": ds.neighbors,
-        "direction": describe_direction(graph),
+        "direction": describe_direction(ds),
         "order": read_manifest(path).order,
         "node_types": [_nodes(nodes) for nodes in ds.nodes.values()],
         "edge_types": [_edges(edges, degrees=degrees) for edges in ds.edges.values()],
@@ -40,7 +40,7 @@ def _nodes(nodes: NodeStore) -> dict[str, Any]:
     return {
         "type": nodes.node_type,
         "num_nodes": nodes.num_nodes,
-        "attributes": {name: describe_rows(store) for name, store in nodes.items()},
+        "attributes": {name: describe_attribute(store) for name, store in nodes.items()},
         "num_classes": nodes.num_classes,
         "splits": {name: len(store) for name, store in nodes.splits.stores.items()},
     }
@@ -53,7 +53,7 @@ def _edges(edges: EdgeStore, *, degrees: bool) -> dict[str, Any]:
         "num_edges": edges.num_edges,
         "num_input_edges": graph.num_input_edges,
         "mean_degree": graph.num_edges / graph.num_nodes if graph.num_nodes else 0.0,
-        "attributes": {name: describe_rows(store) for name, store in edges.items()},
+        "attributes": {name: describe_attribute(store) for name, store in edges.items()},
         "weight": edges.driving.weight,
         "time": edges.driving.time,
         "time_level": edges.driving.time_level,
@@ -94,6 +94,6 @@ def typed_lines(content: dict[str, Any]) -> Iterator[str]:
 
 def _attribute_lines(content: dict[str, Any], what: str) -> Iterator[str]:
     for name, rows in content["attributes"].items():
-        yield f"    {name:9s} {rows_text(rows)}"
+        yield f"    {name:9s} {rows_text(rows)}, {format_bytes(rows['bytes'])}"
     for name, count in content["splits"].items():
         yield f"    split     {name}: {count:,} {what}"

@@ -133,6 +133,19 @@ class Dataset(ClosedAtExit):
 
     is_typed = False
 
+    def require_untyped(self, what: str) -> None:
+        """Raises an error for a graph with node types, where these are not known.
+
+        Parameters
+        ----------
+        what : str
+            Beginning of the message, such as "packs are made".
+
+        Raises
+        ------
+        ValueError
+        """
+
     @property
     def num_nodes(self) -> int:
         """Number of nodes."""

@@ -219,6 +219,13 @@ class TypedDataset(Dataset):
 
     is_typed = True
 
+    def require_untyped(self, what: str) -> None:
+        """Raises an error: this graph has node types."""
+        raise ValueError(
+            f"{what} for graphs without types only, and this one has the node types "
+            f"{', '.join(self.nodes)}"
+        )
+
     @property
     def node_types(self) -> list[str]:
         """Names of the node types."""

@@ -79,6 +79,7 @@ class PackedDataset(NeighborDataset):
         world_size: int | None = None,
         even: bool = True,
     ) -> None:
+        dataset.require_untyped("packs are made")
         self._pack = open_pack(pack)
         info = self._pack.info
         self._refuse(differences(info.files, files_of(dataset)))

@@ -145,6 +145,7 @@ class Packing:
         resident: int | str | float | None = None,
         **options: Any,
     ) -> None:
+        dataset.require_untyped("packs are made")
         features = dataset.features
         if features is None or features.row_bytes == 0:
             raise ValueError("the dataset has no features to pack")

@@ -111,7 +111,7 @@ def read_untyped(folder: str | os.PathLike[str], what: str) -> Manifest:
     """
     manifest = read_manifest(folder)
     if isinstance(manifest, TypedManifest):
-        raise ValueError(f"{what} of graphs without types only, and {folder} has node types")
+        raise ValueError(f"{what} for graphs without types only, and {folder} has node types")
     return manifest
 
 

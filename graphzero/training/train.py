@@ -183,6 +183,7 @@ def train(
     TrainingInterrupted
         After Ctrl-C.
     """
+    ds.require_untyped("the built-in model trains")
     splits = labelled_splits(ds)
     assert ds.features is not None
     num_classes = count_classes(ds, splits)

@@ -1,0 +1,224 @@
+"""Folders of typed graphs: memory of the build, replacement, crashes, commands."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_program import only_line, run
+from peak_memory import peak_of
+from typed_inputs import CITES, WRITES, check_files, small
+
+import graphzero as gz
+from graphzero.store.filewriter import FileWriter
+from graphzero.store.format import read_file
+
+
+def test_many_runs_give_the_same_bytes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    counts, num_edges = {"paper": 20_000, "author": 9000}, 90_000
+    edges = {
+        kind: {
+            "edge_index": [rng.integers(0, counts[end], num_edges) for end in (kind[0], kind[2])],
+            "edge_attr": rng.random((num_edges, 4), np.float32),
+            "weight": rng.random(num_edges),
+        }
+        for kind in (WRITES, CITES)
+    }
+    nodes = {
+        "paper": {"x": rng.random((20_000, 30), np.float32), "year": rng.integers(0, 99, 20_000)},
+        "author": {"num_nodes": 9000},
+    }
+    folders = tmp_path / "small", tmp_path / "large"
+    for folder, limit in zip(folders, ("1MiB", "1GiB"), strict=True):
+        gz.build(folder, edges, nodes=nodes, time_attrs="year", memory_limit=limit).close()
+    assert len(list(folders[0].glob("*.g[ld]"))) == 8
+    for path in folders[0].glob("*.g[ld]"):
+        assert path.read_bytes() == (folders[1] / path.name).read_bytes(), path.name
+
+
+WORK = """
+folder, limit = sys.argv[1:]
+kinds = [("a", "r", "b"), ("b", "r", "a"), ("a", "s", "a")]
+build_typed_dataset(
+    folder + "/data",
+    {kind: {"edge_index": folder + "/e.npy", "f": folder + "/f.npy"} for kind in kinds},
+    nodes={"a": {"x": folder + "/x.npy", "t": folder + "/t.npy"}, "b": {"x": folder + "/x.npy"}},
+    time_attrs="t",
+    memory_limit=int(limit),
+)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.no_asan  # keeps freed memory in quarantine
+def test_memory_stays_within_the_limit(tmp_path: Path) -> None:
+    rng, limit = np.random.default_rng(0), 12 << 20
+    np.save(tmp_path / "x.npy", np.ones((200_000, 32), np.float32))
+    np.save(tmp_path / "t.npy", rng.integers(0, 99, 200_000))
+    np.save(tmp_path / "e.npy", rng.integers(0, 200_000, (1_000_000, 2)))
+    np.save(tmp_path / "f.npy", np.ones((1_000_000, 4), np.float32))
+    imports = "import numpy as np\nfrom graphzero.ingest import build_typed_dataset"
+    peak = peak_of(tmp_path, imports, WORK, tmp_path, limit)
+    print(f"{peak:,} bytes of {limit:,}")
+    assert peak < limit + (4 << 20)
+    written = sum(path.stat().st_size for path in (tmp_path / "data").glob("*.g[ld]"))
+    assert written > 6 * limit
+
+
+def test_replaces_a_graph_without_types_and_back(tmp_path: Path) -> None:
+    def names() -> set[str]:
+        return {path.name for path in tmp_path.iterdir()}
+
+    gz.build(tmp_path, [[0, 1], [1, 2]], np.ones((3, 2))).close()
+    untyped = names()
+    gz.build(tmp_path, **small()).close()
+    typed = names()
+    assert not (untyped & typed) - {"dataset.json"}
+    with gz.open(tmp_path) as ds:
+        assert ds.node_types == ["paper", "author"]
+    gz.build(tmp_path, [[0, 1], [1, 2]], np.ones((3, 2))).close()
+    assert names() == untyped
+
+
+@pytest.mark.parametrize("at", ["write_manifest", "finish_renames", "write_rows"])
+def test_a_crash_leaves_a_whole_dataset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    gz.build(tmp_path, **small()).close()
+    changed = small()
+    changed["edges"][CITES] = [[3], [0]]
+
+    module = "typed_files" if at == "write_rows" else "folder"
+    real = getattr(importlib.import_module(f"graphzero.ingest.{module}"), at)
+    calls = []
+
+    def killed(*arguments: Any, **options: Any) -> Any:
+        calls.append(at)
+        if at == "finish_renames" and len(calls) == 1:  # of the earlier dataset
+            return real(*arguments, **options)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(f"graphzero.ingest.{module}.{at}", killed)
+        gz.build(tmp_path, **changed)
+    is_new = at == "finish_renames"  # the manifest is the commit
+    with gz.open(tmp_path) as ds:
+        assert ds[CITES].num_edges == (1 if is_new else 2)
+        assert ds["paper"].x.gather([3]).tolist() == [[6.0, 7.0]]
+    gz.build(tmp_path, **small()).close()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+    check_files(tmp_path, "in")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    arguments = small(splits={"train": {"paper": [3, 1]}}, time_attrs="year")
+    arguments["nodes"]["paper"]["year"] = np.array([1990, 1980, 2000, 1970])
+    arguments["edges"][WRITES] |= {"edge_attr": np.ones((3, 5), np.float16), "weight": [1, 2, 3]}
+    gz.build(tmp_path / "data", **arguments).close()
+    return tmp_path / "data"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train"],
+        ["pack", "--epochs", 1, "--split", "train"],
+        ["info", "--memory", "1MiB"],
+        ["reorder", "--order", "presample"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_commands_for_graphs_without_types(
+    data: Path, words: list[Any], capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = [data.parent / "out.gd"] if words[0] == "pack" else []
+    assert run(words[0], data, *out, *words[1:]) == 1
+    line = only_line(capfd.readouterr().err)
+    assert "for graphs without types" in line
+    assert "Error" not in line
+
+
+def test_info(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run("info", data, "--degrees") == 0
+    text = " ".join(capfd.readouterr().out.split())
+    for part in (
+        "7 nodes in hot order, 5 edges, directed, in-neighbours sampled",
+        "nodes paper: 4",
+        "x 4 x 2, float64, 64 bytes",
+        "split train: 2 nodes",
+        "3 classes",
+        "edges author, writes, paper: 3; 0.8 a list",
+        "edge_attr 3 x 5, float16, 30 bytes",
+        "sampled by weight 'weight'",
+        "edges paper, cites, paper: 2; 0.5 a list sampled by time 'year' of the nodes",
+        "nodes by degree",
+    ):
+        assert part in text, part
+    assert run("info", data, "--json") == 0
+    content = json.loads(capfd.readouterr().out)
+    assert [one["type"] for one in content["edge_types"]] == [list(WRITES), list(CITES)]
+    assert content["edge_types"][1]["time"] == "year"
+    assert run("info", data / "author__writes__paper.gl") == 0
+    assert "3 from 3 input edges" in capfd.readouterr().out
+
+
+def test_reorder_command(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run("reorder", data, "--order", "input") == 0
+    assert "7 nodes in input order, directed, in-neighbours sampled" in capfd.readouterr().out
+
+
+def rewrite(path: Path, name: str, change: Any) -> None:
+    """Changes a section, and its checksum with it."""
+    header, arrays = read_file(path)
+    arrays[name] = change(arrays[name])
+    with FileWriter(path, header) as file:
+        for section, values in arrays.items():
+            file.append(section, values)
+
+
+@pytest.mark.parametrize(
+    ("file", "section", "change", "message"),
+    [
+        (
+            "author__writes__paper.gl",
+            "indices",
+            lambda ids: np.sort(ids)[::-1],
+            r"writes.*stored node \d+ is not sorted by id",
+        ),
+        (
+            "author__writes__paper.gl",
+            "indices",
+            lambda ids: ids + 3 * (np.arange(3) == 2).astype(np.uint32),
+            r"writes.*stored node \d+ has an id out of range for 3",
+        ),
+        (
+            "author__writes__paper.gl",
+            "indptr",
+            lambda ends: np.array([0, 2, 1, 3, 3], np.uint32),
+            "writes.*does not end after its beginning",
+        ),
+        ("paper.ids.gd", "rows", lambda ids: ids[::-1], "'paper' are not in the order"),
+        ("paper.ids.gd", "rows", lambda ids: ids + np.uint32(9), "'paper' are not in the order"),
+    ],
+)
+def test_verify_finds_what_checksums_cannot(
+    data: Path,
+    file: str,
+    section: str,
+    change: Any,
+    message: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert run("verify", data) == 0
+    assert capfd.readouterr().out.count("intact") == 9
+    rewrite(data / file, section, change)
+    assert run("verify", data) == 1
+    assert re.search(message, capfd.readouterr().err)

@@ -1,0 +1,41 @@
+"""A small typed graph for `gz.build`, and what all folders of typed graphs hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphzero.store.format import (
+    FLAG_DIRECTED,
+    FLAG_INCOMING,
+    FLAG_TYPED,
+    read_header,
+    verify_file,
+)
+from graphzero.store.manifest import read_manifest
+
+WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
+
+
+def small(**more: Any) -> dict[str, Any]:
+    """Arguments for a small graph of papers and authors."""
+    return {
+        "nodes": {"paper": {"x": np.arange(8.0).reshape(4, 2), "y": [0, 2, -1, 1]}, "author": {}},
+        "edges": {WRITES: {"edge_index": [[0, 0, 2], [1, 2, 1]]}, CITES: [[0, 1], [2, 1]]},
+        **more,
+    }
+
+
+def check_files(folder: Path, neighbors: str) -> None:
+    manifest = read_manifest(folder)
+    names = {entry.name for entry in manifest.entries()}
+    assert {path.name for path in folder.iterdir()} == {*names, "dataset.json"}
+    for name in names:
+        verify_file(folder / name)
+        if name.endswith(".gl"):
+            flags = FLAG_TYPED | FLAG_DIRECTED | FLAG_INCOMING * (neighbors == "in")
+            header = read_header(folder / name)
+            assert header.flags == flags
+            assert header.find("node_ids") is None
