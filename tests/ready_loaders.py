@@ -6,7 +6,6 @@ import torch
 
 import graphzero as gz
 
-
 OPTIONS = {"batch_size": 20, "seed": 5}
 WORKERS = [(0, False), (2, False), (2, True)]  # and whether they are persistent
 
