@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy.typing as npt
 import torch
 
+from graphzero.graph.dataset import Dataset
 from graphzero.io.prefetch import Prefetch
 from graphzero.loader.given import (
     as_array,
@@ -107,7 +108,7 @@ class NeighborLoader(SeedLoader):
 
     def __init__(
         self,
-        dataset: Any = None,
+        dataset: Dataset | None = None,
         num_neighbors: Any = None,
         input_nodes: Any = None,
         *,

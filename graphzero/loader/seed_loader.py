@@ -199,11 +199,8 @@ class SeedLoader(torch.utils.data.DataLoader[Any]):
         """Begins a pass, the next epoch."""
         run = self._tickets.begin()
         self._delivered = delivered = _Delivered(run)
-        self._tickets.reserved = run
-        try:
+        with self._tickets.reserved(run):
             iterator = super().__iter__()
-        finally:
-            self._tickets.reserved = None
         return _Counting(self, iterator, delivered)
 
     def _check_current(self, delivered: _Delivered) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from multiprocessing.reduction import ForkingPickler
@@ -252,7 +253,8 @@ class SeedBatchSampler(torch.utils.data.Sampler[Sequence[int]]):
         assert isinstance(sampler, _SeedSampler)
         self.sampler = sampler
         self._seeds = sampler.seeds
-        self.reserved: Pass | None = None
+        self._reserved: Pass | None = None
+        self._waiting: Pass | None = None
 
     def begin(self) -> Pass:
         """Begins a pass, and so decides its epoch."""
@@ -266,20 +268,32 @@ class SeedBatchSampler(torch.utils.data.Sampler[Sequence[int]]):
         )
         return Pass(next(_numbers), progress, total)
 
+    @contextmanager
+    def reserved(self, run: Pass) -> Iterator[None]:
+        """While it lasts, ``iter`` is for a pass that has begun."""
+        self._reserved = self._waiting = run
+        try:
+            yield
+        finally:
+            self._reserved = None
+
     def __iter__(self) -> Iterator[Sequence[int]]:
-        """The tickets of the pass that was reserved for it; else it begins one itself.
+        """The tickets of the pass that it is reserved for; else it begins one itself.
 
         Raises
         ------
         RuntimeError
             If it is not its own loader that iterates over it, in one of several processes.
         """
-        if self.reserved is None and in_several_processes():
+        if self._reserved is not None:
+            self._waiting = None
+        elif self._waiting is None and in_several_processes():
             raise RuntimeError(REMADE)
-        return self._tickets(self.reserved)
+        return self._tickets(self._reserved)
 
     def _tickets(self, run: Pass | None) -> Iterator[Sequence[int]]:
-        run = run or self.begin()
+        if run is None:  # it is in a wrapper, which may have called iter later than the loader's
+            run, self._waiting = self._waiting or self.begin(), None
         source, share = self._seeds.source, run.progress.share
         first, step, size = run.progress.first + share.rank, share.world_size, source.batch_size
         try:
