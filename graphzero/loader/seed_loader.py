@@ -86,7 +86,6 @@ class SeedLoader(torch.utils.data.DataLoader[Any]):
     _source: SeedDataset
     _tickets: SeedBatchSampler
     seed: int
-
     transform: Callable[[Any], Any] | None
 
     def _take(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,7 +254,17 @@ class SeedLoader(torch.utils.data.DataLoader[Any]):
         -------
         dict
             Plain numbers, strings and lists.
+
+        Raises
+        ------
+        RuntimeError
+            If the last pass began in a DataLoader that a library has made of this one's parts.
         """
+        if not self._tickets.counts:
+            raise RuntimeError(
+                "a library has put the parts of this loader into a DataLoader of its own, so that "
+                "it is unknown how many batches the loop was given: iterate over the loader itself"
+            )
         position = self._source.position if self._delivered is None else self._delivered.position
         return position.state(self._source.state_options)
 
@@ -289,6 +298,7 @@ class SeedLoader(torch.utils.data.DataLoader[Any]):
         if here.batches >= source.num_batches > 0:
             source.set_epoch(here.epoch + 1)
         self._delivered = None
+        self._tickets.counts = True
 
     def _reseed(self, seed: int) -> None:
         if seed != self.seed:

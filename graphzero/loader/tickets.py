@@ -253,6 +253,7 @@ class SeedBatchSampler(torch.utils.data.Sampler[Sequence[int]]):
         assert isinstance(sampler, _SeedSampler)
         self.sampler = sampler
         self._seeds = sampler.seeds
+        self.counts = True  # whether the last pass began by the loader, which counts its batches
         self._reserved: Pass | None = None
         self._waiting: Pass | None = None
 
@@ -272,6 +273,7 @@ class SeedBatchSampler(torch.utils.data.Sampler[Sequence[int]]):
     def reserved(self, run: Pass) -> Iterator[None]:
         """While it lasts, ``iter`` is for a pass that has begun."""
         self._reserved = self._waiting = run
+        self.counts = True
         try:
             yield
         finally:
@@ -293,7 +295,9 @@ class SeedBatchSampler(torch.utils.data.Sampler[Sequence[int]]):
 
     def _tickets(self, run: Pass | None) -> Iterator[Sequence[int]]:
         if run is None:  # it is in a wrapper, which may have called iter later than the loader's
-            run, self._waiting = self._waiting or self.begin(), None
+            run, self._waiting = self._waiting, None
+            self.counts = run is not None
+            run = run or self.begin()
         source, share = self._seeds.source, run.progress.share
         first, step, size = run.progress.first + share.rank, share.world_size, source.batch_size
         try:
