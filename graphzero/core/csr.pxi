@@ -186,6 +186,8 @@ cdef class CSR:
         With `bipartite`, neighbours are of another node type, and only they are not counted.
         """
         cdef gz_csr csr = self.c
+        if not bipartite and csr.num_nodes != csr.num_neighbors:
+            self._refuse_typed()
         csr.bipartite = bipartite
         cdef int64_t n = nodes.shape[0], i
         cdef uint64_t corrupt = 0
@@ -205,6 +207,8 @@ cdef class CSR:
                               int64_t amount, uint64_t key, bint bipartite=False):
         """Destinations to which their source has no edge, (n * amount,) int64; -1 if none."""
         cdef gz_csr csr = self.c
+        if not bipartite and csr.num_nodes != csr.num_neighbors:
+            self._refuse_typed()
         csr.bipartite = bipartite
         cdef uint64_t corrupt
         require_memory(sources.shape[0] * <object> amount, 2 * sizeof(int64_t), "negatives")
@@ -225,6 +229,8 @@ cdef class CSR:
                        bint bipartite=False):
         """Pairs that are no edges, (2, count) int64; offsets may be empty (see negatives.h)."""
         cdef gz_csr csr = self.c
+        if not bipartite and csr.num_nodes != csr.num_neighbors:
+            self._refuse_typed()
         csr.bipartite = bipartite
         cdef uint64_t corrupt
         cdef const int64_t *bounds = NULL
