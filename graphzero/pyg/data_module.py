@@ -48,7 +48,8 @@ class DataModule(_Base):  # type: ignore[misc]
 
     It takes the arguments of PyG's ``LightningNodeData``. In several processes, training deals
     whole batches to the ranks, equally many to each; evaluation and prediction yield each seed
-    once. All ranks draw from one seed. A checkpoint that was saved in the middle of an epoch
+    once, unless the model needs equally many batches there as well: with buffers, such as those of
+    BatchNorm, or another strategy than DDP. All ranks draw from one seed. A checkpoint that was saved in the middle of an epoch
     resumes it at its next batch.
 
     Parameters
@@ -127,7 +128,8 @@ class DataModule(_Base):  # type: ignore[misc]
         options = self.kwargs if training else self.eval_kwargs
         several = self.trainer is not None and self.trainer.world_size > 1
         if several:
-            options = {"distributed": True, "even": training, **options}
+            even = training or _forward_meets_the_ranks(self.trainer)
+            options = {"distributed": True, "even": even, **options}
         return NeighborLoader(
             self.data,
             input_nodes=nodes,
@@ -169,6 +171,17 @@ class DataModule(_Base):  # type: ignore[misc]
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.kwargs.items())
         return f"DataModule({self.data!r}, {given})"
+
+
+def _forward_meets_the_ranks(trainer: Any) -> bool:
+    """Whether ranks wait for each other in every forward pass, and so need equally many batches.
+
+    DistributedDataParallel sends its buffers, such as those of BatchNorm, in evaluation as well;
+    other strategies gather their parameters.
+    """
+    if type(trainer.strategy).__name__ != "DDPStrategy":
+        return True
+    return any(True for _ in trainer.lightning_module.buffers())
 
 
 def _refuse_foreign(kwargs: dict[str, Any]) -> None:
