@@ -6,12 +6,15 @@ import torch
 
 import graphzero as gz
 
+OPTIONS = {"batch_size": 20, "seed": 5}
+WORKERS = [(0, False), (2, False), (2, True)]  # and whether they are persistent
+
 
 def same(batch, other):
     """Whether two mini-batches have the same attributes, bytes and dtypes."""
     assert batch.keys() == other.keys()
-    for name in batch.keys():
-        value, expected = batch[name], other[name]
+    for name, expected in other.to_dict().items():
+        value = batch[name]
         if isinstance(expected, torch.Tensor):
             assert value.dtype == expected.dtype
             assert torch.equal(value, expected), name
@@ -32,3 +35,14 @@ def open_form(source, epoch=None):
     if epoch is not None:
         source.set_epoch(epoch)
     return list(map(gz.Collate(source.dataset), source))
+
+
+def loader_of(ds, input_nodes="train", workers=0, method="fork", **options):
+    if workers:
+        options.update(num_workers=workers, multiprocessing_context=method)
+    return gz.NeighborLoader(ds, [4, 3], input_nodes, **{**OPTIONS, **options})
+
+
+def reference(ds, seeds=None, **options):
+    seeds = ds.splits["train"] if seeds is None else seeds
+    return gz.NeighborDataset(ds, seeds, [4, 3], **{**OPTIONS, **options})

@@ -259,7 +259,7 @@ def as_negatives(neg_sampling: Any, ratio: Any) -> tuple[Any, Any]:
     Raises
     ------
     ValueError
-        If both are given, or if negatives are to be drawn by weights.
+        If both are given, or no mode, or if negatives are to be drawn by weights.
     """
     if ratio is not None and ratio != 0:
         if neg_sampling is not None:
@@ -285,9 +285,14 @@ def as_negatives(neg_sampling: Any, ratio: Any) -> tuple[Any, Any]:
             f"{' and '.join(weights)}"
         )
     mode, amount = found.pop("mode", None), found.pop("amount", 1)
+    if mode is None:
+        raise ValueError(
+            f"neg_sampling must be 'binary', 'triplet', (mode, amount), a dict of these, or PyG's "
+            f"NegativeSampling, not {neg_sampling!r}"
+        )
     if found:
         raise ValueError(f"neg_sampling has a mode and an amount, not {sorted(found)}")
-    return (mode.value if isinstance(mode, Enum) else mode), amount
+    return getattr(mode, "value", mode), amount
 
 
 _SAME_NAMES = (

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy.typing as npt
 import torch
 
+from graphzero.graph.dataset import Dataset
 from graphzero.io.prefetch import Prefetch
 from graphzero.loader.given import (
     as_array,
@@ -66,9 +67,11 @@ class LinkNeighborLoader(SeedLoader):
         seeds, and no seed is given.
     """
 
+    _kind = "LinkNeighborLoader"
+
     def __init__(
         self,
-        dataset: Any = None,
+        dataset: Dataset | None = None,
         num_neighbors: Any = None,
         edge_label_index: Any = None,
         edge_label: Any = None,

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy.typing as npt
 import torch
 
+from graphzero.graph.dataset import Dataset
 from graphzero.io.prefetch import Prefetch
 from graphzero.loader.given import (
     as_array,
@@ -103,9 +104,11 @@ class NeighborLoader(SeedLoader):
         sampling; if ranks share the seeds, and no seed is given.
     """
 
+    _kind = "NeighborLoader"
+
     def __init__(
         self,
-        dataset: Any = None,
+        dataset: Dataset | None = None,
         num_neighbors: Any = None,
         input_nodes: Any = None,
         *,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from graphzero.graph.sampling_options import Sampling
 
-__all__ = ["ARGUMENTS", "Argument", "check_keywords", "refuse_keywords"]
+__all__ = ["ARGUMENTS", "Argument", "arguments_of", "check_keywords", "refuse_keywords"]
 
 Status = Literal["implemented", "no effect", "refused"]
 _BOTH = frozenset({"NeighborLoader", "LinkNeighborLoader"})
@@ -24,6 +24,7 @@ class Argument:
 
     Attributes
     ----------
+    name : str
     status : {"implemented", "no effect", "refused"}
     note : str
         What it does here, why it has no effect, or what to use instead.
@@ -31,20 +32,23 @@ class Argument:
         Which of the two loaders have it.
     """
 
+    name: str
     status: Status
     note: str
     loaders: frozenset[str] = _BOTH
 
 
-def _table(status: Status, rows: Mapping[str, str | tuple[str, frozenset[str]]]) -> dict[str, Any]:
-    return {
-        name: Argument(status, note) if isinstance(note, str) else Argument(status, *note)
+def _rows(
+    status: Status, rows: Mapping[str, str | tuple[str, frozenset[str]]]
+) -> tuple[Argument, ...]:
+    return tuple(
+        Argument(name, status, *((note,) if isinstance(note, str) else note))
         for name, note in rows.items()
-    }
+    )
 
 
-ARGUMENTS: dict[str, Argument] = {
-    **_table(
+ARGUMENTS: tuple[Argument, ...] = (
+    *_rows(
         "implemented",
         {
             "dataset": "a Dataset, from gz.open or gz.build",
@@ -94,7 +98,7 @@ ARGUMENTS: dict[str, Argument] = {
             "persistent_workers": "as in torch",
         },
     ),
-    **_table(
+    *_rows(
         "no effect",
         {
             "is_sorted": "neighbour lists are sorted when they are built",
@@ -102,13 +106,14 @@ ARGUMENTS: dict[str, Argument] = {
             "pin_memory_device": "deprecated in torch, which uses the current accelerator",
         },
     ),
-    **_table(
+    *_rows(
         "refused",
         {
             "edge_label_time": (
                 "seed edges have no times yet: split the edges by time when you build",
                 _LINKS,
             ),
+            "time_attr": ("seed edges have no times yet: leave it out", _LINKS),
             "transform_sampler_output": "use transform, which gets the batch with its n_id, "
             "edge_index and e_id",
             "neighbor_sampler": "the dataset brings its own sampler: leave it out; "
@@ -124,7 +129,13 @@ ARGUMENTS: dict[str, Argument] = {
             "in_order": "batches come in their order, which makes them repeatable: leave it out",
         },
     ),
-}
+)
+
+
+def arguments_of(loader: str) -> dict[str, Argument]:
+    """The rows of one of the two loaders, by the name of the argument."""
+    return {each.name: each for each in ARGUMENTS if loader in each.loaders}
+
 
 # Values with which a refused argument asks for nothing.
 _NEUTRAL: dict[str, Any] = {"in_order": True}
@@ -158,7 +169,7 @@ def check_keywords(loader: str, given: Mapping[str, Any], known: Iterable[str]) 
     Parameters
     ----------
     loader : str
-        Name of the loader's class.
+        "NeighborLoader" or "LinkNeighborLoader".
     given : mapping
         Keywords that are not in its signature, with their values.
     known : iterable of str
@@ -169,14 +180,14 @@ def check_keywords(loader: str, given: Mapping[str, Any], known: Iterable[str]) 
     TypeError
         That says what to use instead, or which names are close.
     """
+    rows = arguments_of(loader)
     for name, value in given.items():
-        argument = ARGUMENTS.get(name)
-        if argument is None or loader not in argument.loaders:
+        argument = rows.get(name)
+        if argument is None:
             what = f"{loader} has no argument {name!r}"
             if name in _OTHER_NAMES:
                 raise TypeError(f"{what}: use {_OTHER_NAMES[name]}")
-            has = {name for name, each in ARGUMENTS.items() if loader in each.loaders}
-            raise TypeError(what + _closest(name, {*known, *has}))
+            raise TypeError(what + _closest(name, {*known, *rows}))
         if argument.status == "refused" and value != _NEUTRAL.get(name):
             raise TypeError(f"{loader} takes no {name}: {argument.note}")
 

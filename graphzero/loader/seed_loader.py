@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import torch.utils.data
 
@@ -26,6 +26,7 @@ _OF_TORCH = (
     *("num_workers", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context"),
     *("generator", "prefetch_factor", "persistent_workers"),
 )
+_NOT_OF_TWIN = {"_twin", "collate_fn", "_iterator", "_delivered"}
 _NO_EPOCH = MOST_EPOCH + 1  # of batches that belong to no epoch
 
 
@@ -79,6 +80,7 @@ class SeedLoader(torch.utils.data.DataLoader[Any]):
         Of the order and the draws.
     """
 
+    _kind: str  # "NeighborLoader" or "LinkNeighborLoader", also in classes derived from them
     _source: SeedDataset
     _tickets: SeedBatchSampler
     seed: int
@@ -104,7 +106,7 @@ class SeedLoader(torch.utils.data.DataLoader[Any]):
         self._batch_sampler = other.pop("batch_sampler", None)
         if isinstance(getattr(other.get("collate_fn"), "__self__", None), SeedLoader):
             del other["collate_fn"]  # Lightning gives all attributes of another loader
-        check_keywords(type(self).__name__, other, taken)
+        check_keywords(self._kind, other, taken)
         if "data" in other and taken["dataset"] is not None:
             raise TypeError("dataset and data are two names of one argument: give one of them")
         taken["dataset"] = as_dataset(other.get("data", taken["dataset"]))
@@ -141,16 +143,34 @@ class SeedLoader(torch.utils.data.DataLoader[Any]):
             sampler = self._tickets.sampler
             self._tickets = own_batch_sampler(batch_sampler)
             self._tickets.bind(sampler)
+        self._twin = self._new_twin()
         super().__init__(
             self._seeds,
-            batch_sampler=self._tickets if batch_sampler is None else batch_sampler,
-            collate_fn=self._finish,
+            batch_sampler=cast(Any, self._tickets if batch_sampler is None else batch_sampler),
+            collate_fn=self._twin._finish,
             **{name: arguments[name] for name in _OF_TORCH},
         )
         # torch knows these only of loaders that make batches out of single items
         self.__dict__.update(
             batch_size=source.batch_size, drop_last=source.drop_last, sampler=self._tickets.sampler
         )
+
+    def _new_twin(self) -> SeedLoader:
+        """An object with the same attributes, whose method is the collate function.
+
+        A method of the loader itself would make a circle of references: the workers of a loader
+        that is dropped would go on until the garbage collector finds it.
+        """
+        twin = object.__new__(type(self))
+        twin.__dict__.update(
+            {name: value for name, value in self.__dict__.items() if name not in _NOT_OF_TWIN}
+        )
+        return twin
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if "_twin" in self.__dict__ and name not in _NOT_OF_TWIN:
+            self._twin.__dict__[name] = value
 
     def _attach(self, source: SeedDataset) -> None:
         self._source = source
@@ -177,11 +197,8 @@ class SeedLoader(torch.utils.data.DataLoader[Any]):
         """Begins a pass, the next epoch."""
         run = self._tickets.begin()
         self._delivered = delivered = _Delivered(run)
-        self._tickets.reserved = run
-        try:
+        with self._tickets.reserved(run):
             iterator = super().__iter__()
-        finally:
-            self._tickets.reserved = None
         return _Counting(self, iterator, delivered)
 
     def _check_current(self, delivered: _Delivered) -> None:
@@ -284,11 +301,12 @@ class SeedLoader(torch.utils.data.DataLoader[Any]):
         copied = self.__class__.__new__(self.__class__)
         copied.__dict__.update(self.__getstate__())
         copied._attach(copy.copy(self._source))
+        copied._twin = copied._new_twin()
         copied.__dict__.update(
             dataset=copied._seeds,
             batch_sampler=copied._tickets,
             sampler=copied._tickets.sampler,
-            collate_fn=copied._finish,
+            collate_fn=copied._twin._finish,
         )
         return copied
 

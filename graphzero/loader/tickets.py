@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from multiprocessing.reduction import ForkingPickler
+from typing import Any, overload
 
 import torch.utils.data
 from torch.utils.data import DistributedSampler, get_worker_info
@@ -54,25 +57,59 @@ class Pass:
     total: int
 
 
-class Ticket(list[int]):
-    """Stands for one mini-batch: positions of its seeds, where they are in order, else empty.
+class Ticket(Sequence[int]):
+    """Stands for one mini-batch; the items are the positions of its seeds.
 
-    It is a list, because Lightning hands it to prediction writers.
+    Libraries that look at what a batch sampler yields see them: Lightning hands them to prediction
+    writers. They are computed only then.
 
-    Attributes
+    Parameters
     ----------
     run : Pass
     turn : int
         Mini-batches of this rank before it in the pass.
+    places : range
+        Places of its seeds in the order of the epoch.
+    source : SeedDataset or None
+        None in a worker, which needs no positions.
     """
 
-    def __init__(self, positions: Sequence[int], run: Pass, turn: int) -> None:
-        super().__init__(positions)
+    def __init__(self, run: Pass, turn: int, places: range, source: SeedDataset | None) -> None:
         self.run = run
         self.turn = turn
+        self._places = places
+        self._source = source
+
+    @cached_property
+    def _positions(self) -> Sequence[int]:
+        if self._source is None:
+            return self._places
+        order = self._source.epoch_order(self.run.progress.epoch)
+        positions: list[int] = order[self._places.start : self._places.stop].tolist()
+        return positions
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, at: int) -> int: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[int]: ...
+    def __getitem__(self, at: int | slice) -> int | Sequence[int]:
+        return self._positions[at]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Ticket, ((), self.run, self.turn)  # a worker needs no positions
+        return list, (list(self),)
+
+
+def _for_worker(ticket: Ticket) -> tuple[Any, ...]:
+    return Ticket, (ticket.run, ticket.turn, ticket._places, None)
+
+
+ForkingPickler.register(Ticket, _for_worker)  # of the queues between processes, and nothing else
 
 
 @dataclass
@@ -83,6 +120,7 @@ class _Running:
     share: Share
     total: int
     taken: int = 0
+    has_failed: bool = False
 
     @property
     def next_turn(self) -> int:
@@ -124,13 +162,16 @@ class Seeds(torch.utils.data.Dataset[SampledBatch]):
             raise RuntimeError(REMADE)
         number = ticket.run.number
         running = self._running.get(number) or self._start(ticket.run)
+        if running.has_failed:
+            raise RuntimeError("this pass has ended with an error: begin another one with iter()")
         if ticket.turn != running.next_turn:
             raise RuntimeError(
-                f"batch {running.next_turn} of the pass was to come next, and batch "
-                f"{ticket.turn} was asked for: an earlier one has raised an error, so begin "
-                f"another pass; or else {REMADE}"
+                f"batch {running.next_turn} of the pass was to come next, and batch {ticket.turn} "
+                f"was asked for: {REMADE}"
             )
+        running.has_failed = True
         batch = next(running.iterator)
+        running.has_failed = False
         running.taken += 1
         if running.next_turn >= running.total:
             self.end(number)
@@ -180,7 +221,7 @@ def seed_sampler(seeds: Seeds) -> torch.utils.data.Sampler[int]:
     return (_DealtSeedSampler if seeds.source.ranks.distributed else _SeedSampler)(seeds)
 
 
-class SeedBatchSampler(torch.utils.data.Sampler[list[int]]):
+class SeedBatchSampler(torch.utils.data.Sampler[Sequence[int]]):
     """Begins the passes of a loader, and hands out their tickets.
 
     Parameters
@@ -212,7 +253,8 @@ class SeedBatchSampler(torch.utils.data.Sampler[list[int]]):
         assert isinstance(sampler, _SeedSampler)
         self.sampler = sampler
         self._seeds = sampler.seeds
-        self.reserved: Pass | None = None
+        self._reserved: Pass | None = None
+        self._waiting: Pass | None = None
 
     def begin(self) -> Pass:
         """Begins a pass, and so decides its epoch."""
@@ -226,27 +268,33 @@ class SeedBatchSampler(torch.utils.data.Sampler[list[int]]):
         )
         return Pass(next(_numbers), progress, total)
 
-    def __iter__(self) -> Iterator[list[int]]:
-        """The tickets of the pass that was reserved for it; else it begins one itself.
+    @contextmanager
+    def reserved(self, run: Pass) -> Iterator[None]:
+        """While it lasts, ``iter`` is for a pass that has begun."""
+        self._reserved = self._waiting = run
+        try:
+            yield
+        finally:
+            self._reserved = None
 
-        Raises
-        ------
-        RuntimeError
-            If it is not its own loader that iterates over it, in one of several processes.
-        """
-        if self.reserved is None and in_several_processes():
-            raise RuntimeError(REMADE)
-        return self._tickets(self.reserved)
+    def __iter__(self) -> Iterator[Sequence[int]]:
+        """The tickets of the pass that it is reserved for; else it begins one itself."""
+        if self._reserved is not None:
+            self._waiting = None
+        return self._tickets(self._reserved)
 
-    def _tickets(self, run: Pass | None) -> Iterator[list[int]]:
-        run = run or self.begin()
+    def _tickets(self, run: Pass | None) -> Iterator[Sequence[int]]:
+        if run is None:  # it is in a wrapper, which may have called iter later than the loader's
+            if self._waiting is None and in_several_processes():
+                raise RuntimeError(REMADE)  # or else no loader of ours has: see test_accelerate.py
+            run, self._waiting = self._waiting or self.begin(), None
         source, share = self._seeds.source, run.progress.share
         first, step, size = run.progress.first + share.rank, share.world_size, source.batch_size
         try:
             for turn in range(run.total):
                 at = (first + turn * step) % max(source.num_batches, 1) * size
                 end = min(at + size, source.num_seeds)
-                yield Ticket(range(at, end) if source.is_ordered else (), run, turn)
+                yield Ticket(run, turn, range(at, end), None if source.is_ordered else source)
         finally:
             self._seeds.end(run.number)
 
