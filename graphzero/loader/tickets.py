@@ -278,15 +278,21 @@ class SeedBatchSampler(torch.utils.data.Sampler[Sequence[int]]):
             self._reserved = None
 
     def __iter__(self) -> Iterator[Sequence[int]]:
-        """The tickets of the pass that it is reserved for; else it begins one itself."""
+        """The tickets of the pass that it is reserved for; else it begins one itself.
+
+        Raises
+        ------
+        RuntimeError
+            If no loader of ours iterates over it, in one of several processes.
+        """
+        if self._reserved is None and self._waiting is None and in_several_processes():
+            raise RuntimeError(REMADE)
         if self._reserved is not None:
             self._waiting = None
         return self._tickets(self._reserved)
 
     def _tickets(self, run: Pass | None) -> Iterator[Sequence[int]]:
         if run is None:  # it is in a wrapper, which may have called iter later than the loader's
-            if self._waiting is None and in_several_processes():
-                raise RuntimeError(REMADE)  # or else no loader of ours has: see test_accelerate.py
             run, self._waiting = self._waiting or self.begin(), None
         source, share = self._seeds.source, run.progress.share
         first, step, size = run.progress.first + share.rank, share.world_size, source.batch_size

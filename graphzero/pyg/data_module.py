@@ -49,8 +49,8 @@ class DataModule(_Base):  # type: ignore[misc]
     It takes the arguments of PyG's ``LightningNodeData``. In several processes, training deals
     whole batches to the ranks, equally many to each; evaluation and prediction yield each seed
     once, unless the model needs equally many batches there as well: with buffers, such as those of
-    BatchNorm, or another strategy than DDP. All ranks draw from one seed. A checkpoint that was saved in the middle of an epoch
-    resumes it at its next batch.
+    BatchNorm, or another strategy than DDP. All ranks draw from one seed. A checkpoint that was
+    saved in the middle of an epoch resumes it at its next batch.
 
     Parameters
     ----------
@@ -108,9 +108,9 @@ class DataModule(_Base):  # type: ignore[misc]
         self.input_test_time = input_test_time
         self.input_pred_time = input_pred_time
         if self.input_val_nodes is None:
-            self.val_dataloader = None
+            self.__dict__["val_dataloader"] = None  # Lightning then leaves the stage out
         if self.input_test_nodes is None:
-            self.test_dataloader = None
+            self.__dict__["test_dataloader"] = None
         kwargs.setdefault("pin_memory", torch.cuda.is_available())
         kwargs.setdefault("persistent_workers", kwargs.get("num_workers", 0) > 0)
         self.kwargs = kwargs
