@@ -144,6 +144,7 @@ def measure(folder: Path, strategy: str, args: argparse.Namespace) -> dict[str, 
     drop_cached((folder / "data").iterdir())
     names = ("dim", "threads", "batches", "batch_size", "epochs", "fanouts")
     options = json.dumps({name: getattr(args, name) for name in names})
+    program = [sys.executable, "-m", "benchmarks.edge_features", "--child"]
     with memory_group(args.limit) as group:
         done = subprocess.run(
             [

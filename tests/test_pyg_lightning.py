@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 
 import files
 import numpy as np
@@ -118,6 +119,45 @@ def test_evaluation_has_arguments_of_its_own(store):
         (batch,) = module.val_dataloader()
         assert batch.n_id[:2].tolist() == [4, 2]
         assert module.test_dataloader().batch_size == 50
+
+
+class DDPStrategy:
+    """What a data module asks Lightning's own."""
+
+    def broadcast(self, value):
+        return value
+
+
+class FSDPStrategy(DDPStrategy):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("strategy", "layer", "even"),
+    [
+        (DDPStrategy(), "Linear", False),
+        (DDPStrategy(), "BatchNorm1d", True),
+        (FSDPStrategy(), "Linear", True),
+    ],
+)
+def test_ranks_that_wait_for_each_other_get_equally_many_batches(store, strategy, layer, even):
+    import torch
+
+    from graphzero.pyg import DataModule
+
+    sizes = (3, 3) if layer == "Linear" else (3,)
+    model = getattr(torch.nn, layer)(*sizes)
+    with gz.open(store) as ds:
+        module = DataModule(ds, num_neighbors=[2], batch_size=8)
+        module.trainer = SimpleNamespace(world_size=2, strategy=strategy, lightning_module=model)
+        loaders = [module.train_dataloader(), module.val_dataloader(), module.test_dataloader()]
+        assert [loader.distributed for loader in loaders] == [True] * 3
+        assert [loader.even for loader in loaders] == [True, even, even]
+        chosen = DataModule(
+            ds, num_neighbors=[2], batch_size=8, eval_loader_kwargs={"even": not even}
+        )
+        chosen.trainer = module.trainer
+        assert chosen.val_dataloader().even is not even
 
 
 def test_one_seed_serves_every_loader(store):

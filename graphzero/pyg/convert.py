@@ -103,7 +103,8 @@ def from_data(
     graph = describe(_one_graph(data))
     arguments = _arguments(graph, weight_attrs, time_attrs)
     dataset = build(path, directed=True, edge_ids=edge_ids, **arguments, **options)
-    return stored_data(dataset, graph)
+    result: StoredData = stored_data(dataset, graph)
+    return result
 
 
 def _can_drive(values: Any, kinds: str) -> bool:

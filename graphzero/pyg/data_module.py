@@ -48,8 +48,9 @@ class DataModule(_Base):  # type: ignore[misc]
 
     It takes the arguments of PyG's ``LightningNodeData``. In several processes, training deals
     whole batches to the ranks, equally many to each; evaluation and prediction yield each seed
-    once. All ranks draw from one seed. A checkpoint that was saved in the middle of an epoch
-    resumes it at its next batch.
+    once, unless the model needs equally many batches there as well: with buffers, such as those of
+    BatchNorm, or another strategy than DDP. All ranks draw from one seed. A checkpoint that was
+    saved in the middle of an epoch resumes it at its next batch.
 
     Parameters
     ----------
@@ -107,9 +108,9 @@ class DataModule(_Base):  # type: ignore[misc]
         self.input_test_time = input_test_time
         self.input_pred_time = input_pred_time
         if self.input_val_nodes is None:
-            self.val_dataloader = None
+            self.__dict__["val_dataloader"] = None  # Lightning then leaves the stage out
         if self.input_test_nodes is None:
-            self.test_dataloader = None
+            self.__dict__["test_dataloader"] = None
         kwargs.setdefault("pin_memory", torch.cuda.is_available())
         kwargs.setdefault("persistent_workers", kwargs.get("num_workers", 0) > 0)
         self.kwargs = kwargs
@@ -127,7 +128,8 @@ class DataModule(_Base):  # type: ignore[misc]
         options = self.kwargs if training else self.eval_kwargs
         several = self.trainer is not None and self.trainer.world_size > 1
         if several:
-            options = {"distributed": True, "even": training, **options}
+            even = training or _forward_meets_the_ranks(self.trainer)
+            options = {"distributed": True, "even": even, **options}
         return NeighborLoader(
             self.data,
             input_nodes=nodes,
@@ -169,6 +171,17 @@ class DataModule(_Base):  # type: ignore[misc]
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.kwargs.items())
         return f"DataModule({self.data!r}, {given})"
+
+
+def _forward_meets_the_ranks(trainer: Any) -> bool:
+    """Whether ranks wait for each other in every forward pass, and so need equally many batches.
+
+    DistributedDataParallel sends its buffers, such as those of BatchNorm, in evaluation as well;
+    other strategies gather their parameters.
+    """
+    if type(trainer.strategy).__name__ != "DDPStrategy":
+        return True
+    return any(True for _ in trainer.lightning_module.buffers())
 
 
 def _refuse_foreign(kwargs: dict[str, Any]) -> None:

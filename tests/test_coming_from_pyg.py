@@ -1,0 +1,105 @@
+"""The code of docs/coming-from-pyg.md, run as it is printed."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torch_geometric")
+
+from torch_geometric import typing  # noqa: E402
+from torch_geometric.data import Data  # noqa: E402
+from torch_geometric.nn import GraphSAGE  # noqa: E402
+
+from graphzero.pyg import from_data  # noqa: E402
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "coming-from-pyg.md"
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+# What the page leaves to the reader.
+NEEDED = {
+    "# with PyG": typing.WITH_PYG_LIB or typing.WITH_TORCH_SPARSE,
+    "# with Lightning": importlib.util.find_spec("lightning") is not None,
+}
+
+
+def load():
+    rng = torch.Generator().manual_seed(0)
+    part = torch.randint(0, 3, (300,), generator=rng)
+    return Data(
+        x=torch.randn(300, 8, generator=rng),
+        edge_index=torch.randint(0, 300, (2, 2000), generator=rng),
+        y=torch.randint(0, 4, (300,), generator=rng),
+        train_mask=part == 0,
+        val_mask=part == 1,
+        test_mask=part == 2,
+    )
+
+
+def lightning_parts():
+    from lightning.pytorch import LightningModule, Trainer
+
+    class Module(LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.model = GraphSAGE(8, 16, 2, 4)
+
+        def training_step(self, batch, batch_idx):
+            out = self.model(batch.x, batch.edge_index)[: batch.batch_size]
+            return torch.nn.functional.cross_entropy(out, batch.y[: batch.batch_size])
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters())
+
+    options = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+    trainer = Trainer(accelerator="cpu", devices=1, max_epochs=1, **options)
+    return {"module": Module(), "trainer": trainer}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def test_the_code_of_the_page_runs(tmp_path, monkeypatch, number):
+    block = BLOCKS[number]
+    for mark, present in NEEDED.items():
+        if block.startswith(mark) and not present:
+            pytest.skip(f"this block needs what is not installed: {mark}")
+    monkeypatch.chdir(tmp_path)
+    import graphzero.pyg
+
+    stored = from_data(load(), "store")
+    names = {
+        "F": torch.nn.functional,
+        "NeighborLoader": graphzero.pyg.NeighborLoader,
+        "data": stored,
+        "load": load,
+        "model": GraphSAGE(8, 16, 2, 4),
+    }
+    if block.startswith("# with Lightning"):
+        names |= lightning_parts()
+    exec(compile(block, f"block {number}", "exec"), names)
+    if "loss =" in block:
+        assert torch.isfinite(names["loss"])
+    if "loader =" in block:
+        assert next(iter(names["loader"])).num_nodes > 0
+    if "train = " in block:
+        assert sum(batch.batch_size for batch in names["val"]) == int(load().val_mask.sum())
+
+
+def two_versions():
+    """Pairs of blocks: with PyG, and with graphzero."""
+    return [(a, b) for a, b in pairwise(BLOCKS) if a.startswith("# with PyG")]
+
+
+def test_the_two_versions_differ_in_two_lines():
+    assert len(two_versions()) == 2
+    for before, after in two_versions():
+        lines = before.splitlines()[1:], after.splitlines()
+        assert len(lines[0]) == len(lines[1])
+        differ = [pair for pair in zip(*lines, strict=True) if pair[0] != pair[1]]
+        assert len(differ) == 2
+        assert differ[0][0].startswith("from torch_geometric.loader import")
+        assert differ[1][0].startswith("data = ")
