@@ -335,6 +335,9 @@ static void neighbors_out_of_range_are_counted_by_edge_type(void)
     CHECK_EQ(batch.edges[LIKES].corrupt, 0);
     CHECK_EQ(batch.edges[SEEN_BY].corrupt, 1);
     CHECK_EQ(batch.edges[KNOWS].corrupt, 0);
+    const gz_seeds sound[] = {{&user, 1}, {NULL, 0}};
+    CHECK_EQ(gz_batch_sample(&batch, &t.plan, sound, &err), GZ_OK); /* counted anew */
+    CHECK_EQ(batch.edges[SEEN_BY].corrupt, 0);
     gz_batch_free(&batch);
 }
 
