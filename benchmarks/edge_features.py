@@ -147,16 +147,7 @@ def measure(folder: Path, strategy: str, args: argparse.Namespace) -> dict[str, 
     program = [sys.executable, "-m", "benchmarks.edge_features", "--child"]
     with memory_group(args.limit) as group:
         done = subprocess.run(
-            [
-                *group.prefix,
-                sys.executable,
-                "-m",
-                "benchmarks.edge_features",
-                "--child",
-                str(folder / "data"),
-                strategy,
-                options,
-            ],
+            [*group.prefix, *program, str(folder / "data"), strategy, options],
             capture_output=True,
             text=True,
             check=False,

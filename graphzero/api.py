@@ -71,6 +71,9 @@ def build(
         CSV or Parquet files with a record for each edge and values in all columns, in the order of
         the edge list. Attributes keep their dtype and shape; of CSV files, "edge_attr" becomes
         float32, and the first record decides whether others are int64 or float32.
+
+        Of a typed graph: a dictionary by edge type, (source type, relation, target type), of edge
+        lists or of such dictionaries. An array of two edges is (2, E).
     features : path, array or tensor, optional
         A ``.npy`` file or an array of shape (num_nodes, dim), (num_nodes,) or with more dimensions.
         Or a CSV or Parquet file whose first column is the node id, in any order; nodes that it does
@@ -82,11 +85,17 @@ def build(
         column holds the labels in the order of the nodes. Every node needs a label; -1, or NaN
         among floats, is the usual value for "no label".
     splits : mapping of str to path, array or tensor, optional
-        Node ids, or a boolean mask over all nodes.
+        Node ids, or a boolean mask over all nodes. Of a typed graph, dictionaries of these by node
+        type; of `edge_splits`, by edge type.
     nodes : dict, optional
         Attributes of the nodes by name, each as `labels`; "x" is another way to give `features`,
         and "y" to give `labels`. Names are Python identifiers, different for nodes and edges, and
         not those of what a mini-batch has besides, such as "n_id" or "to".
+
+        Of a typed graph: such dictionaries by node type, for every type that edges lead from or to;
+        {} for nodes without attributes, with "num_nodes" if the edges do not name all of them.
+        `features`, `labels`, `num_nodes`, `src`, `dst`, `presample`, ``directed=False`` and
+        ``neighbors="both"`` are for graphs without types.
     edge_splits : mapping of str to path, array or tensor, optional
         Positions in the edge list, or a boolean mask over it.
     weight_attrs : str or list of str, optional

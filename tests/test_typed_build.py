@@ -223,6 +223,12 @@ def test_edges_from_files(tmp_path: Path) -> None:
         assert ds[CITES].driving.weight is None
 
 
+def test_edges_say_how_many_nodes_there_are(tmp_path: Path) -> None:
+    edges = {("a", "r", "b"): [[0, 1, 1], [5, 2, 0]], ("b", "r", "c"): [[6], [0]]}
+    with gz.build(tmp_path, edges, nodes={"a": {}, "b": {}, "c": {}}) as ds:
+        assert [nodes.num_nodes for nodes in ds.nodes.values()] == [2, 7, 1]
+
+
 def test_several_relations_between_the_same_types(tmp_path: Path) -> None:
     edges = {
         ("a", "r", "a"): [[0, 1]],

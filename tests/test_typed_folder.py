@@ -222,3 +222,11 @@ def test_verify_finds_what_checksums_cannot(
     rewrite(data / file, section, change)
     assert run("verify", data) == 1
     assert re.search(message, capfd.readouterr().err)
+
+
+def test_packs_are_for_graphs_without_types(data: Path) -> None:
+    with gz.open(data) as ds:
+        with pytest.raises(ValueError, match="packs are made for graphs without types only"):
+            gz.pack(ds, data.parent / "out.gd", epochs=1)
+        with pytest.raises(ValueError, match="packs are made for graphs without types only"):
+            gz.PackedDataset(ds, data.parent / "out.gd")

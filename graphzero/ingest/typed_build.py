@@ -9,6 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from graphzero.ingest.columns import MAX_NODES
 from graphzero.ingest.edges import EdgeList, IdBound, read_edges
 from graphzero.ingest.folder import check_names, entry_of, folder_lock, recover, replace_dataset
@@ -91,6 +94,28 @@ def _read_all(folder: Path, given: TypedInput, options: WriteOptions, lists: Edg
             )
 
 
+def _add_node_times(
+    folder: Path,
+    given: TypedInput,
+    counts: Mapping[str, int],
+    options: WriteOptions,
+    lists: EdgeLists,
+) -> None:
+    """Gives edges the times of the nodes that are in the lists, where these drive sampling."""
+    timed: dict[EdgeType, tuple[str, str]] = {}
+    for edge_type, edges in given.edges.items():
+        if edges.driving.time is not None and edges.driving.time_level == "node":
+            timed[edge_type] = ends_of(edge_type, lists[edge_type])[1], edges.driving.time
+    found: dict[tuple[str, str], npt.NDArray[np.int64]] = {}
+    memory = options.times_memory // max(1, len(set(timed.values())))
+    for name, time in set(timed.values()):
+        with naming(name):
+            rows = given.nodes[name].attributes[time]
+            found[name, time] = read_node_times(folder, rows, counts[name], memory)
+    for edge_type, key in timed.items():
+        lists[edge_type] = replace(lists[edge_type], node_times=found[key])
+
+
 def _content(
     folder: Path, given: TypedInput, options: WriteOptions, lists: EdgeLists
 ) -> TypedContent:
@@ -100,16 +125,7 @@ def _content(
     for name, nodes in given.nodes.items():
         with naming(name):
             counts[name] = _count(name, nodes, _bound(name, nodes), lists)
-    timed = [key for key, edges in given.edges.items() if edges.driving.time_level == "node"]
-    for edge_type in timed:
-        name, time = ends_of(edge_type, lists[edge_type])[1], given.edges[edge_type].driving.time
-        assert time is not None
-        memory = options.times_memory // len(timed)
-        with naming(name):
-            times = read_node_times(
-                folder, given.nodes[name].attributes[time], counts[name], memory
-            )
-        lists[edge_type] = replace(lists[edge_type], node_times=times)
+    _add_node_times(folder, given, counts, options, lists)
     return TypedContent(
         counts,
         lists,
