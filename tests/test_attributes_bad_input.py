@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphzero.ingest import attribute_names, build_dataset
+from graphzero.ingest import attribute_names, build, build_dataset
 from graphzero.ingest.row_input import ArrayRows, PartRows
 
 EDGES = np.array([[0, 1], [1, 2], [2, 0], [3, 1], [2, 2], [0, 1]])
@@ -105,6 +105,14 @@ def test_a_wrong_number_of_records(tmp_path: Path) -> None:
             edges = {"edge_index": tmp_path / "e.csv", name: tmp_path / "a.csv"}
             with pytest.raises(ValueError, match=r"a\.csv has .* rows for .*6 edges: every edge"):
                 build_dataset(tmp_path / "d", edges)
+
+
+def test_a_wrong_count_is_found_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "read_edges", lambda *_, **__: pytest.fail("the work has begun"))
+    with pytest.raises(ValueError, match="edge attribute 'kind' has 5 rows for 6 edges"):
+        build_dataset(tmp_path, {"edge_index": EDGES, "kind": np.ones(5)})
 
 
 def test_parts_must_be_alike() -> None:
