@@ -45,8 +45,8 @@ LEAVES = {"errors", "units", "include_dir", "_core"}
 NARROW = {"ingest": {"errors", "units", "store"}}
 # What a mini-batch imports on its way up imports no room itself, so that no circle comes of it.
 NARROW_MODULES: dict[str, set[str]] = {"pyg.data": LEAVES}
-# (importing module, imported one): the way up that a mini-batch has to PyG's types.
-REGISTERED = {("loader.mini_batch", "pyg.data")}
+# (importing module, imported one): the way up that mini-batches have to PyG's types, `to_pyg`.
+REGISTERED = {("loader.mini_batch", "pyg.data"), ("loader.typed_mini_batch", "pyg.data")}
 ONLY_IN = {
     "torch": {"loader", "pyg", "training"},
     "pyarrow": {"ingest"},
