@@ -176,6 +176,11 @@ def test_the_time_of_an_edge_is_that_of_the_sampled_neighbor(tmp_path: Path) -> 
             assert_times_of_neighbors(ds, years)
             assert sorted(ds.edge_attributes) == []
             assert list(ds.attributes) == ["year"]
+    build_dataset(tmp_path, EDGES, nodes={"year": years}, time_attrs="year")
+    for neighbors in ("out", "in", "both", "out"):
+        reorder_dataset(tmp_path, "hot", neighbors=neighbors)
+        with gz.open(tmp_path) as ds:
+            assert_times_of_neighbors(ds, years)
 
 
 def test_the_default_attributes_that_drive_sampling(tmp_path: Path) -> None:

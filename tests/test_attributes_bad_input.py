@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphzero.ingest import attribute_names, build_dataset
+from graphzero.ingest import attribute_names, build, build_dataset
 from graphzero.ingest.row_input import ArrayRows, PartRows
 
 EDGES = np.array([[0, 1], [1, 2], [2, 0], [3, 1], [2, 2], [0, 1]])
@@ -45,8 +45,9 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"nodes": {"tag": np.array([None] * 4)}}, "node attribute 'tag' has dtype object"),
     ({"nodes": {"tag": np.ones(4) * 1j}}, "node attribute 'tag' has dtype complex128"),
     ({"nodes": {"tag": 7}}, r"node attribute 'tag' has shape \(\)"),
-    ({"nodes": {"a": {"x": np.ones(4)}}}, "cannot be built yet"),
-    ({"edges": {("a", "to", "b"): {"edge_index": EDGES}}}, "cannot be built yet"),
+    # `graphzero.build` takes these two for typed graphs; this is the build of those without types.
+    ({"nodes": {"a": {"x": np.ones(4)}}}, "node attribute 'a' has dtype object"),
+    ({"edges": {("a", "to", "b"): {"edge_index": EDGES}}}, "edges has no 'edge_index'"),
     ({"edges": {"edge_attr": np.ones(6)}}, "edges has no 'edge_index'.* it has edge_attr"),
     ({"w": np.ones(5)}, "edge attribute 'w' has 5 rows for 6 edges"),
     ({"w": np.ones(7)}, "edge attribute 'w' has 7 rows for 6 edges"),
@@ -104,6 +105,14 @@ def test_a_wrong_number_of_records(tmp_path: Path) -> None:
             edges = {"edge_index": tmp_path / "e.csv", name: tmp_path / "a.csv"}
             with pytest.raises(ValueError, match=r"a\.csv has .* rows for .*6 edges: every edge"):
                 build_dataset(tmp_path / "d", edges)
+
+
+def test_a_wrong_count_is_found_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "read_edges", lambda *_, **__: pytest.fail("the work has begun"))
+    with pytest.raises(ValueError, match="edge attribute 'kind' has 5 rows for 6 edges"):
+        build_dataset(tmp_path, {"edge_index": EDGES, "kind": np.ones(5)})
 
 
 def test_parts_must_be_alike() -> None:
