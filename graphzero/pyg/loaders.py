@@ -14,13 +14,11 @@ from graphzero.graph.dataset import Dataset
 from graphzero.loader.mini_batch import MiniBatch
 from graphzero.loader.seed_loader import SeedLoader
 from graphzero.loader.typed_mini_batch import TypedMiniBatch
+from graphzero.pyg.description import OF_SEED_EDGES
 from graphzero.pyg.stored_data import StoredData
+from graphzero.pyg.stored_hetero_data import StoredHeteroData, StoredPart
 
 __all__ = ["LinkNeighborLoader", "NeighborLoader", "check_stored"]
-
-# Of the whole graph, and of no use in a batch around nodes.
-_NOT_IN_BATCHES = ("edge_label_index", "edge_label")
-
 
 def check_stored(data: Any, name: str) -> None:
     """Refuses a graph in memory, and shows the line that stores it.
@@ -41,14 +39,31 @@ def check_stored(data: Any, name: str) -> None:
         )
 
 
-def _add_kept(output: Any, dataset: StoredData) -> None:
-    """What PyG's batches have of the whole graph: masks of their nodes, and what is of no node."""
-    for name, mask in dataset.masks.items():
-        if mask.shape[0] == dataset.num_nodes and mask.dtype == torch.bool:
-            output[name] = mask[output.n_id]
-    for name, value in dataset.kept.items():
-        if name not in output and name not in _NOT_IN_BATCHES:
+def _add_part(output: Any, n_id: Any, count: int, part: StoredData | StoredPart) -> None:
+    """What PyG's batches have of nodes in memory: masks of their own, and what has no rows."""
+    for name, mask in part.masks.items():
+        if mask.shape[0] == count and mask.dtype == torch.bool:
+            output[name] = mask[n_id]
+    _add_kept(output, part.kept)
+
+
+def _add_kept(output: Any, kept: Mapping[str, Any]) -> None:
+    for name, value in kept.items():
+        if name not in output and not OF_SEED_EDGES.fullmatch(name):
             output[name] = value
+
+
+def _add_in_memory(output: Any, dataset: Dataset) -> None:
+    """Adds to a batch what `from_data` has kept in memory."""
+    if isinstance(dataset, StoredData):
+        _add_part(output, output.n_id, dataset.num_nodes, dataset)
+    elif isinstance(dataset, StoredHeteroData):
+        for node_type in dataset.node_types:
+            nodes, part = output[node_type], dataset[node_type]
+            _add_part(nodes, nodes.n_id, part.num_nodes, part)
+        for edge_type in dataset.edge_types:
+            _add_kept(output[edge_type], dataset[edge_type].kept)
+        _add_kept(output, dataset.kept)
 
 
 class _PyGLoader(SeedLoader):
@@ -68,16 +83,15 @@ class _PyGLoader(SeedLoader):
 
     def _make_output(self, batch: MiniBatch | TypedMiniBatch) -> Any:
         output = batch.to_pyg()
-        if isinstance(self.data, StoredData):
-            _add_kept(output, self.data)
+        _add_in_memory(output, self.data)
         return output
 
 
 class NeighborLoader(_PyGLoader, nodes.NeighborLoader):
-    """PyG's NeighborLoader over a dataset in files: it yields ``Data``.
+    """PyG's NeighborLoader over a dataset in files: it yields ``Data``, or ``HeteroData``.
 
     The arguments are those of `graphzero.NeighborLoader`, which are PyG's and some more; `data` is
-    the result of `from_data`, or a dataset of `graphzero.open`. `transform` gets the ``Data``.
+    the result of `from_data`, or a dataset of `graphzero.open`. `transform` gets what is yielded.
 
     As in PyG, every process samples all the seeds that it is given: split them by rank, or say
     ``distributed=True`` and have the batches dealt out.
@@ -85,7 +99,7 @@ class NeighborLoader(_PyGLoader, nodes.NeighborLoader):
 
 
 class LinkNeighborLoader(_PyGLoader, links.LinkNeighborLoader):
-    """PyG's LinkNeighborLoader over a dataset in files: it yields ``Data``.
+    """PyG's LinkNeighborLoader over a dataset in files: it yields ``Data``, or ``HeteroData``.
 
     As `NeighborLoader`, around edges: the arguments are those of `graphzero.LinkNeighborLoader`.
     """
