@@ -44,6 +44,8 @@ class Described:
         Number of nodes or edges.
     stored : dict
         Arrays with a row for each, by name.
+    booleans : set of str
+        Which of these are booleans, whose files have uint8.
     kept : dict
         What has no row for each: it stays in memory, as it was given.
     splits : dict
@@ -56,6 +58,7 @@ class Described:
 
     count: int
     stored: dict[str, Array] = field(default_factory=dict)
+    booleans: set[str] = field(default_factory=set)
     kept: dict[str, Any] = field(default_factory=dict)
     splits: dict[str, Array] = field(default_factory=dict)
     masks: dict[str, Tensor] = field(default_factory=dict)
@@ -184,6 +187,8 @@ def _add(part: Described, store: Any, name: str, is_row: bool, where: str) -> No
     elif is_row:
         axis = store._parent().__cat_dim__(name, value, store) if hasattr(store, "_parent") else 0
         part.stored[name] = _row_for_each(value, name, axis, where)
+        if part.stored[name].dtype == np.bool_:
+            part.booleans.add(name)
     elif name in ("x", "y", "edge_attr", "edge_weight") and value is not None:
         shape = tuple(getattr(value, "shape", ()))
         raise ValueError(

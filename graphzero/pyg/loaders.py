@@ -15,10 +15,11 @@ from graphzero.loader.mini_batch import MiniBatch
 from graphzero.loader.seed_loader import SeedLoader
 from graphzero.loader.typed_mini_batch import TypedMiniBatch
 from graphzero.pyg.description import OF_SEED_EDGES
-from graphzero.pyg.stored_data import StoredData
+from graphzero.pyg.stored_data import StoredData, as_given
 from graphzero.pyg.stored_hetero_data import StoredHeteroData, StoredPart
 
 __all__ = ["LinkNeighborLoader", "NeighborLoader", "check_stored"]
+
 
 def check_stored(data: Any, name: str) -> None:
     """Refuses a graph in memory, and shows the line that stores it.
@@ -39,30 +40,37 @@ def check_stored(data: Any, name: str) -> None:
         )
 
 
-def _add_part(output: Any, n_id: Any, count: int, part: StoredData | StoredPart) -> None:
-    """What PyG's batches have of nodes in memory: masks of their own, and what has no rows."""
+def _add_masks(nodes: Any, part: StoredData | StoredPart) -> None:
+    """The masks of a batch's nodes, as PyG's batches have them."""
     for name, mask in part.masks.items():
-        if mask.shape[0] == count and mask.dtype == torch.bool:
-            output[name] = mask[n_id]
-    _add_kept(output, part.kept)
+        if mask.shape[0] == part.num_nodes and mask.dtype == torch.bool:
+            nodes[name] = mask[nodes.n_id]
 
 
 def _add_kept(output: Any, kept: Mapping[str, Any]) -> None:
+    """What has no row for each node or edge, and belongs to every batch."""
     for name, value in kept.items():
         if name not in output and not OF_SEED_EDGES.fullmatch(name):
             output[name] = value
 
 
-def _add_in_memory(output: Any, dataset: Dataset) -> None:
-    """Adds to a batch what `from_data` has kept in memory."""
+def _restore_booleans(output: Any, names: set[str]) -> None:
+    for name in names:
+        output[name] = as_given(output[name], name, names)
+
+
+def _complete(output: Any, dataset: Dataset) -> None:
+    """Adds to a batch what `from_data` has kept in memory of the graph."""
     if isinstance(dataset, StoredData):
-        _add_part(output, output.n_id, dataset.num_nodes, dataset)
+        _restore_booleans(output, dataset.booleans)
+        _add_masks(output, dataset)
+        _add_kept(output, dataset.kept)
     elif isinstance(dataset, StoredHeteroData):
-        for node_type in dataset.node_types:
-            nodes, part = output[node_type], dataset[node_type]
-            _add_part(nodes, nodes.n_id, part.num_nodes, part)
-        for edge_type in dataset.edge_types:
-            _add_kept(output[edge_type], dataset[edge_type].kept)
+        for key in (*dataset.node_types, *dataset.edge_types):
+            part = dataset[key]
+            _restore_booleans(output[key], part.booleans)
+            _add_masks(output[key], part)
+            _add_kept(output[key], part.kept)
         _add_kept(output, dataset.kept)
 
 
@@ -83,7 +91,7 @@ class _PyGLoader(SeedLoader):
 
     def _make_output(self, batch: MiniBatch | TypedMiniBatch) -> Any:
         output = batch.to_pyg()
-        _add_in_memory(output, self.data)
+        _complete(output, self.data)
         return output
 
 

@@ -15,7 +15,7 @@ from graphzero.graph.graph import Graph
 from graphzero.loader.mini_batch import as_tensor
 from graphzero.pyg.description import DescribedGraph
 
-__all__ = ["StoredData", "require_whole", "stored_data", "whole_of_edges"]
+__all__ = ["StoredData", "as_given", "require_whole", "stored_data", "whole_of_edges"]
 
 
 def _row_bytes(store: FeatureStore) -> int:
@@ -44,6 +44,11 @@ def _whole(store: FeatureStore, name: str) -> Tensor:
     return as_tensor(store.gather(np.arange(store.num_nodes)))
 
 
+def as_given(rows: Tensor, name: str, booleans: set[str]) -> Tensor:
+    """Booleans again, where the attribute of a name had them; not copied."""
+    return rows.view(torch.bool) if name in booleans else rows
+
+
 def whole_of_edges(store: FeatureStore, graph: Graph, name: str) -> Tensor:
     """All rows of an edge attribute, in the order of the edge list."""
     if not graph.has_edge_ids:
@@ -68,6 +73,7 @@ class StoredData(Dataset):
 
     _kept: dict[str, Any]
     _masks: dict[str, Tensor]
+    _booleans: set[str]
 
     @property
     def num_features(self) -> int:
@@ -106,10 +112,11 @@ class StoredData(Dataset):
                 return values[name]
         rows = self._rows_named(name)
         if rows is not None:
-            return _whole(rows, name)
+            return as_given(_whole(rows, name), name, self._booleans)
         of_edges = vars(self).get("edge_attributes", {})
         if name in of_edges:
-            return whole_of_edges(of_edges[name], self.graph, name)
+            whole = whole_of_edges(of_edges[name], self.graph, name)
+            return as_given(whole, name, self._booleans)
         raise AttributeError(
             f"the stored graph has no {name!r}; it has {', '.join([*self._masks, *self._kept])} "
             f"and {self!r}"
@@ -119,6 +126,11 @@ class StoredData(Dataset):
     def kept(self) -> dict[str, Any]:
         """What belongs to the whole graph, and to every batch."""
         return self._kept
+
+    @property
+    def booleans(self) -> set[str]:
+        """Names of attributes that were booleans, and are uint8 in the files."""
+        return self._booleans
 
     @property
     def masks(self) -> dict[str, Tensor]:
@@ -136,4 +148,5 @@ def stored_data(dataset: Dataset, graph: DescribedGraph) -> Any:
     assert isinstance(dataset, StoredData)
     dataset._kept = graph.kept
     dataset._masks = graph.nodes[None].masks
+    dataset._booleans = graph.nodes[None].booleans | graph.edges[None].booleans
     return dataset

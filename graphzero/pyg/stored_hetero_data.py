@@ -12,7 +12,7 @@ from graphzero import _core
 from graphzero.graph.typed_dataset import EdgeStore, NodeStore, TypedDataset
 from graphzero.loader.mini_batch import as_tensor
 from graphzero.pyg.description import Described, DescribedGraph
-from graphzero.pyg.stored_data import require_whole, whole_of_edges
+from graphzero.pyg.stored_data import as_given, require_whole, whole_of_edges
 
 __all__ = ["StoredHeteroData", "StoredPart", "stored_hetero_data"]
 
@@ -32,12 +32,15 @@ class StoredPart:
         Masks and ids of splits, by the names that they were given.
     kept : dict
         What else was not stored.
+    booleans : set of str
+        Names of attributes that were booleans, and are uint8 in the files.
     """
 
     def __init__(self, part: NodeStore | EdgeStore, described: Described) -> None:
         self.part = part
         self.masks = described.masks
         self.kept = described.kept
+        self.booleans = described.booleans
 
     @property
     def num_features(self) -> int:
@@ -95,10 +98,12 @@ class StoredPart:
 
     def _whole(self, name: str) -> Tensor:
         if isinstance(self.part, EdgeStore):
-            return whole_of_edges(self.part[name], self.part.graph, name)
-        require_whole(self.part[name], name)
-        rows = self.part.to_stored(np.arange(self.part.num_nodes))
-        return as_tensor(self.part[name].gather_stored(rows, None, 1))
+            whole = whole_of_edges(self.part[name], self.part.graph, name)
+        else:
+            require_whole(self.part[name], name)
+            rows = self.part.to_stored(np.arange(self.part.num_nodes))
+            whole = as_tensor(self.part[name].gather_stored(rows, None, 1))
+        return as_given(whole, name, self.booleans)
 
     def __repr__(self) -> str:
         return f"StoredPart({self.part!r}, also in memory: {[*self.masks, *self.kept]})"
@@ -175,7 +180,7 @@ def stored_hetero_data(dataset: Any, graph: DescribedGraph) -> StoredHeteroData:
     dataset.__class__ = StoredHeteroData
     dataset._kept = graph.kept
     dataset._described = {
-        key: Described(part.count, kept=part.kept, masks=part.masks)
+        key: Described(part.count, booleans=part.booleans, kept=part.kept, masks=part.masks)
         for key, part in [*graph.nodes.items(), *graph.edges.items()]
     }
     found: StoredHeteroData = dataset
