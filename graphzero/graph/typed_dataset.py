@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from graphzero.graph.dataset import Dataset, Driving, Splits
+from graphzero.graph.dataset import Dataset, Splits
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
 from graphzero.graph.ids import IdArray, as_id, as_ids
-from graphzero.store.schema import EdgeType, Neighbors
+from graphzero.store.schema import Driving, EdgeType, Neighbors
 
 __all__ = ["EdgeStore", "NodeStore", "TypedDataset"]
 
