@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from graphzero import _core
 from graphzero.errors import FormatError
@@ -12,9 +11,9 @@ from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
 from graphzero.graph.ids import IdArray
 from graphzero.store.mapped_file import ClosedAtExit
-from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT, Neighbors, TimeLevel
+from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT, Driving, Neighbors
 
-__all__ = ["Dataset", "Driving", "Splits"]
+__all__ = ["Dataset", "Splits"]
 
 
 class Splits(Mapping[str, IdArray]):
@@ -36,22 +35,6 @@ class Splits(Mapping[str, IdArray]):
 
     def __repr__(self) -> str:
         return f"Splits({ {name: len(store) for name, store in self.stores.items()} })"
-
-
-@dataclass(frozen=True)
-class Driving:
-    """The attributes that drive sampling, by name.
-
-    Attributes
-    ----------
-    weight, time : str or None
-    time_level : {"edge", "node"}
-        Whether `time` is an attribute of the edges, or of the neighbours that are sampled.
-    """
-
-    weight: str | None = EDGE_WEIGHT
-    time: str | None = EDGE_TIME
-    time_level: TimeLevel = "edge"
 
 
 class Dataset(ClosedAtExit):
@@ -129,7 +112,7 @@ class Dataset(ClosedAtExit):
         self.attributes = {name: store for name, store in named.items() if store is not None}
         self.edge_attributes = dict(edge_attributes or {})
         self.edge_splits = edge_splits if edge_splits is not None else Splits({})
-        self.driving = driving if driving is not None else Driving()
+        self.driving = driving if driving is not None else Driving(EDGE_WEIGHT, EDGE_TIME)
 
     is_typed = False
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from graphzero.errors import FormatError
-from graphzero.graph.dataset import Dataset, Driving, Splits
+from graphzero.graph.dataset import Dataset, Splits
 from graphzero.graph.edge_rows import EdgeRows
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
 from graphzero.graph.typed_dataset import EdgeStore, NodeStore, TypedDataset
 from graphzero.store.manifest import AnyManifest, open_build
-from graphzero.store.schema import FileEntry, Manifest, NodeTable, TimeLevel, TypedManifest
+from graphzero.store.schema import Driving, FileEntry, Manifest, NodeTable, TimeLevel, TypedManifest
 
 __all__ = ["open_dataset"]
 

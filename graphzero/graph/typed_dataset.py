@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from graphzero.graph.dataset import Dataset, Driving, Splits
+from graphzero.graph.dataset import Dataset, Splits
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
 from graphzero.graph.ids import IdArray, as_id, as_ids
-from graphzero.store.schema import EdgeType, Neighbors
+from graphzero.store.schema import Driving, EdgeType, Neighbors
 
 __all__ = ["EdgeStore", "NodeStore", "TypedDataset"]
 
@@ -184,7 +184,9 @@ class EdgeStore(_Attributes):
         edges = [neighbors, owners] if self.graph.is_incoming else [owners, neighbors]
         positions = self.graph._csr.edge_ids(np.arange(self.num_edges))
         found: IdArray = np.stack(edges)
-        return found if positions is None else found[:, np.argsort(positions, kind="stable")]
+        if positions is None:
+            return found
+        return found.take(np.argsort(positions, kind="stable"), axis=1)  # contiguous
 
     def files(self) -> list[Graph | FeatureStore]:
         """Every mapped file of these edges."""

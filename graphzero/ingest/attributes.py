@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from graphzero.ingest.row_stream import Rows
 from graphzero.store.format import dtype_name
-from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT, TimeLevel
+from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT, Driving
 
-__all__ = ["DrivingNames", "as_names", "check_known", "is_typed_input", "resolve_driving"]
+__all__ = ["as_names", "check_known", "is_typed_input", "resolve_driving"]
 
 WEIGHT_NAMES = (EDGE_WEIGHT, "weight")
 TIME_NAMES = (EDGE_TIME, "timestamp", "time")
@@ -28,22 +27,6 @@ def is_typed_input(nodes: Any, edges: Any) -> bool:
     )
     by_edge_type = isinstance(edges, Mapping) and any(isinstance(key, tuple) for key in edges)
     return by_node_type or by_edge_type
-
-
-@dataclass(frozen=True)
-class DrivingNames:
-    """The attributes that drive sampling along edges of one type.
-
-    Attributes
-    ----------
-    weight, time : str or None
-    time_level : {"edge", "node"}
-        Whether `time` is an attribute of the edges, or of the nodes that are sampled.
-    """
-
-    weight: str | None = None
-    time: str | None = None
-    time_level: TimeLevel = "edge"
 
 
 def as_names(value: str | Iterable[str] | None, option: str) -> tuple[str, ...] | None:
@@ -120,7 +103,7 @@ def resolve_driving(
     *,
     node_attrs: Mapping[str, Rows] | None = None,
     where: str = "",
-) -> DrivingNames:
+) -> Driving:
     """The attributes by which the edges of one type are sampled.
 
     Parameters
@@ -154,7 +137,7 @@ def resolve_driving(
         _check_numbers(
             edge_attrs[time] if of_edges else nodes[time], time, "time_attrs", "iu", where
         )
-    return DrivingNames(weight, time, "node" if of_nodes else "edge")
+    return Driving(weight, time, "node" if of_nodes else "edge")
 
 
 def _check_numbers(rows: Rows, name: str, option: str, kinds: str, where: str) -> None:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from graphzero.ingest.attribute_names import check_attribute_name, check_distinct, file_stem
-from graphzero.ingest.attributes import DrivingNames, as_names, check_known, resolve_driving
+from graphzero.ingest.attributes import as_names, check_known, resolve_driving
 from graphzero.ingest.edge_input import EdgeInput, open_edges
 from graphzero.ingest.joined import join_columns
 from graphzero.ingest.row_input import open_attribute, open_features, open_labels
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.splits import check_split_names
 from graphzero.store.format import as_dtype
-from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT
+from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT, Driving
 
 __all__ = ["GraphInput", "open_graph_input"]
 
@@ -33,7 +33,7 @@ class GraphInput:
         By name: features as "x", labels as "y".
     edges : dict of str to Rows
         By name; without those that drive sampling.
-    driving : DrivingNames
+    driving : Driving
     splits, edge_splits : dict
         By name, as the user gave them.
     num_nodes : int or None
@@ -43,7 +43,7 @@ class GraphInput:
     source: EdgeInput
     nodes: dict[str, Rows]
     edges: dict[str, Rows]
-    driving: DrivingNames
+    driving: Driving
     splits: dict[str, Any]
     edge_splits: dict[str, Any]
     num_nodes: int | None
@@ -130,7 +130,7 @@ def _check_edge_counts(source: EdgeInput, edges: Mapping[str, Rows]) -> None:
 
 def _add_driving(
     source: EdgeInput, nodes: Mapping[str, Rows], edges: dict[str, Rows], options: dict[str, Any]
-) -> tuple[EdgeInput, DrivingNames]:
+) -> tuple[EdgeInput, Driving]:
     """Chooses the attributes that drive sampling, and takes those of the edges out of `edges`."""
     weights, times = (as_names(options[name], name) for name in ("weight_attrs", "time_attrs"))
     columns = [EDGE_WEIGHT] * source.has_weights + [EDGE_TIME] * source.has_times

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphzero.errors import FormatError
 from graphzero.ingest.attribute_names import check_attribute_name
-from graphzero.ingest.attributes import DrivingNames, as_names, check_known, resolve_driving
+from graphzero.ingest.attributes import as_names, check_known, resolve_driving
 from graphzero.ingest.columns import checked_count
 from graphzero.ingest.edge_input import EdgeInput, open_edges
 from graphzero.ingest.joined import join_columns
@@ -19,7 +19,7 @@ from graphzero.ingest.row_input import open_attribute
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.splits import check_split_names
 from graphzero.ingest.typed_names import check_name
-from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT, EdgeType
+from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT, Driving, EdgeType
 
 __all__ = [
     "EdgeTypeInput",
@@ -62,13 +62,13 @@ class EdgeTypeInput:
         The others.
     splits : dict of str to Any
         Positions or masks, by name of the split.
-    driving : DrivingNames
+    driving : Driving
     """
 
     edges: EdgeInput
     attributes: dict[str, Rows]
     splits: dict[str, Any]
-    driving: DrivingNames
+    driving: Driving
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def _drive(
                 f"{other or name!r} would be there as well: leave one out, or ignore such columns "
                 f"with {option}=False"
             )
-    names = DrivingNames(
+    names = Driving(
         EDGE_WEIGHT if source.has_weights else chosen.weight,
         EDGE_TIME if source.has_times else chosen.time,
         chosen.time_level,

@@ -53,8 +53,8 @@ ARGUMENTS: tuple[Argument, ...] = (
         {
             "dataset": "a Dataset, from gz.open or gz.build",
             "data": "another name of dataset",
-            "num_neighbors": "neighbours per node in each hop, as a list, or by edge type as a dict "
-            "(its entry 'default' is for all others) or PyG's NumNeighbors; -1 for all",
+            "num_neighbors": "neighbours per node in each hop, as a list, or by edge type as a "
+            "dict (its entry 'default' is for all others) or PyG's NumNeighbors; -1 for all",
             "input_nodes": (
                 "None (all nodes), ids, a bool mask, or the name of a split such as 'train'; in a "
                 "typed graph a node type, or (node type, any of these)",
@@ -86,7 +86,8 @@ ARGUMENTS: tuple[Argument, ...] = (
             "times of edges need input_time or edge_label_time, times of nodes edge_label_time",
             "weight_attr": "the name of the weights that drive the sampling, which the build "
             "chooses; edges of other types are drawn uniformly",
-            "subgraph_type": "'directional', or without types 'induced'; 'bidirectional' is refused",
+            "subgraph_type": "'directional', or without types 'induced'; 'bidirectional' is "
+            "refused",
             "directed": "False is the former name of subgraph_type='induced'",
             "transform": "gets the batch, in the worker, and may return anything",
             "batch_size": "seeds in a batch; 1 if it is left out, as in PyG",

@@ -9,6 +9,7 @@ from typing import Literal
 __all__ = [
     "EDGE_TIME",
     "EDGE_WEIGHT",
+    "Driving",
     "EdgeTable",
     "EdgeType",
     "FileEntry",
@@ -27,6 +28,22 @@ EdgeType = tuple[str, str, str]  # source type, relation, target type
 
 # What edge attributes without a name of their own are called in mini-batches, as in PyG.
 EDGE_WEIGHT, EDGE_TIME = "edge_weight", "edge_time"
+
+
+@dataclass(frozen=True)
+class Driving:
+    """The attributes that drive sampling, by name.
+
+    Attributes
+    ----------
+    weight, time : str or None
+    time_level : {"edge", "node"}
+        Whether `time` is an attribute of the edges, or of the neighbours that are sampled.
+    """
+
+    weight: str | None = None
+    time: str | None = None
+    time_level: TimeLevel = "edge"
 
 
 @dataclass(frozen=True)
