@@ -135,6 +135,22 @@ def test_the_result_answers_as_the_graph_did(data, stored):
         assert torch.equal(copied[WRITES].first, data[WRITES].first)
 
 
+def test_nothing_is_set_that_no_batch_would_have(stored):
+    paper = stored["paper"]
+    with pytest.raises(AttributeError, match=r"data\[type\].y cannot be set.*before from_data"):
+        paper.y = paper.y + 1
+    with pytest.raises(AttributeError, match="year cannot be set"):
+        paper["year"] = torch.arange(60)
+    with pytest.raises(AttributeError, match=r"data.year cannot be set.*before from_data"):
+        stored.year = 3
+    with pytest.raises(AttributeError, match=r"no to\(\).*graphs in memory: call it before"):
+        stored.to("cpu")
+    with pytest.raises(AttributeError, match=r"no is_undirected\(\)"):
+        stored[CITES].is_undirected()
+    with pytest.raises(AttributeError, match="no 'year'; it has x, y, train_mask"):
+        _ = paper.year
+
+
 def test_an_attribute_read_whole_must_fit_into_memory(stored, monkeypatch):
     from graphzero.pyg import stored_data
 
@@ -313,7 +329,7 @@ def test_numbers_that_batches_have_are_left_out_or_refused(data, tmp_path, spoil
     part = spoil(data)
     name, count = ("n_id", 60) if part is data["paper"] else ("e_id", 150)
     part[name] = torch.arange(count)
-    with pytest.warns(UserWarning, match=f"{name} is left out: it numbers the"):
+    with pytest.warns(UserWarning, match=f"{name} is left out: it counts the"):
         ds = from_data(data, tmp_path / "store")
     with ds:
         batch = next(iter(loader_of(ds, num_neighbors=[1])))
