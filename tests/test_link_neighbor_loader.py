@@ -75,9 +75,6 @@ def test_ways_to_say_which_negatives(ds, edges):
     for wrong in ("trinary", {"ratio": 1}, {"amount": 1}, {"mode": "binary", "ratio": 1}, 0.5):
         with pytest.raises(ValueError, match="neg_sampling"):
             loader_of(ds, edges, neg_sampling=wrong)
-    for given in (mode("binary", 1, dst_weight=np.ones(500)), ("binary", 1, np.ones(500))):
-        with pytest.raises(ValueError, match=r"leave out (src|dst)_weight"):
-            loader_of(ds, edges, neg_sampling=given)
     with pytest.raises(ValueError, match="not both"):
         loader_of(ds, edges, neg_sampling="binary", neg_sampling_ratio=1.0)
 

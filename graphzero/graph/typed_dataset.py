@@ -184,7 +184,9 @@ class EdgeStore(_Attributes):
         edges = [neighbors, owners] if self.graph.is_incoming else [owners, neighbors]
         positions = self.graph._csr.edge_ids(np.arange(self.num_edges))
         found: IdArray = np.stack(edges)
-        return found if positions is None else found[:, np.argsort(positions, kind="stable")]
+        if positions is None:
+            return found
+        return found.take(np.argsort(positions, kind="stable"), axis=1)  # contiguous
 
     def files(self) -> list[Graph | FeatureStore]:
         """Every mapped file of these edges."""

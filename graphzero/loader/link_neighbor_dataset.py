@@ -16,11 +16,13 @@ from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray, as_count, as_times
 from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_sources import RowKey
+from graphzero.loader.driving import node_times
 from graphzero.loader.link_seeds import Ends, sample_ends, seed_edges_of
 from graphzero.loader.neighborhoods import check_times, sampler_of
 from graphzero.loader.pyg_arguments import refuse_keywords
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.seed_dataset import SeedDataset
+from graphzero.sampling.chosen_negatives import Candidates, choose_negatives
 from graphzero.sampling.hop_readahead import HopReadAhead
 from graphzero.sampling.negatives import (
     check_sources,
@@ -30,6 +32,7 @@ from graphzero.sampling.negatives import (
     pair_offsets,
     pairs_of,
 )
+from graphzero.sampling.weighted_draws import WeightedDraws
 
 if TYPE_CHECKING:
     from graphzero.graph.sampling_options import SamplingOptions, Unpack
@@ -114,7 +117,8 @@ class LinkNeighborDataset(SeedDataset):
     A negative is a pair of different nodes that is not an edge in the direction of the edge list,
     whichever neighbours are stored, drawn uniformly. A seed edge that the graph does not have, such
     as one held out for validation, may be drawn as a negative; "triplet" excludes only each
-    source's own seed edge.
+    source's own seed edge. Where nodes have the times by which neighbours are sampled, those that
+    are later than the seed edge are no negatives of it.
 
     Parameters
     ----------
@@ -137,6 +141,9 @@ class LinkNeighborDataset(SeedDataset):
         sources of the seed edges.
     amount : int or float
         Negatives for each seed edge; for "binary" also a fraction, rounded up in each batch.
+    src_weight, dst_weight : (num_nodes,) numbers, optional
+        Draw the sources or destinations of negatives in proportion to these, as PyG's
+        ``NegativeSampling`` does. Pairs that are edges are drawn again.
     batch_size : int
         Seed edges in a batch, negatives not counted.
     shuffle : bool
@@ -181,6 +188,8 @@ class LinkNeighborDataset(SeedDataset):
         edge_label_time: Any = None,
         neg_sampling: Mode = None,
         amount: float = 1,
+        src_weight: Any = None,
+        dst_weight: Any = None,
         batch_size: int = 1024,
         shuffle: bool = False,
         drop_last: bool = False,
@@ -228,8 +237,26 @@ class LinkNeighborDataset(SeedDataset):
             self.input_time = as_times(edge_label_time, num_edges, "edge_label_time").copy()
         if self.neg_sampling == "triplet":
             check_sources(self._pairs, self.edge_label_index)
-        elif self.neg_sampling == "binary" and num_edges > 0:
+        self._candidates = self._chosen(src_weight, dst_weight)
+        if self.neg_sampling == "binary" and num_edges > 0 and self._candidates is None:
             self._offsets = pair_offsets(self._pairs)
+
+    def _chosen(self, src_weight: Any, dst_weight: Any) -> tuple[Candidates, Candidates] | None:
+        """How nodes are drawn for negatives; None if any pair that is not an edge may be drawn."""
+        weights = {"src_weight": src_weight, "dst_weight": dst_weight}
+        given = [name for name, values in weights.items() if values is not None]
+        if given and self.neg_sampling is None:
+            raise ValueError(f"{' and '.join(given)} draw negatives: give neg_sampling as well")
+        if src_weight is not None and self.neg_sampling == "triplet":
+            raise ValueError("triplets draw destinations only: leave src_weight out")
+        ends = []
+        for at, (name, values) in enumerate(weights.items()):
+            count = (self._pairs.sources, self._pairs.destinations)[at].num_nodes
+            drawn = None if values is None else WeightedDraws(values, count, name, "nodes")
+            kind = None if self.edge_type is None else self.edge_type[2 * at]
+            times = () if self.input_time is None else node_times(self.dataset, kind)
+            ends.append(Candidates(count, drawn, times))
+        return None if all(end.is_plain for end in ends) else (ends[0], ends[1])
 
     def sample(
         self,
@@ -278,27 +305,46 @@ class LinkNeighborDataset(SeedDataset):
         """Both ends of the seed edges at some positions, and of their negatives."""
         edges = self.edge_label_index.take(positions, axis=1)
         (sources, destinations), links = edges, np.arange(positions.shape[0])
+        count, times = positions.shape[0], self.input_time
         if self.neg_sampling == "triplet":
             amount = int(self.amount)
-            drawn = draw_destinations(self._pairs, edges, amount, key)
+            of_negatives = np.repeat(links, amount)
+            if self._candidates is None:
+                drawn = draw_destinations(self._pairs, edges, amount, key)
+            else:
+                at = None if times is None else times[positions[of_negatives]]
+                seed_edges = edges[:, of_negatives]
+                drawn = choose_negatives(
+                    self._pairs, self._candidates, len(of_negatives), at, key, seed_edges=seed_edges
+                )[1]
             destinations = np.concatenate([destinations, drawn])
-            return Ends(sources, destinations, links, np.append(links, np.repeat(links, amount)))
-        if self.neg_sampling == "binary" and len(links):
-            drawn = draw_pairs(self._pairs, math.ceil(len(links) * self.amount), self._offsets, key)
+            return Ends(sources, destinations, links, np.append(links, of_negatives))
+        if self.neg_sampling == "binary" and count:
+            amount = math.ceil(count * self.amount)
+            links = np.resize(links, count + amount)
+            if self._candidates is None:
+                drawn = draw_pairs(self._pairs, amount, self._offsets, key)
+            else:
+                at = None if times is None else times[positions[links[count:]]]
+                drawn = choose_negatives(self._pairs, self._candidates, amount, at, key)
             sources, destinations = np.hstack([edges, drawn])
-            links = np.resize(links, sources.shape[0])
         return Ends(sources, destinations, links, links)
 
     def seed_options(self) -> dict[str, Any]:
         """Checksum of the seed edges, and how negatives are drawn."""
         times = {} if self.input_time is None else {"times_crc": zlib.crc32(self.input_time.data)}
         typed = {} if self.edge_type is None else {"input_type": list(self.edge_type)}
+        ends = zip(("src", "dst"), self._candidates or (), strict=False)
+        weighted = {
+            f"{name}_weight_crc": end.weights.crc for name, end in ends if end.weights is not None
+        }
         return {
             "seeds_crc": zlib.crc32(self.edge_label_index.data),
             **times,
             **typed,
             "neg_sampling": self.neg_sampling,
             "amount": self.amount,
+            **weighted,
         }
 
     def _labels(self, positions: IdArray, num_labels: int) -> npt.NDArray[Any]:

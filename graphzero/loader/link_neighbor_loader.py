@@ -11,16 +11,16 @@ import torch
 
 from graphzero.graph.dataset import Dataset
 from graphzero.io.prefetch import Prefetch
+from graphzero.loader.driving import driving_attribute
 from graphzero.loader.given import (
     as_array,
-    as_fanout_list,
+    as_fanouts_given,
     as_input_ids,
     as_negatives,
-    as_seed_edges,
     as_seed_weights,
     dataset_options,
-    edge_labels,
 )
+from graphzero.loader.given_seeds import as_seed_edges, edge_labels
 from graphzero.loader.link_neighbor_dataset import LinkNeighborDataset
 from graphzero.loader.seed_loader import SeedLoader
 
@@ -76,6 +76,7 @@ class LinkNeighborLoader(SeedLoader):
         edge_label_index: Any = None,
         edge_label: Any = None,
         *,
+        edge_label_time: Any = None,
         neg_sampling: Any = None,
         neg_sampling_ratio: float | None = None,
         input_id: Any = None,
@@ -83,6 +84,7 @@ class LinkNeighborLoader(SeedLoader):
         subgraph_type: Any = "directional",
         disjoint: bool = False,
         temporal_strategy: Literal["uniform", "last"] = "uniform",
+        time_attr: str | None = None,
         weight_attr: str | None = None,
         directed: bool = True,
         labor: bool = False,
@@ -112,14 +114,18 @@ class LinkNeighborLoader(SeedLoader):
         **other: Any,
     ) -> None:
         arguments = self._take(locals())
-        mode, amount = as_negatives(neg_sampling, neg_sampling_ratio)
+        ds = arguments["dataset"]
+        if driving_attribute(ds, "time_attr", time_attr) and edge_label_time is None:
+            raise ValueError(
+                f"time_attr={time_attr!r} needs a time for each seed edge: give edge_label_time"
+            )
         source = LinkNeighborDataset(
-            arguments["dataset"],
-            as_seed_edges(edge_label_index, arguments["dataset"]),
-            as_fanout_list(num_neighbors),
+            ds,
+            as_seed_edges(edge_label_index, ds),
+            as_fanouts_given(num_neighbors, ds),
             edge_label=None if edge_label is None else as_array(edge_label),
-            neg_sampling=mode,
-            amount=amount,
+            edge_label_time=None if edge_label_time is None else as_array(edge_label_time),
+            **as_negatives(neg_sampling, neg_sampling_ratio),
             **dataset_options(arguments),
         )
         if seed_weights is not None:

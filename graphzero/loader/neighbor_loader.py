@@ -12,15 +12,12 @@ import torch
 from graphzero.graph.dataset import Dataset
 from graphzero.io.prefetch import Prefetch
 from graphzero.loader.given import (
-    as_array,
-    as_fanout_list,
+    as_fanouts_given,
     as_input_ids,
-    as_seed_nodes,
     as_seed_weights,
-    check_attribute,
     dataset_options,
-    node_labels,
 )
+from graphzero.loader.given_seeds import as_seed_nodes, node_labels, seed_times
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.seed_loader import SeedLoader
 
@@ -149,19 +146,16 @@ class NeighborLoader(SeedLoader):
     ) -> None:
         arguments = self._take(locals())
         ds = arguments["dataset"]
-        timed = check_attribute("time_attr", time_attr, ds.graph.times is not None)
-        if timed and input_time is None:
-            raise ValueError(f"time_attr={time_attr!r} needs a time for each seed: give input_time")
-        seeds, is_mask = as_seed_nodes(input_nodes, ds)
+        given = as_seed_nodes(input_nodes, ds)
         source = NeighborDataset(
             ds,
-            seeds,
-            as_fanout_list(num_neighbors),
-            input_time=None if input_time is None else as_array(input_time),
+            given.given,
+            as_fanouts_given(num_neighbors, ds),
+            input_time=seed_times(ds, given, time_attr, input_time),
             **dataset_options(arguments),
         )
         if seed_weights is not None:
-            labels = partial(node_labels, ds, source.seeds)
+            labels = partial(node_labels, ds, given.node_type, source.seeds)
             source.weigh_seeds(as_seed_weights(seed_weights, labels))
-        nodes = source.seeds if is_mask else None
+        nodes = source.seeds if given.is_mask else None
         self._set_up(source, as_input_ids(input_id, nodes, source.num_seeds), arguments)

@@ -16,7 +16,14 @@ from graphzero.sampling.hop_readahead import HopReadAhead
 from graphzero.sampling.sampler import NeighborSampler
 from graphzero.sampling.typed_sampler import TypedLists, TypedNeighborSampler
 
-__all__ = ["Neighborhoods", "check_times", "neighborhoods_of", "sampler_of", "typed_lists"]
+__all__ = [
+    "Neighborhoods",
+    "as_seed_ids",
+    "check_times",
+    "neighborhoods_of",
+    "sampler_of",
+    "typed_lists",
+]
 
 
 class Neighborhoods(Protocol):
@@ -112,7 +119,8 @@ def typed_lists(dataset: TypedDataset) -> TypedLists:
     )
 
 
-def _as_seeds(seeds: Any, num_nodes: int) -> IdArray:
+def as_seed_ids(seeds: Any, num_nodes: int) -> IdArray:
+    """Seeds as ids, (n,) int64, a copy: from ids, a mask, or None for all nodes."""
     if seeds is None:
         return np.arange(num_nodes, dtype=np.int64)
     array = np.asarray(seeds)
@@ -142,7 +150,7 @@ class _Untyped:
     input_type: str | None = None
 
     def __init__(self, graph: Graph, seeds: Any) -> None:
-        self.seeds = _as_seeds(seeds, graph.num_nodes)
+        self.seeds = as_seed_ids(seeds, graph.num_nodes)
         self._stored_seeds = _stored_seeds(self.seeds, graph)
         self.translates_seeds = self._stored_seeds is None
 
@@ -179,7 +187,7 @@ class _Typed:
         kind, ids = _type_and_ids(dataset, seeds)
         self.input_type: str = kind
         nodes = dataset.nodes[kind]
-        self.seeds = _as_seeds(ids, nodes.num_nodes)
+        self.seeds = as_seed_ids(ids, nodes.num_nodes)
         self._stored_seeds = nodes.to_stored(self.seeds)
 
     def sample(

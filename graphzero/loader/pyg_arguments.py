@@ -53,36 +53,41 @@ ARGUMENTS: tuple[Argument, ...] = (
         {
             "dataset": "a Dataset, from gz.open or gz.build",
             "data": "another name of dataset",
-            "num_neighbors": "neighbours per node in each hop, as a list; -1 for all",
+            "num_neighbors": "neighbours per node in each hop, as a list, or by edge type as a "
+            "dict (its entry 'default' is for all others) or PyG's NumNeighbors; -1 for all",
             "input_nodes": (
-                "None (all nodes), ids, a bool mask, or the name of a split such as 'train'",
+                "None (all nodes), ids, a bool mask, or the name of a split such as 'train'; in a "
+                "typed graph a node type, or (node type, any of these)",
                 _NODES,
             ),
-            "input_time": ("a time for each seed, in the unit of the edges' times", _NODES),
+            "input_time": (
+                "a time for each seed, in the unit of the times that drive the sampling",
+                _NODES,
+            ),
             "input_id": "batch.input_id has these values instead of positions in the seeds",
             "edge_label_index": (
-                "(2, n) seed edges; None for all edges of the graph, in both directions where it "
-                "is undirected",
+                "(2, n) seed edges, the name of an edge split, or None for all edges, in both "
+                "directions where the graph is undirected; in a typed graph an edge type, or "
+                "(edge type, any of these)",
                 _LINKS,
             ),
             "edge_label": ("labels of the seed edges", _LINKS),
+            "edge_label_time": ("a time for each seed edge", _LINKS),
             "neg_sampling": (
-                "None, 'binary', 'triplet', (mode, amount), a dict, or PyG's NegativeSampling; "
-                "its src_weight and dst_weight are refused: negatives are drawn uniformly from "
-                "the pairs that are not edges",
+                "None, 'binary', 'triplet', (mode, amount, src_weight, dst_weight), a dict, or "
+                "PyG's NegativeSampling; negatives are never edges",
                 _LINKS,
             ),
             "neg_sampling_ratio": ("the same as neg_sampling=('binary', ratio)", _LINKS),
             "replace": "draw neighbours with replacement",
-            "disjoint": "a tree of its own for each seed",
+            "disjoint": "a tree of its own for each seed; times imply it",
             "temporal_strategy": "'uniform' or 'last'",
-            "time_attr": (
-                "'edge_time' ('time', 'timestamp'), the times that the edges were built with; "
-                "needs input_time",
-                _NODES,
-            ),
-            "weight_attr": "'edge_weight' ('weight'), the weights that the edges were built with",
-            "subgraph_type": "'directional' or 'induced'; 'bidirectional' is refused",
+            "time_attr": "the name of the times that drive the sampling, which the build chooses; "
+            "times of edges need input_time or edge_label_time, times of nodes edge_label_time",
+            "weight_attr": "the name of the weights that drive the sampling, which the build "
+            "chooses; edges of other types are drawn uniformly",
+            "subgraph_type": "'directional', or without types 'induced'; 'bidirectional' is "
+            "refused",
             "directed": "False is the former name of subgraph_type='induced'",
             "transform": "gets the batch, in the worker, and may return anything",
             "batch_size": "seeds in a batch; 1 if it is left out, as in PyG",
@@ -109,11 +114,6 @@ ARGUMENTS: tuple[Argument, ...] = (
     *_rows(
         "refused",
         {
-            "edge_label_time": (
-                "seed edges have no times yet: split the edges by time when you build",
-                _LINKS,
-            ),
-            "time_attr": ("seed edges have no times yet: leave it out", _LINKS),
             "transform_sampler_output": "use transform, which gets the batch with its n_id, "
             "edge_index and e_id",
             "neighbor_sampler": "the dataset brings its own sampler: leave it out; "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.graph.ids import IdArray
+from graphzero.sampling.weighted_draws import WeightedDraws
 
 __all__ = ["SeedWeights", "balanced_weights"]
 
@@ -32,36 +32,16 @@ class SeedWeights:
     """
 
     def __init__(self, weights: Any, num_seeds: int) -> None:
-        values = np.asarray(weights)
-        if values.shape != (num_seeds,) or values.dtype.kind not in "biuf":
-            raise ValueError(
-                f"seed_weights must hold a number for each of the {num_seeds} seeds, not "
-                f"{values.dtype} of shape {values.shape}"
-            )
-        values = values.astype(np.float64)
-        wrong = ~(np.isfinite(values) & (values >= 0))
-        if wrong.any():
-            at = int(wrong.argmax())
-            raise ValueError(f"seed_weights[{at}] = {values[at]}: weights are finite, at least 0")
-        self._sums = np.cumsum(values)
-        if num_seeds and not 0 < self._sums[-1] < np.inf:
-            raise ValueError(
-                f"seed_weights add up to {self._sums[-1]}: at least one must be above 0, and their "
-                f"sum finite"
-            )
-        self.crc = zlib.crc32(self._sums.data)
+        self._draws = WeightedDraws(weights, num_seeds, "seed_weights", "seeds")
+        self.crc = self._draws.crc
 
     def order(self, seed: int, epoch: int) -> IdArray:
         """Positions of the seeds of an epoch in the order of use, (num_seeds,) int64."""
-        count = self._sums.shape[0]
+        count = len(self._draws)
         if count == 0:
             return np.empty(0, dtype=np.int64)
         stream = _core.stream(_core.key("shuffle", seed, epoch, 0), 0)
-        below = (_core.draws(stream, count) >> np.uint64(11)) * 2.0**-53 * self._sums[-1]
-        found = np.searchsorted(self._sums, below, side="right")
-        last = np.searchsorted(self._sums, self._sums[-1])  # rounding may lead past the last one
-        positions: IdArray = np.minimum(found, last).astype(np.int64, copy=False)
-        return positions
+        return self._draws.items(_core.draws(stream, count))
 
 
 def balanced_weights(labels: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

@@ -1,0 +1,244 @@
+"""Negatives whose nodes are drawn by weight: never edges, in proportion, the same everywhere."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import graphzero as gz
+
+torch = pytest.importorskip("torch")
+
+USERS, FILMS, EDGES = 12, 9, 45
+RATES, KNOWS = ("user", "rates", "film"), ("user", "knows", "user")
+
+
+def inputs():
+    rng = np.random.default_rng(0)
+    rates = np.stack([rng.integers(0, USERS, EDGES), rng.integers(0, FILMS, EDGES)])
+    return rates, rng.integers(0, USERS, (2, EDGES))
+
+
+@pytest.fixture(scope="module", params=["input", "hot"])
+def typed(request, tmp_path_factory):
+    rates, knows = inputs()
+    with gz.build(
+        tmp_path_factory.mktemp("negatives") / "d",
+        nodes={"user": {"num_nodes": USERS}, "film": {"num_nodes": FILMS}},
+        edges={RATES: rates, ("film", "by", "user"): rates[::-1].copy(), KNOWS: knows},
+        order=request.param,
+    ) as ds:
+        yield ds
+
+
+@pytest.fixture(params=["in", "out", "undirected"])
+def plain(request, tmp_path):
+    """The graph of `KNOWS` without types."""
+    _, knows = inputs()
+    direction = (
+        {"directed": False} if request.param == "undirected" else {"neighbors": request.param}
+    )
+    with gz.build(tmp_path / "d", knows, num_nodes=USERS, order="hot", **direction) as ds:
+        yield ds
+
+
+def is_edge(edges, sources, targets, directed=True):
+    found = np.zeros((sources, targets), bool)
+    found[tuple(edges)] = True
+    return found if directed else found | found.T
+
+
+def drawn_pairs(loader, kind=None):
+    """The negatives of an epoch, (2, n)."""
+    pairs = []
+    for batch in loader:
+        source, target, links = (batch,) * 3
+        if kind is not None:
+            source, target, links = batch[kind[0]], batch[kind[2]], batch[kind]
+        if "dst_neg_index" in target:
+            negatives = target.dst_neg_index.reshape(len(source.src_index), -1)
+            sources = source.src_index[:, None].expand_as(negatives)
+            ends = sources.reshape(-1), negatives.reshape(-1)
+        else:
+            ends = links.edge_label_index[:, len(links.input_id) :]
+        pairs.append(torch.stack([source.n_id[ends[0]], target.n_id[ends[1]]]).numpy())
+    return np.hstack(pairs)
+
+
+def chi_square(pairs, expected):
+    """Standard deviations by which the counts of pairs are off."""
+    counts = np.zeros(expected.shape)
+    np.add.at(counts, tuple(pairs), 1)
+    possible = expected > 0
+    assert not counts[~possible].any()
+    wanted = expected[possible] / expected.sum() * counts.sum()
+    assert wanted.min() > 5
+    freedom = possible.sum() - 1
+    return abs(((counts[possible] - wanted) ** 2 / wanted).sum() - freedom) / (2 * freedom) ** 0.5
+
+
+def weights_of(count, seed):
+    rng = np.random.default_rng(seed)
+    weights = rng.random(count) + 0.2
+    weights[0] = 0
+    return weights
+
+
+def binary(src_weight=None, dst_weight=None, amount=400):
+    """As PyG's NegativeSampling has them."""
+    given = {"src_weight": src_weight, "dst_weight": dst_weight}
+    return SimpleNamespace(mode=SimpleNamespace(value="binary"), amount=amount, **given)
+
+
+@pytest.mark.parametrize("given", [(True, True), (True, False), (False, True)])
+def test_pairs_between_two_types(typed, given):
+    rates, _ = inputs()
+    weights = [
+        torch.from_numpy(weights_of(count, i)) if has else None
+        for i, (has, count) in enumerate(zip(given, (USERS, FILMS), strict=True))
+    ]
+    loader = gz.LinkNeighborLoader(
+        typed, [1], RATES, neg_sampling=binary(*weights), batch_size=EDGES, seed=2
+    )
+    each = [
+        np.ones(count) if weight is None else weight.numpy()
+        for weight, count in zip(weights, (USERS, FILMS), strict=True)
+    ]
+    expected = np.outer(*each) * ~is_edge(rates, USERS, FILMS)
+    assert chi_square(drawn_pairs(loader, RATES), expected) < 5
+    assert chi_square(drawn_pairs(loader, RATES), expected + ~is_edge(rates, USERS, FILMS)) > 5
+
+
+def test_pairs_of_one_type(plain):
+    _, knows = inputs()
+    source, target = weights_of(USERS, 1), weights_of(USERS, 2)
+    loader = gz.LinkNeighborLoader(
+        plain, [1], knows, neg_sampling=binary(source, target), batch_size=EDGES, seed=2
+    )
+    allowed = ~is_edge(knows, USERS, USERS, plain.graph.is_directed)
+    np.fill_diagonal(allowed, False)
+    assert chi_square(drawn_pairs(loader), np.outer(source, target) * allowed) < 5
+
+
+@pytest.mark.parametrize("kind", [RATES, KNOWS])
+def test_destinations(typed, kind):
+    edges = inputs()[0 if kind == RATES else 1]
+    count = FILMS if kind == RATES else USERS
+    weights = weights_of(count, 3)
+    allowed = ~is_edge(edges, USERS, count)
+    if kind == KNOWS:
+        np.fill_diagonal(allowed, False)
+    seeds = edges[:, edges[0] == edges[0, 0]][:, :1]
+    loader = gz.LinkNeighborLoader(
+        typed,
+        [1],
+        (kind, seeds),
+        neg_sampling={"mode": "triplet", "amount": 5000, "dst_weight": weights},
+    )
+    pairs = drawn_pairs(loader, kind)
+    assert (pairs[0] == seeds[0]).all()
+    expected = np.zeros((USERS, count))
+    expected[seeds[0, 0]] = weights * allowed[seeds[0, 0]]
+    assert chi_square(pairs, expected) < 5
+
+
+def test_the_positive_is_no_negative(typed):
+    """Also where it is no edge of the graph."""
+    rates, _ = inputs()
+    missing = np.argwhere(~is_edge(rates, USERS, FILMS))[:1].T
+    loader = gz.LinkNeighborLoader(
+        typed, [1], (RATES, missing), neg_sampling=("triplet", 500, None, np.ones(FILMS))
+    )
+    drawn = set(drawn_pairs(loader, RATES)[1])
+    assert missing[1, 0] not in drawn
+    assert len(drawn) > 1
+
+
+def test_negatives_do_not_depend_on_workers(typed):
+    def pairs(**options):
+        loader = gz.LinkNeighborLoader(
+            typed,
+            [2],
+            RATES,
+            neg_sampling=("binary", 3, weights_of(USERS, 5)),
+            batch_size=10,
+            **{"seed": 4, **options},
+        )
+        return drawn_pairs(loader, RATES)
+
+    expected = pairs()
+    np.testing.assert_array_equal(pairs(num_workers=2), expected)
+    np.testing.assert_array_equal(pairs(num_threads=1), expected)
+    assert not np.array_equal(pairs(seed=5), expected)
+    few = gz.LinkNeighborLoader(
+        typed, [2], RATES, neg_sampling=("binary", 1, weights_of(USERS, 5)), batch_size=10, seed=4
+    )
+    # negative i of a batch is a function of i
+    np.testing.assert_array_equal(drawn_pairs(few, RATES)[:, :10], expected[:, :10])
+
+
+def test_states_have_the_weights(typed):
+    def loader(weights):
+        return gz.LinkNeighborLoader(
+            typed, [2], RATES, neg_sampling=("binary", 1, weights), batch_size=10, seed=1
+        )
+
+    one, state = loader(weights_of(USERS, 5)), None
+    iterator = iter(one)
+    next(iterator)
+    state = one.state_dict()
+    resumed = loader(weights_of(USERS, 5))
+    resumed.load_state_dict(state)
+    np.testing.assert_array_equal(drawn_pairs(resumed, RATES), drawn_pairs(iterator, RATES))
+    with pytest.raises(ValueError, match="src_weight"):
+        loader(weights_of(USERS, 6)).load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("binary", 1, np.ones(FILMS)), r"src_weight must hold a number for each of the 12 nodes"),
+        (("binary", 1, None, np.ones(USERS)), r"dst_weight must hold .* 9 nodes"),
+        (("binary", 1, -np.ones(USERS)), r"src_weight\[0\] = -1"),
+        (("binary", 1, np.zeros(USERS)), "add up to 0"),
+        (("triplet", 1, np.ones(USERS)), "leave src_weight out"),
+        ({"mode": "binary", "weight": 1}, "weight"),
+    ],
+)
+def test_wrong_weights(typed, given, message):
+    with pytest.raises(ValueError, match=message):
+        gz.LinkNeighborLoader(typed, [1], RATES, neg_sampling=given)
+
+
+def test_weights_need_a_mode(typed):
+    with pytest.raises(ValueError, match="give neg_sampling"):
+        gz.LinkNeighborDataset(typed, RATES, [1], src_weight=np.ones(USERS))
+
+
+def test_weights_that_leave_edges_only(tmp_path):
+    edges = np.stack([np.repeat(np.arange(4), 5), np.tile(np.arange(5), 4)])
+    with gz.build(tmp_path / "d", edges, num_nodes=8) as ds:
+        inside = np.r_[np.ones(4), np.zeros(4)]
+        loader = gz.LinkNeighborLoader(
+            ds, [1], edges, neg_sampling=("binary", 1, inside, inside), batch_size=4
+        )
+        with pytest.raises(ValueError, match="no negative was found in .* draws: .*are edges"):
+            next(iter(loader))
+        triplets = gz.LinkNeighborLoader(
+            ds, [1], edges, neg_sampling=("triplet", 1, None, inside), batch_size=4
+        )
+        with pytest.raises(ValueError, match="for the source 0"):
+            next(iter(triplets))
+
+
+def test_pygs_negative_sampling(typed):
+    negative_sampling = pytest.importorskip("torch_geometric.sampler").NegativeSampling
+    weights = torch.from_numpy(weights_of(USERS, 5))
+    given = negative_sampling("binary", 2, src_weight=weights)
+    ours, same = (
+        gz.LinkNeighborLoader(typed, [1], RATES, neg_sampling=each, batch_size=9, seed=0)
+        for each in (given, ("binary", 2, weights.numpy()))
+    )
+    np.testing.assert_array_equal(drawn_pairs(ours, RATES), drawn_pairs(same, RATES))
