@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import os
 import re
 import socket
@@ -22,10 +21,6 @@ from benchmarks import pyg_scripts
 
 pytest.importorskip("torch_geometric")
 
-has_attributes = "nodes" in inspect.signature(gz.build).parameters
-needs_attributes = pytest.mark.skipif(
-    not has_attributes, reason="graphzero.build takes no named attributes yet"
-)
 needs_lightning = pytest.mark.skipif(
     importlib.util.find_spec("lightning") is None, reason="lightning is not installed"
 )
@@ -39,8 +34,8 @@ CASES = [
     pytest.param(
         "lightning_nodes", "cora", ["--epochs", "4", "--devices", "2"], 0.7, marks=needs_lightning
     ),
-    pytest.param("typed", "openflights", ["--epochs", "8"], 0.8, marks=needs_attributes),
-    pytest.param("temporal", "cit_hepph", ["--epochs", "1"], 0.75, marks=needs_attributes),
+    pytest.param("typed", "openflights", ["--epochs", "8"], 0.8),
+    pytest.param("temporal", "cit_hepph", ["--epochs", "1"], 0.75),
 ]
 
 

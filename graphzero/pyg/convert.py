@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch_geometric.data
 from torch_geometric.data import Data, HeteroData
 
 from graphzero.api import build
-from graphzero.pyg.description import Described, DescribedGraph, describe
+from graphzero.pyg.description import DescribedGraph, describe
 from graphzero.pyg.stored_data import StoredData, stored_data
 
 __all__ = ["from_data"]
@@ -23,10 +23,15 @@ def _one_graph(data: Any) -> Data | HeteroData:
         if len(data) != 1:
             raise ValueError(
                 f"{data!r} holds {len(data):,} graphs, and a dataset folder holds one: choose it, "
-                f"as in from_data(dataset[0], path); for training on many small graphs, use PyG's "
-                f"DataLoader"
+                f"as in from_data(dataset[0], path); for training on many small graphs, in memory "
+                f"or in an OnDiskDataset, use PyG's DataLoader"
             )
         data = data[0]
+    if isinstance(data, tuple):
+        raise TypeError(
+            "from_data takes no (FeatureStore, GraphStore): save each tensor to a .npy file, and "
+            "give the files to graphzero.build, which does not load them"
+        )
     if not isinstance(data, Data | HeteroData):
         raise TypeError(
             f"from_data takes a torch_geometric.data.Data or HeteroData, or a PyG dataset of one "
@@ -52,8 +57,8 @@ def from_data(
     data: Any,
     path: str | os.PathLike[str],
     *,
-    weight_attrs: Sequence[str] | None = None,
-    time_attrs: Sequence[str] | None = None,
+    weight_attrs: str | Sequence[str] | None = None,
+    time_attrs: str | Sequence[str] | None = None,
     edge_ids: bool = True,
     **options: Any,
 ) -> StoredData:
@@ -74,12 +79,13 @@ def from_data(
         Its edges are stored as they are, each in the one direction that it has.
     path : path-like
         Folder of the dataset; created if it does not exist.
-    weight_attrs : sequence of str, optional
-        Edge attributes that neighbours can be drawn by: ``weight_attr=`` of a loader. Default:
-        ``edge_weight``, if none is negative.
-    time_attrs : sequence of str, optional
-        Attributes of nodes or edges that hold times for temporal sampling: ``time_attr=`` of a
-        loader. Default: ``edge_time`` or ``time``, if the edges have it as integers.
+    weight_attrs : str or list of str, optional
+        Edge attributes that neighbours can be drawn by: ``weight_attr=`` of a loader. They are
+        stored as float32. Default: ``edge_weight``, if it is float32 and not negative.
+    time_attrs : str or list of str, optional
+        Attributes of edges or nodes that hold times for temporal sampling: ``time_attr=`` of a
+        loader. Default: ``edge_time`` or ``time`` of the edges, else ``time`` of the nodes, if
+        they are integers and not negative. Those of edges are stored as int64.
     edge_ids : bool
         Whether to store the position of each edge in ``edge_index``, which batches have as
         ``e_id``, as PyG's do.
@@ -107,58 +113,50 @@ def from_data(
     return result
 
 
-def _can_drive(values: Any, kinds: str) -> bool:
-    return values.ndim == 1 and values.dtype.kind in kinds and not (values < 0).any()
+def _can_drive(values: Any, dtypes: str) -> bool:
+    return values.ndim == 1 and values.dtype.kind in dtypes and not (values < 0).any()
 
 
-def _driving(graph: DescribedGraph, names: Sequence[str], kinds: str) -> list[str]:
-    """The first of some names that edges have, if it can drive sampling wherever they have it."""
-    for name in names:
-        found = [edges.stored[name] for edges in graph.edges.values() if name in edges.stored]
-        if found and all(_can_drive(values, kinds) for values in found):
-            return [name]
+def _default_weights(graph: DescribedGraph) -> list[str]:
+    """``edge_weight``, where weights are stored as they are: others become float32 if named."""
+    found = [e.stored["edge_weight"] for e in graph.edges.values() if "edge_weight" in e.stored]
+    driving = all(one.dtype == np.float32 and _can_drive(one, "f") for one in found)
+    return ["edge_weight"] if found and driving else []
+
+
+def _default_times(graph: DescribedGraph) -> list[str]:
+    """``edge_time`` or ``time`` of the edges, else ``time`` of the nodes, if all are integers."""
+    for parts, names in ((graph.edges, ("edge_time", "time")), (graph.nodes, ("time",))):
+        for name in names:
+            found = [one.stored[name] for one in parts.values() if name in one.stored]
+            if found and all(_can_drive(values, "iu") for values in found):
+                return [name]
     return []
 
 
 def _arguments(
-    graph: DescribedGraph, weight_attrs: Sequence[str] | None, time_attrs: Sequence[str] | None
+    graph: DescribedGraph,
+    weight_attrs: str | Sequence[str] | None,
+    time_attrs: str | Sequence[str] | None,
 ) -> dict[str, Any]:
     """Arguments of `build`."""
-    if weight_attrs is None:
-        weight_attrs = _driving(graph, ["edge_weight"], "iuf")
-    if time_attrs is None:
-        time_attrs = _driving(graph, ["edge_time", "time"], "iu")
-    driving = {"weight_attrs": list(weight_attrs), "time_attrs": list(time_attrs)}
-    parts = [*graph.nodes.values(), *graph.edges.values()]
-    for name in (*weight_attrs, *time_attrs):
-        if not any(name in part.stored for part in parts):
-            raise ValueError(f"the graph has no {name!r} with a row for each node or edge")
-    if None in graph.nodes:
-        return _arguments_without_types(graph.nodes[None], graph.edges[None], driving)
-    nodes: dict[Any, Any] = {}
-    splits: dict[str, dict[Any, Any]] = {}
-    for kind, described in graph.nodes.items():
-        nodes[kind] = {"num_nodes": described.count, **described.stored}
-        for split, ids in described.splits.items():
-            splits.setdefault(split, {})[kind] = ids
+    weights = _default_weights(graph) if weight_attrs is None else weight_attrs
+    times = _default_times(graph) if time_attrs is None else time_attrs
+    driving = {"weight_attrs": weights, "time_attrs": times}
     edges = {
         kind: {"edge_index": described.edge_index, **described.stored}
         for kind, described in graph.edges.items()
     }
-    return {"nodes": nodes, "edges": edges, "splits": splits, **driving}
-
-
-def _arguments_without_types(
-    nodes: Described, edges: Described, driving: dict[str, list[str]]
-) -> dict[str, Any]:
-    common = {"splits": nodes.splits, "num_nodes": nodes.count}
-    if "nodes" in inspect.signature(build).parameters:
-        attributes = {"edge_index": edges.edge_index, **edges.stored}
-        return {"nodes": nodes.stored, "edges": attributes, **common, **driving}
-    left = {**nodes.stored, **edges.stored}
-    weight, time = (next(iter(names), "") for names in driving.values())
-    named = {"features": "x", "labels": "y", "weight": weight, "timestamp": time}
-    found = {argument: left.pop(name) for argument, name in named.items() if name in left}
-    if left:
-        raise NotImplementedError(f"attributes that cannot be stored yet: {', '.join(left)}")
-    return {"edges": edges.edge_index, **common, **found}
+    if None in graph.nodes:
+        nodes = graph.nodes[None]
+        of_nodes = {"nodes": nodes.stored, "num_nodes": nodes.count, "splits": nodes.splits}
+        return {"edges": edges[None], **of_nodes, **driving}
+    by_type = {
+        kind: {"num_nodes": described.count, **described.stored}
+        for kind, described in graph.nodes.items()
+    }
+    splits: dict[str, dict[Any, Any]] = {}
+    for kind, described in graph.nodes.items():
+        for split, ids in described.splits.items():
+            splits.setdefault(split, {})[kind] = ids
+    return {"nodes": by_type, "edges": edges, "splits": splits, **driving}

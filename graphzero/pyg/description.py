@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from torch_geometric.utils import to_edge_index
 
 from graphzero.store.format import BFLOAT16
 
-__all__ = ["Described", "DescribedGraph", "describe"]
+__all__ = ["OF_SEED_EDGES", "Described", "DescribedGraph", "describe"]
 
 Array = npt.NDArray[Any]
 EdgeType = tuple[str, str, str]
@@ -27,6 +28,10 @@ _SPLIT_NAMES = {
 }
 # Of the edges themselves; everything else of theirs is an attribute.
 _TOPOLOGY = ("edge_index", "adj_t")
+# Seed edges of LinkNeighborLoader and their labels, also where there are as many as edges.
+OF_SEED_EDGES = re.compile(r"(\w+_)?edge_(index|label|label_index|label_time)")
+# Numbers that scripts give to nodes and edges, and that batches have by themselves.
+_IN_BATCHES = {"n_id": "nodes", "input_id": "nodes", "e_id": "edges"}
 
 
 @dataclass
@@ -39,6 +44,8 @@ class Described:
         Number of nodes or edges.
     stored : dict
         Arrays with a row for each, by name.
+    booleans : set of str
+        Which of these are booleans, whose files have uint8.
     kept : dict
         What has no row for each: it stays in memory, as it was given.
     splits : dict
@@ -51,6 +58,7 @@ class Described:
 
     count: int
     stored: dict[str, Array] = field(default_factory=dict)
+    booleans: set[str] = field(default_factory=set)
     kept: dict[str, Any] = field(default_factory=dict)
     splits: dict[str, Array] = field(default_factory=dict)
     masks: dict[str, Tensor] = field(default_factory=dict)
@@ -145,16 +153,46 @@ def _add_split(nodes: Described, name: str, value: Any, where: str) -> bool:
     return True
 
 
+def _is_numbering(value: Any, name: str, what: str, count: int, where: str) -> bool:
+    """Whether an attribute is the numbers 0 to count - 1, which batches have under its name.
+
+    Raises
+    ------
+    ValueError
+        If it is something else, which would hide what batches have.
+    """
+    if _IN_BATCHES.get(name) != what:
+        return False
+    if not np.array_equal(as_array(value, f"{where}{name}"), np.arange(count)):
+        raise ValueError(
+            f"{where}{name}: a batch has numbers of its {what} under this name, which are others: "
+            f"give the attribute another name, such as 'own_{name}'"
+        )
+    warnings.warn(
+        f"{where}{name} is left out: it numbers the {what}, and every batch has such a {name}",
+        UserWarning,
+        stacklevel=6,
+    )
+    return True
+
+
 def _add(part: Described, store: Any, name: str, is_row: bool, where: str) -> None:
     value = store[name]
-    if is_row:
+    what = "nodes" if part.edge_index is None else "edges"
+    if OF_SEED_EDGES.fullmatch(name):
+        if value is not None:
+            part.kept[name] = value
+    elif is_row and _is_numbering(value, name, what, part.count, where):
+        pass
+    elif is_row:
         axis = store._parent().__cat_dim__(name, value, store) if hasattr(store, "_parent") else 0
         part.stored[name] = _row_for_each(value, name, axis, where)
+        if part.stored[name].dtype == np.bool_:
+            part.booleans.add(name)
     elif name in ("x", "y", "edge_attr", "edge_weight") and value is not None:
         shape = tuple(getattr(value, "shape", ()))
         raise ValueError(
-            f"{where}{name} of shape {shape} has not one row for each of the {part.count:,} "
-            f"{'edges' if name.startswith('edge') else 'nodes'}"
+            f"{where}{name} of shape {shape} has not one row for each of the {part.count:,} {what}"
         )
     elif value is not None:
         part.kept[name] = value
@@ -187,6 +225,8 @@ def _describe_data(data: Data) -> DescribedGraph:
 
 def _describe_hetero(data: HeteroData) -> DescribedGraph:
     graph = DescribedGraph({}, {}, dict(data._global_store.items()))
+    if not data.edge_types:
+        raise ValueError("the graph has no edges: set edge_index of an edge type")
     for store in data.node_stores:
         where = f"{store._key}: "
         if store.num_nodes is None:
@@ -197,6 +237,11 @@ def _describe_hetero(data: HeteroData) -> DescribedGraph:
                 _add(nodes, store, name, store.is_node_attr(name), where)
     for store in data.edge_stores:
         where = f"{store._key}: "
+        for name in (store._key[0], store._key[2]):
+            if name not in graph.nodes:
+                raise ValueError(
+                    f"{where}there are no nodes of type {name!r}: set data[{name!r}].num_nodes"
+                )
         edges = graph.edges[store._key] = _described_edges(store, where)
         for name in list(store.keys()):
             if name not in _TOPOLOGY:

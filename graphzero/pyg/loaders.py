@@ -14,12 +14,11 @@ from graphzero.graph.dataset import Dataset
 from graphzero.loader.mini_batch import MiniBatch
 from graphzero.loader.seed_loader import SeedLoader
 from graphzero.loader.typed_mini_batch import TypedMiniBatch
-from graphzero.pyg.stored_data import StoredData
+from graphzero.pyg.description import OF_SEED_EDGES
+from graphzero.pyg.stored_data import StoredData, as_given
+from graphzero.pyg.stored_hetero_data import StoredHeteroData, StoredPart
 
 __all__ = ["LinkNeighborLoader", "NeighborLoader", "check_stored"]
-
-# Of the whole graph, and of no use in a batch around nodes.
-_NOT_IN_BATCHES = ("edge_label_index", "edge_label")
 
 
 def check_stored(data: Any, name: str) -> None:
@@ -41,14 +40,38 @@ def check_stored(data: Any, name: str) -> None:
         )
 
 
-def _add_kept(output: Any, dataset: StoredData) -> None:
-    """What PyG's batches have of the whole graph: masks of their nodes, and what is of no node."""
-    for name, mask in dataset.masks.items():
-        if mask.shape[0] == dataset.num_nodes and mask.dtype == torch.bool:
-            output[name] = mask[output.n_id]
-    for name, value in dataset.kept.items():
-        if name not in output and name not in _NOT_IN_BATCHES:
+def _add_masks(nodes: Any, part: StoredData | StoredPart) -> None:
+    """The masks of a batch's nodes, as PyG's batches have them."""
+    for name, mask in part.masks.items():
+        if mask.shape[0] == part.num_nodes and mask.dtype == torch.bool:
+            nodes[name] = mask[nodes.n_id]
+
+
+def _add_kept(output: Any, kept: Mapping[str, Any]) -> None:
+    """What has no row for each node or edge, and belongs to every batch."""
+    for name, value in kept.items():
+        if name not in output and not OF_SEED_EDGES.fullmatch(name):
             output[name] = value
+
+
+def _restore_booleans(output: Any, names: set[str]) -> None:
+    for name in names:
+        output[name] = as_given(output[name], name, names)
+
+
+def _complete(output: Any, dataset: Dataset) -> None:
+    """Adds to a batch what `from_data` has kept in memory of the graph."""
+    if isinstance(dataset, StoredData):
+        _restore_booleans(output, dataset.booleans)
+        _add_masks(output, dataset)
+        _add_kept(output, dataset.kept)
+    elif isinstance(dataset, StoredHeteroData):
+        for key in (*dataset.node_types, *dataset.edge_types):
+            part = dataset[key]
+            _restore_booleans(output[key], part.booleans)
+            _add_masks(output[key], part)
+            _add_kept(output[key], part.kept)
+        _add_kept(output, dataset.kept)
 
 
 class _PyGLoader(SeedLoader):
@@ -68,16 +91,15 @@ class _PyGLoader(SeedLoader):
 
     def _make_output(self, batch: MiniBatch | TypedMiniBatch) -> Any:
         output = batch.to_pyg()
-        if isinstance(self.data, StoredData):
-            _add_kept(output, self.data)
+        _complete(output, self.data)
         return output
 
 
 class NeighborLoader(_PyGLoader, nodes.NeighborLoader):
-    """PyG's NeighborLoader over a dataset in files: it yields ``Data``.
+    """PyG's NeighborLoader over a dataset in files: it yields ``Data``, or ``HeteroData``.
 
     The arguments are those of `graphzero.NeighborLoader`, which are PyG's and some more; `data` is
-    the result of `from_data`, or a dataset of `graphzero.open`. `transform` gets the ``Data``.
+    the result of `from_data`, or a dataset of `graphzero.open`. `transform` gets what is yielded.
 
     As in PyG, every process samples all the seeds that it is given: split them by rank, or say
     ``distributed=True`` and have the batches dealt out.
@@ -85,7 +107,7 @@ class NeighborLoader(_PyGLoader, nodes.NeighborLoader):
 
 
 class LinkNeighborLoader(_PyGLoader, links.LinkNeighborLoader):
-    """PyG's LinkNeighborLoader over a dataset in files: it yields ``Data``.
+    """PyG's LinkNeighborLoader over a dataset in files: it yields ``Data``, or ``HeteroData``.
 
     As `NeighborLoader`, around edges: the arguments are those of `graphzero.LinkNeighborLoader`.
     """

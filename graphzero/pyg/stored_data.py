@@ -12,24 +12,23 @@ from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
+from graphzero.loader.mini_batch import as_tensor
 from graphzero.pyg.description import DescribedGraph
-from graphzero.store.format import BFLOAT16
 
-__all__ = ["StoredData", "stored_data"]
-
-
-def _as_tensor(rows: Any) -> Tensor:
-    if rows.dtype == BFLOAT16:
-        return torch.from_numpy(rows.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(rows)
+__all__ = ["StoredData", "as_given", "require_whole", "stored_data", "whole_of_edges"]
 
 
 def _row_bytes(store: FeatureStore) -> int:
     return store.dtype.itemsize * int(np.prod(store.shape[1:]))
 
 
-def _whole(store: FeatureStore, name: str) -> Tensor:
-    """All rows of an attribute, in the order of the user's ids."""
+def require_whole(store: FeatureStore, name: str) -> None:
+    """Refuses to read an attribute for which there is no memory.
+
+    Raises
+    ------
+    MemoryError
+    """
     try:
         _core.require_memory(store.num_nodes, _row_bytes(store), name)
     except MemoryError as error:
@@ -37,10 +36,20 @@ def _whole(store: FeatureStore, name: str) -> Tensor:
             f"data.{name} reads all of {name} from disk ({error}): a batch of a loader has the "
             f"rows of its nodes, and data.num_features the number of columns"
         ) from None
-    return _as_tensor(store.gather(np.arange(store.num_nodes)))
 
 
-def _whole_of_edges(store: FeatureStore, graph: Graph, name: str) -> Tensor:
+def _whole(store: FeatureStore, name: str) -> Tensor:
+    """All rows of an attribute, in the order of the user's ids."""
+    require_whole(store, name)
+    return as_tensor(store.gather(np.arange(store.num_nodes)))
+
+
+def as_given(rows: Tensor, name: str, booleans: set[str]) -> Tensor:
+    """Booleans again, where the attribute of a name had them; not copied."""
+    return rows.view(torch.bool) if name in booleans else rows
+
+
+def whole_of_edges(store: FeatureStore, graph: Graph, name: str) -> Tensor:
     """All rows of an edge attribute, in the order of the edge list."""
     if not graph.has_edge_ids:
         raise AttributeError(f"{name} needs the places of edges: from_data(edge_ids=True)")
@@ -49,7 +58,7 @@ def _whole_of_edges(store: FeatureStore, graph: Graph, name: str) -> Tensor:
     stored = store.get_tensor()
     rows = np.empty(stored.shape, stored.dtype)
     rows[positions] = stored
-    return _as_tensor(rows)
+    return as_tensor(rows)
 
 
 class StoredData(Dataset):
@@ -64,6 +73,7 @@ class StoredData(Dataset):
 
     _kept: dict[str, Any]
     _masks: dict[str, Tensor]
+    _booleans: set[str]
 
     @property
     def num_features(self) -> int:
@@ -102,10 +112,11 @@ class StoredData(Dataset):
                 return values[name]
         rows = self._rows_named(name)
         if rows is not None:
-            return _whole(rows, name)
+            return as_given(_whole(rows, name), name, self._booleans)
         of_edges = vars(self).get("edge_attributes", {})
         if name in of_edges:
-            return _whole_of_edges(of_edges[name], self.graph, name)
+            whole = whole_of_edges(of_edges[name], self.graph, name)
+            return as_given(whole, name, self._booleans)
         raise AttributeError(
             f"the stored graph has no {name!r}; it has {', '.join([*self._masks, *self._kept])} "
             f"and {self!r}"
@@ -115,6 +126,11 @@ class StoredData(Dataset):
     def kept(self) -> dict[str, Any]:
         """What belongs to the whole graph, and to every batch."""
         return self._kept
+
+    @property
+    def booleans(self) -> set[str]:
+        """Names of attributes that were booleans, and are uint8 in the files."""
+        return self._booleans
 
     @property
     def masks(self) -> dict[str, Tensor]:
@@ -132,4 +148,5 @@ def stored_data(dataset: Dataset, graph: DescribedGraph) -> Any:
     assert isinstance(dataset, StoredData)
     dataset._kept = graph.kept
     dataset._masks = graph.nodes[None].masks
+    dataset._booleans = graph.nodes[None].booleans | graph.edges[None].booleans
     return dataset

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from graphzero import _core
+from graphzero.graph.typed_dataset import EdgeStore, NodeStore, TypedDataset
+from graphzero.loader.mini_batch import as_tensor
 from graphzero.pyg.description import Described, DescribedGraph
-
-_Base: Any = importlib.import_module("graphzero.graph.typed_dataset").TypedDataset
+from graphzero.pyg.stored_data import as_given, require_whole, whole_of_edges
 
 __all__ = ["StoredHeteroData", "StoredPart", "stored_hetero_data"]
 
@@ -18,20 +20,59 @@ __all__ = ["StoredHeteroData", "StoredPart", "stored_hetero_data"]
 class StoredPart:
     """The nodes of one type, or the edges of one: ``data["paper"]``.
 
-    It has what ``data["paper"]`` of the graph had in memory, such as masks, and else what the
-    dataset's own part of that name has. A node attribute is read whole, in the user's order.
+    It has what ``data["paper"]`` of the graph had in memory, such as masks. What is stored is read
+    from disk when it is asked for, whole and in the user's order. Everything else is what
+    `graphzero.open` has of that name, such as ``splits``.
+
+    Attributes
+    ----------
+    part : NodeStore or EdgeStore
+        Of `graphzero.open`.
+    masks : dict of str to Tensor
+        Masks and ids of splits, by the names that they were given.
+    kept : dict
+        What else was not stored.
+    booleans : set of str
+        Names of attributes that were booleans, and are uint8 in the files.
     """
 
-    def __init__(self, part: Any, described: Described) -> None:
+    def __init__(self, part: NodeStore | EdgeStore, described: Described) -> None:
         self.part = part
-        self.count = described.count
-        self.kept = {**described.kept, **described.masks}
+        self.masks = described.masks
+        self.kept = described.kept
+        self.booleans = described.booleans
 
     @property
     def num_features(self) -> int:
-        """Columns of ``x``; 0 without features."""
-        shape = self.part["x"].shape if "x" in self.part else (0, 0)
+        """Columns of ``x`` of nodes, of ``edge_attr`` of edges; 0 without features."""
+        name = "x" if isinstance(self.part, NodeStore) else "edge_attr"
+        shape = self.part[name].shape if name in self.part else (0, 0)
         return 1 if len(shape) == 1 else int(shape[-1])
+
+    @property
+    def num_node_features(self) -> int:
+        """As `num_features`, of nodes."""
+        return self.num_features
+
+    @property
+    def num_edge_features(self) -> int:
+        """As `num_features`, of edges."""
+        return self.num_features
+
+    @property
+    def edge_index(self) -> Tensor:
+        """All edges, (2, num_edges) int64, in the order that they were given; read from disk."""
+        if not isinstance(self.part, EdgeStore):
+            raise AttributeError(f"{self.part!r} has no edge_index: it has nodes")
+        if not self.part.graph.has_edge_ids:
+            raise AttributeError("edge_index needs the places of edges: from_data(edge_ids=True)")
+        _core.require_memory(self.part.num_edges, 8 * 8, "edge_index")
+        return torch.from_numpy(self.part.edge_index())
+
+    def keys(self) -> list[str]:
+        """Names of what was given, apart from the number of nodes."""
+        edges = ["edge_index"] if isinstance(self.part, EdgeStore) else []
+        return [*edges, *self.part, *self.masks, *self.kept]
 
     def __getitem__(self, name: str) -> Any:
         """Of the name, as attributes are."""
@@ -42,44 +83,96 @@ class StoredPart:
 
     def __contains__(self, name: str) -> bool:
         """Whether there is an attribute of the name."""
-        return name in self.kept or name in self.part
+        return name in self.keys()
 
     def __getattr__(self, name: str) -> Any:
         """What was kept, then what is stored."""
         if name.startswith("_") or "part" not in vars(self):
             raise AttributeError(name)
-        if name in self.kept:
-            return self.kept[name]
-        if name in self.part and hasattr(self.part, "to_stored"):
+        for values in (self.masks, self.kept):
+            if name in values:
+                return values[name]
+        if name in self.part:
             return self._whole(name)
         return getattr(self.part, name)
 
     def _whole(self, name: str) -> Tensor:
-        nodes = torch.arange(self.count).numpy()
-        rows = self.part[name].gather_stored(self.part.to_stored(nodes), None, 1)
-        return torch.from_numpy(rows)
+        if isinstance(self.part, EdgeStore):
+            whole = whole_of_edges(self.part[name], self.part.graph, name)
+        else:
+            require_whole(self.part[name], name)
+            rows = self.part.to_stored(np.arange(self.part.num_nodes))
+            whole = as_tensor(self.part[name].gather_stored(rows, None, 1))
+        return as_given(whole, name, self.booleans)
+
+    def __repr__(self) -> str:
+        return f"StoredPart({self.part!r}, also in memory: {[*self.masks, *self.kept]})"
 
 
-class StoredHeteroData(_Base):  # type: ignore[misc]
-    """A `graphzero.Dataset` with types, with the attributes that scripts read of ``HeteroData``."""
+class StoredHeteroData(TypedDataset):
+    """A `graphzero.Dataset` with types, with the attributes that scripts read of ``HeteroData``.
+
+    ``data["paper"]`` and ``data["author", "writes", "paper"]`` are `StoredPart`;
+    ``data.x_dict`` has an attribute of all types that have it, whole; ``data.name`` is what
+    belonged to the whole graph.
+    """
 
     _kept: dict[str, Any]
     _described: dict[Any, Described]
 
     def __getitem__(self, key: Any) -> StoredPart:
-        """The nodes of a type, or the edges of one."""
+        """The nodes of a type, or the edges of one, also by (source type, target type)."""
         part = super().__getitem__(key)
-        return StoredPart(part, self._described[key]) if key in self._described else part
+        name = part.node_type if isinstance(part, NodeStore) else part.edge_type
+        return StoredPart(part, self._described[name])
 
     def metadata(self) -> tuple[list[str], list[tuple[str, str, str]]]:
         """Node types and edge types, as ``to_hetero`` takes them."""
-        return list(self.node_types), list(self.edge_types)
+        return self.node_types, self.edge_types
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """What belongs to the whole graph, and to every batch."""
+        return self._kept
+
+    @property
+    def num_features(self) -> dict[str, int]:
+        """Columns of ``x``, by node type."""
+        return {kind: self[kind].num_features for kind in self.node_types}
+
+    @property
+    def num_node_features(self) -> dict[str, int]:
+        """As `num_features`."""
+        return self.num_features
+
+    def collect(self, name: str) -> dict[Any, Any]:
+        """An attribute of all types that have it, by type.
+
+        Raises
+        ------
+        KeyError
+            If no type has it.
+        """
+        parts = {key: self[key] for key in (*self.node_types, *self.edge_types)}
+        if name in ("num_nodes", "num_edges"):
+            own = self.node_types if name == "num_nodes" else self.edge_types
+            return {key: getattr(parts[key], name) for key in own}
+        found = {key: part[name] for key, part in parts.items() if name in part}
+        if not found:
+            raise KeyError(f"no type has an attribute {name!r}")
+        return found
 
     def __getattr__(self, name: str) -> Any:
-        """What belongs to the whole graph."""
-        if not name.startswith("_") and name in self._kept:
-            return self._kept[name]
-        raise AttributeError(f"the stored graph has no {name!r}")
+        """What belongs to the whole graph; ``x_dict`` is ``collect("x")``, and so on."""
+        if not name.startswith("_"):
+            if name in self._kept:
+                return self._kept[name]
+            if name.endswith("_dict"):
+                try:
+                    return self.collect(name.removesuffix("_dict"))
+                except KeyError as error:
+                    raise AttributeError(error.args[0]) from None
+        return super().__getattr__(name)
 
 
 def stored_hetero_data(dataset: Any, graph: DescribedGraph) -> StoredHeteroData:
@@ -87,8 +180,8 @@ def stored_hetero_data(dataset: Any, graph: DescribedGraph) -> StoredHeteroData:
     dataset.__class__ = StoredHeteroData
     dataset._kept = graph.kept
     dataset._described = {
-        kind: Described(part.count, kept=part.kept, masks=part.masks)
-        for kind, part in [*graph.nodes.items(), *graph.edges.items()]
+        key: Described(part.count, booleans=part.booleans, kept=part.kept, masks=part.masks)
+        for key, part in [*graph.nodes.items(), *graph.edges.items()]
     }
     found: StoredHeteroData = dataset
     return found
