@@ -28,6 +28,7 @@ from graphzero.graph.graph import Graph
 from graphzero.graph.opening import open_dataset
 from graphzero.graph.sampled_neighbors import SampledNeighbors
 from graphzero.graph.sampling_options import Sampling
+from graphzero.graph.typed_dataset import TypedDataset
 from graphzero.include_dir import get_include
 from graphzero.io.prefetch import Prefetch
 from graphzero.sampling.presample import Presample
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from graphzero.loader.neighbor_dataset import NeighborDataset
     from graphzero.loader.neighbor_loader import NeighborLoader
     from graphzero.loader.sampled_batch import SampledBatch
+    from graphzero.loader.typed_mini_batch import TypedMiniBatch
     from graphzero.packs.packed_dataset import PackedDataset
     from graphzero.packs.packing import pack
     from graphzero.report.memory import MemoryReport, memory_report
@@ -81,6 +83,8 @@ __all__ = [
     "SampledNeighbors",
     "Sampling",
     "Subgraph",
+    "TypedDataset",
+    "TypedMiniBatch",
     "build",
     "get_include",
     "memory_report",
@@ -102,6 +106,7 @@ _LAZY = {
     "NeighborLoader": "graphzero.loader.neighbor_loader",
     "PackedDataset": "graphzero.packs.packed_dataset",
     "SampledBatch": "graphzero.loader.sampled_batch",
+    "TypedMiniBatch": "graphzero.loader.typed_mini_batch",
     "build": "graphzero.api",
     "convert_csv_to_gd": "graphzero.ingest.converters",
     "convert_csv_to_gl": "graphzero.ingest.converters",

@@ -134,3 +134,23 @@ def test_state_and_attributes(ds, edges):
     assert all_same(resumed, iterator)
     parameters = set(inspect.signature(gz.LinkNeighborLoader).parameters) - {"other"}
     assert not {name for name in parameters if not hasattr(loader, name)}
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_edge_splits(tmp_path, directed):
+    edges = np.asarray(files.random_edges(40, 300)).T
+    positions = np.array([250, 3, 17])
+    with gz.build(
+        tmp_path / "d",
+        nodes={"x": np.ones((40, 1))},
+        edges={"edge_index": edges},
+        edge_splits={"test": positions},
+        directed=directed,
+        order="hot",
+    ) as ds:
+        seeds = gz.LinkNeighborLoader(ds, [2], "test")._source.edge_label_index
+        if directed:
+            assert np.array_equal(seeds, edges[:, positions])
+        assert np.array_equal(np.sort(seeds, axis=0), np.sort(edges[:, positions], axis=0))
+        with pytest.raises(ValueError, match=r"no split of the edges of the dataset.*\['test'\]"):
+            gz.LinkNeighborLoader(ds, [2], "train")

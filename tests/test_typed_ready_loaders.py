@@ -254,6 +254,11 @@ def test_seed_edges_by_type(ds):
         ((CITES, torch.from_numpy(cites[:, :9])), CITES, cites[:, :9]),
         ((CITES, tuple(torch.from_numpy(cites[:, :9]))), CITES, cites[:, :9]),
         ((WRITES, "test"), WRITES, writes[:, [400, 7, 107]]),
+        (("author__writes__paper", "test"), WRITES, writes[:, [400, 7, 107]]),
+        ([["author", "paper"], "test"], WRITES, writes[:, [400, 7, 107]]),
+        (list(WRITES), WRITES, writes),
+        (("author", "paper"), WRITES, writes),
+        ([list(CITES), cites.tolist()], CITES, cites),
     ):
         source = links_loader(ds, given)._source
         assert source.edge_type == kind
@@ -263,6 +268,9 @@ def test_seed_edges_by_type(ds):
         (writes, "of one edge type"),
         ((CITES, "test"), r"no split of the edges of the edge type .*: there are \[\]"),
         ((("author", "reads", "paper"), None), "no edge type"),
+        ((("author", "reads", "paper"), "test"), "edge type"),
+        (("author", "venue"), "no edge type"),
+        (tuple(writes), "of one edge type"),
     ):
         with pytest.raises(ValueError, match=message):
             links_loader(ds, given)

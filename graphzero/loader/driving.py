@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy.typing as npt
 
-from graphzero.graph.dataset import Dataset, Driving
+from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.ids import IdArray
 from graphzero.graph.typed_dataset import TypedDataset
+from graphzero.store.schema import Driving
 
 __all__ = ["driving_attribute", "node_times", "own_times", "time_level"]
 

@@ -16,6 +16,7 @@ from graphzero.graph.typed_dataset import TypedDataset
 from graphzero.loader.driving import driving_attribute, own_times
 from graphzero.loader.given import as_array
 from graphzero.loader.neighborhoods import as_seed_ids
+from graphzero.store.schema import EdgeType
 
 __all__ = [
     "SeedNodes",
@@ -149,7 +150,7 @@ def as_seed_edges(edge_label_index: Any, dataset: Dataset) -> Any:
         return _at_positions(*_all_edges(dataset.graph), positions)
     if isinstance(edge_label_index, (tuple, list)) and edge_label_index:
         first = edge_label_index[0]
-        if isinstance(first, str) or (isinstance(first, tuple) and isinstance(first[0], str)):
+        if isinstance(first, str) or (isinstance(first, tuple) and isinstance([*first, 0][0], str)):
             raise TypeError(
                 f"edge_label_index names the edge type {first!r}, and the dataset has none: give "
                 f"the (2, n) edges alone, or None for all"
@@ -164,16 +165,27 @@ def _as_edges(edges: Any) -> npt.NDArray[Any]:
 
 
 def _typed_edges(given: Any, dataset: TypedDataset) -> Any:
-    if not (isinstance(given, (tuple, list)) and len(given) == 2):
-        return given  # an edge type alone, or what the dataset refuses
-    kind, edges = given
-    if isinstance(edges, str) and kind in dataset.edges:
-        store = dataset.edges[kind]
-        positions = _edge_split(edges, store.splits, f"the edge type {kind}")
-        return kind, store.edge_index()[:, positions]
-    if edges is None or isinstance(edges, str):
-        return tuple(given)
-    return kind, _as_edges(edges)
+    if isinstance(given, (tuple, list)) and len(given) == 2:
+        name, edges = given
+        kind = _edge_type(name, dataset)
+        if isinstance(edges, str) and kind is not None:
+            store = dataset.edges[kind]
+            positions = _edge_split(edges, store.splits, f"the edge type {kind}")
+            return kind, store.edge_index()[:, positions]
+        if not isinstance(edges, str):
+            return (kind or name), None if edges is None else _as_edges(edges)
+    return _edge_type(given, dataset) or given  # which the dataset refuses
+
+
+def _edge_type(given: Any, dataset: TypedDataset) -> EdgeType | None:
+    """The edge type that a name stands for, as the dataset takes names; None if it is none."""
+    is_name = isinstance(given, str) or (
+        isinstance(given, (tuple, list)) and all(isinstance(part, str) for part in given)
+    )
+    try:
+        return dataset.edge_type_of(given) if is_name else None
+    except KeyError:
+        return None
 
 
 def _edge_split(name: str, splits: Splits, owner: str) -> IdArray:

@@ -38,16 +38,21 @@ class LinkNeighborLoader(SeedLoader):
     ----------
     dataset : Dataset
         From `graphzero.open`; also as ``data=``.
-    num_neighbors : sequence of int
-        Neighbours per node in each hop; -1 for all.
-    edge_label_index : (2, num_edges) integers, optional
-        Seed edges: sources, destinations. Default: all edges of the graph, both directions of an
-        undirected edge. They take 16 bytes of memory each.
+    num_neighbors : sequence of int, or mapping
+        Neighbours per node in each hop, as in `NeighborLoader`; -1 for all.
+    edge_label_index : (2, num_edges) integers, str, or pair, optional
+        Seed edges: sources, destinations; or the name of an edge split. Default: all edges of the
+        graph, both directions of an undirected edge. They take 16 bytes of memory each. In a typed
+        graph a pair of an edge type and these (or None), or the edge type alone for all of its
+        edges.
     edge_label : (num_edges, ...) numbers, optional
         Labels of the seed edges; see `LinkNeighborDataset`.
+    edge_label_time : (num_edges,) integers, optional
+        A time for each seed edge, whose trees have only edges up to it; `time_attr` needs it.
     neg_sampling : str, tuple, dict or object, optional
-        "binary" or "triplet"; with an amount of negatives for each seed edge, (mode, amount), a
-        dict of these, or PyG's ``NegativeSampling`` without weights.
+        "binary" or "triplet"; with an amount of negatives for each seed edge and weights of the
+        nodes, (mode, amount, src_weight, dst_weight), a dict of these, or PyG's
+        ``NegativeSampling``.
     neg_sampling_ratio : float, optional
         The same as ``("binary", ratio)``.
     input_id : (num_edges,) integers, optional

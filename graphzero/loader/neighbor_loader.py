@@ -40,11 +40,14 @@ class NeighborLoader(SeedLoader):
     ----------
     dataset : Dataset
         From `graphzero.open`; also as ``data=``.
-    num_neighbors : sequence of int
-        Neighbours per node in each hop; -1 for all.
-    input_nodes : str, (num_seeds,) integers, or (num_nodes,) bool, optional
+    num_neighbors : sequence of int, or mapping
+        Neighbours per node in each hop; -1 for all. In a typed graph also a list by edge type, or
+        PyG's ``NumNeighbors``; the list of "default" is for the types that are not named.
+    input_nodes : str, (num_seeds,) integers, (num_nodes,) bool, or pair, optional
         The seeds: the name of a split, ids, or a mask. Default: all nodes. Seeds without a label
-        (-1 or NaN) stay seeds, as in PyG.
+        (-1 or NaN) stay seeds, as in PyG. In a typed graph a pair of a node type and these (or
+        None), the node type alone for all of its nodes, or the name of a split that exactly one
+        node type has.
     input_time : (num_seeds,) integers, optional
         A time for each seed: its tree has only edges up to it.
     input_id : (num_seeds,) integers, optional
@@ -54,10 +57,15 @@ class NeighborLoader(SeedLoader):
         How neighbours are drawn: the fields of `Sampling`.
     subgraph_type : {"directional", "induced"}
         The edges that were drawn, or all edges between the nodes of the batch. PyG's enum too.
-    time_attr : {"edge_time", "time", "timestamp"}, optional
-        Says that `input_time` is meant for the times of the edges, the only ones there are.
-    weight_attr : {"edge_weight", "weight"}, optional
-        Draw neighbours by the weights of the edges.
+    time_attr : str, optional
+        The name of the times that drive the sampling, which the build chooses. With times of nodes,
+        seeds without `input_time` have those of their own nodes; with times of edges, `input_time`
+        is required. In a graph without types "edge_time", "time" and "timestamp" name the times,
+        whatever they are called.
+    weight_attr : str, optional
+        The name of the weights of edges by which neighbours are drawn, which the build chooses.
+        Edges of types without it are drawn uniformly. In a graph without types also "edge_weight"
+        and "weight".
     directed : bool
         False is PyG's former name of ``subgraph_type="induced"``.
     transform : callable, optional
@@ -97,8 +105,9 @@ class NeighborLoader(SeedLoader):
     TypeError
         If an argument is unknown or refused; the message says what to use instead.
     ValueError, IndexError
-        As in `NeighborDataset`; if there is no such split; if an attribute cannot drive the
-        sampling; if ranks share the seeds, and no seed is given.
+        As in `NeighborDataset`; if there is no such split or node type; if an attribute cannot
+        drive the sampling, or seeds have no times of their own; if ranks share the seeds, and no
+        seed is given.
     """
 
     _kind = "NeighborLoader"

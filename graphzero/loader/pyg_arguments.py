@@ -146,14 +146,16 @@ _OTHER_NAMES = {
     "seeds": "input_nodes",
     "weighted": "weight_attr='edge_weight'",
     "amount": "neg_sampling=(mode, amount)",
+    "src_weight": "neg_sampling=(mode, amount, src_weight, dst_weight)",
+    "dst_weight": "neg_sampling=(mode, amount, src_weight, dst_weight)",
     "gather": "NeighborDataset with Collate, the open form",
 }
 _OF_DATASETS = {
     "num_neighbors": "fanouts",
     "input_nodes": "seeds",
     "data": "dataset, the first argument",
-    "time_attr": "input_time: the graph has one time per edge, which needs no name",
-    "weight_attr": "weighted=True: the graph has one weight per edge, which needs no name",
+    "time_attr": "input_time: the times that the build chose drive the sampling by any name",
+    "weight_attr": "weighted=True: the weights that the build chose drive the sampling by any name",
     "directed": "subgraph_type='induced', which is what directed=False meant",
     "neg_sampling_ratio": "neg_sampling='binary', amount=ratio",
     "num_workers": "the DataLoader's num_workers",

@@ -1,0 +1,47 @@
+"""The examples of typed and temporal training learn."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import graphzero as gz
+
+pytest.importorskip("torch")
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+
+def last_figure(name, *arguments, cwd):
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), "store", *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(Path(gz.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return float(re.findall(r"\d\.\d{4}", done.stdout)[-1])
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_papers(tmp_path, workers):
+    # the features of papers say nothing: a third would be right by chance
+    assert last_figure("train_typed.py", "--epochs", 4, "--workers", workers, cwd=tmp_path) > 0.8
+
+
+def test_flights(tmp_path, real_data):
+    arguments = ("--epochs", 6, "--flights", real_data / "openflights")
+    assert last_figure("train_typed.py", *arguments, cwd=tmp_path) > 0.8
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_users_buy_next(tmp_path, workers):
+    assert last_figure("train_temporal.py", "--workers", workers, cwd=tmp_path) > 0.8
