@@ -4,6 +4,7 @@ On PyG they run with the lines that graphzero changes put back: a comment ``# Py
 before each of these, and says what the line was. PyG needs pyg-lib or torch-sparse for them.
 
     python -m benchmarks.pyg_scripts DATA --seeds 5
+    python -m benchmarks.pyg_scripts DATA --seeds 30 --same-weights
 """
 
 from __future__ import annotations
@@ -91,19 +92,37 @@ def last_figure(script: Path, graph: Path, arguments: list[str], folder: Path) -
     return float(re.findall(r"\d\.\d{4}", done.stdout)[-1])
 
 
-def compare(data: Path, what: str, seeds: int) -> dict[str, list[float]]:
+def with_same_weights(text: str) -> str:
+    """A script whose weights depend on its seed alone, and not on what the loaders have drawn."""
+    changed, count = re.subn(
+        r"^model = ", "torch.manual_seed(args.seed + 1000)\nmodel = ", text, flags=re.MULTILINE
+    )
+    assert count == 1
+    return changed
+
+
+def compare(data: Path, what: str, seeds: int, *, same_weights: bool) -> dict[str, list[float]]:
     """Figures of both versions, one for each seed, in turns."""
     name, graph, arguments = COMPARED[what]
     found: dict[str, list[float]] = {"PyG": [], "graphzero": []}
+    texts = {"PyG": on_pyg(name), "graphzero": (FOLDER / f"{name}.py").read_text()}
     with tempfile.TemporaryDirectory() as folder:
-        original = Path(folder) / f"{name}.py"
-        original.write_text(on_pyg(name))
         for seed in range(seeds):
-            for who, script in (("PyG", original), ("graphzero", FOLDER / f"{name}.py")):
+            for who, text in texts.items():
+                script = Path(folder) / f"{name}_{who}.py"
+                script.write_text(with_same_weights(text) if same_weights else text)
                 given = [*arguments, "--seed", str(seed)]
                 found[who].append(last_figure(script, data / graph, given, Path(folder)))
                 print(f"{what}, seed {seed}, {who}: {found[who][-1]:.4f}", file=sys.stderr)
     return found
+
+
+def _difference(figures: dict[str, list[float]]) -> str:
+    """Mean of graphzero's figures less PyG's, with its standard error."""
+    pairs = zip(figures["graphzero"], figures["PyG"], strict=True)
+    differences = [ours - theirs for ours, theirs in pairs]
+    spread = statistics.stdev(differences) if len(differences) > 1 else 0.0
+    return f"{statistics.mean(differences):+.4f} ± {spread / len(differences) ** 0.5:.4f}"
 
 
 def _cell(values: list[float]) -> str:
@@ -118,13 +137,18 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--only", nargs="+", choices=list(COMPARED), default=list(COMPARED))
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
+    parser.add_argument("--same-weights", action="store_true", help="begin with the same weights")
     options = parser.parse_args()
-    found = {what: compare(options.data, what, options.seeds) for what in options.only}
+    found = {
+        what: compare(options.data, what, options.seeds, same_weights=options.same_weights)
+        for what in options.only
+    }
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n")
-    print("| graph and model | PyG | graphzero |\n|---|---|---|")
+    print("| graph and model | PyG | graphzero | difference |\n|---|---|---|---|")
     for what, figures in found.items():
-        print(f"| {what} | {_cell(figures['PyG'])} | {_cell(figures['graphzero'])} |")
+        cells = _cell(figures["PyG"]), _cell(figures["graphzero"]), _difference(figures)
+        print(f"| {what} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":
