@@ -17,14 +17,23 @@ if TYPE_CHECKING:
     from graphzero.pyg.data_module import DataModule
     from graphzero.pyg.loaders import LinkNeighborLoader, NeighborLoader
     from graphzero.pyg.stored_data import StoredData
+    from graphzero.pyg.stored_hetero_data import StoredHeteroData
 
-__all__ = ["DataModule", "LinkNeighborLoader", "NeighborLoader", "StoredData", "from_data"]
+__all__ = [
+    "DataModule",
+    "LinkNeighborLoader",
+    "NeighborLoader",
+    "StoredData",
+    "StoredHeteroData",
+    "from_data",
+]
 
 _LAZY = {
     "DataModule": "graphzero.pyg.data_module",
     "LinkNeighborLoader": "graphzero.pyg.loaders",
     "NeighborLoader": "graphzero.pyg.loaders",
     "StoredData": "graphzero.pyg.stored_data",
+    "StoredHeteroData": "graphzero.pyg.stored_hetero_data",
     "from_data": "graphzero.pyg.convert",
 }
 

@@ -13,6 +13,7 @@ from torch_geometric.data import Data, HeteroData
 from graphzero.api import build
 from graphzero.pyg.description import DescribedGraph, describe
 from graphzero.pyg.stored_data import StoredData, stored_data
+from graphzero.pyg.stored_hetero_data import StoredHeteroData, stored_hetero_data
 
 __all__ = ["from_data"]
 
@@ -61,7 +62,7 @@ def from_data(
     time_attrs: str | Sequence[str] | None = None,
     edge_ids: bool = True,
     **options: Any,
-) -> StoredData:
+) -> StoredData | StoredHeteroData:
     """Writes a PyG graph to a dataset folder, and opens it.
 
     Every call builds the folder anew, in one step: a second run of a script never gets the graph
@@ -69,9 +70,10 @@ def from_data(
     long, or the graph should not be in memory while you train, call this in a script of its own,
     and `graphzero.open` in the one that trains.
 
-    Attributes with a row for each node or edge are stored. Masks and ids named train, val, valid
-    and test (``train_mask``, ``train_idx``) become the splits. The rest (``edge_label_index``,
-    numbers, texts) stays in memory: the result and every batch have it, the folder does not.
+    Attributes with a row for each node or edge are stored, under their names. Masks and ids named
+    train, val, valid and test (``train_mask``, ``train_idx``) become the splits. The rest (numbers,
+    texts) stays in memory: the result and every batch have it, the folder does not. Seed edges
+    (``edge_label_index``, ``edge_label``) are in the result, for `LinkNeighborLoader`.
 
     Parameters
     ----------
@@ -95,7 +97,7 @@ def from_data(
 
     Returns
     -------
-    StoredData
+    StoredData or StoredHeteroData
 
     Raises
     ------
@@ -109,8 +111,7 @@ def from_data(
     graph = describe(_one_graph(data))
     arguments = _arguments(graph, weight_attrs, time_attrs)
     dataset = build(path, directed=True, edge_ids=edge_ids, **arguments, **options)
-    result: StoredData = stored_data(dataset, graph)
-    return result
+    return (stored_data if None in graph.nodes else stored_hetero_data)(dataset, graph)
 
 
 def _can_drive(values: Any, dtypes: str) -> bool:
