@@ -65,6 +65,7 @@ COMPARED = {
     ),
     "cora, links": ("link_prediction", "cora", []),
     "openflights, typed": ("typed", "openflights", []),
+    "openflights, typed links": ("typed_links", "openflights", []),
 }
 
 

@@ -12,9 +12,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_geometric")
 
+import torch_geometric.transforms as T  # noqa: E402
 from torch_geometric import typing  # noqa: E402
-from torch_geometric.data import Data  # noqa: E402
-from torch_geometric.nn import GraphSAGE  # noqa: E402
+from torch_geometric.data import Data, HeteroData  # noqa: E402
+from torch_geometric.nn import GraphSAGE, to_hetero  # noqa: E402
 
 from graphzero.pyg import from_data  # noqa: E402
 
@@ -22,6 +23,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "coming-from-pyg.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 # What the page leaves to the reader.
 NEEDED = {
+    "# with PyG and pyg-lib": typing.WITH_PYG_LIB,
     "# with PyG": typing.WITH_PYG_LIB or typing.WITH_TORCH_SPARSE,
     "# with Lightning": importlib.util.find_spec("lightning") is not None,
 }
@@ -38,6 +40,24 @@ def load():
         val_mask=part == 1,
         test_mask=part == 2,
     )
+
+
+def load_temporal():
+    data = load()
+    data.time = torch.arange(300) % 50
+    return data
+
+
+def load_typed():
+    of_papers = load()
+    data = HeteroData()
+    for name in ("x", "y", "train_mask"):
+        data["paper"][name] = of_papers[name]
+    data["author"].x = torch.randn(40, 8)
+    data["author", "writes", "paper"].edge_index = torch.stack(
+        [torch.randint(0, 40, (900,)), torch.randint(0, 300, (900,))]
+    )
+    return T.ToUndirected()(data)
 
 
 def lightning_parts():
@@ -76,6 +96,9 @@ def test_the_code_of_the_page_runs(tmp_path, monkeypatch, number):
         "NeighborLoader": graphzero.pyg.NeighborLoader,
         "data": stored,
         "load": load,
+        "load_temporal": load_temporal,
+        "load_typed": load_typed,
+        "to_hetero": to_hetero,
         "model": GraphSAGE(8, 16, 2, 4),
     }
     if block.startswith("# with Lightning"):
@@ -95,7 +118,7 @@ def two_versions():
 
 
 def test_the_two_versions_differ_in_two_lines():
-    assert len(two_versions()) == 2
+    assert len(two_versions()) == 4
     for before, after in two_versions():
         lines = before.splitlines()[1:], after.splitlines()
         assert len(lines[0]) == len(lines[1])

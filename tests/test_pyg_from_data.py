@@ -14,7 +14,8 @@ import graphzero as gz
 torch = pytest.importorskip("torch")
 pyg = pytest.importorskip("torch_geometric")
 
-from torch_geometric.data import Data, HeteroData, InMemoryDataset  # noqa: E402
+import torch_geometric.transforms as T  # noqa: E402
+from torch_geometric.data import Data, HeteroData, InMemoryDataset, OnDiskDataset  # noqa: E402
 
 from graphzero.pyg import from_data  # noqa: E402
 
@@ -69,13 +70,72 @@ def test_the_result_answers_as_the_graph_did(tmp_path):
         assert torch.equal(ds.edge_label_index, data.edge_label_index)
         assert ds.name == "chains"
         assert ds.num_features == ds.num_node_features == data.num_features == 5
-        with pytest.raises(AttributeError, match="has no 'pos'.*train_mask.*name"):
-            _ = ds.pos
-        assert not hasattr(ds, "pos")
+        with pytest.raises(AttributeError, match="has no 'place'.*train_mask.*name"):
+            _ = ds.place
+        assert not hasattr(ds, "place")
+        assert ds.pos is data.pos is None
+        assert ds.edge_attr is data.edge_attr is None
+        assert ds.num_edge_features == data.num_edge_features == 0
+        assert set(ds.keys()) == set(data.keys())
+        assert "x" in ds
+        assert "pos" not in ds
         copied = pickle.loads(pickle.dumps(ds))
         assert torch.equal(copied.val_mask, data.val_mask)
         assert copied.num_features == 5
         copied.close()
+
+
+def test_nothing_is_set_that_no_batch_would_have(tmp_path):
+    with from_data(make_data(), tmp_path / "store") as ds:
+        with pytest.raises(
+            AttributeError, match=r"data.n_id cannot be set.*Set it before from_data"
+        ):
+            ds.n_id = torch.arange(60)
+        with pytest.raises(AttributeError, match="data.y cannot be set"):
+            ds.y = ds.y.view(-1)
+        with pytest.raises(AttributeError, match=r"no to\(\), which PyG has for graphs in memory"):
+            ds.to("cpu")
+
+
+def test_numbers_that_batches_have_are_left_out_or_refused(tmp_path):
+    data = make_data()
+    data.n_id, data.e_id = torch.arange(60), torch.arange(400)
+    with pytest.warns(UserWarning, match="is left out: it counts the .* from 0") as warned:
+        from_data(data, tmp_path / "store").close()
+    assert [str(one.message).split()[0] for one in warned] == ["n_id", "e_id"]
+    assert {one.filename for one in warned} == {__file__}
+    data.e_id = data.e_id.flip(0)
+    with (
+        pytest.warns(UserWarning, match="n_id is left out"),
+        pytest.raises(ValueError, match="e_id: a batch has numbers of its edges .* 'own_e_id'"),
+    ):
+        from_data(data, tmp_path / "store")
+
+
+def test_seed_edges_stay_in_memory_however_many_they_are(tmp_path):
+    """RandomLinkSplit of a directed graph trains with as many seed edges as it has edges."""
+    data = make_data()
+    del data.y
+    split = T.RandomLinkSplit(0.1, 0.1, add_negative_train_samples=False)
+    train, _, _ = split(data)
+    assert train.edge_label_index.shape == train.edge_index.shape
+    with from_data(train, tmp_path / "store") as ds:
+        assert torch.equal(ds.edge_label_index, train.edge_label_index)
+        assert torch.equal(ds.edge_label, train.edge_label)
+        assert not ds.edge_attributes
+
+
+def test_graphs_on_disk_of_pyg_are_answered_with_a_way_out(tmp_path):
+    with pytest.raises(TypeError, match=r"no \(FeatureStore, GraphStore\).*graphzero.build"):
+        from_data((make_data(), make_data()), tmp_path / "store")
+    dataset = OnDiskDataset(str(tmp_path / "pyg"))
+    dataset.extend([make_data()])
+    with from_data(dataset, tmp_path / "store") as ds:
+        assert torch.equal(ds.x, make_data().x)
+    dataset.extend([make_data()])
+    with pytest.raises(ValueError, match="OnDiskDataset.* 2 graphs, .*use PyG's DataLoader"):
+        from_data(dataset, tmp_path / "store")
+    dataset.close()
 
 
 def test_a_second_run_builds_again(tmp_path):

@@ -121,6 +121,101 @@ def test_evaluation_has_arguments_of_its_own(store):
         assert module.test_dataloader().batch_size == 50
 
 
+def make_typed(tmp_path):
+    import torch
+    from torch_geometric.data import HeteroData
+
+    from graphzero.pyg import from_data
+
+    data = HeteroData()
+    data["paper"].x = torch.rand(90, 3)
+    for number, split in enumerate(("train", "val", "test")):
+        data["paper"][f"{split}_mask"] = torch.arange(90) % 3 == number
+    data["author"].x = torch.rand(20, 3)
+    data["author", "writes", "paper"].edge_index = torch.stack(
+        [torch.randint(0, 20, (300,)), torch.randint(0, 90, (300,))]
+    )
+    return from_data(data, tmp_path / "typed")
+
+
+def test_stages_of_a_typed_graph(tmp_path):
+    import torch
+    from lightning.pytorch import LightningModule, Trainer
+    from torch_geometric.data import HeteroData
+
+    from graphzero.pyg import DataModule
+
+    seen = {"train": [], "val": [], "test": [], "predict": []}
+
+    class Module(LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 1)
+
+        def step(self, batch, stage):
+            assert type(batch) is HeteroData
+            paper = batch["paper"]
+            seen[stage] += paper.n_id[: paper.batch_size].tolist()
+            return self.linear(paper.x[: paper.batch_size]).square().mean()
+
+        def training_step(self, batch, batch_idx):
+            return self.step(batch, "train")
+
+        def validation_step(self, batch, batch_idx):
+            self.step(batch, "val")
+
+        def test_step(self, batch, batch_idx):
+            self.step(batch, "test")
+
+        def predict_step(self, batch, batch_idx):
+            return self.step(batch, "predict")
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    with make_typed(tmp_path) as ds:
+        data = DataModule(ds, num_neighbors=[3], batch_size=8)
+        trainer = Trainer(
+            accelerator="cpu",
+            devices=1,
+            max_epochs=1,
+            num_sanity_val_steps=0,
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
+        model = Module()
+        trainer.fit(model, data)
+        trainer.test(model, data, verbose=False)
+        trainer.predict(model, data)
+    for number, stage in enumerate(("train", "val", "test")):
+        assert sorted(seen[stage]) == list(range(number, 90, 3))
+    assert seen["predict"] == list(range(90))
+
+
+def test_seeds_of_a_typed_graph_are_given_with_their_type(tmp_path):
+    from graphzero.pyg import DataModule
+
+    with make_typed(tmp_path) as ds:
+        data = DataModule(
+            ds,
+            input_train_nodes=("author", np.array([4, 2])),
+            input_val_nodes=("paper", ds["paper"].val_mask),
+            num_neighbors=[3],
+            batch_size=8,
+        )
+        (batch,) = data.train_dataloader()
+        assert sorted(batch["author"].n_id.tolist()) == [2, 4]
+        assert len(data.val_dataloader().dataset) == 30
+        assert len(data.predict_dataloader().dataset) == 20
+        bare = DataModule(gz.open(tmp_path / "typed"), num_neighbors=[3], batch_size=8)
+        bare.input_train_nodes = None
+        with pytest.raises(ValueError, match=r"give input_train_nodes.*\['test', 'train', 'val'\]"):
+            bare.train_dataloader()
+        bare.data.close()
+
+
 class DDPStrategy:
     """What a data module asks Lightning's own."""
 

@@ -35,6 +35,7 @@ CASES = [
         "lightning_nodes", "cora", ["--epochs", "4", "--devices", "2"], 0.7, marks=needs_lightning
     ),
     pytest.param("typed", "openflights", ["--epochs", "8"], 0.8),
+    pytest.param("typed_links", "openflights", ["--epochs", "3"], 0.95),
     pytest.param("temporal", "cit_hepph", ["--epochs", "1"], 0.75),
 ]
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from graphzero.graph.dataset import Dataset
+from graphzero.graph.typed_dataset import TypedDataset
+from graphzero.loader.given_seeds import as_seed_nodes
 from graphzero.pyg.loaders import NeighborLoader, check_stored
 
 if TYPE_CHECKING:
@@ -36,11 +38,25 @@ else:
 __all__ = ["DataModule"]
 
 
+def _split_names(dataset: Dataset) -> list[str]:
+    """Names of the splits of nodes, of any type."""
+    if isinstance(dataset, TypedDataset):
+        return sorted({name for nodes in dataset.nodes.values() for name in nodes.splits})
+    return sorted(dataset.splits)
+
+
 def _nodes_or_split(dataset: Dataset, nodes: Any, *names: str) -> Any:
     """The seeds as given, else the name of a split that the dataset has."""
     if nodes is not None:
         return nodes
-    return next((name for name in names if name in dataset.splits), None)
+    return next((name for name in names if name in _split_names(dataset)), None)
+
+
+def _all_nodes(dataset: Dataset, train_nodes: Any) -> Any:
+    """All nodes, in a typed graph those of the type that is trained with."""
+    if train_nodes is None or not isinstance(dataset, TypedDataset):
+        return None
+    return as_seed_nodes(train_nodes, dataset).node_type
 
 
 class DataModule(_Base):  # type: ignore[misc]
@@ -57,10 +73,11 @@ class DataModule(_Base):  # type: ignore[misc]
     data : Dataset
         From `from_data` or `graphzero.open`.
     input_train_nodes, input_val_nodes, input_test_nodes : ids, mask or str, optional
-        Seeds, or the name of a split. Default: the splits "train", "val" and "test". Without a
+        Seeds, or the name of a split; in a typed graph (node type, seeds). Default: the splits
+        "train", "val" and "test", in a typed graph of the one node type that has them. Without a
         split for it, there is no validation or test.
     input_pred_nodes : ids, mask or str, optional
-        Default: all nodes.
+        Default: all nodes; in a typed graph, all of the type that is trained with.
     input_train_time, input_val_time, input_test_time, input_pred_time : integers, optional
         A time for each seed.
     eval_loader_kwargs : mapping, optional
@@ -103,6 +120,8 @@ class DataModule(_Base):  # type: ignore[misc]
         self.input_val_nodes = _nodes_or_split(data, input_val_nodes, "val", "valid")
         self.input_test_nodes = _nodes_or_split(data, input_test_nodes, "test")
         self.input_pred_nodes = input_pred_nodes
+        if input_pred_nodes is None:
+            self.input_pred_nodes = _all_nodes(data, self.input_train_nodes)
         self.input_train_time = input_train_time
         self.input_val_time = input_val_time
         self.input_test_time = input_test_time
@@ -144,7 +163,7 @@ class DataModule(_Base):  # type: ignore[misc]
         if self.input_train_nodes is None:
             raise ValueError(
                 f"there are no nodes to train with: give input_train_nodes; the dataset has the "
-                f"splits {sorted(self.data.splits)}"
+                f"splits {_split_names(self.data)}"
             )
         return self._loader(self.input_train_nodes, self.input_train_time, training=True)
 

@@ -169,7 +169,7 @@ def _is_numbering(value: Any, name: str, what: str, count: int, where: str) -> b
             f"give the attribute another name, such as 'own_{name}'"
         )
     warnings.warn(
-        f"{where}{name} is left out: it numbers the {what}, and every batch has such a {name}",
+        f"{where}{name} is left out: it counts the {what} from 0, and batches have a {name} anyway",
         UserWarning,
         stacklevel=6,
     )

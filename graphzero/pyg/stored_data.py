@@ -7,15 +7,24 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
-from graphzero.loader.mini_batch import as_tensor
+from graphzero.loader.mini_batch import OF_DATA, as_tensor
 from graphzero.pyg.description import DescribedGraph
 
-__all__ = ["StoredData", "as_given", "require_whole", "stored_data", "whole_of_edges"]
+__all__ = [
+    "StoredData",
+    "as_given",
+    "no_such",
+    "refuse_setting",
+    "require_whole",
+    "stored_data",
+    "whole_of_edges",
+]
 
 
 def _row_bytes(store: FeatureStore) -> int:
@@ -61,6 +70,29 @@ def whole_of_edges(store: FeatureStore, graph: Graph, name: str) -> Tensor:
     return as_tensor(rows)
 
 
+def refuse_setting(name: str, where: str = "data") -> None:
+    """Says that what is set now would not be in the files, and so in no batch.
+
+    Raises
+    ------
+    AttributeError
+    """
+    raise AttributeError(
+        f"{where}.{name} cannot be set: the graph is stored, and batches would not have it. Set it "
+        f"before from_data, or in transform= of a loader"
+    )
+
+
+def no_such(name: str, names: list[str], of: type, what: str) -> AttributeError:
+    """The error for a name that a stored graph lacks; `of` is the class that it stands for."""
+    if callable(getattr(of, name, None)):
+        return AttributeError(
+            f"{what} has no {name}(), which PyG has for graphs in memory: call it before "
+            f"from_data, or on a batch"
+        )
+    return AttributeError(f"{what} has no {name!r}; it has {', '.join(names)}")
+
+
 class StoredData(Dataset):
     """A `graphzero.Dataset` with the attributes that scripts read of the graph they were built of.
 
@@ -86,6 +118,26 @@ class StoredData(Dataset):
         return self.num_features
 
     @property
+    def num_edge_features(self) -> int:
+        """Columns of ``edge_attr``; 0 without it."""
+        store = self.edge_attributes.get("edge_attr")
+        return 0 if store is None else store.feature_dim
+
+    def keys(self) -> list[str]:
+        """Names of what was given, apart from the number of nodes."""
+        return ["edge_index", *self.attributes, *self.edge_attributes, *self._masks, *self._kept]
+
+    def __contains__(self, name: str) -> bool:
+        """Whether `keys` has the name."""
+        return name in self.keys()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuses attributes, which the files and batches would not have."""
+        if not name.startswith("_"):
+            refuse_setting(name)
+        super().__setattr__(name, value)
+
+    @property
     def edge_index(self) -> Tensor:
         """All edges, (2, num_edges) int64, in the order that they were given; read from disk."""
         _core.require_memory(self.num_edges, 5 * 8, "edge_index")
@@ -98,29 +150,23 @@ class StoredData(Dataset):
         edge_index[1, hop.e_id] = np.repeat(nodes, np.diff(hop.indptr))
         return torch.from_numpy(edge_index)
 
-    def _rows_named(self, name: str) -> FeatureStore | None:
-        """The stored rows of a node attribute, by PyG's name."""
-        known = {"x": self.features, "y": self.labels, **vars(self).get("attributes", {})}
-        return known.get(name)
-
     def __getattr__(self, name: str) -> Any:
-        """Masks and what belongs to the graph; then what is stored."""
+        """Masks and what belongs to the graph; then what is stored; None as in PyG's ``Data``."""
         if name.startswith("_"):
             raise AttributeError(name)
         for values in (self._masks, self._kept):
             if name in values:
                 return values[name]
-        rows = self._rows_named(name)
-        if rows is not None:
-            return as_given(_whole(rows, name), name, self._booleans)
+        of_nodes = vars(self).get("attributes", {})
+        if name in of_nodes:
+            return as_given(_whole(of_nodes[name], name), name, self._booleans)
         of_edges = vars(self).get("edge_attributes", {})
         if name in of_edges:
             whole = whole_of_edges(of_edges[name], self.graph, name)
             return as_given(whole, name, self._booleans)
-        raise AttributeError(
-            f"the stored graph has no {name!r}; it has {', '.join([*self._masks, *self._kept])} "
-            f"and {self!r}"
-        )
+        if name in OF_DATA:
+            return None
+        raise no_such(name, self.keys(), Data, "the stored graph")
 
     @property
     def kept(self) -> dict[str, Any]:

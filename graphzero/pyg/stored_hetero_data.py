@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch_geometric.data import HeteroData
+from torch_geometric.data.storage import EdgeStorage, NodeStorage
 
 from graphzero import _core
 from graphzero.graph.typed_dataset import EdgeStore, NodeStore, TypedDataset
 from graphzero.loader.mini_batch import as_tensor
 from graphzero.pyg.description import Described, DescribedGraph
-from graphzero.pyg.stored_data import as_given, require_whole, whole_of_edges
+from graphzero.pyg.stored_data import (
+    as_given,
+    no_such,
+    refuse_setting,
+    require_whole,
+    whole_of_edges,
+)
 
 __all__ = ["StoredHeteroData", "StoredPart", "stored_hetero_data"]
 
@@ -37,10 +45,14 @@ class StoredPart:
     """
 
     def __init__(self, part: NodeStore | EdgeStore, described: Described) -> None:
-        self.part = part
-        self.masks = described.masks
-        self.kept = described.kept
-        self.booleans = described.booleans
+        found = {"masks": described.masks, "kept": described.kept, "booleans": described.booleans}
+        vars(self).update(part=part, **found)
+
+    if TYPE_CHECKING:
+        part: NodeStore | EdgeStore
+        masks: dict[str, Tensor]
+        kept: dict[str, Any]
+        booleans: set[str]
 
     @property
     def num_features(self) -> int:
@@ -94,7 +106,10 @@ class StoredPart:
                 return values[name]
         if name in self.part:
             return self._whole(name)
-        return getattr(self.part, name)
+        if hasattr(type(self.part), name) or name in vars(self.part):
+            return getattr(self.part, name)
+        of = NodeStorage if isinstance(self.part, NodeStore) else EdgeStorage
+        raise no_such(name, self.keys(), of, repr(self.part))
 
     def _whole(self, name: str) -> Tensor:
         if isinstance(self.part, EdgeStore):
@@ -104,6 +119,12 @@ class StoredPart:
             rows = self.part.to_stored(np.arange(self.part.num_nodes))
             whole = as_tensor(self.part[name].gather_stored(rows, None, 1))
         return as_given(whole, name, self.booleans)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuses attributes, which the files and batches would not have."""
+        refuse_setting(name, "data[type]")
+
+    __setitem__ = __setattr__
 
     def __repr__(self) -> str:
         return f"StoredPart({self.part!r}, also in memory: {[*self.masks, *self.kept]})"
@@ -172,7 +193,15 @@ class StoredHeteroData(TypedDataset):
                     return self.collect(name.removesuffix("_dict"))
                 except KeyError as error:
                     raise AttributeError(error.args[0]) from None
+        if callable(getattr(HeteroData, name, None)):
+            raise no_such(name, [], HeteroData, "the stored graph")
         return super().__getattr__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuses attributes, which the files and batches would not have."""
+        if not name.startswith("_"):
+            refuse_setting(name)
+        super().__setattr__(name, value)
 
 
 def stored_hetero_data(dataset: Any, graph: DescribedGraph) -> StoredHeteroData:

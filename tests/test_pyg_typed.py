@@ -1,0 +1,349 @@
+"""`graphzero.pyg` for graphs with node types and edge types: batches, models, refusals."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+import graphzero as gz
+
+torch = pytest.importorskip("torch")
+pyg = pytest.importorskip("torch_geometric")
+
+import torch_geometric.loader  # noqa: E402
+import torch_geometric.transforms as T  # noqa: E402
+from torch_geometric.data import HeteroData  # noqa: E402
+from torch_geometric.nn import GATConv, HeteroConv, SAGEConv, to_hetero  # noqa: E402
+from torch_geometric.utils import trim_to_layer  # noqa: E402
+
+from graphzero.pyg import LinkNeighborLoader, NeighborLoader, from_data  # noqa: E402
+
+WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
+REV = ("paper", "rev_writes", "author")
+
+
+def make_data():
+    rng = torch.Generator().manual_seed(0)
+    data = HeteroData()
+    data["paper"].x = torch.rand(60, 6, generator=rng)
+    data["paper"].y = torch.randint(0, 3, (60,), generator=rng)
+    data["paper"].train_mask = torch.rand(60, generator=rng) < 0.5
+    data["author"].x = torch.rand(25, 4, generator=rng)
+    data[WRITES].edge_index = torch.stack(
+        [torch.randint(0, 25, (150,), generator=rng), torch.randint(0, 60, (150,), generator=rng)]
+    )
+    data[WRITES].edge_attr = torch.rand(150, 2, generator=rng)
+    data[WRITES].first = torch.rand(150, generator=rng) < 0.3
+    data[CITES].edge_index = torch.randint(0, 60, (2, 300), generator=rng)
+    data[CITES].edge_weight = torch.rand(300, generator=rng)
+    data = T.ToUndirected(merge=False)(data)
+    data.name = "papers"
+    data["author"].country = "all"
+    return data
+
+
+@pytest.fixture
+def data():
+    return make_data()
+
+
+@pytest.fixture
+def stored(data, tmp_path):
+    with from_data(data, tmp_path / "store") as ds:
+        yield ds
+
+
+def loader_of(stored, **options):
+    given = {"num_neighbors": [4, 4], "input_nodes": ("paper", stored["paper"].train_mask)}
+    return NeighborLoader(stored, **{**given, "batch_size": 8, **options})
+
+
+def test_batches_are_what_pyg_makes_of_the_same_graph(data, stored):
+    seeds = []
+    loader = loader_of(stored, shuffle=True)
+    for batch in loader:
+        assert type(batch) is HeteroData
+        assert batch.metadata() == data.metadata()
+        size = batch["paper"].batch_size
+        seeds += batch["paper"].n_id[:size].tolist()
+        assert torch.equal(batch["paper"].input_id, batch["paper"].n_id[:size])
+        for kind in data.node_types:
+            for name in ("x", "y", "train_mask"):
+                if name in data[kind]:
+                    assert torch.equal(batch[kind][name], data[kind][name][batch[kind].n_id])
+        for kind in data.edge_types:
+            ends = torch.stack(
+                [
+                    batch[kind[end]].n_id[row]
+                    for end, row in zip((0, 2), batch[kind].edge_index, strict=True)
+                ]
+            )
+            assert torch.equal(ends, data[kind].edge_index[:, batch[kind].e_id])
+            for name in ("edge_attr", "edge_weight", "first"):
+                if name in data[kind]:
+                    assert torch.equal(batch[kind][name], data[kind][name][batch[kind].e_id])
+        assert batch[WRITES].first.dtype == torch.bool
+        assert (batch.name, batch["author"].country) == ("papers", "all")
+    assert sorted(seeds) == data["paper"].train_mask.nonzero().view(-1).tolist()
+    assert len(loader.dataset) == len(seeds)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_whole_neighbourhoods_are_those_of_pyg(data, stored):
+    if not (torch_geometric.typing.WITH_PYG_LIB or torch_geometric.typing.WITH_TORCH_SPARSE):
+        pytest.skip("PyG's own loader needs pyg-lib or torch-sparse")
+    fanouts = {kind: [-1, 0, -1] if kind == CITES else [-1] * 3 for kind in data.edge_types}
+    given = {"num_neighbors": fanouts, "batch_size": 8}
+    seeds = ("paper", data["paper"].train_mask)
+    theirs = torch_geometric.loader.NeighborLoader(data, input_nodes=seeds, **given)
+    for ours, other in zip(loader_of(stored, **given), theirs, strict=True):
+        assert torch.equal(ours["paper"].input_id, other["paper"].input_id)
+        for kind in data.node_types:
+            assert sorted(ours[kind].n_id.tolist()) == sorted(other[kind].n_id.tolist())
+        for kind in data.edge_types:
+            assert sorted(ours[kind].e_id.tolist()) == sorted(other[kind].e_id.tolist())
+
+
+def test_the_result_answers_as_the_graph_did(data, stored):
+    assert stored.metadata() == data.metadata()
+    assert stored.num_features == data.num_features == {"paper": 6, "author": 4}
+    assert stored["author"].num_features == 4
+    assert stored["author"].num_nodes == 25
+    assert stored[WRITES].num_edge_features == data[WRITES].num_edge_features == 2
+    assert torch.equal(stored["author", "paper"].edge_index, data[WRITES].edge_index)
+    assert torch.equal(stored[REV]["edge_attr"], data[REV].edge_attr)
+    assert torch.equal(stored["paper"].train_mask, data["paper"].train_mask)
+    assert stored["paper"].splits["train"].size == int(data["paper"].train_mask.sum())
+    for name in ("x_dict", "edge_index_dict", "num_nodes_dict", "y_dict"):
+        got, expected = getattr(stored, name), getattr(data, name)
+        assert got.keys() == expected.keys()
+        for key, value in expected.items():
+            assert torch.equal(torch.as_tensor(got[key]), torch.as_tensor(value))
+    assert stored.name == "papers"
+    assert "x" in stored["paper"]
+    assert "pos" not in stored["paper"]
+    assert not hasattr(stored, "pos_dict")
+    with pytest.raises(KeyError, match="pos"):
+        stored["paper"]["pos"]
+    with pytest.raises(AttributeError, match="graph with node types has no 'labels' as a whole"):
+        _ = stored.labels
+    with pytest.raises(KeyError, match="no node type 'venue'"):
+        stored["venue"]
+    with pickle.loads(pickle.dumps(stored)) as copied:
+        assert torch.equal(copied["paper"].train_mask, data["paper"].train_mask)
+        assert torch.equal(copied[WRITES].first, data[WRITES].first)
+
+
+def test_nothing_is_set_that_no_batch_would_have(stored):
+    paper = stored["paper"]
+    with pytest.raises(AttributeError, match=r"data\[type\].y cannot be set.*before from_data"):
+        paper.y = paper.y + 1
+    with pytest.raises(AttributeError, match="year cannot be set"):
+        paper["year"] = torch.arange(60)
+    with pytest.raises(AttributeError, match=r"data.year cannot be set.*before from_data"):
+        stored.year = 3
+    with pytest.raises(AttributeError, match=r"no to\(\).*graphs in memory: call it before"):
+        stored.to("cpu")
+    with pytest.raises(AttributeError, match=r"no is_undirected\(\)"):
+        stored[CITES].is_undirected()
+    with pytest.raises(AttributeError, match="no 'year'; it has x, y, train_mask"):
+        _ = paper.year
+
+
+def test_an_attribute_read_whole_must_fit_into_memory(stored, monkeypatch):
+    from graphzero.pyg import stored_data
+
+    def refuse(count, bytes_each, what):
+        raise MemoryError(f"{count * bytes_each} bytes of {what}")
+
+    monkeypatch.setattr(stored_data._core, "require_memory", refuse)
+    with pytest.raises(MemoryError, match=r"reads all of x.*1440 bytes"):
+        _ = stored["paper"].x
+
+
+def test_splits_and_types_are_seeds_of_a_dataset_opened_again(stored, tmp_path):
+    with gz.open(tmp_path / "store") as ds:
+        train = NeighborLoader(ds, [2], ("paper", "train"), batch_size=60)
+        (batch,) = train
+        assert type(batch) is HeteroData
+        assert batch["paper"].batch_size == len(ds["paper"].splits["train"])
+        assert "train_mask" not in batch["paper"]
+        assert len(NeighborLoader(ds, [2], "author").dataset) == 25
+
+
+def test_transforms_get_the_type_of_pyg(data, stored):
+    got = []
+
+    def keep(batch):
+        got.append(type(batch))
+        return T.NormalizeFeatures()(batch)
+
+    normal = T.NormalizeFeatures()(data.clone())
+    for batch in loader_of(stored, transform=keep):
+        for kind, x in batch.x_dict.items():
+            assert torch.allclose(x, normal[kind].x[batch[kind].n_id], atol=1e-6)
+    assert set(got) == {HeteroData}
+
+
+def test_links_of_a_type_and_their_negatives(data, stored):
+    edges = data[WRITES].edge_index
+    loader = LinkNeighborLoader(
+        stored,
+        num_neighbors=[3, 3],
+        edge_label_index=(WRITES, edges[:, :100]),
+        neg_sampling_ratio=2.0,
+        batch_size=20,
+    )
+    known = set(map(tuple, edges.T.tolist()))
+    for number, batch in enumerate(loader):
+        assert type(batch) is HeteroData
+        pairs = batch[WRITES].edge_label_index
+        ends = torch.stack([batch["author"].n_id[pairs[0]], batch["paper"].n_id[pairs[1]]])
+        assert torch.equal(ends[:, :20], edges[:, number * 20 : number * 20 + 20])
+        assert not known & set(map(tuple, ends[:, 20:].T.tolist()))
+        assert batch[WRITES].edge_label.tolist() == [1] * 20 + [0] * 40
+        assert torch.equal(batch["author"].x, data["author"].x[batch["author"].n_id])
+    assert number == 4
+
+
+def test_random_link_split_keeps_its_seed_edges(data, tmp_path):
+    split = T.RandomLinkSplit(
+        0.1, 0.2, edge_types=[WRITES], rev_edge_types=[REV], add_negative_train_samples=False
+    )
+    for name, part in zip(("train", "val", "test"), split(data), strict=True):
+        with from_data(part, tmp_path / name) as ds:
+            for kept in ("edge_label_index", "edge_label"):
+                assert torch.equal(ds[WRITES][kept], part[WRITES][kept])
+            loader = LinkNeighborLoader(
+                ds,
+                num_neighbors=[2],
+                edge_label_index=(WRITES, ds[WRITES].edge_label_index),
+                edge_label=ds[WRITES].edge_label,
+                batch_size=1000,
+            )
+            (batch,) = loader
+            assert torch.equal(batch[WRITES].edge_label, part[WRITES].edge_label)
+            around = next(iter(NeighborLoader(ds, [2], "paper", batch_size=5)))
+            assert "edge_label_index" not in around[WRITES]
+
+
+def gnn():
+    class GNN(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv1 = SAGEConv((-1, -1), 8)
+            self.conv2 = SAGEConv((-1, -1), 3)
+
+        def forward(self, x, edge_index):
+            return self.conv2(self.conv1(x, edge_index).relu(), edge_index)
+
+    return GNN()
+
+
+def test_a_model_made_typed_by_to_hetero(data, stored):
+    torch.manual_seed(0)
+    model = to_hetero(gnn(), stored.metadata())
+    whole = model(data.x_dict, data.edge_index_dict)["paper"]
+    for batch in loader_of(stored, num_neighbors=[-1, -1]):
+        size = batch["paper"].batch_size
+        out = model(batch.x_dict, batch.edge_index_dict)["paper"][:size]
+        assert torch.allclose(out, whole[batch["paper"].n_id[:size]], atol=1e-5)
+
+
+def typed_conv():
+    return HeteroConv(
+        {
+            WRITES: GATConv((4, 6), 5, edge_dim=2, add_self_loops=False),
+            CITES: SAGEConv((6, 6), 5),
+            REV: SAGEConv((6, 4), 5),
+        }
+    )
+
+
+def test_convolutions_by_type_with_features_of_edges(data, stored):
+    torch.manual_seed(0)
+    conv = typed_conv()
+    given = {WRITES: data[WRITES].edge_attr}
+    edges = {kind: data[kind].edge_index for kind in (WRITES, CITES, REV)}
+    whole = conv(data.x_dict, edges, edge_attr_dict=given)
+    for batch in loader_of(stored, num_neighbors=[-1]):
+        size = batch["paper"].batch_size
+        edges = {kind: batch[kind].edge_index for kind in (WRITES, CITES, REV)}
+        given = {WRITES: batch[WRITES].edge_attr}
+        out = conv(batch.x_dict, edges, edge_attr_dict=given)
+        expected = whole["paper"][batch["paper"].n_id[:size]]
+        assert torch.allclose(out["paper"][:size], expected, atol=1e-5)
+
+
+def test_trimming_layers_changes_nothing_for_the_seeds(stored):
+    torch.manual_seed(0)
+    convs = [
+        HeteroConv({WRITES: SAGEConv((-1, -1), 6), CITES: SAGEConv(-1, 6), REV: SAGEConv(-1, 4)})
+        for _ in range(2)
+    ]
+    for batch in loader_of(stored):
+        x, edges = batch.x_dict, batch.edge_index_dict
+        whole, trimmed, trimmed_edges = x, x, edges
+        for layer, conv in enumerate(convs):
+            whole = conv(whole, edges)
+            trimmed, trimmed_edges, _ = trim_to_layer(
+                layer,
+                batch.num_sampled_nodes_dict,
+                batch.num_sampled_edges_dict,
+                trimmed,
+                trimmed_edges,
+            )
+            trimmed = conv(trimmed, trimmed_edges)
+        assert trimmed["paper"].shape[0] < whole["paper"].shape[0]
+        size = batch["paper"].batch_size
+        assert torch.allclose(trimmed["paper"][:size], whole["paper"][:size], atol=1e-5)
+
+
+def test_times_of_nodes_drive_sampling_without_being_named(data, tmp_path):
+    """PyG's temporal loader of papers with years: nobody sees the future."""
+    data["paper"].time = torch.arange(60)
+    with from_data(data, tmp_path / "store") as ds:
+        loader = loader_of(ds, time_attr="time")
+        for batch in loader:
+            paper = batch["paper"]
+            assert (paper.time <= paper.time[: paper.batch_size][paper.batch]).all()
+            assert batch[CITES].edge_weight.shape == batch[CITES].e_id.shape
+
+
+def test_weights_that_float32_would_change_drive_nothing(data, tmp_path):
+    weights = torch.rand(300, dtype=torch.float64)
+    data[CITES].edge_weight = weights
+    del data["paper", "rev_cites", "paper"]
+    with from_data(data, tmp_path / "store") as ds:
+        assert torch.equal(ds[CITES].edge_weight, weights)
+        with pytest.raises(ValueError, match="weight_attr='edge_weight'.*weight_attrs"):
+            loader_of(ds, weight_attr="edge_weight")
+    with from_data(data, tmp_path / "store", weight_attrs="edge_weight") as ds:
+        assert torch.equal(ds[CITES].edge_weight, weights.float())
+        next(iter(loader_of(ds, weight_attr="edge_weight")))
+
+
+@pytest.mark.parametrize("spoil", [lambda d: d["paper"], lambda d: d[WRITES]])
+def test_numbers_that_batches_have_are_left_out_or_refused(data, tmp_path, spoil):
+    part = spoil(data)
+    name, count = ("n_id", 60) if part is data["paper"] else ("e_id", 150)
+    part[name] = torch.arange(count)
+    with pytest.warns(UserWarning, match=f"{name} is left out: it counts the"):
+        ds = from_data(data, tmp_path / "store")
+    with ds:
+        batch = next(iter(loader_of(ds, num_neighbors=[1])))
+        assert batch["paper"].n_id.shape[0] < 60
+    part[name] = torch.arange(count).flip(0)
+    with pytest.raises(ValueError, match=f"{name}: a batch has numbers of its .*'own_{name}'"):
+        from_data(data, tmp_path / "store")
+
+
+def test_graphs_without_edges_or_nodes_of_a_type_are_refused(tmp_path):
+    data = HeteroData()
+    data["paper"].x = torch.ones(3, 1)
+    with pytest.raises(ValueError, match="no edges: set edge_index of an edge type"):
+        from_data(data, tmp_path / "store")
+    data[WRITES].edge_index = torch.zeros(2, 1, dtype=torch.int64)
+    with pytest.raises(ValueError, match=r"no nodes of type 'author'.*data\['author'\]"):
+        from_data(data, tmp_path / "store")
