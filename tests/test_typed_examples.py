@@ -16,6 +16,9 @@ pytest.importorskip("torch")
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
+# Minutes of training in scripts: what they use is sanitized by the tests of its own.
+pytestmark = pytest.mark.no_asan
+
 
 def last_figure(name, *arguments, cwd):
     done = subprocess.run(
