@@ -13,6 +13,7 @@ from torch_geometric.data import Data, HeteroData
 from graphzero.api import build
 from graphzero.pyg.description import DescribedGraph, describe
 from graphzero.pyg.stored_data import StoredData, stored_data
+from graphzero.pyg.stored_hetero_data import StoredHeteroData, stored_hetero_data
 
 __all__ = ["from_data"]
 
@@ -61,7 +62,7 @@ def from_data(
     time_attrs: str | Sequence[str] | None = None,
     edge_ids: bool = True,
     **options: Any,
-) -> StoredData:
+) -> StoredData | StoredHeteroData:
     """Writes a PyG graph to a dataset folder, and opens it.
 
     Every call builds the folder anew, in one step: a second run of a script never gets the graph
@@ -95,7 +96,7 @@ def from_data(
 
     Returns
     -------
-    StoredData
+    StoredData or StoredHeteroData
 
     Raises
     ------
@@ -109,8 +110,9 @@ def from_data(
     graph = describe(_one_graph(data))
     arguments = _arguments(graph, weight_attrs, time_attrs)
     dataset = build(path, directed=True, edge_ids=edge_ids, **arguments, **options)
-    result: StoredData = stored_data(dataset, graph)
-    return result
+    return (
+        stored_data(dataset, graph) if None in graph.nodes else stored_hetero_data(dataset, graph)
+    )
 
 
 def _can_drive(values: Any, dtypes: str) -> bool:

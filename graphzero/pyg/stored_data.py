@@ -184,12 +184,8 @@ class StoredData(Dataset):
         return self._masks
 
 
-def stored_data(dataset: Dataset, graph: DescribedGraph) -> Any:
+def stored_data(dataset: Dataset, graph: DescribedGraph) -> StoredData:
     """The dataset, with what of the graph is not in its files."""
-    if None not in graph.nodes:
-        from graphzero.pyg.stored_hetero_data import stored_hetero_data
-
-        return stored_hetero_data(dataset, graph)
     dataset.__class__ = StoredData
     assert isinstance(dataset, StoredData)
     dataset._kept = graph.kept
