@@ -22,6 +22,9 @@ needs_accelerate = pytest.mark.skipif(
     importlib.util.find_spec("accelerate") is None, reason="accelerate is not installed"
 )
 
+# Minutes of training in scripts: what they use is sanitized by the tests of its own.
+pytestmark = pytest.mark.no_asan
+
 
 @pytest.fixture
 def store(tmp_path):

@@ -28,6 +28,9 @@ NEEDED = {
     "# with Lightning": importlib.util.find_spec("lightning") is not None,
 }
 
+# Minutes of training in scripts: what they use is sanitized by the tests of its own.
+pytestmark = pytest.mark.no_asan
+
 
 def load():
     rng = torch.Generator().manual_seed(0)

@@ -12,6 +12,9 @@ import graphzero as gz
 
 torch = pytest.importorskip("torch")
 
+# Minutes of training in scripts: what they use is sanitized by the tests of its own.
+pytestmark = pytest.mark.no_asan
+
 
 @pytest.fixture
 def ds(dataset):

@@ -25,6 +25,9 @@ if importlib.util.find_spec("lightning") is None:
 PROGRAM = Path(__file__).with_name("lightning_program.py")
 SPLITS = {"train": np.arange(0, 118), "val": np.arange(118, 200), "test": np.arange(200, 267)}
 
+# Minutes of training in scripts: what they use is sanitized by the tests of its own.
+pytestmark = pytest.mark.no_asan
+
 
 @pytest.fixture
 def store(tmp_path):

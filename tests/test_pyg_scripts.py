@@ -39,6 +39,9 @@ CASES = [
     pytest.param("temporal", "cit_hepph", ["--epochs", "1"], 0.75),
 ]
 
+# Minutes of training in scripts: what they use is sanitized by the tests of its own.
+pytestmark = pytest.mark.no_asan
+
 
 def _pyg_samples(name):
     """Whether PyG has the extension that samples for a script."""

@@ -392,7 +392,7 @@ def test_memory_does_not_grow_over_epochs(real_data, tmp_path):
         batches = gz.NeighborDataset(
             cora, fanouts=[10, 10], batch_size=1024, shuffle=True, num_threads=1
         )
-        loader = DataLoader(batches, batch_size=None, collate_fn=gz.Collate(cora, num_threads=1))
+        loader = DataLoader(batches, batch_size=None, collate_fn=gz.Collate(cora))
         _, idle_before = _core.pool_state()  # of earlier tests
         for epoch in range(101):
             batches.set_epoch(epoch)

@@ -12,6 +12,9 @@ pytest.importorskip("torch_geometric")
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "typed.md"
 
+# Minutes of training in scripts: what they use is sanitized by the tests of its own.
+pytestmark = pytest.mark.no_asan
+
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_code_of_the_page_runs(tmp_path, monkeypatch, capsys):

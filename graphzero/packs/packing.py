@@ -19,7 +19,7 @@ from tqdm import tqdm
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray, as_count
 from graphzero.io.prefetch import Prefetch
-from graphzero.io.row_sources import RowKey, RowSource
+from graphzero.io.row_sources import RowKey, RowSource, managed_bytes
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.planning import plan_iteration
 from graphzero.packs.pack_file import OFFSETS, OPTIONS, PackInfo, files_of
@@ -152,6 +152,8 @@ class Packing:
         self._features = features
         self.epochs = as_count(epochs, "epochs")
         self.first_epoch = as_count(first_epoch, "first_epoch", 0)
+        if "x" not in (options.get("gather") or ("x",)):
+            raise ValueError("gather leaves out 'x', and a pack has features only: leave it out")
         prefetch = options.get("prefetch") or Prefetch()
         if resident is not None:
             prefetch = replace(prefetch, resident=resident)
@@ -170,6 +172,8 @@ class Packing:
         total = self._features.num_nodes * self._features.row_bytes
         every = range(self._batches_per_epoch)
         room = plan_iteration(self._batches, Share(), self.first_epoch, every).resident
+        sources = self._batches.row_sources(self.first_epoch)
+        room = room * total // managed_bytes(sources)  # the features' share of resident rows
         return room if room < total else int(_DEFAULT_RESIDENT * total)
 
     def _rows_beyond(self, batch: int) -> IdArray:

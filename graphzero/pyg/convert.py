@@ -111,7 +111,9 @@ def from_data(
     graph = describe(_one_graph(data))
     arguments = _arguments(graph, weight_attrs, time_attrs)
     dataset = build(path, directed=True, edge_ids=edge_ids, **arguments, **options)
-    return (stored_data if None in graph.nodes else stored_hetero_data)(dataset, graph)
+    return (
+        stored_data(dataset, graph) if None in graph.nodes else stored_hetero_data(dataset, graph)
+    )
 
 
 def _can_drive(values: Any, dtypes: str) -> bool:

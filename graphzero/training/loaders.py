@@ -19,6 +19,7 @@ from graphzero.training.options import TrainOptions
 __all__ = ["FEATURE_DTYPE", "Loaders"]
 
 FEATURE_DTYPE = "float32"  # whatever the features are stored as
+_USED = ("x", "y")  # of all attributes, by the model and its loss
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Loaders:
                 self.options.pack,
                 seeds,
                 prefetch=self.options.prefetch,
+                gather=_USED,
                 feature_dtype=FEATURE_DTYPE,
                 distributed=False,
             )
@@ -62,6 +64,7 @@ class Loaders:
             shuffle=shuffle,
             seed=self.options.seed,
             prefetch=self.options.prefetch,
+            gather=_USED,
             feature_dtype=FEATURE_DTYPE,
             distributed=False,
         )
