@@ -21,8 +21,8 @@ static excluded excluded_of(const gz_csr *csr, uint64_t source, uint64_t positiv
     return (excluded){csr, first, first + degree, {csr->bipartite ? NOBODY : source, positive}};
 }
 
-/* The smallest excluded node that is at least `least`; num_neighbors or more if there is none. Calls
- * with ascending `least` visit each excluded node once, also where edges are parallel. */
+/* The smallest excluded node that is at least `least`; num_neighbors or more if there is none.
+ * Calls with ascending `least` visit each excluded node once, also where edges are parallel. */
 static uint64_t next_excluded(excluded *e, uint64_t least)
 {
     while (e->at < e->end && gz_id(&e->csr->indices, e->at) < least)
@@ -87,7 +87,8 @@ static uint64_t search_targets(const gz_csr *csr, uint64_t source, uint64_t posi
 {
     uint64_t allowed = 0;
     for (*last = 0; *last < csr->num_nodes; *last += 1) {
-        if (is_itself(csr, source, *last) || *last == positive || is_edge(csr, source, *last, corrupt))
+        if (is_itself(csr, source, *last) || *last == positive ||
+            is_edge(csr, source, *last, corrupt))
             continue;
         if (allowed == rank)
             break;
@@ -118,7 +119,8 @@ static int64_t draw_destination(const gz_csr *csr, uint64_t stream, uint64_t sou
     uint64_t num_nodes = csr->incoming ? csr->num_nodes : csr->num_neighbors;
     for (uint64_t i = 0; i < GZ_NEGATIVE_TRIES; i++) {
         uint64_t node = gz_bounded(gz_draw(stream, i), num_nodes);
-        if (!is_itself(csr, source, node) && node != positive && !is_edge(csr, source, node, corrupt))
+        if (!is_itself(csr, source, node) && node != positive &&
+            !is_edge(csr, source, node, corrupt))
             return (int64_t)node;
     }
     return draw_exactly(csr, gz_draw(stream, GZ_NEGATIVE_TRIES), source, positive, corrupt);

@@ -15,8 +15,9 @@
 enum { GZ_NEGATIVE_TRIES = 64 };
 
 /* out[i] = number of neighbours' nodes that are not nodes[i], not in its list, and not others[i],
- * which may be nodes[i], for i in [begin, end). If bipartite, neither of the two is excluded. O(degree). Where lists are of outgoing edges, these are the
- * destinations that may be drawn for nodes[i]. Returns how many lists were corrupt. */
+ * which may be nodes[i], for i in [begin, end). If bipartite, neither of the two is excluded.
+ * O(degree). Where lists are of outgoing edges, these are the destinations that may be drawn for
+ * nodes[i]. Returns how many lists were corrupt. */
 uint64_t gz_negative_counts(const gz_csr *csr, const int64_t *nodes, const int64_t *others,
                             int64_t begin, int64_t end, int64_t *out);
 
