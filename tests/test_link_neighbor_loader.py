@@ -16,6 +16,9 @@ torch = pytest.importorskip("torch")
 
 OPTIONS = {"batch_size": 16, "seed": 5}
 
+# The C code that these loaders reach is sanitized by the tests of their open form.
+pytestmark = pytest.mark.no_asan
+
 
 @pytest.fixture
 def ds(dataset):

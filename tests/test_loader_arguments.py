@@ -21,6 +21,9 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "loaders.md"
 
 ONLY_IN = {("NeighborLoader",): " (nodes)", ("LinkNeighborLoader",): " (links)"}
 
+# The C code that these loaders reach is sanitized by the tests of their open form.
+pytestmark = pytest.mark.no_asan
+
 
 @pytest.fixture
 def ds(dataset):

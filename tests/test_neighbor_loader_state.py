@@ -12,6 +12,9 @@ import graphzero as gz
 
 torch = pytest.importorskip("torch")
 
+# The C code that these loaders reach is sanitized by the tests of their open form.
+pytestmark = pytest.mark.no_asan
+
 
 @pytest.fixture
 def ds(dataset):

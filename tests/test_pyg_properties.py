@@ -20,6 +20,9 @@ DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int
 DTYPES += [torch.int16, torch.uint8, torch.bool]
 TYPES = [("a", "to", "b"), ("b", "back to", "a"), ("a", "to", "a"), ("a", "other", "a")]
 
+# The C code that these loaders reach is sanitized by the tests of their open form.
+pytestmark = pytest.mark.no_asan
+
 
 def numbers(rng, count, dtype, row_shape):
     values = torch.from_numpy(rng.integers(0, 200, (count, *row_shape)))

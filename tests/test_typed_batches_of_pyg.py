@@ -21,6 +21,9 @@ WRITES, WRITTEN, CITES = (
 # What PyG's batches have only with pyg-lib, and what it sets to None.
 NOT_IN_TORCH_SPARSE = {"num_sampled_nodes", "num_sampled_edges", "batch"}
 
+# The C code that these loaders reach is sanitized by the tests of their open form.
+pytestmark = pytest.mark.no_asan
+
 
 def inputs():
     rng = np.random.default_rng(1)

@@ -23,6 +23,9 @@ TRAIN = np.arange(0, PAPERS, 2)[::-1].copy()
 FANOUTS = {WRITES: [4, 3], CITES: [3, 2], WRITTEN: [2, 2]}
 OPTIONS = {"batch_size": 16, "seed": 3}
 
+# The C code that these loaders reach is sanitized by the tests of their open form.
+pytestmark = pytest.mark.no_asan
+
 
 def edges_of():
     rng = np.random.default_rng(1)
