@@ -16,6 +16,9 @@ from graphzero.ingest.spill import TempFile
 from graphzero.store.format import BFLOAT16
 from graphzero.store.manifest import read_manifest
 
+# Long builds of what tests/test_attributes.py builds with the sanitizers.
+pytestmark = pytest.mark.no_asan
+
 
 def large_input(num_nodes: int, num_edges: int) -> dict[str, Any]:
     rng = np.random.default_rng(7)

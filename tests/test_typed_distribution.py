@@ -11,6 +11,9 @@ import reference
 import typed_distributions
 from test_distribution import LEAST_P, MOST_P, low_bits, scaled_low_bits
 
+# The same draws are sanitized by tests/test_typed_sampler.py; here they are only counted.
+pytestmark = pytest.mark.no_asan
+
 
 @pytest.fixture(params=typed_distributions.CASES, ids=lambda case: case.name)
 def case(request):
