@@ -230,3 +230,18 @@ def test_packs_are_for_graphs_without_types(data: Path) -> None:
             gz.pack(ds, data.parent / "out.gd", epochs=1)
         with pytest.raises(ValueError, match="packs are made for graphs without types only"):
             gz.PackedDataset(ds, data.parent / "out.gd")
+
+
+@pytest.mark.parametrize("order", ["hot", "input"])
+def test_rows_in_another_order_of_nodes_are_refused(tmp_path: Path, order: str) -> None:
+    """Rows are found by the numbers of the nodes: from another build, they would be others'."""
+    rng = np.random.default_rng(0)
+    kind = ("a", "r", "a")
+    nodes = {"a": {"x": np.arange(50.0)}}
+    for name, as_built in (("one", order), ("other", "hot")):
+        edges = {kind: rng.integers(0, 50, (2, 300))}
+        gz.build(tmp_path / name, edges, nodes=nodes, order=as_built).close()
+    rows = tmp_path / "one" / "a.x.gd"
+    rows.write_bytes((tmp_path / "other" / "a.x.gd").read_bytes())
+    with pytest.raises(gz.FormatError, match=r"a\.x\.gd does not have the nodes of the type 'a'"):
+        gz.open(tmp_path / "one")

@@ -158,11 +158,16 @@ def _open_typed(files: _Files, manifest: TypedManifest) -> TypedDataset:
 def _node_store(files: _Files, name: str, table: NodeTable) -> NodeStore:
     rows = files.named(table.attributes)
     ids = None if table.ids is None else files.rows(table.ids)
-    counts = [store.num_nodes for store in (*rows.values(), *([] if ids is None else [ids]))]
-    if any(count != table.num_nodes for count in counts):
-        raise files.wrong()
     splits = Splits(files.named(table.splits))
-    return NodeStore(name, table.num_nodes, rows, splits, table.num_classes, ids)
+    nodes = NodeStore(name, table.num_nodes, rows, splits, table.num_classes, ids)
+    for store in (*rows.values(), *([] if ids is None else [ids])):
+        # rows are found by the numbers of the nodes, whatever the file says
+        if store.num_nodes != table.num_nodes or not nodes.keeps_order_of(store):
+            raise FormatError(
+                f"{store.path} does not have the nodes of the type {name!r} in the order of the "
+                f"dataset: build the dataset again"
+            )
+    return nodes
 
 
 def _note_of_version_1(folder: Path, manifest: Manifest) -> str:

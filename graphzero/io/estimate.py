@@ -174,8 +174,8 @@ def with_batches(estimate: Estimate, setup: BatchSetup, size: BatchSize) -> Esti
 
 
 def batch_bytes(size: BatchSize) -> int:
-    """Memory of a mini-batch: rows, edges, ids."""
-    return _rows_bytes(size) + size.nodes * 16 + size.edges * 24
+    """Memory of a mini-batch: rows, edges with their positions, ids."""
+    return _rows_bytes(size) + size.nodes * 16 + size.edges * 32
 
 
 def _rows_bytes(size: BatchSize) -> int:
@@ -186,7 +186,7 @@ def _sampling_bytes(setup: BatchSetup, size: BatchSize) -> int:
     """Working memory of sampling in one process, and batches that are sampled too early."""
     # In the core: edges and their positions, with room for half as many more; the map of ids.
     working = setup.threads * int(1.5 * size.edges * 24 + size.nodes * 64)
-    waiting = max(0, setup.threads - setup.lookahead) * (size.edges * 24 + size.nodes * 16)
+    waiting = max(0, setup.threads - setup.lookahead) * (size.edges * 32 + size.nodes * 16)
     return working + waiting
 
 
