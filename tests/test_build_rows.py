@@ -19,7 +19,7 @@ from graphzero.ingest.progress import Progress
 from graphzero.ingest.rank import NodeOrder
 from graphzero.ingest.row_input import ArrayRows, TableRows, features_of_table
 from graphzero.ingest.rows import write_rows
-from graphzero.ingest.tables import open_table
+from graphzero.ingest.sources.opening import open_table
 from graphzero.store.format import DTYPES, FLAG_VECTOR, Header, read_file, verify_file
 
 EDGES = np.array([[0, 3], [1, 3], [2, 3], [0, 1], [4, 1], [3, 4]])

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.attribute_names import file_stem
-from graphzero.ingest.columns import MAX_NODES, checked_count
 from graphzero.ingest.csr import write_graph
 from graphzero.ingest.edge_input import EdgeInput
 from graphzero.ingest.edges import EdgeList, IdBound, read_edges
@@ -25,6 +24,7 @@ from graphzero.ingest.progress import Progress
 from graphzero.ingest.rank import NodeOrder, hot_order
 from graphzero.ingest.row_input import count_classes
 from graphzero.ingest.row_stream import Rows
+from graphzero.ingest.sources.columns import MAX_NODES, checked_count
 from graphzero.ingest.splits import write_split
 from graphzero.ingest.staging import (
     OUT_GRAPH_NAME,

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from graphzero.ingest.csr import write_graph
-from graphzero.ingest.csv_format import is_number, sniff_csv
 from graphzero.ingest.edge_input import TIME_NAMES, EdgeInput, edges_of_table
 from graphzero.ingest.edges import IdBound, read_edges
 from graphzero.ingest.folder import folder_lock
 from graphzero.ingest.progress import Progress
 from graphzero.ingest.row_input import features_of_table
 from graphzero.ingest.rows import write_rows
-from graphzero.ingest.tables import CsvTable
+from graphzero.ingest.sources.csv_format import is_number, sniff_csv
+from graphzero.ingest.sources.csv_table import CsvTable
 from graphzero.store.outputs import Output, check_outputs
 
 __all__ = ["DataType", "convert_csv_to_gd", "convert_csv_to_gl"]

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.columns import Column, column_index, id_column
-from graphzero.ingest.tables import ArrayTable, Table, load_array, open_table
+from graphzero.ingest.sources.array_table import ArrayTable, load_array
+from graphzero.ingest.sources.columns import Column, column_index, id_column
+from graphzero.ingest.sources.opening import open_table
+from graphzero.ingest.sources.table import Table
 
 __all__ = ["TIME_NAMES", "WEIGHT_LABEL", "EdgeInput", "edges_of_table", "open_edges"]
 

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.columns import Column
 from graphzero.ingest.edge_input import WEIGHT_LABEL, EdgeInput
 from graphzero.ingest.progress import Progress
+from graphzero.ingest.sources.columns import Column
+from graphzero.ingest.sources.table import Table
 from graphzero.ingest.spill import TempColumn
-from graphzero.ingest.tables import Table
 from graphzero.store.disk_space import require_disk_space
 
 __all__ = ["EdgeColumn", "EdgeList", "IdBound", "read_edges"]

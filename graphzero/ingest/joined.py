@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.casting import CastRows
-from graphzero.ingest.columns import Column
 from graphzero.ingest.edge_input import EdgeInput
 from graphzero.ingest.row_stream import Rows
-from graphzero.ingest.tables import Chunk, Table, checked
+from graphzero.ingest.sources.columns import Column
+from graphzero.ingest.sources.table import Chunk, Table, checked
 from graphzero.store.format import BFLOAT16
 
 __all__ = ["join_columns"]

@@ -12,16 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.casting import CastRows
-from graphzero.ingest.columns import Column, id_column
-from graphzero.ingest.csv_format import is_number
 from graphzero.ingest.row_stream import RowChunk, Rows
-from graphzero.ingest.tables import (
-    CsvTable,
-    ParquetTable,
-    load_numpy,
-    open_table,
-    require_numbers,
-)
+from graphzero.ingest.sources.array_table import load_numpy, require_numbers
+from graphzero.ingest.sources.columns import Column, id_column
+from graphzero.ingest.sources.csv_format import is_number
+from graphzero.ingest.sources.csv_table import CsvTable
+from graphzero.ingest.sources.opening import open_table
+from graphzero.ingest.sources.parquet_table import ParquetTable
 from graphzero.store.format import BFLOAT16, dtype_code, dtype_name
 
 __all__ = [

@@ -12,9 +12,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.columns import Column
+from graphzero.ingest.sources.array_table import load_array
+from graphzero.ingest.sources.columns import Column
+from graphzero.ingest.sources.opening import open_table
 from graphzero.ingest.spill import TempColumn
-from graphzero.ingest.tables import load_array, open_table
 from graphzero.store.filewriter import FileWriter, sealed_file
 from graphzero.store.format import FLAG_VECTOR, layout
 

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.errors import FormatError
-from graphzero.ingest.columns import MAX_NODES
 from graphzero.ingest.edges import EdgeList
 from graphzero.ingest.row_stream import RowChunk
+from graphzero.ingest.sources.columns import MAX_NODES
 from graphzero.store.format import (
     DTYPES,
     FLAG_DIRECTED,

@@ -12,12 +12,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.columns import MAX_NODES
 from graphzero.ingest.edges import EdgeList, IdBound, read_edges
 from graphzero.ingest.folder import check_names, entry_of, folder_lock, recover, replace_dataset
 from graphzero.ingest.node_times import read_node_times
 from graphzero.ingest.progress import Progress
 from graphzero.ingest.row_input import count_classes
+from graphzero.ingest.sources.columns import MAX_NODES
 from graphzero.ingest.splits import write_split
 from graphzero.ingest.typed_files import (
     TypedContent,

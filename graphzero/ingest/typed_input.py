@@ -12,11 +12,11 @@ import numpy as np
 from graphzero.errors import FormatError
 from graphzero.ingest.attribute_names import check_attribute_name
 from graphzero.ingest.attributes import as_names, check_known, resolve_driving
-from graphzero.ingest.columns import checked_count
 from graphzero.ingest.edge_input import EdgeInput, open_edges
 from graphzero.ingest.joined import join_columns
 from graphzero.ingest.row_input import open_attribute
 from graphzero.ingest.row_stream import Rows
+from graphzero.ingest.sources.columns import checked_count
 from graphzero.ingest.splits import check_split_names
 from graphzero.ingest.typed_names import check_name
 from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT, Driving, EdgeType

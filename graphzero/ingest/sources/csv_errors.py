@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from graphzero.ingest.columns import Column
-from graphzero.ingest.csv_format import CsvFormat, is_number, open_text
+from graphzero.ingest.sources.columns import Column
+from graphzero.ingest.sources.csv_format import CsvFormat, is_number, open_text
 
 __all__ = ["find_bad_line", "line_of_record"]
 

@@ -1,0 +1,1 @@
+"""What users have, as tables of checked columns: one module a kind of source."""
