@@ -17,6 +17,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,36 +57,83 @@ def has_openmp(compiler: list[str], folder: Path) -> bool:
     )
 
 
-def build(compiler: list[str], options: str, folder: Path, tests: list[Path]) -> Path:
-    """One program out of all sources and these tests."""
-    program = folder / "tests"
-    sources = [*sorted(ROOT.glob("src/*.c")), *tests]
-    command = [
-        *compiler,
-        *shlex.split(f"{WARNINGS} {options}"),
-        *("-g", f"-I{ROOT / 'include'}", f"-I{ROOT / 'tests' / 'c'}"),
-        *map(str, sources),
-        *("-o", str(program), "-lpthread", "-lm"),
-    ]
-    if subprocess.run(command, check=False).returncode != 0:
-        raise SystemExit(f"the C tests do not build: {shlex.join([*compiler, options])}")
-    return program
+@dataclass(frozen=True)
+class Program:
+    """One build of the tests, and how to run it."""
+
+    title: str
+    compiler: list[str]
+    options: str
+    tests: list[Path]
+    before: list[str] = field(default_factory=list)  # such as valgrind
+    arguments: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def passes(self, folder: Path) -> bool:
+        """Builds and runs it; the output comes in one piece."""
+        folder.mkdir()
+        program = folder / "tests"
+        sources = [*sorted(ROOT.glob("src/*.c")), *self.tests]
+        build = [
+            *self.compiler,
+            *shlex.split(f"{WARNINGS} {self.options}"),
+            *("-g", f"-I{ROOT / 'include'}", f"-I{ROOT / 'tests' / 'c'}"),
+            *map(str, sources),
+            *("-o", str(program), "-lpthread", "-lm"),
+        ]
+        run = [*self.before, str(program), *self.arguments]
+        output = f"-- {self.title}\n"
+        for command in (build, run):
+            done = subprocess.run(
+                command,
+                env={**os.environ, **self.environment},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                timeout=LIMIT_S,
+                check=False,
+            )
+            output += done.stdout
+            if done.returncode != 0:
+                output += f"{shlex.join(command[:4])} ... ended with {done.returncode}\n"
+                break
+        print(output, end="", flush=True)
+        return done.returncode == 0
 
 
-def run(title: str, command: list[str], **environment: str) -> bool:
-    print(f"-- {title}", flush=True)
-    env = {**os.environ, **environment}
-    return subprocess.run(command, env=env, timeout=LIMIT_S, check=False).returncode == 0
-
-
-def run_threads(folder: Path) -> bool:
+def programs_with_threads(folder: Path) -> list[Program]:
     """All programs with their own threads, under ThreadSanitizer."""
-    passed = []
-    for test in sorted(ROOT.glob("tests/c/tsan_*.c")):
-        program = build(compilers()[0], f"-O1 {SANITIZE_THREADS}", folder, [test])
-        command = [str(program), str(folder / "rows.bin")]
-        passed.append(run(f"{test.name} under ThreadSanitizer", command))
-    return bool(passed) and all(passed)
+    return [
+        Program(
+            f"{test.name} under ThreadSanitizer",
+            compilers()[0],
+            f"-O1 {SANITIZE_THREADS}",
+            [test],
+            arguments=[str(folder / f"rows_of_{test.stem}.bin")],
+        )
+        for test in sorted(ROOT.glob("tests/c/tsan_*.c"))
+    ]
+
+
+def programs(folder: Path, *, sanitize: bool) -> list[Program]:
+    """The unit tests in all variants."""
+    tests = [p for p in sorted(ROOT.glob("tests/c/*.c")) if not p.name.startswith("tsan_")]
+    found: list[Program] = []
+    for compiler in compilers()[: 1 if sanitize else None]:
+        for variant in (NO_URING, OPENMP if has_openmp(compiler, folder) else ""):
+            title = f"{shlex.join(compiler)} {variant}"
+            if sanitize:
+                options, environment = f"-O1 {SANITIZE} {variant}", {"ASAN_OPTIONS": ASAN}
+                title += " sanitized"
+            else:
+                options, environment = f"-O2 {variant}", {}
+            found.append(Program(title, compiler, options, tests, environment=environment))
+    if not sanitize and shutil.which("valgrind"):
+        # valgrind 3.19 keeps signals back from io_uring_enter, and does not know MADV_DONTFORK
+        before = shlex.split(VALGRIND)
+        found.append(Program("valgrind", compilers()[0], f"-O1 {NO_URING}", tests, before))
+    return found
 
 
 def main() -> int:
@@ -93,27 +142,17 @@ def main() -> int:
     group.add_argument("--sanitize", action="store_true", help="under ASan, LSan and UBSan")
     group.add_argument("--threads", action="store_true", help="under ThreadSanitizer")
     options = parser.parse_args()
-    sanitize = options.sanitize
-    tests = [p for p in sorted(ROOT.glob("tests/c/*.c")) if not p.name.startswith("tsan_")]
-    passed = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if options.threads:
-            return 0 if run_threads(folder) else 1
-        for compiler in compilers()[: 1 if sanitize else None]:
-            for variant in (NO_URING, OPENMP if has_openmp(compiler, folder) else ""):
-                title = f"{shlex.join(compiler)} {variant}"
-                if sanitize:
-                    program = build(compiler, f"-O1 {SANITIZE} {variant}", folder, tests)
-                    passed.append(run(f"{title} sanitized", [str(program)], ASAN_OPTIONS=ASAN))
-                else:
-                    program = build(compiler, f"-O2 {variant}", folder, tests)
-                    passed.append(run(title, [str(program)]))
-        if not sanitize and shutil.which("valgrind"):
-            # valgrind 3.19 keeps signals back from io_uring_enter, and does not know MADV_DONTFORK
-            program = build(compilers()[0], f"-O1 {NO_URING}", folder, tests)
-            passed.append(run("valgrind", [*shlex.split(VALGRIND), str(program)]))
-    return 0 if all(passed) else 1
+            found = programs_with_threads(folder)
+        else:
+            found = programs(folder, sanitize=options.sanitize)
+        # What takes longest, the last, begins first.
+        folders = [folder / str(i) for i in range(len(found))]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            passed = list(pool.map(Program.passes, reversed(found), folders))
+    return 0 if passed and all(passed) else 1
 
 
 if __name__ == "__main__":
