@@ -17,6 +17,9 @@ from cli_program import build_data, only_line, run, write_inputs
 
 import graphzero as gz
 
+# what is tested is Python; its C code runs under the sanitizers in other tests
+pytestmark = pytest.mark.no_asan
+
 
 @pytest.fixture
 def inputs(tmp_path):

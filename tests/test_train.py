@@ -27,6 +27,9 @@ from graphzero.training.graphsage import GraphSAGE, mean_of_neighbors
 from graphzero.training.metrics import majority_share, roc_auc
 from graphzero.training.train import train
 
+# what is tested is Python; its C code runs under the sanitizers in other tests
+pytestmark = pytest.mark.no_asan
+
 SPLITS = ("train", "val", "test")
 
 

@@ -16,6 +16,9 @@ from graphzero.training.demo_graph import write_demo
 from graphzero.training.labels import labelled_splits
 from graphzero.training.saved_model import read_saved_model
 
+# what is tested is Python; its C code runs under the sanitizers in other tests
+pytestmark = pytest.mark.no_asan
+
 train = training.train
 OPTIONS = {"epochs": 4, "batch_size": 256, "hidden": 16, "fanouts": [4, -1], "seed": 3}
 
