@@ -104,41 +104,6 @@ cdef extern from "graphzero/csr.h" nogil:
                             int64_t *out)
 
 
-cdef extern from "graphzero/check_lists.h" nogil:
-    ctypedef struct gz_edge_lists:
-        gz_ids indptr
-        uint64_t num_lists
-        uint64_t num_neighbors
-        gz_ids indices
-        const float *weights
-        const double *cum_weights
-        const int64_t *times
-        gz_ids time_order
-        gz_ids edge_ids
-    ctypedef struct gz_edge_sums:
-        uint64_t forward
-        uint64_t backward
-        uint64_t edge_ids
-        uint64_t loops
-    int64_t gz_first_descent(const gz_ids *ids, uint64_t most, int64_t begin, int64_t end)
-    int64_t gz_first_beyond(const gz_ids *ids, uint64_t limit, int64_t begin, int64_t end)
-    int64_t gz_first_not_inverse(const gz_ids *ids, const gz_ids *ranks, uint64_t count,
-                                 int64_t begin, int64_t end)
-    int64_t gz_first_bad_weight(const float *weights, int64_t begin, int64_t end)
-    int64_t gz_first_unsorted(const gz_edge_lists *lists, int64_t begin, int64_t end)
-    int64_t gz_first_bad_sum(const gz_edge_lists *lists, int64_t begin, int64_t end)
-    int64_t gz_first_untimely(const gz_edge_lists *lists, int64_t begin, int64_t end)
-    int64_t gz_first_unmirrored(const gz_edge_lists *lists, int64_t begin, int64_t end)
-    void gz_sum_edges(const gz_edge_lists *lists, int per_loop, int64_t begin, int64_t end,
-                      gz_edge_sums *sums)
-    uint64_t gz_sum_ids(const gz_ids *ids, int64_t begin, int64_t end)
-    uint64_t gz_sum_numbers(int64_t begin, int64_t end)
-    void gz_count_edge_ids(const gz_edge_lists *lists, int per_loop, uint64_t low, uint64_t high,
-                           int64_t begin, int64_t end, uint8_t *counts)
-    int64_t gz_first_repeated(const gz_ids *edge_ids, uint64_t low, uint64_t high,
-                              const uint8_t *counts, int most, int64_t begin, int64_t end)
-
-
 cdef extern from "graphzero/rng.h" nogil:
     ctypedef enum gz_purpose:
         GZ_PURPOSE_SAMPLE

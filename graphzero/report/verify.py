@@ -119,9 +119,7 @@ def verify_path(
     """`verify`, with more in the result."""
     start = time.perf_counter()
     found = Verification(os.fspath(path))
-    bar = tqdm(
-        desc=Path(path).name, unit="B", unit_scale=True, leave=False, disable=not progress
-    )
+    bar = tqdm(desc=Path(path).name, unit="B", unit_scale=True, leave=False, disable=not progress)
     with bar, Workers(as_threads(num_threads), bar.update) as workers:
         if Path(path).is_dir():
             _check_folder(Path(path), found, workers, bar)

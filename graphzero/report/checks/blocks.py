@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -69,9 +68,7 @@ class Workers:
     def __enter__(self) -> Workers:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
 
@@ -209,7 +206,7 @@ class _Block:
         crcs = []
         for name, data in self.bytes.items():
             width = self.widths[name]
-            crcs.append(zlib.crc32(data[begin * width : end * width]))
+            crcs.append(zlib.crc32(data[begin * width : end * width].data))
         faults = [check.first_fault(begin, end) for check in self.group.checks]
         totals = () if self.group.totals is None else self.group.totals(begin, end)
         return crcs, faults, totals

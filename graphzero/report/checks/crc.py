@@ -16,7 +16,7 @@ _ONE = 1 << 31
 
 
 def _product(a: int, b: int) -> int:
-    """a * b modulo the polynomial."""
+    """Product modulo the polynomial."""
     found = 0
     while a:
         if a & _ONE:
@@ -28,7 +28,7 @@ def _product(a: int, b: int) -> int:
 
 @lru_cache(maxsize=64)
 def _shift(length: int) -> int:
-    """x to the power of 8 * length."""
+    """The polynomial x to the power of 8 * length."""
     found, power = _ONE, _ONE >> 8  # x^0 and x^8
     while length:
         if length & 1:

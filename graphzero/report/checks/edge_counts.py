@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
+from functools import partial
 
 import numpy as np
 
@@ -67,11 +68,8 @@ def find_repeated(
             lists.count_edge_ids(counts, low, begin, end)
         if counts.max(initial=0) <= per_loop:
             continue
-        search = workers.in_order(
-            lambda i, j, counts=counts, low=low: lists.first_repeated(counts, low, per_loop, i, j),
-            num_edges,
-            _STEP,
-        )
+        find = partial(lists.first_repeated, counts, low, per_loop)
+        search = workers.in_order(find, num_edges, _STEP)
         found = next((entry for _, _, entry in search if entry >= 0), -1)
         first = found if first < 0 or 0 <= found < first else first
     return first

@@ -59,9 +59,7 @@ def check_graph(
 class _GraphCheck:
     """The check of one file."""
 
-    def __init__(
-        self, file: CheckedFile, workers: Workers, payload: Sequence[str] | None
-    ) -> None:
+    def __init__(self, file: CheckedFile, workers: Workers, payload: Sequence[str] | None) -> None:
         header = file.header
         self.file, self.workers = file, workers
         self.num_edges, self.num_input = header.width, header.num_input_edges
@@ -107,9 +105,7 @@ class _GraphCheck:
                 f"beginning, and within {num_edges} edges: 'indptr' has {indptr[entry]} for its end"
             )
 
-        check = Check(
-            "indptr", lambda i, j: _core.first_descent(indptr, num_edges, i, j), message
-        )
+        check = Check("indptr", lambda i, j: _core.first_descent(indptr, num_edges, i, j), message)
         self._run(Group(["indptr"], [check]))
 
     # ---- sections by edge
@@ -153,8 +149,10 @@ class _GraphCheck:
                 Check(
                     "weights",
                     lambda i, j: _core.first_bad_weight(weights, i, j),
-                    lambda at: f"the weight of stored edge {at} is {weights[at]}, which is "
-                    f"negative or not finite",
+                    lambda at: (
+                        f"the weight of stored edge {at} is {weights[at]}, which is "
+                        f"negative or not finite"
+                    ),
                 )
             )
             if "cum_weights" in named:
@@ -169,8 +167,10 @@ class _GraphCheck:
                 Check(
                     "edge_ids",
                     lambda i, j: _core.first_beyond(ids, limit, i, j),
-                    lambda at: f"stored edge {at} has the edge id {ids[at]}, out of range for "
-                    f"{limit} input edges",
+                    lambda at: (
+                        f"stored edge {at} has the edge id {ids[at]}, out of range for "
+                        f"{limit} input edges"
+                    ),
                 )
             )
         return checks

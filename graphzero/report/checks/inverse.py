@@ -66,8 +66,10 @@ def _inverse_check(name: str, table: Array, other: str, inverse: Array, what: st
     return Check(
         name,
         lambda i, j: _core.first_not_inverse(table, inverse, i, j),
-        lambda at: f"{what}: entry {at} of '{name}' is {table[at]}, and '{other}' does not "
-        f"lead back from there",
+        lambda at: (
+            f"{what}: entry {at} of '{name}' is {table[at]}, and '{other}' does not "
+            f"lead back from there"
+        ),
     )
 
 

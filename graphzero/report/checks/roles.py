@@ -83,10 +83,7 @@ def find_difference(header: Header, role: Role) -> tuple[int, str] | None:
 
 def roles_of(manifest: AnyManifest) -> list[tuple[FileEntry, Role]]:
     """Every file of a manifest, with what the manifest says of it."""
-    if isinstance(manifest, TypedManifest):
-        found = _typed(manifest)
-    else:
-        found = _untyped(manifest)
+    found = _typed(manifest) if isinstance(manifest, TypedManifest) else _untyped(manifest)
     known = {entry for entry, _ in found}
     return found + [(entry, RowsRole()) for entry in manifest.entries() if entry not in known]
 
@@ -133,9 +130,7 @@ def _typed(manifest: TypedManifest) -> list[tuple[FileEntry, Role]]:
     return found
 
 
-def _of_nodes(
-    manifest: TypedManifest, name: str, nodes: NodeTable
-) -> list[tuple[FileEntry, Role]]:
+def _of_nodes(manifest: TypedManifest, name: str, nodes: NodeTable) -> list[tuple[FileEntry, Role]]:
     found: list[tuple[FileEntry, Role]] = []
     for attribute, entry in nodes.attributes.items():
         classes = nodes.num_classes if attribute == "y" else None

@@ -74,9 +74,7 @@ def _check_values(file: CheckedFile, role: RowsRole, workers: Workers) -> dict[s
     elif role.most is not None or role.descending:
         checks = [_counts_check(rows, role)]
     elif (
-        role.num_classes is not None
-        and rows.dtype.kind in "iu"
-        and file.header.flags & FLAG_VECTOR
+        role.num_classes is not None and rows.dtype.kind in "iu" and file.header.flags & FLAG_VECTOR
     ):
         checks = [_labels_check(rows, role.num_classes)]
     return run_group(file, Group(["rows"], checks), workers).findings
@@ -116,8 +114,10 @@ def _counts_check(rows: Array, role: RowsRole) -> Check:
     return Check(
         "rows",
         in_order if role.descending else fault,
-        lambda at: f"entry {at} counts {rows[at]} visits, more than the entry before or than the "
-        f"{most} mini-batches",
+        lambda at: (
+            f"entry {at} counts {rows[at]} visits, more than the entry before or than the "
+            f"{most} mini-batches"
+        ),
     )
 
 
@@ -129,6 +129,8 @@ def _offsets_check(file: CheckedFile) -> Check:
     return Check(
         OFFSETS,
         lambda i, j: _core.first_descent(offsets, num_rows, i, j),
-        lambda at: f"entry {at} of '{OFFSETS}' is {offsets[at]}, below the entry before or above "
-        f"{num_rows} rows",
+        lambda at: (
+            f"entry {at} of '{OFFSETS}' is {offsets[at]}, below the entry before or above "
+            f"{num_rows} rows"
+        ),
     )
