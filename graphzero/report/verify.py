@@ -140,7 +140,7 @@ def _note(found: Verification, report: FileReport) -> None:
 
 
 def _check_file(
-    path: str, role: Role | None, workers: Workers, payload: Sequence[str] | None = None
+    path: str, role: Role | None, workers: Workers, payload: Sequence[str] = PAYLOAD
 ) -> FileReport:
     size = os.stat(path).st_size
     try:
@@ -161,7 +161,7 @@ def _check_file(
                 group = Group([section.name])
                 findings += run_group(file, group, workers).findings.values()
         elif header.kind == "graph":
-            result = check_graph(file, workers, payload)
+            result = check_graph(file, workers, payload, has_twin=_has_twin(role))
             findings += result.findings
             totals = result.totals
         else:
@@ -221,16 +221,18 @@ def _check_folder(folder: Path, found: Verification, workers: Workers, bar: tqdm
         return
     files = [(entry.resolve(folder), role) for entry, role in roles_of(manifest)]
     bar.reset(sum(path.stat().st_size for path, _ in files if path.exists()))
-    payload = _common_payload([path for path, role in files if _is_paired(role)])
+    common = _common_payload([path for path, role in files if _has_twin(role)])
     pair: list[FileReport] = []
     for path, role in files:
         if not path.exists():
             message = f"is missing, but {MANIFEST_NAME} names it: build the dataset again"
             found.findings.append(Finding(str(path), None, 0, message))
             continue
-        report = _check_file(str(path), role, workers, payload if _is_paired(role) else None)
+        payload: Sequence[str] = role.payload if isinstance(role, GraphRole) else ()
+        payload = [name for name in payload if name in common or not _has_twin(role)]
+        report = _check_file(str(path), role, workers, payload)
         _note(found, report)
-        if _is_paired(role):
+        if _has_twin(role):
             pair.append(report)
     _compare_directions(found, pair)
     if not found.findings:
@@ -241,19 +243,18 @@ def _check_folder(folder: Path, found: Verification, workers: Workers, bar: tqdm
     _note_others(folder, {path.name for path, _ in files}, found)
 
 
-def _is_paired(role: Role) -> bool:
-    return isinstance(role, GraphRole) and role.pair is not None
+def _has_twin(role: Role | None) -> bool:
+    return isinstance(role, GraphRole) and role.has_twin
 
 
-def _common_payload(paths: list[Path]) -> list[str] | None:
-    """What edges have in both files of a pair."""
-    if not paths:
-        return None
+def _common_payload(paths: list[Path]) -> set[str]:
+    """Names of the sections that both of two graph files have."""
     try:
         headers = [read_header(path) for path in paths]
     except (OSError, FormatError):
-        return None  # which the check of the file reports
-    return [name for name in PAYLOAD if all(header.find(name) for header in headers)]
+        return set()  # the check of the file reports it
+    names = [{section.name for section in header.sections} for header in headers]
+    return set.intersection(*names) if names else set()
 
 
 def _compare_directions(found: Verification, pair: list[FileReport]) -> None:

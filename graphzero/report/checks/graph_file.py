@@ -19,8 +19,9 @@ from graphzero.store.format import FLAG_DIRECTED, FLAG_TYPED
 __all__ = ["PAYLOAD", "GraphResult", "check_graph"]
 
 _BY_EDGE = ("indices", "weights", "cum_weights", "times", "time_order", "edge_ids")
-# What an edge has that is the same wherever the edge is stored.
-PAYLOAD = ("edge_ids", "weights", "times")
+# What an edge has that is the same wherever the edge is stored. Times are, too, if they are the
+# edges' own and not those of the neighbours, which a file alone does not tell.
+PAYLOAD = ("edge_ids", "weights")
 _BY_NODE = ("node_ids", "node_rank")
 
 Array = npt.NDArray[Any]
@@ -42,7 +43,11 @@ class GraphResult:
 
 
 def check_graph(
-    file: CheckedFile, workers: Workers, payload: Sequence[str] | None = None
+    file: CheckedFile,
+    workers: Workers,
+    payload: Sequence[str] = PAYLOAD,
+    *,
+    has_twin: bool = False,
 ) -> GraphResult:
     """Checks every section of a graph whose header a reader accepts.
 
@@ -50,16 +55,20 @@ def check_graph(
     ----------
     file : CheckedFile
     workers : Workers
-    payload : sequence of str, optional
-        Compute hashes of all edges with these of `PAYLOAD`, to compare them with another file.
+    payload : sequence of str
+        Sections that are the same wherever an edge is stored.
+    has_twin : bool
+        Another file has the same edges by their other ends: compute hashes to compare them.
     """
-    return _GraphCheck(file, workers, payload).run()
+    return _GraphCheck(file, workers, payload, has_twin).run()
 
 
 class _GraphCheck:
     """The check of one file."""
 
-    def __init__(self, file: CheckedFile, workers: Workers, payload: Sequence[str] | None) -> None:
+    def __init__(
+        self, file: CheckedFile, workers: Workers, payload: Sequence[str], has_twin: bool
+    ) -> None:
         header = file.header
         self.file, self.workers = file, workers
         self.num_edges, self.num_input = header.width, header.num_input_edges
@@ -69,7 +78,8 @@ class _GraphCheck:
         self.per_loop = 1 if self.is_directed else 2
         self.indptr = file.array("indptr")
         self.by_edge = file.arrays(_BY_EDGE)
-        self.payload = payload
+        self.payload = [name for name in payload if name in self.by_edge]
+        self.is_compared = has_twin or not self.is_directed
         self.found: dict[str, Finding] = {}
 
     def run(self) -> GraphResult:
@@ -117,7 +127,7 @@ class _GraphCheck:
         hashed = self._hashed()
         sums = None if hashed is None else hashed.sums
         totals = self._run(Group(_BY_EDGE, self._edge_checks(lists), sums))
-        if hashed is None or any(name in self.found for name in ("indices", *PAYLOAD)):
+        if hashed is None or any(name in self.found for name in ("indices", *self.payload)):
             return None
         found = EdgeTotals(*(totals or (0, 0, 0, 0)))
         if not self.is_directed and found.forward != found.backward:
@@ -128,12 +138,9 @@ class _GraphCheck:
 
     def _hashed(self) -> _core.EdgeLists | None:
         """What hashes of the edges are of; None if there is nothing to compare them with."""
-        names: Sequence[str] = PAYLOAD
-        if self.payload is not None:
-            # without edge ids in the other file, edges are compared without, but ids are counted
-            names = self.payload
-        elif self.is_directed:
-            names = ("edge_ids",)
+        names = self.payload
+        if not self.is_compared:
+            names = ["edge_ids"]
             if "edge_ids" not in self.by_edge:
                 return None
         arrays = {name: array for name, array in self.by_edge.items() if name in names}
@@ -208,16 +215,14 @@ class _GraphCheck:
                 f"but the graph is undirected",
             )
             return
-        names = [name for name in PAYLOAD if name in self.by_edge]
+        names = ", ".join(self.payload)
         self._add(
-            names[0],
-            0,
-            f"the two directions of an undirected edge differ in one of {', '.join(names)}",
+            self.payload[0], 0, f"the two directions of an undirected edge differ in one of {names}"
         )
 
     def _check_edge_ids(self, found: EdgeTotals) -> None:
         """Each input edge is named at most once (undirected: twice), and none is missing."""
-        if self.payload is not None and "edge_ids" not in self.payload:
+        if self.is_compared and "edge_ids" not in self.payload:  # the twin has none
             ids, indices = self.by_edge["edge_ids"], self.by_edge["indices"]
             arrays = {"indptr": self.indptr, "indices": indices, "edge_ids": ids}
             lists = _core.EdgeLists(self.num_neighbors, arrays, self.per_loop)

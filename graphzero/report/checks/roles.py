@@ -23,7 +23,12 @@ _AT = {"flags": 12, "num_nodes": 24, "width": 32, "num_input_edges": 40, "num_ne
 class GraphRole:
     """A ``.gl`` file of a dataset: the fields of its header.
 
-    `pair` is the number of the pair of files that must have the same edges.
+    Attributes
+    ----------
+    has_twin : bool
+        It is one of the two files of a directed graph, which have the same edges.
+    payload : tuple of str
+        Sections that are the same wherever an edge is stored.
     """
 
     num_nodes: int
@@ -31,7 +36,8 @@ class GraphRole:
     num_input_edges: int
     flags: int
     num_neighbors: int = 0
-    pair: int | None = None
+    has_twin: bool = False
+    payload: tuple[str, ...] = ("edge_ids", "weights")
 
 
 @dataclass(frozen=True)
@@ -91,11 +97,13 @@ def roles_of(manifest: AnyManifest) -> list[tuple[FileEntry, Role]]:
 def _untyped(manifest: Manifest) -> list[tuple[FileEntry, Role]]:
     counts = (manifest.num_nodes, manifest.num_edges, manifest.num_input_edges)
     flags = FLAG_DIRECTED * manifest.directed
-    pair = None if manifest.out_graph is None else 0
-    graph = GraphRole(*counts, flags | FLAG_INCOMING * manifest.incoming, pair=pair)
+    twin = manifest.out_graph is not None
+    # the time of a node is that of the edges to it, which differs by direction
+    payload = ("edge_ids", "weights", *(["times"] if manifest.time_level == "edge" else []))
+    graph = GraphRole(*counts, flags | FLAG_INCOMING * manifest.incoming, 0, twin, payload)
     found: list[tuple[FileEntry, Role]] = [(manifest.graph, graph)]
     if manifest.out_graph is not None:
-        found.append((manifest.out_graph, GraphRole(*counts, flags, pair=pair)))
+        found.append((manifest.out_graph, GraphRole(*counts, flags, 0, twin, payload)))
     if manifest.features is not None:
         found.append((manifest.features, RowsRole(manifest.num_nodes)))
     if manifest.labels is not None:
