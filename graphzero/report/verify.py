@@ -29,7 +29,7 @@ from graphzero.report.checks.roles import (
 )
 from graphzero.report.checks.rows_file import check_rows
 from graphzero.store.atomic import is_staging_name
-from graphzero.store.format import FLAG_TYPED, Header, read_header
+from graphzero.store.format import DTYPES, FLAG_TYPED, Header, read_header
 from graphzero.store.manifest import MANIFEST_NAME, read_manifest
 
 __all__ = ["FileReport", "Verification", "verify", "verify_path"]
@@ -158,8 +158,8 @@ def _check_file(
         if refusal is not None:
             findings.append(refusal)
             for section in header.sections:
-                group = Group([section.name])
-                findings += run_group(file, group, workers).findings.values()
+                found = run_group(file, Group([section.name]), workers).findings.values()
+                findings += found if section.name != refusal.section else ()
         elif header.kind == "graph":
             result = check_graph(file, workers, payload, has_twin=_has_twin(role))
             findings += result.findings
@@ -196,8 +196,23 @@ def _refusal(path: str, header: Header) -> Finding | None:
         else:
             Graph(path).close()
     except FormatError as error:
-        return finding_of_error(os.path.abspath(path), error, header)
+        found = finding_of_error(os.path.abspath(path), error, header)
+        offset = found.offset
+        if found.section == "indptr" and "does not start at 0" in found.message:
+            offset = _wrong_end(path, header)
+        return Finding(path, found.section, offset, found.message)
     return None
+
+
+def _wrong_end(path: str, header: Header) -> int:
+    """First byte of the first entry of 'indptr', if this is not 0; else of the last."""
+    section = header.find("indptr")
+    assert section is not None
+    width = DTYPES[section.dtype].itemsize
+    with open(path, "rb") as file:
+        file.seek(section.offset)
+        first = file.read(width)
+    return section.offset + (0 if any(first) else section.length - width)
 
 
 def _check_pack(path: str, header: Header) -> tuple[Finding, ...]:
