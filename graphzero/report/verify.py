@@ -16,7 +16,7 @@ from graphzero.graph.graph import Graph
 from graphzero.graph.ids import as_threads
 from graphzero.graph.opening import open_dataset
 from graphzero.packs.pack_file import OPTIONS, open_pack
-from graphzero.report.checks.blocks import CheckedFile, Group, Workers, run_group
+from graphzero.report.checks.blocks import CORRUPT, CheckedFile, Group, Workers, run_group
 from graphzero.report.checks.edge_counts import EdgeTotals
 from graphzero.report.checks.finding import Finding, finding_of_error
 from graphzero.report.checks.graph_file import PAYLOAD, check_graph
@@ -156,10 +156,7 @@ def _check_file(
     try:
         refusal = _refusal(path, header)
         if refusal is not None:
-            findings.append(refusal)
-            for section in header.sections:
-                found = run_group(file, Group([section.name]), workers).findings.values()
-                findings += found if section.name != refusal.section else ()
+            findings += _refused(file, refusal, workers)
         elif header.kind == "graph":
             result = check_graph(file, workers, payload, has_twin=_has_twin(role))
             findings += result.findings
@@ -202,6 +199,21 @@ def _refusal(path: str, header: Header) -> Finding | None:
             offset = _wrong_end(path, header)
         return Finding(path, found.section, offset, found.message)
     return None
+
+
+def _refused(file: CheckedFile, refusal: Finding, workers: Workers) -> Iterator[Finding]:
+    """What a reader refuses, and the checksums of all sections."""
+    whole = True
+    for section in file.header.sections:
+        for finding in run_group(file, Group([section.name]), workers).findings.values():
+            if section.name == refusal.section:
+                text = f"section '{section.name}' {CORRUPT}, and {refusal.message}"
+                yield Finding(file.path, section.name, refusal.offset, text)
+                whole = False
+            else:
+                yield finding
+    if whole:
+        yield Finding(file.path, refusal.section, refusal.offset, refusal.message)
 
 
 def _wrong_end(path: str, header: Header) -> int:

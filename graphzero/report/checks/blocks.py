@@ -19,10 +19,10 @@ from graphzero.report.checks.crc import combine
 from graphzero.report.checks.finding import Finding
 from graphzero.store.format import DTYPES, Header
 
-__all__ = ["Check", "CheckedFile", "Group", "Outcome", "Workers", "run_group"]
+__all__ = ["CORRUPT", "Check", "CheckedFile", "Group", "Outcome", "Workers", "run_group"]
 
 _BLOCK_BYTES = 4 << 20
-_CORRUPT = "is corrupt (checksum mismatch)"
+CORRUPT = "is corrupt (checksum mismatch)"
 
 Array = npt.NDArray[Any]
 Advance = Callable[[int], object]
@@ -244,13 +244,13 @@ def _findings(
     stored = {section.name: section.crc for section in file.header.sections}
     wrong = [name for name, crc in crcs.items() if stored[name] != crc]
     for name in wrong:
-        found[name] = file.finding(name, 0, f"section '{name}' {_CORRUPT}: build the file again")
+        found[name] = file.finding(name, 0, f"section '{name}' {CORRUPT}: build the file again")
     for check, entry in zip(group.checks, faults, strict=True):
         if entry < 0:
             continue
         text = check.message(entry)
         if check.section in wrong:
-            text = f"section '{check.section}' {_CORRUPT}, and {text}"
+            text = f"section '{check.section}' {CORRUPT}, and {text}"
         elif any(name in found for name in check.needs):
             continue
         found[check.section] = file.finding(check.section, entry, f"{text}: build the file again")
