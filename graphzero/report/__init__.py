@@ -1,1 +1,1 @@
-"""Reports about memory: of processes, and of the page cache."""
+"""Reports: of memory, and of faults in files."""

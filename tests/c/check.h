@@ -21,6 +21,7 @@ void test_batch_state(void);
 void test_buffers(void);
 void test_bias(void);
 void test_bounds(void);
+void test_check_lists(void);
 void test_checksum(void);
 void test_convert(void);
 void test_csr(void);

@@ -43,6 +43,7 @@ int main(void)
     test_edge_list();
     test_batch_state();
     test_batch();
+    test_check_lists();
     test_checksum();
     test_rng();
     test_rng_portable();
