@@ -12,6 +12,7 @@ from cli_program import run
 from typed_inputs import CITES, WRITES, check_files
 
 import graphzero as gz
+from graphzero.io import misses
 from graphzero.io.misses import predict_misses
 from graphzero.loader.neighborhoods import typed_lists
 from graphzero.sampling.typed_sampler import TypedNeighborSampler
@@ -101,8 +102,11 @@ def naive_visits(ds: Any, presample: gz.Presample, seeds: dict[str, Any]) -> dic
         {"train": {"author": np.array([], int), "paper": np.array([1])}, "val": {"author": [1]}},
     ],
 )
-def test_reordering_counts_what_a_plain_loop_counts(tmp_path: Path, splits: Any) -> None:
-    given = arguments(splits=splits)
+@pytest.mark.parametrize("earlier", ["hot", "input", "presample"])
+def test_reordering_counts_what_a_plain_loop_counts(
+    tmp_path: Path, splits: Any, earlier: Any
+) -> None:
+    given = arguments(splits=splits, order=earlier)
     gz.build(tmp_path, **given).close()
     every = {"paper": np.arange(PAPERS), "author": np.arange(AUTHORS)}
     seeds = every
@@ -217,7 +221,9 @@ def test_the_training_split_must_have_nodes(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.g[ld]"))
 
 
-def test_misses_of_all_node_types_add_up(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_misses_of_all_node_types_add_up(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     given = arguments()
     given["nodes"]["author"] = {"x": np.ones((AUTHORS, 900), np.float32)}
     given["nodes"]["paper"]["x"] = np.ones((PAPERS, 900), np.float32)
@@ -227,9 +233,15 @@ def test_misses_of_all_node_types_add_up(tmp_path: Path, capfd: pytest.CaptureFi
     words = ["--fanouts", "3,2", "--batch-size", 8, "--min-batches", 40]
     assert run("reorder", tmp_path, "--order", "presample", *words) == 0
     capfd.readouterr()
-    nothing, some, everything = (
-        predict_misses(tmp_path, size) for size in (0, 390 * 3600 // 2, 1 << 30)
-    )
+    real, seeds = misses.touch_probabilities, []
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            misses, "touch_probabilities", lambda *of: (seeds.append(of[1]), real(*of))[1]
+        )
+        nothing, some, everything = (
+            predict_misses(tmp_path, size) for size in (0, 390 * 3600 // 2, 1 << 30)
+        )
+    assert [bool(each.any()) for each in seeds[:2]] == [True, False], "no author is a seed"
     assert nothing.touched_pages == pytest.approx(nothing.missing_pages)
     assert everything.missing_pages == 0
     assert 0 < some.missing_pages < nothing.missing_pages
