@@ -94,7 +94,7 @@ def build(
 
         Of a typed graph: such dictionaries by node type, for every type that edges lead from or to;
         {} for nodes without attributes, with "num_nodes" if the edges do not name all of them.
-        `features`, `labels`, `num_nodes`, `src`, `dst`, `presample`, ``directed=False`` and
+        `features`, `labels`, `num_nodes`, `src`, `dst`, ``directed=False`` and
         ``neighbors="both"`` are for graphs without types.
     edge_splits : mapping of str to path, array or tensor, optional
         Positions in the edge list, or a boolean mask over it.
@@ -121,7 +121,9 @@ def build(
         How nodes are ordered in the files. "hot": by how often a node stands in the neighbour lists
         that are sampled, descending, ties by id. "input": by id. "presample": by descending number
         of visits in a few sampled epochs, ties as in "hot"; the seeds are the split "train", or all
-        nodes if there is none. The visit counts are stored in the dataset.
+        nodes if there is none. The visit counts are stored in the dataset. Of a typed graph, each
+        node type has an order of its own, and the seeds are the splits "train" of the node types
+        that have one, or all nodes of all types.
     presample : Presample, optional
         How to sample for order="presample".
     src, dst : str or int, optional

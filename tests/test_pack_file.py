@@ -147,7 +147,7 @@ def with_option(name, value):
     ("change", "message"),
     [
         (lambda found: [], "not the options of a pack"),
-        (lambda found: {**found, "version": 2}, "version 2, this graphzero reads version 1"),
+        (lambda found: {**found, "version": 3}, "version 3, this graphzero reads versions 1 and 2"),
         (lambda found: {**found, "more": 1}, "not the options of a pack"),
         (lambda found: {**found, "options": {}}, r"does not name \['batch_dependency'"),
         (lambda found: {**found, "files": {}}, "does not name graph and features"),
@@ -289,9 +289,8 @@ def test_full_disk(ds, small_disk, monkeypatch):
     check_full("the pack needs about .* are free: pack fewer epochs")
     monkeypatch.setattr(packing.Packing, "check_space", lambda *_: None)
     check_full("no room for")
-    estimate = packing.Packing.cost.func
-    too_low = property(lambda self: packing.replace(estimate(self), rows=self.resident_rows))
-    monkeypatch.setattr(packing.Packing, "cost", too_low)
+    too_low = property(lambda self: [one.resident_rows for one in self.packed])
+    monkeypatch.setattr(packing.Packing, "_num_rows", too_low)
     check_full("No space left")
 
 

@@ -28,7 +28,7 @@ def refused(folder: Path, message: str, arguments: dict[str, Any], kind: Any = V
         ({"features": np.ones((4, 2))}, "features= .*nodes={'paper': {'x'"),
         ({"labels": [1, 2, 3, 4]}, "labels= .*nodes={'paper': {'y'"),
         ({"num_nodes": 4}, "num_nodes= .*nodes={'paper': {'num_nodes'"),
-        ({"order": "presample"}, "order='presample'.*order='hot'"),
+        ({"presample": gz.Presample()}, "presample= is for order='presample', not 'hot'"),
         ({"src": 1}, "src= names a column of one edge list"),
         ({"weight": "w"}, "weight= .*weight_attrs="),
         ({"timestamp": "t"}, "timestamp= .*time_attrs="),
@@ -133,15 +133,15 @@ def test_an_earlier_dataset_stays(tmp_path: Path) -> None:
     arguments["nodes"]["paper"]["year"] = [1, 2, 3]
     with pytest.raises(ValueError, match="'year' of 'paper' has 3 rows"):
         gz.build(tmp_path, **arguments)
-    arguments = small(splits={"train": {"paper": [77]}})  # found when all else is written
     with pytest.raises(IndexError, match="node 77"):
+        gz.build(tmp_path, **small(splits={"train": {"paper": [77]}}))
+    arguments = small(edge_splits={"train": {WRITES: [77]}})  # found when all else is written
+    with pytest.raises(IndexError, match="edge 77"):
         gz.build(tmp_path, **arguments)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-@pytest.mark.parametrize("option", ["neighbors", "order"])
-def test_reorder_refuses_what_it_cannot(tmp_path: Path, option: str) -> None:
+def test_reorder_refuses_what_it_cannot(tmp_path: Path) -> None:
     gz.build(tmp_path, **small()).close()
-    value = {"neighbors": "out", "order": "presample"}[option]
-    with pytest.raises(ValueError, match=f"{option}="):
-        gz.reorder(tmp_path, **{option: value})
+    with pytest.raises(ValueError, match="neighbors="):
+        gz.reorder(tmp_path, neighbors="out")

@@ -131,8 +131,6 @@ def data(tmp_path: Path) -> Path:
     [
         ["train"],
         ["pack", "--epochs", 1, "--split", "train"],
-        ["info", "--memory", "1MiB"],
-        ["reorder", "--order", "presample"],
     ],
     ids=lambda words: words[0],
 )

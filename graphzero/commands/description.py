@@ -21,8 +21,11 @@ __all__ = [
     "describe_attribute",
     "describe_file",
     "describe_rows",
+    "fanouts_text",
     "file_lines",
+    "miss_lines",
     "rows_text",
+    "visits_line",
 ]
 
 _BLOCK = 1 << 20
@@ -97,3 +100,30 @@ def file_lines(file: dict[str, Any]) -> Iterator[str]:
             f"    {section['name']:16s} {section['count']:>16,} {section['dtype']:8s} "
             f"{format_bytes(section['bytes'])}"
         )
+
+
+def fanouts_text(fanouts: Any) -> str:
+    """Fanouts of every hop, or of every edge type and hop, in words."""
+    if isinstance(fanouts, dict):
+        return "; ".join(f"{kind} {fanouts_text(hops)}" for kind, hops in fanouts.items())
+    return ",".join(map(str, fanouts))
+
+
+def visits_line(counted: dict[str, Any]) -> str:
+    """How visits were counted."""
+    return (
+        f"  visits    counted in {counted['batches']:,} mini-batches of "
+        f"{counted['batch_size']:,} seeds, fanouts {fanouts_text(counted['fanouts'])}"
+    )
+
+
+def miss_lines(misses: dict[str, Any]) -> Iterator[str]:
+    """Lines of a prediction of misses."""
+    share = 100 * misses["resident_pages"] / max(misses["total_pages"], 1)
+    yield (
+        f"  misses    with {format_bytes(misses['memory'])} of features resident ({share:.0f} %): "
+        f"{misses['missing_pages']:,.0f} of {misses['touched_pages']:,.0f} pages a mini-batch, "
+        f"{format_bytes(round(misses['missing_bytes']))} (predicted)"
+    )
+    if misses["seconds"] is not None:
+        yield f"            {misses['seconds']:.3g} s a mini-batch to read them, one read a page"

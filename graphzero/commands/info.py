@@ -17,7 +17,9 @@ from graphzero.commands.description import (
     describe_file,
     describe_rows,
     file_lines,
+    miss_lines,
     rows_text,
+    visits_line,
 )
 from graphzero.commands.options import SubParsers, add_command, describe_direction
 from graphzero.commands.typed_info import describe_typed, typed_lines
@@ -205,14 +207,9 @@ def _lines(content: dict[str, Any]) -> Iterator[str]:
     for name, count in content.get("edge_splits", {}).items():
         yield f"  split     {name}: {count:,} edges"
     if content.get("visits") is not None:
-        counted = content["visits"]
-        fanouts = ",".join(map(str, counted["fanouts"]))
-        yield (
-            f"  visits    counted in {counted['batches']:,} mini-batches of "
-            f"{counted['batch_size']:,} seeds, fanouts {fanouts}"
-        )
+        yield visits_line(content["visits"])
     if "misses" in content:
-        yield from _miss_lines(content["misses"])
+        yield from miss_lines(content["misses"])
     if "degrees" in content:
         yield from degree_lines(content["degrees"])
     for file in content["files"]:
@@ -230,14 +227,3 @@ def _attribute_lines(content: dict[str, Any]) -> Iterator[str]:
             elif name == driving["time"] and of == driving["time_level"]:
                 role = "; times of sampling"
             yield f"  {of} attr {name}: {rows_text(rows)}, {format_bytes(rows['bytes'])}{role}"
-
-
-def _miss_lines(misses: dict[str, Any]) -> Iterator[str]:
-    share = 100 * misses["resident_pages"] / max(misses["total_pages"], 1)
-    yield (
-        f"  misses    with {format_bytes(misses['memory'])} of features resident ({share:.0f} %): "
-        f"{misses['missing_pages']:,.0f} of {misses['touched_pages']:,.0f} pages a mini-batch, "
-        f"{format_bytes(round(misses['missing_bytes']))} (predicted)"
-    )
-    if misses["seconds"] is not None:
-        yield f"            {misses['seconds']:.3g} s a mini-batch to read them, one read a page"

@@ -105,7 +105,8 @@ def _add_presample_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `Presample`; `presample_of` reads them."""
     group = parser.add_argument_group(
         "order presample",
-        "how visits are counted, from the split 'train' or all nodes: choose as in training",
+        "how visits are counted, from the split 'train' (of every node type that has one) or all "
+        "nodes: choose as in training",
     )
     default = Presample()
     group.add_argument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from graphzero.commands.description import (
@@ -11,7 +12,9 @@ from graphzero.commands.description import (
     describe_attribute,
     describe_file,
     file_lines,
+    miss_lines,
     rows_text,
+    visits_line,
 )
 from graphzero.commands.options import describe_direction
 from graphzero.graph.typed_dataset import EdgeStore, NodeStore, TypedDataset
@@ -23,15 +26,18 @@ __all__ = ["describe_typed", "typed_lines"]
 
 def describe_typed(path: str, ds: TypedDataset, *, degrees: bool) -> dict[str, Any]:
     """What a dataset has, by type."""
+    manifest = read_manifest(path)
+    counted = manifest.presampling
     return {
         "path": path,
         "num_nodes": ds.num_nodes,
         "num_edges": ds.num_edges,
         "neighbors": ds.neighbors,
         "direction": describe_direction(ds),
-        "order": read_manifest(path).order,
+        "order": manifest.order,
         "node_types": [_nodes(nodes) for nodes in ds.nodes.values()],
         "edge_types": [_edges(edges, degrees=degrees) for edges in ds.edges.values()],
+        "visits": None if counted is None else asdict(counted),
         "files": [describe_file(mapping) for mapping in ds.mappings],
     }
 
@@ -88,6 +94,10 @@ def typed_lines(content: dict[str, Any]) -> Iterator[str]:
             yield f"            sampled by time {edges['time']!r} of the {edges['time_level']}s"
         if "degrees" in edges:
             yield from degree_lines(edges["degrees"])
+    if content["visits"] is not None:
+        yield visits_line(content["visits"])
+    if "misses" in content:
+        yield from miss_lines(content["misses"])
     for file in content["files"]:
         yield from file_lines(file)
 

@@ -87,6 +87,11 @@ class NodeStore(_Attributes):
             return stored
         return self._ids.gather_stored(stored, None, num_threads).astype(np.int64)
 
+    @property
+    def order_identity(self) -> tuple[Any, ...]:
+        """Fingerprint of the order in which the nodes are stored."""
+        return () if self._ids is None else self._ids.identity
+
     def keeps_order_of(self, store: FeatureStore) -> bool:
         """Whether the rows of an attribute have the order in which the nodes are stored."""
         order = None if self._ids is None else self._ids.stored_order

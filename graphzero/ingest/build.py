@@ -244,6 +244,8 @@ def build_dataset(
     """`graphzero.build`, which opens what this has written."""
     limit = parse_bytes(memory_limit)
     options = WriteOptions(order, presample, limit, Progress(progress), neighbors)
+    if presample is not None:
+        presample.check_types(None)
     if neighbors is None:
         raise ValueError("neighbors must be 'in', 'out' or 'both', not None")
     if num_nodes is not None:

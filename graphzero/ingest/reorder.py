@@ -185,6 +185,8 @@ def reorder_dataset(
         earlier = read_manifest(folder)
         if isinstance(earlier, TypedManifest):
             return reorder_typed(folder, earlier, options)
+        if presample is not None:
+            presample.check_types(None)
         kept = neighbors is None or not earlier.directed
         options = replace(options, neighbors=earlier.neighbors if kept else neighbors)
         names = ["visits.gd"] if options.presampler is not None else []

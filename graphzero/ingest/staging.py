@@ -35,6 +35,7 @@ __all__ = [
     "stage_out_lists",
     "stage_tables",
     "training_seeds",
+    "typed_training_seeds",
     "verify_files",
 ]
 
@@ -132,6 +133,38 @@ def training_seeds(folder: Path, splits: Mapping[str, FileEntry]) -> npt.NDArray
     if not section.count:
         raise ValueError("the training split has no nodes to sample from")
     return np.memmap(path, np.int64, "r", section.offset, (section.count,))
+
+
+def typed_training_seeds(
+    folder: Path, splits: Mapping[str, Mapping[str, FileEntry]]
+) -> dict[str, npt.NDArray[np.int64] | None]:
+    """Seeds by node type: the splits "train" of the types that have one, else all nodes.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+    splits : mapping of str to mapping of str to FileEntry
+        The splits of every node type.
+
+    Raises
+    ------
+    FormatError
+        If a file does not hold a split.
+    ValueError
+        If all these splits are empty.
+    """
+    named = {name: of for name, of in splits.items() if "train" in of}
+    if not named:
+        return dict.fromkeys(splits)
+    filled = {name: of for name, of in named.items() if _has_rows(of["train"].resolve(folder))}
+    if not filled:
+        raise ValueError("the training split has no nodes to sample from")
+    return {name: training_seeds(folder, of) for name, of in filled.items()}
+
+
+def _has_rows(path: Path) -> bool:
+    section = read_header(path).find("rows")
+    return section is None or section.count > 0
 
 
 def rewrite_graph(

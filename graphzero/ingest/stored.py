@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from graphzero.errors import FormatError
 from graphzero.ingest.edges import EdgeList
+from graphzero.ingest.rank import NodeOrder, NodeSpace
 from graphzero.ingest.row_stream import RowChunk
 from graphzero.ingest.sources.columns import MAX_NODES
 from graphzero.store.format import (
@@ -107,6 +108,12 @@ class StoredOrder:
         ids: npt.NDArray[Any] = self.node_ids[stored]
         self._check_ids(ids)
         return ids
+
+    def space(self) -> NodeSpace:
+        """These nodes, with both directions of the renumbering mapped."""
+        if self.node_ids is None or self.rank is None:
+            return NodeSpace(self.num_nodes)
+        return NodeSpace(self.num_nodes, NodeOrder(self.node_ids, _map(self.path, self.rank)))
 
     def _check_ids(self, ids: npt.NDArray[Any]) -> None:
         if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < self.num_nodes:

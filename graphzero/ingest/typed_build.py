@@ -15,10 +15,12 @@ import numpy.typing as npt
 from graphzero.ingest.edges import EdgeList, IdBound, read_edges
 from graphzero.ingest.folder import check_names, entry_of, folder_lock, recover, replace_dataset
 from graphzero.ingest.node_times import read_node_times
+from graphzero.ingest.presampling import Presampler
 from graphzero.ingest.progress import Progress
 from graphzero.ingest.row_input import count_classes
 from graphzero.ingest.sources.columns import MAX_NODES
 from graphzero.ingest.splits import write_split
+from graphzero.ingest.staging import typed_training_seeds
 from graphzero.ingest.typed_files import (
     TypedContent,
     TypedFiles,
@@ -27,7 +29,14 @@ from graphzero.ingest.typed_files import (
     write_typed_files,
 )
 from graphzero.ingest.typed_input import NodeTypeInput, TypedInput, naming, open_typed_input
-from graphzero.ingest.typed_names import edge_file, graph_file, ids_file, node_file, split_file
+from graphzero.ingest.typed_names import (
+    edge_file,
+    graph_file,
+    ids_file,
+    node_file,
+    split_file,
+    visits_file,
+)
 from graphzero.ingest.typed_options import check_typed_options
 from graphzero.ingest.write_options import WriteOptions, parse_bytes
 from graphzero.store.filewriter import FileWriter
@@ -154,13 +163,25 @@ def _write_splits(
     return entries
 
 
-def _node_tables(
+def _node_splits(
     folder: Path,
     given: TypedInput,
     counts: Mapping[str, int],
-    files: TypedFiles,
     options: WriteOptions,
     staged: list[FileWriter],
+) -> dict[str, dict[str, FileEntry]]:
+    splits: dict[str, dict[str, FileEntry]] = {}
+    for name, nodes in given.nodes.items():
+        with naming(name):
+            splits[name] = _write_splits(folder, name, nodes.splits, counts[name], options, staged)
+    return splits
+
+
+def _node_tables(
+    given: TypedInput,
+    counts: Mapping[str, int],
+    splits: Mapping[str, dict[str, FileEntry]],
+    files: TypedFiles,
 ) -> dict[str, NodeTable]:
     tables: dict[str, NodeTable] = {}
     for name, nodes in given.nodes.items():
@@ -169,9 +190,10 @@ def _node_tables(
             tables[name] = NodeTable(
                 num_nodes=counts[name],
                 attributes=files.nodes[name],
-                splits=_write_splits(folder, name, nodes.splits, counts[name], options, staged),
+                splits=splits[name],
                 num_classes=None if labels is None else count_classes(labels),
                 ids=files.ids.get(name),
+                visits=files.visits.get(name),
             )
     return tables
 
@@ -209,15 +231,19 @@ def _write_files(
     try:
         content = _content(folder, given, options, lists)
         require_typed_space(folder, content, options, "the build needs")
+        splits = _node_splits(folder, given, content.counts, options, staged)
+        if options.presampler is not None:
+            content = replace(content, seeds=typed_training_seeds(folder, splits))
         files = write_typed_files(folder, content, options, staged)
     finally:
         for edges in lists.values():
             edges.close()
     return TypedManifest(
-        nodes=_node_tables(folder, given, content.counts, files, options, staged),
+        nodes=_node_tables(given, content.counts, splits, files),
         edges=_edge_tables(folder, given, files, options, staged),
         neighbors=options.neighbors or "in",
         order=options.order,
+        presampling=files.presampling,
     )
 
 
@@ -229,6 +255,8 @@ def _names(given: TypedInput, options: WriteOptions) -> Iterator[str]:
             yield from (split_file(name, split) for split in nodes.splits)
             if options.renumbers:
                 yield ids_file(name)
+            if options.presampler is not None:
+                yield visits_file(name)
     for edge_type, edges in given.edges.items():
         with naming(edge_type):
             yield graph_file(edge_type)
@@ -247,6 +275,7 @@ def build_typed_dataset(
     edge_splits: Mapping[str, Any] | None = None,
     neighbors: Neighbors = "in",
     order: str = "hot",
+    presample: Presampler | None = None,
     header: bool | str = "auto",
     delimiter: str = "auto",
     weight: Any = None,
@@ -270,13 +299,12 @@ def build_typed_dataset(
         features=features,
         labels=labels,
         neighbors=neighbors,
-        order=order,
         weight=weight,
         timestamp=timestamp,
         **others,
     )
     limit = parse_bytes(memory_limit)
-    options = WriteOptions(order, None, limit, Progress(progress), neighbors)
+    options = WriteOptions(order, presample, limit, Progress(progress), neighbors)
     given = open_typed_input(
         nodes,
         edges,
@@ -292,6 +320,8 @@ def build_typed_dataset(
         incoming=neighbors == "in",
         with_edge_ids=edge_ids,
     )
+    if presample is not None:
+        presample.check_types(list(given.edges))
     names = list(_names(given, options))
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)

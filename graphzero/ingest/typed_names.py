@@ -7,7 +7,15 @@ from collections.abc import Iterable
 
 from graphzero.store.schema import EdgeType
 
-__all__ = ["check_name", "edge_file", "graph_file", "ids_file", "node_file", "split_file"]
+__all__ = [
+    "check_name",
+    "edge_file",
+    "graph_file",
+    "ids_file",
+    "node_file",
+    "split_file",
+    "visits_file",
+]
 
 # A file name has at most 255 bytes, of which its name during the build needs 24.
 _MOST_BYTES = 231
@@ -88,3 +96,8 @@ def split_file(types: str | EdgeType, split: str) -> str:
 def ids_file(node_type: str) -> str:
     """Name of the file with the user's ids of stored nodes, such as "paper.ids.gd"."""
     return _file([node_type], ".ids.gd")
+
+
+def visits_file(node_type: str) -> str:
+    """Name of the file with the visit counts of nodes, such as "paper.visits.gd"."""
+    return _file([node_type], ".visits.gd")

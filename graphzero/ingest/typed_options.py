@@ -15,7 +15,6 @@ _REFUSED = {
     "features": "is for graphs without types: use nodes={'paper': {'x': ...}}",
     "labels": "is for graphs without types: use nodes={'paper': {'y': ...}}",
     "num_nodes": "is for graphs without types: use nodes={'paper': {'num_nodes': ...}}",
-    "presample": "is for order='presample', which typed graphs do not have yet: use order='hot'",
     "src": _COLUMNS,
     "dst": _COLUMNS,
 }
@@ -24,7 +23,6 @@ _REFUSED = {
 def check_typed_options(
     *,
     neighbors: Any = "in",
-    order: Any = "hot",
     directed: bool = True,
     weight: Any = None,
     timestamp: Any = None,
@@ -50,8 +48,6 @@ def check_typed_options(
             f"neighbors={neighbors!r} is not for typed graphs: use 'in' or 'out', and add reverse "
             f"edge types for messages the other way"
         )
-    if order == "presample":
-        raise ValueError(f"order='presample': presample= {_REFUSED['presample']}")
     for option, value, attrs in (
         ("weight", weight, "weight_attrs"),
         ("timestamp", timestamp, "time_attrs"),

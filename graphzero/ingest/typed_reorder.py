@@ -8,7 +8,7 @@ from pathlib import Path
 
 from graphzero.ingest.folder import check_names, entry_of, replace_dataset
 from graphzero.ingest.row_stream import Rows
-from graphzero.ingest.staging import verify_files
+from graphzero.ingest.staging import typed_training_seeds, verify_files
 from graphzero.ingest.stored import (
     StoredGraph,
     StoredOrder,
@@ -18,7 +18,7 @@ from graphzero.ingest.stored import (
     open_stored_rows,
 )
 from graphzero.ingest.typed_files import TypedContent, require_typed_space, write_typed_files
-from graphzero.ingest.typed_names import ids_file
+from graphzero.ingest.typed_names import ids_file, visits_file
 from graphzero.ingest.write_options import WriteOptions
 from graphzero.store.filewriter import FileWriter
 from graphzero.store.schema import EdgeType, FileEntry, TypedManifest
@@ -67,6 +67,12 @@ def _content(folder: Path, manifest: TypedManifest) -> TypedContent:
             for edge_type, table in manifest.edges.items()
         },
         stored={edge_type: graph.path for edge_type, graph in graphs.items()},
+        spaces={name: order.space() for name, order in orders.items()},
+        visits={
+            name: open_stored_rows(table.visits.resolve(folder), orders[name])
+            for name, table in manifest.nodes.items()
+            if table.visits is not None
+        },
     )
 
 
@@ -76,12 +82,20 @@ def _write_files(
     """Writes every file that changes, adds it to `staged`, and returns the new manifest."""
     verify_files(folder, earlier, options.progress)
     content = _content(folder, earlier)
+    if options.presampler is not None:
+        splits = {name: table.splits for name, table in earlier.nodes.items()}
+        content = replace(content, seeds=typed_training_seeds(folder, splits))
     require_typed_space(folder, content, options, "the new order needs")
     files = write_typed_files(folder, content, options, staged)
     return replace(
         earlier,
         nodes={
-            name: replace(table, attributes=files.nodes[name], ids=files.ids.get(name))
+            name: replace(
+                table,
+                attributes=files.nodes[name],
+                ids=files.ids.get(name),
+                visits=files.visits.get(name),
+            )
             for name, table in earlier.nodes.items()
         },
         edges={
@@ -91,6 +105,7 @@ def _write_files(
             for edge_type, table in earlier.edges.items()
         },
         order=options.order,
+        presampling=files.presampling or earlier.presampling,
     )
 
 
@@ -106,16 +121,17 @@ def reorder_typed(folder: Path, earlier: TypedManifest, options: WriteOptions) -
     OSError
         If the disk is full.
     """
-    if options.order == "presample":
-        raise ValueError(
-            "order='presample' is for graphs without types: use order='hot' for a typed graph"
-        )
+    if options.presampler is not None:
+        options.presampler.check_types(list(earlier.edges))
     if options.neighbors not in (None, earlier.neighbors):
         raise ValueError(
             f"neighbors={options.neighbors!r}: the lists of a typed graph cannot be turned; build "
             f"it again with neighbors={options.neighbors!r}"
         )
-    if options.order == earlier.order:
+    if options.order == earlier.order != "presample":
         return earlier
-    check_names(folder, [ids_file(name) for name in earlier.nodes] if options.renumbers else [])
+    names = [ids_file(name) for name in earlier.nodes] if options.renumbers else []
+    if options.presampler is not None:
+        names += [visits_file(name) for name in earlier.nodes]
+    check_names(folder, names)
     return replace_dataset(folder, earlier, partial(_write_files, folder, earlier, options))

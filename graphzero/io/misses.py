@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from mmap import PAGESIZE
 from pathlib import Path
 
@@ -15,7 +15,13 @@ import numpy.typing as npt
 from graphzero.errors import FormatError
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.ids import as_ids
-from graphzero.store.manifest import FileEntry, Presampling, read_untyped
+from graphzero.store.manifest import (
+    AnyManifest,
+    FileEntry,
+    Presampling,
+    TypedManifest,
+    read_manifest,
+)
 
 __all__ = ["MissPrediction", "predict_misses", "touch_probabilities"]
 
@@ -152,7 +158,8 @@ def predict_misses(path: str | os.PathLike[str], memory: int) -> MissPrediction:
     is touched is missing. A page is touched if one of its rows is in the mini-batch. Rows are in it
     independently of one another, each with the share of sampled mini-batches that it was in (see
     `touch_probabilities`). Mini-batches must be of the kind that was sampled. Pages that stay
-    cached from one mini-batch to the next are ignored.
+    cached from one mini-batch to the next are ignored. In a typed graph these are the features "x"
+    of all node types, among which the memory is divided in proportion to their sizes.
 
     Parameters
     ----------
@@ -173,10 +180,11 @@ def predict_misses(path: str | os.PathLike[str], memory: int) -> MissPrediction:
         If the counts do not fit the dataset.
     """
     folder = Path(path)
-    manifest = read_untyped(folder, "misses are predicted")
-    if manifest.features is None:
+    manifest = read_manifest(folder)
+    parts = list(_parts(manifest))
+    if not parts:
         raise ValueError(f"{folder} has no features that a mini-batch could miss")
-    if manifest.visits is None or manifest.presampling is None:
+    if manifest.presampling is None or any(part.visits is None for part in parts):
         raise ValueError(
             f"{folder} has no visit counts: "
             f"'graphzero reorder {folder} --order presample' samples them"
@@ -186,19 +194,76 @@ def predict_misses(path: str | os.PathLike[str], memory: int) -> MissPrediction:
         def store(entry: FileEntry) -> FeatureStore:
             return stack.enter_context(FeatureStore(entry.resolve(folder)))
 
-        features, visits = store(manifest.features), store(manifest.visits)
-        if visits.shape != (features.num_nodes,) or visits.dtype.kind != "u":
-            raise FormatError(f"{visits.path} does not hold one count for each node")
-        counts = _Counts(visits, manifest.presampling.batches)
-        nodes = counts.histogram()
+        features = [store(part.features) for part in parts]
+        total = sum(each.num_nodes * each.row_bytes for each in features)
+        found = _Pages(0, 0, 0.0, 0.0)
+        for part, rows in zip(parts, features, strict=True):
+            own = memory * rows.num_nodes * rows.row_bytes // max(total, 1)
+            found += _missing(part, rows, store, manifest.presampling.batches, own)
+    return MissPrediction(
+        memory, found.resident, found.total, found.touched, found.missing, manifest.presampling
+    )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The features of the nodes of one type, or of a graph without types.
+
+    `seeds` is the split whose nodes were seeds; `all_seeds`: all nodes were.
+    """
+
+    features: FileEntry
+    visits: FileEntry | None
+    seeds: FileEntry | None
+    all_seeds: bool
+
+
+@dataclass(frozen=True)
+class _Pages:
+    resident: int
+    total: int
+    touched: float
+    missing: float
+
+    def __add__(self, other: _Pages) -> _Pages:
+        return _Pages(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(_Pages)))
+
+
+def _parts(manifest: AnyManifest) -> Iterator[_Part]:
+    if isinstance(manifest, TypedManifest):
+        all_seeds = not any("train" in table.splits for table in manifest.nodes.values())
+        for table in manifest.nodes.values():
+            if "x" in table.attributes:
+                train = table.splits.get("train")
+                yield _Part(table.attributes["x"], table.visits, train, all_seeds)
+    elif manifest.features is not None:
         train = manifest.splits.get("train")
-        seeds = nodes if train is None else np.minimum(nodes, counts.histogram_of(store(train)))
-        log_missed = np.log1p(-touch_probabilities(nodes, seeds))
-        total = -(-features.num_nodes * features.row_bytes // PAGESIZE)
-        resident, done = min(total, memory // PAGESIZE), 0
-        touched = missing = 0.0
-        for part in _page_touches(counts, log_missed, features.row_bytes, features.num_nodes):
-            touched += float(part.sum())
-            missing += float(part[max(0, resident - done) :].sum())
-            done += len(part)
-    return MissPrediction(memory, resident, total, touched, missing, manifest.presampling)
+        yield _Part(manifest.features, manifest.visits, train, train is None)
+
+
+def _missing(
+    part: _Part,
+    features: FeatureStore,
+    store: Callable[[FileEntry], FeatureStore],
+    batches: int,
+    memory: int,
+) -> _Pages:
+    """Pages of one file of features, with so many bytes of it resident."""
+    assert part.visits is not None
+    visits = store(part.visits)
+    if visits.shape != (features.num_nodes,) or visits.dtype.kind != "u":
+        raise FormatError(f"{visits.path} does not hold one count for each node")
+    counts = _Counts(visits, batches)
+    nodes = counts.histogram()
+    seeds = nodes if part.all_seeds else np.zeros_like(nodes)
+    if part.seeds is not None:
+        seeds = np.minimum(nodes, counts.histogram_of(store(part.seeds)))
+    log_missed = np.log1p(-touch_probabilities(nodes, seeds))
+    total = -(-features.num_nodes * features.row_bytes // PAGESIZE)
+    resident, done = min(total, memory // PAGESIZE), 0
+    touched = missing = 0.0
+    for pages in _page_touches(counts, log_missed, features.row_bytes, features.num_nodes):
+        touched += float(pages.sum())
+        missing += float(pages[max(0, resident - done) :].sum())
+        done += len(pages)
+    return _Pages(resident, total, touched, missing)

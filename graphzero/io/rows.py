@@ -89,13 +89,15 @@ class RowIO:
             for name, source in self.sources.items()
             if source.is_managed and source.num_bytes > 0
         }
-        own = [name for name in sizes if self.sources[name].prefix_bytes is not None]
-        chosen = own or list(sizes)
+        own = {
+            name: source.prefix_bytes
+            for name, source in self.sources.items()
+            if name in sizes and source.prefix_bytes is not None
+        }
+        chosen = list(own or sizes)
         if len(chosen) <= 1:
             return self._prefixes[chosen[0]] if chosen else None
-        return PrefixGroup(
-            [self._prefixes[name] for name in chosen], [sizes[name] for name in chosen]
-        )
+        return PrefixGroup([self._prefixes[name] for name in chosen], list((own or sizes).values()))
 
     def _open_managed(
         self, name: RowKey, source: RowSource, prefetch: Prefetch, dtype: npt.DTypeLike | None

@@ -148,6 +148,11 @@ class NeighborDataset(SeedDataset):
             check_times(dataset)
             self.input_time = as_times(input_time, self.num_seeds, "input_time").copy()
 
+    @property
+    def input_type(self) -> str | None:
+        """Node type of the seeds, in a typed graph."""
+        return self._neighborhoods.input_type
+
     def sample(
         self,
         positions: IdArray,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -16,13 +17,25 @@ from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.ids import IdArray, as_count
-from graphzero.graph.sampling_options import Sampling, as_fanouts, as_seed
+from graphzero.graph.sampling_options import Sampling, as_fanout, as_fanouts, as_seed
+from graphzero.graph.typed_dataset import TypedDataset
+from graphzero.io.row_sources import RowKey
 from graphzero.sampling.order import num_batches
 
-__all__ = ["OFFSETS", "OPTIONS", "Pack", "PackInfo", "files_of", "open_pack"]
+__all__ = [
+    "OFFSETS",
+    "OPTIONS",
+    "Pack",
+    "PackInfo",
+    "digest_of_graph",
+    "digest_of_rows",
+    "file_key",
+    "open_pack",
+    "source_name",
+]
 
 OPTIONS, OFFSETS = "pack_options", "batch_offsets"
-VERSION = 1
+_VERSIONS = (1, 2)  # version 1 has the features "x", in one file
 _SAMPLING = tuple(each.name for each in fields(Sampling))
 _NEEDED = {"num_seeds", "batch_size", "fanouts", "shuffle", "drop_last", "seed", *_SAMPLING}
 
@@ -36,11 +49,17 @@ class PackInfo:
     options : mapping
         Everything that its batches are a function of, except the files.
     files : mapping
-        Of "graph" and "features": a digest of sizes and checksums.
+        Of "graph", and of the row file by its `file_key`: a digest of sizes and checksums.
     first_epoch, epochs : int
         The epochs whose batches are packed.
     resident_rows : int
-        The first rows, which are the first rows of the features; batches follow them.
+        The first rows, which are the first rows of the row file; batches follow them.
+    source : RowKey
+        Of which attribute the rows are.
+    parts : tuple of (RowKey, str)
+        In the first file of a pack: the other attributes, and the names of the files beside it.
+    token : str
+        The same in all files of a pack; empty if there is only this one.
     """
 
     options: Mapping[str, Any]
@@ -48,6 +67,9 @@ class PackInfo:
     first_epoch: int
     epochs: int
     resident_rows: int
+    source: RowKey = "x"
+    parts: tuple[tuple[RowKey, str], ...] = ()
+    token: str = ""
 
     @property
     def sampling(self) -> Sampling:
@@ -62,7 +84,11 @@ class PackInfo:
 
     def encode(self) -> bytes:
         """The content of the section 'pack_options'."""
-        return json.dumps({"version": VERSION, **asdict(self)}).encode()
+        found = asdict(self)
+        is_first = (self.source, self.parts, self.token) == ("x", (), "")
+        if is_first:  # as it was before packs had several files
+            del found["source"], found["parts"], found["token"]
+        return json.dumps({"version": 1 if is_first else 2, **found}).encode()
 
     @staticmethod
     def decode(data: bytes) -> PackInfo:
@@ -76,16 +102,18 @@ class PackInfo:
         try:
             found = json.loads(data)
             version = found.pop("version")
-            if version != VERSION:
-                raise ValueError(f"version {version!r}, this graphzero reads version {VERSION}")
+            if version not in _VERSIONS:
+                raise ValueError(f"version {version!r}, this graphzero reads versions 1 and 2")
+            if version == 2:
+                found |= _decode_parts(found)
             info = PackInfo(**found)
-            missing = _NEEDED - info.options.keys()
-            if missing or info.files.keys() != {"graph", "features"}:
-                raise ValueError(f"does not name {sorted(missing) or 'graph and features'}")
+            missing, rows = _NEEDED - info.options.keys(), file_key(info.source)
+            if missing or info.files.keys() != {"graph", rows}:
+                raise ValueError(f"does not name {sorted(missing) or f'graph and {rows}'}")
             as_count(info.options["num_seeds"], "num_seeds", 0)
             as_count(info.options["batch_size"], "batch_size")
             as_seed(info.options["seed"])
-            as_fanouts(info.options["fanouts"])
+            _check_fanouts(info.options["fanouts"])
             as_count(info.first_epoch, "first_epoch", 0)
             as_count(info.epochs, "epochs")
             as_count(info.resident_rows, "resident_rows", 0)
@@ -93,6 +121,58 @@ class PackInfo:
         except (AttributeError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise ValueError(f"not the options of a pack ({error})") from None
         return info
+
+
+def _decode_source(value: Any) -> RowKey:
+    """An attribute's name; or a node type or an edge type, and the name."""
+    if isinstance(value, str) and value:
+        return value
+    kind, name = value
+    if isinstance(kind, list):
+        kind = tuple(kind)
+    names = kind if isinstance(kind, tuple) and len(kind) == 3 else (kind,)
+    if not all(isinstance(each, str) and each for each in (*names, name)):
+        raise ValueError(f"{value!r:.80} is no attribute")
+    return kind, name
+
+
+def _decode_parts(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What version 2 has besides, checked."""
+    parts = tuple((_decode_source(source), name) for source, name in found["parts"])
+    for _, name in parts:
+        if not isinstance(name, str) or os.path.basename(name) != name or "\0" in name or not name:
+            raise ValueError(f"{name!r:.80} is no file beside it")
+    if not re.fullmatch("[0-9a-f]*", found["token"]):
+        raise ValueError("its token is none")
+    source = _decode_source(found["source"])
+    if len({source, *(each for each, _ in parts)}) <= len(parts):
+        raise ValueError("an attribute is there twice")
+    return {"source": source, "parts": parts}
+
+
+def _check_fanouts(fanouts: Any) -> None:
+    if not isinstance(fanouts, dict):
+        as_fanouts(fanouts)
+        return
+    if not fanouts:
+        raise ValueError("fanouts name no edge type")
+    for hops in fanouts.values():
+        for fanout in hops:
+            if fanout != 0:
+                as_fanout(fanout)
+
+
+def source_name(source: RowKey) -> str:
+    """As one word: "x", "paper.x" or "author__writes__paper.edge_attr"."""
+    if isinstance(source, str):
+        return source
+    kind, name = source
+    return f"{kind if isinstance(kind, str) else '__'.join(kind)}.{name}"
+
+
+def file_key(source: RowKey) -> str:
+    """What the digest of a row file is called in `PackInfo.files`."""
+    return "features" if source == "x" else source_name(source)
 
 
 @dataclass(frozen=True)
@@ -125,7 +205,7 @@ class Pack:
         epoch, batch : int
             One of the packed epochs, and one of its batches.
         rows : (n,) int64
-            Rows of the features' file.
+            Rows of the row file that was packed.
 
         Returns
         -------
@@ -154,16 +234,21 @@ def _digest(of: tuple[Any, ...]) -> str:
     return hashlib.sha256(json.dumps(of).encode()).hexdigest()[:16]
 
 
-def files_of(dataset: Dataset) -> dict[str, str]:
-    """Fingerprints of a dataset's graph and features, see `PackInfo.files`.
+def digest_of_graph(dataset: Dataset) -> str:
+    """Fingerprint of what is sampled: of a typed graph, all edge types and orders of nodes.
 
-    They are made from the headers. The header of a ``.npy`` file has no checksum.
+    It is made from the headers.
     """
-    features = dataset.features
-    return {
-        "graph": _digest(dataset.graph.identity),
-        "features": _digest(() if features is None else features.identity),
-    }
+    if not isinstance(dataset, TypedDataset):
+        return _digest(dataset.graph.identity)
+    graphs = tuple(("__".join(t), edges.graph.identity) for t, edges in dataset.edges.items())
+    orders = tuple((name, nodes.order_identity) for name, nodes in dataset.nodes.items())
+    return _digest((graphs, orders))
+
+
+def digest_of_rows(store: FeatureStore | None) -> str:
+    """Fingerprint of a row file, from its header. That of a ``.npy`` file has no checksum."""
+    return _digest(() if store is None else store.identity)
 
 
 def _section(store: FeatureStore, name: str, dtype: str) -> npt.NDArray[Any]:

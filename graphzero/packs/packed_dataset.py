@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy.typing as npt
@@ -13,22 +13,30 @@ from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray
 from graphzero.io.prefetch import Prefetch
-from graphzero.io.row_sources import RowKey, RowSource
+from graphzero.io.row_sources import RowKey, RowSource, row_sources
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.resume import differences
-from graphzero.packs.pack_file import files_of, open_pack
-from graphzero.sampling.subgraph import Subgraph
+from graphzero.packs.pack_file import (
+    Pack,
+    digest_of_graph,
+    digest_of_rows,
+    file_key,
+    open_pack,
+)
+from graphzero.packs.pack_parts import open_parts
+from graphzero.sampling.any_subgraph import AnySubgraph
 
 __all__ = ["PackedDataset"]
 
 
 class PackedDataset(NeighborDataset):
-    """The mini-batches of a `NeighborDataset`, byte for byte, with features from a pack.
+    """The mini-batches of a `NeighborDataset`, byte for byte, with rows from a pack.
 
-    `graphzero.pack` writes the pack: for each batch of some epochs, the feature rows that are not
-    resident, one after the other, so that a batch is read in one run (batch-wise packing, Liu et
-    al.: "DiskGNN: Bridging I/O Efficiency and Model Accuracy for Out-of-Core GNN Training", SIGMOD
-    2025). Subgraphs are sampled as in a `NeighborDataset`, and are those that were packed.
+    `graphzero.pack` writes the pack: for each batch of some epochs, the rows that are not resident,
+    one after the other, so that a batch is read in one run of each file of the pack (batch-wise
+    packing, Liu et al.: "DiskGNN: Bridging I/O Efficiency and Model Accuracy for Out-of-Core GNN
+    Training", SIGMOD 2025). Subgraphs are sampled as in a `NeighborDataset`, and are those that
+    were packed. Attributes that the pack does not have come from the dataset.
 
     It is used and resumed like a `NeighborDataset`. If the epochs first, ..., first + E - 1 were
     packed, epoch e trains on first + (e - first) % E: later epochs repeat the packed ones. A state
@@ -79,16 +87,14 @@ class PackedDataset(NeighborDataset):
         world_size: int | None = None,
         even: bool = True,
     ) -> None:
-        dataset.require_untyped("packs are made")
         self._pack = open_pack(pack)
+        try:
+            self._packs = open_parts(self._pack)
+        except BaseException:
+            self._pack.store.close()
+            raise
         info = self._pack.info
-        self._refuse(differences(info.files, files_of(dataset)))
-        features, store = dataset.features, self._pack.store
-        if features is None or (features.dtype, features.shape[1:]) != (
-            store.dtype,
-            store.shape[1:],
-        ):
-            raise FormatError(f"{store.path} has other rows than the features: pack again")
+        self._check_files(dataset)
         sampling: Any = asdict(info.sampling)
         super().__init__(
             dataset,
@@ -111,6 +117,17 @@ class PackedDataset(NeighborDataset):
         )
         packed = {"packed_epochs": [info.first_epoch, info.epochs]}
         self._refuse(differences({**info.options, **packed}, self.options))
+
+    def _check_files(self, dataset: Dataset) -> None:
+        """Each file of the pack must have been made from the dataset's graph and row files."""
+        graph, sources = digest_of_graph(dataset), row_sources(dataset)
+        for key, pack in self._packs.items():
+            rows = sources[key].store if key in sources else None
+            now = {"graph": graph, file_key(key): digest_of_rows(rows)}
+            self._refuse(differences(pack.info.files, now))
+            store = pack.store
+            if rows is None or (rows.dtype, rows.shape[1:]) != (store.dtype, store.shape[1:]):
+                raise FormatError(f"{store.path} has other rows than the dataset: pack again")
 
     def _refuse(self, differing: list[str]) -> None:
         if differing:
@@ -136,25 +153,26 @@ class PackedDataset(NeighborDataset):
         return {**super().seed_options(), "packed_epochs": [info.first_epoch, info.epochs]}
 
     def row_sources(self, epoch: int) -> dict[RowKey, RowSource]:
-        """Features in the pack, other attributes in the dataset."""
-        sources = super().row_sources(epoch)
-        if "x" not in sources:
-            return sources
-        features, pack = sources["x"], self._pack
+        """Packed attributes in the pack, others in the dataset."""
+        return {
+            key: self._packed_source(source, self._packs[key], epoch)
+            if key in self._packs
+            else source
+            for key, source in super().row_sources(epoch).items()
+        }
 
-        def rows_of(batch: int, subgraph: Subgraph) -> IdArray:
-            return pack.rows_of(epoch, batch, features.rows_of(batch, subgraph))
+    def _packed_source(self, source: RowSource, pack: Pack, epoch: int) -> RowSource:
+        def rows_of(batch: int, subgraph: AnySubgraph) -> IdArray:
+            return pack.rows_of(epoch, batch, source.rows_of(batch, subgraph))
 
-        packed = RowSource(
-            pack.store,
-            rows_of,
+        return replace(
+            source,
+            store=pack.store,
+            rows_of=rows_of,
             numbering=(pack.store.path, epoch),
-            reads_ahead=features.reads_ahead,
             prefix_bytes=pack.resident_bytes,
             is_managed=True,
-            is_converted=True,
         )
-        return {**sources, "x": packed}
 
     def sampled_epoch(self, epoch: int) -> int:
         """The packed epoch that an epoch trains on."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import cached_property
-from mmap import PAGESIZE
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +22,19 @@ from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_sources import RowKey, RowSource, managed_bytes
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.planning import plan_iteration
-from graphzero.packs.pack_file import OFFSETS, OPTIONS, PackInfo, files_of
+from graphzero.packs.pack_cost import PackCost, Reads, count_reads, mean_of, sum_of
+from graphzero.packs.pack_file import (
+    PackInfo,
+    digest_of_graph,
+    digest_of_rows,
+    file_key,
+    source_name,
+)
+from graphzero.packs.pack_parts import clear_leftovers, clear_old_parts, part_name
+from graphzero.packs.pack_rows import PackedRows, RowsWriter
 from graphzero.sampling.order import Share
-from graphzero.sampling.subgraph import Subgraph
-from graphzero.store.atomic import is_staging_name
 from graphzero.store.disk_space import require_disk_space
 from graphzero.store.filewriter import FileWriter
-from graphzero.store.format import FLAG_VECTOR, MAGIC, Header, layout
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset
 
 if TYPE_CHECKING:
@@ -38,83 +44,28 @@ __all__ = ["PackCost", "Packing", "Reads", "count_reads", "pack"]
 
 _SAMPLED = 8  # batches, from which the cost is estimated
 _DEFAULT_RESIDENT = 0.2
-_READ_BYTES = 1 << 16  # the longest read past the page cache
-_PREFIX_STEP_BYTES = 4 << 20  # of resident rows, copied in one step
-
-
-@dataclass(frozen=True)
-class Reads:
-    """The disk reads for the rows of one batch.
-
-    Attributes
-    ----------
-    pages, reads : float
-        Distinct pages, and the runs of neighbouring pages that are read at once.
-    """
-
-    pages: float
-    reads: float
-
-    @property
-    def num_bytes(self) -> float:
-        """Size of the pages."""
-        return self.pages * PAGESIZE
-
-
-def count_reads(rows: IdArray, row_bytes: int) -> Reads:
-    """Reads of ascending, distinct rows of a file whose first row begins on a page."""
-    if rows.shape[0] == 0:
-        return Reads(0, 0)
-    first = rows * row_bytes // PAGESIZE
-    last = (rows * row_bytes + row_bytes - 1) // PAGESIZE
-    before = np.concatenate([[-2], last[:-1]])
-    pages = last - np.maximum(first, before + 1) + 1
-    runs = np.add.reduceat(pages, np.flatnonzero(first > before + 1))
-    return Reads(int(pages.sum()), int((-(-runs * PAGESIZE // _READ_BYTES)).sum()))
-
-
-@dataclass(frozen=True)
-class PackCost:
-    """The disk space that a pack takes, and the reads that it saves, estimated from some batches.
-
-    Attributes
-    ----------
-    batches, rows : int
-        Batches to be packed, and rows of the file.
-    resident_bytes : int
-        Bytes of the first rows of the features, which are not repeated in the batches.
-    file_bytes : int
-        Size of the pack.
-    unpacked, packed : Reads
-        Reads of a full batch, on average, with these rows resident.
-    """
-
-    batches: int
-    rows: int
-    resident_bytes: int
-    file_bytes: int
-    unpacked: Reads
-    packed: Reads
 
 
 class _RowsBeyond(NeighborDataset):
-    """Mini-batches with only those rows of "x" that are not among the first of the file."""
+    """Mini-batches with only those rows that are not among the first of their file."""
 
-    def __init__(self, first_row: int, *args: Any, **options: Any) -> None:
+    def __init__(self, packed: Sequence[PackedRows], *args: Any, **options: Any) -> None:
         # whichever rank packs, it packs the mini-batches of all ranks
-        super().__init__(*args, gather=("x",), distributed=False, **options)
-        self._first_row = first_row
+        super().__init__(*args, **{**options, "distributed": False})
+        self._packed = tuple(packed)
 
     def row_sources(self, epoch: int) -> dict[RowKey, RowSource]:
-        """The features, of which only the rows beyond the first ones are read."""
-        features = super().row_sources(epoch)["x"]
-
-        def rows_of(batch: int, subgraph: Subgraph) -> IdArray:
-            rows = features.rows_of(batch, subgraph)
-            return rows[rows >= self._first_row]
-
-        numbering = (features.numbering, self._first_row)
-        return {"x": replace(features, rows_of=rows_of, numbering=numbering, prefix_bytes=0)}
+        """The packed attributes, of which only the rows beyond the first ones are read."""
+        del epoch
+        return {
+            one.key: replace(
+                one.source,
+                rows_of=one.beyond,
+                numbering=(one.source.numbering, one.resident_rows),
+                prefix_bytes=0,
+            )
+            for one in self._packed
+        }
 
 
 class Packing:
@@ -131,103 +82,131 @@ class Packing:
 
     Attributes
     ----------
-    resident_rows : int
+    packed : tuple of PackedRows
+        What is packed; the first is that of the file with the pack's name.
     """
 
     def __init__(
         self,
         dataset: Dataset,
         seeds: Any = None,
-        fanouts: Sequence[int] = (15, 10, 5),
+        fanouts: Any = (15, 10, 5),
         *,
         epochs: int,
         first_epoch: int = 0,
         resident: int | str | float | None = None,
         **options: Any,
     ) -> None:
-        dataset.require_untyped("packs are made")
-        features = dataset.features
-        if features is None or features.row_bytes == 0:
-            raise ValueError("the dataset has no features to pack")
-        self._features = features
         self.epochs = as_count(epochs, "epochs")
         self.first_epoch = as_count(first_epoch, "first_epoch", 0)
-        if "x" not in (options.get("gather") or ("x",)):
-            raise ValueError("gather leaves out 'x', and a pack has features only: leave it out")
         prefetch = options.get("prefetch") or Prefetch()
         if resident is not None:
             prefetch = replace(prefetch, resident=resident)
-        wanted = prefetch.resident_bytes(features.num_nodes * features.row_bytes)
         options["prefetch"] = replace(prefetch, resident=1.0)
         self._batches = NeighborDataset(dataset, seeds, fanouts, **options)
         self._options = {**options, "input_time": self._batches.input_time}
+        sources = _managed(self._batches.row_sources(self.first_epoch))
+        if not sources:
+            raise ValueError(
+                "the dataset has no features to pack, nor other attributes of nodes with at least "
+                "64 bytes a row, or of edges"
+            )
         self._batches_per_epoch = self._batches.num_batches
         if self._batches_per_epoch == 0:
             raise ValueError("there are no batches to pack: give more seeds, or a smaller batch")
-        resident_bytes = self._default_resident() if wanted is None else wanted
-        self.resident_rows = min(resident_bytes // features.row_bytes, features.num_nodes)
+        total = managed_bytes(sources)
+        wanted = prefetch.resident_bytes(total)
+        resident_bytes = self._default_resident(total) if wanted is None else min(wanted, total)
+        self.packed = tuple(
+            PackedRows(
+                key, source, resident_bytes * source.num_bytes // total // source.store.row_bytes
+            )
+            for key, source in sources.items()
+        )
 
-    def _default_resident(self) -> int:
+    @property
+    def resident_rows(self) -> int:
+        """First rows of all files, which are packed once."""
+        return sum(one.resident_rows for one in self.packed)
+
+    def _default_resident(self, total: int) -> int:
         """As many bytes as the plan finds; if everything fits in memory, a fraction of it."""
-        total = self._features.num_nodes * self._features.row_bytes
         every = range(self._batches_per_epoch)
         room = plan_iteration(self._batches, Share(), self.first_epoch, every).resident
-        sources = self._batches.row_sources(self.first_epoch)
-        room = room * total // managed_bytes(sources)  # the features' share of resident rows
         return room if room < total else int(_DEFAULT_RESIDENT * total)
 
-    def _rows_beyond(self, batch: int) -> IdArray:
-        """Rows of a batch of the first epoch that are not resident, ascending."""
+    def _rows_beyond(self, batch: int) -> list[IdArray]:
+        """Of each packed attribute: rows of a batch that are not resident, ascending."""
         batches, epoch = self._batches, self.first_epoch
         sampled = batches.sample(batches.positions(epoch, batch), epoch=epoch, batch=batch)
-        rows = batches.row_sources(epoch)["x"].rows_of(batch, sampled.subgraph)
-        return np.sort(rows[rows >= self.resident_rows])
+        return [np.sort(one.beyond(batch, sampled.subgraph)) for one in self.packed]
+
+    @cached_property
+    def _estimate(self) -> tuple[list[int], Reads, Reads]:
+        """Rows of each file, and reads of a full batch unpacked and packed, from some batches."""
+        total = self._batches_per_epoch
+        full = self._batches.num_seeds // self._batches.batch_size
+        chosen = np.unique(np.linspace(0, max(full, 1) - 1, _SAMPLED).astype(int)).tolist()
+        found = [self._rows_beyond(batch) for batch in chosen]
+        last = self._rows_beyond(full) if total > full > 0 else None  # a short one
+        num_rows = []
+        for i, one in enumerate(self.packed):
+            mean = sum(len(rows[i]) for rows in found) / len(found)
+            of_epoch = mean * total if last is None else mean * full + len(last[i])
+            num_rows.append(one.resident_rows + round(of_epoch * self.epochs))
+        sizes = [one.store.row_bytes for one in self.packed]
+        unpacked = [
+            sum_of([count_reads(np.unique(r), b) for r, b in zip(rows, sizes, strict=True)])
+            for rows in found
+        ]
+        packed = [
+            sum_of([count_reads(np.arange(len(r)), b) for r, b in zip(rows, sizes, strict=True)])
+            for rows in found
+        ]
+        return num_rows, mean_of(unpacked), mean_of(packed)
+
+    @property
+    def _num_rows(self) -> list[int]:
+        """Estimated rows of each file."""
+        return self._estimate[0]
 
     @cached_property
     def cost(self) -> PackCost:
         """Estimated from a few sampled batches of the first epoch."""
-        row_bytes, total = self._features.row_bytes, self._batches_per_epoch
-        full = self._batches.num_seeds // self._batches.batch_size
-        chosen = np.unique(np.linspace(0, max(full, 1) - 1, _SAMPLED).astype(int)).tolist()
-        found = [self._rows_beyond(batch) for batch in chosen]
-        mean = sum(map(len, found)) / len(found)
-        of_epoch = mean * total
-        if total > full > 0:  # a short last one
-            of_epoch = mean * full + len(self._rows_beyond(full))
-        num_rows = self.resident_rows + round(of_epoch * self.epochs)
-        unpacked = [count_reads(np.unique(rows), row_bytes) for rows in found]
-        packed = [count_reads(np.arange(len(rows)), row_bytes) for rows in found]
+        num_rows, unpacked, packed = self._estimate
+        batches = self._batches_per_epoch * self.epochs
+        infos = self._infos(Path("pack.gd"), "0" * 8)
+        files = zip(self.packed, num_rows, infos, strict=True)
         return PackCost(
-            total * self.epochs,
-            num_rows,
-            self.resident_rows * row_bytes,
-            self._layout(num_rows).file_bytes,
-            _mean(unpacked),
-            _mean(packed),
+            batches,
+            sum(num_rows),
+            sum(one.resident_rows * one.store.row_bytes for one in self.packed),
+            sum(one.layout(count, batches, info).file_bytes for one, count, info in files),
+            unpacked,
+            packed,
         )
 
-    @cached_property
-    def _info(self) -> PackInfo:
-        batches = self._batches
-        return PackInfo(
-            batches.options,
-            files_of(batches.dataset),
-            self.first_epoch,
-            self.epochs,
-            self.resident_rows,
-        )
-
-    def _layout(self, num_rows: int) -> Header:
-        features = self._features
-        sections: list[tuple[str, Any, int]] = [
-            (OPTIONS, np.uint8, len(self._info.encode())),
-            (OFFSETS, np.uint64, self._batches_per_epoch * self.epochs + 1),
-            ("rows", features.dtype, num_rows * features.feature_dim),
+    def _infos(self, main: Path, token: str) -> list[PackInfo]:
+        """The content of the options of each file."""
+        batches, several = self._batches, len(self.packed) > 1
+        graph = digest_of_graph(batches.dataset)
+        infos = [
+            PackInfo(
+                batches.options,
+                {"graph": graph, file_key(one.key): digest_of_rows(one.store)},
+                self.first_epoch,
+                self.epochs,
+                one.resident_rows,
+                source=one.key,
+                token=token if several else "",
+            )
+            for one in self.packed
         ]
-        flags = FLAG_VECTOR if len(features.shape) == 1 else 0
-        return layout(
-            "features", sections, num_nodes=num_rows, width=features.feature_dim, flags=flags
-        )
+        names = [
+            (one.key, part_name(main, token, number, source_name(one.key)))
+            for number, one in enumerate(self.packed)
+        ]
+        return [replace(infos[0], parts=tuple(names[1:])), *infos[1:]]
 
     def check_space(self, out: str | os.PathLike[str]) -> None:
         """Raises an error unless the disk has room for the pack.
@@ -251,7 +230,7 @@ class Packing:
         path = Output("the pack", out).target  # the file itself, where `out` is a link
         _check_target(path, self._batches.dataset, overwrite=overwrite)
         self.check_space(path)
-        _clear_leftovers(path)
+        clear_leftovers(path)
         total = self.epochs * self._batches_per_epoch
         with tqdm(
             total=total, desc="packing", unit=" batches", file=sys.stderr, disable=not progress
@@ -260,43 +239,50 @@ class Packing:
         return Path(out).absolute()
 
     def _write(self, path: Path, advance: Callable[[int], object]) -> None:
-        features = self._features
-        num_rows, offsets = self.resident_rows, [self.resident_rows]
-        with FileWriter(path, self._layout(self.cost.rows)) as writer:
-            writer.append(OPTIONS, np.frombuffer(self._info.encode(), np.uint8))
-            step = max(1, _PREFIX_STEP_BYTES // features.row_bytes)
-            for begin in range(0, num_rows, step):
-                end = min(begin + step, num_rows)
-                features.request_rows(begin, end)
-                writer.append("rows", features.gather_stored(np.arange(begin, end), None, 1))
-            for rows in self._rows_of_batches():
-                num_rows += rows.shape[0]
-                offsets.append(num_rows)
-                if num_rows > writer.header.num_nodes:
-                    writer.resize(num_rows)
-                writer.append("rows", rows)
-                advance(1)
-                del rows  # its memory is wanted for the next ones
-            writer.resize(num_rows)
-            writer.append(OFFSETS, offsets)
+        infos = self._infos(path, secrets.token_hex(4))
+        names = [name for _, name in infos[0].parts]
+        batches = self.epochs * self._batches_per_epoch
+        try:
+            with ExitStack() as stack:  # the first file is the last to get its name
+                writers: dict[RowKey, RowsWriter] = {}
+                files = zip(self.packed, infos, self._num_rows, [path.name, *names], strict=True)
+                for one, info, count, name in files:
+                    header = one.layout(count, batches, info)
+                    file = stack.enter_context(FileWriter(path.with_name(name), header))
+                    writers[one.key] = RowsWriter(one, file, info)
+                for rows in self._rows_of_batches():
+                    for key, writer in writers.items():
+                        writer.append(rows[key])
+                    advance(1)
+                    del rows  # their memory is wanted for the next ones
+                for writer in writers.values():
+                    writer.end()
+        except BaseException:
+            for name in names:
+                path.with_name(name).unlink(missing_ok=True)
+            raise
+        clear_old_parts(path, names)
 
     def _rows_of_batches(self) -> Iterator[Any]:
-        """The rows of all epochs in the order of the file, read ahead in the background."""
+        """The rows of all epochs in the order of the files, read ahead in the background."""
         plain = self._batches
-        batches = _RowsBeyond(
-            self.resident_rows, plain.dataset, plain.seeds, plain.sampler.fanouts, **self._options
-        )
+        kind, fanouts = plain.input_type, plain.sampler.fanouts
+        seeds = plain.seeds if kind is None else (kind, plain.seeds)
+        batches = _RowsBeyond(self.packed, plain.dataset, seeds, fanouts, **self._options)
         for epoch in range(self.first_epoch, self.first_epoch + self.epochs):
             batches.set_epoch(epoch)
             with closing(iter(batches)) as iterator:
                 for sampled in iterator:
-                    yield sampled.rows["x"]
+                    yield sampled.rows
                     del sampled  # its memory is wanted for the next one
 
 
-def _mean(found: list[Reads]) -> Reads:
-    count = len(found)
-    return Reads(sum(each.pages for each in found) / count, sum(e.reads for e in found) / count)
+def _managed(sources: Mapping[RowKey, RowSource]) -> dict[RowKey, RowSource]:
+    """What the strategy of the plan reads, features first; the rest comes by the page cache."""
+    found = {
+        key: source for key, source in sources.items() if source.is_managed and source.num_bytes > 0
+    }
+    return dict(sorted(found.items(), key=lambda item: item[0] != "x"))
 
 
 def _check_target(path: Path, dataset: Dataset, *, overwrite: bool) -> None:
@@ -307,22 +293,11 @@ def _check_target(path: Path, dataset: Dataset, *, overwrite: bool) -> None:
         raise FileExistsError(errno.EEXIST, reason, str(path))
 
 
-def _clear_leftovers(path: Path) -> None:
-    """Removes unfinished files of a killed packing of the same file: they have no header."""
-    for name in os.listdir(path.parent):
-        if is_staging_name(name) and name.startswith(f".{path.name}."):
-            staged = path.parent / name
-            with open(staged, "rb") as file:
-                unfinished = file.read(8) not in MAGIC.values()
-            if unfinished:
-                staged.unlink()
-
-
 def pack(
     dataset: Dataset,
     out: str | os.PathLike[str],
     seeds: Any = None,
-    fanouts: Sequence[int] = (15, 10, 5),
+    fanouts: Sequence[int] | Mapping[Any, Sequence[int]] = (15, 10, 5),
     *,
     epochs: int,
     first_epoch: int = 0,
@@ -333,32 +308,38 @@ def pack(
     seed: int = 0,
     resident: int | str | float | None = None,
     prefetch: Prefetch | None = None,
+    gather: Sequence[str] | None = None,
     num_threads: int | None = None,
     overwrite: bool = False,
     progress: bool = False,
     **options: Unpack[SamplingOptions],
 ) -> Path:
-    """Writes the feature rows of the batches of some epochs, for `PackedDataset` to read.
+    """Writes the rows of the batches of some epochs, for `PackedDataset` to read.
 
     The pack has, for each batch of a `NeighborDataset` with the same arguments, the rows that are
-    not resident, in the order of the batch. The file appears whole or not at all.
+    not resident, in the order of the batch: of features, of other attributes of nodes with at least
+    64 bytes a row, and of all attributes of edges, for every node type and edge type. Other rows
+    come from the dataset, through the page cache. The pack appears whole or not at all.
 
     Parameters
     ----------
     dataset : Dataset
     out : path-like
-        The pack, a ``.gd`` file.
+        The pack, a ``.gd`` file. If several attributes are packed, each but the first has a file
+        beside it: of ``train.gd`` these are ``train.1f3a9c2b-01-edge_attr.gd`` and so on.
     seeds, fanouts, batch_size, shuffle, drop_last, input_time, seed, **options
         As `NeighborDataset` takes them.
     epochs, first_epoch : int
         How many epochs, and the first of them.
     resident : int, str or float, optional
-        The first rows of the features that will be resident in training. They are packed once and
+        The first rows of each file that will be resident in training. They are packed once and
         not for each batch. As in `Prefetch.resident`: a fraction of at most 1, or bytes (or
-        ``"2GB"``). Default: what memory allows (see `Prefetch.memory_limit`); of features that fit
-        in memory, a fifth.
+        ``"2GB"``), which the files divide in proportion to their sizes. Default: what memory allows
+        (see `Prefetch.memory_limit`); of rows that fit in memory, a fifth.
     prefetch : Prefetch
         How rows are read to be packed.
+    gather : sequence of str, optional
+        Names of the attributes to pack, of those above. Default: all of them.
     num_threads : int, optional
         Threads that sample. Default: all processors.
     overwrite : bool
@@ -378,7 +359,7 @@ def pack(
     OSError
         With errno and path; ``ENOSPC`` before the work, if the estimated size does not fit.
     IndexError, ValueError
-        As `NeighborDataset`; if there are no features or no batches.
+        As `NeighborDataset`; if there are no rows to pack, or no batches.
     """
     packing = Packing(
         dataset,
@@ -393,6 +374,7 @@ def pack(
         input_time=input_time,
         seed=seed,
         prefetch=prefetch,
+        gather=gather,
         num_threads=num_threads,
         **options,
     )

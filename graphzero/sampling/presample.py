@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,16 @@ from graphzero.graph.sampling_options import as_fanouts, as_seed
 from graphzero.sampling.order import batch_positions, epoch_order, num_batches
 from graphzero.sampling.pipeline import Pipeline, Stage
 from graphzero.sampling.sampler import NeighborSampler
-from graphzero.store.manifest import Presampling
+from graphzero.sampling.typed_fanouts import as_typed_fanouts
+from graphzero.sampling.typed_sampler import TypedLists, TypedNeighborSampler
+from graphzero.store.manifest import EdgeType, Presampling
 
 __all__ = ["Presample"]
+
+Seeds = npt.NDArray[np.int64]
+Visits = npt.NDArray[np.uint32]
+_T = TypeVar("_T")
+ToStored = Callable[[str, IdArray], IdArray]
 
 
 @dataclass(frozen=True)
@@ -31,8 +38,9 @@ class Presample:
 
     Attributes
     ----------
-    fanouts : tuple of int
-        Neighbours per node in each hop; -1 for all.
+    fanouts : tuple of int, or dict
+        Neighbours per node in each hop; -1 for all. Of a typed graph also by edge type, as
+        `NeighborLoader` takes them.
     batch_size : int
         Seeds in a mini-batch.
     epochs : int
@@ -41,7 +49,8 @@ class Presample:
         little.
     max_batches : int
         The most mini-batches to sample. If there are more seeds than these need, evenly spaced
-        ones are used.
+        ones are used. Node types with seeds divide the mini-batches in proportion to what their
+        epochs have; each has at least one.
     seed : int
         Of the random draws. The same seed, and the same dataset in the same order, give the same
         counts.
@@ -52,7 +61,7 @@ class Presample:
         If a number is not positive, or a fanout neither positive nor -1.
     """
 
-    fanouts: tuple[int, ...] = (15, 10, 5)
+    fanouts: tuple[int, ...] | Mapping[Any, Sequence[int]] = (15, 10, 5)
     batch_size: int = 1024
     epochs: int = 2
     min_batches: int = 64
@@ -60,15 +69,42 @@ class Presample:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "fanouts", tuple(as_fanouts(self.fanouts)))
+        given: Any = self.fanouts
+        kept = dict(given) if isinstance(given, Mapping) else tuple(as_fanouts(given))
+        object.__setattr__(self, "fanouts", kept)
         for name in ("batch_size", "epochs", "min_batches", "max_batches"):
             object.__setattr__(self, name, as_count(getattr(self, name), name))
         as_seed(self.seed)
+
+    def check_types(self, edge_types: Sequence[EdgeType] | None) -> None:
+        """Raises an error if the fanouts do not fit the edge types, None for a graph without types.
+
+        Raises
+        ------
+        ValueError
+            If they are by edge type, and there are none; if they do not fit those that there are.
+        """
+        if edge_types is not None:
+            as_typed_fanouts(self.fanouts, edge_types)
+        elif isinstance(self.fanouts, Mapping):
+            raise ValueError(
+                "Presample(fanouts=) by edge type is for typed graphs: give one fanout for each "
+                "hop, such as (15, 10)"
+            )
 
     def num_batches(self, num_seeds: int) -> int:
         """How many mini-batches are sampled, given the number of seeds."""
         wanted = self.epochs * self._per_epoch(num_seeds)
         return min(max(wanted, self.min_batches), self.max_batches)
+
+    def num_typed_batches(self, num_seeds: Mapping[str, int]) -> dict[str, int]:
+        """How many mini-batches are sampled around the seeds of each node type."""
+        wanted = {
+            name: self.epochs * self._per_epoch(count) for name, count in num_seeds.items() if count
+        }
+        total = sum(wanted.values())
+        target = min(max(total, self.min_batches), self.max_batches)
+        return {name: max(1, round(target * each / total)) for name, each in wanted.items()}
 
     def _per_epoch(self, num_seeds: int) -> int:
         # A short last batch would count as much as a full one, and tell less.
@@ -77,8 +113,8 @@ class Presample:
     def count_visits(
         self,
         graph: str | os.PathLike[str],
-        seeds: npt.NDArray[np.int64] | None,
-        visits: npt.NDArray[np.uint32],
+        seeds: Seeds | None,
+        visits: Visits,
         advance: Callable[[int], object] = lambda _: None,
     ) -> Presampling:
         """Adds to the count of each node the number of mini-batches that it is in.
@@ -99,40 +135,125 @@ class Presample:
         Presampling
             How visits were counted, as ``dataset.json`` records it.
         """
+        self.check_types(None)
+        fanouts = as_fanouts(self.fanouts)
         with Graph(graph) as opened:
-            sampler = NeighborSampler(opened, self.fanouts, seed=self.seed, num_threads=1)
+            sampler = NeighborSampler(opened, fanouts, seed=self.seed, num_threads=1)
             num_seeds = opened.num_nodes if seeds is None else len(seeds)
-            batches = self._batches(seeds, num_seeds)
+            total = self.num_batches(num_seeds)
 
             def sample(item: tuple[int, int, IdArray]) -> IdArray:
                 epoch, batch, chosen = item
                 return sampler.sample(chosen, epoch=epoch, batch=batch).stored_id
 
-            threads = as_threads(None)
-            ahead = Pipeline([Stage(sample, threads)], batches, lookahead=threads)
-            with closing(ahead):
-                for nodes in ahead:
-                    visits[nodes] += 1  # a repeated seed counts once
-                    advance(1)
+            batches = self._batches(seeds, num_seeds, total, self.max_batches)
+            for nodes in _sampled_ahead(sample, batches):
+                visits[nodes] += 1  # a repeated seed counts once
+                advance(1)
+        return self._record(total, num_seeds, fanouts)
+
+    def count_typed_visits(
+        self,
+        graphs: Mapping[EdgeType, str | os.PathLike[str]],
+        to_stored: ToStored,
+        seeds: Mapping[str, Seeds | None],
+        visits: Mapping[str, Visits],
+        advance: Callable[[int], object] = lambda _: None,
+    ) -> Presampling:
+        """`count_visits` of a typed graph: each mini-batch has seeds of one node type.
+
+        Parameters
+        ----------
+        graphs : mapping of (str, str, str) to path-like
+            The ``.gl`` file of each edge type.
+        to_stored : callable
+            Stored ids of the user's ids of a node type, ``to_stored(node_type, ids)``.
+        seeds : mapping of str to (n,) int64 or None
+            The user's ids by node type; None for all nodes of the type.
+        visits : mapping of str to (num_nodes,) uint32
+            Counts of every node type in stored order, which are added to.
+        advance : callable
+            Called with 1 after each mini-batch.
+
+        Returns
+        -------
+        Presampling
+        """
+        with ExitStack() as stack:
+            opened = {t: stack.enter_context(Graph._open_typed(graphs[t])) for t in graphs}
+            lists = TypedLists(
+                node_types=tuple(visits),
+                num_nodes={name: len(counts) for name, counts in visits.items()},
+                graphs=opened,
+                incoming={kind: graph.is_incoming for kind, graph in opened.items()},
+                to_user=lambda _, ids: ids,  # nobody reads the user's ids
+                to_stored=to_stored,
+            )
+            sampler = TypedNeighborSampler(lists, self.fanouts, seed=self.seed, num_threads=1)
+            num_seeds = {
+                name: len(visits[name]) if ids is None else len(ids) for name, ids in seeds.items()
+            }
+            counts = self.num_typed_batches(num_seeds)
+
+            def sample(item: tuple[str, tuple[int, int, IdArray]]) -> dict[str, IdArray]:
+                name, (epoch, batch, chosen) = item
+                stored = {name: to_stored(name, chosen)}
+                return sampler.sample_stored(stored, epoch=epoch, batch=batch).stored_id
+
+            for nodes in _sampled_ahead(sample, self._typed_batches(seeds, num_seeds, counts)):
+                for name, ids in nodes.items():
+                    visits[name][ids] += 1
+                advance(1)
+        total = sum(counts.values())
+        fanouts: Any = self.fanouts
+        if isinstance(fanouts, Mapping):
+            fanouts = sampler.fanout_options
+        return self._record(total, sum(num_seeds.values()), fanouts)
+
+    def _record(self, batches: int, num_seeds: int, fanouts: Any) -> Presampling:
+        by_type = isinstance(fanouts, Mapping)
         return Presampling(
-            batches=self.num_batches(num_seeds),
+            batches=batches,
             batch_size=self.batch_size,
-            fanouts=self.fanouts,
+            fanouts={k: tuple(v) for k, v in fanouts.items()} if by_type else tuple(fanouts),
             num_seeds=num_seeds,
             seed=self.seed,
         )
 
+    def _typed_batches(
+        self,
+        seeds: Mapping[str, Seeds | None],
+        num_seeds: Mapping[str, int],
+        counts: Mapping[str, int],
+    ) -> Iterator[tuple[str, tuple[int, int, IdArray]]]:
+        """Node type, epoch, batch and seeds of each mini-batch; no two have the same draws."""
+        per_epoch = {name: self._per_epoch(num_seeds[name]) for name in counts}
+        is_cut = sum(counts.values()) < self.epochs * sum(per_epoch.values())
+        first = 0
+        for name, count in counts.items():
+            most = count if is_cut else self.max_batches
+            for epoch, batch, chosen in self._batches(seeds[name], num_seeds[name], count, most):
+                yield name, (epoch, first + batch, chosen)
+            first += per_epoch[name]
+
     def _batches(
-        self, seeds: npt.NDArray[np.int64] | None, num_seeds: int
+        self, seeds: Seeds | None, num_seeds: int, count: int, most: int
     ) -> Iterator[tuple[int, int, IdArray]]:
-        """Epoch, batch and seeds of each mini-batch."""
+        """Epoch, batch and seeds of each of `count` mini-batches; `most` limits the seeds used."""
         # Evenly spaced: to shuffle all of very many seeds would take memory for all of them.
-        used = min(num_seeds, self.max_batches * self.batch_size)
+        used = min(num_seeds, most * self.batch_size)
         per_epoch = self._per_epoch(used)
-        for i in range(self.num_batches(num_seeds)):
+        for i in range(count):
             epoch, batch = divmod(i, per_epoch)
             if batch == 0:
                 order = epoch_order(used, True, as_seed(self.seed), epoch)
             positions = batch_positions(order, batch, self.batch_size) * num_seeds // used
             chosen: Any = positions if seeds is None else seeds[positions]
             yield epoch, batch, np.asarray(chosen, dtype=np.int64)
+
+
+def _sampled_ahead(sample: Callable[[Any], _T], batches: Iterator[Any]) -> Iterator[_T]:
+    """The results of `sample`, in order, worked on by a thread for each processor."""
+    threads = as_threads(None)
+    with closing(Pipeline([Stage(sample, threads)], batches, lookahead=threads)) as ahead:
+        yield from ahead

@@ -64,10 +64,17 @@ def _presampling(value: Any) -> Presampling | None:
     counts = {name: _count(value, name, _MOST_SEED) for name in names}
     if counts["batches"] < 1:
         raise ValueError("it has visits of no batches")
-    fanouts = value["fanouts"]
-    if not isinstance(fanouts, list) or any(type(fanout) is not int for fanout in fanouts):
+    found = value["fanouts"]
+    if isinstance(found, dict):
+        by_type = {kind: _fanouts(each) for kind, each in found.items()}
+        return Presampling(fanouts=by_type, **counts)
+    return Presampling(fanouts=_fanouts(found), **counts)
+
+
+def _fanouts(value: Any) -> tuple[int, ...]:
+    if not isinstance(value, list) or any(type(fanout) is not int for fanout in value):
         raise ValueError("fanouts of presampling are not integers")
-    return Presampling(fanouts=tuple(fanouts), **counts)
+    return tuple(value)
 
 
 def _neighbors(content: dict[str, Any], out_graph: FileEntry | None) -> Neighbors | None:

@@ -68,7 +68,8 @@ class Presampling:
     batches : int
         Mini-batches that were sampled: the maximum of the visits of a node.
     batch_size : int
-    fanouts : tuple of int
+    fanouts : tuple of int, or dict of str to tuple of int
+        Of a typed graph also by edge type, "source__relation__target".
     num_seeds : int
         Seeds of an epoch.
     seed : int
@@ -77,7 +78,7 @@ class Presampling:
 
     batches: int
     batch_size: int
-    fanouts: tuple[int, ...]
+    fanouts: tuple[int, ...] | dict[str, tuple[int, ...]]
     num_seeds: int
     seed: int
 
