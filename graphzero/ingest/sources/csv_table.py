@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
+from graphzero.ingest.sources.blanks import SingleBlanks
 from graphzero.ingest.sources.columns import Column
+from graphzero.ingest.sources.compression import compression_of, open_binary
 from graphzero.ingest.sources.csv_errors import find_bad_line, line_of_record
-from graphzero.ingest.sources.csv_format import CsvFormat
+from graphzero.ingest.sources.csv_format import WHITESPACE, CsvFormat
 from graphzero.ingest.sources.table import Chunk
 
-__all__ = ["CsvTable", "is_csv"]
+__all__ = ["CsvTable"]
 
 _BLOCK_BYTES = 1 << 18
 _ARROW = {np.dtype(name): pa.type_for_alias(name) for name in (
     "int32", "int64", "uint32", "float32", "float64"
 )}  # fmt: skip
-
-
-def is_csv(path: Path) -> bool:
-    """Whether a file has the name of a CSV file, plain or gzip."""
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] == ".gz":
-        suffixes.pop()
-    return bool(suffixes) and suffixes[-1] in {".csv", ".tsv", ".txt"}
 
 
 class CsvTable:
@@ -55,7 +48,7 @@ class CsvTable:
         if self.source.first_record is None:
             return
         try:
-            with self._open(columns) as reader:
+            with self._bytes() as file, self._open(file, columns) as reader:
                 for batch in reader:
                     yield tuple(
                         batch.column(i).to_numpy(zero_copy_only=False) for i in range(len(columns))
@@ -66,18 +59,28 @@ class CsvTable:
             found = find_bad_line(self.source, columns)
             raise ValueError(found or f"{self.name}: {error}") from None
 
-    def _open(self, columns: Sequence[Column]) -> pa.csv.CSVStreamingReader:
+    def _bytes(self) -> pa.NativeFile:
+        path = self.source.path
+        if self.source.delimiter == WHITESPACE:
+            return pa.PythonFile(SingleBlanks(open_binary(path)), "r")
+        if compression_of(path) is None:
+            return pa.OSFile(self.name, "rb")
+        return pa.PythonFile(open_binary(path), "r")
+
+    def _open(self, file: pa.NativeFile, columns: Sequence[Column]) -> pa.csv.CSVStreamingReader:
         source = self.source
         names = [str(i) for i in range(source.width)]
         read = [names[column.index] for column in columns]
         return pa.csv.open_csv(
-            pa.input_stream(self.name, compression="detect"),
+            file,
             read_options=pa.csv.ReadOptions(
                 column_names=names,
                 skip_rows=source.skip_lines,
                 block_size=max(_BLOCK_BYTES, 8 * source.longest_line),
             ),
-            parse_options=pa.csv.ParseOptions(delimiter=source.delimiter),
+            parse_options=pa.csv.ParseOptions(
+                delimiter=" " if source.delimiter == WHITESPACE else source.delimiter
+            ),
             convert_options=pa.csv.ConvertOptions(
                 column_types={
                     name: _ARROW[column.dtype] for name, column in zip(read, columns, strict=True)
