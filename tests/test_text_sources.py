@@ -55,12 +55,10 @@ def test_files_of_several_members(tmp_path: Path, suffix: str) -> None:
     parts = [compress(LARGE_TEXT), compress(b""), compress(b"7,8\n")]
     path.write_bytes(b"".join(parts))
     assert open_binary(path).read() == LARGE_TEXT + b"7,8\n"
-    if suffix != ".zst":  # which has frames of its own for padding
-        path.write_bytes(parts[0] + bytes(8) + parts[2] + bytes(4))
-        if suffix == ".gz":  # Python takes zeros between members, too
-            assert open_binary(path).read() == LARGE_TEXT + b"7,8\n"
-        else:
-            assert open_binary(path).read() == LARGE_TEXT + b"7,8\n"
+    # Zeros between members are padding; zstd has frames for it, the magic number and a size.
+    padding = bytes.fromhex("502a4d1804000000") + bytes(4) if suffix == ".zst" else bytes(8)
+    path.write_bytes(parts[0] + padding + parts[2] + padding)
+    assert open_binary(path).read() == LARGE_TEXT + b"7,8\n"
 
 
 def damages(whole: bytes) -> dict[str, bytes]:
@@ -86,6 +84,8 @@ def test_damaged_files_are_named(tmp_path: Path, suffix: str, damage: str) -> No
     path = tmp_path / f"e.csv{suffix}"
     path.write_bytes(damages(whole)[damage])
     message = rf"e\.csv{suffix} is not a complete {compressed.KIND[suffix]} file: .+ again"
+    if damage == "changed":  # the checksum is at the end, and the text may be wrong before
+        message = rf"{message}|e\.csv{suffix}, line \d+: "
     with pytest.raises(ValueError, match=message):
         build_dataset(tmp_path / "d", path)
     assert not list((tmp_path / "d").glob("*"))
@@ -165,7 +165,7 @@ def test_columns_between_blanks(tmp_path: Path) -> None:
         ("0 1\n2  3  4\n", {}, "line 2: 3 columns, but the first record has 2: '2 3 4'"),
         ("0 1\n# c\n2 1\n", {}, "line 2: '#' is not a source id"),
         ("0 1\n 9 1\n", {"num_nodes": 4}, "line 2: source id 9 is out of range"),
-        ("0  1\n2 1\n", {"delimiter": " "}, "line 2: 2 columns, but the first record has 3"),
+        ("0  1\n2 1\n", {"delimiter": " "}, "line 1: an empty cell is not a target id"),
         ("0,1\n2,1\n", {"delimiter": "whitespace"}, "one column"),
         ("%%MatrixMarket matrix coordinate pattern general\n3 3 1\n1 2\n", {}, "scipy.io.mmread"),
         ("0 1\n", {"delimiter": "blanks"}, "one character, 'whitespace' or 'auto'"),

@@ -109,7 +109,7 @@ def _stream_of(path: Path, kind: str) -> Any:
     file = open(path, "rb")  # noqa: SIM115
     if kind == "bzip2":
         return _Members(file, bz2.BZ2Decompressor)
-    return _Members(file, lambda: lzma.LZMADecompressor(memlimit=_XZ_MEMORY))
+    return _Members(file, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY))
 
 
 def open_binary(path: Path) -> BinaryIO:
