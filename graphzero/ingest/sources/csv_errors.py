@@ -9,7 +9,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from graphzero.ingest.sources.columns import Column
-from graphzero.ingest.sources.csv_format import CsvFormat, is_number, open_text
+from graphzero.ingest.sources.csv_format import (
+    WHITESPACE,
+    CsvFormat,
+    csv_records,
+    is_number,
+    open_text,
+)
 
 __all__ = ["find_bad_line", "line_of_record"]
 
@@ -26,7 +32,7 @@ def _records(source: CsvFormat) -> Iterator[tuple[int, list[str]]]:
     with open_text(source.path) as file:
         for _ in range(source.skip_lines):
             file.readline()
-        reader = csv.reader(file, delimiter=source.delimiter)
+        reader = csv_records(file, source.delimiter)
         end = source.skip_lines
         try:
             for cells in reader:
@@ -57,7 +63,8 @@ def find_bad_line(source: CsvFormat, columns: Sequence[Column]) -> str | None:
     """Message about the first bad line, None if no line is bad."""
     for line, cells in _records(source):
         if len(cells) != source.width:
-            text = _shorten(source.delimiter.join(cells))
+            mark = " " if source.delimiter == WHITESPACE else source.delimiter
+            text = _shorten(mark.join(cells))
             return (
                 f"{source.path}, line {line}: {len(cells)} columns, but the first record has "
                 f"{source.width}: {text!r}"

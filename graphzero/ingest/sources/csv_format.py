@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import csv
-import gzip
+import io
 import itertools
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import Any, TextIO
 
-__all__ = ["CsvFormat", "is_number", "open_text", "sniff_csv"]
+from graphzero.ingest.sources.blanks import cells_between_blanks
+from graphzero.ingest.sources.compression import open_binary
+
+__all__ = ["WHITESPACE", "CsvFormat", "csv_records", "is_number", "open_text", "sniff_csv"]
+
+WHITESPACE = "whitespace"  # as a delimiter: any number of blanks and tabs
 
 _SAMPLE_LINES = 20
 _MAX_LINE = 16 << 20
-# In this order, because fields between semicolons may hold decimal commas, and any may hold blanks.
-_DELIMITERS = ("\t", ";", ",", " ")
+_MATRIX_MARKET = (
+    "is a Matrix Market file: its first numbers are sizes, and its ids begin at 1. Read it with "
+    "scipy.io.mmread, and give the matrix"
+)
+_COMMENTS = ("#", "%")
+# In this order, because fields between semicolons may hold decimal commas.
+_DELIMITERS = ("\t", ";", ",")
 
 
 @dataclass(frozen=True)
@@ -28,6 +36,7 @@ class CsvFormat:
     ----------
     path : pathlib.Path
     delimiter : str
+        One character, or "whitespace".
     names : tuple of str or None
         The header's names.
     width : int
@@ -58,32 +67,43 @@ def is_number(cell: str) -> bool:
     return "_" not in cell
 
 
-@contextmanager
-def open_text(path: Path) -> Iterator[IO[str]]:
-    """The lines of a plain or gzip file.
+def open_text(path: Path) -> TextIO:
+    """The lines of a file, which may be compressed.
 
     Raises
     ------
     ValueError
-        If it is a damaged gzip file.
+        While it is read: if it is damaged.
+    OSError
+        If it cannot be read.
     """
-    opened: IO[str]
-    if path.suffix.lower() == ".gz":
-        opened = gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline="")  # noqa: SIM115
-    else:
-        opened = open(path, encoding="utf-8-sig", errors="replace", newline="")  # noqa: SIM115
-    with opened:
-        try:
-            yield opened
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise ValueError(f"{path} is not a complete gzip file: {error}") from None
+    return io.TextIOWrapper(open_binary(path), encoding="utf-8-sig", errors="replace", newline="")
+
+
+def csv_records(lines: Iterable[str], delimiter: str) -> Any:
+    """A reader of `csv` over lines; `delimiter` is one character, or "whitespace"."""
+    if delimiter == WHITESPACE:
+        single = (" ".join(cells_between_blanks(line)) + "\n" for line in lines)
+        return csv.reader(single, delimiter=" ")
+    return csv.reader(lines, delimiter=delimiter)
+
+
+def _has_empty_column(lines: list[str]) -> bool:
+    rows = [line.split("\t") for line in lines]
+    return any(not any(map(str.strip, column)) for column in zip(*rows, strict=False))
 
 
 def _delimiter_of(lines: list[str]) -> str:
-    present = [mark for mark in _DELIMITERS if mark in lines[0].strip()]
+    first = lines[0].strip()
+    present = [mark for mark in _DELIMITERS if mark in first]
+    between_blanks = {len(cells_between_blanks(line)) for line in lines}
     for mark in present:
-        if len({line.strip(" ").count(mark) for line in lines}) == 1:
-            return mark
+        if len({line.count(mark) for line in lines}) == 1:
+            # A column without any cell is none: the tabs are for the eye.
+            padded = mark == "\t" and len(between_blanks) == 1 and _has_empty_column(lines)
+            return WHITESPACE if padded else mark
+    if (" " in first or "\t" in first) and (len(between_blanks) == 1 or not present):
+        return WHITESPACE
     return present[0] if present else ","
 
 
@@ -112,7 +132,8 @@ def sniff_csv(
     ----------
     path : pathlib.Path
     delimiter : str
-        One character, or ``"auto"``: tab, semicolon, comma or space.
+        One character, ``"whitespace"`` for any number of blanks and tabs, or ``"auto"``: tab,
+        semicolon, comma or whitespace.
     header : bool or "auto"
         With ``"auto"`` the first line is a header if it is not numeric.
     strict : bool
@@ -126,14 +147,18 @@ def sniff_csv(
     OSError
         If the file cannot be read.
     """
-    if delimiter != "auto" and len(delimiter) != 1:
-        raise ValueError(f"delimiter must be one character or 'auto', not {delimiter!r}")
+    if delimiter not in ("auto", WHITESPACE) and len(delimiter) != 1:
+        raise ValueError(
+            f"delimiter must be one character, 'whitespace' or 'auto', not {delimiter!r}"
+        )
     with open_text(path) as file:
         lines = iter(lambda: file.readline(_MAX_LINE), "")
         top = 0
         first = ""
         for line in lines:
-            if line.strip("\r\n") and not line.startswith("#"):
+            if line.startswith("%%MatrixMarket"):
+                raise ValueError(f"{path} {_MATRIX_MARKET}")
+            if line.strip("\r\n") and not line.startswith(_COMMENTS):
                 first = line
                 break
             top += 1
@@ -145,7 +170,7 @@ def sniff_csv(
     if "\0" in "".join(sample):
         raise ValueError(f"{path} is not a text file")
     try:
-        records = list(csv.reader(sample, delimiter=mark))
+        records = list(csv_records(sample, mark))
     except csv.Error as error:
         raise ValueError(f"{path}, line {top + 1} or soon after it: {error}") from None
     named = _is_header(records[0], header, strict)

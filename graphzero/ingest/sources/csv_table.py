@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
 from graphzero.ingest.sources.columns import Column
+from graphzero.ingest.sources.compression import compression_of
 from graphzero.ingest.sources.csv_errors import find_bad_line, line_of_record
-from graphzero.ingest.sources.csv_format import CsvFormat
+from graphzero.ingest.sources.csv_format import WHITESPACE, CsvFormat
 from graphzero.ingest.sources.table import Chunk
+from graphzero.ingest.sources.text_blocks import line_blocks
 
-__all__ = ["CsvTable", "is_csv"]
+__all__ = ["CsvTable"]
 
 _BLOCK_BYTES = 1 << 18
 _ARROW = {np.dtype(name): pa.type_for_alias(name) for name in (
     "int32", "int64", "uint32", "float32", "float64"
 )}  # fmt: skip
-
-
-def is_csv(path: Path) -> bool:
-    """Whether a file has the name of a CSV file, plain or gzip."""
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] == ".gz":
-        suffixes.pop()
-    return bool(suffixes) and suffixes[-1] in {".csv", ".tsv", ".txt"}
 
 
 class CsvTable:
@@ -55,30 +49,47 @@ class CsvTable:
         if self.source.first_record is None:
             return
         try:
-            with self._open(columns) as reader:
-                for batch in reader:
-                    yield tuple(
-                        batch.column(i).to_numpy(zero_copy_only=False) for i in range(len(columns))
-                    )
+            for batch in self._batches(columns):
+                yield tuple(
+                    batch.column(i).to_numpy(zero_copy_only=False) for i in range(len(columns))
+                )
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno:
                 raise
             found = find_bad_line(self.source, columns)
             raise ValueError(found or f"{self.name}: {error}") from None
 
-    def _open(self, columns: Sequence[Column]) -> pa.csv.CSVStreamingReader:
+    def _batches(self, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+        source = self.source
+        single_blanks = source.delimiter == WHITESPACE
+        if compression_of(source.path) is None and not single_blanks:
+            options = self._options(columns, source.skip_lines)
+            with pa.csv.open_csv(pa.OSFile(self.name, "rb"), **options) as reader:
+                yield from reader
+            return
+        options = self._options(columns, 0)
+        for block in line_blocks(
+            source.path, skip_lines=source.skip_lines, single_blanks=single_blanks
+        ):
+            if not block.isspace():  # which would be an empty file
+                table = pa.csv.read_csv(pa.BufferReader(block), **options)
+                yield from table.combine_chunks().to_batches()
+
+    def _options(self, columns: Sequence[Column], skip_lines: int) -> dict[str, Any]:
         source = self.source
         names = [str(i) for i in range(source.width)]
         read = [names[column.index] for column in columns]
-        return pa.csv.open_csv(
-            pa.input_stream(self.name, compression="detect"),
-            read_options=pa.csv.ReadOptions(
+        return {
+            "read_options": pa.csv.ReadOptions(
                 column_names=names,
-                skip_rows=source.skip_lines,
+                skip_rows=skip_lines,
+                use_threads=False,
                 block_size=max(_BLOCK_BYTES, 8 * source.longest_line),
             ),
-            parse_options=pa.csv.ParseOptions(delimiter=source.delimiter),
-            convert_options=pa.csv.ConvertOptions(
+            "parse_options": pa.csv.ParseOptions(
+                delimiter=" " if source.delimiter == WHITESPACE else source.delimiter
+            ),
+            "convert_options": pa.csv.ConvertOptions(
                 column_types={
                     name: _ARROW[column.dtype] for name, column in zip(read, columns, strict=True)
                 },
@@ -87,5 +98,5 @@ class CsvTable:
                 strings_can_be_null=False,
             ),
             # pyarrow's own pools retain freed blocks, tens of megabytes.
-            memory_pool=pa.system_memory_pool(),
-        )
+            "memory_pool": pa.system_memory_pool(),
+        }

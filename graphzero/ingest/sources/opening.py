@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from graphzero.ingest.sources.compression import without_compression
 from graphzero.ingest.sources.csv_format import sniff_csv
-from graphzero.ingest.sources.csv_table import CsvTable, is_csv
+from graphzero.ingest.sources.csv_table import CsvTable
 from graphzero.ingest.sources.parquet_table import ParquetTable
 
-__all__ = ["open_table"]
+__all__ = ["TEXT_SUFFIXES", "open_table"]
+
+TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".edges", ".edgelist", ".el")
 
 
 def open_table(
@@ -25,11 +28,11 @@ def open_table(
     """
     with open(path, "rb"):
         pass
-    if is_csv(path):
+    if without_compression(path).suffix.lower() in TEXT_SUFFIXES:
         return CsvTable(sniff_csv(path, delimiter=delimiter, header=header, strict=strict))
     if path.suffix.lower() == ".parquet":
         return ParquetTable(path)
     raise ValueError(
-        f"{path}: the name does not end in .csv, .tsv, .txt (or one of them and .gz), "
-        f".parquet or .npy"
+        f"{path}: the name does not end in {', '.join(TEXT_SUFFIXES)} (or one of them and .gz, "
+        f".zst, .bz2 or .xz), .parquet or .npy"
     )
