@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.opening import open_dataset
 from graphzero.ingest.attributes import is_typed_input
 from graphzero.ingest.build import build_dataset
+from graphzero.ingest.closing import Closing
 from graphzero.ingest.reorder import reorder_dataset
 from graphzero.ingest.typed_build import build_typed_dataset
 from graphzero.sampling.presample import Presample
 from graphzero.store.manifest import Neighbors
 
-__all__ = ["build", "reorder"]
+__all__ = ["build", "reorder", "write_dataset"]
 
 Order = Literal["hot", "input", "presample"]
 
@@ -48,6 +49,8 @@ def build(
     delimiter: str = "auto",
     edge_ids: bool = False,
     feature_dtype: Any = None,
+    edge_attrs: Sequence[str] | Mapping[str, str | int] | None = None,
+    id_column: str | int | Literal[False] | None = None,
     memory_limit: int | str = "2GB",
     progress: bool = False,
 ) -> Dataset:
@@ -175,7 +178,7 @@ def build(
         "directed": directed,
         "neighbors": neighbors,
         "order": order,
-        "presample": _presampler(order, presample),
+        "presample": presample,
         "src": src,
         "dst": dst,
         "weight": weight,
@@ -184,12 +187,34 @@ def build(
         "delimiter": delimiter,
         "edge_ids": edge_ids,
         "feature_dtype": feature_dtype,
+        "edge_attrs": edge_attrs,
+        "id_column": id_column,
         "memory_limit": memory_limit,
         "progress": progress,
     }
-    write = build_typed_dataset if is_typed_input(nodes, edges) else build_dataset
-    write(path, edges, features, labels, splits, **options)
+    closing = write_dataset(path, edges, features, labels, splits, **options)
+    closing.tell(progress, stacklevel=2)
     return open_dataset(path)
+
+
+def write_dataset(
+    path: str | os.PathLike[str],
+    edges: Any,
+    features: Any = None,
+    labels: Any = None,
+    splits: Mapping[str, Any] | None = None,
+    *,
+    nodes: Mapping[str, Any] | None = None,
+    presample: Presample | None = None,
+    order: Order = "hot",
+    **options: Any,
+) -> Closing:
+    """As `build`, but returns what is to be said at the end, and neither says it nor opens it."""
+    closing = Closing()
+    options = {**options, "order": order, "presample": _presampler(order, presample)}
+    write = build_typed_dataset if is_typed_input(nodes, edges) else build_dataset
+    write(path, edges, features, labels, splits, nodes=nodes, closing=closing, **options)
+    return closing
 
 
 def reorder(
