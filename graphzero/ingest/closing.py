@@ -23,15 +23,15 @@ class ReadSummary:
         Columns that were not.
     example : str
         How they would be stored, as the value of `edge_attrs`.
-    chosen : bool
-        Whether the user has said which columns to store.
+    unasked : tuple of str
+        Of the columns that were not, those of which the user has not said that they are not needed.
     """
 
     table: str
     columns: tuple[tuple[str, str], ...]
     ignored: tuple[str, ...] = ()
     example: str = ""
-    chosen: bool = False
+    unasked: tuple[str, ...] = ()
 
     def clauses(self) -> list[str]:
         """The beginning of the closing line."""
@@ -40,10 +40,10 @@ class ReadSummary:
 
     def warning(self) -> str | None:
         """What to tell a user who has not said what to do with the other columns."""
-        if not self.ignored or self.chosen:
+        if not self.unasked:
             return None
         return (
-            f"{self.table} has columns that are not used: {', '.join(self.ignored)}; "
+            f"{self.table} has columns that are not used: {', '.join(self.unasked)}; "
             f"edge_attrs={self.example} stores them with the edges, edge_attrs=[] says that they "
             f"are not needed"
         )

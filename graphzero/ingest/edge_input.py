@@ -211,18 +211,25 @@ def edges_of_table(
             f"{table.name}: src, dst, weight, timestamp and edge_attrs name one column twice"
         )
     found = EdgeInput(table, tuple(columns), at_weight is not None, at_time is not None)
-    summary = _summary(found, attributes, is_chosen=edge_attrs is not None)
+    refused: list[int] = []
+    for spec, known in ((weight, WEIGHTS), (timestamp, TIMES)):
+        refused += find_known(table.names or (), known) if spec is False else []
+    unneeded = refused if edge_attrs is None else range(table.width)
+    summary = _summary(found, attributes, unneeded)
     rows = {name: column_rows(table, index, name) for name, index in attributes.items()}
     return replace(found, summary=summary, attributes=rows)
 
 
-def _summary(found: EdgeInput, attributes: Mapping[str, int], *, is_chosen: bool) -> ReadSummary:
-    """What is read of a table, and what is not."""
+def _summary(
+    found: EdgeInput, attributes: Mapping[str, int], unneeded: Collection[int] = ()
+) -> ReadSummary:
+    """What is read of a table, and what is not; of `unneeded` columns the user has said so."""
     table, names = found.table, found.table.names
     roles = ["src", "dst"] + ["weight"] * found.has_weights + ["timestamp"] * found.has_times
     read = [(role, column.index) for role, column in zip(roles, found.columns, strict=True)]
     used = {index for _, index in [*read, *attributes.items()]}
     rest = [index for index in range(table.width) if index not in used]
+    unasked = [index for index in rest if index not in unneeded]
     shown = [(role, _place(names, index)) for role, index in read]
     if attributes:
         shown.append(("edge_attrs", ",".join(attributes)))
@@ -230,8 +237,8 @@ def _summary(found: EdgeInput, attributes: Mapping[str, int], *, is_chosen: bool
         table.name,
         tuple(shown),
         tuple(label_of(names, index) for index in rest),
-        _example(names, rest),
-        is_chosen,
+        _example(names, unasked),
+        tuple(label_of(names, index) for index in unasked),
     )
 
 
@@ -289,7 +296,7 @@ def _from_array(
         arrays.append(times)
     table = ArrayTable(name, arrays)
     found = EdgeInput(table, tuple(columns), weights is not None, times is not None)
-    return replace(found, summary=_summary(found, {}, is_chosen=True))
+    return replace(found, summary=_summary(found, {}))
 
 
 def open_edges(

@@ -90,10 +90,9 @@ class Source:
     def given(self) -> dict[str, Any]:
         """The options that are not the default, by name."""
         found = {}
-        for field in fields(self):
+        for field in fields(self)[1:]:
             value = getattr(self, field.name)
-            is_default = value is None if field.default is None else value == "auto"
-            if field.name != "value" and not is_default:
+            if not (value is None if field.default is None else value == "auto"):
                 found[field.name] = value
         return found
 
