@@ -103,8 +103,8 @@ def build(
 
         Of a typed graph: such dictionaries by node type, for every type that edges lead from or to;
         {} for nodes without attributes, with "num_nodes" if the edges do not name all of them.
-        `features`, `labels`, `num_nodes`, `src`, `dst`, `edge_attrs`, `presample`, ``directed=False`` and
-        ``neighbors="both"`` are for graphs without types.
+        `features`, `labels`, `num_nodes`, `src`, `dst`, `edge_attrs`, `presample`,
+        ``directed=False`` and ``neighbors="both"`` are for graphs without types.
     edge_splits : mapping of str to path, array or tensor, optional
         Positions in the edge list, or a boolean mask over it.
     weight_attrs : str or list of str, optional
@@ -140,8 +140,8 @@ def build(
     weight, timestamp : str, int, False or array, optional
         A column by name or position; for edges in an array, an (E,) array or the path of a
         ``.npy`` file. Default: the column with a recognised name, such as weight, edge_weight,
-        timestamp or time, if there is one; False ignores it. Weights become float32, and must not be
-        negative; timestamps become int64. They are the attributes "edge_weight" and "edge_time".
+        timestamp or time, if there is one; False ignores it. Weights become float32, and must not
+        be negative; timestamps become int64. They are the attributes "edge_weight" and "edge_time".
     header : bool or "auto"
         Whether the edge list begins with a header; "auto" takes the first line for a header if
         none of its cells is a number.

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from graphzero.ingest.attribute_names import check_attribute_name
 from graphzero.ingest.closing import ReadSummary
-from graphzero.ingest.given import AnyTable, is_npy, is_table, open_given
+from graphzero.ingest.given import AnyTable, is_npy, is_table, open_given, refuse_frame
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.source import FOR_EDGES, Source, as_source
 from graphzero.ingest.sources.array_table import ArrayTable, load_array
@@ -102,7 +102,10 @@ def _ends(table: Table, src: str | int | None, dst: str | int | None) -> tuple[i
     """Positions of the sources and the targets."""
     names, width, name = table.names, table.width, table.name
     if width < 2 and src is None and dst is None:
-        raise ValueError(f"{name} has one column: an edge list needs a source and a target")
+        raise ValueError(
+            f"{name} has one column: an edge list needs a source and a target "
+            f"(delimiter= says what stands between them)"
+        )
     if src is None and dst is None:
         if names is not None:
             return find_ends(names, name)
@@ -337,6 +340,7 @@ def open_edges(
                 f"edge_attrs= names columns of a table, and {name} is an array: give attributes "
                 f"as edges={{'edge_index': ..., 'amount': ...}}"
             )
+        refuse_frame(source.value, name)
         array = load_array(source.value, name)
         found = _from_array(array, name, **columns, is_edge_index=is_edge_index)
     return replace(

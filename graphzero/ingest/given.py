@@ -11,7 +11,7 @@ from graphzero.ingest.sources.csv_table import CsvTable
 from graphzero.ingest.sources.opening import open_table
 from graphzero.ingest.sources.parquet_table import ParquetTable
 
-__all__ = ["AnyTable", "is_npy", "is_table", "open_given"]
+__all__ = ["AnyTable", "is_npy", "is_table", "open_given", "refuse_frame"]
 
 AnyTable = CsvTable | ParquetTable
 
@@ -31,3 +31,20 @@ def open_given(source: Source, *, strict: bool = False) -> AnyTable:
     return open_table(
         Path(source.value), delimiter=source.delimiter, header=source.header, strict=strict
     )
+
+
+def refuse_frame(value: Any, what: str) -> None:
+    """Refuses an object with named columns that is read as no table: names would be lost.
+
+    Raises
+    ------
+    ValueError
+    """
+    names = getattr(value, "columns", None)
+    names = getattr(value, "column_names", None) if names is None else names
+    if names is not None:
+        columns = ", ".join(str(getattr(name, "name", name)) for name in names)
+        raise ValueError(
+            f"{what} is a {type(value).__name__} with the columns {columns}, which is not read as "
+            f"a table: write it to a Parquet file, or give an array of sources and targets"
+        )
