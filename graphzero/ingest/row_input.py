@@ -173,15 +173,22 @@ def _parts_of(value: Any) -> list[Any] | None:
     return None
 
 
+def _sources_of(value: Any) -> Source | list[Source]:
+    """The source of a value, or those of its parts, which have the options of the whole."""
+    if isinstance(value, Source):
+        parts = _parts_of(value.value)
+        return value if parts is None else [replace(value, value=part) for part in parts]
+    parts = _parts_of(value)
+    return Source(value) if parts is None else [as_source(part) for part in parts]
+
+
 def _in_parts(value: Any, name: str, dtype: np.dtype[Any] | None, open_part: Open) -> Rows:
     """The rows of one source, or of several, in another dtype if one is given."""
-    whole = as_source(value)
-    parts = _parts_of(whole.value)
+    sources = _sources_of(value)
     rows: Rows
-    if parts is None:
-        rows = open_part(whole, name, dtype)
+    if isinstance(sources, Source):
+        rows = open_part(sources, name, dtype)
     else:
-        sources = [p if isinstance(p, Source) else replace(whole, value=p) for p in parts]
         rows = PartRows(name, [open_part(s, f"{name}[{i}]", dtype) for i, s in enumerate(sources)])
     return rows if dtype is None or dtype == rows.dtype else CastRows(rows, dtype)
 
@@ -244,8 +251,9 @@ def check_id_column(id_column: Any, values: Iterable[Any]) -> None:
     """
     if id_column is None:
         return
-    parts = [part for value in values for part in _parts_of(as_source(value).value) or [value]]
-    if not any(is_table(as_source(part).value) for part in parts):
+    of_values = [_sources_of(value) for value in values]
+    sources = [s for one in of_values for s in ([one] if isinstance(one, Source) else one)]
+    if not any(is_table(source.value) for source in sources):
         raise ValueError(
             f"id_column={id_column!r} is for features, labels and attributes of nodes in CSV or "
             f"other tables, and there are none"
