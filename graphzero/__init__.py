@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from graphzero.ingest.converters import DataType as DataType
     from graphzero.ingest.converters import convert_csv_to_gd as convert_csv_to_gd
     from graphzero.ingest.converters import convert_csv_to_gl as convert_csv_to_gl
+    from graphzero.ingest.source import Source
     from graphzero.loader.batch_stats import BatchStats
     from graphzero.loader.collate import Collate
     from graphzero.loader.link_neighbor_dataset import LinkNeighborDataset
@@ -85,6 +86,7 @@ __all__ = [
     "SampledBatch",
     "SampledNeighbors",
     "Sampling",
+    "Source",
     "Subgraph",
     "TypedDataset",
     "TypedMiniBatch",
@@ -111,6 +113,7 @@ _LAZY = {
     "NeighborLoader": "graphzero.loader.neighbor_loader",
     "PackedDataset": "graphzero.packs.packed_dataset",
     "SampledBatch": "graphzero.loader.sampled_batch",
+    "Source": "graphzero.ingest.source",
     "TypedMiniBatch": "graphzero.loader.typed_mini_batch",
     "build": "graphzero.api",
     "convert_csv_to_gd": "graphzero.ingest.converters",

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.opening import open_dataset
 from graphzero.ingest.attributes import is_typed_input
 from graphzero.ingest.build import build_dataset
+from graphzero.ingest.closing import Closing
 from graphzero.ingest.reorder import reorder_dataset
 from graphzero.ingest.typed_build import build_typed_dataset
 from graphzero.sampling.presample import Presample
 from graphzero.store.manifest import Neighbors
 
-__all__ = ["build", "reorder"]
+__all__ = ["build", "reorder", "write_dataset"]
 
 Order = Literal["hot", "input", "presample"]
 
@@ -48,6 +49,8 @@ def build(
     delimiter: str = "auto",
     edge_ids: bool = False,
     feature_dtype: Any = None,
+    edge_attrs: Sequence[str] | Mapping[str, str | int] | None = None,
+    id_column: str | int | Literal[False] | None = None,
     memory_limit: int | str = "2GB",
     progress: bool = False,
 ) -> Dataset:
@@ -56,6 +59,10 @@ def build(
     The dataset appears in one step, when all files are complete; until then, an earlier dataset
     in the folder is unchanged. Temporary files of an interrupted build are removed by the next
     build. Other files in the folder are not touched. Parallel edges are kept.
+
+    Columns of tables are never guessed: their names say what they are (``docs/building.md`` lists
+    those that are recognised), or options do, or the table is refused. Wherever a path can stand, a
+    `Source` can, which has reading options of its own.
 
     Parameters
     ----------
@@ -74,9 +81,11 @@ def build(
 
         Of a typed graph: a dictionary by edge type, (source type, relation, target type), of edge
         lists or of such dictionaries. An array of two edges is (2, E).
+
+        Columns of a table that are not used cause a `UserWarning` that names them.
     features : path, array or tensor, optional
         A ``.npy`` file or an array of shape (num_nodes, dim), (num_nodes,) or with more dimensions.
-        Or a CSV or Parquet file whose first column is the node id, in any order; nodes that it does
+        Or a CSV or Parquet file with node ids, in any order (see `id_column`); nodes that it does
         not name get zeros, and a `UserWarning` counts them. CSV values become float32, others keep
         their dtype. A list of files, or of matrices, has the rows one after the other, as that of
         any attribute.
@@ -94,7 +103,7 @@ def build(
 
         Of a typed graph: such dictionaries by node type, for every type that edges lead from or to;
         {} for nodes without attributes, with "num_nodes" if the edges do not name all of them.
-        `features`, `labels`, `num_nodes`, `src`, `dst`, ``directed=False`` and
+        `features`, `labels`, `num_nodes`, `src`, `dst`, `edge_attrs`, ``directed=False`` and
         ``neighbors="both"`` are for graphs without types.
     edge_splits : mapping of str to path, array or tensor, optional
         Positions in the edge list, or a boolean mask over it.
@@ -127,13 +136,14 @@ def build(
     presample : Presample, optional
         How to sample for order="presample".
     src, dst : str or int, optional
-        Columns of the edge list, by name or position. Default: the columns named src and dst, or
-        source and target, else the first two.
+        Columns of the edge list, by name, or by position from 0. Default: the one pair of columns
+        whose names are recognised, such as src and dst, source and target, or from and to; of a
+        table of two columns whose names say nothing, the first and the second.
     weight, timestamp : str, int, False or array, optional
         A column by name or position; for edges in an array, an (E,) array or the path of a
-        ``.npy`` file. Default: the column named weight, and the one named timestamp or time, if
-        there are such columns; False ignores them. Weights become float32, and must not be
-        negative; timestamps become int64. They are the attributes "edge_weight" and "edge_time".
+        ``.npy`` file. Default: the column with a recognised name, such as weight, edge_weight,
+        timestamp or time, if there is one; False ignores it. Weights become float32, and must not
+        be negative; timestamps become int64. They are the attributes "edge_weight" and "edge_time".
     header : bool or "auto"
         Whether the edge list begins with a header; "auto" takes the first line for a header if
         none of its cells is a number.
@@ -147,12 +157,23 @@ def build(
         Floats are rounded to nearest, ties to even; a number that does not fit is an error. A
         ``.npy`` file of dtype ``|V2``, as NumPy saves ml_dtypes' bfloat16, needs "bfloat16".
         Default: the dtype of the input.
+    edge_attrs : list of str, or dict of str to str or int, optional
+        Columns of the edge list that become attributes of the edges, under their names; or a
+        dictionary with the column, by name or position, for the name of each attribute. Columns of
+        Parquet keep their dtype; of CSV files, the first record decides between int64 and float32.
+        An empty list says that the columns that are not used are not needed: no warning.
+    id_column : str, int or False, optional
+        The column of node ids in CSV and Parquet files of features, labels and other attributes of
+        nodes, by name or position. False: there is none, and the records are in the order of the
+        nodes. Default: the column named id, node_id, node, nid, vertex or vertex_id; without one,
+        only a file of one column is accepted, whose records are in the order of the nodes.
     memory_limit : int or str
         Bytes, or a text such as "2GB" or "512MiB". Limits what the build itself allocates, besides
         the interpreter and pyarrow's buffers (some 20 MB, whatever the size of the input). What
         does not fit is written to unnamed temporary files in the folder.
     progress : bool
-        Whether to show progress on stderr.
+        Whether to show progress on stderr, and at the end which columns were read and which were
+        not.
 
     Returns
     -------
@@ -177,7 +198,7 @@ def build(
         "directed": directed,
         "neighbors": neighbors,
         "order": order,
-        "presample": _presampler(order, presample),
+        "presample": presample,
         "src": src,
         "dst": dst,
         "weight": weight,
@@ -186,12 +207,34 @@ def build(
         "delimiter": delimiter,
         "edge_ids": edge_ids,
         "feature_dtype": feature_dtype,
+        "edge_attrs": edge_attrs,
+        "id_column": id_column,
         "memory_limit": memory_limit,
         "progress": progress,
     }
-    write = build_typed_dataset if is_typed_input(nodes, edges) else build_dataset
-    write(path, edges, features, labels, splits, **options)
+    closing = write_dataset(path, edges, features, labels, splits, **options)
+    closing.tell(progress, stacklevel=2)
     return open_dataset(path)
+
+
+def write_dataset(
+    path: str | os.PathLike[str],
+    edges: Any,
+    features: Any = None,
+    labels: Any = None,
+    splits: Mapping[str, Any] | None = None,
+    *,
+    nodes: Mapping[str, Any] | None = None,
+    presample: Presample | None = None,
+    order: Order = "hot",
+    **options: Any,
+) -> Closing:
+    """As `build`, but returns what is to be said at the end, and neither says it nor opens it."""
+    closing = Closing()
+    options = {**options, "order": order, "presample": _presampler(order, presample)}
+    write = build_typed_dataset if is_typed_input(nodes, edges) else build_dataset
+    write(path, edges, features, labels, splits, nodes=nodes, closing=closing, **options)
+    return closing
 
 
 def reorder(

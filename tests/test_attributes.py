@@ -262,7 +262,7 @@ def test_sources(tmp_path: Path) -> None:
             assert_edges(ds, EDGES, wanted, directed=True)
     nodes = {"x": [rows[:1], rows[1:4]], "y": tmp_path / "y.csv", "year": tmp_path / "y.csv"}
     (tmp_path / "y.csv").write_text("".join(f"{i},{i * i}\n" for i in (3, 1, 0, 2)))
-    build_dataset(tmp_path / "d", EDGES, nodes=nodes)
+    build_dataset(tmp_path / "d", EDGES, nodes=nodes, id_column=0)
     with gz.open(tmp_path / "d") as ds:
         squares = np.arange(4) ** 2
         assert_nodes(ds, {"x": rows[:4], "y": squares, "year": squares})

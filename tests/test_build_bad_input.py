@@ -226,13 +226,14 @@ def test_csv_features(
     tmp_path: Path, refused: Callable[..., None], text: str, message: str
 ) -> None:
     (tmp_path / "x.csv").write_text(text)
-    refused(ValueError, rf"x\.csv.*{message}", EDGES, tmp_path / "x.csv")
+    refused(ValueError, rf"x\.csv.*{message}", EDGES, tmp_path / "x.csv", id_column=0)
 
 
 def test_duplicate_ids_in_different_pieces(tmp_path: Path, refused: Callable[..., None]) -> None:
     rows = [f"{i},{i}\n" for i in range(200_000)]
     (tmp_path / "x.csv").write_text("".join([*rows, "3,3\n"]))
-    refused(ValueError, "line 200001: node id 3 has a row already", EDGES, tmp_path / "x.csv")
+    message = "line 200001: node id 3 has a row already"
+    refused(ValueError, message, EDGES, tmp_path / "x.csv", id_column=0)
 
 
 def test_features_and_labels(tmp_path: Path, refused: Callable[..., None]) -> None:
@@ -257,6 +258,7 @@ def test_features_and_labels(tmp_path: Path, refused: Callable[..., None]) -> No
         EDGES,
         ones,
         tmp_path / "y.csv",
+        id_column=0,
     )
     (tmp_path / "y.csv").write_text("1\n2\n0.5\n4\n")
     refused(ValueError, "line 3: '0.5' is not a label", EDGES, labels=tmp_path / "y.csv")

@@ -168,7 +168,12 @@ def test_stable_order_of_large_keys() -> None:
 def test_csv_delimiters(tmp_path: Path, delimiter: str, header: bool, newline: str) -> None:
     path = tmp_path / "edges.csv"
     path.write_bytes(csv_text(delimiter, header).replace("\n", newline).encode())
-    build_dataset(tmp_path / "d", path, order="input", edge_ids=True)
+    options: dict[str, Any] = {"order": "input", "edge_ids": True}
+    if not header:
+        with pytest.raises(ValueError, match=r"has 4 columns and no header: give src= and dst="):
+            build_dataset(tmp_path / "d", path, **options)
+        options |= {"src": 0, "dst": 1}
+    build_dataset(tmp_path / "d", path, **options)
     payload = {"weights": WEIGHTS, "times": TIMES} if header else {}
     assert_same(graph_of(tmp_path / "d")[1], EDGES, 4, **payload)
 
@@ -236,7 +241,7 @@ def test_known_names_can_be_switched_off(tmp_path: Path) -> None:
 
 def test_third_column_without_header_is_no_weight(tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text("0,1,7\n1,2,8\n")
-    build_dataset(tmp_path / "d", tmp_path / "e.csv")
+    build_dataset(tmp_path / "d", tmp_path / "e.csv", src=0, dst=1)
     assert "weights" not in graph_of(tmp_path / "d")[1]
 
 
@@ -334,5 +339,7 @@ def test_lines_longer_than_a_block(tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text(text.getvalue())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        build_dataset(tmp_path / "d", tmp_path / "e.csv", order="input", edge_ids=True)
+        build_dataset(
+            tmp_path / "d", tmp_path / "e.csv", src=0, dst=1, order="input", edge_ids=True
+        )
     assert_same(graph_of(tmp_path / "d")[1], EDGES, 4)

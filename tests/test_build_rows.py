@@ -83,7 +83,11 @@ def test_csv_features(tmp_path: Path, order: str, header: str, zipped: bool) -> 
     path.write_bytes(gzip.compress(text) if zipped else text)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        build_dataset(tmp_path / "d", EDGES, path, order=order)
+        named = {} if header.startswith("id") else {"id_column": 0}
+        if named:
+            with pytest.raises(ValueError, match=r"id_column=0 .*id_column=False"):
+                build_dataset(tmp_path / "d", EDGES, path, order=order)
+        build_dataset(tmp_path / "d", EDGES, path, order=order, **named)
     rows = rows_of(tmp_path / "d" / "features.gd")[1]
     assert rows.dtype == np.float32
     expected = np.array([[2, np.inf], [5, 6], [7, 8], [1.5, np.nan], [-1e-3, 0]], np.float32)
@@ -93,7 +97,7 @@ def test_csv_features(tmp_path: Path, order: str, header: str, zipped: bool) -> 
 def test_missing_rows_are_zeros_with_a_warning(tmp_path: Path, order: str) -> None:
     (tmp_path / "x.csv").write_text("3,1.5\n0,2\n")
     with pytest.warns(UserWarning, match=r"x\.csv has no row for 3 of 5 nodes: they get zeros"):
-        build_dataset(tmp_path / "d", EDGES, tmp_path / "x.csv", order=order)
+        build_dataset(tmp_path / "d", EDGES, tmp_path / "x.csv", order=order, id_column=0)
     rows = rows_of(tmp_path / "d" / "features.gd")[1]
     np.testing.assert_array_equal(rows, [[2], [0], [0], [1.5], [0]])
 
@@ -101,7 +105,9 @@ def test_missing_rows_are_zeros_with_a_warning(tmp_path: Path, order: str) -> No
 def test_feature_ids_count_as_nodes(tmp_path: Path, order: str) -> None:
     (tmp_path / "x.csv").write_text("7,1\n")
     with pytest.warns(UserWarning, match="7 of 8 nodes"):
-        manifest = build_dataset(tmp_path / "d", EDGES, tmp_path / "x.csv", order=order)
+        manifest = build_dataset(
+            tmp_path / "d", EDGES, tmp_path / "x.csv", order=order, id_column=0
+        )
     assert manifest.num_nodes == 8
     assert read_file(tmp_path / "d" / "graph.gl")[0].num_nodes == 8
 

@@ -106,7 +106,9 @@ def test_build_takes_columns_by_name_and_every_option(inputs, tmp_path, capfd):
     more = ["--num-nodes", 30, "--memory-limit", "64MB", "--header", "--delimiter", "comma"]
     assert run("build", folder, "--edges", inputs / "edges.csv", *options, *more) == 0
     out, err = capfd.readouterr()
-    assert only_line(out).startswith(f"{folder}: 30 nodes, 20 edges (20 in the edge list), ")
+    built, closing = out.splitlines()
+    assert built.startswith(f"{folder}: 30 nodes, 20 edges (20 in the edge list), ")
+    assert closing == "read src=to, dst=from; ignored weight; in-neighbours; directed"
     assert err == ""
     with gz.open(folder) as ds:
         assert ds.graph.neighbors(0).tolist() == [1]
@@ -142,7 +144,7 @@ def test_build_says_where_a_file_is_wrong(tmp_path, capfd):
 
 def test_build_warns_in_one_line(inputs, tmp_path, capfd):
     (tmp_path / "x.csv").write_text("0,1.5\n1,2.5\n")
-    words = ["--edges", inputs / "edges.csv", "--features", tmp_path / "x.csv"]
+    words = ["--edges", inputs / "edges.csv", "--features", tmp_path / "x.csv", "--id-column", 0]
     assert run("build", tmp_path / "out", *words) == 0
     line = only_line(capfd.readouterr().err)
     assert line.startswith("graphzero: warning: ")

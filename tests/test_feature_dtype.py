@@ -107,7 +107,11 @@ def test_a_number_that_becomes_infinite_is_named(tmp_path, name, fits, fits_not)
         built(tmp_path, tmp_path / "x.npy", name)
 
 
+IDS_FIRST = {"id_column": 0}
+
+
 def write_csv(path, rows, ids):
+    """Headerless, with the node id first: `IDS_FIRST` says so to a build."""
     path.write_text("".join(f"{i},{','.join(map(repr, rows[i].tolist()))}\n" for i in ids))
     return path
 
@@ -117,25 +121,25 @@ def test_csv_values_are_rounded_once_and_named_by_line(tmp_path, order):
     rows = np.random.default_rng(2).standard_normal((NODES, 2))
     rows[ids[6], 1] = 1 + 2.0**-8 + 2.0**-40
     path = write_csv(tmp_path / "x.csv", rows, ids)
-    got = numbers.as_float32(built(tmp_path, path, "bfloat16", order=order))
+    got = numbers.as_float32(built(tmp_path, path, "bfloat16", order=order, **IDS_FIRST))
     assert got[ids[6], 1] == 1 + 2**-7
     np.testing.assert_array_equal(got, numbers.as_float32(round_to(rows, gz.BFLOAT16)))
     rows[ids[6], 1] = 1e5
     write_csv(path, rows, ids)
     with pytest.raises(ValueError, match=r"x\.csv, line 7: 100000\.0 does not fit float16"):
-        built(tmp_path, path, "float16", order=order)
+        built(tmp_path, path, "float16", order=order, **IDS_FIRST)
     with pytest.raises(ValueError, match=r"x\.csv, line 1: '.*' is not a feature 0"):
-        built(tmp_path, path, "int16", order=order)
+        built(tmp_path, path, "int16", order=order, **IDS_FIRST)
 
 
 def test_csv_integers(tmp_path, order):
     rows = np.random.default_rng(2).integers(0, 256, (NODES, 3))
     path = write_csv(tmp_path / "x.csv", rows, range(NODES))
-    got = built(tmp_path, path, "uint8", order=order)
+    got = built(tmp_path, path, "uint8", order=order, **IDS_FIRST)
     assert got.dtype == np.uint8
     np.testing.assert_array_equal(got, rows)
     with pytest.raises(ValueError, match=r"x\.csv, line \d+: \d+ does not fit int8"):
-        built(tmp_path, path, "int8", order=order)
+        built(tmp_path, path, "int8", order=order, **IDS_FIRST)
 
 
 def test_parquet(tmp_path, order):

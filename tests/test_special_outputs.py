@@ -137,7 +137,7 @@ FILES = ("graph.gl", "features.gd", "labels.gd", "split_train.gd", MANIFEST_NAME
 def test_a_build_begins_no_work_where_it_could_not_end(tmp_path, name, kind):
     make_special(tmp_path / name, kind)
     before = what_is(tmp_path / name)
-    (tmp_path / "edges.csv").write_text("no numbers at all\n")  # an error, if it were read
+    (tmp_path / "edges.csv").write_text("no,numbers\nat,all\n")  # an error, if it were read
     options = {"features": ROWS, "labels": np.arange(3), "splits": {"train": [0]}}
     refused(lambda: gz.build(tmp_path, tmp_path / "edges.csv", **options), tmp_path / name)
     assert what_is(tmp_path / name) == before

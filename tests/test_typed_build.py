@@ -210,7 +210,7 @@ def test_files_and_manifest(tmp_path: Path, order: Any) -> None:
 def test_edges_from_files(tmp_path: Path) -> None:
     (tmp_path / "writes.csv").write_text("src,dst,weight\n0,1,0.5\n5,2,2\n")
     np.save(tmp_path / "cites.npy", [[0, 1], [2, 2], [1, 1]])
-    (tmp_path / "years.csv").write_text("0,1990\n2,1992\n1,1991\n")
+    (tmp_path / "years.csv").write_text("id,year\n0,1990\n2,1992\n1,1991\n")
     edges = {WRITES: tmp_path / "writes.csv", CITES: {"edge_index": tmp_path / "cites.npy"}}
     nodes = {"paper": {"year": tmp_path / "years.csv"}, "author": {}}
     with gz.build(tmp_path / "data", edges, nodes=nodes) as ds:

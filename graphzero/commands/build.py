@@ -16,6 +16,7 @@ from graphzero.commands.options import (
     presample_of,
     shows_progress,
 )
+from graphzero.graph.opening import open_dataset
 from graphzero.store.format import DTYPES, dtype_name
 from graphzero.units import format_bytes
 
@@ -25,7 +26,9 @@ _EXAMPLES = """\
   graphzero build data/ --edges edges.csv
   graphzero build data/ --edges edges.csv.gz --features x.npy --labels y.npy \\
       --split train=train.npy --split val=val.npy --split test=test.npy --undirected
-  graphzero build data/ --edges edges.tsv --src from --dst to --weight none
+  graphzero build data/ --edges edges.tsv --src person --dst friend --weight none
+  graphzero build data/ --edges payments.csv --edge-attr amount --edge-attr currency
+  graphzero build data/ --edges edges.csv --features x.csv --id-column 0
 """
 _DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
 
@@ -59,6 +62,13 @@ def add_parser(commands: SubParsers) -> None:
         metavar="NAME=FILE",
         help="node ids of a split; may be repeated",
     )
+    parser.add_argument(
+        "--id-column",
+        type=as_column,
+        metavar="COL",
+        help="node ids in tables of features and labels, by name or position; 'none' if they are "
+        "in the order of the nodes (default: the column named id, node_id, node, nid, vertex)",
+    )
     parser.add_argument("--undirected", action="store_true", help="store both directions")
     add_neighbors_option(parser, default="in")
     parser.add_argument(
@@ -77,6 +87,12 @@ def _add_text_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--dst", type=as_column, metavar="COL")
     group.add_argument("--weight", type=as_column, metavar="COL", help="'none' for no weights")
     group.add_argument("--timestamp", type=as_column, metavar="COL", help="'none' for no times")
+    group.add_argument(
+        "--edge-attr",
+        action="append",
+        metavar="COL",
+        help="column to store as an attribute of the edges, by name; may be repeated",
+    )
     header = group.add_mutually_exclusive_group()
     header.add_argument(
         "--header",
@@ -92,10 +108,10 @@ def _add_text_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Builds a dataset and prints a summary."""
-    from graphzero.api import build  # pyarrow takes long to import
+    from graphzero.api import write_dataset  # pyarrow takes long to import
 
     started = time.perf_counter()
-    with build(
+    closing = write_dataset(
         args.dir,
         args.edges,
         args.features,
@@ -114,13 +130,18 @@ def run(args: argparse.Namespace) -> int:
         delimiter=_DELIMITERS.get(args.delimiter, args.delimiter),
         edge_ids=args.edge_ids,
         feature_dtype=args.feature_dtype,
+        edge_attrs=args.edge_attr,
+        id_column=False if args.id_column == "none" else args.id_column,
         memory_limit=args.memory_limit,
         progress=shows_progress(args),
-    ) as ds:
+    )
+    with open_dataset(args.dir) as ds:
         size = sum(mapping.size for mapping in ds.mappings)
         print(
             f"{args.dir}: {ds.num_nodes:,} nodes, {ds.num_edges:,} edges "
             f"({ds.graph.num_input_edges:,} in the edge list), {describe_direction(ds.graph)}, "
             f"{format_bytes(size)}, in {time.perf_counter() - started:.1f} s"
         )
+    for line in closing.lines():
+        print(line)
     return 0

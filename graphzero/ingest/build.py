@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.attribute_names import file_stem
+from graphzero.ingest.closing import Closing
 from graphzero.ingest.csr import write_graph
 from graphzero.ingest.edge_input import EdgeInput
 from graphzero.ingest.edges import EdgeList, IdBound, read_edges
@@ -238,12 +239,17 @@ def build_dataset(
     delimiter: str = "auto",
     edge_ids: bool = False,
     feature_dtype: Any = None,
+    edge_attrs: Any = None,
+    id_column: Any = None,
     memory_limit: int | str = "2GB",
     progress: bool = False,
+    closing: Closing | None = None,
 ) -> Manifest:
-    """`graphzero.build`, which opens what this has written."""
+    """`graphzero.build`, which opens what this has written, and says what `closing` collects."""
     limit = parse_bytes(memory_limit)
-    options = WriteOptions(order, presample, limit, Progress(progress), neighbors)
+    options = WriteOptions(
+        order, presample, limit, Progress(progress), neighbors, closing=closing or Closing()
+    )
     if presample is not None:
         presample.check_types(None)
     if neighbors is None:
@@ -261,16 +267,19 @@ def build_dataset(
         feature_dtype=feature_dtype,
         weight_attrs=weight_attrs,
         time_attrs=time_attrs,
+        id_column=id_column,
         src=src,
         dst=dst,
         weight=weight,
         timestamp=timestamp,
+        edge_attrs=edge_attrs,
         header=header,
         delimiter=delimiter,
         directed=directed,
         incoming=neighbors != "out",
         with_edge_ids=edge_ids,
     )
+    options.closing.begin(given.source.summary, neighbors=neighbors, directed=directed)
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
     names = ["graph.gl", *given.file_names()]

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from graphzero.ingest.csr import write_graph
-from graphzero.ingest.edge_input import TIME_NAMES, EdgeInput, edges_of_table
+from graphzero.ingest.edge_input import EdgeInput, edges_of_table
 from graphzero.ingest.edges import IdBound, read_edges
 from graphzero.ingest.folder import folder_lock
 from graphzero.ingest.progress import Progress
@@ -23,6 +23,8 @@ from graphzero.store.outputs import Output, check_outputs
 __all__ = ["DataType", "convert_csv_to_gd", "convert_csv_to_gl"]
 
 _MEMORY = 1 << 30
+_ENDS: tuple[tuple[str | int, str | int], ...] = (("src", "dst"), ("source", "target"))
+_TIMES = ("timestamp", "time")
 
 PathLike = str | os.PathLike[str]
 
@@ -58,12 +60,23 @@ def _checked_target(out_path: PathLike, source: Path) -> Path:
 
 
 def _edges(path: Path) -> EdgeInput:
+    """The edges by the rules of 0.2: src and dst, source and target, else the first two columns."""
     table = CsvTable(sniff_csv(path, strict=True))
-    names, cells = table.names or (), table.source.first_record or ()
+    names, cells = list(table.names or ()), table.source.first_record or ()
+    if table.width < 2:
+        return edges_of_table(table)  # an error
+    pairs = [pair for pair in _ENDS if all(name in names for name in pair)]
+    src, dst = pairs[0] if pairs else (0, 1)
+    taken = pairs[0] if pairs else names[:2]
+    others = [name for name in names if names.count(name) == 1 and name not in taken]
+    weight: str | int | bool = "weight" if "weight" in others else False
+    times = [name for name in _TIMES if name in others]
     third = len(cells) > 2 and is_number(cells[2])
-    if "weight" in names or not third or (names and names[2] in TIME_NAMES):
-        return edges_of_table(table)
-    return edges_of_table(table, weight=2)
+    if "weight" not in names and third and not (names and names[2] in _TIMES):
+        weight = 2
+    return edges_of_table(
+        table, src=src, dst=dst, weight=weight, timestamp=times[0] if times else False
+    )
 
 
 def convert_csv_to_gl(

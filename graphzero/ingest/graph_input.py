@@ -8,10 +8,16 @@ from typing import Any
 
 from graphzero.ingest.attribute_names import check_attribute_name, check_distinct, file_stem
 from graphzero.ingest.attributes import as_names, check_known, resolve_driving
-from graphzero.ingest.edge_input import EdgeInput, open_edges
+from graphzero.ingest.edge_input import EdgeInput, open_edges, with_columns
 from graphzero.ingest.joined import join_columns
-from graphzero.ingest.row_input import open_attribute, open_features, open_labels
+from graphzero.ingest.row_input import (
+    check_id_column,
+    open_attribute,
+    open_features,
+    open_labels,
+)
 from graphzero.ingest.row_stream import Rows
+from graphzero.ingest.source import FOR_EDGES, Source
 from graphzero.ingest.splits import check_split_names
 from graphzero.store.format import as_dtype
 from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT, Driving
@@ -110,12 +116,24 @@ def _checked_names(values: Mapping[Any, Any], of: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _open_node(name: str, value: Any, feature_dtype: Any) -> Rows:
+def _open_node(name: str, value: Any, feature_dtype: Any, id_column: Any) -> Rows:
     if name == "x":
-        return open_features(value, None if feature_dtype is None else as_dtype(feature_dtype))
+        dtype = None if feature_dtype is None else as_dtype(feature_dtype)
+        return open_features(value, dtype, id_column=id_column)
     if name == "y":
-        return open_labels(value)
-    return open_attribute(value, name, of="node")
+        return open_labels(value, id_column=id_column)
+    return open_attribute(value, name, of="node", id_column=id_column)
+
+
+def _check_options_once(edge_list: Any, options: Mapping[str, Any]) -> None:
+    """Refuses options of the edge list that both the build and its `Source` have."""
+    if not isinstance(edge_list, Source):
+        return
+    given = edge_list.given()
+    of_build = Source(None, **{name: options[name] for name in FOR_EDGES}).given()
+    for name in of_build:
+        if name in given:
+            raise ValueError(f"{name}= is given to the build and to the Source of the edges")
 
 
 def _check_edge_counts(source: EdgeInput, edges: Mapping[str, Rows]) -> None:
@@ -170,6 +188,7 @@ def open_graph_input(
     feature_dtype: Any,
     weight_attrs: Any,
     time_attrs: Any,
+    id_column: Any = None,
     **edge_options: Any,
 ) -> GraphInput:
     """Opens the arguments of `graphzero.build`; `edge_options` are those of `open_edges`.
@@ -186,13 +205,18 @@ def open_graph_input(
     check_split_names(named_edge_splits)
     edge_list, edge_values = _edge_values(edges)
     node_values = _node_values(nodes, features, labels)
-    check_distinct(node_values, edge_values)
     if feature_dtype is not None and "x" not in node_values:
         raise ValueError("feature_dtype needs features")
+    _check_options_once(edge_list, edge_options)
+    check_id_column(id_column, node_values.values())
     source = open_edges(edge_list, is_edge_index=isinstance(edges, Mapping), **edge_options)
     of_edges = {name: open_attribute(v, name, of="edge") for name, v in edge_values.items()}
     _check_edge_counts(source, of_edges)
-    of_nodes = {name: _open_node(name, v, feature_dtype) for name, v in node_values.items()}
+    of_edges = with_columns(of_edges, source)
+    check_distinct(node_values, of_edges)
+    of_nodes = {
+        name: _open_node(name, v, feature_dtype, id_column) for name, v in node_values.items()
+    }
     driven = {"weight_attrs": weight_attrs, "time_attrs": time_attrs}
     source, driving = _add_driving(source, of_nodes, of_edges, driven)
     if of_edges or named_edge_splits:  # both are found by the positions of edges

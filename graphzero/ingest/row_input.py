@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,19 +13,26 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.casting import CastRows
+from graphzero.ingest.given import AnyTable, is_npy, is_table, open_given
 from graphzero.ingest.row_stream import RowChunk, Rows
+from graphzero.ingest.source import FOR_NODES, FOR_VALUES, Source, as_source
 from graphzero.ingest.sources.array_table import load_numpy, require_numbers
-from graphzero.ingest.sources.columns import Column, id_column
-from graphzero.ingest.sources.csv_format import is_number
-from graphzero.ingest.sources.csv_table import CsvTable
-from graphzero.ingest.sources.opening import open_table
-from graphzero.ingest.sources.parquet_table import ParquetTable
+from graphzero.ingest.table_rows import (
+    TableRows,
+    attribute_dtype,
+    feature_rows,
+    features_of_table,
+    parsed_as,
+    values_of_table,
+)
+from graphzero.ingest.value_columns import edge_value_columns, node_value_columns
 from graphzero.store.format import BFLOAT16, dtype_code, dtype_name
 
 __all__ = [
     "ArrayRows",
     "PartRows",
     "TableRows",
+    "check_id_column",
     "count_classes",
     "features_of_table",
     "open_attribute",
@@ -32,7 +40,7 @@ __all__ = [
     "open_labels",
 ]
 
-Open = Callable[[Any, str, np.dtype[Any] | None], Rows]
+Open = Callable[[Source, str, np.dtype[Any] | None], Rows]
 
 _COUNT_ROWS = 1 << 16
 _MOST_DIMS = 31  # of an array of rows: what `FeatureStore` opens
@@ -83,81 +91,12 @@ class ArrayRows:
         return f"row {row}"
 
 
-class TableRows:
-    """Rows of a CSV or Parquet table.
-
-    Parameters
-    ----------
-    table : CsvTable or ParquetTable
-    values : list of Column
-        All of one dtype.
-    vector : bool
-    keyed : bool
-        Whether the first column is the node id; otherwise row i is node i's.
-    """
-
-    def __init__(
-        self, table: CsvTable | ParquetTable, values: list[Column], *, vector: bool, keyed: bool
-    ) -> None:
-        self.name = table.name
-        self.dtype = values[0].dtype
-        self.width = len(values)
-        self.row_shape: tuple[int, ...] = () if vector else (self.width,)
-        self.vector = vector
-        self.in_order = not keyed
-        self._table = table
-        self._keys = [id_column(0, "node id")] if keyed else []
-        self._values = values
-
-    def count(self) -> int:
-        """The largest id + 1, or the number of records if these have no ids."""
-        if self.in_order:
-            if self._table.num_records is not None:
-                return self._table.num_records
-            return sum(len(chunk[0]) for chunk in self._table.chunks(self._values, _COUNT_ROWS))
-        largest = -1
-        for (ids,) in self._table.chunks(self._keys, _COUNT_ROWS):
-            if len(ids):
-                largest = max(largest, int(ids.max()))
-        return largest + 1
-
-    def chunks(self, max_rows: int) -> Iterator[RowChunk]:
-        """Pieces of the table."""
-        row = 0
-        for chunk in self._table.chunks([*self._keys, *self._values], max_rows):
-            values = chunk[len(self._keys) :]
-            rows = np.empty((len(values[0]), self.width), self.dtype)
-            for i, column in enumerate(values):
-                rows[:, i] = column
-            yield np.arange(row, row + len(rows)) if self.in_order else chunk[0], rows
-            row += len(rows)
-
-    def locate(self, row: int) -> str:
-        """The line or record of the file."""
-        return self._table.locate(row)
-
-
-def _is_npy(value: Any) -> bool:
-    return isinstance(value, str | os.PathLike) and Path(value).suffix.lower() == ".npy"
-
-
-def _is_table(value: Any) -> bool:
-    return isinstance(value, str | os.PathLike) and not _is_npy(value)
-
-
-def _parquet_dtype(table: ParquetTable, first: int) -> np.dtype[Any]:
-    for name, dtype in zip((table.names or ())[first:], table.dtypes[first:], strict=True):
-        if dtype is None:
-            raise ValueError(f"{table.name}: column {name!r} does not hold numbers")
-    return np.result_type(*table.dtypes[first:])
-
-
 def _feature_array(value: Any, name: str, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
     """`load_array` that also accepts bfloat16 of ml_dtypes, torch, and this package."""
     if str(getattr(value, "dtype", None)) == "torch.bfloat16":
         int16 = value[:0].short().dtype  # torch's; it is not imported here
         return np.asarray(value.detach().cpu().contiguous().view(int16)).view(BFLOAT16)
-    array = load_numpy(value) if _is_npy(value) else np.asarray(value)
+    array = load_numpy(value) if is_npy(value) else np.asarray(value)
     if array.dtype == "V2":
         # np.save stores ml_dtypes' bfloat16 like this, and any other dtype of two bytes.
         if dtype != BFLOAT16:
@@ -218,11 +157,15 @@ class PartRows:
         return f"row {row} of all parts"
 
 
+def _is_file(value: Any) -> bool:
+    return isinstance(value, str | os.PathLike) and bool(Path(value).suffix)
+
+
 def _parts_of(value: Any) -> list[Any] | None:
     """The parts of a value that is given as several files or matrices; None for one source."""
     if not isinstance(value, list | tuple) or not value:
         return None
-    if all(isinstance(part, str | os.PathLike) and Path(part).suffix for part in value):
+    if all(isinstance(part, Source) or _is_file(part) for part in value):
         return list(value)
     # A list of vectors is one matrix, as ever.
     if all(len(getattr(part, "shape", ())) > 1 for part in value):
@@ -230,27 +173,44 @@ def _parts_of(value: Any) -> list[Any] | None:
     return None
 
 
+def _sources_of(value: Any) -> Source | list[Source]:
+    """The source of a value, or those of its parts, which have the options of the whole."""
+    if isinstance(value, Source):
+        parts = _parts_of(value.value)
+        return value if parts is None else [replace(value, value=part) for part in parts]
+    parts = _parts_of(value)
+    return Source(value) if parts is None else [as_source(part) for part in parts]
+
+
 def _in_parts(value: Any, name: str, dtype: np.dtype[Any] | None, open_part: Open) -> Rows:
     """The rows of one source, or of several, in another dtype if one is given."""
-    parts = _parts_of(value)
+    sources = _sources_of(value)
     rows: Rows
-    if parts is None:
-        rows = open_part(value, name, dtype)
+    if isinstance(sources, Source):
+        rows = open_part(sources, name, dtype)
     else:
-        rows = PartRows(name, [open_part(v, f"{name}[{i}]", dtype) for i, v in enumerate(parts)])
+        rows = PartRows(name, [open_part(s, f"{name}[{i}]", dtype) for i, s in enumerate(sources)])
     return rows if dtype is None or dtype == rows.dtype else CastRows(rows, dtype)
 
 
-def open_features(value: Any, dtype: np.dtype[Any] | None = None, name: str = "features") -> Rows:
+def open_features(
+    value: Any,
+    dtype: np.dtype[Any] | None = None,
+    name: str = "features",
+    *,
+    id_column: Any = None,
+) -> Rows:
     """Features from a path, an array or a tensor, or from several files or matrices of rows.
 
     Parameters
     ----------
-    value : path, array or tensor, or list of these
+    value : path, array or tensor, `Source`, or list of these
     dtype : numpy.dtype, optional
         Dtype of the format to convert to. Default: CSV values become float32, others are unchanged.
     name : str
         For messages.
+    id_column : str, int or False, optional
+        That of tables whose `Source` does not say it.
 
     Raises
     ------
@@ -259,52 +219,64 @@ def open_features(value: Any, dtype: np.dtype[Any] | None = None, name: str = "f
     OSError
         If the file cannot be read.
     """
-    return _in_parts(value, name, dtype, _features_of)
+
+    def open_part(source: Source, label: str, dtype: np.dtype[Any] | None) -> Rows:
+        table = _node_table(source, label)
+        if table is None:
+            return _array_rows(source.value, label, dtype)
+        source = _with_id_column(source, table, id_column)
+        if table.width < 2 and source.id_column is not False:
+            raise ValueError(
+                f"{table.name} has one column: features are a node id and their values; "
+                f"id_column=False says that they are in the order of the nodes, without ids"
+            )
+        return feature_rows(table, node_value_columns(table, source), parsed_as(dtype))
+
+    return _in_parts(value, name, dtype, open_part)
 
 
-def _features_of(value: Any, name: str, dtype: np.dtype[Any] | None) -> Rows:
-    if not _is_table(value):
-        return _array_rows(value, name, dtype)
-    return features_of_table(open_table(Path(value)), _parsed_as(dtype))
+def _node_table(source: Source, label: str) -> AnyTable | None:
+    """The table of a node attribute, None for an array."""
+    with_columns = is_table(source.value)
+    source.check_options(FOR_NODES, label, is_table=with_columns)
+    return open_given(source) if with_columns else None
 
 
-def _array_rows(value: Any, name: str, dtype: np.dtype[Any] | None) -> Rows:
-    name = os.fspath(value) if _is_npy(value) else name
-    return ArrayRows(name, _feature_array(value, name, dtype))
-
-
-def _parsed_as(dtype: np.dtype[Any] | None) -> npt.DTypeLike:
-    """Dtype to parse CSV values as, so that they are rounded only once."""
-    if dtype is None or dtype == np.float32:
-        return np.float32
-    return np.int64 if dtype.kind in "iu" else np.float64
-
-
-def features_of_table(
-    table: CsvTable | ParquetTable, dtype: npt.DTypeLike = np.float32
-) -> TableRows:
-    """Features from a table whose first column is the node id.
-
-    CSV values are parsed as ``dtype``; Parquet columns keep their dtype.
+def check_id_column(id_column: Any, values: Iterable[Any]) -> None:
+    """Refuses an `id_column` of the build if no attribute of the nodes is a table.
 
     Raises
     ------
     ValueError
-        If there is no other column.
     """
-    if table.width < 2:
-        raise ValueError(f"{table.name} has one column: features are a node id and their values")
-    if isinstance(table, ParquetTable):
-        dtype = _parquet_dtype(table, 1)
-    values = [Column(i, f"feature {i - 1}", np.dtype(dtype)) for i in range(1, table.width)]
-    return TableRows(table, values, vector=False, keyed=True)
+    if id_column is None:
+        return
+    of_values = [_sources_of(value) for value in values]
+    sources = [s for one in of_values for s in ([one] if isinstance(one, Source) else one)]
+    if not any(is_table(source.value) for source in sources):
+        raise ValueError(
+            f"id_column={id_column!r} is for features, labels and attributes of nodes in CSV or "
+            f"other tables, and there are none"
+        )
 
 
-def open_labels(value: Any, name: str = "labels") -> Rows:
+def _with_id_column(source: Source, table: AnyTable, id_column: Any) -> Source:
+    """The source with the build's own `id_column`, where it says nothing and there may be ids."""
+    if source.id_column is not None or (table.width == 1 and id_column is not False):
+        return source
+    return replace(source, id_column=id_column)
+
+
+def _array_rows(value: Any, name: str, dtype: np.dtype[Any] | None) -> Rows:
+    name = os.fspath(value) if is_npy(value) else name
+    return ArrayRows(name, _feature_array(value, name, dtype))
+
+
+def open_labels(value: Any, name: str = "labels", *, id_column: Any = None) -> Rows:
     """Labels from a path, an array or a tensor, or from several files or matrices of rows.
 
-    A table has one column of labels in the order of the nodes, or a node id followed by the label.
-    In a CSV file, the first label decides whether all are integers or floats.
+    A table has one column of labels in the order of the nodes, or node ids and labels. In a CSV
+    file, the first label decides whether all are integers or floats.
 
     Raises
     ------
@@ -313,51 +285,54 @@ def open_labels(value: Any, name: str = "labels") -> Rows:
     OSError
         If the file cannot be read.
     """
-    return _in_parts(value, name, None, _labels_of)
+    return _in_parts(value, name, None, _opener("label", "node", id_column))
 
 
-def _labels_of(value: Any, name: str, dtype: np.dtype[Any] | None) -> Rows:
-    if not _is_table(value):
-        return _array_rows(value, name, dtype)
-    table = open_table(Path(value))
-    return _values_of_table(table, "label", dtype, keyed=table.width > 1)
+def _opener(label: str, of: Literal["node", "edge"], id_column: Any) -> Open:
+    """How one source of an attribute is opened."""
 
+    def open_part(source: Source, name: str, dtype: np.dtype[Any] | None) -> Rows:
+        if of == "node":
+            table = _node_table(source, name)
+        else:
+            source.check_options(FOR_VALUES, name, is_table=is_table(source.value))
+            table = open_given(source) if is_table(source.value) else None
+            dtype = attribute_dtype(label) if dtype is None else dtype
+        if table is None:
+            return _array_rows(source.value, name, dtype)
+        if of == "edge":
+            return values_of_table(table, edge_value_columns(table, source), label, dtype)
+        source = _with_id_column(source, table, id_column)
+        return values_of_table(table, node_value_columns(table, source), label, dtype)
 
-def _values_of_table(
-    table: CsvTable | ParquetTable, label: str, dtype: np.dtype[Any] | None, *, keyed: bool
-) -> TableRows:
-    """Values of all columns but the node id; the first record of a CSV file decides their dtype."""
-    parsed: npt.DTypeLike
-    if isinstance(table, ParquetTable):
-        parsed = _parquet_dtype(table, int(keyed))
-    elif dtype is not None:
-        parsed = _parsed_as(dtype)
-    else:
-        cells = (table.source.first_record or ())[int(keyed) :]
-        fractions = any(is_number(cell) and not cell.strip(" -").isdigit() for cell in cells)
-        parsed = np.float32 if fractions else np.int64
-    values = [Column(i, label, np.dtype(parsed)) for i in range(int(keyed), table.width)]
-    return TableRows(table, values, vector=len(values) == 1, keyed=keyed)
+    return open_part
 
 
 def open_attribute(
-    value: Any, name: str, dtype: np.dtype[Any] | None = None, *, of: Literal["node", "edge"]
+    value: Any,
+    name: str,
+    dtype: np.dtype[Any] | None = None,
+    *,
+    of: Literal["node", "edge"],
+    id_column: Any = None,
 ) -> Rows:
     """A named attribute of nodes or edges.
 
     Parameters
     ----------
-    value : path, array or tensor, or list of these
+    value : path, array or tensor, `Source`, or list of these
         A list of files, or of arrays of two dimensions or more, has the rows one after the other.
     name : str
         The attribute's: "x" is read as `open_features` does. Another table of nodes has one column
-        in the order of the nodes, or the node id first. A table of edges has a record for each
+        in the order of the nodes, or node ids as well. A table of edges has a record for each
         edge, in the order of the edge list, and all of its columns are values.
     dtype : numpy.dtype, optional
         Dtype of the format to convert to. Default: "x" and "edge_attr" of a CSV file become
         float32; the first record decides whether others are integers or floats; arrays and Parquet
         files keep their dtype.
     of : {"node", "edge"}
+    id_column : str, int or False, optional
+        That of tables of nodes whose `Source` does not say it.
 
     Raises
     ------
@@ -367,17 +342,8 @@ def open_attribute(
         If a file cannot be read.
     """
     if of == "node" and name == "x":
-        return open_features(value, dtype, "node attribute 'x'")
-
-    def open_part(part: Any, label: str, dtype: np.dtype[Any] | None) -> Rows:
-        if not _is_table(part):
-            return _array_rows(part, label, dtype)
-        table = open_table(Path(part))
-        if of == "edge" and name == "edge_attr" and dtype is None:
-            dtype = np.dtype(np.float32)
-        return _values_of_table(table, name, dtype, keyed=of == "node" and table.width > 1)
-
-    return _in_parts(value, f"{of} attribute {name!r}", dtype, open_part)
+        return open_features(value, dtype, "node attribute 'x'", id_column=id_column)
+    return _in_parts(value, f"{of} attribute {name!r}", dtype, _opener(name, of, id_column))
 
 
 def count_classes(labels: Rows) -> int | None:

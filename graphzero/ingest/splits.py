@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -12,10 +11,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from graphzero.ingest.given import is_npy, is_table, open_given
+from graphzero.ingest.source import FOR_VALUES, as_source
 from graphzero.ingest.sources.array_table import load_array
 from graphzero.ingest.sources.columns import Column
-from graphzero.ingest.sources.opening import open_table
 from graphzero.ingest.spill import TempColumn
+from graphzero.ingest.value_columns import id_values_column
 from graphzero.store.filewriter import FileWriter, sealed_file
 from graphzero.store.format import FLAG_VECTOR, layout
 
@@ -57,19 +58,16 @@ def _from_array(
 
 
 def _ids(value: Any, name: str, count: int, of: str) -> Iterator[npt.NDArray[Any]]:
-    if not isinstance(value, str | os.PathLike):
-        yield from _from_array(load_array(value, name), name, count, of)
+    source = as_source(value)
+    with_columns = is_table(source.value)
+    source.check_options(FOR_VALUES, name, is_table=with_columns)
+    if not with_columns:
+        label = f"{name} ({source.value})" if is_npy(source.value) else name
+        yield from _from_array(load_array(source.value, name), label, count, of)
         return
-    path = Path(value)
-    if path.suffix.lower() == ".npy":
-        yield from _from_array(load_array(path, name), f"{name} ({path})", count, of)
-        return
-    table = open_table(path)
-    if table.width != 1:
-        raise ValueError(
-            f"{name} ({path}) has {table.width} columns: it must have one, of {_HELD[of]}"
-        )
-    for (ids,) in table.chunks([Column(0, "node id", np.dtype(np.int64))], _CHUNK):
+    table = open_given(source)
+    at = id_values_column(table, source, name, _HELD[of])
+    for (ids,) in table.chunks([Column(at, "node id", np.dtype(np.int64))], _CHUNK):
         yield ids
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from graphzero.ingest.closing import Closing
 from graphzero.ingest.edges import EdgeList, IdBound, read_edges
 from graphzero.ingest.folder import check_names, entry_of, folder_lock, recover, replace_dataset
 from graphzero.ingest.node_times import read_node_times
@@ -284,8 +285,11 @@ def build_typed_dataset(
     weight_attrs: Any = None,
     time_attrs: Any = None,
     feature_dtype: Any = None,
+    edge_attrs: Any = None,
+    id_column: Any = None,
     memory_limit: int | str = "2GB",
     progress: bool = False,
+    closing: Closing | None = None,
     **others: Any,
 ) -> TypedManifest:
     """`graphzero.build` of a graph with node types and edge types.
@@ -301,10 +305,13 @@ def build_typed_dataset(
         neighbors=neighbors,
         weight=weight,
         timestamp=timestamp,
+        edge_attrs=edge_attrs,
         **others,
     )
     limit = parse_bytes(memory_limit)
-    options = WriteOptions(order, presample, limit, Progress(progress), neighbors)
+    options = WriteOptions(
+        order, presample, limit, Progress(progress), neighbors, closing=closing or Closing()
+    )
     given = open_typed_input(
         nodes,
         edges,
@@ -317,11 +324,17 @@ def build_typed_dataset(
         delimiter=delimiter,
         weight=weight,
         timestamp=timestamp,
+        edge_attrs=edge_attrs,
+        id_column=id_column,
         incoming=neighbors == "in",
         with_edge_ids=edge_ids,
     )
     if presample is not None:
         presample.check_types(list(given.edges))
+    for edge_type, one in given.edges.items():
+        options.closing.begin(
+            one.edges.summary, neighbors=neighbors, directed=True, where=str(edge_type)
+        )
     names = list(_names(given, options))
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)

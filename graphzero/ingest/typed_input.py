@@ -12,9 +12,9 @@ import numpy as np
 from graphzero.errors import FormatError
 from graphzero.ingest.attribute_names import check_attribute_name
 from graphzero.ingest.attributes import as_names, check_known, resolve_driving
-from graphzero.ingest.edge_input import EdgeInput, open_edges
+from graphzero.ingest.edge_input import EdgeInput, open_edges, with_columns
 from graphzero.ingest.joined import join_columns
-from graphzero.ingest.row_input import open_attribute
+from graphzero.ingest.row_input import check_id_column, open_attribute
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.sources.columns import checked_count
 from graphzero.ingest.splits import check_split_names
@@ -91,7 +91,11 @@ def naming(what: str | EdgeType) -> Iterator[None]:
 
 
 def _node_type(
-    name: str, content: Any, splits: dict[str, Any], feature_dtype: np.dtype[Any] | None
+    name: str,
+    content: Any,
+    splits: dict[str, Any],
+    feature_dtype: np.dtype[Any] | None,
+    id_column: Any,
 ) -> NodeTypeInput:
     if not isinstance(content, Mapping):
         raise ValueError(
@@ -101,19 +105,20 @@ def _node_type(
     given = dict(content)
     count = given.pop("num_nodes", None)
     num_nodes = None if count is None else checked_count(count)
-    return NodeTypeInput(_attributes(given, "node", feature_dtype), splits, num_nodes)
+    return NodeTypeInput(_attributes(given, "node", feature_dtype, id_column), splits, num_nodes)
 
 
 def _attributes(
     content: Mapping[Any, Any],
     of: Literal["node", "edge"],
     feature_dtype: np.dtype[Any] | None = None,
+    id_column: Any = None,
 ) -> dict[str, Rows]:
     for name in content:
         check_attribute_name(name, of)
     dtypes = {"x": feature_dtype} if of == "node" else {}
     return {
-        name: open_attribute(value, name, dtypes.get(name), of=of)
+        name: open_attribute(value, name, dtypes.get(name), of=of, id_column=id_column)
         for name, value in content.items()
         if value is not None
     }
@@ -150,7 +155,7 @@ def _open_edges(content: Any, options: dict[str, Any]) -> tuple[EdgeInput, dict[
         names = ", ".join(map(repr, given)) or "nothing"
         raise ValueError(f"it has no 'edge_index' but {names}: give the edges under that name")
     source = open_edges(given.pop("edge_index"), is_edge_index=True, **options)
-    return source, _attributes(given, "edge")
+    return source, with_columns(_attributes(given, "edge"), source)
 
 
 def _drive(
@@ -236,6 +241,7 @@ def open_typed_input(
     weight_attrs: Any = None,
     time_attrs: Any = None,
     feature_dtype: np.dtype[Any] | None = None,
+    id_column: Any = None,
     **options: Any,
 ) -> TypedInput:
     """Opens every file and checks what can be checked without reading it.
@@ -252,6 +258,8 @@ def open_typed_input(
         Of all types: see `resolve_driving`.
     feature_dtype : numpy.dtype, optional
         To store each "x" as. Default: as it is.
+    id_column : str, int or False, optional
+        Of tables of nodes whose `Source` does not say it.
     **options
         Of `open_edges`.
 
@@ -276,10 +284,16 @@ def open_typed_input(
     edge_types = {_edge_type_names(key, types): edges[key] for key in edges}
     node_splits = _by_type(splits, "splits", types, repr(next(iter(types))))
     splits_of_edges = _by_type(edge_splits, "edge_splits", edge_types, repr(next(iter(edge_types))))
+    check_id_column(
+        id_column,
+        (v for one in types.values() if isinstance(one, Mapping) for v in one.values()),
+    )
     found_nodes: dict[str, NodeTypeInput] = {}
     for name, content in types.items():
         with naming(name):
-            found_nodes[name] = _node_type(name, content, node_splits[name], feature_dtype)
+            found_nodes[name] = _node_type(
+                name, content, node_splits[name], feature_dtype, id_column
+            )
     driving = _Driving(as_names(weight_attrs, "weight_attrs"), as_names(time_attrs, "time_attrs"))
     opened: dict[EdgeType, tuple[EdgeInput, dict[str, Rows]]] = {}
     for key, content in edge_types.items():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 __all__ = ["check_typed_options"]
 
 _COLUMNS = (
-    "names a column of one edge list, and a typed graph has several: put the sources and targets "
-    "in the first two columns, and give other columns as attributes of the edge type"
+    "names a column of one edge list, and a typed graph has several: name it for each of them, "
+    "such as edges={('author', 'writes', 'paper'): gz.Source('writes.csv', src='a', dst='p')}"
 )
 # What to do instead of options that are not None.
 _REFUSED = {
@@ -17,7 +18,13 @@ _REFUSED = {
     "num_nodes": "is for graphs without types: use nodes={'paper': {'num_nodes': ...}}",
     "src": _COLUMNS,
     "dst": _COLUMNS,
+    "edge_attrs": _COLUMNS,
 }
+
+
+def is_empty(edge_attrs: Any) -> bool:
+    """Whether `edge_attrs` says, of all edge types, that no further column is needed."""
+    return isinstance(edge_attrs, Collection) and len(edge_attrs) == 0
 
 
 def check_typed_options(
@@ -54,11 +61,11 @@ def check_typed_options(
     ):
         if value is not None and value is not False:
             raise ValueError(
-                f"{option}= is for graphs without types: give an attribute to the edge type, and "
-                f"name it in {attrs}="
+                f"{option}= is for graphs without types: name the column for its edge type, as "
+                f"gz.Source(file, {option}=...), or give an attribute and name it in {attrs}="
             )
     for option, value in others.items():
         if option not in _REFUSED:
             raise TypeError(f"build has no option {option!r} for typed graphs")
-        if value is not None:
+        if value is not None and not (option == "edge_attrs" and is_empty(value)):
             raise ValueError(f"{option}= {_REFUSED[option]}")

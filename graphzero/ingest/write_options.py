@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from graphzero.ingest.closing import Closing
 from graphzero.ingest.presampling import Presampler
 from graphzero.ingest.progress import Progress
 from graphzero.store.manifest import Neighbors
@@ -50,6 +51,8 @@ class WriteOptions:
     progress : Progress
     neighbors : {"in", "out", "both"} or None
         Which neighbours a directed graph stores. None, for a reordering: those that it has.
+    closing : Closing
+        Takes what is to be said when everything is written.
 
     Raises
     ------
@@ -62,6 +65,7 @@ class WriteOptions:
     memory_limit: int
     progress: Progress
     neighbors: Neighbors | None = None
+    closing: Closing = field(default_factory=Closing)
 
     def __post_init__(self) -> None:
         if self.order not in _ORDERS:

@@ -27,15 +27,21 @@ class Column:
     dtype : numpy.dtype
     is_id : bool
         Whether it holds node ids.
+    hint : str
+        What to do if its cells are not valid, for messages; "" if there is nothing to say.
     """
 
     index: int
     label: str
     dtype: np.dtype[Any]
     is_id: bool = False
+    hint: str = ""
 
     def expected(self) -> str:
         """A valid cell, in words."""
+        return self._valid() + self.hint
+
+    def _valid(self) -> str:
         if self.dtype.kind == "f":
             return f"a number for the {self.label}"
         bounds = np.iinfo(self.dtype)

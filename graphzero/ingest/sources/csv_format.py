@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from graphzero.ingest.sources.blanks import cells_between_blanks
+from graphzero.ingest.sources.column_names import IDS, find_known, looks_like_name
 from graphzero.ingest.sources.compression import open_binary
 
 __all__ = ["WHITESPACE", "CsvFormat", "csv_records", "is_number", "open_text", "sniff_csv"]
@@ -113,14 +114,18 @@ def _is_header(cells: list[str], header: bool | str, strict: bool) -> bool:
     if header != "auto":
         raise ValueError(f"header must be True, False or 'auto', not {header!r}")
     filled = [cell for cell in cells if cell.strip()]
-    if not filled:
+    texts = [cell for cell in filled if not is_number(cell)]
+    # A first record with a gap or a malformed number is not taken for a header.
+    if not filled or not all(looks_like_name(cell) for cell in texts):
         return False
-    if not any(is_number(cell) for cell in filled):
+    if len(texts) == len(filled):
         return True
-    # Columns of a table may be named 0, 1, 2, ..., behind a first name such as "id" or none.
+    # Columns of a table may be named 0, 1, 2, ..., beside a name such as "id" or none.
     if strict or is_number(cells[0]):
         return False
-    return bool(cells[0].strip()) or filled == [str(i) for i in range(len(cells) - 1)]
+    if texts:
+        return len(find_known(texts, IDS)) == 1
+    return filled == [str(i) for i in range(len(cells) - 1)]
 
 
 def sniff_csv(

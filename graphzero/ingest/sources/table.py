@@ -50,12 +50,15 @@ def checked(
     """Values in a column's dtype; `record` is the number of the first one."""
     if column.dtype.kind == "f":
         if values.dtype.kind not in "iuf":
-            raise ValueError(f"{table.name}: the {column.label} has dtype {values.dtype}")
+            raise ValueError(
+                f"{table.name}: the {column.label} has dtype {values.dtype}{column.hint}"
+            )
         with np.errstate(over="ignore"):
             return values.astype(column.dtype, copy=False)
     if values.dtype.kind not in "iu":
         raise ValueError(
-            f"{table.name}: the {column.label} has dtype {values.dtype}; it must be an integer one"
+            f"{table.name}: the {column.label} has dtype {values.dtype}; it must be an integer "
+            f"one{column.hint}"
         )
     bounds = np.iinfo(column.dtype)
     if len(values) and (values.min() < bounds.min or values.max() > bounds.max):

@@ -1,0 +1,212 @@
+"""What headers say: every table is read right or refused, and none is read wrong."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from header_cases import EDGE_CASES, NODE_CASES, Case
+
+from graphzero.ingest.edge_input import open_edges
+from graphzero.ingest.given import is_table
+from graphzero.ingest.row_input import open_labels
+from graphzero.ingest.source import Source
+
+pytestmark = pytest.mark.no_asan
+
+# No column is another one, in no order, and all of them could be ids.
+COLUMNS: dict[str, list[Any]] = {
+    "s": [4, 1, 7, 4, 0, 2],
+    "t": [5, 8, 3, 6, 9, 9],
+    "w": [0.5, 1.5, 2.5, 3.5, 4.5, 5.5],
+    "h": [60, 50, 40, 30, 20, 10],
+    "n": [0, 1, 2, 3, 4, 5],
+    "x": [11, 12, 13, 14, 15, 16],
+    "a": ["ann", "bob", "cid", "dan", "eve", "fay"],
+    "i": [3, 0, 5, 1, 4, 2],
+}
+VALUES = [[7, 1, 3, 9, 4, 8], [20, 21, 22, 23, 24, 25]]
+
+
+def cells_of(case: Case) -> list[list[Any]]:
+    """The columns of a case; each v is a vector of values of its own."""
+    values = iter(VALUES)
+    return [next(values) if letter == "v" else COLUMNS[letter] for letter in case.holds]
+
+
+def text_of(case: Case, delimiter: str = ",", *, quoted: bool = False) -> str:
+    out = io.StringIO()
+    quoting = csv.QUOTE_ALL if quoted else csv.QUOTE_MINIMAL
+    writer = csv.writer(out, delimiter=delimiter, quoting=quoting, lineterminator="\n")
+    if case.names is not None:
+        writer.writerow(case.names)
+    writer.writerows(zip(*cells_of(case), strict=True))
+    return out.getvalue()
+
+
+def write_text(case: Case, folder: Path, kind: str) -> Path:
+    delimiter = {"tab": "\t", "semicolon": ";"}.get(kind, ",")
+    text = text_of(case, delimiter, quoted=kind == "quoted")
+    data = (("\ufeff" if kind == "bom" else "") + text).encode()
+    path = folder / ("t.csv.gz" if kind == "gz" else "t.csv")
+    path.write_bytes(gzip.compress(data, 1) if kind == "gz" else data)
+    return path
+
+
+def as_table(case: Case) -> pa.Table:
+    return pa.table([pa.array(column) for column in cells_of(case)], names=list(case.names or ()))
+
+
+def as_frame(case: Case, kind: str) -> Any:
+    """The table as an object in memory, or None if there is no such object with these names."""
+    table = as_table(case)
+    if kind == "arrow":
+        return table
+    if kind == "pandas":
+        return (
+            pytest.importorskip("pandas")
+            .DataFrame(dict(enumerate(cells_of(case))))
+            .set_axis(list(case.names or ()), axis=1)
+        )
+    if len(set(case.names or ())) < len(case.names or ()):
+        return None  # polars has no such frames
+    return pytest.importorskip("polars").DataFrame(table.to_pydict())
+
+
+def read_edges(value: Any, options: dict[str, Any]) -> tuple[Any, ...]:
+    """Sources, targets, and weights and times or None."""
+    edges = open_edges(Source(value, **options))
+    chunks = list(edges.table.chunks(edges.columns, 1 << 10))
+    columns = iter([np.concatenate(parts).tolist() for parts in zip(*chunks, strict=True)])
+    return (
+        next(columns),
+        next(columns),
+        next(columns) if edges.has_weights else None,
+        next(columns) if edges.has_times else None,
+    )
+
+
+def check_edges(case: Case, value: Any, options: dict[str, Any]) -> None:
+    if case.expect == "refused":
+        with pytest.raises(ValueError, match=".") as refused:
+            read_edges(value, options)
+        check_message(case, str(refused.value))
+        return
+    assert case.expect == "right"
+    of = dict(zip(case.holds, cells_of(case), strict=False))
+    weights, times = (of[one] if one in case.reads else None for one in "wh")
+    assert read_edges(value, options) == (of["s"], of["t"], weights, times)
+
+
+def check_message(case: Case, message: str) -> None:
+    """A refusal of names lists the columns and the option that helps; one of a cell, its line."""
+    if case.text_only:
+        assert "line 1:" in message or "line 2:" in message or "no header" in message
+        return
+    if case.names is not None and ("src" not in case.options or "dst" not in case.options):
+        for name in case.names:
+            assert name.strip() in message
+    assert all(way in message for way in case.says), message
+    ways = ["src=", "dst=", "delimiter="] + [f"for {name}" for name in case.options]
+    ways += [f"give {name} as a position" for name in case.options]
+    assert case.says or any(way in message for way in ways), message
+
+
+def ids_of(cases: list[Case]) -> list[str]:
+    return [f"{i}: {case}" for i, case in enumerate(cases)]
+
+
+def test_there_are_many_cases_of_both_kinds() -> None:
+    for cases, right, refused in ((EDGE_CASES, 350, 250), (NODE_CASES, 90, 25)):
+        counts = Counter(case.expect for case in cases)
+        assert set(counts) == {"right", "refused"}
+        assert counts["right"] >= right
+        assert counts["refused"] >= refused
+        assert all(len(c.names) == len(c.holds) for c in cases if c.names is not None)
+
+
+@pytest.mark.parametrize("case", EDGE_CASES, ids=ids_of(EDGE_CASES))
+def test_edges_of_csv(tmp_path: Path, case: Case) -> None:
+    check_edges(case, write_text(case, tmp_path, "plain"), case.options)
+
+
+HAND = EDGE_CASES[-120:]
+
+
+@pytest.mark.parametrize("kind", ["tab", "semicolon", "bom", "quoted", "gz"])
+def test_edges_of_other_text_files(tmp_path: Path, kind: str) -> None:
+    for case in HAND:
+        check_edges(case, write_text(case, tmp_path, kind), case.options)
+
+
+def without_text_options(case: Case) -> dict[str, Any]:
+    return {name: value for name, value in case.options.items() if name != "header"}
+
+
+def test_edges_of_parquet(tmp_path: Path) -> None:
+    cases = [case for case in EDGE_CASES if case.names is not None and not case.text_only]
+    assert len(cases) > 600
+    for case in cases:
+        pq.write_table(as_table(case), tmp_path / "t.parquet")
+        check_edges(case, tmp_path / "t.parquet", without_text_options(case))
+
+
+@pytest.mark.parametrize("kind", ["arrow", "pandas", "polars"])
+def test_edges_of_frames_are_never_wrong(kind: str) -> None:
+    cases = [case for case in EDGE_CASES if case.names is not None and not case.text_only]
+    for case in cases:
+        frame = as_frame(case, kind)
+        if frame is None:
+            continue
+        if is_table(frame):
+            check_edges(case, frame, without_text_options(case))
+        else:
+            with pytest.raises(ValueError, match="with the columns"):
+                read_edges(frame, without_text_options(case))
+
+
+def read_labels(value: Any, options: dict[str, Any]) -> tuple[list[int], Any]:
+    rows = open_labels(Source(value, **options))
+    chunks = list(rows.chunks(1 << 10))
+    ids = np.concatenate([ids for ids, _ in chunks]).tolist()
+    return ids, np.concatenate([values for _, values in chunks]).T.tolist()
+
+
+def check_labels(case: Case, value: Any, options: dict[str, Any]) -> None:
+    if case.expect == "refused":
+        with pytest.raises(ValueError, match=".") as refused:
+            read_labels(value, options)
+        message = str(refused.value)
+        assert case.text_only or any(name in message for name in ("id_column", "columns"))
+        assert not case.text_only or "line " in message or "id_column=" in message
+        assert all(way in message for way in case.says), message
+        if case.says == ("id_column=0", "id_column=False") and case.names is not None:
+            assert all(name in message for name in case.names)
+        return
+    columns = list(zip(case.holds, cells_of(case), strict=True))
+    ids = next((cells for letter, cells in columns if letter == "i"), [0, 1, 2, 3, 4, 5])
+    assert read_labels(value, options) == (
+        ids,
+        [cells for letter, cells in columns if letter == "v"],
+    )
+
+
+@pytest.mark.parametrize("case", NODE_CASES, ids=ids_of(NODE_CASES))
+def test_nodes_of_csv(tmp_path: Path, case: Case) -> None:
+    for kind in ("plain", "tab", "bom", "quoted"):
+        check_labels(case, write_text(case, tmp_path, kind), case.options)
+
+
+def test_nodes_of_parquet(tmp_path: Path) -> None:
+    for case in NODE_CASES:
+        if case.names is not None and not case.text_only:
+            pq.write_table(as_table(case), tmp_path / "t.parquet")
+            check_labels(case, tmp_path / "t.parquet", without_text_options(case))

@@ -1,0 +1,478 @@
+"""`Source`, `edge_attrs`, `id_column`: columns by name, and what is said of the others."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from cli_program import run
+
+import graphzero as gz
+
+pytestmark = pytest.mark.no_asan
+
+EDGES = np.array([[0, 3], [1, 3], [2, 3], [0, 1], [4, 1], [3, 4]])
+AMOUNTS = np.array([7, 8, 9, 10, 11, 12])
+RATES = np.array([0.5, 1.5, 2.5, 3.5, 4.5, 5.5], np.float32)
+TIMES = np.array([60, 50, 40, 30, 20, 10])
+ROWS = np.arange(10, dtype=np.float32).reshape(5, 2)
+WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
+
+
+def write_csv(path: Path, header: str, *columns: Any) -> Path:
+    lines = [header] if header else []
+    lines += [",".join(map(str, cells)) for cells in zip(*columns, strict=True)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def payments(folder: Path, header: str = "from,to,amount,rate,ts") -> Path:
+    return write_csv(folder / "e.csv", header, EDGES[:, 0], EDGES[:, 1], AMOUNTS, RATES, TIMES)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix != ".json"}
+
+
+def check_edge_values(ds: Any, **expected: Any) -> None:
+    """Values of every edge: those of edge e belong to (EDGES[e]), in the lists of its target."""
+    for name, values in expected.items():
+        ids = ds.graph._view("edge_ids")
+        stored = ds.edge_attributes[name].gather(np.arange(len(EDGES)))
+        np.testing.assert_array_equal(stored, np.asarray(values)[ids])
+        assert stored.dtype == np.asarray(values).dtype
+
+
+# --- columns that are not used
+
+
+def test_unused_columns_are_named_in_one_warning(tmp_path: Path) -> None:
+    path = payments(tmp_path)
+    said = (
+        f"{path} has columns that are not used: amount, rate; edge_attrs=['amount', 'rate'] stores "
+        f"them with the edges, edge_attrs=[] says that they are not needed"
+    )
+    with pytest.warns(UserWarning, match=f"^{re.escape(said)}$") as caught:
+        ds = gz.build(tmp_path / "d", path)
+    with ds:
+        assert len(caught) == 1
+        assert caught[0].filename == __file__
+        assert ds.driving.time == "edge_time"
+        assert list(ds.edge_attributes) == ["edge_time"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"edge_attrs": []}, {"edge_attrs": ["amount"]}, {"edge_attrs": ()}, {"edge_attrs": "rate"}],
+)
+def test_the_warning_ends_with_a_decision(tmp_path: Path, options: dict[str, Any]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gz.build(tmp_path / "d", payments(tmp_path), **options).close()
+
+
+def test_what_is_refused_as_weight_is_not_asked_for_again(tmp_path: Path) -> None:
+    path = payments(tmp_path, "src,dst,weight,edge_weight,time")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gz.build(tmp_path / "d", path, weight=False, timestamp=False).close()
+    with pytest.warns(UserWarning, match="not used: edge_weight; edge_attrs="):
+        gz.build(tmp_path / "d", path, weight="weight", timestamp=False).close()
+
+
+@pytest.mark.parametrize(
+    ("header", "options", "example"),
+    [
+        ("", {"src": 0, "dst": 1}, "{'attribute_0': 2, 'attribute_1': 3, 'attribute_2': 4}"),
+        ("from,to,tx amount,rate,ts", {}, "{'attribute_0': 'tx amount', 'attribute_1': 'rate'}"),
+        ("from,to,,rate,ts", {}, "{'attribute_0': 2, 'attribute_1': 'rate'}"),
+        ("from,to,a,a,ts", {}, "{'attribute_0': 2, 'attribute_1': 3}"),
+    ],
+)
+def test_the_way_out_that_is_named_works(
+    tmp_path: Path, header: str, options: dict[str, Any], example: str
+) -> None:
+    path = payments(tmp_path, header)
+    with pytest.warns(UserWarning, match=re.escape(f"edge_attrs={example} stores")):
+        gz.build(tmp_path / "d", path, **options).close()
+    chosen = eval(example)  # the text of our own message
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with gz.build(tmp_path / "d", path, edge_attrs=chosen, **options) as ds:
+            check_edge_values(ds, attribute_0=AMOUNTS, attribute_1=RATES)
+
+
+def test_the_closing_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = write_csv(tmp_path / "e.csv", "from,to,amount", EDGES[:, 0], EDGES[:, 1], AMOUNTS)
+    both = "undirected, both directions stored"
+    for options, line in (
+        ({"directed": False}, f"read src=from, dst=to; ignored amount; in-neighbours; {both}"),
+        ({"neighbors": "out"}, "read src=from, dst=to; ignored amount; out-neighbours; directed"),
+        (
+            {"edge_attrs": ["amount"], "neighbors": "both"},
+            "read src=from, dst=to, edge_attrs=amount; in-neighbours and out-neighbours; directed",
+        ),
+        (
+            {"weight": "amount"},
+            "read src=from, dst=to, weight=amount; in-neighbours; directed",
+        ),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            gz.build(tmp_path / "d", path, progress=True, **options).close()
+        out, err = capfd.readouterr()
+        assert out == ""
+        assert err.splitlines()[-1] == line
+    gz.build(tmp_path / "d", EDGES, progress=True).close()
+    assert capfd.readouterr().err.splitlines()[-1] == "read src=0, dst=1; in-neighbours; directed"
+
+
+# --- columns as attributes of edges
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_columns_become_attributes(tmp_path: Path, kind: str) -> None:
+    names = ["rate", "to", "from", "amount"]
+    columns = [RATES, EDGES[:, 1], EDGES[:, 0], AMOUNTS.astype(np.int64)]
+    path = tmp_path / f"e.{kind}"
+    if kind == "csv":
+        write_csv(path, ",".join(names), *columns)
+    else:
+        columns[3] = AMOUNTS.astype(np.int16)
+        columns[0] = RATES.astype(np.float64)
+        pq.write_table(pa.table(dict(zip(names, columns, strict=True))), path, row_group_size=2)
+    with gz.build(tmp_path / "d", path, edge_attrs=["amount", "rate"]) as ds:
+        check_edge_values(ds, amount=columns[3], rate=columns[0])
+    beside = {"edge_index": EDGES, "amount": columns[3], "rate": columns[0]}
+    gz.build(tmp_path / "plain", beside).close()
+    assert contents(tmp_path / "d") == contents(tmp_path / "plain")
+    renamed = {"price": "amount", "share": names.index("rate")}
+    with gz.build(tmp_path / "d", path, edge_attrs=renamed) as ds:
+        check_edge_values(ds, price=columns[3], share=columns[0])
+
+
+def test_a_column_can_drive_sampling(tmp_path: Path) -> None:
+    path = payments(tmp_path)
+    options = {"edge_attrs": ["amount", "rate"], "timestamp": False}
+    with gz.build(tmp_path / "d", path, weight_attrs="rate", time_attrs="amount", **options) as ds:
+        assert (ds.driving.weight, ds.driving.time) == ("rate", "amount")
+        ids = np.lexsort((np.arange(6), EDGES[:, 0], EDGES[:, 1]))
+        assert sorted(ds.graph.weights.tolist()) == sorted(RATES[ids].tolist())
+    path = payments(tmp_path, "from,to,weight,b,time")
+    with gz.build(tmp_path / "d", path, edge_attrs=["weight", "time", "b"]) as ds:
+        assert (ds.driving.weight, ds.driving.time) == ("weight", "time")
+        assert list(ds.edge_attributes) == ["weight", "time", "b"]
+
+
+@pytest.mark.parametrize(
+    ("header", "options", "message"),
+    [
+        ("", {"edge_attrs": ["price"]}, "no column 'price' for edge_attrs; it has from, to, amo"),
+        ("", {"edge_attrs": ["rate", "rate"]}, "has a name twice"),
+        ("src,dst,a,b,c", {"edge_attrs": ["src"]}, "name one column twice"),
+        ("", {"edge_attrs": ["ts"], "timestamp": "ts"}, "name one column twice"),
+        ("", {"edge_attrs": {"a": "rate", "b": 3}}, "name one column twice"),
+        ("", {"edge_attrs": {"a": 5}}, "has 5 columns, so edge_attrs=5 does not exist"),
+        ("", {"edge_attrs": [2]}, r"as a dictionary, such as edge_attrs=\{'amount': 2\}"),
+        ("", {"edge_attrs": 2}, "must be a list of columns"),
+        ("from,to,tx amount,b,c", {"edge_attrs": ["tx amount"]}, r"edge_attrs=\{'another': 'tx am"),
+        ("from,to,edge_index,b,c", {"edge_attrs": ["edge_index"]}, "another, such as edge_attrs="),
+        ("from,to,x,b,c", {"edge_attrs": ["x"]}, "this is a name of node attributes"),
+        ("", {"edge_attrs": ["rate"], "nodes": {"rate": np.arange(5)}}, "nodes and edges both"),
+    ],
+)  # fmt: skip
+def test_refused_edge_attrs(
+    tmp_path: Path, header: str, options: dict[str, Any], message: str
+) -> None:
+    path = payments(tmp_path, header or "from,to,amount,rate,ts")
+    with pytest.raises(ValueError, match=message):
+        gz.build(tmp_path / "d", path, **options)
+    assert not (tmp_path / "d" / "dataset.json").exists()
+
+
+def test_attributes_are_given_once(tmp_path: Path) -> None:
+    path = payments(tmp_path)
+    edges = {"edge_index": path, "rate": np.arange(6)}
+    with pytest.raises(ValueError, match="'rate' is in edge_attrs and is given as an attribute"):
+        gz.build(tmp_path / "d", edges, edge_attrs=["rate"])
+    with pytest.raises(ValueError, match=r"edge_attrs= names columns of a table, and edges is an"):
+        gz.build(tmp_path / "d", EDGES, edge_attrs=["rate"])
+    gz.build(tmp_path / "d", EDGES, edge_attrs=[]).close()
+    text = write_csv(tmp_path / "t.csv", "src,dst,note", EDGES[:, 0], EDGES[:, 1], "abcdef")
+    with pytest.raises(ValueError, match=r"t\.csv, line 2: 'a' is not a note"):
+        gz.build(tmp_path / "d", text, edge_attrs=["note"])
+
+
+# --- Source
+
+
+def test_a_source_is_a_value_with_its_options(tmp_path: Path) -> None:
+    source = gz.Source(tmp_path / "e.csv", src="a", dst=1, edge_attrs=["c"], header=True)
+    assert pickle.loads(pickle.dumps(source)) == source
+    assert source.given() == {"src": "a", "dst": 1, "edge_attrs": ["c"], "header": True}
+    with pytest.raises(AttributeError):
+        source.src = "b"  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        gz.Source("e.csv", "a")  # type: ignore[misc]
+    for options, message in (
+        ({"header": "yes"}, "header must be"),
+        ({"delimiter": "::"}, "delimiter must be"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            gz.Source("e.csv", **options)
+    for value in (source, [source, source]):
+        with pytest.raises(ValueError, match="not another Source"):
+            gz.Source(value)
+
+
+def test_sources_stand_wherever_paths_do(tmp_path: Path) -> None:
+    edges = write_csv(tmp_path / "e.csv", "a;b;c".replace(";", ","), *EDGES.T, AMOUNTS)
+    table = write_csv(
+        tmp_path / "n.csv", "f,g,year,key,note", *ROWS[::-1].T, range(10, 15), range(4, -1, -1),
+        "abcde",
+    )  # fmt: skip
+    (tmp_path / "of_edges.txt").write_text("".join(f"{a}|{b}|x\n" for a, b in EDGES * 2))
+    split = write_csv(tmp_path / "s.csv", "n,node", [9, 9], [4, 1])
+    options = {"id_column": "key"}
+    with gz.build(
+        tmp_path / "d",
+        {
+            "edge_index": gz.Source(edges, src="b", dst="a", weight="c"),
+            "pair": gz.Source(
+                tmp_path / "of_edges.txt", columns=[1, 0], delimiter="|", header=False
+            ),
+        },
+        nodes={
+            "x": gz.Source(table, columns=["g", "f"], **options),
+            "y": gz.Source(table, columns="year", **options),
+            "z": [gz.Source(table, columns=["f"], **options)],
+        },
+        splits={"train": gz.Source(split, columns="node")},
+        edge_splits={"val": gz.Source(split, columns=1)},
+    ) as ds:
+        every = np.arange(5)
+        np.testing.assert_array_equal(ds.features[every], ROWS[:, ::-1])
+        assert ds.labels[every].tolist() == [14, 13, 12, 11, 10]
+        np.testing.assert_array_equal(ds.attributes["z"][every], ROWS[:, :1])
+        assert ds.splits["train"].tolist() == ds.edge_splits["val"].tolist() == [4, 1]
+        assert ds.graph.neighbors(0).tolist() == [1, 3]
+        assert sorted(ds.graph.weights.tolist()) == AMOUNTS.tolist()
+        check_edge_values(ds, pair=EDGES[:, ::-1] * 2)
+
+
+def test_one_source_of_several_parts(tmp_path: Path) -> None:
+    parts = [
+        write_csv(tmp_path / f"{i}.csv", "a,k,b", part[:, 0], range(2 * i, 2 * i + len(part)),
+                  part[:, 1])
+        for i, part in enumerate((ROWS[:2], ROWS[2:4], ROWS[4:]))
+    ]  # fmt: skip
+    for value in (
+        gz.Source(parts, id_column="k"),
+        [gz.Source(part, id_column=1) for part in parts],
+        [gz.Source(parts[0], id_column="k", columns=[0, 2]), *(
+            gz.Source(part, id_column=1, columns=["a", "b"]) for part in parts[1:])],
+    ):  # fmt: skip
+        with gz.build(tmp_path / "d", EDGES, value) as ds:
+            np.testing.assert_array_equal(ds.features[np.arange(5)], ROWS)
+
+
+def build_with(folder: Path, where: str, source: gz.Source) -> None:
+    """A build with a source as the edges, as features, as an edge attribute or as a split."""
+    if where == "edges":
+        gz.build(folder, source)
+    elif where == "features":
+        gz.build(folder, EDGES, source)
+    elif where == "edge attribute":
+        gz.build(folder, {"edge_index": EDGES, "kind": source})
+    else:
+        gz.build(folder, EDGES, splits={"train": source})
+
+
+APPLY = {
+    "edges": {"src", "dst", "weight", "timestamp", "edge_attrs", "header", "delimiter"},
+    "features": {"id_column", "columns", "header", "delimiter"},
+    "edge attribute": {"columns", "header", "delimiter"},
+    "split": {"columns", "header", "delimiter"},
+}
+OPTIONS = {
+    "src": "a", "dst": "b", "weight": False, "timestamp": "t", "edge_attrs": ["c"],
+    "id_column": False, "columns": "a", "header": True, "delimiter": ";",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", APPLY)
+def test_options_that_do_not_apply_are_refused_by_name(tmp_path: Path, where: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a\n1\n")
+    np.save(tmp_path / "t.npy", np.arange(6))
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "t.parquet")
+    for option in sorted(OPTIONS.keys() - APPLY[where]):
+        with pytest.raises(ValueError, match=f"Source has {option}=, which does not apply here"):
+            build_with(tmp_path / "d", where, gz.Source(path, **{option: OPTIONS[option]}))
+    of_tables = APPLY[where] - {"src", "dst", "weight", "timestamp"}
+    for option in sorted(of_tables):
+        for array in (tmp_path / "t.npy", np.arange(6)):
+            with pytest.raises(ValueError, match=f"{option}= is for tables"):
+                build_with(tmp_path / "d", where, gz.Source(array, **{option: OPTIONS[option]}))
+    for option in ("header", "delimiter"):
+        source = gz.Source(tmp_path / "t.parquet", **{option: OPTIONS[option]})
+        with pytest.raises(ValueError, match=f"{option}= is for text files, not for"):
+            build_with(tmp_path / "d", where, source)
+
+
+def test_options_are_given_in_one_place(tmp_path: Path) -> None:
+    source = gz.Source(payments(tmp_path), src="from", dst="to", delimiter=",", edge_attrs=[])
+    for option, value in (("src", "from"), ("dst", 1), ("delimiter", ","), ("edge_attrs", [])):
+        for edges in (source, {"edge_index": source}):
+            message = f"{option}= is given to the build and to the Source of the edges"
+            with pytest.raises(ValueError, match=message):
+                gz.build(tmp_path / "d", edges, **{option: value})
+    with gz.build(tmp_path / "d", source, weight="rate", timestamp=False, header=True) as ds:
+        assert (ds.driving.weight, ds.driving.time) == ("edge_weight", None)
+
+
+# --- typed graphs
+
+
+def test_typed_edge_lists_have_headers_of_their_own(tmp_path: Path) -> None:
+    writes = write_csv(tmp_path / "w.csv", "paper,author,place,since", [1, 2, 1], [0, 0, 2],
+                       [1, 2, 3], [5, 6, 7])  # fmt: skip
+    cites = write_csv(tmp_path / "c.csv", "to,from,strength", [2, 1], [0, 1], [0.5, 1.5])
+    nodes = write_csv(tmp_path / "n.csv", "year,paper_id,label", [1990, 1991, 1992, 1993],
+                      [3, 1, 0, 2], [0, 1, 2, 0])  # fmt: skip
+    of_papers = {
+        "year": gz.Source(nodes, id_column="paper_id", columns="year"),
+        "y": gz.Source(nodes, id_column="paper_id", columns="label"),
+    }
+    edges = {
+        WRITES: gz.Source(
+            writes, src="author", dst="paper", timestamp="since", edge_attrs=["place"]
+        ),
+        CITES: {"edge_index": gz.Source(cites, weight="strength"), "kind": [4, 5]},
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gz.build(tmp_path / "a", edges, nodes={"paper": of_papers, "author": {}}).close()
+    plain = {
+        WRITES: {"edge_index": [[0, 0, 2], [1, 2, 1]], "edge_time": [5, 6, 7], "place": [1, 2, 3]},
+        CITES: {"edge_index": [[0, 1], [2, 1]], "edge_weight": [0.5, 1.5], "kind": [4, 5]},
+    }
+    arrays = {"year": np.array([1992, 1991, 1993, 1990]), "y": np.array([2, 1, 0, 0])}
+    gz.build(tmp_path / "b", plain, nodes={"paper": arrays, "author": {}}).close()
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
+def test_typed_builds_name_the_edge_type(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    cites = write_csv(tmp_path / "c.csv", "to,from,strength", [2, 1], [0, 1], [0.5, 1.5])
+    nodes: dict[str, Any] = {"paper": {}, "author": {}}
+    edges: dict[Any, Any] = {WRITES: [[0, 2], [1, 1]], CITES: cites}
+    said = re.escape(f"edge type {CITES}: {cites} has columns that are not used: strength; edge_")
+    with pytest.warns(UserWarning, match=said):
+        gz.build(tmp_path / "d", edges, nodes=nodes).close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gz.build(tmp_path / "d", edges, nodes=nodes, edge_attrs=[]).close()
+        gz.build(tmp_path / "d", edges, nodes=nodes, progress=True).close()
+    assert capfd.readouterr().err.splitlines()[-2:] == [
+        f"{WRITES}: read src=0, dst=1; in-neighbours; directed",
+        f"{CITES}: read src=from, dst=to; ignored strength; in-neighbours; directed",
+    ]
+    for option, value in (("src", "to"), ("dst", 0), ("edge_attrs", ["strength"])):
+        with pytest.raises(ValueError, match=rf"{option}= names a column .*gz\.Source\("):
+            gz.build(tmp_path / "d", edges, nodes=nodes, **{option: value})
+    with pytest.raises(
+        ValueError, match=r"weight= is for graphs without.*gz\.Source\(file, weight"
+    ):
+        gz.build(tmp_path / "d", edges, nodes=nodes, weight="strength")
+    edges[CITES] = write_csv(tmp_path / "c.csv", "p,q,r", [2, 1], [0, 1], [5, 6])
+    with pytest.raises(ValueError, match=r"cites.*the columns p, q, r.*src= and dst="):
+        gz.build(tmp_path / "d", edges, nodes=nodes)
+
+
+# --- node ids
+
+
+@pytest.mark.parametrize("name", ["x", "y", "year"])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_node_has_one_record(tmp_path: Path, name: str, kind: str) -> None:
+    ids, values = [3, 0, 1, 3, 2], [5, 6, 7, 8, 9]
+    path = write_csv(tmp_path / "n.csv", "value,id", values, ids)
+    place = "line 5"
+    if kind == "parquet":
+        path, place = tmp_path / "n.parquet", "record 3"
+        pq.write_table(pa.table({"value": values, "id": ids}), path)
+    with pytest.raises(ValueError, match=rf"n\.{kind}, {place}: node id 3 has a row already"):
+        gz.build(tmp_path / "d", EDGES, nodes={name: path})
+
+
+def test_ids_by_option_of_the_build(tmp_path: Path) -> None:
+    x = write_csv(tmp_path / "x.csv", "key,a,b", range(4, -1, -1), *ROWS[::-1].T)
+    y = write_csv(tmp_path / "y.csv", "", range(5))
+    for value in (0, "key"):
+        with gz.build(tmp_path / "d", EDGES, x, y, id_column=value) as ds:
+            np.testing.assert_array_equal(ds.features[np.arange(5)], ROWS)
+            assert ds.labels[np.arange(5)].tolist() == [0, 1, 2, 3, 4]
+    with gz.build(tmp_path / "d", EDGES, x, y, id_column=False) as ds:
+        assert ds.features.shape == (5, 3)
+        assert ds.features[[0]].tolist() == [[4, 8, 9]]
+    own = gz.Source(x, id_column="key")
+    with gz.build(tmp_path / "d", EDGES, nodes={"x": own, "z": x}, id_column=False) as ds:
+        assert (ds.features.shape, ds.attributes["z"].shape) == ((5, 2), (5, 3))
+    with pytest.raises(ValueError, match="has one column: features are a node id and .*id_column="):
+        gz.build(tmp_path / "d", EDGES, y)
+    with gz.build(tmp_path / "d", EDGES, y, id_column=False) as ds:
+        assert ds.features[np.arange(5)].tolist() == [[0], [1], [2], [3], [4]]
+    with pytest.raises(ValueError, match=r"id_column=0 is for features, labels and attributes"):
+        gz.build(tmp_path / "d", EDGES, ROWS, id_column=0)
+    typed = {"edges": {("n", "r", "n"): EDGES.T}, "nodes": {"n": {"x": x}}}
+    with gz.build(tmp_path / "t", id_column="key", **typed) as ds:
+        np.testing.assert_array_equal(ds["n"].x[np.arange(5)], ROWS)
+    with pytest.raises(
+        ValueError, match=r"node type 'n': .*key, a, b.*id_column=0 .*id_column=Fal"
+    ):
+        gz.build(tmp_path / "t", **typed)
+
+
+@pytest.mark.parametrize("header", ["id,a", "src,a", "a,edge_id", ",a", "target,b"])
+def test_tables_of_edges_have_no_ids(tmp_path: Path, header: str) -> None:
+    path = write_csv(tmp_path / "a.csv", header, AMOUNTS, AMOUNTS)
+    with pytest.raises(ValueError, match=r"is probably no values of edges: columns=\["):
+        gz.build(tmp_path / "d", {"edge_index": EDGES, "kind": path})
+    source = gz.Source(path, columns=[0, 1])
+    with gz.build(tmp_path / "d", {"edge_index": EDGES, "kind": source}) as ds:
+        check_edge_values(ds, kind=np.stack([AMOUNTS, AMOUNTS], axis=1))
+
+
+# --- the command line
+
+
+def test_the_command_has_the_same_options(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = payments(tmp_path)
+    words = ["build", tmp_path / "d", "--edges", path]
+    assert run(*words) == 0
+    out, err = capfd.readouterr()
+    assert out.splitlines()[-1] == (
+        "read src=from, dst=to, timestamp=ts; ignored amount, rate; in-neighbours; directed"
+    )
+    assert err == ""
+    assert run(*words, "--edge-attr", "amount", "--edge-attr", "rate") == 0
+    assert "edge_attrs=amount,rate; in-neighbours" in capfd.readouterr().out
+    with gz.open(tmp_path / "d") as ds:
+        check_edge_values(ds, amount=AMOUNTS, rate=RATES)
+    x = write_csv(tmp_path / "x.csv", "key,a,b", range(4, -1, -1), *ROWS[::-1].T)
+    for column, width in (("key", 2), ("0", 2), ("none", 3)):
+        assert run(*words, "--features", x, "--id-column", column) == 0
+        with gz.open(tmp_path / "d") as ds:
+            assert ds.features.shape == (5, width)
+    capfd.readouterr()
+    assert run(*words, "--features", x) == 1
+    assert "id_column=0 says" in capfd.readouterr().err
