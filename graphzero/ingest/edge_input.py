@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from graphzero.ingest.sources.array_table import ArrayTable, load_array
+from graphzero.ingest.sources.array_opening import is_array_file, open_array, open_edge_array
+from graphzero.ingest.sources.array_table import ArrayTable
+from graphzero.ingest.sources.chunks import ChunkTable, is_chunks
 from graphzero.ingest.sources.columns import Column, column_index, id_column
+from graphzero.ingest.sources.members import known_names
 from graphzero.ingest.sources.opening import open_table
+from graphzero.ingest.sources.sparse_matrix import SparseMatrix, SparseTable
+from graphzero.ingest.sources.streamed_array import AnyArray
 from graphzero.ingest.sources.table import Table
 
 __all__ = ["TIME_NAMES", "WEIGHT_LABEL", "EdgeInput", "edges_of_table", "open_edges"]
@@ -40,6 +44,8 @@ class EdgeInput:
         Whether an edge is stored in the list of its target, not of its source.
     with_edge_ids : bool
         Whether each edge's position in the edge list is stored.
+    shape : (int, int) or None
+        Numbers of sources and of targets, where the edges are a matrix.
     """
 
     table: Table
@@ -49,6 +55,13 @@ class EdgeInput:
     directed: bool = True
     incoming: bool = False
     with_edge_ids: bool = False
+    shape: tuple[int, int] | None = None
+
+    def count_of(self, end: int) -> tuple[int, str]:
+        """The number of sources (end 0) or targets of a matrix, and how it is known."""
+        assert self.shape is not None
+        rows, columns = self.shape
+        return self.shape[end], f"{self.table.name} is a matrix of shape ({rows}, {columns})"
 
 
 def _weight_column(index: int) -> Column:
@@ -118,17 +131,17 @@ def edges_of_table(
     return EdgeInput(table, tuple(columns), at_weight is not None, at_time is not None)
 
 
-def _side_array(value: Any, what: str, num_edges: int) -> npt.NDArray[Any] | None:
+def _side_array(value: Any, what: str, role: str, num_edges: int) -> AnyArray | None:
     if value is None or value is False:
         return None
-    array = load_array(value, what)
+    array = open_array(value, what, known_names(role))
     if array.shape != (num_edges,):
         raise ValueError(f"{what} has shape {array.shape} for {num_edges} edges")
     return array
 
 
 def _from_array(
-    array: npt.NDArray[Any],
+    array: AnyArray,
     name: str,
     src: str | int | None,
     dst: str | int | None,
@@ -142,19 +155,47 @@ def _from_array(
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(f"{name} has shape {array.shape}: an edge list is (E, 2) or (2, E)")
     if array.dtype.kind not in "iu":
-        raise ValueError(f"{name} has dtype {array.dtype}: node ids must be integers")
-    arrays = [array[:, 0], array[:, 1]]
+        raise ValueError(
+            f"{name} has dtype {array.dtype}: node ids must be integers; where these are whole "
+            f"numbers, convert them with edges.astype(numpy.int64)"
+        )
+    arrays = [array]
     columns: list[Column] = [*_endpoints(ArrayTable(name, arrays), src, dst)]
-    weights = _side_array(weight, "weight", len(array))
-    times = _side_array(timestamp, "timestamp", len(array))
+    weights = _side_array(weight, "weight", "edge_weight", len(array))
+    times = _side_array(timestamp, "timestamp", "edge_time", len(array))
     if weights is not None:
-        columns.append(_weight_column(len(arrays)))
+        columns.append(_weight_column(len(arrays) + 1))
         arrays.append(weights)
     if times is not None:
-        columns.append(_time_column(len(arrays)))
+        columns.append(_time_column(len(arrays) + 1))
         arrays.append(times)
     table = ArrayTable(name, arrays)
     return EdgeInput(table, tuple(columns), weights is not None, times is not None)
+
+
+def _from_matrix(
+    matrix: SparseMatrix,
+    src: str | int | None,
+    dst: str | int | None,
+    weight: Any,
+    timestamp: Any,
+) -> EdgeInput:
+    if weight not in (None, False) or timestamp not in (None, False):
+        raise ValueError(
+            f"{matrix.name} is a sparse matrix, whose values are the weights: weight=False "
+            f"ignores them; give times, or other weights, in the order of its entries, as "
+            f"edges={{'edge_index': matrix, 'edge_time': times}}"
+        )
+    table = SparseTable(matrix)
+    columns: list[Column] = [*_endpoints(table, src, dst)]
+    has_weights = table.width > 2 and weight is not False
+    if has_weights:
+        columns.append(_weight_column(2))
+    return EdgeInput(table, tuple(columns), has_weights, False, shape=matrix.shape)
+
+
+def _is_given(value: Any) -> bool:
+    return value is not None and value is not False and not isinstance(value, str | int)
 
 
 def open_edges(
@@ -182,14 +223,25 @@ def open_edges(
     OSError
         If the file cannot be read.
     """
-    is_path = isinstance(edges, str | os.PathLike)
-    if is_path and Path(edges).suffix.lower() != ".npy":
+    if is_chunks(edges):
+        if _is_given(weight) or _is_given(timestamp):
+            raise ValueError(
+                "edges is an iterator: give weights and times with its chunks, which are then "
+                "dictionaries such as {'src': ..., 'dst': ..., 'weight': ...}"
+            )
+        chunks = ChunkTable("edges", edges, is_edge_index=is_edge_index)
+        found = edges_of_table(chunks, src=src, dst=dst, weight=weight, timestamp=timestamp)
+    elif isinstance(edges, str | PathLike) and not is_array_file(edges):
         table = open_table(Path(edges), delimiter=delimiter, header=header, strict=True)
         found = edges_of_table(table, src=src, dst=dst, weight=weight, timestamp=timestamp)
     else:
-        name = os.fspath(edges) if is_path else "edges"
-        array = load_array(edges, name)
-        found = _from_array(array, name, src, dst, weight, timestamp, is_edge_index=is_edge_index)
+        name = fspath(edges) if isinstance(edges, str | PathLike) else "edges"
+        array = open_edge_array(edges, name, known_names("edge_index"))
+        if isinstance(array, SparseMatrix):
+            found = _from_matrix(array, src, dst, weight, timestamp)
+        else:
+            given = (src, dst, weight, timestamp)
+            found = _from_array(array, name, *given, is_edge_index=is_edge_index)
     return replace(
         found, directed=directed, incoming=incoming and directed, with_edge_ids=with_edge_ids
     )

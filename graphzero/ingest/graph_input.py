@@ -190,6 +190,11 @@ def open_graph_input(
     if feature_dtype is not None and "x" not in node_values:
         raise ValueError("feature_dtype needs features")
     source = open_edges(edge_list, is_edge_index=isinstance(edges, Mapping), **edge_options)
+    if source.shape is not None and source.shape[0] != source.shape[1]:
+        raise ValueError(
+            f"{source.count_of(0)[1]}: edges between nodes of one kind are a square matrix; where "
+            f"rows and columns are different nodes, build a typed graph"
+        )
     of_edges = {name: open_attribute(v, name, of="edge") for name, v in edge_values.items()}
     _check_edge_counts(source, of_edges)
     of_nodes = {name: _open_node(name, v, feature_dtype) for name, v in node_values.items()}

@@ -13,13 +13,15 @@ import numpy.typing as npt
 
 from graphzero.ingest.casting import CastRows
 from graphzero.ingest.row_stream import RowChunk, Rows
-from graphzero.ingest.sources.array_table import load_numpy, require_numbers
+from graphzero.ingest.sources.array_opening import is_array_file, open_array
 from graphzero.ingest.sources.columns import Column, id_column
 from graphzero.ingest.sources.csv_format import is_number
 from graphzero.ingest.sources.csv_table import CsvTable
+from graphzero.ingest.sources.members import known_names
 from graphzero.ingest.sources.opening import open_table
 from graphzero.ingest.sources.parquet_table import ParquetTable
-from graphzero.store.format import BFLOAT16, dtype_code, dtype_name
+from graphzero.ingest.sources.streamed_array import AnyArray, pieces_of
+from graphzero.store.format import dtype_code, dtype_name
 
 __all__ = [
     "ArrayRows",
@@ -39,7 +41,7 @@ _MOST_DIMS = 31  # of an array of rows: what `FeatureStore` opens
 
 
 class ArrayRows:
-    """Rows of an array, mapped or in memory.
+    """Rows of an array: mapped, streamed or in memory.
 
     Parameters
     ----------
@@ -49,7 +51,7 @@ class ArrayRows:
 
     in_order = True
 
-    def __init__(self, name: str, array: npt.NDArray[Any]) -> None:
+    def __init__(self, name: str, array: AnyArray) -> None:
         if not 0 < array.ndim <= _MOST_DIMS or 0 in array.shape[1:]:
             raise ValueError(
                 f"{name} has shape {array.shape}: it must be (rows, columns), or a vector, or have "
@@ -74,9 +76,10 @@ class ArrayRows:
 
     def chunks(self, max_rows: int) -> Iterator[RowChunk]:
         """Slices of the array."""
-        for begin in range(0, len(self._array), max_rows):
-            rows = self._array[begin : begin + max_rows]
+        begin = 0
+        for rows in pieces_of(self._array, max_rows):
             yield np.arange(begin, begin + len(rows)), rows.reshape(len(rows), self.width)
+            begin += len(rows)
 
     def locate(self, row: int) -> str:
         """A row by its number from 0."""
@@ -137,12 +140,8 @@ class TableRows:
         return self._table.locate(row)
 
 
-def _is_npy(value: Any) -> bool:
-    return isinstance(value, str | os.PathLike) and Path(value).suffix.lower() == ".npy"
-
-
 def _is_table(value: Any) -> bool:
-    return isinstance(value, str | os.PathLike) and not _is_npy(value)
+    return isinstance(value, str | os.PathLike) and not is_array_file(value)
 
 
 def _parquet_dtype(table: ParquetTable, first: int) -> np.dtype[Any]:
@@ -150,25 +149,6 @@ def _parquet_dtype(table: ParquetTable, first: int) -> np.dtype[Any]:
         if dtype is None:
             raise ValueError(f"{table.name}: column {name!r} does not hold numbers")
     return np.result_type(*table.dtypes[first:])
-
-
-def _feature_array(value: Any, name: str, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
-    """`load_array` that also accepts bfloat16 of ml_dtypes, torch, and this package."""
-    if str(getattr(value, "dtype", None)) == "torch.bfloat16":
-        int16 = value[:0].short().dtype  # torch's; it is not imported here
-        return np.asarray(value.detach().cpu().contiguous().view(int16)).view(BFLOAT16)
-    array = load_numpy(value) if _is_npy(value) else np.asarray(value)
-    if array.dtype == "V2":
-        # np.save stores ml_dtypes' bfloat16 like this, and any other dtype of two bytes.
-        if dtype != BFLOAT16:
-            raise ValueError(
-                f"{name} has dtype |V2, two bytes of unknown meaning: if they are bfloat16, "
-                f"pass feature_dtype='bfloat16'"
-            )
-        return array.view(BFLOAT16)
-    if array.dtype == BFLOAT16 or array.dtype.name == "bfloat16":
-        return array.view(BFLOAT16)
-    return require_numbers(array, name)
 
 
 class PartRows:
@@ -264,13 +244,13 @@ def open_features(value: Any, dtype: np.dtype[Any] | None = None, name: str = "f
 
 def _features_of(value: Any, name: str, dtype: np.dtype[Any] | None) -> Rows:
     if not _is_table(value):
-        return _array_rows(value, name, dtype)
+        return _array_rows(value, name, dtype, known_names("x"))
     return features_of_table(open_table(Path(value)), _parsed_as(dtype))
 
 
-def _array_rows(value: Any, name: str, dtype: np.dtype[Any] | None) -> Rows:
-    name = os.fspath(value) if _is_npy(value) else name
-    return ArrayRows(name, _feature_array(value, name, dtype))
+def _array_rows(value: Any, name: str, dtype: np.dtype[Any] | None, names: Sequence[str]) -> Rows:
+    name = os.fspath(value) if isinstance(value, str | os.PathLike) else name
+    return ArrayRows(name, open_array(value, name, names, dtype=dtype))
 
 
 def _parsed_as(dtype: np.dtype[Any] | None) -> npt.DTypeLike:
@@ -318,7 +298,7 @@ def open_labels(value: Any, name: str = "labels") -> Rows:
 
 def _labels_of(value: Any, name: str, dtype: np.dtype[Any] | None) -> Rows:
     if not _is_table(value):
-        return _array_rows(value, name, dtype)
+        return _array_rows(value, name, dtype, known_names("y"))
     table = open_table(Path(value))
     return _values_of_table(table, "label", dtype, keyed=table.width > 1)
 
@@ -371,7 +351,7 @@ def open_attribute(
 
     def open_part(part: Any, label: str, dtype: np.dtype[Any] | None) -> Rows:
         if not _is_table(part):
-            return _array_rows(part, label, dtype)
+            return _array_rows(part, label, dtype, known_names(name, of))
         table = open_table(Path(part))
         if of == "edge" and name == "edge_attr" and dtype is None:
             dtype = np.dtype(np.float32)

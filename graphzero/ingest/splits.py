@@ -12,9 +12,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.sources.array_table import load_array
+from graphzero.ingest.sources.array_opening import is_array_file, open_array
 from graphzero.ingest.sources.columns import Column
+from graphzero.ingest.sources.members import known_names
 from graphzero.ingest.sources.opening import open_table
+from graphzero.ingest.sources.streamed_array import AnyArray, pieces_of
 from graphzero.ingest.spill import TempColumn
 from graphzero.store.filewriter import FileWriter, sealed_file
 from graphzero.store.format import FLAG_VECTOR, layout
@@ -38,9 +40,7 @@ def check_split_names(splits: Mapping[str, Any]) -> None:
             raise ValueError(f"split name {name!r} has other characters than A-Z a-z 0-9 _ -")
 
 
-def _from_array(
-    array: npt.NDArray[Any], name: str, count: int, of: str
-) -> Iterator[npt.NDArray[Any]]:
+def _from_array(array: AnyArray, name: str, count: int, of: str) -> Iterator[npt.NDArray[Any]]:
     if array.ndim != 1:
         raise ValueError(f"{name} has shape {array.shape}: it must be one-dimensional")
     if array.dtype == np.bool_ and len(array) != count:
@@ -49,25 +49,31 @@ def _from_array(
         held = _HELD[of]
         raise ValueError(f"{name} has dtype {array.dtype}: it must hold {held} or a boolean mask")
     is_mask = array.dtype == np.bool_
-    if not is_mask and 2 < len(array) == count and array.min() >= 0 and array.max() <= 1:
+    if not is_mask and 2 < len(array) == count and _are_bits(array):
         raise ValueError(f"{name} looks like a mask of integers: convert it to bool")
-    for begin in range(0, len(array), _CHUNK):
-        part = array[begin : begin + _CHUNK]
+    begin = 0
+    for part in pieces_of(array, _CHUNK):
         yield np.flatnonzero(part) + begin if is_mask else part
+        begin += len(part)
 
 
-def _ids(value: Any, name: str, count: int, of: str) -> Iterator[npt.NDArray[Any]]:
-    if not isinstance(value, str | os.PathLike):
-        yield from _from_array(load_array(value, name), name, count, of)
+def _are_bits(array: AnyArray) -> bool:
+    return all(part.min() >= 0 and part.max() <= 1 for part in pieces_of(array, _CHUNK))
+
+
+def _ids(value: Any, split: str, name: str, count: int, of: str) -> Iterator[npt.NDArray[Any]]:
+    is_path = isinstance(value, str | os.PathLike)
+    if not is_path or is_array_file(value):
+        label = f"{split} ({value})" if is_path else split
+        yield from _from_array(
+            open_array(value, split, known_names(name, "split")), label, count, of
+        )
         return
     path = Path(value)
-    if path.suffix.lower() == ".npy":
-        yield from _from_array(load_array(path, name), f"{name} ({path})", count, of)
-        return
     table = open_table(path)
     if table.width != 1:
         raise ValueError(
-            f"{name} ({path}) has {table.width} columns: it must have one, of {_HELD[of]}"
+            f"{split} ({path}) has {table.width} columns: it must have one, of {_HELD[of]}"
         )
     for (ids,) in table.chunks([Column(0, "node id", np.dtype(np.int64))], _CHUNK):
         yield ids
@@ -110,7 +116,7 @@ def write_split(
     """
     split = f"split {name!r}" if of == "node" else f"edge split {name!r}"
     with closing(TempColumn(path.parent, np.int64, memory)) as nodes:
-        for ids in _ids(value, split, count, of):
+        for ids in _ids(value, split, name, count, of):
             outside = np.flatnonzero((ids < 0) | (ids >= count))
             if len(outside):
                 bad = int(outside[0])

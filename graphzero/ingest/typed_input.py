@@ -16,6 +16,7 @@ from graphzero.ingest.edge_input import EdgeInput, open_edges
 from graphzero.ingest.joined import join_columns
 from graphzero.ingest.row_input import open_attribute
 from graphzero.ingest.row_stream import Rows
+from graphzero.ingest.sources.chunks import is_users_error
 from graphzero.ingest.sources.columns import checked_count
 from graphzero.ingest.splits import check_split_names
 from graphzero.ingest.typed_names import check_name
@@ -85,6 +86,8 @@ def naming(what: str | EdgeType) -> Iterator[None]:
     try:
         yield
     except _KINDS as error:
+        if is_users_error(error):
+            raise
         kind = next(kind for kind in _KINDS if isinstance(error, kind))
         label = f"node type {what!r}" if isinstance(what, str) else f"edge type {what!r}"
         raise kind(f"{label}: {error}") from error
