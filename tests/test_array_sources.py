@@ -51,7 +51,7 @@ def build(folder: Path, values: Values, **options: Any) -> dict[str, bytes]:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name[0] != "."}
+    return {path.name: path.read_bytes() for path in folder.glob("*.g[ld]")}
 
 
 def named(path: Path, arrays: Arrays) -> Values:
@@ -182,13 +182,12 @@ def test_a_source_gives_the_files_of_plain_arrays(tmp_path: Path, write: Any) ->
 def test_edges_of_any_integers_and_order(
     tmp_path: Path, dtype: str, save: Any, transposed: bool, order: Any
 ) -> None:
-    edges = make_arrays()["edge_index"]
+    edges = np.random.default_rng(2).integers(0, 120, (2, 40_000))
     given = np.array(edges.T if transposed else edges, dtype, order=order)
     path = tmp_path / ("e.npy" if save is np.save else "e.npz")
     save(path, given)
-    weight = np.arange(EDGES, dtype=dtype)
-    for name, value in (("a", edges), ("b", path)):
-        # 64 edges a piece: the pieces of both ends must fit together.
+    weight = (np.arange(40_000) % 100).astype(dtype)
+    for name, value in (("a", edges), ("b", path)):  # several pieces, which must fit together
         build_dataset(tmp_path / name, value, weight=weight, edge_ids=True, memory_limit=1 << 20)
     assert files_of(tmp_path / "a") == files_of(tmp_path / "b")
 
@@ -333,4 +332,5 @@ def test_memory_is_bounded(tmp_path: Path, kind: str) -> None:
         save_file(arrays, path)
     imports = "import numpy, torch\nfrom graphzero.ingest import build_dataset\n"
     peak = peak_of(tmp_path, imports, WORK, tmp_path, kind)
-    assert peak < (12 << 20) + (8 << 20)
+    print(f"{kind}: {peak:,}")
+    assert peak < (12 << 20) + (4 << 20)

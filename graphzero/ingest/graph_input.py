@@ -12,6 +12,7 @@ from graphzero.ingest.edge_input import EdgeInput, open_edges
 from graphzero.ingest.joined import join_columns
 from graphzero.ingest.row_input import open_attribute, open_features, open_labels
 from graphzero.ingest.row_stream import Rows
+from graphzero.ingest.sources.sparse_matrix import is_scipy
 from graphzero.ingest.splits import check_split_names
 from graphzero.store.format import as_dtype
 from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT, Driving
@@ -81,7 +82,7 @@ class GraphInput:
 
 def _edge_values(edges: Any) -> tuple[Any, dict[str, Any]]:
     """The edge list, and what comes with it by name."""
-    if not isinstance(edges, Mapping):
+    if not isinstance(edges, Mapping) or is_scipy(edges):
         return edges, {}
     if edges.get("edge_index") is None:
         raise ValueError(
@@ -189,7 +190,7 @@ def open_graph_input(
     check_distinct(node_values, edge_values)
     if feature_dtype is not None and "x" not in node_values:
         raise ValueError("feature_dtype needs features")
-    source = open_edges(edge_list, is_edge_index=isinstance(edges, Mapping), **edge_options)
+    source = open_edges(edge_list, is_edge_index=edge_list is not edges, **edge_options)
     if source.shape is not None and source.shape[0] != source.shape[1]:
         raise ValueError(
             f"{source.count_of(0)[1]}: edges between nodes of one kind are a square matrix; where "

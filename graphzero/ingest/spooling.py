@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from graphzero.ingest.sources.array_opening import open_array
 from graphzero.ingest.sources.chunks import chunks_of, is_chunks
+from graphzero.ingest.sources.sparse_matrix import is_scipy
 from graphzero.ingest.sources.streamed_array import StreamedArray
 from graphzero.ingest.spill import TempFile
 
@@ -47,7 +48,7 @@ def spool_iterators(folder: Path, **arguments: Any) -> list[Any]:
 
 
 def _spooled(folder: Path, value: Any, name: str, is_edges: bool) -> Any:
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and not is_scipy(value):
         return {
             key: _spooled(
                 folder,
