@@ -21,6 +21,9 @@ from safetensors.torch import save_file as save_tensors
 from graphzero.ingest import build_dataset
 from graphzero.ingest.typed_build import build_typed_dataset
 
+# Python only: the C code below it is sanitized by other tests of the build.
+pytestmark = pytest.mark.no_asan
+
 NODES, EDGES = 40, 300
 Arrays = dict[str, np.ndarray[Any, Any]]
 Values = dict[str, Any]
@@ -314,7 +317,6 @@ build_dataset(folder + "/out", path, path, weight=path, memory_limit=12 << 20)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.no_asan
 @pytest.mark.parametrize("kind", ["npz", "pt", "safetensors"])
 def test_memory_is_bounded(tmp_path: Path, kind: str) -> None:
     rng = np.random.default_rng(0)

@@ -180,7 +180,7 @@ def _from_matrix(
     weight: Any,
     timestamp: Any,
 ) -> EdgeInput:
-    if weight not in (None, False) or timestamp not in (None, False):
+    if any(given is not None and given is not False for given in (weight, timestamp)):
         raise ValueError(
             f"{matrix.name} is a sparse matrix, whose values are the weights: weight=False "
             f"ignores them; give times, or other weights, in the order of its entries, as "

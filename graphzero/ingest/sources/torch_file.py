@@ -6,6 +6,7 @@ Only this module of the build imports torch, and only for such files: pickles ar
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 from collections.abc import Iterator, Mapping
@@ -166,10 +167,12 @@ def _load(path: Path) -> Any:
             f"{path} has an object of {found}, and only tensors are read, so that no code in a "
             f"file is executed: save tensors, as in torch.save({{'edge_index': ...}}, path)"
         ) from None
-    except OSError as error:
-        if error.errno is None:
-            raise ValueError(f"{path} is not a complete torch file: {error}") from None
+    except MemoryError:
         raise
+    except OSError as error:
+        if error.errno in (None, errno.EINVAL):  # an empty file
+            raise ValueError(f"{path} is not a complete torch file: {error}") from None
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     except Exception as error:  # of torch's reader, which raises many kinds
         reason = str(error).partition(". ")[0][:200] or type(error).__name__
         raise ValueError(f"{path} is not a complete torch file: {reason}") from None
