@@ -215,7 +215,7 @@ def test_torch_files_that_cannot_be_read(
         path.write_bytes(whole[:size])
         refused(r"e\.pt is not a complete torch file", path)
     torch.save({"e": torch.from_numpy(EDGE_INDEX), "o": Other()}, path)
-    refused(r"e\.pt has an object of .*Other, and only tensors are read", path)
+    refused(r"e\.pt has an object of .*Other, and only tensors", path)
     torch.save({"e": [1, 2], "n": 3}, path)
     refused(r"e\.pt holds no arrays", path)
     tensor = torch.from_numpy(EDGE_INDEX)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch_geometric.data import Data, HeteroData
+
+from graphzero.ingest.sources.torch_file import load_torch
 
 __all__ = ["open_graph_file"]
 
@@ -30,30 +30,6 @@ def _classes() -> list[Any]:
         home = importlib.import_module(f"torch_geometric.data.{module}")
         found += [getattr(home, name) for name in names if hasattr(home, name)]
     return found
-
-
-def _load(path: Path) -> Any:
-    with open(path, "rb") as file:
-        if file.read(4) != b"PK\x03\x04":
-            raise ValueError(
-                f"{path} is not a complete file of torch.save, or one in its old format, which "
-                f"cannot be mapped: save it again"
-            )
-    if not hasattr(torch.serialization, "safe_globals"):
-        raise ValueError(f"{path}: files of graphs need torch 2.5; give from_data the graph itself")
-    try:
-        with torch.serialization.safe_globals(_classes()):
-            return torch.load(os.fspath(path), map_location="cpu", weights_only=True, mmap=True)
-    except pickle.UnpicklingError as error:
-        reason = str(error).partition("Unsupported ")[2].partition(" was not")[0]
-        raise ValueError(
-            f"{path} has objects of other classes than tensors and PyG's graphs"
-            f"{f' ({reason})' if reason else ''}, which are not read, so that no code in a file is "
-            f"executed: load it as you trust it, and give from_data the graph"
-        ) from None
-    except RuntimeError as error:
-        reason = str(error).partition(". ")[0][:200]
-        raise ValueError(f"{path} is not a complete file of torch.save: {reason}") from None
 
 
 def _count(slices: Any) -> int:
@@ -79,7 +55,7 @@ def open_graph_file(path: str | os.PathLike[str]) -> Data | HeteroData:
     OSError
         If it cannot be read.
     """
-    found = _load(Path(path))
+    found = load_torch(Path(path), _classes())
     if isinstance(found, tuple) and 2 <= len(found) <= 4:
         count = _count(found[1])
         if count != 1:

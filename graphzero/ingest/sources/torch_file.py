@@ -9,8 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import pickle
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from graphzero.ingest.sources.sparse_matrix import SparseMatrix
 from graphzero.store.format import BFLOAT16
 
-__all__ = ["TorchFile", "array_of_tensor", "is_sparse_tensor", "matrix_of_tensor"]
+__all__ = ["TorchFile", "array_of_tensor", "is_sparse_tensor", "load_torch", "matrix_of_tensor"]
 
 _MOST_UNMAPPED_BYTES = 64 << 20
 _PYG = "torch_geometric."
@@ -117,7 +117,7 @@ class TorchFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._tensors = dict(_tensors_in(_load(path)))
+            self._tensors = dict(_tensors_in(load_torch(path)))
         except _SeveralGraphs as error:
             raise ValueError(f"{path} {error}") from None
         self.names = list(self._tensors)
@@ -142,7 +142,23 @@ class TorchFile:
         return array_of_tensor(tensor, label)
 
 
-def _load(path: Path) -> Any:
+def load_torch(path: Path, classes: Sequence[Any] | None = None) -> Any:
+    """What ``torch.save`` has written, its tensors mapped.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+    classes : sequence of classes, optional
+        What is read besides tensors and containers. Default: objects of PyG, which become objects
+        without any code of theirs.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, has other objects, or is large and cannot be mapped.
+    OSError
+        If it cannot be read.
+    """
     import torch
 
     with open(path, "rb") as file:
@@ -155,22 +171,16 @@ def _load(path: Path) -> Any:
         )
     more = {"mmap": True} if mapped else {}
     try:
-        with _inert_classes(path, mapped):
+        if classes is None:
+            classes = _inert_classes(path) if mapped else []
+        with _allowed(classes):
             return torch.load(os.fspath(path), map_location="cpu", weights_only=True, **more)
     except pickle.UnpicklingError as error:
-        text = str(error)
-        at = text.find("Unsupported global")
-        if at < 0:
-            raise ValueError(f"{path} is not a complete torch file: {text[:200]}") from None
-        found = text[at:].split(" was not")[0].split("GLOBAL ")[-1]
-        raise ValueError(
-            f"{path} has an object of {found}, and only tensors are read, so that no code in a "
-            f"file is executed: save tensors, as in torch.save({{'edge_index': ...}}, path)"
-        ) from None
+        raise ValueError(_refusal(path, str(error))) from None
     except MemoryError:
         raise
     except OSError as error:
-        if error.errno in (None, errno.EINVAL):  # an empty file
+        if error.errno in (None, errno.EINVAL):  # torch's reader at a file that ends too early
             raise ValueError(f"{path} is not a complete torch file: {error}") from None
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     except Exception as error:  # of torch's reader, which raises many kinds
@@ -178,24 +188,37 @@ def _load(path: Path) -> Any:
         raise ValueError(f"{path} is not a complete torch file: {reason}") from None
 
 
-@contextmanager
-def _inert_classes(path: Path, mapped: bool) -> Iterator[None]:
-    """Lets torch read the classes of PyG that a file names, as classes that do nothing."""
+def _refusal(path: Path, text: str) -> str:
+    at = text.find("Unsupported global")
+    if at < 0:
+        return f"{path} is not a complete torch file: {text[:200]}"
+    found = text[at:].split(" was not")[0].split("GLOBAL ")[-1]
+    return (
+        f"{path} has an object of {found}, and only tensors, in dictionaries and in graphs of PyG, "
+        f"are read, so that no code in a file is executed: save tensors, as in "
+        f"torch.save({{'edge_index': ...}}, path)"
+    )
+
+
+def _allowed(classes: Sequence[Any]) -> AbstractContextManager[Any]:
+    """Lets torch read some classes; before torch 2.5 it can read none."""
     import torch
 
-    serialization: Any = torch.serialization
-    find = getattr(serialization, "get_unsafe_globals_in_checkpoint", None)
-    names = find(os.fspath(path)) if find is not None and mapped else []
-    if not any(name.startswith(_PYG) for name in names):
-        yield
-        return
-    stubs = [
+    allow: Any = getattr(torch.serialization, "safe_globals", None)
+    return nullcontext() if allow is None or not classes else allow(classes)
+
+
+def _inert_classes(path: Path) -> list[Any]:
+    """Classes that do nothing, in place of those of PyG that a file names."""
+    import torch
+
+    find: Any = getattr(torch.serialization, "get_unsafe_globals_in_checkpoint", None)
+    names = [] if find is None else find(os.fspath(path))
+    return [
         (type(name.rpartition(".")[2], (_OfPyG,), {}), name)
         for name in names
         if name.startswith(_PYG)
     ]
-    with serialization.safe_globals(stubs):
-        yield
 
 
 def _key(key: Any) -> str:
@@ -211,7 +234,7 @@ def _contents(value: Any) -> Mapping[Any, Any] | None:
         return _contents(value[0])
     inside = getattr(value, "__dict__", {})
     if "_mapping" in inside:
-        return inside["_mapping"]  # type: ignore[no-any-return]
+        return inside["_mapping"]
     if "_node_store_dict" in inside:
         return {**inside["_node_store_dict"], **inside.get("_edge_store_dict", {})}
     if "_store" in inside:
