@@ -14,7 +14,10 @@ from graphzero.ingest.sources.columns import Column
 from graphzero.ingest.sources.streamed_array import AnyArray, pieces_of
 from graphzero.ingest.sources.table import Chunk, checked
 
-__all__ = ["ArrayTable", "load_numpy"]
+__all__ = ["MOST_RECORDS", "ArrayTable", "load_numpy"]
+
+# Small pieces of a mapped file are still in memory when they are read again, to be converted.
+MOST_RECORDS = 1 << 16
 
 
 class ArrayTable:
@@ -45,6 +48,7 @@ class ArrayTable:
 
     def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
         """Pieces of some columns, of at most max_records records."""
+        max_records = min(max_records, MOST_RECORDS)
         parts = sorted({self._columns[column.index][0] for column in columns})
         begin = 0
         with ExitStack() as opened:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from graphzero.ingest.sources.array_table import MOST_RECORDS
 from graphzero.ingest.sources.columns import Column
 from graphzero.ingest.sources.npz_file import NpzFile
 from graphzero.ingest.sources.streamed_array import AnyArray, pieces_of
@@ -154,7 +155,7 @@ class SparseTable:
     def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
         """Pieces of some columns, of at most max_records entries."""
         record = 0
-        with closing(self._pieces(max_records)) as pieces:
+        with closing(self._pieces(min(max_records, MOST_RECORDS))) as pieces:
             for piece in pieces:
                 yield tuple(
                     checked(_as_numbers(piece[column.index]), column, self, record)
