@@ -25,7 +25,13 @@ def is_typed_input(nodes: Any, edges: Any) -> bool:
     by_node_type = isinstance(nodes, Mapping) and any(
         isinstance(value, Mapping) for value in nodes.values()
     )
-    by_edge_type = isinstance(edges, Mapping) and any(isinstance(key, tuple) for key in edges)
+    # A matrix that SciPy keeps as a dictionary has pairs of numbers for keys.
+    is_matrix = hasattr(edges, "tocoo")
+    by_edge_type = (
+        isinstance(edges, Mapping)
+        and not is_matrix
+        and any(isinstance(key, tuple) for key in edges)
+    )
     return by_node_type or by_edge_type
 
 

@@ -27,6 +27,7 @@ from graphzero.ingest.row_input import count_classes
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.sources.columns import MAX_NODES, checked_count
 from graphzero.ingest.splits import write_split
+from graphzero.ingest.spooling import spool_iterators
 from graphzero.ingest.staging import (
     OUT_GRAPH_NAME,
     require_space,
@@ -47,8 +48,10 @@ __all__ = ["build_dataset"]
 NodeTimes = npt.NDArray[np.int64] | None
 
 
-def _known_count(num_nodes: int | None, tables: Iterable[Rows]) -> tuple[int | None, str]:
-    """Number of nodes if it is known without the edges, and where it is known from."""
+def _known_count(
+    num_nodes: int | None, tables: Iterable[Rows], source: EdgeInput
+) -> tuple[int | None, str]:
+    """Number of nodes if it is known without reading the edges, and where it is known from."""
     known: list[tuple[int, str]] = []
     if num_nodes is not None:
         known.append((num_nodes, f"num_nodes={num_nodes}"))
@@ -56,6 +59,8 @@ def _known_count(num_nodes: int | None, tables: Iterable[Rows]) -> tuple[int | N
         if rows.in_order:
             count = rows.count()
             known.append((count, f"{rows.name} has {count} rows"))
+    if source.shape is not None:
+        known.append(source.count_of(0))
     for count, why in known[1:]:
         if count != known[0][0]:
             raise ValueError(f"{known[0][1]}, but {why}: every node needs one")
@@ -86,7 +91,7 @@ def _build_graph(
     Also the times of nodes, where edges have them.
     """
     source, tables, timed = given.source, given.tables, given.node_times
-    bound = IdBound(*_known_count(given.num_nodes, tables.values()))
+    bound = IdBound(*_known_count(given.num_nodes, tables.values(), source))
     edges = read_edges(
         source,
         folder,
@@ -256,6 +261,17 @@ def build_dataset(
         raise ValueError("neighbors must be 'in', 'out' or 'both', not None")
     if num_nodes is not None:
         num_nodes = checked_count(num_nodes)
+    features, labels, splits, nodes, edges, edge_splits, weight, timestamp = spool_iterators(
+        Path(path),
+        features=features,
+        labels=labels,
+        splits=splits,
+        nodes=nodes,
+        edges=edges,
+        edge_splits=edge_splits,
+        weight=weight,
+        timestamp=timestamp,
+    )
     given = open_graph_input(
         edges,
         features,

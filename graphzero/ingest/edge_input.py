@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from graphzero.ingest.attribute_names import check_attribute_name
 from graphzero.ingest.closing import ReadSummary
-from graphzero.ingest.given import AnyTable, is_npy, is_table, open_given, refuse_frame
+from graphzero.ingest.given import AnyTable, is_table, open_given, refuse_frame
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.source import FOR_EDGES, Source, as_source
-from graphzero.ingest.sources.array_table import ArrayTable, load_array
+from graphzero.ingest.sources.array_opening import open_array, open_edge_array
+from graphzero.ingest.sources.array_table import ArrayTable
+from graphzero.ingest.sources.chunks import ChunkTable, is_chunks
 from graphzero.ingest.sources.column_names import (
     IDS,
     TIMES,
@@ -28,6 +29,9 @@ from graphzero.ingest.sources.column_names import (
     label_of,
 )
 from graphzero.ingest.sources.columns import Column, column_index, id_column
+from graphzero.ingest.sources.members import known_names
+from graphzero.ingest.sources.sparse_matrix import SparseMatrix, SparseTable
+from graphzero.ingest.sources.streamed_array import AnyArray
 from graphzero.ingest.sources.table import Table
 from graphzero.ingest.table_rows import column_rows
 
@@ -52,6 +56,8 @@ class EdgeInput:
         Whether an edge is stored in the list of its target, not of its source.
     with_edge_ids : bool
         Whether each edge's position in the edge list is stored.
+    shape : (int, int) or None
+        Numbers of sources and of targets, where the edges are a matrix.
     summary : ReadSummary or None
         Which columns are read.
     attributes : dict of str to Rows
@@ -65,8 +71,15 @@ class EdgeInput:
     directed: bool = True
     incoming: bool = False
     with_edge_ids: bool = False
+    shape: tuple[int, int] | None = None
     summary: ReadSummary | None = None
     attributes: Mapping[str, Rows] = field(default_factory=dict)
+
+    def count_of(self, end: int) -> tuple[int, str]:
+        """The number of sources (end 0) or targets of a matrix, and how it is known."""
+        assert self.shape is not None
+        rows, columns = self.shape
+        return self.shape[end], f"{self.table.name} is a matrix of shape ({rows}, {columns})"
 
 
 def _weight_column(index: int, hint: str = "") -> Column:
@@ -261,17 +274,17 @@ def _example(names: Sequence[str] | None, indices: Sequence[int]) -> str:
     return repr({f"attribute_{i}": column for i, column in enumerate(columns)})
 
 
-def _side_array(value: Any, what: str, num_edges: int) -> npt.NDArray[Any] | None:
+def _side_array(value: Any, what: str, role: str, num_edges: int) -> AnyArray | None:
     if value is None or value is False:
         return None
-    array = load_array(value, what)
+    array = open_array(value, what, known_names(role))
     if array.shape != (num_edges,):
         raise ValueError(f"{what} has shape {array.shape} for {num_edges} edges")
     return array
 
 
 def _from_array(
-    array: npt.NDArray[Any],
+    array: AnyArray,
     name: str,
     src: str | int | None,
     dst: str | int | None,
@@ -285,21 +298,71 @@ def _from_array(
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(f"{name} has shape {array.shape}: an edge list is (E, 2) or (2, E)")
     if array.dtype.kind not in "iu":
-        raise ValueError(f"{name} has dtype {array.dtype}: node ids must be integers")
-    arrays = [array[:, 0], array[:, 1]]
+        raise ValueError(
+            f"{name} has dtype {array.dtype}: node ids must be integers; where these are whole "
+            f"numbers, convert them with edges.astype(numpy.int64)"
+        )
+    arrays = [array]
     source, target = _ends(ArrayTable(name, arrays), src, dst)
     columns: list[Column] = [id_column(source, "source id"), id_column(target, "target id")]
-    weights = _side_array(weight, "weight", len(array))
-    times = _side_array(timestamp, "timestamp", len(array))
+    weights = _side_array(weight, "weight", "edge_weight", len(array))
+    times = _side_array(timestamp, "timestamp", "edge_time", len(array))
     if weights is not None:
-        columns.append(_weight_column(len(arrays)))
+        columns.append(_weight_column(len(arrays) + 1))
         arrays.append(weights)
     if times is not None:
-        columns.append(_time_column(len(arrays)))
+        columns.append(_time_column(len(arrays) + 1))
         arrays.append(times)
     table = ArrayTable(name, arrays)
     found = EdgeInput(table, tuple(columns), weights is not None, times is not None)
     return replace(found, summary=_summary(found, {}))
+
+
+def _from_matrix(
+    matrix: SparseMatrix,
+    src: str | int | None,
+    dst: str | int | None,
+    weight: Any,
+    timestamp: Any,
+) -> EdgeInput:
+    if any(given is not None and given is not False for given in (weight, timestamp)):
+        raise ValueError(
+            f"{matrix.name} is a sparse matrix, whose values are the weights: weight=False "
+            f"ignores them; give times, or other weights, in the order of its entries, as "
+            f"edges={{'edge_index': matrix, 'edge_time': times}}"
+        )
+    table = SparseTable(matrix)
+    source, target = (at if at is not None else i for i, at in enumerate((src, dst)))
+    columns = [
+        id_column(column_index(source, None, 2, "src", matrix.name), "source id"),
+        id_column(column_index(target, None, 2, "dst", matrix.name), "target id"),
+    ]
+    has_weights = table.width > 2 and weight is not False
+    if has_weights:
+        columns.append(_weight_column(2))
+    found = EdgeInput(table, tuple(columns), has_weights, False, shape=matrix.shape)
+    return replace(found, summary=_summary(found, {}, range(table.width)))
+
+
+def _from_array_source(
+    source: Source, columns: Mapping[str, Any], *, is_edge_index: bool
+) -> EdgeInput:
+    value = source.value
+    name = fspath(value) if isinstance(value, str | PathLike) else "edges"
+    if source.edge_attrs:
+        raise ValueError(
+            f"edge_attrs= names columns of a table, and {name} is an array: give attributes as "
+            f"edges={{'edge_index': ..., 'amount': ...}}"
+        )
+    refuse_frame(value, name)
+    array = open_edge_array(value, name, known_names("edge_index"))
+    if isinstance(array, SparseMatrix):
+        return _from_matrix(array, **columns)
+    return _from_array(array, name, **columns, is_edge_index=is_edge_index)
+
+
+def _is_given(value: Any) -> bool:
+    return value is not None and value is not False and not isinstance(value, str | int)
 
 
 def open_edges(
@@ -330,19 +393,24 @@ def open_edges(
     if isinstance(edges, Source):
         edges.check_options(FOR_EDGES, "the edge list", is_table=with_columns)
     columns = {name: getattr(source, name) for name in ("src", "dst", "weight", "timestamp")}
-    if with_columns:
+    if is_chunks(source.value):
+        if _is_given(source.weight) or _is_given(source.timestamp):
+            raise ValueError(
+                "edges is an iterator: give weights and times with its chunks, which are then "
+                "dictionaries such as {'src': ..., 'dst': ..., 'weight': ...}"
+            )
+        if source.edge_attrs:
+            raise ValueError(
+                "edge_attrs= reads the edge list again, which an iterator does not allow: write it "
+                "to a Parquet file, or give the attributes as edges={'edge_index': ..., ...}"
+            )
+        chunks = ChunkTable("edges", source.value, is_edge_index=is_edge_index)
+        found = edges_of_table(chunks, edge_attrs=source.edge_attrs, **columns)
+    elif with_columns:
         table = open_given(source, strict=True)
         found = edges_of_table(table, edge_attrs=source.edge_attrs, **columns)
     else:
-        name = os.fspath(source.value) if is_npy(source.value) else "edges"
-        if source.edge_attrs:
-            raise ValueError(
-                f"edge_attrs= names columns of a table, and {name} is an array: give attributes "
-                f"as edges={{'edge_index': ..., 'amount': ...}}"
-            )
-        refuse_frame(source.value, name)
-        array = load_array(source.value, name)
-        found = _from_array(array, name, **columns, is_edge_index=is_edge_index)
+        found = _from_array_source(source, columns, is_edge_index=is_edge_index)
     return replace(
         found, directed=directed, incoming=incoming and directed, with_edge_ids=with_edge_ids
     )

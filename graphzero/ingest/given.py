@@ -7,23 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from graphzero.ingest.source import Source
+from graphzero.ingest.sources.array_opening import is_array_file
 from graphzero.ingest.sources.csv_table import CsvTable
 from graphzero.ingest.sources.opening import open_table
 from graphzero.ingest.sources.parquet_table import ParquetTable
 
-__all__ = ["AnyTable", "is_npy", "is_table", "open_given", "refuse_frame"]
+__all__ = ["AnyTable", "is_table", "open_given", "refuse_frame"]
 
 AnyTable = CsvTable | ParquetTable
 
 
-def is_npy(value: Any) -> bool:
-    """Whether it is the path of a NumPy file."""
-    return isinstance(value, str | os.PathLike) and Path(value).suffix.lower() == ".npy"
-
-
 def is_table(value: Any) -> bool:
     """Whether a value has columns; everything else is an array."""
-    return isinstance(value, str | os.PathLike) and not is_npy(value)
+    return isinstance(value, str | os.PathLike) and not is_array_file(value)
 
 
 def open_given(source: Source, *, strict: bool = False) -> AnyTable:

@@ -18,6 +18,7 @@ from graphzero.ingest.row_input import (
 )
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.source import FOR_EDGES, Source
+from graphzero.ingest.sources.sparse_matrix import is_scipy
 from graphzero.ingest.splits import check_split_names
 from graphzero.store.format import as_dtype
 from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT, Driving
@@ -87,7 +88,7 @@ class GraphInput:
 
 def _edge_values(edges: Any) -> tuple[Any, dict[str, Any]]:
     """The edge list, and what comes with it by name."""
-    if not isinstance(edges, Mapping):
+    if not isinstance(edges, Mapping) or is_scipy(edges):
         return edges, {}
     if edges.get("edge_index") is None:
         raise ValueError(
@@ -209,7 +210,12 @@ def open_graph_input(
         raise ValueError("feature_dtype needs features")
     _check_options_once(edge_list, edge_options)
     check_id_column(id_column, node_values.values())
-    source = open_edges(edge_list, is_edge_index=isinstance(edges, Mapping), **edge_options)
+    source = open_edges(edge_list, is_edge_index=edge_list is not edges, **edge_options)
+    if source.shape is not None and source.shape[0] != source.shape[1]:
+        raise ValueError(
+            f"{source.count_of(0)[1]}: edges between nodes of one kind are a square matrix; where "
+            f"rows and columns are different nodes, build a typed graph"
+        )
     of_edges = {name: open_attribute(v, name, of="edge") for name, v in edge_values.items()}
     _check_edge_counts(source, of_edges)
     of_edges = with_columns(of_edges, source)

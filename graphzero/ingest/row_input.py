@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from graphzero.ingest.casting import CastRows
-from graphzero.ingest.given import AnyTable, is_npy, is_table, open_given
+from graphzero.ingest.given import AnyTable, is_table, open_given
 from graphzero.ingest.row_stream import RowChunk, Rows
 from graphzero.ingest.source import FOR_NODES, FOR_VALUES, Source, as_source
-from graphzero.ingest.sources.array_table import load_numpy, require_numbers
+from graphzero.ingest.sources.array_opening import open_array
+from graphzero.ingest.sources.members import known_names
+from graphzero.ingest.sources.streamed_array import AnyArray, pieces_of
 from graphzero.ingest.table_rows import (
     TableRows,
     attribute_dtype,
@@ -26,7 +27,7 @@ from graphzero.ingest.table_rows import (
     values_of_table,
 )
 from graphzero.ingest.value_columns import edge_value_columns, node_value_columns
-from graphzero.store.format import BFLOAT16, dtype_code, dtype_name
+from graphzero.store.format import dtype_code, dtype_name
 
 __all__ = [
     "ArrayRows",
@@ -47,7 +48,7 @@ _MOST_DIMS = 31  # of an array of rows: what `FeatureStore` opens
 
 
 class ArrayRows:
-    """Rows of an array, mapped or in memory.
+    """Rows of an array: mapped, streamed or in memory.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ class ArrayRows:
 
     in_order = True
 
-    def __init__(self, name: str, array: npt.NDArray[Any]) -> None:
+    def __init__(self, name: str, array: AnyArray) -> None:
         if not 0 < array.ndim <= _MOST_DIMS or 0 in array.shape[1:]:
             raise ValueError(
                 f"{name} has shape {array.shape}: it must be (rows, columns), or a vector, or have "
@@ -82,32 +83,14 @@ class ArrayRows:
 
     def chunks(self, max_rows: int) -> Iterator[RowChunk]:
         """Slices of the array."""
-        for begin in range(0, len(self._array), max_rows):
-            rows = self._array[begin : begin + max_rows]
+        begin = 0
+        for rows in pieces_of(self._array, max_rows):
             yield np.arange(begin, begin + len(rows)), rows.reshape(len(rows), self.width)
+            begin += len(rows)
 
     def locate(self, row: int) -> str:
         """A row by its number from 0."""
         return f"row {row}"
-
-
-def _feature_array(value: Any, name: str, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
-    """`load_array` that also accepts bfloat16 of ml_dtypes, torch, and this package."""
-    if str(getattr(value, "dtype", None)) == "torch.bfloat16":
-        int16 = value[:0].short().dtype  # torch's; it is not imported here
-        return np.asarray(value.detach().cpu().contiguous().view(int16)).view(BFLOAT16)
-    array = load_numpy(value) if is_npy(value) else np.asarray(value)
-    if array.dtype == "V2":
-        # np.save stores ml_dtypes' bfloat16 like this, and any other dtype of two bytes.
-        if dtype != BFLOAT16:
-            raise ValueError(
-                f"{name} has dtype |V2, two bytes of unknown meaning: if they are bfloat16, "
-                f"pass feature_dtype='bfloat16'"
-            )
-        return array.view(BFLOAT16)
-    if array.dtype == BFLOAT16 or array.dtype.name == "bfloat16":
-        return array.view(BFLOAT16)
-    return require_numbers(array, name)
 
 
 class PartRows:
@@ -223,7 +206,7 @@ def open_features(
     def open_part(source: Source, label: str, dtype: np.dtype[Any] | None) -> Rows:
         table = _node_table(source, label)
         if table is None:
-            return _array_rows(source.value, label, dtype)
+            return _array_rows(source.value, label, dtype, known_names("x"))
         source = _with_id_column(source, table, id_column)
         if table.width < 2 and source.id_column is not False:
             raise ValueError(
@@ -240,6 +223,11 @@ def _node_table(source: Source, label: str) -> AnyTable | None:
     with_columns = is_table(source.value)
     source.check_options(FOR_NODES, label, is_table=with_columns)
     return open_given(source) if with_columns else None
+
+
+def _array_rows(value: Any, name: str, dtype: np.dtype[Any] | None, names: Sequence[str]) -> Rows:
+    name = os.fspath(value) if isinstance(value, str | os.PathLike) else name
+    return ArrayRows(name, open_array(value, name, names, dtype=dtype))
 
 
 def check_id_column(id_column: Any, values: Iterable[Any]) -> None:
@@ -267,11 +255,6 @@ def _with_id_column(source: Source, table: AnyTable, id_column: Any) -> Source:
     return replace(source, id_column=id_column)
 
 
-def _array_rows(value: Any, name: str, dtype: np.dtype[Any] | None) -> Rows:
-    name = os.fspath(value) if is_npy(value) else name
-    return ArrayRows(name, _feature_array(value, name, dtype))
-
-
 def open_labels(value: Any, name: str = "labels", *, id_column: Any = None) -> Rows:
     """Labels from a path, an array or a tensor, or from several files or matrices of rows.
 
@@ -290,6 +273,7 @@ def open_labels(value: Any, name: str = "labels", *, id_column: Any = None) -> R
 
 def _opener(label: str, of: Literal["node", "edge"], id_column: Any) -> Open:
     """How one source of an attribute is opened."""
+    role = "y" if label == "label" else label
 
     def open_part(source: Source, name: str, dtype: np.dtype[Any] | None) -> Rows:
         if of == "node":
@@ -299,7 +283,7 @@ def _opener(label: str, of: Literal["node", "edge"], id_column: Any) -> Open:
             table = open_given(source) if is_table(source.value) else None
             dtype = attribute_dtype(label) if dtype is None else dtype
         if table is None:
-            return _array_rows(source.value, name, dtype)
+            return _array_rows(source.value, name, dtype, known_names(role, of))
         if of == "edge":
             return values_of_table(table, edge_value_columns(table, source), label, dtype)
         source = _with_id_column(source, table, id_column)

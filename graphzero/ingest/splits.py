@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -11,10 +12,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.given import is_npy, is_table, open_given
+from graphzero.ingest.given import is_table, open_given
 from graphzero.ingest.source import FOR_VALUES, as_source
-from graphzero.ingest.sources.array_table import load_array
+from graphzero.ingest.sources.array_opening import open_array
 from graphzero.ingest.sources.columns import Column
+from graphzero.ingest.sources.members import known_names
+from graphzero.ingest.sources.streamed_array import AnyArray, pieces_of
 from graphzero.ingest.spill import TempColumn
 from graphzero.ingest.value_columns import id_values_column
 from graphzero.store.filewriter import FileWriter, sealed_file
@@ -39,9 +42,7 @@ def check_split_names(splits: Mapping[str, Any]) -> None:
             raise ValueError(f"split name {name!r} has other characters than A-Z a-z 0-9 _ -")
 
 
-def _from_array(
-    array: npt.NDArray[Any], name: str, count: int, of: str
-) -> Iterator[npt.NDArray[Any]]:
+def _from_array(array: AnyArray, name: str, count: int, of: str) -> Iterator[npt.NDArray[Any]]:
     if array.ndim != 1:
         raise ValueError(f"{name} has shape {array.shape}: it must be one-dimensional")
     if array.dtype == np.bool_ and len(array) != count:
@@ -50,23 +51,30 @@ def _from_array(
         held = _HELD[of]
         raise ValueError(f"{name} has dtype {array.dtype}: it must hold {held} or a boolean mask")
     is_mask = array.dtype == np.bool_
-    if not is_mask and 2 < len(array) == count and array.min() >= 0 and array.max() <= 1:
+    if not is_mask and 2 < len(array) == count and _are_bits(array):
         raise ValueError(f"{name} looks like a mask of integers: convert it to bool")
-    for begin in range(0, len(array), _CHUNK):
-        part = array[begin : begin + _CHUNK]
+    begin = 0
+    for part in pieces_of(array, _CHUNK):
         yield np.flatnonzero(part) + begin if is_mask else part
+        begin += len(part)
 
 
-def _ids(value: Any, name: str, count: int, of: str) -> Iterator[npt.NDArray[Any]]:
+def _are_bits(array: AnyArray) -> bool:
+    return all(part.min() >= 0 and part.max() <= 1 for part in pieces_of(array, _CHUNK))
+
+
+def _ids(value: Any, split: str, name: str, count: int, of: str) -> Iterator[npt.NDArray[Any]]:
     source = as_source(value)
     with_columns = is_table(source.value)
-    source.check_options(FOR_VALUES, name, is_table=with_columns)
+    source.check_options(FOR_VALUES, split, is_table=with_columns)
     if not with_columns:
-        label = f"{name} ({source.value})" if is_npy(source.value) else name
-        yield from _from_array(load_array(source.value, name), label, count, of)
+        is_path = isinstance(source.value, str | os.PathLike)
+        label = f"{split} ({source.value})" if is_path else split
+        array = open_array(source.value, split, known_names(name, "split"))
+        yield from _from_array(array, label, count, of)
         return
     table = open_given(source)
-    at = id_values_column(table, source, name, _HELD[of])
+    at = id_values_column(table, source, split, _HELD[of])
     for (ids,) in table.chunks([Column(at, "node id", np.dtype(np.int64))], _CHUNK):
         yield ids
 
@@ -108,7 +116,7 @@ def write_split(
     """
     split = f"split {name!r}" if of == "node" else f"edge split {name!r}"
     with closing(TempColumn(path.parent, np.int64, memory)) as nodes:
-        for ids in _ids(value, split, count, of):
+        for ids in _ids(value, split, name, count, of):
             outside = np.flatnonzero((ids < 0) | (ids >= count))
             if len(outside):
                 bad = int(outside[0])

@@ -21,6 +21,7 @@ from graphzero.ingest.progress import Progress
 from graphzero.ingest.row_input import count_classes
 from graphzero.ingest.sources.columns import MAX_NODES
 from graphzero.ingest.splits import write_split
+from graphzero.ingest.spooling import spool_iterators
 from graphzero.ingest.staging import typed_training_seeds
 from graphzero.ingest.typed_files import (
     TypedContent,
@@ -29,7 +30,13 @@ from graphzero.ingest.typed_files import (
     require_typed_space,
     write_typed_files,
 )
-from graphzero.ingest.typed_input import NodeTypeInput, TypedInput, naming, open_typed_input
+from graphzero.ingest.typed_input import (
+    EdgeTypeInput,
+    NodeTypeInput,
+    TypedInput,
+    naming,
+    open_typed_input,
+)
 from graphzero.ingest.typed_names import (
     edge_file,
     graph_file,
@@ -56,8 +63,8 @@ __all__ = ["build_typed_dataset"]
 EdgeLists = dict[EdgeType, EdgeList]
 
 
-def _bound(name: str, nodes: NodeTypeInput) -> IdBound:
-    """How many nodes of a type there are, where this is known without the edges."""
+def _bound(name: str, nodes: NodeTypeInput, edges: Mapping[EdgeType, EdgeTypeInput]) -> IdBound:
+    """How many nodes of a type there are, where this is known without reading the edges."""
     known: list[tuple[int, str]] = []
     if nodes.num_nodes is not None:
         known.append((nodes.num_nodes, f"num_nodes of {name!r} is {nodes.num_nodes}"))
@@ -65,6 +72,11 @@ def _bound(name: str, nodes: NodeTypeInput) -> IdBound:
         if rows.in_order:
             count = rows.count()
             known.append((count, f"{attribute!r} of {name!r} has {count} rows"))
+    for (source, _, target), given in edges.items():
+        if given.edges.shape is not None:
+            known += [
+                given.edges.count_of(i) for i, end in enumerate((source, target)) if end == name
+            ]
     for count, why in known[1:]:
         if count != known[0][0]:
             raise ValueError(f"{known[0][1]}, but {why}: every node needs one")
@@ -92,7 +104,7 @@ def _read_all(folder: Path, given: TypedInput, options: WriteOptions, lists: Edg
     bounds: dict[str, IdBound] = {}
     for name, nodes in given.nodes.items():
         with naming(name):
-            bounds[name] = _bound(name, nodes)
+            bounds[name] = _bound(name, nodes, given.edges)
     for edge_type, edges in given.edges.items():
         with naming(edge_type):
             lists[edge_type] = read_edges(
@@ -134,7 +146,7 @@ def _content(
     counts: dict[str, int] = {}
     for name, nodes in given.nodes.items():
         with naming(name):
-            counts[name] = _count(name, nodes, _bound(name, nodes), lists)
+            counts[name] = _count(name, nodes, _bound(name, nodes, given.edges), lists)
     _add_node_times(folder, given, counts, options, lists)
     return TypedContent(
         counts,
@@ -311,6 +323,9 @@ def build_typed_dataset(
     limit = parse_bytes(memory_limit)
     options = WriteOptions(
         order, presample, limit, Progress(progress), neighbors, closing=closing or Closing()
+    )
+    nodes, edges, splits, edge_splits = spool_iterators(
+        Path(path), nodes=nodes, edges=edges, splits=splits, edge_splits=edge_splits
     )
     given = open_typed_input(
         nodes,

@@ -16,7 +16,9 @@ from graphzero.ingest.edge_input import EdgeInput, open_edges, with_columns
 from graphzero.ingest.joined import join_columns
 from graphzero.ingest.row_input import check_id_column, open_attribute
 from graphzero.ingest.row_stream import Rows
+from graphzero.ingest.sources.chunks import is_users_error
 from graphzero.ingest.sources.columns import checked_count
+from graphzero.ingest.sources.sparse_matrix import is_scipy
 from graphzero.ingest.splits import check_split_names
 from graphzero.ingest.typed_names import check_name
 from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT, Driving, EdgeType
@@ -85,6 +87,8 @@ def naming(what: str | EdgeType) -> Iterator[None]:
     try:
         yield
     except _KINDS as error:
+        if is_users_error(error):
+            raise
         kind = next(kind for kind in _KINDS if isinstance(error, kind))
         label = f"node type {what!r}" if isinstance(what, str) else f"edge type {what!r}"
         raise kind(f"{label}: {error}") from error
@@ -150,7 +154,8 @@ class _Driving:
 
 def _open_edges(content: Any, options: dict[str, Any]) -> tuple[EdgeInput, dict[str, Rows]]:
     """The edges of a type, and all of their attributes."""
-    given = dict(content) if isinstance(content, Mapping) else {"edge_index": content}
+    by_name = isinstance(content, Mapping) and not is_scipy(content)
+    given = dict(content) if by_name else {"edge_index": content}
     if "edge_index" not in given:
         names = ", ".join(map(repr, given)) or "nothing"
         raise ValueError(f"it has no 'edge_index' but {names}: give the edges under that name")

@@ -12,6 +12,7 @@ from torch_geometric.data import Data, HeteroData
 
 from graphzero.api import build
 from graphzero.pyg.description import DescribedGraph, describe
+from graphzero.pyg.processed import open_graph_file
 from graphzero.pyg.stored_data import StoredData, stored_data
 from graphzero.pyg.stored_hetero_data import StoredHeteroData, stored_hetero_data
 
@@ -19,7 +20,9 @@ __all__ = ["from_data"]
 
 
 def _one_graph(data: Any) -> Data | HeteroData:
-    """The graph, also if it is the only one of a PyG dataset."""
+    """The graph, also if it is in a file, or the only one of a PyG dataset."""
+    if isinstance(data, str | os.PathLike):
+        return open_graph_file(data)
     if isinstance(data, torch_geometric.data.Dataset):
         if len(data) != 1:
             raise ValueError(
@@ -35,8 +38,8 @@ def _one_graph(data: Any) -> Data | HeteroData:
         )
     if not isinstance(data, Data | HeteroData):
         raise TypeError(
-            f"from_data takes a torch_geometric.data.Data or HeteroData, or a PyG dataset of one "
-            f"graph, not {type(data).__name__}"
+            f"from_data takes a torch_geometric.data.Data or HeteroData, a PyG dataset of one "
+            f"graph, or the path of its file, not {type(data).__name__}"
         )
     return data
 
@@ -77,8 +80,11 @@ def from_data(
 
     Parameters
     ----------
-    data : Data, HeteroData, or a PyG dataset of one graph
-        Its edges are stored as they are, each in the one direction that it has.
+    data : Data, HeteroData, a PyG dataset of one graph, or path-like
+        Its edges are stored as they are, each in the one direction that it has. A path is that of
+        a file with one graph, such as ``processed/data.pt`` of an `InMemoryDataset`, or of
+        ``torch.save(data, path)``. Its tensors are mapped and not loaded, so that a graph larger
+        than memory can be stored; no code in the file is executed.
     path : path-like
         Folder of the dataset; created if it does not exist.
     weight_attrs : str or list of str, optional
@@ -102,8 +108,8 @@ def from_data(
     Raises
     ------
     ValueError
-        If an attribute cannot be stored, an edge names a node that does not exist, or the PyG
-        dataset has several graphs.
+        If an attribute cannot be stored, an edge names a node that does not exist, the PyG dataset
+        or the file has several graphs, or the file has objects of other classes.
     TypeError
         If `data` is not a PyG graph.
     """

@@ -4,31 +4,42 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.sources.columns import Column
+from graphzero.ingest.sources.streamed_array import AnyArray, pieces_of
 from graphzero.ingest.sources.table import Chunk, checked
 
-__all__ = ["ArrayTable", "load_array", "load_numpy", "require_numbers"]
+__all__ = ["MOST_RECORDS", "ArrayTable", "load_numpy"]
+
+# Small pieces of a mapped file are still in memory when they are read again, to be converted.
+MOST_RECORDS = 1 << 16
 
 
 class ArrayTable:
-    """Equally long 1-D arrays, in memory or mapped from files.
+    """Equally long arrays, in memory, mapped or streamed from files.
 
     Parameters
     ----------
     name : str
     arrays : sequence of array
+        Of one dimension, a column each, or of shape (E, columns).
     """
 
-    def __init__(self, name: str, arrays: Sequence[npt.NDArray[Any]]) -> None:
+    def __init__(self, name: str, arrays: Sequence[AnyArray]) -> None:
         self.name = name
         self.names: Sequence[str] | None = None
+        self._columns = [
+            (part, None if array.ndim == 1 else i)
+            for part, array in enumerate(arrays)
+            for i in range(1 if array.ndim == 1 else array.shape[1])
+        ]
         self._arrays = arrays
-        self.width = len(arrays)
+        self.width = len(self._columns)
         self.num_records: int | None = len(arrays[0])
 
     def locate(self, record: int) -> str:
@@ -37,28 +48,26 @@ class ArrayTable:
 
     def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
         """Pieces of some columns, of at most max_records records."""
-        for begin in range(0, len(self._arrays[0]), max_records):
-            yield tuple(
-                checked(
-                    self._arrays[column.index][begin : begin + max_records], column, self, begin
+        max_records = min(max_records, MOST_RECORDS)
+        parts = sorted({self._columns[column.index][0] for column in columns})
+        begin = 0
+        with ExitStack() as opened:
+            streams = [
+                opened.enter_context(closing(pieces_of(self._arrays[part], max_records)))
+                for part in parts
+            ]
+            for pieces in zip(*streams, strict=True):
+                piece_of = dict(zip(parts, pieces, strict=True))
+                yield tuple(
+                    checked(_column(piece_of, self._columns[column.index]), column, self, begin)
+                    for column in columns
                 )
-                for column in columns
-            )
+                begin += len(pieces[0])
 
 
-def load_array(value: Any, what: str) -> npt.NDArray[Any]:
-    """An array from a ``.npy`` path (mapped, read-only), an array, a tensor or a list.
-
-    Raises
-    ------
-    ValueError
-        If the file is not a complete NumPy file of numbers, or the value not an array of numbers.
-    OSError
-        If the file cannot be read.
-    """
-    if isinstance(value, str | os.PathLike):
-        return require_numbers(load_numpy(value), os.fspath(value))
-    return require_numbers(np.asarray(value), what)
+def _column(pieces: dict[int, npt.NDArray[Any]], place: tuple[int, int | None]) -> npt.NDArray[Any]:
+    part, column = place
+    return pieces[part] if column is None else pieces[part][:, column]
 
 
 def load_numpy(path: str | os.PathLike[str]) -> npt.NDArray[Any]:
@@ -83,17 +92,4 @@ def load_numpy(path: str | os.PathLike[str]) -> npt.NDArray[Any]:
         raise ValueError(f"{name} is not a complete NumPy file of numbers: {reason}") from None
     if not isinstance(array, np.ndarray):
         raise ValueError(f"{name} holds several arrays: give one .npy file")
-    return array
-
-
-def require_numbers(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    """Returns the array.
-
-    Raises
-    ------
-    ValueError
-        If it does not hold numbers.
-    """
-    if array.dtype.kind not in "iufb":
-        raise ValueError(f"{name} has dtype {array.dtype}: it must hold numbers")
     return array

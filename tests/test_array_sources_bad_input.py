@@ -1,0 +1,376 @@
+"""Damaged, hostile and unclear arrays: a named error, and the earlier dataset as it was."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from safetensors.numpy import save_file
+from test_array_sources import MATRIX, cut
+
+from graphzero.ingest import build_dataset
+from graphzero.ingest.sources import torch_file
+from graphzero.ingest.sources.array_opening import open_array
+from graphzero.ingest.sources.streamed_array import pieces_of
+from graphzero.ingest.typed_build import build_typed_dataset
+
+# Python only: the C code below it is sanitized by other tests of the build.
+pytestmark = pytest.mark.no_asan
+
+EDGE_INDEX = np.random.default_rng(3).integers(0, 50, (2, 4000))
+Refused = Callable[..., None]
+
+
+@pytest.fixture
+def refused(tmp_path: Path) -> Refused:
+    """Checks that a build over an earlier dataset fails in a certain way and changes nothing."""
+    earlier = tmp_path / "earlier"
+    build_dataset(earlier, EDGE_INDEX)
+    before = {path.name: path.read_bytes() for path in earlier.iterdir()}
+
+    def check(message: str, edges: Any, *args: Any, kind: Any = ValueError, **options: Any) -> None:
+        with pytest.raises(kind, match=message):
+            build_dataset(earlier, edges, *args, **options)
+        assert {path.name: path.read_bytes() for path in earlier.iterdir()} == before
+
+    return check
+
+
+def test_npz_cut_at_any_byte(tmp_path: Path, refused: Refused) -> None:
+    np.savez_compressed(tmp_path / "whole.npz", e=EDGE_INDEX[:, :100])
+    whole, path = (tmp_path / "whole.npz").read_bytes(), tmp_path / "e.npz"
+    for size in (0, 1, 30, len(whole) // 2, len(whole) - 30, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        refused(r"e\.npz is not a complete \.npz file", path)
+
+
+def read_or_refused(path: Path) -> tuple[str, Any]:
+    try:
+        return "", np.concatenate(list(pieces_of(open_array(path, "e"), 1000)))
+    except (ValueError, OSError) as error:
+        return str(error), None
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_npz_with_any_byte_changed(tmp_path: Path, save: Any) -> None:
+    """It is read right, or refused by name: of values that are mapped, only their bytes differ."""
+    save(tmp_path / "e.npz", e=EDGE_INDEX)
+    whole, path = (tmp_path / "e.npz").read_bytes(), tmp_path / "e.npz"
+    rng, refusals = np.random.default_rng(0), 0
+    inside = rng.integers(0, len(whole), 150).tolist()
+    for at in [*range(0, 160), *inside, *range(len(whole) - 120, len(whole))]:
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :])
+        message, values = read_or_refused(path)
+        refusals += values is None
+        if values is None:
+            assert "e.npz" in message
+        else:
+            assert values.shape == EDGE_INDEX.shape or save is np.savez
+            assert save is np.savez or np.array_equal(values, EDGE_INDEX)
+    assert refusals > (250 if save is np.savez_compressed else 60)
+
+
+def rewrite(path: Path, change: Callable[[bytearray], None]) -> None:
+    data = bytearray(path.read_bytes())
+    change(data)
+    path.write_bytes(data)
+
+
+def set_everywhere(signature: bytes, offset: int, value: bytes) -> Callable[[bytearray], None]:
+    def change(data: bytearray) -> None:
+        at = data.find(signature)
+        while at >= 0:
+            data[at + offset : at + offset + len(value)] = value
+            at = data.find(signature, at + 4)
+
+    return change
+
+
+LOCAL, CENTRAL = b"PK\x03\x04", b"PK\x01\x02"
+
+
+def test_npz_that_cannot_be_read(tmp_path: Path, refused: Refused) -> None:
+    path = tmp_path / "e.npz"
+    np.savez_compressed(path, e=EDGE_INDEX)
+    for signature, at in ((LOCAL, 6), (CENTRAL, 8)):
+        rewrite(path, set_everywhere(signature, at, b"\x01\x00"))
+    refused(r"e\.npz:e is encrypted", path)
+    np.savez_compressed(path, e=EDGE_INDEX)
+    for signature, at in ((LOCAL, 8), (CENTRAL, 10)):
+        rewrite(path, set_everywhere(signature, at, b"\x63\x00"))
+    refused(r"e\.npz:e cannot be read: .*compression", path)
+    np.savez(path, e=EDGE_INDEX)
+    rewrite(path, set_everywhere(LOCAL, 26, b"\xff\xff"))
+    refused(r"e\.npz:e (is damaged|is not a complete)", path)
+    np.savez(path, e=np.array([object()]))
+    refused(r"e\.npz:e holds Python objects", path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("readme.txt", b"text")
+    refused(r"e\.npz holds no arrays", path)
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        for shape in ((2, 1 << 60), (2, 5), (2, 3), (1 << 40, 1 << 40, 2)):
+            with zipfile.ZipFile(path, "w", method) as archive, archive.open("e.npy", "w") as file:
+                header = {"descr": "<i8", "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(file, header)
+                file.write(bytes(64))
+            refused(r"e\.npz:e is damaged: its header describes", path)
+
+
+def test_which_array_is_never_guessed(tmp_path: Path, refused: Refused) -> None:
+    path = tmp_path / "d.npz"
+    np.savez(path, a=EDGE_INDEX, b=np.ones((50, 3), np.float32))
+    listed = r"d\.npz has a \(\(2, 4000\) int64\), b \(\(50, 3\) float32\): name the array"
+    refused(listed, path)
+    refused(listed, EDGE_INDEX, path)
+    refused(r"d\.npz has no array 'c'; it has a \(", EDGE_INDEX, f"{path}:c")
+    np.savez(path, x=np.ones((50, 3)), node_feat=np.ones((50, 4)))
+    refused("name the array", EDGE_INDEX, path)
+    np.savez(path, edge_index=EDGE_INDEX)
+    refused("name the array", EDGE_INDEX, path)  # the only array is of another kind
+    refused("none.npz", f"{tmp_path / 'none.npz'}:e", kind=FileNotFoundError)
+    twice = np.zeros(0), np.ones(0)
+    np.savez(path, a=twice[0], b=twice[1])
+    rewrite(path, lambda data: data.__setitem__(slice(None), data.replace(b"b.npy", b"a.npy")))
+    refused("several arrays 'a'", f"{path}:a")
+
+
+def test_compressed_rows_in_fortran_order(tmp_path: Path, refused: Refused) -> None:
+    x = np.asfortranarray(np.random.default_rng(0).random((50, 30)))
+    np.savez_compressed(tmp_path / "x.npz", x)
+    refused(r"compressed and in Fortran order.*ascontiguousarray", EDGE_INDEX, tmp_path / "x.npz")
+
+
+def safetensors(
+    path: Path, header: Any, data: bytes = bytes(16), length: int | None = None
+) -> None:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text) if length is None else length) + text + data)
+
+
+def entry(*offsets: Any, dtype: Any = "I64", shape: Any = (2, 1)) -> dict[str, Any]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        (b"not json at all", "not valid JSON"),
+        (b"\xff\xfe{}", "not valid JSON"),
+        (b"[" * 100_000, "not valid JSON"),
+        ([1], "no JSON object"),
+        (b'{"e":{"dtype":"I64","shape":[2,1],"data_offsets":[0,16]},"e":{}}', "twice"),
+        ({"e": entry(0, 16), "f": entry(8, 16, shape=[1])}, "begins at byte 8 of the data, not"),
+        ({"e": entry(0, 16), "f": entry(0, 16)}, "begins at byte 0 of the data, not at 16"),
+        ({"e": entry(0, 8, shape=[1])}, "its tensors have 8 bytes, and 16 are there"),
+        ({"e": entry(0, 32, shape=[2, 2])}, "its tensors have 32 bytes, and 16 are there"),
+        ({"e": entry(0, 16, shape=[2, 2])}, "'e' has 16 bytes for a tensor of shape"),
+        ({"e": entry(-16, 0)}, "does not describe 'e'"),
+        ({"e": entry(16, 0)}, "does not describe 'e'"),
+        ({"e": entry(0, 16.0)}, "does not describe 'e'"),
+        ({"e": entry(False, 16)}, "does not describe 'e'"),
+        ({"e": entry(0, 16, shape=[2, -1])}, "does not describe 'e'"),
+        ({"e": entry(0, 16, dtype=7)}, "does not describe 'e'"),
+        ({"e": 5}, "does not describe 'e'"),
+        ({"e": {"dtype": "I64"}}, "does not describe 'e'"),
+        ({"e": entry(0, 16, dtype="F8_E4M3", shape=[16])}, "dtype F8_E4M3, which cannot be stored"),
+        ({}, "its tensors have 0 bytes"),
+    ],
+)
+def test_hostile_safetensors(tmp_path: Path, refused: Refused, header: Any, message: str) -> None:
+    safetensors(tmp_path / "e.safetensors", header)
+    refused(rf"e\.safetensors.*{message}", tmp_path / "e.safetensors:e")
+
+
+def test_safetensors_with_a_wrong_length(tmp_path: Path, refused: Refused) -> None:
+    path = tmp_path / "e.safetensors"
+    for length in (0, 1, 1 << 40, 2**64 - 1):
+        safetensors(path, {"e": entry(0, 16)}, length=length)
+        refused(r"e\.safetensors is not a complete safetensors file: its header would have", path)
+    save_file({"e": EDGE_INDEX}, path)
+    whole = path.read_bytes()
+    for size in (0, 7, 8, 50, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        refused(r"e\.safetensors is not a complete safetensors file", path)
+
+
+class Other:
+    pass
+
+
+def test_torch_files_that_cannot_be_read(
+    tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "e.pt"
+    torch.save({"e": torch.from_numpy(EDGE_INDEX)}, path)
+    whole = path.read_bytes()
+    for size in (0, 3, 100, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        refused(r"e\.pt is not a complete torch file", path)
+    torch.save({"e": torch.from_numpy(EDGE_INDEX), "o": Other()}, path)
+    refused(r"e\.pt has an object of .*Other, and only tensors", path)
+    torch.save({"e": [1, 2], "n": 3}, path)
+    refused(r"e\.pt holds no arrays", path)
+    tensor = torch.from_numpy(EDGE_INDEX)
+    torch.save(({"edge_index": tensor}, {"edge_index": torch.tensor([0, 5, 9])}), path)
+    refused(r"e\.pt holds 2 graphs, and a dataset folder holds one", path)
+    torch.save(torch.ones(50, 2, dtype=torch.complex64), path)
+    refused(r"e\.pt has dtype complex64: it must hold numbers", EDGE_INDEX, path)
+    torch.save(torch.ones(50, 2).to(torch.float8_e4m3fn), path)
+    refused(r"e\.pt has dtype torch.float8_e4m3fn, which is not read", EDGE_INDEX, path)
+    torch.save(tensor, path, _use_new_zipfile_serialization=False)
+    monkeypatch.setattr(torch_file, "_MOST_UNMAPPED_BYTES", 1000)
+    refused(r"e\.pt has .* bytes in torch's old format, which cannot be mapped: save it", path)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_matrices_that_are_no_edges(tmp_path: Path, refused: Refused) -> None:
+    csr = MATRIX.tocsr()
+    refused(r"edges is a matrix of shape \(4, 6\): .*square.*typed graph", csr[:4])
+    refused("a BSR matrix, which is filled up with zeros.*eliminate_zeros", csr.tobsr((2, 2)))
+    refused("a DIA matrix, which is filled up with zeros", csr.todia())
+    sp.save_npz(tmp_path / "b.npz", csr.tobsr((2, 2)))
+    refused(r"b\.npz is a BSR matrix", tmp_path / "b.npz")
+    refused(r"sparse array of shape \(6,\)", sp.coo_array(np.arange(6)))
+    refused("entry 1: weight -1.5 is negative", -csr)
+    refused("the weight has dtype complex128", csr.astype(complex))
+    refused(r"num_nodes=7, but edges is a matrix of shape \(6, 6\)", csr, num_nodes=7)
+    refused(r"features has 9 rows, but edges is a matrix", csr, np.ones((9, 1)))
+    refused("whose values are the weights: weight=False", csr, weight=np.ones(csr.nnz))
+    refused("features are stored dense", EDGE_INDEX, sp.eye(50).tocsr())
+    blocks = torch.ones(4, 4).to_sparse_bsr((2, 2))
+    refused(r"layout torch.sparse_bsr .*: edges are a matrix", blocks)
+    refused("features are stored dense", EDGE_INDEX, torch.eye(50).to_sparse_csr())
+
+
+def damaged(name: str, values: Any) -> Any:
+    parts = {"indptr": [0, 2, 3, 5], "indices": [0, 1, 2, 0, 1], "data": [1.0] * 5, name: values}
+    return {"format": b"csr", "shape": [3, 3], **{key: np.array(v) for key, v in parts.items()}}
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("indptr", [0, 3, 2, 5], "a row would end before it begins"),
+        ("indptr", [1, 2, 3, 5], "its rows begin at entry 1, not at 0"),
+        ("indptr", [0, 2, 3, 4], "its rows have 4 entries, and there are 5"),
+        ("indptr", [0, 2, 3, 6], "a row would end beyond the 5 entries"),
+        ("indptr", [0, 2, 3, -1], "a row would end beyond the 5 entries"),
+        ("indptr", [0, 2, 5], r"an array of shape \(3,\) in place of \(4,\)"),
+        ("indptr", [0.0, 2, 3, 5], "indices of dtype float64"),
+        ("indices", [0, 1, 2, 0, 3], "target id 3 is out of range for 3 nodes"),
+        ("indices", [0, 1, 2, 0, -1], "-1 is not a target id"),
+        ("data", [1.0, 2.0], r"an array of shape \(2,\) in place of \(5,\)"),
+        ("shape", [3, -3], "its shape is"),
+        ("shape", [3, 3, 3], "edges are a matrix"),
+        ("shape", [1 << 40, 1 << 40], r"in place of \(1099511627777,\)"),
+        ("format", b"xyz", "the format 'xyz'"),
+        ("format", 5, "the format ''"),
+    ],
+)
+def test_damaged_matrices(
+    tmp_path: Path, refused: Refused, save: Any, name: str, values: Any, message: str
+) -> None:
+    save(tmp_path / "m.npz", **damaged(name, values))
+    refused(rf"m\.npz.*{message}", tmp_path / "m.npz")
+
+
+PAIR = (np.array([0, 1, 2]), np.array([1, 2, 0]))
+
+
+@pytest.mark.parametrize(
+    ("chunks", "message"),
+    [
+        ([PAIR, (PAIR[0], PAIR[1][:2])], "chunk 1 has columns of shapes .*equally long"),
+        ([PAIR, (PAIR[0], np.array([1, -1, 0]))], "edges, chunk 1, edge 1: -1 is not a target id"),
+        ([PAIR, (PAIR[0], PAIR[1] * 1.0)], "chunk 1: the target id has dtype float64"),
+        ([(*PAIR, np.ones(3))], "chunk 0 is a tuple of 3: yield a pair of vectors.*'weight'"),
+        ([(0, 1), (1, 2)], "chunk 0 is a tuple of 2: yield a pair of vectors"),
+        ([5], "chunk 0 is an array of shape"),
+        ([np.zeros((3, 3), int)], r"chunk 0 is an array of shape \(3, 3\)"),
+        ([np.zeros((2, 2), int)], r"chunk 0 has shape \(2, 2\), which may be"),
+        ([np.zeros((2, 3), int), np.zeros((3, 2), int)], r"chunk 1 has shape \(3, 2\), and"),
+        ([PAIR, {"src": PAIR[0], "dst": PAIR[1]}], "chunk 1 is a dictionary, and earlier"),
+        ([{"src": PAIR[0], "dst": PAIR[1]}, PAIR], "chunk 1 is a tuple of 2, and earlier"),
+        (
+            [{"src": PAIR[0], "dst": PAIR[1]}, {"src": PAIR[0], "to": PAIR[1]}],
+            "chunk 1 has columns src, to, and chunk 0 has src, dst",
+        ),
+        (
+            [{"src": PAIR[0], "dst": PAIR[1], "weight": [1.0, -2, 3]}],
+            "chunk 0, edge 1: weight -2.0",
+        ),
+        ([{"src": PAIR[0], "dst": PAIR[1], "weight": [1.0]}], "must be equally long"),
+        ([], "has no edges"),
+        ([(PAIR[0][:0], PAIR[1][:0])], "has no edges"),
+    ],
+)
+def test_chunks_that_are_no_edges(refused: Refused, chunks: Any, message: str) -> None:
+    refused(message, iter(chunks))
+    refused(message, lambda: chunks)
+
+
+def test_the_other_direction_of_a_chunk_of_two_edges_is_known(tmp_path: Path) -> None:
+    edges = np.array([[0, 1, 2, 3, 0], [1, 2, 3, 0, 2]])
+    expected = build_dataset(tmp_path / "p", edges).num_edges
+    for chunks in ([edges[:, :3], edges[:, 3:]], [edges[:, :3].T, edges[:, 3:].T]):
+        assert build_dataset(tmp_path / "b", iter(chunks)).num_edges == expected
+        a, b = ((tmp_path / name / "graph.gl").read_bytes() for name in "pb")
+        assert a == b
+
+
+ROWS = np.ones((25, 2), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "message"),
+    [
+        ([ROWS, ROWS[:, :1]], r"features, chunk 1 has dtype float32 and rows of shape \(1,\)"),
+        ([ROWS, ROWS * np.float64(2)], "features, chunk 1 has dtype float64"),
+        ([ROWS], "features has 25 rows|node 25|out of range for 25 nodes"),
+        ([1.0, 2.0], "chunk 0 is 1.0: yield arrays of many rows"),
+        (["x.npy"], "chunk 0 is 'x.npy': yield arrays"),
+        ([], "features is an iterator without any chunk"),
+        ([ROWS, np.array([["a", "b"]])], "features, chunk 1 has dtype <U1: it must hold numbers"),
+    ],
+)
+def test_chunks_that_are_no_rows(refused: Refused, chunks: Any, message: str) -> None:
+    refused(message, EDGE_INDEX, iter(chunks))
+
+
+def test_iterators_are_read_where_they_can_be(refused: Refused) -> None:
+    refused("give weights and times with its chunks", iter([PAIR]), weight=np.ones(3))
+    refused("returns int, not an iterator", lambda: 5)
+    refused("returns NoneType, not an iterator", EDGE_INDEX, lambda: None)
+
+
+@pytest.mark.parametrize("kind", [ValueError, TypeError, KeyError, KeyboardInterrupt, OSError])
+@pytest.mark.parametrize("chunks", [0, 3])
+def test_errors_of_the_user_pass_unchanged(
+    tmp_path: Path, refused: Refused, kind: Any, chunks: int
+) -> None:
+    error = kind("of the user")
+
+    def fail(parts: Any) -> Any:
+        yield from list(parts)[:chunks]
+        raise error
+
+    def pairs() -> Any:
+        return fail(zip(cut(EDGE_INDEX[0]), cut(EDGE_INDEX[1]), strict=True))
+
+    for args in ((pairs(),), (pairs,), (EDGE_INDEX, fail(cut(np.ones((50, 2)))))):
+        refused("of the user", *args, kind=kind)
+    nodes, name = {"a": {}}, ("a", "to", "a")
+    for edges in (pairs(), {"edge_index": EDGE_INDEX, "w": fail(cut(np.ones(4000)))}):
+        with pytest.raises(kind) as caught:
+            build_typed_dataset(tmp_path / "t", {name: edges}, nodes=nodes)
+        assert caught.value is error
+        assert not list((tmp_path / "t").glob("*")) or not (tmp_path / "t/dataset.json").exists()

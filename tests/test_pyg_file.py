@@ -1,0 +1,138 @@
+"""Graphs in files of PyG and of ``torch.save``: mapped, stored as the graphs in memory are."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import graphzero as gz
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torch_geometric")
+
+from peak_memory import peak_of  # noqa: E402
+from torch_geometric.data import Data, HeteroData, InMemoryDataset  # noqa: E402
+
+from graphzero.pyg import from_data  # noqa: E402
+
+pytestmark = pytest.mark.no_asan
+
+
+def make_data(seed=0):
+    rng = torch.Generator().manual_seed(seed)
+    return Data(
+        x=torch.randn(30, 4, generator=rng),
+        edge_index=torch.randint(0, 30, (2, 100), generator=rng),
+        edge_attr=torch.randn(100, 2, generator=rng),
+        y=torch.randint(0, 3, (30,), generator=rng),
+        train_mask=torch.rand(30, generator=rng) < 0.5,
+        name="a graph",
+    )
+
+
+def make_hetero():
+    data = HeteroData()
+    data["a"].x, data["b"].x = torch.rand(10, 3), torch.rand(8, 2)
+    data["a", "to", "b"].edge_index = torch.randint(0, 8, (2, 40))
+    return data
+
+
+class Processed(InMemoryDataset):
+    def __init__(self, root, graphs):
+        self.graphs = graphs
+        super().__init__(root)
+
+    @property
+    def processed_file_names(self):
+        return ["data.pt"]
+
+    def process(self):
+        self.save(self.graphs, self.processed_paths[0])
+
+
+def files_of(folder):
+    return {path.name: path.read_bytes() for path in folder.glob("*.g[ld]")}
+
+
+def written(folder, data, kind):
+    """The file of a graph, as its users have it."""
+    if kind == "processed":
+        Processed(folder / "root", [data])
+        return folder / "root" / "processed" / "data.pt"
+    content = {
+        "graph": data,
+        "dictionary": data.to_dict(),
+        "of an earlier PyG": (data, None),
+        "of one graph with slices": (data.to_dict(), {"x": torch.tensor([0, 30])}, Data),
+    }
+    torch.save(content[kind], folder / "g.pt")
+    return folder / "g.pt"
+
+
+KINDS = ["processed", "graph", "dictionary", "of an earlier PyG", "of one graph with slices"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("typed", [False, True])
+def test_a_file_is_stored_as_the_graph_in_it(tmp_path, kind, typed):
+    data = make_hetero() if typed else make_data()
+    path = written(tmp_path, data, kind)
+    from_data(data, tmp_path / "p")
+    stored = from_data(str(path), tmp_path / "b")
+    assert files_of(tmp_path / "b") == files_of(tmp_path / "p")
+    if not typed:
+        assert stored.name == "a graph"
+        assert torch.equal(stored.train_mask, data.train_mask)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_its_tensors_are_arrays_of_a_build(tmp_path, kind):
+    data = make_data()
+    path = written(tmp_path, data, kind)
+    edges = {"edge_index": path, "edge_attr": f"{path}:edge_attr"}
+    gz.build(tmp_path / "b", edges, path, path, {"train": path})
+    plain = {"edge_index": data.edge_index, "edge_attr": data.edge_attr}
+    gz.build(tmp_path / "p", plain, data.x, data.y, {"train": data.train_mask})
+    assert files_of(tmp_path / "b") == files_of(tmp_path / "p")
+    path = written(tmp_path, make_hetero(), "graph")
+    nodes = {name: {"x": f"{path}:{name}/x"} for name in ("a", "b")}
+    edges = {("a", "to", "b"): f"{path}:a__to__b/edge_index"}
+    with gz.build(tmp_path / "t", nodes=nodes, edges=edges) as ds:
+        assert ds["b"]["x"].shape == (8, 2)
+
+
+class Other:
+    pass
+
+
+def test_files_that_are_no_graph(tmp_path):
+    Processed(tmp_path / "root", [make_data(), make_data(1)])
+    with pytest.raises(ValueError, match=r"data\.pt holds 2 graphs, and a dataset folder holds"):
+        from_data(tmp_path / "root" / "processed" / "data.pt", tmp_path / "b")
+    path = tmp_path / "g.pt"
+    for content, message in (
+        (Data(x=Other()), "g.pt has an object of .*Other"),
+        (torch.ones(3), "g.pt holds Tensor, and no graph"),
+        ((make_data(),), "g.pt holds tuple, and no graph"),
+    ):
+        torch.save(content, path)
+        with pytest.raises(ValueError, match=message):
+            from_data(path, tmp_path / "b")
+    torch.save(make_data(), path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ValueError, match=r"g\.pt is not a complete torch file"):
+        from_data(path, tmp_path / "b")
+    with pytest.raises(FileNotFoundError):
+        from_data(tmp_path / "none.pt", tmp_path / "b")
+    assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_its_tensors_are_not_loaded(tmp_path):
+    edges = torch.randint(0, 200_000, (2, 2_000_000))
+    torch.save(Data(x=torch.ones(200_000, 64), edge_index=edges), tmp_path / "g.pt")
+    imports = "from graphzero.pyg import from_data"
+    work = "from_data(sys.argv[1] + '/g.pt', sys.argv[1] + '/d', memory_limit=12 << 20)"
+    peak = peak_of(tmp_path, imports, work, tmp_path)
+    assert peak < (12 << 20) + (12 << 20)
