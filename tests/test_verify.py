@@ -190,6 +190,10 @@ def other_id(arrays: Arrays) -> tuple[int, int]:
     return int(entry), int(arrays["edge_ids"][entry + 1])
 
 
+def more_than_before(arrays: Arrays) -> tuple[int, int]:
+    return 39, int(arrays["rows"][38]) + 1
+
+
 @dataclass(frozen=True)
 class Case:
     """A value to change, and what must be found.
@@ -247,6 +251,7 @@ CASES = [
     Case("in", "split_train.gd", "rows", at(0, -1), "entry 0 is -1, out of range"),
     Case("in", "edge_split_some.gd", "rows", at(1, 300), "entry 1 is 300, out of range for 300"),
     Case("presample", "visits.gd", "rows", at(39, 99), "entry 39 counts 99 visits"),
+    Case("presample", "visits.gd", "rows", more_than_before, "entry 39 counts"),
     Case("in", "node_box.gd", "row_shape", at(0, 3), "does not fit rows of 4 numbers", 0),
     Case("typed", "paper__cites__paper.gl", "indices", descent, "is not sorted by id"),
     Case("typed", "author__writes__paper.gl", "indices", at(0, 9), "out of range for 9"),
@@ -286,6 +291,20 @@ def test_one_changed_value_has_one_finding(
         assert (found.offset - section.offset) % width == 0
     else:
         assert found.offset == section.offset + width * case.near
+
+
+def test_another_weight_in_one_direction(copied: Callable[[str], Path]) -> None:
+    """With the sum that it makes: only the other direction of the edge tells."""
+    path = copied("undirected") / "graph.gl"
+    arrays = read_file(path)[1]
+    owners = np.repeat(np.arange(NODES), np.diff(arrays["indptr"].astype(int)))
+    is_last = np.append(owners[1:] != owners[:-1], True)
+    entry = int(np.flatnonzero(is_last & (owners != arrays["indices"]))[0])
+    before = arrays["cum_weights"][entry - 1] * (owners[entry - 1] == owners[entry])
+    poke(path, "weights", entry, 7)
+    poke(path, "cum_weights", entry, before + 7)
+    (found,) = gz.verify(path)
+    assert "differ in one of edge_ids, weights" in found.message
 
 
 def test_a_swap_in_a_table_of_ids(copied: Callable[[str], Path]) -> None:
