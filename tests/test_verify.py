@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import zlib
 from collections.abc import Callable
@@ -327,3 +328,34 @@ def test_checksums_of_parts_make_that_of_the_whole() -> None:
         parts = zlib.crc32(whole[:cut]), zlib.crc32(whole[cut:])
         assert combine(*parts, 5000 - cut) == zlib.crc32(whole)
     assert combine(zlib.crc32(b"123"), zlib.crc32(b"456789"), 6) == 0xCBF43926
+
+
+@pytest.mark.parametrize("path", ["graph.gl", "features.gd"])
+def test_a_file_that_becomes_shorter_is_a_finding(
+    copied: Callable[[str], Path], path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To read on in the mapping would end the process."""
+    file = copied("in") / path
+    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 100)
+    check_size = blocks.CheckedFile.check_size
+
+    def truncate(checked: blocks.CheckedFile) -> None:
+        os.truncate(file, 4096)
+        check_size(checked)
+
+    monkeypatch.setattr(blocks.CheckedFile, "check_size", truncate)
+    (found,) = gz.verify(file, num_threads=1)
+    assert "was truncated while it was being checked" in found.message
+
+
+def test_relative_paths_are_kept(
+    copied: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = copied("in")
+    poke(folder / "graph.gl", "indptr", 0, 1)
+    monkeypatch.chdir(folder)
+    (found,) = gz.verify("graph.gl")
+    assert (found.path, found.message) == (
+        "graph.gl",
+        "'indptr' does not start at 0 and end at 300",
+    )
