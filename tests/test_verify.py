@@ -54,6 +54,7 @@ def test_sound_datasets_have_no_finding(
         assert gz.verify(path, num_threads=1) == []
 
 
+@pytest.mark.no_asan
 def test_every_file_has_a_role(sound: Callable[[str], Path]) -> None:
     for name in ("both", "presample", "typed"):
         manifest = read_manifest(sound(name))
@@ -134,6 +135,7 @@ def test_a_repeated_rank_in_range(copied: Callable[[str], Path]) -> None:
 # ---- checksums and headers
 
 
+@pytest.mark.no_asan
 @pytest.mark.parametrize("name", ["both", "undirected", "presample", "typed"])
 def test_every_section_has_its_checksum(copied: Callable[[str], Path], name: str) -> None:
     folder = copied(name)
@@ -164,6 +166,7 @@ def test_a_corrupt_entry_is_named_beside_its_checksum(copied: Callable[[str], Pa
 FIELDS = {"num_nodes": 24, "num_input_edges": 40}
 
 
+@pytest.mark.no_asan
 @pytest.mark.parametrize("field", FIELDS)
 def test_headers_that_differ_from_the_manifest(copied: Callable[[str], Path], field: str) -> None:
     folder = copied("in")
@@ -177,6 +180,7 @@ def test_headers_that_differ_from_the_manifest(copied: Callable[[str], Path], fi
     assert "dataset.json says" in graph.message
 
 
+@pytest.mark.no_asan
 def test_rows_that_are_too_few(copied: Callable[[str], Path]) -> None:
     folder = copied("in")
     files.write_rows(folder / "features.gd", np.ones((NODES - 1, 3), np.float32))
@@ -188,6 +192,7 @@ def test_rows_that_are_too_few(copied: Callable[[str], Path]) -> None:
     ]
 
 
+@pytest.mark.no_asan
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
@@ -204,6 +209,7 @@ def test_splits_of_another_dtype(
     assert message in found.message
 
 
+@pytest.mark.no_asan
 @pytest.mark.parametrize("size", [0, 4100, -1])
 def test_truncated_files(copied: Callable[[str], Path], size: int) -> None:
     folder = copied("in")
@@ -215,6 +221,7 @@ def test_truncated_files(copied: Callable[[str], Path], size: int) -> None:
     assert found.offset == (len(content) if size else 0)
 
 
+@pytest.mark.no_asan
 def test_missing_and_foreign_files(copied: Callable[[str], Path]) -> None:
     folder = copied("in")
     (folder / "features.gd").unlink()
@@ -225,6 +232,7 @@ def test_missing_and_foreign_files(copied: Callable[[str], Path]) -> None:
     assert "is a graph file, not a features file" in found["labels.gd"].message
 
 
+@pytest.mark.no_asan
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -244,6 +252,7 @@ def test_corrupt_manifests(
     assert message in found.message
 
 
+@pytest.mark.no_asan
 def test_files_that_do_not_belong_together(
     copied: Callable[[str], Path], sound: Callable[[str], Path]
 ) -> None:
@@ -257,6 +266,7 @@ def test_files_that_do_not_belong_together(
 # ---- packs
 
 
+@pytest.mark.no_asan
 def test_packs(copied: Callable[[str], Path], tmp_path: Path) -> None:
     pytest.importorskip("torch")
     with gz.open(copied("both")) as ds:
@@ -280,6 +290,7 @@ def test_packs(copied: Callable[[str], Path], tmp_path: Path) -> None:
 # ---- the command
 
 
+@pytest.mark.no_asan
 def test_json(copied: Callable[[str], Path], capfd: pytest.CaptureFixture[str]) -> None:
     folder = copied("in")
     assert run("verify", folder, "--json") == 0
@@ -301,6 +312,7 @@ def test_json(copied: Callable[[str], Path], capfd: pytest.CaptureFixture[str]) 
     assert (found["path"], found["section"], found["offset"]) == (path, "weights", byte)
 
 
+@pytest.mark.no_asan
 def test_lines_and_notes(copied: Callable[[str], Path], capfd: pytest.CaptureFixture[str]) -> None:
     folder = copied("bare")
     (folder / "mine.txt").write_text("")
@@ -321,6 +333,7 @@ def test_lines_and_notes(copied: Callable[[str], Path], capfd: pytest.CaptureFix
 # ---- checksums of parts
 
 
+@pytest.mark.no_asan
 def test_checksums_of_parts_make_that_of_the_whole() -> None:
     rng = np.random.default_rng(0)
     whole = rng.bytes(5000)
