@@ -68,7 +68,7 @@ def measure(folder: Path) -> list[str]:
     for _ in range(RUNS):
         checks.append(rate(lambda: check(folder), num_bytes))
         reads.append(rate(lambda: read_through(files), num_bytes))
-    rates = [f"{median(found):.2f}" for found in (checks, reads)]
+    rates = [f"{median(found):.3g}" for found in (checks, reads)]
     return [f"{num_bytes / 1e6:,.0f} MB", *rates, f"{median(checks) / median(reads):.2f}"]
 
 

@@ -209,24 +209,45 @@ GZ_INLINE uint64_t payload(const gz_edge_lists *lists, int64_t i)
     return sum;
 }
 
-void gz_sum_edges(const gz_edge_lists *lists, int per_loop, int64_t begin, int64_t end,
-                  gz_edge_sums *sums)
+/* Inlined with constants, so that the loop has no branch that always goes the same way. */
+GZ_INLINE void sum_edges(const gz_edge_lists *lists, int per_loop, bool wide, int sides,
+                         int64_t begin, int64_t end, gz_edge_sums *sums)
 {
-    gz_edge_sums found = *sums;
-    bool has_ids = lists->edge_ids.data != NULL;
+    const void *indices = lists->indices.data, *ids = lists->edge_ids.data;
+    uint64_t forward = 0, backward = 0, id_sum = 0, loops = 0;
+    uint64_t repeats = (uint64_t)per_loop - 1;
     for (run r = run_before(lists, begin, end); next_run(lists, end, &r);) {
         for (int64_t i = r.begin; i < r.end; i++) {
-            uint64_t neighbor = gz_id(&lists->indices, (uint64_t)i), rest = payload(lists, i);
-            bool is_loop = neighbor == r.list;
-            found.forward += gz_mix(rest + r.list * OWNER + neighbor * NEIGHBOR);
-            found.backward += gz_mix(rest + neighbor * OWNER + r.list * NEIGHBOR);
-            found.loops += is_loop;
-            if (has_ids)
-                found.edge_ids += hash_of_id(gz_id(&lists->edge_ids, (uint64_t)i)) *
-                                  (uint64_t)(is_loop ? per_loop : 1);
+            uint64_t neighbor = id_at(indices, wide, i), is_loop = neighbor == r.list;
+            uint64_t rest = sides != 0 ? payload(lists, i) : 0;
+            if (sides & GZ_FORWARD)
+                forward += gz_mix(rest + r.list * OWNER + neighbor * NEIGHBOR);
+            if (sides & GZ_BACKWARD)
+                backward += gz_mix(rest + neighbor * OWNER + r.list * NEIGHBOR);
+            loops += is_loop;
+            if (ids != NULL)
+                id_sum += hash_of_id(id_at(ids, lists->edge_ids.wide, i)) * (1 + is_loop * repeats);
         }
     }
-    *sums = found;
+    sums->forward += forward;
+    sums->backward += backward;
+    sums->edge_ids += id_sum;
+    sums->loops += loops;
+}
+
+void gz_sum_edges(const gz_edge_lists *lists, int per_loop, int sides, int64_t begin, int64_t end,
+                  gz_edge_sums *sums)
+{
+    if (lists->indices.wide)
+        sum_edges(lists, per_loop, true, sides, begin, end, sums);
+    else if (sides == 0)
+        sum_edges(lists, per_loop, false, 0, begin, end, sums);
+    else if (sides == GZ_FORWARD)
+        sum_edges(lists, per_loop, false, GZ_FORWARD, begin, end, sums);
+    else if (sides == GZ_BACKWARD)
+        sum_edges(lists, per_loop, false, GZ_BACKWARD, begin, end, sums);
+    else
+        sum_edges(lists, per_loop, false, GZ_FORWARD | GZ_BACKWARD, begin, end, sums);
 }
 
 uint64_t gz_sum_ids(const gz_ids *ids, int64_t begin, int64_t end)

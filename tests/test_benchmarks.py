@@ -16,7 +16,7 @@ import pytest
 # Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
 sys.path.append(str(Path(__file__).parents[1]))
 
-from benchmarks import edge_layout, files02, ordering, report, rmat, sampling, timing
+from benchmarks import edge_layout, files02, ordering, report, rmat, sampling, timing, verify
 from benchmarks.checks import WrongResult, check_one_hop, check_subgraph, check_walks
 from benchmarks.inputs import Inputs, feature_rows, labels_of, prepare
 
@@ -355,3 +355,10 @@ def test_the_table_of_edge_layouts(capsys: pytest.CaptureFixture[str]) -> None:
             assert 0 < counted[0] <= most
         if line[0] == "directed":  # else the files differ in size, and a batch touches most of them
             assert cells[0][0] <= cells[1][0]
+
+
+def test_the_table_of_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    verify.run(scale=8, num_edges=3000, dim=4, folder=tmp_path)
+    lines = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()]
+    assert [len(line) for line in lines[2:]] == [5] * 6
+    assert all(float(line[2]) > 0 for line in lines[2:])

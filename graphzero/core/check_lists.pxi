@@ -25,8 +25,8 @@ cdef extern from "graphzero/check_lists.h" nogil:
     int64_t gz_first_bad_sum(const gz_edge_lists *lists, int64_t begin, int64_t end)
     int64_t gz_first_untimely(const gz_edge_lists *lists, int64_t begin, int64_t end)
     int64_t gz_first_unmirrored(const gz_edge_lists *lists, int64_t begin, int64_t end)
-    void gz_sum_edges(const gz_edge_lists *lists, int per_loop, int64_t begin, int64_t end,
-                      gz_edge_sums *sums)
+    void gz_sum_edges(const gz_edge_lists *lists, int per_loop, int sides, int64_t begin,
+                      int64_t end, gz_edge_sums *sums)
     uint64_t gz_sum_ids(const gz_ids *ids, int64_t begin, int64_t end)
     uint64_t gz_sum_numbers(int64_t begin, int64_t end)
     void gz_count_edge_ids(const gz_edge_lists *lists, int per_loop, uint64_t low, uint64_t high,
@@ -201,8 +201,14 @@ cdef class EdgeLists:
             at = gz_first_unmirrored(&self.c, begin, end)
         return -1 if at == end else at
 
-    def sums(self, int64_t begin, int64_t end):
+    def sums(self, int64_t begin, int64_t end, bint forward=True, bint backward=True):
         """Hashes of the edges, to be added over ranges modulo 2^64.
+
+        Parameters
+        ----------
+        begin, end : int
+        forward, backward : bool
+            Whether to compute the first and the second; else they are 0.
 
         Returns
         -------
@@ -214,7 +220,7 @@ cdef class EdgeLists:
         memset(&found, 0, sizeof(found))
         _require_range(begin, end, self.num_edges)
         with nogil:
-            gz_sum_edges(&self.c, self.per_loop, begin, end, &found)
+            gz_sum_edges(&self.c, self.per_loop, forward + 2 * backward, begin, end, &found)
         return found.forward, found.backward, found.edge_ids, found.loops
 
     def count_edge_ids(self, unsigned char[::1] counts, uint64_t low, int64_t begin, int64_t end):

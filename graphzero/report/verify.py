@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tqdm import tqdm
@@ -165,6 +165,8 @@ def _check_file(
             rows = role if isinstance(role, RowsRole) else RowsRole()
             findings += check_rows(file, rows, workers)
             findings += _check_pack(path, header) if not findings else ()
+    except FormatError as error:  # truncated meanwhile
+        findings.append(finding_of_error(path, error))
     finally:
         file.close()
     return FileReport(path, size, tuple(findings), totals)
@@ -193,11 +195,11 @@ def _refusal(path: str, header: Header) -> Finding | None:
         else:
             Graph(path).close()
     except FormatError as error:
-        found = finding_of_error(os.path.abspath(path), error, header)
+        found = finding_of_error(path, error, header)
         offset = found.offset
         if found.section == "indptr" and "does not start at 0" in found.message:
             offset = _wrong_end(path, header)
-        return Finding(path, found.section, offset, found.message)
+        return replace(found, offset=offset)
     return None
 
 
@@ -208,12 +210,12 @@ def _refused(file: CheckedFile, refusal: Finding, workers: Workers) -> Iterator[
         for finding in run_group(file, Group([section.name]), workers).findings.values():
             if section.name == refusal.section:
                 text = f"section '{section.name}' {CORRUPT}, and {refusal.message}"
-                yield Finding(file.path, section.name, refusal.offset, text)
+                yield replace(refusal, message=text)
                 whole = False
             else:
                 yield finding
     if whole:
-        yield Finding(file.path, refusal.section, refusal.offset, refusal.message)
+        yield refusal
 
 
 def _wrong_end(path: str, header: Header) -> int:

@@ -62,9 +62,11 @@ typedef struct gz_edge_sums {
     uint64_t loops;    /* entries where the neighbour is the owner */
 } gz_edge_sums;
 
-/* Adds the entries [begin, end) to *sums. Hashes have the edge id, the weight and the time where
- * the lists have them. */
-void gz_sum_edges(const gz_edge_lists *lists, int per_loop, int64_t begin, int64_t end,
+enum { GZ_FORWARD = 1, GZ_BACKWARD = 2 };
+
+/* Adds the entries [begin, end) to *sums; of the first two, those that `sides` has. Hashes have the
+ * edge id, the weight and the time where the lists have them. */
+void gz_sum_edges(const gz_edge_lists *lists, int per_loop, int sides, int64_t begin, int64_t end,
                   gz_edge_sums *sums);
 
 /* The sum of hashes as in `edge_ids` above, of some ids, and of the numbers [begin, end). */

@@ -5,7 +5,7 @@
 #include "graphzero/check_lists.h"
 
 /* Lists of 4 nodes: {1, 1, 3}, {}, {0, 2, 3}, {2}. */
-enum { EDGES = 7 };
+enum { EDGES = 7, BOTH = GZ_FORWARD | GZ_BACKWARD };
 static uint64_t indptr[5];
 static uint32_t indices[EDGES];
 static float weights[EDGES];
@@ -163,15 +163,22 @@ static void sums_of_edges_tell_them_apart(void)
 {
     gz_edge_sums whole = {0}, parts = {0}, changed = {0};
     mirror();
-    gz_sum_edges(&lists, 2, 0, EDGES, &whole);
-    gz_sum_edges(&lists, 2, 0, 3, &parts);
-    gz_sum_edges(&lists, 2, 3, EDGES, &parts);
+    gz_sum_edges(&lists, 2, BOTH, 0, EDGES, &whole);
+    gz_sum_edges(&lists, 2, BOTH, 0, 3, &parts);
+    gz_sum_edges(&lists, 2, BOTH, 3, EDGES, &parts);
     CHECK(memcmp(&whole, &parts, sizeof whole) == 0);
     CHECK_EQ(whole.forward, whole.backward);
     CHECK_EQ(whole.loops, 1);
     CHECK_EQ(whole.edge_ids, 2 * gz_sum_numbers(0, 4));
+    for (int sides = 0; sides < 4; sides++) {
+        gz_edge_sums some = {0};
+        gz_sum_edges(&lists, 2, sides, 0, EDGES, &some);
+        CHECK_EQ(some.forward, sides & GZ_FORWARD ? whole.forward : 0);
+        CHECK_EQ(some.backward, sides & GZ_BACKWARD ? whole.backward : 0);
+        CHECK(some.edge_ids == whole.edge_ids && some.loops == whole.loops);
+    }
     edge_ids[6] = 2;
-    gz_sum_edges(&lists, 2, 0, EDGES, &changed);
+    gz_sum_edges(&lists, 2, BOTH, 0, EDGES, &changed);
     CHECK(changed.forward != changed.backward);
     CHECK(changed.edge_ids != whole.edge_ids);
     start();
@@ -183,12 +190,12 @@ static void each_part_of_an_edge_counts(void)
     for (int part = 0; part < 4; part++) {
         gz_edge_sums before = {0}, after = {0};
         start();
-        gz_sum_edges(&lists, 1, 0, EDGES, &before);
+        gz_sum_edges(&lists, 1, BOTH, 0, EDGES, &before);
         indices[1] += part == 0;
         edge_ids[1] += part == 1;
         weights[1] += part == 2;
         times[1] += part == 3;
-        gz_sum_edges(&lists, 1, 0, EDGES, &after);
+        gz_sum_edges(&lists, 1, BOTH, 0, EDGES, &after);
         CHECK(before.forward != after.forward);
         CHECK(before.backward != after.backward);
     }

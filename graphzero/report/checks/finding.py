@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from graphzero.store.format import Header
@@ -46,8 +47,8 @@ def finding_of_error(path: str, error: Exception, header: Header | None = None) 
         Of the file.
     """
     message = str(error)
-    for prefix in (f"{path}: ", f"{path} "):
-        message = message.removeprefix(prefix)
+    for name in (path, os.path.abspath(path)):
+        message = message.removeprefix(f"{name}: ").removeprefix(f"{name} ")
     for section in header.sections if header is not None else ():
         if f"'{section.name}'" in message:
             return Finding(path, section.name, section.offset, message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from graphzero.report.checks.blocks import Check, CheckedFile, Group, Workers, r
 from graphzero.report.checks.edge_counts import EdgeTotals, find_repeated, is_complete
 from graphzero.report.checks.finding import Finding
 from graphzero.report.checks.inverse import check_inverse
-from graphzero.store.format import FLAG_DIRECTED, FLAG_TYPED
+from graphzero.store.format import FLAG_DIRECTED, FLAG_INCOMING, FLAG_TYPED
 
 __all__ = ["PAYLOAD", "GraphResult", "check_graph"]
 
@@ -125,7 +125,7 @@ class _GraphCheck:
             self.num_neighbors, {"indptr": self.indptr, **self.by_edge}, self.per_loop
         )
         hashed = self._hashed()
-        sums = None if hashed is None else hashed.sums
+        sums = None if hashed is None else self._sums(hashed)
         totals = self._run(Group(_BY_EDGE, self._edge_checks(lists), sums))
         if hashed is None or any(name in self.found for name in ("indices", *self.payload)):
             return None
@@ -146,6 +146,13 @@ class _GraphCheck:
         arrays = {name: array for name, array in self.by_edge.items() if name in names}
         arrays |= {"indptr": self.indptr, "indices": self.by_edge["indices"]}
         return _core.EdgeLists(self.num_neighbors, arrays, self.per_loop)
+
+    def _sums(self, hashed: _core.EdgeLists) -> Callable[[int, int], tuple[int, ...]]:
+        """Of a file with a twin, the sums that do not depend on whose ends the lists belong to."""
+        is_incoming = bool(self.file.header.flags & FLAG_INCOMING)
+        forward = self.is_compared and not (self.is_directed and is_incoming)
+        backward = self.is_compared and not (self.is_directed and not is_incoming)
+        return lambda begin, end: hashed.sums(begin, end, forward, backward)
 
     def _edge_checks(self, lists: _core.EdgeLists) -> list[Check]:
         checks = [Check("indices", lists.first_unsorted, self._bad_neighbor)]

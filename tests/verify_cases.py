@@ -1,0 +1,212 @@
+"""Datasets, and values to change in them, for `test_verify`."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import files
+import numpy as np
+import typed_inputs
+
+import graphzero as gz
+from graphzero.store.format import DTYPES, encode_header, read_header
+
+NODES, EDGES = 40, 300
+Arrays = dict[str, np.ndarray]
+
+
+def _edges(num_edges: int = EDGES) -> dict[str, Any]:
+    rng = np.random.default_rng(2)
+    ends = files.random_edges(NODES, num_edges, seed=1)
+    ends[:3] = [[5, 5], [0, 1], [1, 0]]
+    return {
+        "edge_index": ends.T,
+        "edge_attr": rng.random((num_edges, 2), np.float32),
+        "edge_weight": rng.random(num_edges, np.float32),
+        "edge_time": rng.integers(0, 50, num_edges),
+    }
+
+
+def _nodes() -> dict[str, Any]:
+    rng = np.random.default_rng(3)
+    return {
+        "x": rng.random((NODES, 3), np.float32),
+        "y": np.arange(NODES) % 4 - 1,
+        "box": rng.random((NODES, 2, 2), np.float32),
+        "half": rng.random(NODES).astype(np.float16),
+    }
+
+
+def _untyped(folder: Path, **options: Any) -> None:
+    splits, edge_splits = {"train": [3, 0, 39]}, {"some": [299, 0]}
+    options = {"nodes": _nodes(), "splits": splits, "edge_splits": edge_splits, **options}
+    gz.build(folder, _edges(), **options).close()
+
+
+def _typed(folder: Path, **options: Any) -> None:
+    rng = np.random.default_rng(4)
+    edges = {
+        ("author", "writes", "paper"): {
+            "edge_index": [rng.integers(0, 9, 60), rng.integers(0, NODES, 60)],
+            "weight": rng.random(60),
+        },
+        ("paper", "cites", "paper"): _edges(),
+    }
+    nodes = {"paper": _nodes(), "author": {"num_nodes": 9}}
+    options = {"splits": {"train": {"paper": [0, 39]}}, **options}
+    gz.build(folder, edges, nodes=nodes, **options).close()
+
+
+SMALL = gz.Presample(fanouts=(3, 2), batch_size=4, min_batches=3)
+DATASETS: dict[str, Callable[[Path], None]] = {
+    "in": lambda folder: _untyped(folder, order="input"),
+    "out": lambda folder: _untyped(folder, neighbors="out", edge_ids=True),
+    "both": lambda folder: _untyped(folder, neighbors="both"),
+    "undirected": lambda folder: _untyped(folder, directed=False),
+    "presample": lambda folder: _untyped(folder, order="presample", presample=SMALL),
+    "time of nodes": lambda folder: _untyped(
+        folder, directed=False, nodes={**_nodes(), "year": np.arange(NODES)}, time_attrs="year"
+    ),
+    "time of nodes, both": lambda folder: _untyped(
+        folder, neighbors="both", nodes={**_nodes(), "year": np.arange(NODES)}, time_attrs="year"
+    ),
+    "bare": lambda folder: gz.build(folder, [[0, 1], [1, 2]], edge_ids=False).close(),
+    "no edges": lambda folder: gz.build(
+        folder, np.empty((0, 2), np.int64), num_nodes=3, neighbors="both"
+    ).close(),
+    "typed": _typed,
+    "typed, input": lambda folder: _typed(folder, order="input", neighbors="out"),
+    "typed, small": lambda folder: gz.build(folder, **typed_inputs.small()).close(),
+}
+
+
+def poke(path: Path, section: str, entry: int, value: Any) -> int:
+    """Changes an entry, and the checksums with it; returns its first byte."""
+    header = read_header(path)
+    found = header.find(section)
+    assert found is not None
+    content = bytearray(path.read_bytes())
+    dtype = DTYPES[found.dtype]
+    at = found.offset + entry * dtype.itemsize
+    assert content[at : at + dtype.itemsize] != np.array(value, dtype).tobytes()
+    content[at : at + dtype.itemsize] = np.array(value, dtype).tobytes()
+    crc = zlib.crc32(content[found.offset : found.offset + found.length])
+    sections = tuple(replace(s, crc=crc) if s.name == section else s for s in header.sections)
+    content[:4096] = encode_header(replace(header, sections=sections))
+    path.write_bytes(content)
+    return at
+
+
+def descent(arrays: Arrays) -> tuple[int, int]:
+    """An entry of a list that would be below the one before, and 0 for it."""
+    first = np.zeros(len(arrays["indices"]) + 1, np.bool_)
+    first[arrays["indptr"]] = True
+    above = np.flatnonzero(~first[1:-1] & (arrays["indices"][:-1] > 0)) + 1
+    return int(above[-1]), 0
+
+
+def sorted_change(arrays: Arrays) -> tuple[int, int]:
+    """The last entry of a list, and another neighbour for it that keeps the list sorted."""
+    last = arrays["indptr"][1:][np.diff(arrays["indptr"].astype(int)) > 0].astype(int) - 1
+    fits = last[arrays["indices"][last] < NODES - 1]
+    return int(fits[0]), int(arrays["indices"][fits[0]]) + 1
+
+
+def at(entry: int, value: Any) -> Callable[[Arrays], tuple[int, Any]]:
+    return lambda arrays: (entry, value)
+
+
+def untimely(arrays: Arrays) -> tuple[int, int]:
+    """The second entry of a list of time_order, and the first entry for it."""
+    start = int(arrays["indptr"][np.flatnonzero(np.diff(arrays["indptr"].astype(int)) > 1)[0]])
+    return start + 1, int(arrays["time_order"][start])
+
+
+def repeated(arrays: Arrays) -> tuple[int, int]:
+    """An edge id that an earlier entry has, at an entry after it."""
+    return 7, int(arrays["edge_ids"][3])
+
+
+def other_id(arrays: Arrays) -> tuple[int, int]:
+    """An entry that is no self-loop, and the edge id of another entry."""
+    owners = np.repeat(np.arange(NODES), np.diff(arrays["indptr"].astype(int)))
+    entry = np.flatnonzero(owners != arrays["indices"])[0]
+    return int(entry), int(arrays["edge_ids"][entry + 1])
+
+
+def more_than_before(arrays: Arrays) -> tuple[int, int]:
+    return 39, int(arrays["rows"][38]) + 1
+
+
+@dataclass(frozen=True)
+class Case:
+    """A value to change, and what must be found.
+
+    `near`: the finding is at this entry instead; None: anywhere in the section.
+    """
+
+    dataset: str
+    file: str
+    section: str
+    change: Callable[[Arrays], tuple[int, Any]]
+    message: str
+    near: int | str | None = "changed"
+    found_in: str | None = None
+
+
+CASES = [
+    Case("in", "graph.gl", "indptr", at(1, 301), "does not end after its beginning"),
+    Case("in", "graph.gl", "indptr", at(0, 1), "does not start at 0 and end at 300"),
+    Case("in", "graph.gl", "indptr", at(40, 299), "does not start at 0 and end at 300"),
+    Case("in", "graph.gl", "indptr", at(9, 0), "list of stored node 8 does not end after"),
+    Case("in", "graph.gl", "indices", descent, "is not sorted by id"),
+    Case("in", "graph.gl", "indices", at(299, NODES), "has an id out of range for 40"),
+    Case("in", "graph.gl", "weights", at(5, np.nan), "weight of stored edge 5 is nan"),
+    Case("in", "graph.gl", "weights", at(6, -1), "negative or not finite"),
+    Case("in", "graph.gl", "weights", at(6, np.inf), "negative or not finite"),
+    Case(
+        "in",
+        "graph.gl",
+        "weights",
+        at(299, 2),
+        "stored edge 299 is not the sum",
+        299,
+        "cum_weights",
+    ),
+    Case("in", "graph.gl", "cum_weights", at(299, 7), "'cum_weights' of stored edge 299"),
+    Case("in", "graph.gl", "times", at(8, -1), "in order of time", None, "time_order"),
+    Case("in", "graph.gl", "time_order", at(8, 300), "in order of time"),
+    Case("in", "graph.gl", "time_order", untimely, "in order of time"),
+    Case("in", "graph.gl", "edge_ids", at(0, 300), "edge id 300, out of range for 300"),
+    Case("in", "graph.gl", "edge_ids", repeated, "is there more than once", 3),
+    Case("out", "graph.gl", "edge_ids", repeated, "is there more than once", 3),
+    Case("both", "graph.gl", "node_ids", at(4, 40), "entry 4 of 'node_ids' is 40"),
+    Case("both", "graph.gl", "indices", sorted_change, "are not of the same edges", 0),
+    Case("both", "graph_out.gl", "indices", sorted_change, "are not of the same edges", 0),
+    Case("both", "graph_out.gl", "edge_ids", repeated, "is there more than once", 3),
+    Case(
+        "undirected", "graph.gl", "indices", sorted_change, "not equally often in each other", None
+    ),
+    Case("undirected", "graph.gl", "edge_ids", other_id, "two directions of an undirected", 0),
+    Case("undirected", "graph.gl", "node_rank", at(3, 99), "entry 3 of 'node_rank' is 99"),
+    Case("both", "features.gd", "node_rank", at(3, 40), "entry 3 of 'node_rank' is 40"),
+    Case("in", "labels.gd", "rows", at(39, 3), "label 3, but there are 3 classes"),
+    Case("in", "split_train.gd", "rows", at(1, 40), "entry 1 is 40, out of range for 40"),
+    Case("in", "split_train.gd", "rows", at(0, -1), "entry 0 is -1, out of range"),
+    Case("in", "edge_split_some.gd", "rows", at(1, 300), "entry 1 is 300, out of range for 300"),
+    Case("presample", "visits.gd", "rows", at(39, 99), "entry 39 counts 99 visits"),
+    Case("presample", "visits.gd", "rows", more_than_before, "entry 39 counts"),
+    Case("in", "node_box.gd", "row_shape", at(0, 3), "does not fit rows of 4 numbers", 0),
+    Case("typed", "paper__cites__paper.gl", "indices", descent, "is not sorted by id"),
+    Case("typed", "author__writes__paper.gl", "indices", at(0, 9), "out of range for 9"),
+    Case("typed", "author__writes__paper.gl", "cum_weights", at(59, 9), "'cum_weights'"),
+    Case("typed", "paper__cites__paper.gl", "edge_ids", repeated, "more than once", 3),
+    Case("typed", "paper.ids.gd", "rows", at(2, 40), "'paper' are not in the order"),
+    Case("typed", "paper.ids.gd", "node_rank", at(2, 40), "'paper' are not in the order"),
+    Case("typed", "paper.split_train.gd", "rows", at(1, 40), "out of range for 40"),
+    Case("typed", "paper.y.gd", "rows", at(1, 3), "label 3, but there are 3 classes"),
+]
