@@ -16,7 +16,9 @@ from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
 from graphzero.graph.opening import open_dataset
 from graphzero.graph.typed_dataset import EdgeStore, NodeStore, TypedDataset
-from graphzero.store.format import FLAG_TYPED, verify_file
+from graphzero.packs.pack_file import OPTIONS
+from graphzero.packs.pack_parts import pack_files
+from graphzero.store.format import FLAG_TYPED, read_header, verify_file
 from graphzero.store.list_check import find_bad_list
 from graphzero.store.manifest import read_manifest
 from graphzero.store.time_check import first_unordered
@@ -41,13 +43,20 @@ def add_parser(commands: SubParsers) -> None:
         "directions have the same edges, and the neighbour lists of typed graphs",
         examples=_EXAMPLES,
     )
-    parser.add_argument("path", help="a dataset folder, a .gl or a .gd file")
+    parser.add_argument("path", help="a dataset folder, a .gl or a .gd file; of a pack, its first")
 
 
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
-        return [path]
+        return pack_files(path) if _is_pack(path) else [path]
     return [entry.resolve(path) for entry in read_manifest(path).entries()]
+
+
+def _is_pack(path: Path) -> bool:
+    try:
+        return read_header(path).find(OPTIONS) is not None
+    except FormatError:
+        return False  # what is wrong is said file by file
 
 
 def _bar(path: Path, total: int, unit: str, *, progress: bool) -> tqdm[Any]:
@@ -143,7 +152,11 @@ def run(args: argparse.Namespace) -> int:
     """Checks every file, even after a corrupt one; returns 1 if any is corrupt."""
     path = Path(args.path)
     code = 0
-    for file in _files(path):
+    try:
+        files = _files(path)
+    except FormatError:  # a pack whose options are damaged
+        files = [path]
+    for file in files:
         if not _is_intact(file, progress=shows_progress(args)):
             code = 1
         elif not args.quiet:
