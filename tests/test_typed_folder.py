@@ -126,19 +126,10 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["train"],
-        ["pack", "--epochs", 1, "--split", "train"],
-    ],
-    ids=lambda words: words[0],
-)
-def test_commands_for_graphs_without_types(
-    data: Path, words: list[Any], capfd: pytest.CaptureFixture[str]
+def test_training_is_for_graphs_without_types(
+    data: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    out = [data.parent / "out.gd"] if words[0] == "pack" else []
-    assert run(words[0], data, *out, *words[1:]) == 1
+    assert run("train", data) == 1
     line = only_line(capfd.readouterr().err)
     assert "for graphs without types" in line
     assert "Error" not in line
@@ -220,14 +211,6 @@ def test_verify_finds_what_checksums_cannot(
     rewrite(data / file, section, change)
     assert run("verify", data) == 1
     assert re.search(message, capfd.readouterr().err)
-
-
-def test_packs_are_for_graphs_without_types(data: Path) -> None:
-    with gz.open(data) as ds:
-        with pytest.raises(ValueError, match="packs are made for graphs without types only"):
-            gz.pack(ds, data.parent / "out.gd", epochs=1)
-        with pytest.raises(ValueError, match="packs are made for graphs without types only"):
-            gz.PackedDataset(ds, data.parent / "out.gd")
 
 
 @pytest.mark.parametrize("order", ["hot", "input"])

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from graphzero import _core
+from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
 from graphzero.store.format import DTYPES, dtype_name, read_header
+from graphzero.store.manifest import read_manifest
 from graphzero.store.residency import resident_bytes
 from graphzero.units import format_bytes
 
@@ -20,6 +24,7 @@ __all__ = [
     "degrees_of",
     "describe_attribute",
     "describe_file",
+    "describe_files",
     "describe_rows",
     "fanouts_text",
     "file_lines",
@@ -88,6 +93,17 @@ def describe_file(mapping: _core.Mapping) -> dict[str, Any]:
             for section in read_header(mapping.path).sections
         ]
     return content
+
+
+def describe_files(path: str, ds: Dataset) -> list[dict[str, Any]]:
+    """Every file of a dataset: those that are mapped, and those that only reports read."""
+    files = {mapping.path: describe_file(mapping) for mapping in ds.mappings}
+    for entry in read_manifest(path).entries():
+        file = os.fspath(entry.resolve(Path(path)))
+        if file not in files:
+            with closing(FeatureStore(file)) as store:
+                files[file] = describe_file(store.mapping)
+    return list(files.values())
 
 
 def file_lines(file: dict[str, Any]) -> Iterator[str]:

@@ -15,7 +15,9 @@ from graphzero.commands.description import (
     degrees_of,
     describe_attribute,
     describe_file,
+    describe_files,
     describe_rows,
+    fanouts_text,
     file_lines,
     miss_lines,
     rows_text,
@@ -29,7 +31,8 @@ from graphzero.graph.graph import Graph
 from graphzero.graph.opening import open_dataset
 from graphzero.graph.typed_dataset import TypedDataset
 from graphzero.io.misses import predict_misses
-from graphzero.packs.pack_file import OPTIONS, open_pack
+from graphzero.packs.pack_file import OPTIONS, open_pack, source_name
+from graphzero.packs.pack_parts import open_parts, pack_files
 from graphzero.store.format import FLAG_TYPED, read_header
 from graphzero.store.manifest import read_manifest
 from graphzero.units import format_bytes, parse_size
@@ -115,6 +118,9 @@ def _describe(path: str, *, degrees: bool) -> dict[str, Any]:
             }
         if any(section["name"] == OPTIONS for section in content["files"][0]["sections"]):
             content["pack"] = _pack(path)
+            for part in pack_files(path)[1:]:
+                with closing(FeatureStore(part)) as store:
+                    content["files"].append(describe_file(store.mapping))
         return content
     if read_header(path).flags & FLAG_TYPED:
         with closing(Graph._open_typed(path)) as graph:
@@ -148,7 +154,7 @@ def _describe_dataset(path: str, ds: Dataset, *, degrees: bool) -> dict[str, Any
     content["edge_splits"] = {name: len(store) for name, store in ds.edge_splits.stores.items()}
     counted = manifest.presampling
     content["visits"] = None if counted is None else asdict(counted)
-    content["files"] = [describe_file(mapping) for mapping in ds.mappings]
+    content["files"] = describe_files(path, ds)
     return content
 
 
@@ -172,9 +178,14 @@ def _graph(graph: Graph, order: str, *, degrees: bool) -> dict[str, Any]:
 
 def _pack(path: str) -> dict[str, Any]:
     pack = open_pack(path)
-    with closing(pack.store):
-        content = asdict(pack.info)
-        return {**content, "batches": len(pack.offsets) - 1, "resident_bytes": pack.resident_bytes}
+    content = {**asdict(pack.info), "batches": len(pack.offsets) - 1, "attributes": {}}
+    resident = 0
+    packs = open_parts(pack) if pack.info.parts else {pack.info.source: pack}
+    for source, part in packs.items():
+        with closing(part.store):
+            resident += part.resident_bytes
+            content["attributes"][source_name(source)] = describe_attribute(part.store)
+    return {**content, "resident_bytes": resident}
 
 
 def _lines(content: dict[str, Any]) -> Iterator[str]:
@@ -193,13 +204,15 @@ def _lines(content: dict[str, Any]) -> Iterator[str]:
     yield from _attribute_lines(content)
     if "pack" in content:
         packed = content["pack"]
-        fanouts = ",".join(map(str, packed["options"]["fanouts"]))
+        fanouts = fanouts_text(packed["options"]["fanouts"])
         yield (
             f"  packed    {packed['batches']:,} batches of epochs {packed['first_epoch']} to "
             f"{packed['first_epoch'] + packed['epochs'] - 1}, "
             f"{packed['options']['batch_size']:,} seeds each, fanouts {fanouts}, "
             f"{format_bytes(packed['resident_bytes'])} of rows resident"
         )
+        for name, rows in packed["attributes"].items():
+            yield f"            {name}: {rows_text(rows)}, {format_bytes(rows['bytes'])}"
     if content.get("num_classes") is not None:
         yield f"  classes   {content['num_classes']}"
     for name, count in content.get("splits", {}).items():

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphzero.commands.options import (
     SubParsers,
@@ -23,7 +23,9 @@ from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray
 from graphzero.graph.opening import open_dataset
 from graphzero.graph.sampling_options import Sampling
+from graphzero.graph.typed_dataset import TypedDataset
 from graphzero.io.prefetch import Prefetch
+from graphzero.packs.pack_parts import pack_files
 from graphzero.units import format_bytes
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ __all__ = ["add_parser"]
 _EXAMPLES = """\
   graphzero pack data/ train.pack.gd --epochs 5 --dry-run
   graphzero pack data/ train.pack.gd --epochs 5 --fanouts 15,10,5 --resident 2GB
+  graphzero pack typed/ paper.pack.gd --epochs 2 --node-type paper --fanouts 10,5
 """
 _NEEDS_TIMES = "strictly_before"  # the seeds of a pack that this command writes have no times
 _FLAGS = [
@@ -47,17 +50,30 @@ def add_parser(commands: SubParsers) -> None:
         commands,
         "pack",
         run,
-        help="sample epochs in advance, and write the feature rows of their batches to one file",
+        help="sample epochs in advance, and write the rows of their batches one after the other: "
+        "features, large attributes of nodes, and attributes of edges",
         examples=_EXAMPLES,
     )
     add = parser.add_argument
-    add("dir", help="a dataset folder with features")
+    add("dir", help="a dataset folder with features or attributes of edges")
     add("out", help="file to write: the pack, for 'train --pack' and graphzero.PackedDataset")
     add(
         "--split",
         default="train",
         metavar="NAME",
         help="split whose nodes are the seeds; 'all' takes all nodes",
+    )
+    add(
+        "--node-type",
+        metavar="TYPE",
+        help="of a typed graph: node type of the seeds (default: the one that has the split)",
+    )
+    add(
+        "--gather",
+        type=lambda text: text.split(","),
+        metavar="NAME,NAME",
+        help="attributes to pack, such as x, which is all that 'graphzero train' uses (default: "
+        "all that are large)",
     )
     add("--epochs", type=int, required=True, metavar="N", help="number of epochs to pack")
     add("--first-epoch", type=int, default=0, metavar="N", help="number of the first epoch")
@@ -80,7 +96,7 @@ def add_parser(commands: SubParsers) -> None:
         "--resident",
         type=as_size,
         metavar="SIZE",
-        help="feature rows that training will keep in memory: a size such as 2GB, or a fraction of "
+        help="rows that training will keep in memory: a size such as 2GB, or a fraction of "
         "all rows such as 0.2 (default: what fits in the memory that is available now)",
     )
     add(
@@ -88,7 +104,7 @@ def add_parser(commands: SubParsers) -> None:
         type=as_prefetch,
         default=Prefetch().strategy,
         metavar="NAME[:KEY=VALUE,...]",
-        help="how this command reads feature rows; see 'graphzero train --help'",
+        help="how this command reads rows; see 'graphzero train --help'",
     )
     add("--dry-run", action="store_true", help="only print what the pack costs and saves")
     add("--overwrite", action="store_true", help="replace the file if it exists")
@@ -104,10 +120,9 @@ def run(args: argparse.Namespace) -> int:
     from graphzero.packs.packing import Packing  # torch takes long to import
 
     with open_dataset(args.dir) as ds:
-        ds.require_untyped("packs are made")
         packing = Packing(
             ds,
-            _seeds(ds, args.split),
+            _seeds(ds, args.split, args.node_type),
             args.fanouts,
             epochs=args.epochs,
             first_epoch=args.first_epoch,
@@ -117,6 +132,7 @@ def run(args: argparse.Namespace) -> int:
             drop_last=args.drop_last,
             seed=args.seed,
             prefetch=args.prefetch,
+            gather=args.gather,
             **{name: True for name in _FLAGS if getattr(args, name)},
         )
         if args.dry_run or not args.quiet:
@@ -127,14 +143,20 @@ def run(args: argparse.Namespace) -> int:
             return 0
         started = time.perf_counter()
         path = packing.write(args.out, overwrite=args.overwrite, progress=shows_progress(args))
+        size = sum(map(os.path.getsize, pack_files(path)))
         print(
             f"{args.out}: {packing.cost.batches:,} batches, "
-            f"{format_bytes(os.path.getsize(path))}, in {time.perf_counter() - started:.1f} s"
+            f"{format_bytes(size)}, in {time.perf_counter() - started:.1f} s"
         )
     return 0
 
 
-def _seeds(ds: Dataset, split: str) -> IdArray | None:
+def _seeds(ds: Dataset, split: str, node_type: str | None) -> Any:
+    """Seeds as `NeighborDataset` takes them."""
+    if isinstance(ds, TypedDataset):
+        return _typed_seeds(ds, split, node_type)
+    if node_type is not None:
+        raise ValueError("--node-type is for typed graphs: leave it out")
     if split == "all":
         return None
     if split not in ds.splits:
@@ -142,6 +164,24 @@ def _seeds(ds: Dataset, split: str) -> IdArray | None:
             f"no split {split!r}; there are {sorted(ds.splits)}, and 'all' for all nodes"
         )
     return ds.splits[split]
+
+
+def _typed_seeds(ds: TypedDataset, split: str, node_type: str | None) -> tuple[str, IdArray | None]:
+    owners = [name for name, nodes in ds.nodes.items() if split in nodes.splits]
+    if node_type is None and len(owners) == 1 and split != "all":
+        node_type = owners[0]
+    if node_type is None:
+        if split != "all" and not owners:
+            names = sorted({name for nodes in ds.nodes.values() for name in nodes.splits})
+            raise ValueError(f"no split {split!r}; there are {names}, and 'all' for all nodes")
+        raise ValueError(f"several node types have seeds: give --node-type, one of {ds.node_types}")
+    if node_type not in ds.nodes:
+        raise ValueError(f"no node type {node_type!r}; there are {ds.node_types}")
+    if split == "all":
+        return node_type, None
+    if node_type not in owners:
+        raise ValueError(f"{node_type!r} has no split {split!r}, but {owners} have")
+    return node_type, ds.nodes[node_type].splits[split]
 
 
 def _cost_lines(cost: PackCost, folder: Path) -> Iterator[str]:

@@ -22,6 +22,7 @@ from graphzero.commands.options import (
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.opening import open_dataset
 from graphzero.io.prefetch import Prefetch
+from graphzero.packs.pack_parts import pack_files
 from graphzero.report.memory import format_memory
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
 from graphzero.training.predictions import check_predictions_path
@@ -157,7 +158,7 @@ def train_and_print(ds: Dataset, args: argparse.Namespace, pack: str | None = No
         After Ctrl-C, when what was trained until then has been printed and written.
     """
     inputs: list[str | os.PathLike[str]] = [*files_of_dataset(ds.paths)]
-    check_output_options(args, inputs if pack is None else [*inputs, pack])
+    check_output_options(args, inputs if pack is None else [*inputs, *pack_files(pack)])
     _refuse_several_processes()
     report = _train(ds, args, pack)
     for line in _closing_lines(report, args):

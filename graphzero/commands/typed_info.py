@@ -10,7 +10,7 @@ from graphzero.commands.description import (
     degree_lines,
     degrees_of,
     describe_attribute,
-    describe_file,
+    describe_files,
     file_lines,
     miss_lines,
     rows_text,
@@ -38,7 +38,7 @@ def describe_typed(path: str, ds: TypedDataset, *, degrees: bool) -> dict[str, A
         "node_types": [_nodes(nodes) for nodes in ds.nodes.values()],
         "edge_types": [_edges(edges, degrees=degrees) for edges in ds.edges.values()],
         "visits": None if counted is None else asdict(counted),
-        "files": [describe_file(mapping) for mapping in ds.mappings],
+        "files": describe_files(path, ds),
     }
 
 

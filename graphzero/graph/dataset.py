@@ -160,8 +160,8 @@ class Dataset(ClosedAtExit):
 
     @property
     def mappings(self) -> list[_core.Mapping]:
-        """The mapping of every file."""
-        return [part.mapping for part in self._parts()]
+        """A mapping of every file, one for each."""
+        return list({part.mapping.path: part.mapping for part in self._parts()}.values())
 
     def _parts(self) -> list[Graph | FeatureStore]:
         named = (self.attributes, self.splits.stores, self.edge_attributes, self.edge_splits.stores)

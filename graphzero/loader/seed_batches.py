@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray, as_count, as_threads
 from graphzero.io.prefetch import Prefetch
@@ -143,6 +144,14 @@ class SeedBatches:
         if self.gather is None:
             return found
         return {key: source for key, source in found.items() if _name(key) in self.gather}
+
+    @property
+    def mappings(self) -> list[_core.Mapping]:
+        """A mapping of every file that is sampled or read: the dataset's, and those of a pack."""
+        found = {mapping.path: mapping for mapping in self.dataset.mappings}
+        for source in self.row_sources(0).values():
+            found.setdefault(source.store.mapping.path, source.store.mapping)
+        return list(found.values())
 
     @property
     def num_batches(self) -> int:

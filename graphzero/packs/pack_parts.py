@@ -46,6 +46,8 @@ def open_parts(main: Pack) -> dict[RowKey, Pack]:
     FormatError
         If one is corrupt, or of another pack.
     """
+    if main.info.token and not main.info.parts:
+        raise FormatError(f"{main.store.path} is a later file of a pack: give the first one")
     found: dict[RowKey, Pack] = {main.info.source: main}
     folder = Path(os.path.realpath(main.store.path)).parent
     try:

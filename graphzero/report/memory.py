@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import psutil
 
-from graphzero.graph.dataset import Dataset
+from graphzero import _core
 from graphzero.store.residency import resident_bytes
 from graphzero.units import format_bytes
 
@@ -31,11 +32,11 @@ class MemoryReport:
         The rest: mapped pages of files (datasets, but also libraries), and the shared memory in
         which workers deliver their batches. The kernel may drop pages of files at any time.
     page_cache : int or None
-        Bytes of the dataset's files in the kernel's page cache, whether a process has them mapped
-        or not; each page is counted once. None where the kernel does not tell, as for files of
-        other users.
+        Bytes of the dataset's files, and of a pack's, in the kernel's page cache, whether a process
+        has them mapped or not; each page is counted once. None where the kernel does not tell, as
+        for files of other users.
     dataset : int
-        Size of the dataset's files.
+        Size of these files.
     """
 
     processes: int
@@ -63,8 +64,22 @@ def _process_memory() -> tuple[int, int, int | None]:
     return count, resident, shared if splits else None
 
 
-def memory_report(dataset: Dataset) -> MemoryReport:
-    """Memory of this process and its children, and page cache of a dataset's files, at present."""
+class _Files(Protocol):
+    """What has mapped files."""
+
+    @property
+    def mappings(self) -> list[_core.Mapping]:
+        """One for each file."""
+
+
+def memory_report(dataset: _Files) -> MemoryReport:
+    """Memory of this process and its children, and page cache of a dataset's files, at present.
+
+    Parameters
+    ----------
+    dataset : Dataset, NeighborDataset or PackedDataset
+        Whose files; those of a `PackedDataset` are the pack's as well.
+    """
     count, resident, shared = _process_memory()
     mappings = dataset.mappings
     cached = [resident_bytes(mapping) for mapping in mappings]

@@ -16,6 +16,7 @@ from graphzero.graph.graph import Graph
 from graphzero.graph.ids import as_threads
 from graphzero.graph.opening import open_dataset
 from graphzero.packs.pack_file import OPTIONS, open_pack
+from graphzero.packs.pack_parts import pack_files
 from graphzero.report.checks.blocks import CORRUPT, CheckedFile, Group, Workers, run_group
 from graphzero.report.checks.edge_counts import EdgeTotals
 from graphzero.report.checks.finding import Finding, finding_of_error
@@ -124,8 +125,11 @@ def verify_path(
         if Path(path).is_dir():
             _check_folder(Path(path), found, workers, bar)
         else:
-            bar.reset(Path(path).stat().st_size)
-            _note(found, _check_file(os.fspath(path), None, workers))
+            first, *others = _with_parts(Path(path))
+            bar.reset(first.stat().st_size)
+            _note(found, _check_file(os.fspath(first), None, workers))
+            for file in others:
+                _check_part(file, found, workers)
         found.num_bytes = workers.num_bytes
     found.seconds = time.perf_counter() - start
     return found
@@ -137,6 +141,23 @@ def _note(found: Verification, report: FileReport) -> None:
 
 
 # ---- one file
+
+
+def _with_parts(path: Path) -> list[Path]:
+    """All files of a pack, from its first; else the file alone."""
+    try:
+        return pack_files(path) if read_header(path).find(OPTIONS) is not None else [path]
+    except FormatError:  # which the check of the file says
+        return [path]
+
+
+def _check_part(path: Path, found: Verification, workers: Workers) -> None:
+    """A file that may be missing, because another one names it."""
+    if path.exists():
+        _note(found, _check_file(os.fspath(path), None, workers))
+    else:
+        message = f"is missing, but {found.path} names it: pack the dataset again"
+        found.findings.append(Finding(os.fspath(path), None, 0, message))
 
 
 def _check_file(

@@ -220,5 +220,5 @@ def fit(
             interrupted = True
     if best is None or not reports:  # Ctrl-C may fall between the two
         return None
-    memory = memory_report(loaders.dataset)  # while the workers still exist
+    memory = memory_report(batches)  # while the workers still exist
     return Fitted(tuple(reports), best, memory, interrupted)

@@ -11,6 +11,7 @@ import torch
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.io.prefetch import Prefetch
+from graphzero.packs.pack_parts import pack_files
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset
 from graphzero.training.fit import BestEpoch, fit
 from graphzero.training.graphsage import GraphSAGE
@@ -70,7 +71,9 @@ def _check_files(
         size = predictions_bytes(predictions, nodes_of_splits(ds), model.arguments["num_classes"])
         outputs.append(Output("predictions", predictions, size))
     if outputs:
-        check_outputs(outputs, [*files_of_dataset(ds.paths), *([] if pack is None else [pack])])
+        check_outputs(
+            outputs, [*files_of_dataset(ds.paths), *([] if pack is None else pack_files(pack))]
+        )
 
 
 def _saver(

@@ -1,0 +1,92 @@
+"""Small graphs with several row files, and their packs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import graphzero as gz
+
+__all__ = [
+    "AUTHORS",
+    "CITES",
+    "PAPERS",
+    "PARTS",
+    "SAMPLING",
+    "SEEDS",
+    "WRITES",
+    "build_typed",
+    "build_untyped",
+    "make",
+    "rows_of",
+]
+
+SAMPLING: dict[str, Any] = {"batch_size": 7, "shuffle": True, "seed": 5}
+PAPERS, AUTHORS = 60, 25
+WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
+
+
+def build_typed(folder: Path) -> Path:
+    rng = np.random.default_rng(0)
+    gz.build(
+        folder,
+        nodes={
+            "paper": {"x": rng.random((PAPERS, 30), np.float32), "y": rng.integers(0, 3, PAPERS)},
+            "author": {"x": rng.random((AUTHORS, 5), np.float32)},
+        },
+        edges={
+            WRITES: {
+                "edge_index": [rng.integers(0, AUTHORS, 300), rng.integers(0, PAPERS, 300)],
+                "edge_attr": rng.random((300, 2), np.float32),
+            },
+            CITES: rng.integers(0, PAPERS, (2, 400)),
+        },
+        splits={"train": {"paper": rng.permutation(PAPERS)[:40]}, "odd": {"author": [1, 2]}},
+    ).close()
+    return folder
+
+
+def build_untyped(folder: Path) -> Path:
+    rng = np.random.default_rng(1)
+    gz.build(
+        folder,
+        {
+            "edge_index": rng.integers(0, PAPERS, (2, 500)),
+            "edge_weight": rng.random(500, np.float32),
+            "edge_attr": rng.random((500, 3, 2), np.float32),
+        },
+        nodes={
+            "x": rng.random((PAPERS, 6), np.float32),
+            "y": rng.integers(0, 3, PAPERS),
+            "image": rng.integers(0, 255, (PAPERS, 10, 10), np.uint8),
+        },
+        splits={"train": rng.permutation(PAPERS)[:40]},
+        directed=False,
+    ).close()
+    return folder
+
+
+SEEDS: dict[str, Any] = {"typed": ("paper", np.arange(3, 40)), "untyped": np.arange(3, 40)}
+PARTS = {
+    "typed": [("paper", "x"), ("author", "x"), (WRITES, "edge_attr")],
+    "untyped": ["x", "image", "edge_weight", "edge_attr"],
+}
+
+
+def make(ds: Any, out: Path, seeds: Any, **options: Any) -> Path:
+    return gz.pack(ds, out, seeds, [4, 3], **{"epochs": 2, **SAMPLING, **options})
+
+
+def rows_of(batches: Any, epoch: int) -> list[Any]:
+    """Everything that the mini-batches of an epoch have, as bytes."""
+    batches.set_epoch(epoch)
+    return [content_of(sampled) for sampled in batches]
+
+
+def content_of(sampled: Any) -> dict[str, Any]:
+    found = {str(key): (rows.shape, rows.tobytes()) for key, rows in sampled.rows.items()}
+    n_id = sampled.subgraph.n_id
+    by_type = n_id if isinstance(n_id, dict) else {"": n_id}
+    return {**found, **{f"n_id {kind}": ids.tobytes() for kind, ids in by_type.items()}}
