@@ -138,6 +138,20 @@ def test_edges_of_csv(tmp_path: Path, case: Case) -> None:
     check_edges(case, write_text(case, tmp_path, "plain"), case.options)
 
 
+@pytest.mark.parametrize("mark", ["#", "# ", "## header\n#"])
+@pytest.mark.parametrize("delimiter", [",", "\t", " "])
+def test_a_comment_may_name_the_columns(tmp_path: Path, mark: str, delimiter: str) -> None:
+    path = tmp_path / "t.txt"
+    records = "".join(f"{delimiter.join(map(str, pair))}\n" for pair in ((4, 5), (1, 8)))
+    for names in (("FromNodeId", "ToNodeId"), ("a", "b"), ("b", "a"), ("Edges:", "2")):
+        path.write_text(f"{mark}{delimiter.join(names)}\n{records}")
+        assert read_edges(path, {})[:2] == ([4, 1], [5, 8])
+    path.write_text(f"{mark}{delimiter.join(('dst', 'src'))}\n{records}")
+    with pytest.raises(ValueError, match="names the columns dst, src: .*such as src=1, dst=0"):
+        read_edges(path, {})
+    assert read_edges(path, {"src": 1, "dst": 0})[:2] == ([5, 8], [4, 1])
+
+
 HAND = EDGE_CASES[-120:]
 
 

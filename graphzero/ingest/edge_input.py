@@ -12,7 +12,14 @@ import numpy.typing as npt
 
 from graphzero.ingest.attribute_names import check_attribute_name
 from graphzero.ingest.closing import ReadSummary
-from graphzero.ingest.given import AnyTable, is_npy, is_table, open_given, refuse_frame
+from graphzero.ingest.given import (
+    AnyTable,
+    commented_names,
+    is_npy,
+    is_table,
+    open_given,
+    refuse_frame,
+)
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.source import FOR_EDGES, Source, as_source
 from graphzero.ingest.sources.array_table import ArrayTable, load_array
@@ -98,6 +105,16 @@ def _columns_of(table: Table) -> str:
     return f"the columns {describe_columns(table.names)}"
 
 
+def _check_comment(table: Table) -> None:
+    """Refuses two columns without a header below a comment that names them the other way round."""
+    names = commented_names(table)
+    if names is not None and is_target_name(names[0]) and is_source_name(names[1]):
+        raise ValueError(
+            f"{table.name} has no header, but a comment that names the columns {', '.join(names)}: "
+            f"give src= and dst= as positions, such as src=1, dst=0"
+        )
+
+
 def _ends(table: Table, src: str | int | None, dst: str | int | None) -> tuple[int, int]:
     """Positions of the sources and the targets."""
     names, width, name = table.names, table.width, table.name
@@ -110,6 +127,7 @@ def _ends(table: Table, src: str | int | None, dst: str | int | None) -> tuple[i
         if names is not None:
             return find_ends(names, name)
         if width == 2:
+            _check_comment(table)
             return 0, 1
         raise ValueError(
             f"{name} has {width} columns and no header: give src= and dst= as positions, such as "

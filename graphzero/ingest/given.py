@@ -10,8 +10,9 @@ from graphzero.ingest.source import Source
 from graphzero.ingest.sources.csv_table import CsvTable
 from graphzero.ingest.sources.opening import open_table
 from graphzero.ingest.sources.parquet_table import ParquetTable
+from graphzero.ingest.sources.table import Table
 
-__all__ = ["AnyTable", "is_npy", "is_table", "open_given", "refuse_frame"]
+__all__ = ["AnyTable", "commented_names", "is_npy", "is_table", "open_given", "refuse_frame"]
 
 AnyTable = CsvTable | ParquetTable
 
@@ -31,6 +32,15 @@ def open_given(source: Source, *, strict: bool = False) -> AnyTable:
     return open_table(
         Path(source.value), delimiter=source.delimiter, header=source.header, strict=strict
     )
+
+
+def commented_names(table: Table) -> list[str] | None:
+    """The names that the comment above a text table without a header may have; None without one."""
+    if not isinstance(table, CsvTable) or table.names is not None:
+        return None
+    source = table.source
+    names = source.comment.split(None if source.delimiter == " " else source.delimiter)
+    return names if len(names) == source.width else None
 
 
 def refuse_frame(value: Any, what: str) -> None:
