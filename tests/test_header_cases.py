@@ -205,6 +205,23 @@ def test_edges_of_frames_are_never_wrong(kind: str) -> None:
     check_all(cases, check)
 
 
+def check_frame_of_labels(case: Case, kind: str) -> None:
+    frame = as_frame(case, kind)
+    if frame is None:
+        return
+    if is_table(frame):
+        check_labels(case, frame, without_text_options(case))
+    else:
+        with pytest.raises(ValueError, match="with the columns"):
+            read_labels(frame, {})
+
+
+@pytest.mark.parametrize("kind", ["arrow", "pandas", "polars"])
+def test_nodes_of_frames_are_never_wrong(kind: str) -> None:
+    cases = (c for c in NODE_CASES if c.names is not None and not c.text_only)
+    check_all(cases, lambda case: check_frame_of_labels(case, kind))
+
+
 def read_labels(value: Any, options: dict[str, Any]) -> tuple[list[int], Any]:
     rows = open_labels(Source(value, **options))
     chunks = list(rows.chunks(1 << 10))

@@ -56,5 +56,5 @@ def refuse_frame(value: Any, what: str) -> None:
         columns = ", ".join(str(getattr(name, "name", name)) for name in names)
         raise ValueError(
             f"{what} is a {type(value).__name__} with the columns {columns}, which is not read as "
-            f"a table: write it to a Parquet file, or give an array of sources and targets"
+            f"a table: write it to a Parquet file, or give the values as an array"
         )

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.casting import CastRows
-from graphzero.ingest.given import AnyTable, is_npy, is_table, open_given
+from graphzero.ingest.given import AnyTable, is_npy, is_table, open_given, refuse_frame
 from graphzero.ingest.row_stream import RowChunk, Rows
 from graphzero.ingest.source import FOR_NODES, FOR_VALUES, Source, as_source
 from graphzero.ingest.sources.array_table import load_numpy, require_numbers
@@ -268,6 +268,7 @@ def _with_id_column(source: Source, table: AnyTable, id_column: Any) -> Source:
 
 
 def _array_rows(value: Any, name: str, dtype: np.dtype[Any] | None) -> Rows:
+    refuse_frame(value, name)
     name = os.fspath(value) if is_npy(value) else name
     return ArrayRows(name, _feature_array(value, name, dtype))
 

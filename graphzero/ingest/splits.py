@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.given import is_npy, is_table, open_given
+from graphzero.ingest.given import is_npy, is_table, open_given, refuse_frame
 from graphzero.ingest.source import FOR_VALUES, as_source
 from graphzero.ingest.sources.array_table import load_array
 from graphzero.ingest.sources.columns import Column
@@ -62,6 +62,7 @@ def _ids(value: Any, name: str, count: int, of: str) -> Iterator[npt.NDArray[Any
     with_columns = is_table(source.value)
     source.check_options(FOR_VALUES, name, is_table=with_columns)
     if not with_columns:
+        refuse_frame(source.value, name)
         label = f"{name} ({source.value})" if is_npy(source.value) else name
         yield from _from_array(load_array(source.value, name), label, count, of)
         return
