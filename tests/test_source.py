@@ -229,6 +229,15 @@ def test_a_node_has_one_record(tmp_path: Path, name: str, kind: str) -> None:
         gz.build(tmp_path / "d", EDGES, nodes={name: path})
 
 
+def test_a_second_record_is_found_in_its_part(tmp_path: Path) -> None:
+    parts = [
+        write_csv(tmp_path / "a.csv", "id,value", [3, 0], [5, 6]),
+        write_csv(tmp_path / "b.csv", "id,value", [1, 3, 2], [7, 8, 9]),
+    ]
+    with pytest.raises(ValueError, match=r"b\.csv, line 3: node id 3 has a row already"):
+        gz.build(tmp_path / "d", EDGES, nodes={"year": parts})
+
+
 def test_ids_by_option_of_the_build(tmp_path: Path) -> None:
     x = write_csv(tmp_path / "x.csv", "key,a,b", range(4, -1, -1), *ROWS[::-1].T)
     y = write_csv(tmp_path / "y.csv", "", range(5))
