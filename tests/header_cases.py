@@ -209,6 +209,15 @@ _HAND = [
     Case(_of("src,dst,time,ts"), "stxh", "right", "h", {"timestamp": "ts"}),
     Case(_of("src,dst,time,ts"), "stxx", "right", "", {"timestamp": False}),
     Case(_of("src,dst,w,t"), "stwh", "right", "wh", {"weight": "w", "timestamp": "t"}),
+    Case(_of("src,dst,time"), "stw", "right", "w", {"weight": "time"}),
+    Case(_of("src,dst,weight"), "sth", "right", "h", {"timestamp": "weight"}),
+    Case(
+        _of("src,dst,a"),
+        "stx",
+        "refused",
+        options={"weight": "a", "timestamp": "a"},
+        says=("one column twice: a",),
+    ),
     # options say what names do not
     Case(_of("p,q,r"), "stx", "right", options=_SAY),
     Case(_of("q,p"), "ts", "right", options=_SAY),

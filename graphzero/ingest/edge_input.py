@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
 
-from graphzero.ingest.attribute_names import check_attribute_name
 from graphzero.ingest.closing import ReadSummary
+from graphzero.ingest.edge_columns import choose_columns
 from graphzero.ingest.given import AnyTable, is_table, open_given, refuse_frame
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.source import FOR_EDGES, Source, as_source
 from graphzero.ingest.sources.array_opening import open_array, open_edge_array
 from graphzero.ingest.sources.array_table import ArrayTable
 from graphzero.ingest.sources.chunks import ChunkTable, is_chunks
-from graphzero.ingest.sources.column_names import (
-    IDS,
-    TIMES,
-    WEIGHTS,
-    describe_columns,
-    find_ends,
-    find_known,
-    is_source_name,
-    is_target_name,
-    label_of,
-)
-from graphzero.ingest.sources.columns import Column, column_index, id_column
+from graphzero.ingest.sources.columns import Column, id_column
 from graphzero.ingest.sources.members import known_names
 from graphzero.ingest.sources.sparse_matrix import SparseMatrix, SparseTable
 from graphzero.ingest.sources.streamed_array import AnyArray
@@ -82,115 +71,20 @@ class EdgeInput:
         return self.shape[end], f"{self.table.name} is a matrix of shape ({rows}, {columns})"
 
 
+def _source_column(index: int) -> Column:
+    return id_column(index, "source id")
+
+
+def _target_column(index: int) -> Column:
+    return id_column(index, "target id")
+
+
 def _weight_column(index: int, hint: str = "") -> Column:
     return Column(index, WEIGHT_LABEL, np.dtype("<f4"), hint=hint)
 
 
 def _time_column(index: int, hint: str = "") -> Column:
     return Column(index, "timestamp", np.dtype("<i8"), hint=hint)
-
-
-def _other_end(table: Table, given: int, *, given_is_source: bool) -> int:
-    """The column of the other end, where the user names one only."""
-    names, role = table.names, "dst" if given_is_source else "src"
-    if names is None and table.width == 2:
-        return int(given_is_source)
-    if names is not None and table.width == 2:
-        other = 1 - given
-        wrong = is_source_name if given_is_source else is_target_name
-        if not wrong(names[other]) and not find_known([names[other]], IDS | WEIGHTS | TIMES):
-            return other
-    raise ValueError(
-        f"{table.name} has {_columns_of(table)}: give {role}= as well, by name or position from 0"
-    )
-
-
-def _columns_of(table: Table) -> str:
-    if table.names is None:
-        return f"{table.width} columns and no header"
-    return f"the columns {describe_columns(table.names)}"
-
-
-def _ends(table: Table, src: str | int | None, dst: str | int | None) -> tuple[int, int]:
-    """Positions of the sources and the targets."""
-    names, width, name = table.names, table.width, table.name
-    if width < 2 and src is None and dst is None:
-        raise ValueError(
-            f"{name} has one column: an edge list needs a source and a target "
-            f"(delimiter= says what stands between them)"
-        )
-    if src is None and dst is None:
-        if names is not None:
-            return find_ends(names, name)
-        if width == 2:
-            return 0, 1
-        raise ValueError(
-            f"{name} has {width} columns and no header: give src= and dst= as positions, such as "
-            f"src=0, dst=1 (and weight=, timestamp= and edge_attrs= for others), or header=True "
-            f"if its first line has the names"
-        )
-    source = None if src is None else column_index(src, names, width, "src", name)
-    target = None if dst is None else column_index(dst, names, width, "dst", name)
-    if source is None and target is not None:
-        source = _other_end(table, target, given_is_source=False)
-    if target is None and source is not None:
-        target = _other_end(table, source, given_is_source=True)
-    assert source is not None
-    assert target is not None
-    if source == target:
-        raise ValueError(f"{name}: src and dst name one column twice: give both src= and dst=")
-    return source, target
-
-
-def _optional(
-    table: Table, spec: Any, role: str, known: frozenset[str], taken: Collection[int]
-) -> int | None:
-    """Position of the weight or timestamp column, None without one."""
-    if spec is False:
-        return None
-    names = table.names
-    if spec is not None:
-        return column_index(spec, names, table.width, role, table.name)
-    found = [index for index in find_known(names or (), known) if index not in taken]
-    if len(found) > 1:
-        several = " and ".join(repr(label_of(names, index)) for index in found)
-        raise ValueError(
-            f"{table.name} has {_columns_of(table)}, of which {several} may each be the {role}: "
-            f"name one with {role}=, or ignore them with {role}=False"
-        )
-    return found[0] if found else None
-
-
-def _attribute_columns(edge_attrs: Any, table: Table) -> dict[str, int]:
-    """Positions of the columns that become attributes, by name of the attribute."""
-    if edge_attrs is None:
-        return {}
-    if isinstance(edge_attrs, str):
-        edge_attrs = [edge_attrs]
-    if not isinstance(edge_attrs, Iterable):
-        raise ValueError(
-            f"edge_attrs={edge_attrs!r} must be a list of columns, or a dictionary of columns by "
-            f"name of the attribute"
-        )
-    columns = edge_attrs if isinstance(edge_attrs, Mapping) else {one: one for one in edge_attrs}
-    found: dict[str, int] = {}
-    for name, column in columns.items():
-        if not isinstance(name, str):
-            raise ValueError(
-                f"edge_attrs has {name!r}, which is no name: give columns without names as a "
-                f"dictionary, such as edge_attrs={{'amount': {name!r}}}"
-            )
-        at = column_index(column, table.names, table.width, "edge_attrs", table.name)
-        try:
-            check_attribute_name(name, "edge")
-        except ValueError as error:
-            raise ValueError(
-                f"{table.name}: {error}, such as edge_attrs={{'another': {name!r}}}"
-            ) from None
-        found[name] = at
-    if not isinstance(edge_attrs, Mapping) and len(found) != len(list(edge_attrs)):
-        raise ValueError(f"edge_attrs={edge_attrs!r} has a name twice")
-    return found
 
 
 def edges_of_table(
@@ -209,69 +103,24 @@ def edges_of_table(
     ValueError
         If a column is missing or named twice, or the names do not say what the columns are.
     """
-    source, target = _ends(table, src, dst)
-    attributes = _attribute_columns(edge_attrs, table)
-    taken = [source, target, *attributes.values()]
-    at_weight = _optional(table, weight, "weight", WEIGHTS, taken)
-    at_time = _optional(table, timestamp, "timestamp", TIMES, taken)
-    columns: list[Column] = [id_column(source, "source id"), id_column(target, "target id")]
-    if at_weight is not None:
-        hint = "; weight=False ignores the column" if weight is None else ""
-        columns.append(_weight_column(at_weight, hint))
-    if at_time is not None:
-        hint = "; timestamp=False ignores the column" if timestamp is None else ""
-        columns.append(_time_column(at_time, hint))
-    used = [*(column.index for column in columns), *attributes.values()]
-    if len(set(used)) != len(used):
-        raise ValueError(
-            f"{table.name}: src, dst, weight, timestamp and edge_attrs name one column twice"
-        )
-    found = EdgeInput(table, tuple(columns), at_weight is not None, at_time is not None)
-    refused: list[int] = []
-    for spec, known in ((weight, WEIGHTS), (timestamp, TIMES)):
-        refused += find_known(table.names or (), known) if spec is False else []
-    unneeded = refused if edge_attrs is None else range(table.width)
-    summary = _summary(found, attributes, unneeded)
-    rows = {name: column_rows(table, index, name) for name, index in attributes.items()}
-    return replace(found, summary=summary, attributes=rows)
-
-
-def _summary(
-    found: EdgeInput, attributes: Mapping[str, int], unneeded: Collection[int] = ()
-) -> ReadSummary:
-    """What is read of a table, and what is not; of `unneeded` columns the user has said so."""
-    table, names = found.table, found.table.names
-    roles = ["src", "dst"] + ["weight"] * found.has_weights + ["timestamp"] * found.has_times
-    read = [(role, column.index) for role, column in zip(roles, found.columns, strict=True)]
-    used = {index for _, index in [*read, *attributes.items()]}
-    rest = [index for index in range(table.width) if index not in used]
-    unasked = [index for index in rest if index not in unneeded]
-    shown = [(role, _place(names, index)) for role, index in read]
-    if attributes:
-        shown.append(("edge_attrs", ",".join(attributes)))
-    return ReadSummary(
-        table.name,
-        tuple(shown),
-        tuple(label_of(names, index) for index in rest),
-        _example(names, unasked),
-        tuple(label_of(names, index) for index in unasked),
+    found = choose_columns(
+        table, src=src, dst=dst, weight=weight, timestamp=timestamp, edge_attrs=edge_attrs
     )
-
-
-def _place(names: Sequence[str] | None, index: int) -> str:
-    return str(index) if names is None or not names[index].strip() else names[index]
-
-
-def _example(names: Sequence[str] | None, indices: Sequence[int]) -> str:
-    """`edge_attrs` that would store some columns, as Python code."""
-    columns: list[str | int] = [
-        index if names is None or list(names).count(names[index]) > 1 or not names[index].strip()
-        else names[index]
-        for index in indices
-    ]  # fmt: skip
-    if all(isinstance(column, str) and column.isidentifier() for column in columns):
-        return repr(columns)
-    return repr({f"attribute_{i}": column for i, column in enumerate(columns)})
+    columns: list[Column] = [_source_column(found.source), _target_column(found.target)]
+    if found.weight is not None:
+        hint = "; weight=False ignores the column" if weight is None else ""
+        columns.append(_weight_column(found.weight, hint))
+    if found.time is not None:
+        hint = "; timestamp=False ignores the column" if timestamp is None else ""
+        columns.append(_time_column(found.time, hint))
+    return EdgeInput(
+        table,
+        tuple(columns),
+        found.weight is not None,
+        found.time is not None,
+        summary=found.summary,
+        attributes={n: column_rows(table, index, n) for n, index in found.attributes.items()},
+    )
 
 
 def _side_array(value: Any, what: str, role: str, num_edges: int) -> AnyArray | None:
@@ -303,8 +152,8 @@ def _from_array(
             f"numbers, convert them with edges.astype(numpy.int64)"
         )
     arrays = [array]
-    source, target = _ends(ArrayTable(name, arrays), src, dst)
-    columns: list[Column] = [id_column(source, "source id"), id_column(target, "target id")]
+    ends = choose_columns(ArrayTable(name, arrays), src=src, dst=dst)
+    columns: list[Column] = [_source_column(ends.source), _target_column(ends.target)]
     weights = _side_array(weight, "weight", "edge_weight", len(array))
     times = _side_array(timestamp, "timestamp", "edge_time", len(array))
     if weights is not None:
@@ -314,8 +163,8 @@ def _from_array(
         columns.append(_time_column(len(arrays) + 1))
         arrays.append(times)
     table = ArrayTable(name, arrays)
-    found = EdgeInput(table, tuple(columns), weights is not None, times is not None)
-    return replace(found, summary=_summary(found, {}))
+    has_weights, has_times = weights is not None, times is not None
+    return EdgeInput(table, tuple(columns), has_weights, has_times, summary=ends.summary)
 
 
 def _from_matrix(
@@ -332,16 +181,20 @@ def _from_matrix(
             f"edges={{'edge_index': matrix, 'edge_time': times}}"
         )
     table = SparseTable(matrix)
-    source, target = (at if at is not None else i for i, at in enumerate((src, dst)))
-    columns = [
-        id_column(column_index(source, None, 2, "src", matrix.name), "source id"),
-        id_column(column_index(target, None, 2, "dst", matrix.name), "target id"),
-    ]
     has_weights = table.width > 2 and weight is not False
+    ends = choose_columns(
+        table,
+        src=0 if src is None else src,
+        dst=1 if dst is None else dst,
+        weight=2 if has_weights else False,
+        edge_attrs=[],
+    )
+    columns = [_source_column(ends.source), _target_column(ends.target)]
     if has_weights:
         columns.append(_weight_column(2))
-    found = EdgeInput(table, tuple(columns), has_weights, False, shape=matrix.shape)
-    return replace(found, summary=_summary(found, {}, range(table.width)))
+    return EdgeInput(
+        table, tuple(columns), has_weights, False, shape=matrix.shape, summary=ends.summary
+    )
 
 
 def _from_array_source(

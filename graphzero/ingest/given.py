@@ -11,8 +11,9 @@ from graphzero.ingest.sources.array_opening import is_array_file
 from graphzero.ingest.sources.csv_table import CsvTable
 from graphzero.ingest.sources.opening import open_table
 from graphzero.ingest.sources.parquet_table import ParquetTable
+from graphzero.ingest.sources.table import Table
 
-__all__ = ["AnyTable", "is_table", "open_given", "refuse_frame"]
+__all__ = ["AnyTable", "commented_names", "is_table", "open_given", "refuse_frame"]
 
 AnyTable = CsvTable | ParquetTable
 
@@ -29,6 +30,15 @@ def open_given(source: Source, *, strict: bool = False) -> AnyTable:
     )
 
 
+def commented_names(table: Table) -> list[str] | None:
+    """The names that the comment above a text table without a header may have; None without one."""
+    if not isinstance(table, CsvTable) or table.names is not None:
+        return None
+    source = table.source
+    names = source.comment.split(None if source.delimiter == " " else source.delimiter)
+    return names if len(names) == source.width else None
+
+
 def refuse_frame(value: Any, what: str) -> None:
     """Refuses an object with named columns that is read as no table: names would be lost.
 
@@ -42,5 +52,5 @@ def refuse_frame(value: Any, what: str) -> None:
         columns = ", ".join(str(getattr(name, "name", name)) for name in names)
         raise ValueError(
             f"{what} is a {type(value).__name__} with the columns {columns}, which is not read as "
-            f"a table: write it to a Parquet file, or give an array of sources and targets"
+            f"a table: write it to a Parquet file, or give the values as an array"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from graphzero.ingest.casting import CastRows
-from graphzero.ingest.given import AnyTable, is_table, open_given
+from graphzero.ingest.given import AnyTable, is_table, open_given, refuse_frame
 from graphzero.ingest.row_stream import RowChunk, Rows
 from graphzero.ingest.source import FOR_NODES, FOR_VALUES, Source, as_source
 from graphzero.ingest.sources.array_opening import open_array
@@ -121,6 +122,7 @@ class PartRows:
         self.vector = first.vector
         self.in_order = first.in_order
         self._parts = parts
+        self._begins: list[int] = []  # the first row of each part that was read
 
     def count(self) -> int:
         """Rows, or the largest id + 1."""
@@ -130,14 +132,18 @@ class PartRows:
     def chunks(self, max_rows: int) -> Iterator[RowChunk]:
         """Pieces of the parts."""
         row = 0
+        self._begins = []
         for part in self._parts:
+            self._begins.append(row)
             for ids, rows in part.chunks(max_rows):
                 yield np.arange(row, row + len(rows)) if self.in_order else ids, rows
                 row += len(rows)
 
     def locate(self, row: int) -> str:
-        """A row by its number from 0 over all parts."""
-        return f"row {row} of all parts"
+        """The place of a row that was read in its part."""
+        at = bisect_right(self._begins, row) - 1
+        part = self._parts[at]
+        return f"{part.name}, {part.locate(row - self._begins[at])}"
 
 
 def _is_file(value: Any) -> bool:
@@ -226,6 +232,7 @@ def _node_table(source: Source, label: str) -> AnyTable | None:
 
 
 def _array_rows(value: Any, name: str, dtype: np.dtype[Any] | None, names: Sequence[str]) -> Rows:
+    refuse_frame(value, name)
     name = os.fspath(value) if isinstance(value, str | os.PathLike) else name
     return ArrayRows(name, open_array(value, name, names, dtype=dtype))
 

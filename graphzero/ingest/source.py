@@ -16,6 +16,8 @@ Column = str | int
 FOR_EDGES = ("src", "dst", "weight", "timestamp", "edge_attrs", "header", "delimiter")
 FOR_NODES = ("id_column", "columns", "header", "delimiter")
 FOR_VALUES = ("columns", "header", "delimiter")
+_DELIMITERS = ("auto", "whitespace")  # besides single characters; `sniff_csv` has the last word
+_BINARY = (".parquet", ".pq", ".arrow", ".feather", ".ipc", ".npy", ".npz", ".pt", ".safetensors")
 _OF_TEXT = ("header", "delimiter")
 _OF_ARRAYS = ("src", "dst", "weight", "timestamp")
 
@@ -83,7 +85,7 @@ class Source:
         if not isinstance(self.header, bool) and self.header != "auto":
             raise ValueError(f"header must be True, False or 'auto', not {self.header!r}")
         if not isinstance(self.delimiter, str) or (
-            self.delimiter != "auto" and len(self.delimiter) != 1
+            self.delimiter not in _DELIMITERS and len(self.delimiter) != 1
         ):
             raise ValueError(f"delimiter must be one character or 'auto', not {self.delimiter!r}")
 
@@ -128,7 +130,7 @@ class Source:
     def _is_binary(self) -> bool:
         if not isinstance(self.value, str | os.PathLike):
             return True
-        return Path(self.value).suffix.lower() in (".parquet", ".npy")
+        return Path(self.value).suffix.lower() in _BINARY
 
 
 def as_source(value: Any) -> Source:

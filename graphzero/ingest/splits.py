@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.given import is_table, open_given
+from graphzero.ingest.given import is_table, open_given, refuse_frame
 from graphzero.ingest.source import FOR_VALUES, as_source
 from graphzero.ingest.sources.array_opening import open_array
 from graphzero.ingest.sources.columns import Column
@@ -68,6 +68,7 @@ def _ids(value: Any, split: str, name: str, count: int, of: str) -> Iterator[npt
     with_columns = is_table(source.value)
     source.check_options(FOR_VALUES, split, is_table=with_columns)
     if not with_columns:
+        refuse_frame(source.value, split)
         is_path = isinstance(source.value, str | os.PathLike)
         label = f"{split} ({source.value})" if is_path else split
         array = open_array(source.value, split, known_names(name, "split"))

@@ -48,6 +48,8 @@ class CsvFormat:
         Its cells; None if there are no records.
     longest_line : int
         Characters of the longest line in the sample.
+    comment : str
+        The last comment line above the records, without its marks; "" if there is none.
     """
 
     path: Path
@@ -57,6 +59,7 @@ class CsvFormat:
     skip_lines: int
     first_record: tuple[str, ...] | None
     longest_line: int
+    comment: str = ""
 
 
 def is_number(cell: str) -> bool:
@@ -159,13 +162,14 @@ def sniff_csv(
     with open_text(path) as file:
         lines = iter(lambda: file.readline(_MAX_LINE), "")
         top = 0
-        first = ""
+        first = comment = ""
         for line in lines:
             if line.startswith("%%MatrixMarket"):
                 raise ValueError(f"{path} {_MATRIX_MARKET}")
             if line.strip("\r\n") and not line.startswith(_COMMENTS):
                 first = line
                 break
+            comment = line.strip("#").strip() if line.startswith("#") else comment
             top += 1
         if not first:
             raise ValueError(f"{path} is empty: it has no columns")
@@ -188,4 +192,5 @@ def sniff_csv(
         skip_lines=top + named,
         first_record=tuple(body[0]) if body else None,
         longest_line=max(len(line) for line in sample),
+        comment=comment,
     )

@@ -1,4 +1,4 @@
-"""`Source`, `edge_attrs`, `id_column`: columns by name, and what is said of the others."""
+"""`Source` wherever a path can stand, and the node ids of tables."""
 
 from __future__ import annotations
 
@@ -12,203 +12,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cli_program import run
+from payment_files import (
+    AMOUNTS,
+    EDGES,
+    ROWS,
+    check_edge_values,
+    contents,
+    payments,
+    write_csv,
+)
+from typed_inputs import CITES, WRITES
 
 import graphzero as gz
 
 pytestmark = pytest.mark.no_asan
-
-EDGES = np.array([[0, 3], [1, 3], [2, 3], [0, 1], [4, 1], [3, 4]])
-AMOUNTS = np.array([7, 8, 9, 10, 11, 12])
-RATES = np.array([0.5, 1.5, 2.5, 3.5, 4.5, 5.5], np.float32)
-TIMES = np.array([60, 50, 40, 30, 20, 10])
-ROWS = np.arange(10, dtype=np.float32).reshape(5, 2)
-WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
-
-
-def write_csv(path: Path, header: str, *columns: Any) -> Path:
-    lines = [header] if header else []
-    lines += [",".join(map(str, cells)) for cells in zip(*columns, strict=True)]
-    path.write_text("\n".join(lines) + "\n")
-    return path
-
-
-def payments(folder: Path, header: str = "from,to,amount,rate,ts") -> Path:
-    return write_csv(folder / "e.csv", header, EDGES[:, 0], EDGES[:, 1], AMOUNTS, RATES, TIMES)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix != ".json"}
-
-
-def check_edge_values(ds: Any, **expected: Any) -> None:
-    """Values of every edge: those of edge e belong to (EDGES[e]), in the lists of its target."""
-    for name, values in expected.items():
-        ids = ds.graph._view("edge_ids")
-        stored = ds.edge_attributes[name].gather(np.arange(len(EDGES)))
-        np.testing.assert_array_equal(stored, np.asarray(values)[ids])
-        assert stored.dtype == np.asarray(values).dtype
-
-
-# --- columns that are not used
-
-
-def test_unused_columns_are_named_in_one_warning(tmp_path: Path) -> None:
-    path = payments(tmp_path)
-    said = (
-        f"{path} has columns that are not used: amount, rate; edge_attrs=['amount', 'rate'] stores "
-        f"them with the edges, edge_attrs=[] says that they are not needed"
-    )
-    with pytest.warns(UserWarning, match=f"^{re.escape(said)}$") as caught:
-        ds = gz.build(tmp_path / "d", path)
-    with ds:
-        assert len(caught) == 1
-        assert caught[0].filename == __file__
-        assert ds.driving.time == "edge_time"
-        assert list(ds.edge_attributes) == ["edge_time"]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"edge_attrs": []}, {"edge_attrs": ["amount"]}, {"edge_attrs": ()}, {"edge_attrs": "rate"}],
-)
-def test_the_warning_ends_with_a_decision(tmp_path: Path, options: dict[str, Any]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        gz.build(tmp_path / "d", payments(tmp_path), **options).close()
-
-
-def test_what_is_refused_as_weight_is_not_asked_for_again(tmp_path: Path) -> None:
-    path = payments(tmp_path, "src,dst,weight,edge_weight,time")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        gz.build(tmp_path / "d", path, weight=False, timestamp=False).close()
-    with pytest.warns(UserWarning, match="not used: edge_weight; edge_attrs="):
-        gz.build(tmp_path / "d", path, weight="weight", timestamp=False).close()
-
-
-@pytest.mark.parametrize(
-    ("header", "options", "example"),
-    [
-        ("", {"src": 0, "dst": 1}, "{'attribute_0': 2, 'attribute_1': 3, 'attribute_2': 4}"),
-        ("from,to,tx amount,rate,ts", {}, "{'attribute_0': 'tx amount', 'attribute_1': 'rate'}"),
-        ("from,to,,rate,ts", {}, "{'attribute_0': 2, 'attribute_1': 'rate'}"),
-        ("from,to,a,a,ts", {}, "{'attribute_0': 2, 'attribute_1': 3}"),
-    ],
-)
-def test_the_way_out_that_is_named_works(
-    tmp_path: Path, header: str, options: dict[str, Any], example: str
-) -> None:
-    path = payments(tmp_path, header)
-    with pytest.warns(UserWarning, match=re.escape(f"edge_attrs={example} stores")):
-        gz.build(tmp_path / "d", path, **options).close()
-    chosen = eval(example)  # the text of our own message
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with gz.build(tmp_path / "d", path, edge_attrs=chosen, **options) as ds:
-            check_edge_values(ds, attribute_0=AMOUNTS, attribute_1=RATES)
-
-
-def test_the_closing_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    path = write_csv(tmp_path / "e.csv", "from,to,amount", EDGES[:, 0], EDGES[:, 1], AMOUNTS)
-    both = "undirected, both directions stored"
-    for options, line in (
-        ({"directed": False}, f"read src=from, dst=to; ignored amount; in-neighbours; {both}"),
-        ({"neighbors": "out"}, "read src=from, dst=to; ignored amount; out-neighbours; directed"),
-        (
-            {"edge_attrs": ["amount"], "neighbors": "both"},
-            "read src=from, dst=to, edge_attrs=amount; in-neighbours and out-neighbours; directed",
-        ),
-        (
-            {"weight": "amount"},
-            "read src=from, dst=to, weight=amount; in-neighbours; directed",
-        ),
-    ):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            gz.build(tmp_path / "d", path, progress=True, **options).close()
-        out, err = capfd.readouterr()
-        assert out == ""
-        assert err.splitlines()[-1] == line
-    gz.build(tmp_path / "d", EDGES, progress=True).close()
-    assert capfd.readouterr().err.splitlines()[-1] == "read src=0, dst=1; in-neighbours; directed"
-
-
-# --- columns as attributes of edges
-
-
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_columns_become_attributes(tmp_path: Path, kind: str) -> None:
-    names = ["rate", "to", "from", "amount"]
-    columns = [RATES, EDGES[:, 1], EDGES[:, 0], AMOUNTS.astype(np.int64)]
-    path = tmp_path / f"e.{kind}"
-    if kind == "csv":
-        write_csv(path, ",".join(names), *columns)
-    else:
-        columns[3] = AMOUNTS.astype(np.int16)
-        columns[0] = RATES.astype(np.float64)
-        pq.write_table(pa.table(dict(zip(names, columns, strict=True))), path, row_group_size=2)
-    with gz.build(tmp_path / "d", path, edge_attrs=["amount", "rate"]) as ds:
-        check_edge_values(ds, amount=columns[3], rate=columns[0])
-    beside = {"edge_index": EDGES, "amount": columns[3], "rate": columns[0]}
-    gz.build(tmp_path / "plain", beside).close()
-    assert contents(tmp_path / "d") == contents(tmp_path / "plain")
-    renamed = {"price": "amount", "share": names.index("rate")}
-    with gz.build(tmp_path / "d", path, edge_attrs=renamed) as ds:
-        check_edge_values(ds, price=columns[3], share=columns[0])
-
-
-def test_a_column_can_drive_sampling(tmp_path: Path) -> None:
-    path = payments(tmp_path)
-    options = {"edge_attrs": ["amount", "rate"], "timestamp": False}
-    with gz.build(tmp_path / "d", path, weight_attrs="rate", time_attrs="amount", **options) as ds:
-        assert (ds.driving.weight, ds.driving.time) == ("rate", "amount")
-        ids = np.lexsort((np.arange(6), EDGES[:, 0], EDGES[:, 1]))
-        assert sorted(ds.graph.weights.tolist()) == sorted(RATES[ids].tolist())
-    path = payments(tmp_path, "from,to,weight,b,time")
-    with gz.build(tmp_path / "d", path, edge_attrs=["weight", "time", "b"]) as ds:
-        assert (ds.driving.weight, ds.driving.time) == ("weight", "time")
-        assert list(ds.edge_attributes) == ["weight", "time", "b"]
-
-
-@pytest.mark.parametrize(
-    ("header", "options", "message"),
-    [
-        ("", {"edge_attrs": ["price"]}, "no column 'price' for edge_attrs; it has from, to, amo"),
-        ("", {"edge_attrs": ["rate", "rate"]}, "has a name twice"),
-        ("src,dst,a,b,c", {"edge_attrs": ["src"]}, "name one column twice"),
-        ("", {"edge_attrs": ["ts"], "timestamp": "ts"}, "name one column twice"),
-        ("", {"edge_attrs": {"a": "rate", "b": 3}}, "name one column twice"),
-        ("", {"edge_attrs": {"a": 5}}, "has 5 columns, so edge_attrs=5 does not exist"),
-        ("", {"edge_attrs": [2]}, r"as a dictionary, such as edge_attrs=\{'amount': 2\}"),
-        ("", {"edge_attrs": 2}, "must be a list of columns"),
-        ("from,to,tx amount,b,c", {"edge_attrs": ["tx amount"]}, r"edge_attrs=\{'another': 'tx am"),
-        ("from,to,edge_index,b,c", {"edge_attrs": ["edge_index"]}, "another, such as edge_attrs="),
-        ("from,to,x,b,c", {"edge_attrs": ["x"]}, "this is a name of node attributes"),
-        ("", {"edge_attrs": ["rate"], "nodes": {"rate": np.arange(5)}}, "nodes and edges both"),
-    ],
-)  # fmt: skip
-def test_refused_edge_attrs(
-    tmp_path: Path, header: str, options: dict[str, Any], message: str
-) -> None:
-    path = payments(tmp_path, header or "from,to,amount,rate,ts")
-    with pytest.raises(ValueError, match=message):
-        gz.build(tmp_path / "d", path, **options)
-    assert not (tmp_path / "d" / "dataset.json").exists()
-
-
-def test_attributes_are_given_once(tmp_path: Path) -> None:
-    path = payments(tmp_path)
-    edges = {"edge_index": path, "rate": np.arange(6)}
-    with pytest.raises(ValueError, match="'rate' is in edge_attrs and is given as an attribute"):
-        gz.build(tmp_path / "d", edges, edge_attrs=["rate"])
-    with pytest.raises(ValueError, match=r"edge_attrs= names columns of a table, and edges is an"):
-        gz.build(tmp_path / "d", EDGES, edge_attrs=["rate"])
-    gz.build(tmp_path / "d", EDGES, edge_attrs=[]).close()
-    text = write_csv(tmp_path / "t.csv", "src,dst,note", EDGES[:, 0], EDGES[:, 1], "abcdef")
-    with pytest.raises(ValueError, match=r"t\.csv, line 2: 'a' is not a note"):
-        gz.build(tmp_path / "d", text, edge_attrs=["note"])
-
 
 # --- Source
 
@@ -412,6 +229,15 @@ def test_a_node_has_one_record(tmp_path: Path, name: str, kind: str) -> None:
         gz.build(tmp_path / "d", EDGES, nodes={name: path})
 
 
+def test_a_second_record_is_found_in_its_part(tmp_path: Path) -> None:
+    parts = [
+        write_csv(tmp_path / "a.csv", "id,value", [3, 0], [5, 6]),
+        write_csv(tmp_path / "b.csv", "id,value", [1, 3, 2], [7, 8, 9]),
+    ]
+    with pytest.raises(ValueError, match=r"b\.csv, line 3: node id 3 has a row already"):
+        gz.build(tmp_path / "d", EDGES, nodes={"year": parts})
+
+
 def test_ids_by_option_of_the_build(tmp_path: Path) -> None:
     x = write_csv(tmp_path / "x.csv", "key,a,b", range(4, -1, -1), *ROWS[::-1].T)
     y = write_csv(tmp_path / "y.csv", "", range(5))
@@ -448,31 +274,3 @@ def test_tables_of_edges_have_no_ids(tmp_path: Path, header: str) -> None:
     source = gz.Source(path, columns=[0, 1])
     with gz.build(tmp_path / "d", {"edge_index": EDGES, "kind": source}) as ds:
         check_edge_values(ds, kind=np.stack([AMOUNTS, AMOUNTS], axis=1))
-
-
-# --- the command line
-
-
-def test_the_command_has_the_same_options(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    path = payments(tmp_path)
-    words = ["build", tmp_path / "d", "--edges", path]
-    assert run(*words) == 0
-    out, err = capfd.readouterr()
-    assert out.splitlines()[-1] == (
-        "read src=from, dst=to, timestamp=ts; ignored amount, rate; in-neighbours; directed"
-    )
-    assert err == ""
-    assert run(*words, "--edge-attr", "amount", "--edge-attr", "rate") == 0
-    assert "edge_attrs=amount,rate; in-neighbours" in capfd.readouterr().out
-    with gz.open(tmp_path / "d") as ds:
-        check_edge_values(ds, amount=AMOUNTS, rate=RATES)
-    x = write_csv(tmp_path / "x.csv", "key,a,b", range(4, -1, -1), *ROWS[::-1].T)
-    for column, width in (("key", 2), ("0", 2), ("none", 3)):
-        assert run(*words, "--features", x, "--id-column", column) == 0
-        with gz.open(tmp_path / "d") as ds:
-            assert ds.features.shape == (5, width)
-    capfd.readouterr()
-    assert run(*words, "--features", x) == 1
-    assert "id_column=0 says" in capfd.readouterr().err
