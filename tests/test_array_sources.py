@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 import torch
@@ -18,6 +21,7 @@ from peak_memory import peak_of
 from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_tensors
 
+from graphzero.cli import main
 from graphzero.ingest import build_dataset
 from graphzero.ingest.typed_build import build_typed_dataset
 
@@ -157,6 +161,17 @@ def as_chunks(folder: Path, arrays: Arrays) -> Values:
     return {**chunks, "edge_index": pairs}
 
 
+def frames(kind: Any) -> Callable[[Path, Arrays], Values]:
+    """Columns in any order: their names say what they are."""
+
+    def write(folder: Path, arrays: Arrays) -> Values:
+        edges = arrays["edge_index"]
+        chunks = (kind({"dst": dst, "src": src}) for src, dst in zip(*map(cut, edges), strict=True))
+        return {**arrays, "edge_index": chunks}
+
+    return write
+
+
 def as_functions(folder: Path, arrays: Arrays) -> Values:
     chunks: Values = {name: lambda array=array: cut(array) for name, array in arrays.items()}
     return {**chunks, "edge_index": lambda: (part.T for part in cut(arrays["edge_index"].T))}
@@ -165,6 +180,7 @@ def as_functions(folder: Path, arrays: Arrays) -> Values:
 SOURCES = [
     as_npy, as_npz, as_deflated, as_recognised, as_ogb_names, as_appended_zip, as_tensors, as_pt,
     as_pt_each, as_nested_pt, as_safetensors, as_chunks, as_functions,
+    *map(frames, (dict, pd.DataFrame, pl.DataFrame, pa.table, pa.record_batch)),
     *(as_zip_of_any_kind(kind) for kind in (
         zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA
     )),
@@ -307,6 +323,28 @@ def test_a_file_of_the_whole_name_wins(tmp_path: Path) -> None:
     build_dataset(tmp_path / "b", edges, tmp_path / "data.npz:x.npz")
     build_dataset(tmp_path / "p", edges, np.ones((NODES, 2)))
     assert files_of(tmp_path / "p") == files_of(tmp_path / "b")
+
+
+def test_the_command_line_names_arrays(tmp_path: Path) -> None:
+    arrays = make_arrays()
+    del arrays["edge_attr"]
+    path = as_deflated(tmp_path, arrays)["x"].removesuffix(":x")
+    words = ["--edges", f"{path}:edge_index", "--weight", f"{path}:edge_weight"]
+    words += ["--timestamp", path, "--features", path, "--labels", f"{path}:y"]
+    words += ["--split", f"train={path}", "--split", f"test={path}:test"]
+    assert main(["build", str(tmp_path / "b"), *words]) == 0
+    build_dataset(
+        tmp_path / "p",
+        arrays["edge_index"],
+        arrays["x"],
+        arrays["y"],
+        {"train": arrays["train"], "test": arrays["test"]},
+        weight=arrays["edge_weight"],
+        timestamp=arrays["edge_time"],
+    )
+    assert files_of(tmp_path / "b") == files_of(tmp_path / "p")
+    assert main(["build", str(tmp_path / "b"), "--edges", path]) == 0
+    assert main(["build", str(tmp_path / "b"), "--edges", f"{path}:none"]) == 1
 
 
 WORK = """

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.sources.array_opening import open_array
-from graphzero.ingest.sources.chunks import chunks_of, is_chunks
+from graphzero.ingest.sources.chunks import chunks_of, is_chunks, is_frame
 from graphzero.ingest.sources.sparse_matrix import is_scipy
 from graphzero.ingest.sources.streamed_array import StreamedArray
 from graphzero.ingest.spill import TempFile
@@ -87,6 +87,11 @@ def _array_of(folder: Path, chunks: Any, name: str) -> npt.NDArray[Any]:
 
 def _checked(chunk: Any, where: str, first: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
     """A chunk of rows, contiguous and little-endian."""
+    if is_frame(chunk):
+        raise ValueError(
+            f"{where} is a {type(chunk).__name__}: yield arrays, chunk.to_numpy() of the columns "
+            f"that are features"
+        )
     array = None if isinstance(chunk, str | os.PathLike) else open_array(chunk, where)
     if array is None or isinstance(array, StreamedArray) or array.ndim == 0:
         raise ValueError(f"{where} is {chunk!r}: yield arrays of many rows")
