@@ -164,8 +164,8 @@ def build(
     feature_dtype : str or dtype-like, optional
         Dtype to store features in: "float16", "bfloat16", or another of ``docs/format.md``.
         Floats are rounded to nearest, ties to even; a number that does not fit is an error. A
-        ``.npy`` or ``.npz`` file of dtype ``|V2``, as NumPy saves ml_dtypes' bfloat16, needs "bfloat16".
-        Default: the dtype of the input.
+        ``.npy`` or ``.npz`` file of dtype ``|V2``, as NumPy saves ml_dtypes' bfloat16, needs
+        "bfloat16". Default: the dtype of the input.
     memory_limit : int or str
         Bytes, or a text such as "2GB" or "512MiB". Limits what the build itself allocates, besides
         the interpreter and pyarrow's buffers (some 20 MB, whatever the size of the input). What

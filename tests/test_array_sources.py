@@ -197,7 +197,7 @@ def test_a_source_gives_the_files_of_plain_arrays(tmp_path: Path, write: Any) ->
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("transposed", [True, False])
 @pytest.mark.parametrize("save", [np.save, np.savez, np.savez_compressed])
-@pytest.mark.parametrize("dtype", ["i1", "u1", ">i2", "u2", ">u4", "i4", ">i8", "u8", ">u8"])
+@pytest.mark.parametrize("dtype", ["i1", "u2", ">i4", ">i8", "u8"])
 def test_edges_of_any_integers_and_order(
     tmp_path: Path, dtype: str, save: Any, transposed: bool, order: Any
 ) -> None:
@@ -268,6 +268,13 @@ def test_rows_of_a_matrix_that_span_pieces(tmp_path: Path, kind: str, compressed
     build_dataset(tmp_path / "p", edges, weight=coo.data, num_nodes=count, **options)
     build_dataset(tmp_path / "b", tmp_path / "m.npz", **options)
     assert files_of(tmp_path / "p") == files_of(tmp_path / "b")
+
+
+def test_matrices_without_entries(tmp_path: Path) -> None:
+    build_dataset(tmp_path / "p", np.zeros((0, 2), int), num_nodes=6)
+    for kind in ("coo", "csr", "csc"):
+        build_dataset(tmp_path / "b", sp.coo_array((6, 6)).asformat(kind), weight=False)
+        assert files_of(tmp_path / "b") == files_of(tmp_path / "p")
 
 
 def test_a_matrix_says_how_many_nodes_each_end_has(tmp_path: Path) -> None:
@@ -350,27 +357,25 @@ def test_the_command_line_names_arrays(tmp_path: Path) -> None:
 WORK = """
 folder, kind = sys.argv[1:]
 path = folder + "/data." + kind
-build_dataset(folder + "/out", path, path, weight=path, memory_limit=12 << 20)
+build_dataset(folder + "/out", path, path, weight=path, memory_limit=6 << 20)
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("kind", ["npz", "pt", "safetensors"])
+@pytest.mark.parametrize("kind", ["npz", "pt"])
 def test_memory_is_bounded(tmp_path: Path, kind: str) -> None:
     rng = np.random.default_rng(0)
     arrays = {
-        "edge_index": rng.integers(0, 200_000, (2, 2_000_000)),
-        "weight": np.ones(2_000_000, np.float32),
-        "x": np.ones((200_000, 64), np.float32),
+        "edge_index": rng.integers(0, 100_000, (2, 1_000_000)),
+        "weight": np.ones(1_000_000, np.float32),
+        "x": np.ones((100_000, 64), np.float32),
     }
     path = tmp_path / f"data.{kind}"
     if kind == "npz":
         np.savez_compressed(path, **arrays)
-    elif kind == "pt":
-        torch.save({name: torch.from_numpy(array) for name, array in arrays.items()}, path)
     else:
-        save_file(arrays, path)
+        torch.save(tensors_of(arrays), path)
     imports = "import numpy, torch\nfrom graphzero.ingest import build_dataset\n"
     peak = peak_of(tmp_path, imports, WORK, tmp_path, kind)
     print(f"{kind}: {peak:,}")
-    assert peak < (12 << 20) + (4 << 20)
+    assert peak < (6 << 20) + (4 << 20)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,14 @@ def spool_iterators(folder: Path, **arguments: Any) -> list[Any]:
     OSError
         If the disk is full.
     """
-    return [_spooled(folder, value, name, name == "edges") for name, value in arguments.items()]
+    was_there = folder.exists()
+    try:
+        return [_spooled(folder, value, name, name == "edges") for name, value in arguments.items()]
+    except BaseException:
+        if not was_there:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
 
 
 def _spooled(folder: Path, value: Any, name: str, is_edges: bool) -> Any:
