@@ -69,12 +69,32 @@ def build(
     path : path-like
         Folder of the dataset; created if it does not exist.
     edges : path, array or tensor, or dict
-        The edge list: a ``.csv``, ``.tsv`` or ``.txt`` file (also with ``.gz``), a ``.parquet`` or
-        ``.npy`` file, or integers in memory, of shape (E, 2) or (2, E). Comment lines (``#``) at
-        the top of a text file and blank lines are skipped. An edge (s, d) leads from s to d.
+        The edge list: a ``.csv``, ``.tsv`` or ``.txt`` file (also with ``.gz``), a ``.parquet``
+        file, a file of arrays, or integers in memory, of shape (E, 2) or (2, E). Comment lines
+        (``#``) at the top of a text file and blank lines are skipped. An edge (s, d) leads from s
+        to d.
+
+        Files of arrays, here and for all other arguments, are ``.npy``, ``.npz``, ``.safetensors``
+        and torch's ``.pt``. They are mapped, or streamed where they are compressed, and never
+        loaded. ``"data.npz:edge_index"`` names one of several arrays; without a name there must be
+        one array, or one with a usual name, such as edge_index, x or node_feat, y or labels, or
+        that of the attribute or split. Of a ``.pt`` file only tensors are read, and no code in it
+        is executed; "paper/x" is a tensor in a dictionary or graph within it.
+
+        Or a sparse matrix: of SciPy or torch in memory, a ``.npz`` file of
+        ``scipy.sparse.save_npz``, or a ``.gl`` file of graphzero 0.2. The entry (i, j) is the edge
+        from i to j, explicit zeros and duplicates included. Its values are the weights, unless
+        ``weight=False``. Its shape is the number of nodes.
+
+        Or an iterator of chunks, or a function that returns one: pairs of vectors (sources,
+        targets), arrays of shape (2, n) or (n, 2), or dictionaries of vectors by the names of the
+        columns, such as {"src": ..., "dst": ..., "weight": ...}. It is read once. Features, labels,
+        attributes and splits may be iterators as well, of arrays of rows; these are kept in an
+        unnamed temporary file in the folder until the build ends. Errors that an iterator raises
+        pass unchanged.
 
         Or a dictionary with the edge list as "edge_index", where an array of two edges is (2, E),
-        and attributes of the edges under their names: arrays or ``.npy`` files of shape (E, ...),
+        and attributes of the edges under their names: arrays or files of arrays, (E, ...),
         CSV or Parquet files with a record for each edge and values in all columns, in the order of
         the edge list. Attributes keep their dtype and shape; of CSV files, "edge_attr" becomes
         float32, and the first record decides whether others are int64 or float32.
@@ -84,7 +104,8 @@ def build(
 
         Columns of a table that are not used cause a `UserWarning` that names them.
     features : path, array or tensor, optional
-        A ``.npy`` file or an array of shape (num_nodes, dim), (num_nodes,) or with more dimensions.
+        A file of arrays (or a ``.gd`` file of graphzero 0.2), an array or an iterator of arrays,
+        of shape (num_nodes, dim), (num_nodes,) or with more dimensions.
         Or a CSV or Parquet file with node ids, in any order (see `id_column`); nodes that it does
         not name get zeros, and a `UserWarning` counts them. CSV values become float32, others keep
         their dtype. A list of files, or of matrices, has the rows one after the other, as that of
@@ -141,7 +162,7 @@ def build(
         table of two columns whose names say nothing, the first and the second.
     weight, timestamp : str, int, False or array, optional
         A column by name or position; for edges in an array, an (E,) array or the path of a
-        ``.npy`` file. Default: the column with a recognised name, such as weight, edge_weight,
+        file of arrays. Default: the column with a recognised name, such as weight, edge_weight,
         timestamp or time, if there is one; False ignores it. Weights become float32, and must not
         be negative; timestamps become int64. They are the attributes "edge_weight" and "edge_time".
     header : bool or "auto"
@@ -155,8 +176,8 @@ def build(
     feature_dtype : str or dtype-like, optional
         Dtype to store features in: "float16", "bfloat16", or another of ``docs/format.md``.
         Floats are rounded to nearest, ties to even; a number that does not fit is an error. A
-        ``.npy`` file of dtype ``|V2``, as NumPy saves ml_dtypes' bfloat16, needs "bfloat16".
-        Default: the dtype of the input.
+        ``.npy`` or ``.npz`` file of dtype ``|V2``, as NumPy saves ml_dtypes' bfloat16, needs
+        "bfloat16". Default: the dtype of the input.
     edge_attrs : list of str, or dict of str to str or int, optional
         Columns of the edge list that become attributes of the edges, under their names; or a
         dictionary with the column, by name or position, for the name of each attribute. Columns of
@@ -182,7 +203,7 @@ def build(
     Raises
     ------
     ValueError
-        Naming the file, the line and the wrong text.
+        Naming the file, the line and the wrong text; the array, chunk and position.
     IndexError
         If a split has a node that does not exist.
     OSError

@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 import torch
@@ -18,6 +21,7 @@ from peak_memory import peak_of
 from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_tensors
 
+from graphzero.cli import main
 from graphzero.ingest import build_dataset
 from graphzero.ingest.typed_build import build_typed_dataset
 
@@ -157,6 +161,17 @@ def as_chunks(folder: Path, arrays: Arrays) -> Values:
     return {**chunks, "edge_index": pairs}
 
 
+def frames(kind: Any) -> Callable[[Path, Arrays], Values]:
+    """Columns in any order: their names say what they are."""
+
+    def write(folder: Path, arrays: Arrays) -> Values:
+        edges = arrays["edge_index"]
+        chunks = (kind({"dst": dst, "src": src}) for src, dst in zip(*map(cut, edges), strict=True))
+        return {**arrays, "edge_index": chunks}
+
+    return write
+
+
 def as_functions(folder: Path, arrays: Arrays) -> Values:
     chunks: Values = {name: lambda array=array: cut(array) for name, array in arrays.items()}
     return {**chunks, "edge_index": lambda: (part.T for part in cut(arrays["edge_index"].T))}
@@ -165,6 +180,7 @@ def as_functions(folder: Path, arrays: Arrays) -> Values:
 SOURCES = [
     as_npy, as_npz, as_deflated, as_recognised, as_ogb_names, as_appended_zip, as_tensors, as_pt,
     as_pt_each, as_nested_pt, as_safetensors, as_chunks, as_functions,
+    *map(frames, (dict, pd.DataFrame, pl.DataFrame, pa.table, pa.record_batch)),
     *(as_zip_of_any_kind(kind) for kind in (
         zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA
     )),
@@ -181,7 +197,7 @@ def test_a_source_gives_the_files_of_plain_arrays(tmp_path: Path, write: Any) ->
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("transposed", [True, False])
 @pytest.mark.parametrize("save", [np.save, np.savez, np.savez_compressed])
-@pytest.mark.parametrize("dtype", ["i1", "u1", ">i2", "u2", ">u4", "i4", ">i8", "u8", ">u8"])
+@pytest.mark.parametrize("dtype", ["i1", "u2", ">i4", ">i8", "u8"])
 def test_edges_of_any_integers_and_order(
     tmp_path: Path, dtype: str, save: Any, transposed: bool, order: Any
 ) -> None:
@@ -254,6 +270,13 @@ def test_rows_of_a_matrix_that_span_pieces(tmp_path: Path, kind: str, compressed
     assert files_of(tmp_path / "p") == files_of(tmp_path / "b")
 
 
+def test_matrices_without_entries(tmp_path: Path) -> None:
+    build_dataset(tmp_path / "p", np.zeros((0, 2), int), num_nodes=6)
+    for kind in ("coo", "csr", "csc"):
+        build_dataset(tmp_path / "b", sp.coo_array((6, 6)).asformat(kind), weight=False)
+        assert files_of(tmp_path / "b") == files_of(tmp_path / "p")
+
+
 def test_a_matrix_says_how_many_nodes_each_end_has(tmp_path: Path) -> None:
     matrix = sp.csr_array(MATRIX.tocsr()[:4, :])
     kind = ("a", "to", "b")
@@ -309,30 +332,50 @@ def test_a_file_of_the_whole_name_wins(tmp_path: Path) -> None:
     assert files_of(tmp_path / "p") == files_of(tmp_path / "b")
 
 
+def test_the_command_line_names_arrays(tmp_path: Path) -> None:
+    arrays = make_arrays()
+    del arrays["edge_attr"]
+    path = as_deflated(tmp_path, arrays)["x"].removesuffix(":x")
+    words = ["--edges", f"{path}:edge_index", "--weight", f"{path}:edge_weight"]
+    words += ["--timestamp", path, "--features", path, "--labels", f"{path}:y"]
+    words += ["--split", f"train={path}", "--split", f"test={path}:test"]
+    assert main(["build", str(tmp_path / "b"), *words]) == 0
+    build_dataset(
+        tmp_path / "p",
+        arrays["edge_index"],
+        arrays["x"],
+        arrays["y"],
+        {"train": arrays["train"], "test": arrays["test"]},
+        weight=arrays["edge_weight"],
+        timestamp=arrays["edge_time"],
+    )
+    assert files_of(tmp_path / "b") == files_of(tmp_path / "p")
+    assert main(["build", str(tmp_path / "b"), "--edges", path]) == 0
+    assert main(["build", str(tmp_path / "b"), "--edges", f"{path}:none"]) == 1
+
+
 WORK = """
 folder, kind = sys.argv[1:]
 path = folder + "/data." + kind
-build_dataset(folder + "/out", path, path, weight=path, memory_limit=12 << 20)
+build_dataset(folder + "/out", path, path, weight=path, memory_limit=6 << 20)
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("kind", ["npz", "pt", "safetensors"])
+@pytest.mark.parametrize("kind", ["npz", "pt"])
 def test_memory_is_bounded(tmp_path: Path, kind: str) -> None:
     rng = np.random.default_rng(0)
     arrays = {
-        "edge_index": rng.integers(0, 200_000, (2, 2_000_000)),
-        "weight": np.ones(2_000_000, np.float32),
-        "x": np.ones((200_000, 64), np.float32),
+        "edge_index": rng.integers(0, 100_000, (2, 1_000_000)),
+        "weight": np.ones(1_000_000, np.float32),
+        "x": np.ones((100_000, 64), np.float32),
     }
     path = tmp_path / f"data.{kind}"
     if kind == "npz":
         np.savez_compressed(path, **arrays)
-    elif kind == "pt":
-        torch.save({name: torch.from_numpy(array) for name, array in arrays.items()}, path)
     else:
-        save_file(arrays, path)
+        torch.save(tensors_of(arrays), path)
     imports = "import numpy, torch\nfrom graphzero.ingest import build_dataset\n"
     peak = peak_of(tmp_path, imports, WORK, tmp_path, kind)
     print(f"{kind}: {peak:,}")
-    assert peak < (12 << 20) + (4 << 20)
+    assert peak < (6 << 20) + (4 << 20)

@@ -29,6 +29,7 @@ _EXAMPLES = """\
   graphzero build data/ --edges edges.tsv --src person --dst friend --weight none
   graphzero build data/ --edges payments.csv --edge-attr amount --edge-attr currency
   graphzero build data/ --edges edges.csv --features x.csv --id-column 0
+  graphzero build data/ --edges data.npz:edge_index --features data.npz:node_feat
 """
 _DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
 
@@ -44,16 +45,20 @@ def add_parser(commands: SubParsers) -> None:
     )
     parser.add_argument("dir", help="folder of the dataset; created if needed, replaced as a whole")
     parser.add_argument(
-        "--edges", required=True, metavar="FILE", help="CSV (also .gz), TSV, Parquet or .npy"
+        "--edges",
+        required=True,
+        metavar="FILE",
+        help="CSV (also .gz), TSV, Parquet; .npy, .npz, .pt or .safetensors, of which "
+        "FILE:NAME is one array; or a sparse matrix of SciPy (.npz)",
     )
-    parser.add_argument("--features", metavar="FILE", help=".npy, CSV or Parquet")
+    parser.add_argument("--features", metavar="FILE", help="arrays as for --edges, CSV or Parquet")
     parser.add_argument(
         "--feature-dtype",
         choices=[dtype_name(dtype) for dtype in DTYPES.values()],
         metavar="DTYPE",
         help="dtype to store features in, such as float16 or bfloat16 (default: that of the input)",
     )
-    parser.add_argument("--labels", metavar="FILE", help=".npy, CSV or Parquet")
+    parser.add_argument("--labels", metavar="FILE", help="arrays as for --edges, CSV or Parquet")
     parser.add_argument(
         "--split",
         action="append",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.sources.array_opening import open_array
-from graphzero.ingest.sources.chunks import chunks_of, is_chunks
+from graphzero.ingest.sources.chunks import chunks_of, is_chunks, is_frame
 from graphzero.ingest.sources.sparse_matrix import is_scipy
 from graphzero.ingest.sources.streamed_array import StreamedArray
 from graphzero.ingest.spill import TempFile
@@ -44,7 +45,14 @@ def spool_iterators(folder: Path, **arguments: Any) -> list[Any]:
     OSError
         If the disk is full.
     """
-    return [_spooled(folder, value, name, name == "edges") for name, value in arguments.items()]
+    was_there = folder.exists()
+    try:
+        return [_spooled(folder, value, name, name == "edges") for name, value in arguments.items()]
+    except BaseException:
+        if not was_there:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
 
 
 def _spooled(folder: Path, value: Any, name: str, is_edges: bool) -> Any:
@@ -87,6 +95,11 @@ def _array_of(folder: Path, chunks: Any, name: str) -> npt.NDArray[Any]:
 
 def _checked(chunk: Any, where: str, first: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
     """A chunk of rows, contiguous and little-endian."""
+    if is_frame(chunk):
+        raise ValueError(
+            f"{where} is a {type(chunk).__name__}: yield arrays, chunk.to_numpy() of the columns "
+            f"that are features"
+        )
     array = None if isinstance(chunk, str | os.PathLike) else open_array(chunk, where)
     if array is None or isinstance(array, StreamedArray) or array.ndim == 0:
         raise ValueError(f"{where} is {chunk!r}: yield arrays of many rows")

@@ -137,7 +137,8 @@ def _of_numbers(array: AnyArray, name: str, dtype: np.dtype[Any] | None) -> AnyA
     if array.dtype == BFLOAT16 or array.dtype.name == "bfloat16":
         return array.view(BFLOAT16)
     if array.dtype.kind not in "iufb":
-        raise ValueError(f"{name} has dtype {array.dtype}: it must hold numbers")
+        hint = "; give iter(...) of what yields arrays" if array.dtype == object else ""
+        raise ValueError(f"{name} has dtype {array.dtype}: it must hold numbers{hint}")
     if isinstance(array, StreamedArray) and array.ndim == 0:
         raise ValueError(f"{name} is a single number")
     return array

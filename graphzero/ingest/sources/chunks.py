@@ -14,7 +14,7 @@ import numpy.typing as npt
 from graphzero.ingest.sources.columns import Column
 from graphzero.ingest.sources.table import Chunk, checked
 
-__all__ = ["ChunkTable", "chunks_of", "is_chunks", "is_users_error"]
+__all__ = ["ChunkTable", "chunks_of", "is_chunks", "is_frame", "is_users_error"]
 
 _MARK = "_graphzero_raised_by_iterator"
 
@@ -72,8 +72,9 @@ def _marked() -> Iterator[None]:
 class ChunkTable:
     """The edges that an iterator yields.
 
-    A chunk is a pair of equally long vectors, sources and targets; an array of shape (2, n), or of
-    shape (n, 2); or a dictionary of equally long vectors, the columns by name. All are of one kind.
+    A chunk is a pair of equally long vectors, sources and targets; or an array of shape (2, n) or
+    (n, 2); or a dictionary of equally long vectors, the columns by name, or a table of pandas,
+    polars or Arrow with such columns. All are of one kind.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ class ChunkTable:
         self._begins: list[int] = []
         self._taken = False
         self._first: Iterator[Any] | None = chunks_of(source, name)
-        first = next(self._first, None)
+        first = _by_name(next(self._first, None))
         self._first = itertools.chain([] if first is None else [first], self._first)
         if isinstance(first, Mapping):
             self.names = tuple(map(str, first))
@@ -156,7 +157,7 @@ class ChunkTable:
 
     def _vectors(self, chunk: Any, number: int) -> list[npt.NDArray[Any]]:
         """The columns of a chunk."""
-        where = f"{self.name}, chunk {number}"
+        where, chunk = f"{self.name}, chunk {number}", _by_name(chunk)
         if isinstance(chunk, Mapping) != (self.names is not None):
             raise ValueError(f"{where} is {_described(chunk)}, and earlier chunks are not alike")
         if isinstance(chunk, Mapping):
@@ -198,6 +199,23 @@ class ChunkTable:
                 f"{where} has shape (2, 2), which may be (2, n) or (n, 2): yield pairs of vectors"
             )
         return list(array) if self._transposed else list(array.T)
+
+
+def is_frame(chunk: Any) -> bool:
+    """Whether a value is a table of pandas, polars or Arrow."""
+    return not isinstance(chunk, Mapping) and (
+        (hasattr(chunk, "columns") and hasattr(chunk, "dtypes"))
+        or (hasattr(chunk, "schema") and hasattr(chunk, "column"))
+    )
+
+
+def _by_name(chunk: Any) -> Any:
+    """The columns of a table by name, so that their order means nothing; others as they are."""
+    if not is_frame(chunk):
+        return chunk
+    if hasattr(chunk, "schema") and hasattr(chunk, "column"):
+        return {name: np.asarray(chunk.column(name)) for name in chunk.schema.names}
+    return {name: np.asarray(chunk[name]) for name in chunk.columns}
 
 
 def _described(chunk: Any) -> str:

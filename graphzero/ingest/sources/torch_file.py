@@ -234,7 +234,8 @@ def _contents(value: Any) -> Mapping[Any, Any] | None:
         return _contents(value[0])
     inside = getattr(value, "__dict__", {})
     if "_mapping" in inside:
-        return dict(inside["_mapping"])
+        mapping: Mapping[Any, Any] = inside["_mapping"]
+        return mapping
     if "_node_store_dict" in inside:
         return {**inside["_node_store_dict"], **inside.get("_edge_store_dict", {})}
     if "_store" in inside:
