@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy.typing as npt
 
 from graphzero.ingest.sources.array_table import ArrayTable, load_array
 from graphzero.ingest.sources.columns import Column, column_index, id_column
-from graphzero.ingest.sources.opening import open_table
+from graphzero.ingest.sources.opening import is_table, open_table
 from graphzero.ingest.sources.table import Table
 
 __all__ = ["TIME_NAMES", "WEIGHT_LABEL", "EdgeInput", "edges_of_table", "open_edges"]
@@ -182,12 +181,11 @@ def open_edges(
     OSError
         If the file cannot be read.
     """
-    is_path = isinstance(edges, str | os.PathLike)
-    if is_path and Path(edges).suffix.lower() != ".npy":
-        table = open_table(Path(edges), delimiter=delimiter, header=header, strict=True)
+    if is_table(edges):
+        table = open_table(edges, delimiter=delimiter, header=header, strict=True, of="edge")
         found = edges_of_table(table, src=src, dst=dst, weight=weight, timestamp=timestamp)
     else:
-        name = os.fspath(edges) if is_path else "edges"
+        name = os.fspath(edges) if isinstance(edges, str | os.PathLike) else "edges"
         array = load_array(edges, name)
         found = _from_array(array, name, src, dst, weight, timestamp, is_edge_index=is_edge_index)
     return replace(

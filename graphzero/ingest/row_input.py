@@ -16,9 +16,8 @@ from graphzero.ingest.row_stream import RowChunk, Rows
 from graphzero.ingest.sources.array_table import load_numpy, require_numbers
 from graphzero.ingest.sources.columns import Column, id_column
 from graphzero.ingest.sources.csv_format import is_number
-from graphzero.ingest.sources.csv_table import CsvTable
-from graphzero.ingest.sources.opening import open_table
-from graphzero.ingest.sources.parquet_table import ParquetTable
+from graphzero.ingest.sources.opening import is_table, open_table
+from graphzero.ingest.sources.table import Table
 from graphzero.store.format import BFLOAT16, dtype_code, dtype_name
 
 __all__ = [
@@ -84,11 +83,11 @@ class ArrayRows:
 
 
 class TableRows:
-    """Rows of a CSV or Parquet table.
+    """Rows of a table.
 
     Parameters
     ----------
-    table : CsvTable or ParquetTable
+    table : Table
     values : list of Column
         All of one dtype.
     vector : bool
@@ -96,12 +95,13 @@ class TableRows:
         Whether the first column is the node id; otherwise row i is node i's.
     """
 
-    def __init__(
-        self, table: CsvTable | ParquetTable, values: list[Column], *, vector: bool, keyed: bool
-    ) -> None:
+    def __init__(self, table: Table, values: list[Column], *, vector: bool, keyed: bool) -> None:
         self.name = table.name
-        self.dtype = values[0].dtype
-        self.width = len(values)
+        self.dtype = values[0].dtype.base
+        self._widths = [math.prod(column.dtype.shape) for column in values]
+        self.width = sum(self._widths)
+        if not self.width:
+            raise ValueError(f"{table.name} has no records, or its first list has no numbers")
         self.row_shape: tuple[int, ...] = () if vector else (self.width,)
         self.vector = vector
         self.in_order = not keyed
@@ -127,8 +127,10 @@ class TableRows:
         for chunk in self._table.chunks([*self._keys, *self._values], max_rows):
             values = chunk[len(self._keys) :]
             rows = np.empty((len(values[0]), self.width), self.dtype)
-            for i, column in enumerate(values):
-                rows[:, i] = column
+            begin = 0
+            for width, column in zip(self._widths, values, strict=True):
+                rows[:, begin : begin + width] = column.reshape(len(rows), width)
+                begin += width
             yield np.arange(row, row + len(rows)) if self.in_order else chunk[0], rows
             row += len(rows)
 
@@ -141,15 +143,26 @@ def _is_npy(value: Any) -> bool:
     return isinstance(value, str | os.PathLike) and Path(value).suffix.lower() == ".npy"
 
 
-def _is_table(value: Any) -> bool:
-    return isinstance(value, str | os.PathLike) and not _is_npy(value)
+def _value_columns(
+    table: Table, first: int, labels: Sequence[str], dtype: npt.DTypeLike
+) -> list[Column]:
+    """Columns from the first on: text in a dtype, all others in the one that holds their own."""
+    if table.dtypes is None:
+        kinds = [np.dtype(dtype)] * (table.width - first)
+    else:
+        own = []
+        for i, kind in enumerate(table.dtypes[first:], first):
+            if kind is None:
+                name = i if table.names is None else table.names[i]
+                raise ValueError(f"{table.name}: column {name!r} does not hold numbers")
+            own.append(kind)
+        base = np.result_type(*(kind.base for kind in own))
+        kinds = [np.dtype((base, kind.shape)) for kind in own]
+    return [Column(first + i, labels[i], kind) for i, kind in enumerate(kinds)]
 
 
-def _parquet_dtype(table: ParquetTable, first: int) -> np.dtype[Any]:
-    for name, dtype in zip((table.names or ())[first:], table.dtypes[first:], strict=True):
-        if dtype is None:
-            raise ValueError(f"{table.name}: column {name!r} does not hold numbers")
-    return np.result_type(*table.dtypes[first:])
+def _is_one_list(table: Table) -> bool:
+    return table.width == 1 and bool(table.dtypes and table.dtypes[0] and table.dtypes[0].shape)
 
 
 def _feature_array(value: Any, name: str, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
@@ -232,7 +245,7 @@ def _parts_of(value: Any) -> list[Any] | None:
 
 def _in_parts(value: Any, name: str, dtype: np.dtype[Any] | None, open_part: Open) -> Rows:
     """The rows of one source, or of several, in another dtype if one is given."""
-    parts = _parts_of(value)
+    parts = None if is_table(value) else _parts_of(value)
     rows: Rows
     if parts is None:
         rows = open_part(value, name, dtype)
@@ -263,9 +276,9 @@ def open_features(value: Any, dtype: np.dtype[Any] | None = None, name: str = "f
 
 
 def _features_of(value: Any, name: str, dtype: np.dtype[Any] | None) -> Rows:
-    if not _is_table(value):
+    if not is_table(value):
         return _array_rows(value, name, dtype)
-    return features_of_table(open_table(Path(value)), _parsed_as(dtype))
+    return features_of_table(open_table(value), _parsed_as(dtype))
 
 
 def _array_rows(value: Any, name: str, dtype: np.dtype[Any] | None) -> Rows:
@@ -280,9 +293,7 @@ def _parsed_as(dtype: np.dtype[Any] | None) -> npt.DTypeLike:
     return np.int64 if dtype.kind in "iu" else np.float64
 
 
-def features_of_table(
-    table: CsvTable | ParquetTable, dtype: npt.DTypeLike = np.float32
-) -> TableRows:
+def features_of_table(table: Table, dtype: npt.DTypeLike = np.float32) -> TableRows:
     """Features from a table whose first column is the node id.
 
     CSV values are parsed as ``dtype``; Parquet columns keep their dtype.
@@ -292,12 +303,12 @@ def features_of_table(
     ValueError
         If there is no other column.
     """
-    if table.width < 2:
+    keyed = not _is_one_list(table)  # a list is no id
+    if table.width < 2 and keyed:
         raise ValueError(f"{table.name} has one column: features are a node id and their values")
-    if isinstance(table, ParquetTable):
-        dtype = _parquet_dtype(table, 1)
-    values = [Column(i, f"feature {i - 1}", np.dtype(dtype)) for i in range(1, table.width)]
-    return TableRows(table, values, vector=False, keyed=True)
+    labels = [f"feature {i}" for i in range(table.width)]
+    values = _value_columns(table, int(keyed), labels, dtype)
+    return TableRows(table, values, vector=False, keyed=keyed)
 
 
 def open_labels(value: Any, name: str = "labels") -> Rows:
@@ -317,27 +328,26 @@ def open_labels(value: Any, name: str = "labels") -> Rows:
 
 
 def _labels_of(value: Any, name: str, dtype: np.dtype[Any] | None) -> Rows:
-    if not _is_table(value):
+    if not is_table(value):
         return _array_rows(value, name, dtype)
-    table = open_table(Path(value))
+    table = open_table(value)
     return _values_of_table(table, "label", dtype, keyed=table.width > 1)
 
 
 def _values_of_table(
-    table: CsvTable | ParquetTable, label: str, dtype: np.dtype[Any] | None, *, keyed: bool
+    table: Table, label: str, dtype: np.dtype[Any] | None, *, keyed: bool
 ) -> TableRows:
-    """Values of all columns but the node id; the first record of a CSV file decides their dtype."""
+    """Values of all columns but the node id; the first record of text decides its dtype."""
     parsed: npt.DTypeLike
-    if isinstance(table, ParquetTable):
-        parsed = _parquet_dtype(table, int(keyed))
-    elif dtype is not None:
+    if dtype is not None:
         parsed = _parsed_as(dtype)
     else:
-        cells = (table.source.first_record or ())[int(keyed) :]
+        cells = (table.first_record or ())[int(keyed) :]
         fractions = any(is_number(cell) and not cell.strip(" -").isdigit() for cell in cells)
         parsed = np.float32 if fractions else np.int64
-    values = [Column(i, label, np.dtype(parsed)) for i in range(int(keyed), table.width)]
-    return TableRows(table, values, vector=len(values) == 1, keyed=keyed)
+    values = _value_columns(table, int(keyed), [label] * table.width, parsed)
+    vector = len(values) == 1 and not values[0].dtype.shape
+    return TableRows(table, values, vector=vector, keyed=keyed)
 
 
 def open_attribute(
@@ -370,9 +380,9 @@ def open_attribute(
         return open_features(value, dtype, "node attribute 'x'")
 
     def open_part(part: Any, label: str, dtype: np.dtype[Any] | None) -> Rows:
-        if not _is_table(part):
+        if not is_table(part):
             return _array_rows(part, label, dtype)
-        table = open_table(Path(part))
+        table = open_table(part)
         if of == "edge" and name == "edge_attr" and dtype is None:
             dtype = np.dtype(np.float32)
         return _values_of_table(table, name, dtype, keyed=of == "node" and table.width > 1)

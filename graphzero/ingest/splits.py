@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from graphzero.ingest.sources.array_table import load_array
 from graphzero.ingest.sources.columns import Column
-from graphzero.ingest.sources.opening import open_table
+from graphzero.ingest.sources.opening import is_table, open_table
 from graphzero.ingest.spill import TempColumn
 from graphzero.store.filewriter import FileWriter, sealed_file
 from graphzero.store.format import FLAG_VECTOR, layout
@@ -57,17 +57,17 @@ def _from_array(
 
 
 def _ids(value: Any, name: str, count: int, of: str) -> Iterator[npt.NDArray[Any]]:
-    if not isinstance(value, str | os.PathLike):
+    is_path = isinstance(value, str | os.PathLike)
+    if not is_path and not is_table(value):
         yield from _from_array(load_array(value, name), name, count, of)
         return
-    path = Path(value)
-    if path.suffix.lower() == ".npy":
-        yield from _from_array(load_array(path, name), f"{name} ({path})", count, of)
+    if is_path and not is_table(value):
+        yield from _from_array(load_array(value, name), f"{name} ({value})", count, of)
         return
-    table = open_table(path)
+    table = open_table(value)
     if table.width != 1:
         raise ValueError(
-            f"{name} ({path}) has {table.width} columns: it must have one, of {_HELD[of]}"
+            f"{name} ({table.name}) has {table.width} columns: it must have one, of {_HELD[of]}"
         )
     for (ids,) in table.chunks([Column(0, "node id", np.dtype(np.int64))], _CHUNK):
         yield ids
