@@ -27,7 +27,14 @@ _EXAMPLES = """\
       --split train=train.npy --split val=val.npy --split test=test.npy --undirected
   graphzero build data/ --edges edges.tsv --src from --dst to --weight none
 """
-_DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
+_DELIMITERS = {
+    "tab": "\t",
+    "\\t": "\t",
+    "comma": ",",
+    "semicolon": ";",
+    "space": " ",
+    "whitespace": "whitespace",
+}
 
 
 def add_parser(commands: SubParsers) -> None:
@@ -41,16 +48,20 @@ def add_parser(commands: SubParsers) -> None:
     )
     parser.add_argument("dir", help="folder of the dataset; created if needed, replaced as a whole")
     parser.add_argument(
-        "--edges", required=True, metavar="FILE", help="CSV (also .gz), TSV, Parquet or .npy"
+        "--edges",
+        required=True,
+        metavar="FILE",
+        help="text (also .gz, .zst, .bz2, .xz), Parquet, Arrow or .npy; a folder or 'part-*.csv' "
+        "for several files",
     )
-    parser.add_argument("--features", metavar="FILE", help=".npy, CSV or Parquet")
+    parser.add_argument("--features", metavar="FILE", help="as --edges")
     parser.add_argument(
         "--feature-dtype",
         choices=[dtype_name(dtype) for dtype in DTYPES.values()],
         metavar="DTYPE",
         help="dtype to store features in, such as float16 or bfloat16 (default: that of the input)",
     )
-    parser.add_argument("--labels", metavar="FILE", help=".npy, CSV or Parquet")
+    parser.add_argument("--labels", metavar="FILE", help="as --edges")
     parser.add_argument(
         "--split",
         action="append",
