@@ -55,14 +55,14 @@ def write(folder: Path, files: dict[str, Any]) -> None:
 TEXT = "src,dst\n0,1\n1,2\n"
 TWO_OF_A_NAME = pa.table([[0], [1], [2]], names=["src", "dst", "src"])
 FOLDERS: list[tuple[dict[str, Any], str]] = [
-    ({"a.csv": TEXT, "b.csv": "0,1\n"}, "a.csv has the columns src, dst, but .*b.csv has 2 columns"),
+    ({"a.csv": TEXT, "b.csv": "0,1\n"}, "a.csv has .* src, dst, but .*b.csv has 2 columns"),
     ({"a.csv": TEXT, "b.csv": "src,to\n0,1\n"}, "a.csv has .*src, dst, .*b.csv has .*src, to"),
     ({"a.csv": TEXT, "b.csv": "src,dst,w\n0,1,2\n"}, "b.csv has the columns src, dst, w"),
     ({"a.csv": TEXT, "b.csv": ""}, "b.csv is empty: it has no columns"),
     ({"a.csv": TEXT, "b.csv": "src,dst\n0,1\n\n2,x\n"}, r"d/b.csv, line 4: 'x' is not a target id"),
     ({"a.csv": TEXT, "b.csv": "src,dst\n0,1\n1\n"}, "d/b.csv, line 3: 1 columns"),
     ({"a.csv": TEXT, "b/c.csv.gz": "dst,src\n0,-4\n"}, r"b/c.csv.gz, line 2: '-4' is not a source"),
-    ({"a.csv.xz": TEXT, "b.csv.xz": "src,dst\n0,1\n0,9\n"}, r"b.csv.xz, line 3: target id 9 is out"),
+    ({"a.csv.xz": TEXT, "b.csv.xz": "src,dst\n0,1\n0,9\n"}, "b.csv.xz, line 3: target id 9"),
     ({"a.csv": TEXT, "b.txt": "0 1\n"}, r"files of several kinds \(.csv, .txt\): a.csv, b.txt"),
     ({"a.parquet": edge_table(), "b.csv": TEXT}, r"several kinds \(.csv, .parquet\)"),
     ({"a.csv": TEXT, "README": "see\n"}, r"several kinds \(.csv, no suffix\): README, a.csv"),
@@ -162,7 +162,7 @@ LISTS: list[tuple[Any, str]] = [
     ([[1.0, 2], [3, 4], None, [6, 7]], "record 2: an empty cell"),
     ([[1.0, 2], [3, 4], [6, None], [6, 7]], "record 2: an empty number"),
     ([None, [3.0, 4], [6, 5], [6, 7]], "x.parquet"),
-    ([[], [], [], []], "its first list has no numbers"),
+    (pa.array([[]] * 4, pa.list_(pa.float32())), "its first list has no numbers"),
     ([["a"], ["b"], ["c"], ["d"]], "column 'x' does not hold numbers"),
     ([[[1.0]], [[2.0]], [[3.0]], [[4.0]]], "column 'x' does not hold numbers"),
     ([{"a": 1}] * 4, "column 'x' does not hold numbers"),

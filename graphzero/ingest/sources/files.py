@@ -70,10 +70,12 @@ def _is_pattern(value: str | os.PathLike[str]) -> bool:
     return bool(_MAGIC.search(os.fspath(value))) and not os.path.exists(value)
 
 
-def _natural(path: Path) -> tuple[list[Any], str]:
+def _natural(path: Path) -> tuple[list[list[Any]], str]:
     """Key by which part-2 comes before part-10."""
-    pieces = re.split(r"(\d+)", path.as_posix())
-    return [int(piece) if i % 2 else piece for i, piece in enumerate(pieces)], path.as_posix()
+    names = [re.split(r"(\d+)", name) for name in path.parts]
+    return [
+        [int(piece) if i % 2 else piece for i, piece in enumerate(name)] for name in names
+    ], path.as_posix()
 
 
 def _is_data(name: str) -> bool:
