@@ -72,7 +72,7 @@ def text(path: Path, table: pa.Table) -> None:
 
 
 def feather(path: Path, table: pa.Table) -> None:
-    pa.feather.write_feather(table, str(path), compression="zstd")
+    pa.feather.write_feather(table, str(path), compression="zstd", chunksize=1 << 14)
 
 
 CASES: list[tuple[str, str, Callable[[Path, pa.Table], None]]] = [

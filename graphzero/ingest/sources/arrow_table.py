@@ -18,6 +18,8 @@ __all__ = ["ArrowTable", "ReadBatches"]
 # Batches of at most so many records, with the columns at some positions, in that order.
 ReadBatches = Callable[[Sequence[int], int], Iterator[pa.RecordBatch]]
 
+# Larger batches are no faster, and pyarrow takes several times their size.
+_BATCH_BYTES, _LEAST_RECORDS = 1 << 20, 256
 _CAST = "cast it first, to numbers whose unit you choose"
 
 
@@ -97,6 +99,8 @@ class ArrowTable:
         """Pieces of some columns, of at most max_records records; lists as (n, length)."""
         for column in columns:
             self._check(column)
+        record_bytes = sum(column.dtype.itemsize for column in columns)
+        max_records = min(max_records, max(_LEAST_RECORDS, _BATCH_BYTES // record_bytes))
         record = 0
         for batch in self._batches([column.index for column in columns], max_records):
             for begin in range(0, batch.num_rows, max_records):
@@ -106,6 +110,8 @@ class ArrowTable:
                     for at, column in enumerate(columns)
                 )
                 record += part.num_rows
+                del part
+            del batch  # before the next one is read
 
     def _check(self, column: Column) -> None:
         kind = self._types[column.index]

@@ -14,6 +14,7 @@ from graphzero.ingest.sources.arrow_table import ArrowTable
 __all__ = ["is_frame", "open_frame"]
 
 _SAMPLE = 1000
+_BUFFER = 1 << 18
 
 
 def _from(module: str, *kinds: str) -> tuple[type, ...]:
@@ -76,6 +77,13 @@ def _open_arrow(table: pa.Table, name: str) -> ArrowTable:
 
 def _open_dataset(dataset: Any, name: str) -> ArrowTable:
     names = dataset.schema.names
+    options = {}
+    if getattr(getattr(dataset, "format", None), "type_name", None) == "parquet":
+        # By default pyarrow reads whole row groups.
+        (scan,) = _from("pyarrow.dataset", "ParquetFragmentScanOptions")
+        options["fragment_scan_options"] = scan(
+            use_buffered_stream=True, buffer_size=_BUFFER, pre_buffer=False
+        )
 
     def read(indices: Sequence[int], max_records: int) -> Iterator[pa.RecordBatch]:
         # One batch and one file ahead: by default pyarrow reads 16 batches and 4 files.
@@ -85,6 +93,7 @@ def _open_dataset(dataset: Any, name: str) -> ArrowTable:
             batch_readahead=1,
             fragment_readahead=1,
             use_threads=False,
+            **options,
         )
 
     return ArrowTable(name, dataset.schema, read, None, is_file=False)

@@ -63,8 +63,7 @@ def open_ipc(path: Path) -> ArrowTable:
         for name in names:
             if schema.names.count(name) > 1:
                 raise ValueError(f"{path} has more than one column {name!r}: rename one of them")
-        for batch in batches:
-            yield batch.select(names)
+        yield from map(lambda batch: batch.select(names), batches)  # keeps no batch itself
 
     try:
         schema = opened(None).schema

@@ -36,11 +36,13 @@ def open_parquet(path: Path) -> ArrowTable:
             if names.count(name) > 1:
                 raise ValueError(f"{path} has more than one column {name!r}: rename one of them")
         with _opened(path) as file:
-            for batch in file.iter_batches(batch_size=max_records, columns=wanted):
-                yield batch.select(wanted)
+            # Threads would read each column ahead.
+            batches = file.iter_batches(batch_size=max_records, columns=wanted, use_threads=False)
+            yield from (batch.select(wanted) for batch in batches)
 
     return ArrowTable(str(path), schema, read, num_records)
 
 
 def _opened(path: Path) -> pa.parquet.ParquetFile:
-    return pa.parquet.ParquetFile(path, buffer_size=_BLOCK_BYTES)
+    # Else pyarrow reads whole row groups ahead.
+    return pa.parquet.ParquetFile(path, buffer_size=_BLOCK_BYTES, pre_buffer=False)
