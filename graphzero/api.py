@@ -69,10 +69,11 @@ def build(
     path : path-like
         Folder of the dataset; created if it does not exist.
     edges : path, array or tensor, or dict
-        The edge list: a ``.csv``, ``.tsv`` or ``.txt`` file (also with ``.gz``), a ``.parquet``
-        file, a file of arrays, or integers in memory, of shape (E, 2) or (2, E). Comment lines
-        (``#``) at the top of a text file and blank lines are skipped. An edge (s, d) leads from s
-        to d.
+        The edge list: text such as ``.csv`` or ``.txt`` (also with ``.gz``, ``.zst``, ``.bz2`` or
+        ``.xz``), Parquet, Arrow IPC or Feather, in one file or as a list, a pattern or a folder of
+        files; a table of pandas, polars or pyarrow; a file of arrays, or integers in memory, of
+        shape (E, 2) or (2, E). Comment lines (``#``, ``%``) at the top of a text file and blank
+        lines are skipped. An edge (s, d) leads from s to d.
 
         Files of arrays, here and for all other arguments, are ``.npy``, ``.npz``, ``.safetensors``
         and torch's ``.pt``. They are mapped, or streamed where they are compressed, and never
@@ -106,10 +107,11 @@ def build(
     features : path, array or tensor, optional
         A file of arrays (or a ``.gd`` file of graphzero 0.2), an array or an iterator of arrays,
         of shape (num_nodes, dim), (num_nodes,) or with more dimensions.
-        Or a CSV or Parquet file with node ids, in any order (see `id_column`); nodes that it does
-        not name get zeros, and a `UserWarning` counts them. CSV values become float32, others keep
-        their dtype. A list of files, or of matrices, has the rows one after the other, as that of
-        any attribute.
+        Or a table, as `edges` may be one, with node ids in any order (see `id_column`); nodes that
+        it does not name get zeros, and a `UserWarning` counts them. Values of text become float32,
+        others keep their dtype. Columns of lists of one length are vectors; one without a node id
+        beside it is in the order of the nodes. A list of files, or of matrices, has the rows one
+        after the other, as that of any attribute.
     labels : path, array or tensor, optional
         As `features`: a number or a row of numbers for each node. A CSV or Parquet file of one
         column holds the labels in the order of the nodes. Every node needs a label; -1, or NaN
@@ -169,7 +171,8 @@ def build(
         Whether the edge list begins with a header; "auto" takes the first line for a header if
         none of its cells is a number.
     delimiter : str
-        Of the edge list: one character, or "auto" for tab, semicolon, comma or space.
+        Of the edge list: one character, "whitespace" for any number of blanks and tabs, or "auto"
+        for tab, semicolon, comma or whitespace.
     edge_ids : bool
         Whether to store each edge's position in the edge list. Always stored with `edge_splits`
         and with edge attributes that do not drive sampling.

@@ -31,7 +31,14 @@ _EXAMPLES = """\
   graphzero build data/ --edges edges.csv --features x.csv --id-column 0
   graphzero build data/ --edges data.npz:edge_index --features data.npz:node_feat
 """
-_DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
+_DELIMITERS = {
+    "tab": "\t",
+    "\\t": "\t",
+    "comma": ",",
+    "semicolon": ";",
+    "space": " ",
+    "whitespace": "whitespace",
+}
 
 
 def add_parser(commands: SubParsers) -> None:
@@ -48,17 +55,18 @@ def add_parser(commands: SubParsers) -> None:
         "--edges",
         required=True,
         metavar="FILE",
-        help="CSV (also .gz), TSV, Parquet; .npy, .npz, .pt or .safetensors, of which "
-        "FILE:NAME is one array; or a sparse matrix of SciPy (.npz)",
+        help="text (also .gz, .zst, .bz2, .xz), Parquet or Arrow; a folder or 'part-*.csv' for "
+        "several files; .npy, .npz, .pt or .safetensors, of which FILE:NAME is one array; or a "
+        "sparse matrix of SciPy (.npz)",
     )
-    parser.add_argument("--features", metavar="FILE", help="arrays as for --edges, CSV or Parquet")
+    parser.add_argument("--features", metavar="FILE", help="as --edges")
     parser.add_argument(
         "--feature-dtype",
         choices=[dtype_name(dtype) for dtype in DTYPES.values()],
         metavar="DTYPE",
         help="dtype to store features in, such as float16 or bfloat16 (default: that of the input)",
     )
-    parser.add_argument("--labels", metavar="FILE", help="arrays as for --edges, CSV or Parquet")
+    parser.add_argument("--labels", metavar="FILE", help="as --edges")
     parser.add_argument(
         "--split",
         action="append",

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphzero.ingest.closing import ReadSummary
 from graphzero.ingest.edge_columns import choose_columns
-from graphzero.ingest.given import AnyTable, is_table, open_given, refuse_frame
+from graphzero.ingest.given import is_table, open_given, refuse_frame
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.source import FOR_EDGES, Source, as_source
 from graphzero.ingest.sources.array_opening import open_array, open_edge_array
@@ -88,7 +88,7 @@ def _time_column(index: int, hint: str = "") -> Column:
 
 
 def edges_of_table(
-    table: AnyTable,
+    table: Table,
     *,
     src: str | int | None = None,
     dst: str | int | None = None,
@@ -197,6 +197,21 @@ def _from_matrix(
     )
 
 
+def _from_chunks(source: Source, columns: Mapping[str, Any], *, is_edge_index: bool) -> EdgeInput:
+    if _is_given(source.weight) or _is_given(source.timestamp):
+        raise ValueError(
+            "edges is an iterator: give weights and times with its chunks, which are then "
+            "dictionaries such as {'src': ..., 'dst': ..., 'weight': ...}"
+        )
+    if source.edge_attrs:
+        raise ValueError(
+            "edge_attrs= reads the edge list again, which an iterator does not allow: write it to "
+            "a Parquet file, or give the attributes as edges={'edge_index': ..., ...}"
+        )
+    chunks = ChunkTable("edges", source.value, is_edge_index=is_edge_index)
+    return edges_of_table(chunks, edge_attrs=source.edge_attrs, **columns)
+
+
 def _from_array_source(
     source: Source, columns: Mapping[str, Any], *, is_edge_index: bool
 ) -> EdgeInput:
@@ -246,22 +261,11 @@ def open_edges(
     if isinstance(edges, Source):
         edges.check_options(FOR_EDGES, "the edge list", is_table=with_columns)
     columns = {name: getattr(source, name) for name in ("src", "dst", "weight", "timestamp")}
-    if is_chunks(source.value):
-        if _is_given(source.weight) or _is_given(source.timestamp):
-            raise ValueError(
-                "edges is an iterator: give weights and times with its chunks, which are then "
-                "dictionaries such as {'src': ..., 'dst': ..., 'weight': ...}"
-            )
-        if source.edge_attrs:
-            raise ValueError(
-                "edge_attrs= reads the edge list again, which an iterator does not allow: write it "
-                "to a Parquet file, or give the attributes as edges={'edge_index': ..., ...}"
-            )
-        chunks = ChunkTable("edges", source.value, is_edge_index=is_edge_index)
-        found = edges_of_table(chunks, edge_attrs=source.edge_attrs, **columns)
-    elif with_columns:
-        table = open_given(source, strict=True)
+    if with_columns:
+        table = open_given(source, strict=True, of="edge")
         found = edges_of_table(table, edge_attrs=source.edge_attrs, **columns)
+    elif is_chunks(source.value):
+        found = _from_chunks(source, columns, is_edge_index=is_edge_index)
     else:
         found = _from_array_source(source, columns, is_edge_index=is_edge_index)
     return replace(

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from graphzero.ingest.source import Source
-from graphzero.ingest.sources.array_opening import is_array_file
 from graphzero.ingest.sources.csv_table import CsvTable
-from graphzero.ingest.sources.opening import open_table
-from graphzero.ingest.sources.parquet_table import ParquetTable
+from graphzero.ingest.sources.opening import is_table, open_table
 from graphzero.ingest.sources.table import Table
 
-__all__ = ["AnyTable", "commented_names", "is_table", "open_given", "refuse_frame"]
-
-AnyTable = CsvTable | ParquetTable
+__all__ = ["commented_names", "is_table", "open_given", "refuse_frame"]
 
 
-def is_table(value: Any) -> bool:
-    """Whether a value has columns; everything else is an array."""
-    return isinstance(value, str | os.PathLike) and not is_array_file(value)
-
-
-def open_given(source: Source, *, strict: bool = False) -> AnyTable:
-    """The table of a source, for which `is_table` holds; `strict` is that of `sniff_csv`."""
+def open_given(
+    source: Source, *, strict: bool = False, of: Literal["node", "edge"] = "node"
+) -> Table:
+    """The table of a source, for which `is_table` holds; the others as `open_table` has them."""
     return open_table(
-        Path(source.value), delimiter=source.delimiter, header=source.header, strict=strict
+        source.value, delimiter=source.delimiter, header=source.header, strict=strict, of=of
     )
 
 

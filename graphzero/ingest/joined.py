@@ -72,6 +72,10 @@ class _JoinedTable:
             self.names = [*table.names, *(one.name for one in rows)]
         self.width = table.width + len(rows)
         self.num_records: int | None = table.num_records
+        self.dtypes: Sequence[np.dtype[Any] | None] | None = None
+        if table.dtypes is not None:
+            self.dtypes = [*table.dtypes, *(one.dtype for one in rows)]
+        self.first_record: Sequence[str] | None = None
         self._table = table
         self._rows = rows
 

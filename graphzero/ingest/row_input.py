@@ -13,17 +13,19 @@ from typing import Any, Literal
 import numpy as np
 
 from graphzero.ingest.casting import CastRows
-from graphzero.ingest.given import AnyTable, is_table, open_given, refuse_frame
+from graphzero.ingest.given import is_table, open_given, refuse_frame
 from graphzero.ingest.row_stream import RowChunk, Rows
 from graphzero.ingest.source import FOR_NODES, FOR_VALUES, Source, as_source
 from graphzero.ingest.sources.array_opening import open_array
 from graphzero.ingest.sources.members import known_names
 from graphzero.ingest.sources.streamed_array import AnyArray, pieces_of
+from graphzero.ingest.sources.table import Table
 from graphzero.ingest.table_rows import (
     TableRows,
     attribute_dtype,
     feature_rows,
     features_of_table,
+    is_one_list,
     parsed_as,
     values_of_table,
 )
@@ -164,11 +166,13 @@ def _parts_of(value: Any) -> list[Any] | None:
 
 def _sources_of(value: Any) -> Source | list[Source]:
     """The source of a value, or those of its parts, which have the options of the whole."""
-    if isinstance(value, Source):
-        parts = _parts_of(value.value)
-        return value if parts is None else [replace(value, value=part) for part in parts]
-    parts = _parts_of(value)
-    return Source(value) if parts is None else [as_source(part) for part in parts]
+    source = as_source(value)
+    parts = None if is_table(source.value) else _parts_of(source.value)
+    if parts is None:
+        return source
+    if source is value:
+        return [replace(source, value=part) for part in parts]
+    return [as_source(part) for part in parts]
 
 
 def _in_parts(value: Any, name: str, dtype: np.dtype[Any] | None, open_part: Open) -> Rows:
@@ -214,7 +218,7 @@ def open_features(
         if table is None:
             return _array_rows(source.value, label, dtype, known_names("x"))
         source = _with_id_column(source, table, id_column)
-        if table.width < 2 and source.id_column is not False:
+        if table.width < 2 and source.id_column is not False and not is_one_list(table):
             raise ValueError(
                 f"{table.name} has one column: features are a node id and their values; "
                 f"id_column=False says that they are in the order of the nodes, without ids"
@@ -224,7 +228,7 @@ def open_features(
     return _in_parts(value, name, dtype, open_part)
 
 
-def _node_table(source: Source, label: str) -> AnyTable | None:
+def _node_table(source: Source, label: str) -> Table | None:
     """The table of a node attribute, None for an array."""
     with_columns = is_table(source.value)
     source.check_options(FOR_NODES, label, is_table=with_columns)
@@ -255,7 +259,7 @@ def check_id_column(id_column: Any, values: Iterable[Any]) -> None:
         )
 
 
-def _with_id_column(source: Source, table: AnyTable, id_column: Any) -> Source:
+def _with_id_column(source: Source, table: Table, id_column: Any) -> Source:
     """The source with the build's own `id_column`, where it says nothing and there may be ids."""
     if source.id_column is not None or (table.width == 1 and id_column is not False):
         return source
@@ -287,7 +291,7 @@ def _opener(label: str, of: Literal["node", "edge"], id_column: Any) -> Open:
             table = _node_table(source, name)
         else:
             source.check_options(FOR_VALUES, name, is_table=is_table(source.value))
-            table = open_given(source) if is_table(source.value) else None
+            table = open_given(source, of="edge") if is_table(source.value) else None
             dtype = attribute_dtype(label) if dtype is None else dtype
         if table is None:
             return _array_rows(source.value, name, dtype, known_names(role, of))

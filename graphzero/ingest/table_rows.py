@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.given import AnyTable
 from graphzero.ingest.row_stream import RowChunk, Rows
+from graphzero.ingest.sources.column_names import label_of
 from graphzero.ingest.sources.columns import Column, id_column
 from graphzero.ingest.sources.csv_format import is_number
-from graphzero.ingest.sources.parquet_table import ParquetTable
+from graphzero.ingest.sources.table import Table
 from graphzero.ingest.value_columns import ValueColumns
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "column_rows",
     "feature_rows",
     "features_of_table",
+    "is_one_list",
     "parsed_as",
     "values_of_table",
 ]
@@ -29,11 +31,11 @@ _COUNT_ROWS = 1 << 16
 
 
 class TableRows:
-    """Rows of a CSV or Parquet table.
+    """Rows of a table.
 
     Parameters
     ----------
-    table : CsvTable or ParquetTable
+    table : Table
     values : list of Column
         All of one dtype.
     vector : bool
@@ -42,11 +44,14 @@ class TableRows:
     """
 
     def __init__(
-        self, table: AnyTable, values: list[Column], *, vector: bool, key: int | None
+        self, table: Table, values: list[Column], *, vector: bool, key: int | None
     ) -> None:
         self.name = table.name
-        self.dtype = values[0].dtype
-        self.width = len(values)
+        self.dtype = values[0].dtype.base
+        self._widths = [math.prod(column.dtype.shape) for column in values]
+        self.width = sum(self._widths)
+        if not self.width:
+            raise ValueError(f"{table.name} has no records, or its first list has no numbers")
         self.row_shape: tuple[int, ...] = () if vector else (self.width,)
         self.vector = vector
         self.in_order = key is None
@@ -72,8 +77,10 @@ class TableRows:
         for chunk in self._table.chunks([*self._keys, *self._values], max_rows):
             values = chunk[len(self._keys) :]
             rows = np.empty((len(values[0]), self.width), self.dtype)
-            for i, column in enumerate(values):
-                rows[:, i] = column
+            begin = 0
+            for width, column in zip(self._widths, values, strict=True):
+                rows[:, begin : begin + width] = column.reshape(len(rows), width)
+                begin += width
             yield np.arange(row, row + len(rows)) if self.in_order else chunk[0], rows
             row += len(rows)
 
@@ -82,14 +89,30 @@ class TableRows:
         return self._table.locate(row)
 
 
-def _parquet_dtype(table: ParquetTable, values: Sequence[int]) -> np.dtype[Any]:
-    for index in values:
-        if table.dtypes[index] is None:
-            raise ValueError(
-                f"{table.name}: column {(table.names or ())[index]!r} does not hold numbers: "
-                f"gz.Source(..., columns=...) says which columns are values"
-            )
-    return np.result_type(*(table.dtypes[index] for index in values))
+def _columns(
+    table: Table, places: Sequence[int], labels: Sequence[str], dtype: npt.DTypeLike
+) -> list[Column]:
+    """Columns to read: text as a dtype, all others as the one that holds their own."""
+    kinds = [np.dtype(dtype)] * len(places)
+    if table.dtypes is not None:
+        own = [_number_dtype(table, index, table.dtypes[index]) for index in places]
+        base = np.result_type(*(kind.base for kind in own))
+        kinds = [np.dtype((base, kind.shape)) for kind in own]
+    return [Column(*column) for column in zip(places, labels, kinds, strict=True)]
+
+
+def _number_dtype(table: Table, index: int, dtype: np.dtype[Any] | None) -> np.dtype[Any]:
+    if dtype is None:
+        raise ValueError(
+            f"{table.name}: column {label_of(table.names, index)!r} does not hold numbers: "
+            f"gz.Source(..., columns=...) says which columns are values"
+        )
+    return dtype
+
+
+def is_one_list(table: Table) -> bool:
+    """Whether a table has one column, of lists: these are no ids."""
+    return table.width == 1 and bool(table.dtypes and table.dtypes[0] and table.dtypes[0].shape)
 
 
 def parsed_as(dtype: np.dtype[Any] | None) -> npt.DTypeLike:
@@ -99,7 +122,7 @@ def parsed_as(dtype: np.dtype[Any] | None) -> npt.DTypeLike:
     return np.int64 if dtype.kind in "iu" else np.float64
 
 
-def features_of_table(table: AnyTable, dtype: npt.DTypeLike = np.float32) -> TableRows:
+def features_of_table(table: Table, dtype: npt.DTypeLike = np.float32) -> TableRows:
     """Features from a table whose first column is the node id, as graphzero 0.2 has them.
 
     CSV values are parsed as ``dtype``; Parquet columns keep their dtype.
@@ -109,39 +132,42 @@ def features_of_table(table: AnyTable, dtype: npt.DTypeLike = np.float32) -> Tab
     ValueError
         If there is no other column.
     """
+    if is_one_list(table):
+        return feature_rows(table, ValueColumns((0,)), dtype)
     if table.width < 2:
         raise ValueError(f"{table.name} has one column: features are a node id and their values")
     return feature_rows(table, ValueColumns(tuple(range(1, table.width)), 0), dtype)
 
 
-def feature_rows(table: AnyTable, found: ValueColumns, dtype: npt.DTypeLike) -> TableRows:
-    """Features from some columns; CSV values are parsed as ``dtype``, others keep theirs."""
-    if isinstance(table, ParquetTable):
-        dtype = _parquet_dtype(table, found.values)
-    values = [Column(at, f"feature {i}", np.dtype(dtype)) for i, at in enumerate(found.values)]
-    return TableRows(table, values, vector=bool(found.one), key=found.key)
+def feature_rows(table: Table, found: ValueColumns, dtype: npt.DTypeLike) -> TableRows:
+    """Features from some columns; values of text are parsed as ``dtype``, others keep theirs."""
+    labels = [f"feature {i}" for i in range(len(found.values))]
+    values = _columns(table, found.values, labels, dtype)
+    return TableRows(table, values, vector=bool(found.one) and _is_number(values), key=found.key)
+
+
+def _is_number(values: Sequence[Column]) -> bool:
+    return len(values) == 1 and not values[0].dtype.shape
 
 
 def values_of_table(
-    table: AnyTable, found: ValueColumns, label: str, dtype: np.dtype[Any] | None
+    table: Table, found: ValueColumns, label: str, dtype: np.dtype[Any] | None
 ) -> TableRows:
-    """Values of some columns; the first record of a CSV file decides their dtype."""
+    """Values of some columns; the first record of text decides their dtype."""
     parsed: npt.DTypeLike
-    if isinstance(table, ParquetTable):
-        parsed = _parquet_dtype(table, found.values)
-    elif dtype is not None:
+    if dtype is not None:
         parsed = parsed_as(dtype)
     else:
-        first = table.source.first_record or ()
+        first = table.first_record or ()
         cells = [first[index] for index in found.values if index < len(first)]
         fractions = any(is_number(cell) and not cell.strip(" -").isdigit() for cell in cells)
         parsed = np.float32 if fractions else np.int64
-    values = [Column(index, label, np.dtype(parsed)) for index in found.values]
-    vector = len(values) == 1 if found.one is None else found.one
+    values = _columns(table, found.values, [label] * len(found.values), parsed)
+    vector = _is_number(values) and found.one is not False
     return TableRows(table, values, vector=vector, key=found.key)
 
 
-def column_rows(table: AnyTable, index: int, name: str) -> Rows:
+def column_rows(table: Table, index: int, name: str) -> Rows:
     """A column of an edge list as an attribute of the edges."""
     return values_of_table(table, ValueColumns((index,), one=True), name, attribute_dtype(name))
 

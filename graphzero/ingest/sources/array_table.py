@@ -41,6 +41,8 @@ class ArrayTable:
         self._arrays = arrays
         self.width = len(self._columns)
         self.num_records: int | None = len(arrays[0])
+        self.dtypes: Sequence[np.dtype[Any] | None] | None = [array.dtype for array in arrays]
+        self.first_record: Sequence[str] | None = None
 
     def locate(self, record: int) -> str:
         """An edge by its position from 0: edges are what arrays are read as."""

@@ -90,6 +90,9 @@ class ChunkTable:
         If the first chunk is none of these.
     """
 
+    dtypes = None
+    first_record = None
+
     def __init__(
         self, name: str, source: Iterator[Any] | Callable[[], Any], *, is_edge_index: bool = False
     ) -> None:

@@ -25,6 +25,7 @@ class Column:
     label : str
         What it holds, for messages: "source id".
     dtype : numpy.dtype
+        Of lists of numbers, with their shape.
     is_id : bool
         Whether it holds node ids.
     hint : str
@@ -42,9 +43,9 @@ class Column:
         return self._valid() + self.hint
 
     def _valid(self) -> str:
-        if self.dtype.kind == "f":
+        if self.dtype.base.kind == "f":
             return f"a number for the {self.label}"
-        bounds = np.iinfo(self.dtype)
+        bounds = np.iinfo(self.dtype.base)
         if self.is_id:
             return f"a {self.label} (an integer from 0 to {bounds.max})"
         return f"a {self.label} (an integer from {bounds.min} to {bounds.max})"

@@ -39,6 +39,8 @@ class CsvTable:
         self.names: Sequence[str] | None = source.names
         self.width = source.width
         self.num_records: int | None = None if source.first_record is not None else 0
+        self.dtypes: Sequence[np.dtype[Any] | None] | None = None
+        self.first_record: Sequence[str] | None = source.first_record
 
     def locate(self, record: int) -> str:
         """The line of a record, such as "line 7"."""

@@ -2,82 +2,47 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet
 
-from graphzero.ingest.sources.columns import Column
-from graphzero.ingest.sources.table import Chunk, checked
+from graphzero.ingest.sources.arrow_table import ArrowTable
 
-__all__ = ["ParquetTable"]
+__all__ = ["open_parquet"]
 
 _BLOCK_BYTES = 1 << 18
 
 
-class ParquetTable:
-    """The records of a Parquet file.
+def open_parquet(path: Path) -> ArrowTable:
+    """The records of a Parquet file, read page by page; it is open only while it is read.
 
-    Parameters
-    ----------
-    path : pathlib.Path
+    Raises
+    ------
+    ValueError
+        If it is no Parquet file, or two of its columns have one name.
     """
+    try:
+        with _opened(path) as file:
+            schema, num_records = file.schema_arrow, file.metadata.num_rows
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{path} is not a complete Parquet file: {error}") from None
+    names = schema.names
 
-    def __init__(self, path: Path) -> None:
-        self.name = os.fspath(path)
-        try:
-            self._file = pa.parquet.ParquetFile(path, buffer_size=_BLOCK_BYTES)
-        except (pa.ArrowException, OSError) as error:
-            raise ValueError(f"{path} is not a complete Parquet file: {error}") from None
-        schema = self._file.schema_arrow
-        self.names: Sequence[str] | None = tuple(schema.names)
-        self.dtypes = tuple(_numpy_dtype(kind) for kind in schema.types)
-        self.width = len(schema.names)
-        self.num_records: int | None = self._file.metadata.num_rows
-        if self.width == 0:
-            raise ValueError(f"{path} is empty: it has no columns")
+    def read(indices: Sequence[int], max_records: int) -> Iterator[pa.RecordBatch]:
+        wanted = [names[index] for index in indices]
+        for name in wanted:
+            if names.count(name) > 1:
+                raise ValueError(f"{path} has more than one column {name!r}: rename one of them")
+        with _opened(path) as file:
+            # Threads would read each column ahead.
+            batches = file.iter_batches(batch_size=max_records, columns=wanted, use_threads=False)
+            yield from (batch.select(wanted) for batch in batches)
 
-    def locate(self, record: int) -> str:
-        """A record by its number from 0."""
-        return f"record {record}"
-
-    def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
-        """Pieces of some columns, of at most max_records records."""
-        schema = self._file.schema_arrow
-        for column in columns:
-            if self.dtypes[column.index] is None:
-                kind = schema.types[column.index]
-                raise ValueError(
-                    f"{self.name}: the {column.label} has type {kind}, not a number type"
-                )
-        record = 0
-        names = [schema.names[column.index] for column in columns]
-        try:
-            for batch in self._file.iter_batches(batch_size=max_records, columns=names):
-                yield tuple(
-                    self._values(batch.column(name), column, record)
-                    for name, column in zip(names, columns, strict=True)
-                )
-                record += batch.num_rows
-        except (pa.ArrowException, OSError) as error:
-            raise ValueError(f"{self.name} is damaged: {error}") from None
-
-    def _values(self, array: pa.Array, column: Column, record: int) -> npt.NDArray[Any]:
-        if array.null_count:
-            bad = record + int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
-            raise ValueError(
-                f"{self.name}, {self.locate(bad)}: an empty cell is not {column.expected()}"
-            )
-        return checked(array.to_numpy(zero_copy_only=False), column, self, record)
+    return ArrowTable(str(path), schema, read, num_records)
 
 
-def _numpy_dtype(kind: pa.DataType) -> np.dtype[Any] | None:
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
-        return dtype
-    return None
+def _opened(path: Path) -> pa.parquet.ParquetFile:
+    # Else pyarrow reads whole row groups ahead.
+    return pa.parquet.ParquetFile(path, buffer_size=_BLOCK_BYTES, pre_buffer=False)

@@ -140,6 +140,9 @@ class SparseTable:
     matrix : SparseMatrix
     """
 
+    dtypes = None
+    first_record = None
+
     def __init__(self, matrix: SparseMatrix) -> None:
         matrix.check()
         self.matrix = matrix

@@ -35,6 +35,20 @@ class Table(Protocol):
     width: int
     num_records: int | None
 
+    @property
+    def dtypes(self) -> Sequence[np.dtype[Any] | None] | None:
+        """Of the columns; None for text, which is parsed as it is asked for.
+
+        A column without numbers has None. Lists of one length have a dtype with their shape, and
+        `chunks` has them as (n, length).
+        """
+        ...
+
+    @property
+    def first_record(self) -> Sequence[str] | None:
+        """The cells of the first record, of text only."""
+        ...
+
     def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
         """Pieces of some columns, checked and converted to the columns' dtypes."""
         ...

@@ -1,0 +1,185 @@
+"""Every row of docs/ingest.md is run as it is printed, on small files.
+
+A row is a line of a table with code in its second cell: a command of graphzero, or Python.
+`WRITERS` has a function for each row, by its first cell, which writes `EDGES`, and `X` as features,
+to the files that the code names. A new row needs an entry there, and no more.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import compressed
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.dataset
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+import graphzero
+from graphzero.cli import main
+
+# Python and pyarrow only.
+pytestmark = pytest.mark.no_asan
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "ingest.md"
+NODES = 100
+EDGES = np.random.default_rng(0).integers(0, NODES, (400, 2))
+X = np.random.default_rng(1).random((NODES, 3), np.float32)
+HALVES = (EDGES[:150], EDGES[150:])
+
+Edges = np.ndarray[Any, Any]
+
+
+def edge_text(edges: Edges, mark: str = ",", header: str = "src{}dst\n") -> bytes:
+    return (header.format(mark) + "".join(f"{s}{mark}{t}\n" for s, t in edges.tolist())).encode()
+
+
+def edge_table(edges: Edges) -> pa.Table:
+    return pa.table({"dst": edges[:, 1], "src": edges[:, 0]})
+
+
+def feature_table() -> pa.Table:
+    return pa.table({"id": np.arange(NODES), **{f"f{i}": X[:, i] for i in range(3)}})
+
+
+def feature_text() -> bytes:
+    sink = pa.BufferOutputStream()
+    pa.csv.write_csv(feature_table(), sink)
+    return sink.getvalue().to_pybytes()
+
+
+def csv() -> None:
+    compressed.write(Path("edges.csv"), edge_text(EDGES))
+    compressed.write(Path("features.csv"), feature_text())
+    labels = "".join(f"{i}\t{i % 4}\n" for i in range(NODES))
+    compressed.write(Path("labels.tsv"), f"id\tlabel\n{labels}".encode())
+
+
+def compressed_text() -> None:
+    compressed.write(Path("edges.csv.gz"), edge_text(EDGES))
+    compressed.write(Path("features.csv.zst"), feature_text())
+
+
+def snap() -> None:
+    text = edge_text(EDGES, " \t ", "# Nodes: 100\n# FromNodeId\tToNodeId\n")
+    compressed.write(Path("roadnet.txt"), text)
+
+
+def spark_csv() -> None:
+    Path("edges_csv").mkdir()
+    for i, part in enumerate(HALVES):
+        compressed.write(Path(f"edges_csv/part-0000{i}-c000.csv"), edge_text(part))
+    Path("edges_csv/_SUCCESS").touch()
+
+
+def pattern() -> None:
+    for i, part in enumerate(HALVES):
+        compressed.write(Path(f"part-{i}.csv.gz"), edge_text(part))
+
+
+def list_of_files() -> None:
+    for name, part in zip(("january", "february"), HALVES, strict=True):
+        compressed.write(Path(f"{name}.csv"), edge_text(part))
+
+
+def parquet() -> None:
+    pq.write_table(edge_table(EDGES), "edges.parquet")
+    pq.write_table(feature_table(), "features.parquet")
+
+
+def parquet_folder() -> None:
+    Path("edges_parquet").mkdir()
+    for i, part in enumerate(HALVES):
+        pq.write_table(edge_table(part), f"edges_parquet/part.{i}.parquet")
+
+
+def partitions() -> None:
+    for i, part in enumerate(HALVES):
+        Path(f"by_year/year={2020 + i}").mkdir(parents=True)
+        pq.write_table(edge_table(part), f"by_year/year={2020 + i}/data_0.parquet")
+
+
+def vectors() -> None:
+    parquet()
+    pq.write_table(pa.table({"id": range(NODES), "x": X.tolist()}), "vectors.parquet")
+
+
+def arrow() -> None:
+    for name, table in (("edges.arrow", edge_table(EDGES)), ("features.ipc", feature_table())):
+        new = pa.ipc.new_stream if name.endswith(".ipc") else pa.ipc.new_file
+        with new(name, table.schema) as writer:
+            writer.write_table(table)
+
+
+def feather() -> None:
+    pa.feather.write_feather(edge_table(EDGES), "edges.feather")
+
+
+WRITERS: dict[str, Callable[[], None]] = {
+    "CSV, TSV": csv,
+    "compressed text: `.gz`, `.zst`, `.bz2`, `.xz`": compressed_text,
+    "columns between blanks, as SNAP's": snap,
+    "a folder of text, as Spark writes it": spark_csv,
+    "a pattern": pattern,
+    "a list of files": list_of_files,
+    "Parquet": parquet,
+    "a Parquet folder, as Spark, Dask and DuckDB write it": parquet_folder,
+    "Parquet in partitions": partitions,
+    "vectors in a list column": vectors,
+    "Arrow IPC, file or stream": arrow,
+    "Feather": feather,
+    "pandas": csv,
+    "polars": csv,
+    "pyarrow Table, RecordBatch": feather,
+    "pyarrow Dataset, streamed": parquet_folder,
+    "pyarrow RecordBatchReader, streamed": csv,
+}
+
+
+def rows_of(text: str) -> dict[str, str]:
+    """The code of each row, by the first cell."""
+    return dict(re.findall(r"^\| (.+?) \| `([^`]+)` \|$", text, re.MULTILINE))
+
+
+def run(code: str) -> None:
+    if code.startswith("graphzero "):
+        assert main(shlex.split(code)[1:]) == 0
+        return
+    names: dict[str, Any] = {"gz": graphzero, "pyarrow": pa}
+    for package in ("pandas", "polars"):
+        if f"{package}." in code:
+            names[package] = pytest.importorskip(package)
+    exec(code, names)
+
+
+def test_every_row_has_files_to_run_on() -> None:
+    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    rows = rows_of(PAGE.read_text())
+    assert len(rows) == sum(line != "| source | code |" for line in lines)
+    assert rows.keys() == WRITERS.keys()
+
+
+@pytest.mark.parametrize("source", WRITERS)
+def test_a_row_runs_as_it_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    WRITERS[source]()
+    code = rows_of(PAGE.read_text())[source]
+    run(code)
+    with graphzero.open("data") as ds:
+        assert (ds.num_nodes, ds.num_edges) == (EDGES.max() + 1, len(EDGES))
+        neighbors = [sorted(ds.graph.neighbors(node)) for node in range(5)]
+        assert neighbors == [sorted(EDGES[EDGES[:, 1] == node, 0].tolist()) for node in range(5)]
+        assert (ds.features is not None) is ("features" in code)
+        if ds.features is not None:
+            np.testing.assert_array_equal(ds.features.gather(range(NODES)), X)
+        assert (ds.labels is not None) is ("labels" in code)
+        assert ("edge_time" in ds.edge_attributes) is ("timestamp" in code)

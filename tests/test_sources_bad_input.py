@@ -1,0 +1,310 @@
+"""Tables that cannot be read: what is wrong, in which file and where in it."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import compressed
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+from graphzero.ingest import build_dataset
+from graphzero.ingest.sources.files import files_of
+from graphzero.store.format import read_file
+
+# Python and pyarrow only.
+pytestmark = pytest.mark.no_asan
+
+EDGES = np.array([[0, 1], [1, 2], [2, 0], [3, 1]])
+Refused = Callable[..., None]
+
+
+def edge_table(edges: Any = EDGES, **more: Any) -> pa.Table:
+    edges = np.asarray(edges)
+    return pa.table({"src": edges[:, 0], "dst": edges[:, 1], **more})
+
+
+@pytest.fixture
+def refused(tmp_path: Path) -> Refused:
+    def check(kind: type[Exception], message: str, *args: Any, **options: Any) -> None:
+        with pytest.raises(kind, match=message):
+            build_dataset(tmp_path / "data", *args, **options)
+        assert not list((tmp_path / "data").glob("*"))
+
+    return check
+
+
+def write(folder: Path, files: dict[str, Any]) -> None:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, pa.Table):
+            pq.write_table(content, path)
+        else:
+            compressed.write(path, content.encode())
+
+
+TEXT = "src,dst\n0,1\n1,2\n"
+TWO_OF_A_NAME = pa.table([[0], [1], [2]], names=["src", "dst", "src"])
+FOLDERS: list[tuple[dict[str, Any], str]] = [
+    ({"a.csv": TEXT, "b.csv": "0,1\n"}, "a.csv has .* src, dst, but .*b.csv has 2 columns"),
+    ({"a.csv": TEXT, "b.csv": "src,to\n0,1\n"}, "a.csv has .*src, dst, .*b.csv has .*src, to"),
+    ({"a.csv": TEXT, "b.csv": "src,dst,w\n0,1,2\n"}, "b.csv has the columns src, dst, w"),
+    ({"a.csv": TEXT, "b.csv": ""}, "b.csv is empty: it has no columns"),
+    ({"a.csv": TEXT, "b.csv": "src,dst\n0,1\n\n2,x\n"}, r"d/b.csv, line 4: 'x' is not a target id"),
+    ({"a.csv": TEXT, "b.csv": "src,dst\n0,1\n1\n"}, "d/b.csv, line 3: 1 columns"),
+    ({"a.csv": TEXT, "b/c.csv.gz": "dst,src\n0,-4\n"}, r"b/c.csv.gz, line 2: '-4' is not a source"),
+    ({"a.csv.xz": TEXT, "b.csv.xz": "src,dst\n0,1\n0,9\n"}, "b.csv.xz, line 3: target id 9"),
+    ({"a.csv": TEXT, "b.txt": "0 1\n"}, r"files of several kinds \(.csv, .txt\): a.csv, b.txt"),
+    ({"a.parquet": edge_table(), "b.csv": TEXT}, r"several kinds \(.csv, .parquet\)"),
+    ({"a.csv": TEXT, "README": "see\n"}, r"several kinds \(.csv, no suffix\): README, a.csv"),
+    ({"a.parquet": edge_table(), "_delta_log/0.json": "{}"}, "is a Delta table"),
+    ({"a.parquet": edge_table(), ".hoodie/x": "{}"}, "is a Hudi table"),
+    ({"a.parquet": edge_table(), "_temporary/x.parquet": "{}"}, "has not finished"),
+    ({"a.parquet": edge_table(), "b.parquet": edge_table([[0, 2], [1, 7]])},
+     "d/b.parquet, record 1: target id 7 is out of range"),
+    ({"a.parquet": edge_table(), "b.parquet": pa.table({"src": [0, 1], "dst": [1, None]})},
+     "d/b.parquet, record 1: an empty cell is not a target id"),
+    ({"a.parquet": edge_table(), "b.parquet": pa.table({"src": [0], "dst": ["1"]})},
+     "d/b.parquet: the target id has type string"),
+    ({"a.parquet": edge_table(), "b.parquet": TWO_OF_A_NAME}, "the columns src, dst, src"),
+    ({"y=1/a.parquet": edge_table(), "z=2/b.parquet": edge_table()}, "different partitions"),
+    ({"y=1/a.parquet": edge_table(), "b.parquet": edge_table()}, "different partitions"),
+    ({"y=1/a.csv": "0,1\n"}, "over files without a header"),
+    ({"a.mtx": "0 1\n"}, "a.mtx: the name does not end in .csv"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "message"), FOLDERS, ids=str)
+def test_folders(tmp_path: Path, refused: Refused, files: dict[str, Any], message: str) -> None:
+    write(tmp_path / "d", files)
+    refused(ValueError, message, tmp_path / "d", num_nodes=4)
+
+
+def test_lists_patterns_and_folders_without_files(tmp_path: Path, refused: Refused) -> None:
+    write(tmp_path, {"a.csv": TEXT, "b.csv": TEXT})
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "_SUCCESS").touch()
+    refused(IsADirectoryError, "it has _SUCCESS", tmp_path / "empty")
+    refused(FileNotFoundError, "No file matches this pattern", str(tmp_path / "c*.csv"))
+    refused(FileNotFoundError, r"c\.csv", [tmp_path / "a.csv", tmp_path / "c.csv"])
+    (tmp_path / "link.csv").symlink_to("a.csv")
+    for again in ("a.csv", "link.csv", "."):
+        refused(ValueError, "in the list of files twice", [tmp_path / "a.csv", tmp_path / again])
+    refused(ValueError, "no column 'from' for src; it has src, dst", tmp_path, src="from")
+
+
+def test_files_come_in_natural_order(tmp_path: Path) -> None:
+    names = ["part-1.csv", "part-2.csv", "part-10.csv", "x/part-3.csv", "x9/a.csv", "x10/a.csv"]
+    write(tmp_path, dict.fromkeys(reversed(names), TEXT))
+    write(
+        tmp_path,
+        {"_SUCCESS": "", ".a.csv.crc": "", ".hidden.csv": "", ".x/a.csv": "", "_metadata": ""},
+    )
+    found = [part.path.relative_to(tmp_path).as_posix() for part in files_of(tmp_path)]
+    assert found == names
+    found = [part.path.name for part in files_of(str(tmp_path / "part-*.csv"))]
+    assert found == names[:3]
+    assert [part.path.name for part in files_of(str(tmp_path / "**" / "a.csv"))] == ["a.csv"] * 2
+    given = [tmp_path / name for name in ("part-10.csv", "part-2.csv")]
+    assert [part.path for part in files_of(given)] == given
+    odd = tmp_path / "odd[1].csv"  # a name, not a pattern
+    odd.write_text(TEXT)
+    assert [part.path for part in files_of(odd)] == [odd]
+
+
+@pytest.mark.parametrize("way", ["folder", "pattern", "list"])
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_partitions_are_columns(tmp_path: Path, way: str, form: str) -> None:
+    content: Any = edge_table() if form == "parquet" else "src,dst\n0,1\n1,2\n2,0\n3,1\n"
+    names = [f"year={year}/kind={kind}/p.{form}" for year in (2019, 2020) for kind in "ab"]
+    write(tmp_path / "e", dict.fromkeys(names, content))
+    value: Any = {
+        "folder": tmp_path / "e",
+        "pattern": str(tmp_path / "e" / "**" / f"*.{form}"),
+        "list": [tmp_path / "e" / name for name in names],
+    }[way]
+    build_dataset(tmp_path / "d", value, timestamp="year", order="input", edge_ids=True)
+    _, arrays = read_file(tmp_path / "d" / "graph.gl")
+    years = np.repeat([2019, 2020], 8)
+    np.testing.assert_array_equal(arrays["times"], years[arrays["edge_ids"]])
+    with pytest.raises(ValueError, match="kind|'a'"):
+        build_dataset(tmp_path / "d", value, timestamp="kind")
+
+
+def test_a_column_of_the_files_counts_more_than_their_folder(tmp_path: Path) -> None:
+    table = edge_table(time=[5, 6, 7, 8])
+    write(tmp_path / "e", {"time=1/p.parquet": table})
+    build_dataset(tmp_path / "d", tmp_path / "e", order="input")
+    assert sorted(read_file(tmp_path / "d" / "graph.gl")[1]["times"]) == [5, 6, 7, 8]
+
+
+def test_rows_of_several_files_are_located(tmp_path: Path, refused: Refused) -> None:
+    write(tmp_path / "x", {"1.csv.gz": "id,a\n0,1\n2,1\n", "2.csv.gz": "a,id\n1,1\n1,3\n1,2\n"})
+    refused(ValueError, r"x/2\.csv\.gz, line 4: node id 2 has a row already", EDGES, tmp_path / "x")
+    write(tmp_path / "x", {"2.csv.gz": "id,a\n1,one\n"})
+    refused(ValueError, r"x/2\.csv\.gz, line 2: 'one' is not a number", EDGES, tmp_path / "x")
+    parts = {"edge_index": EDGES, "w": tmp_path / "w"}
+    write(tmp_path / "w", {"1.csv": "w\n1\n2\n", "2.csv": "w\n3\n"})
+    refused(ValueError, r"w has 3 rows for 4 edges", parts)
+
+
+LISTS: list[tuple[Any, str]] = [
+    ([[1.0, 2], [3, 4], [5], [6, 7]], "record 2: 1 numbers for the .*, but the first record has 2"),
+    ([[1.0, 2], [3, 4], None, [6, 7]], "record 2: an empty cell"),
+    ([[1.0, 2], [3, 4], [6, None], [6, 7]], "record 2: an empty number"),
+    ([None, [3.0, 4], [6, 5], [6, 7]], "x.parquet"),
+    (pa.array([[]] * 4, pa.list_(pa.float32())), "its first list has no numbers"),
+    ([["a"], ["b"], ["c"], ["d"]], "column 'x' does not hold numbers"),
+    ([[[1.0]], [[2.0]], [[3.0]], [[4.0]]], "column 'x' does not hold numbers"),
+    ([{"a": 1}] * 4, "column 'x' does not hold numbers"),
+]
+
+
+@pytest.mark.parametrize(("values", "message"), LISTS, ids=str)
+def test_list_columns(tmp_path: Path, refused: Refused, values: Any, message: str) -> None:
+    write(tmp_path, {"x.parquet": pa.table({"id": range(4), "x": values})})
+    refused(ValueError, message, EDGES, tmp_path / "x.parquet")
+
+
+def test_lists_cannot_be_ids_weights_or_times(tmp_path: Path, refused: Refused) -> None:
+    pairs = pa.table({"src": [[0], [1]], "dst": [1, 2]})
+    refused(ValueError, "source id has type list<.*>, not a number type", pairs)
+    weights = edge_table(weight=[[1.0], [1.0], [1.0], [1.0]])
+    refused(ValueError, "weight has type list<.*>, not a number type", weights)
+
+
+def test_rows_of_edges_in_lists(tmp_path: Path) -> None:
+    rows = np.arange(8, dtype=np.int16).reshape(4, 2)
+    table = pa.table({"a": pa.array(rows.tolist(), pa.list_(pa.int16(), 2)), "b": rows[:, 0]})
+    edges = {"edge_index": EDGES, "edge_attr": table.slice(0, 4)}
+    build_dataset(tmp_path, edges, order="input")
+    header, arrays = read_file(next(tmp_path.glob("edge_edge_attr.gd")))
+    assert (header.width, arrays["rows"].dtype) == (3, np.int16)
+    order = read_file(tmp_path / "graph.gl")[1]["edge_ids"]
+    expected = np.hstack([rows, rows[:, :1]])[order]
+    np.testing.assert_array_equal(arrays["rows"].reshape(-1, 3), expected)
+
+
+DAY = datetime.datetime(2020, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([DAY] * 4, r"timestamp\[us\], not a number type: cast it first"),
+        ([DAY.date()] * 4, "date32.*, not a number type: cast it first"),
+        ([decimal.Decimal("1.5")] * 4, r"decimal128\(2, 1\), not a number type: cast it first"),
+        (["1"] * 4, "string, not a number type$"),
+        ([1.5] * 4, "timestamp has dtype (float64|double)"),
+        ([1, 2, None, 4], "record 2: an empty cell is not a timestamp"),
+    ],
+    ids=str,
+)
+def test_times_of_other_types(tmp_path: Path, refused: Refused, values: Any, message: str) -> None:
+    refused(ValueError, message, edge_table(time=values))
+    write(tmp_path, {"e.parquet": edge_table(time=values)})
+    refused(ValueError, rf"e\.parquet.*{message}", tmp_path / "e.parquet")
+
+
+def test_dictionaries_and_booleans(tmp_path: Path, refused: Refused) -> None:
+    encoded = pa.table({name: column.dictionary_encode() for name, column in
+                        zip(("src", "dst"), edge_table().columns, strict=True)})  # fmt: skip
+    write(tmp_path, {"e.parquet": encoded})
+    flags = pa.table({"id": range(4), "a": [True, False, True, True]})
+    build_dataset(tmp_path / "d", tmp_path / "e.parquet", flags, order="input")
+    assert read_file(tmp_path / "d" / "features.gd")[1]["rows"].tolist() == [1, 0, 1, 1]
+    assert read_file(tmp_path / "d" / "features.gd")[1]["rows"].dtype == np.uint8
+    (tmp_path / "new").mkdir()
+    with pytest.raises(ValueError, match="source id has type bool"):
+        build_dataset(tmp_path / "new", pa.table({"src": [True], "dst": [False]}))
+
+
+def ipc_bytes(stream: bool) -> bytes:
+    sink = pa.BufferOutputStream()
+    table = edge_table(np.random.default_rng(0).integers(0, 9, (2000, 2)))
+    with (pa.ipc.new_stream if stream else pa.ipc.new_file)(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=500)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_damaged_arrow_files(tmp_path: Path, refused: Refused, stream: bool) -> None:
+    whole = ipc_bytes(stream)
+    path = tmp_path / "e.arrow"
+    path.write_bytes(whole)
+    build_dataset(tmp_path / "fine", path)
+    # The last cuts a stream exactly between two batches.
+    quarter = (len(whole) - 8) // 4
+    for keep in (0, 4, 100, len(whole) // 2, len(whole) - 1, len(whole) - 8, 3 * quarter):
+        path.write_bytes(whole[:keep])
+        refused(ValueError, r"e\.arrow is (not a complete Arrow IPC|damaged)", path)
+    path.write_bytes(b"FEA1" + whole)
+    refused(ValueError, "Feather file of version 1: write it again", path)
+    path.write_bytes(b"src,dst\n0,1\n" * 9)
+    refused(ValueError, "not a complete Arrow IPC", path)
+
+
+def test_damaged_parquet_among_several(tmp_path: Path, refused: Refused) -> None:
+    write(tmp_path / "d", {"a.parquet": edge_table(), "b.parquet": edge_table()})
+    whole = (tmp_path / "d" / "b.parquet").read_bytes()
+    (tmp_path / "d" / "b.parquet").write_bytes(whole[:-20])
+    refused(ValueError, r"d/b\.parquet is not a complete Parquet file", tmp_path / "d")
+
+
+def test_pandas(tmp_path: Path, refused: Refused) -> None:
+    pd = pytest.importorskip("pandas")
+    edges = pd.DataFrame({"dst": EDGES[:, 1], "src": EDGES[:, 0], "w": 1.0})
+    refused(ValueError, "index dst, src: give frame.reset_index", edges.set_index(["dst", "src"]))
+    x = pd.DataFrame({"id": range(4), "a": 1.0})
+    for odd in (x[::-1], x[1:], x.set_index(pd.Index([3, 1, 2, 0]))):
+        refused(ValueError, "index of its own.*frame.reset_index", EDGES, odd)
+    refused(ValueError, "the index node: give", EDGES, x.rename_axis("node"))
+    refused(ValueError, "index of its own", EDGES, labels=pd.Series([1, 2, 3, 4], [3, 1, 0, 2]))
+    refused(ValueError, "the index id", EDGES, labels=x.set_index("id")["a"])
+    refused(ValueError, "column 'a' does not hold numbers", EDGES, x.assign(a=["a", 1, 2.0, None]))
+    gaps = edges.assign(w=pd.array([1, None, 2, 3], "Int64"))
+    refused(ValueError, "record 1: an empty cell", gaps, weight="w")
+    nan = edges.assign(w=[1, np.nan, 2, 3])
+    refused(ValueError, "record 1: w.* nan is not a finite", nan, weight="w")
+    refused(ValueError, "target id has dtype float64", edges.assign(dst=[0.0, 1, 2, np.nan]))
+    mixed = edges.assign(dst=[0] * 4).astype({"dst": object})
+    mixed.loc[3, "dst"] = "x"
+    refused(ValueError, "target id has type null", mixed)
+
+
+def test_nan_in_features_of_pandas_is_a_number(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    build_dataset(tmp_path, EDGES, pd.DataFrame({"id": range(4), "a": [1, np.nan, 3, 4]}))
+    assert np.isnan(read_file(tmp_path / "features.gd")[1]["rows"]).sum() == 1
+
+
+def test_polars_lazy_frames(refused: Refused) -> None:
+    pl = pytest.importorskip("polars")
+    refused(ValueError, "collect.*sink_parquet", pl.LazyFrame({"src": [0], "dst": [1]}))
+
+
+def test_a_reader_is_read_once(refused: Refused) -> None:
+    table = pa.table({"id": range(4), "a": range(4)})
+    reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
+    refused(ValueError, "can be read only once.*read_all", EDGES, reader)
+
+
+def test_many_files_are_not_open_at_once(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    write(tmp_path / "e", {f"part-{i}.parquet": edge_table() for i in range(120)})
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 60, hard))
+    try:
+        manifest = build_dataset(tmp_path / "d", tmp_path / "e")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert manifest.num_edges == 480

@@ -1,0 +1,95 @@
+"""Tables that are larger than the memory limit are read in pieces."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import compressed
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+from peak_memory import peak_of
+
+pytestmark = [
+    pytest.mark.no_asan,  # keeps freed memory in quarantine
+    pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
+]
+
+LIMIT = 12 << 20
+# pyarrow's pages, batches and pools, and what the interpreter takes once.
+ALLOWANCE = 32 << 20
+NODES = 1 << 18
+WIDTH = 64
+IMPORTS = """
+import pyarrow.csv, pyarrow.dataset, pyarrow.parquet
+import numpy as np
+from graphzero.ingest import build_dataset
+"""
+WORK = """
+
+folder, what, name = sys.argv[1:4]
+value = folder + "/" + name
+if what == "dataset":
+    value = pyarrow.dataset.dataset(value)
+edges = np.zeros((1, 2), np.int64) if what == "rows" else value
+rows = value if what == "rows" else None
+build_dataset(folder + "/data", edges, rows, memory_limit=12 << 20)
+"""
+
+
+def edges() -> pa.Table:
+    ends = np.random.default_rng(0).integers(0, NODES, (2, 3_000_000))
+    return pa.table({"src": ends[0], "dst": ends[1]})
+
+
+def rows() -> pa.Table:
+    values = np.random.default_rng(0).random(NODES * WIDTH, np.float32)
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(values), WIDTH)
+    return pa.table({"id": np.arange(NODES), "x": lists})
+
+
+def one_row_group(path: Path, table: pa.Table) -> None:
+    pq.write_table(table, path, row_group_size=len(table), compression="zstd")
+
+
+def files(path: Path, table: pa.Table) -> None:
+    path.mkdir()
+    for i in range(6):
+        part = len(table) // 6
+        one_row_group(path / f"part-{i}.parquet", table.slice(i * part, part))
+
+
+def text(path: Path, table: pa.Table) -> None:
+    sink = pa.BufferOutputStream()
+    pa.csv.write_csv(table.slice(0, 1_500_000), sink)
+    compressed.write(path, sink.getvalue().to_pybytes())
+
+
+def feather(path: Path, table: pa.Table) -> None:
+    pa.feather.write_feather(table, str(path), compression="zstd", chunksize=1 << 14)
+
+
+CASES: list[tuple[str, str, Callable[[Path, pa.Table], None]]] = [
+    ("edges", "e.parquet", one_row_group),
+    ("edges", "e.csv.zst", text),
+    ("edges", "e.feather", feather),
+    ("rows", "x.parquet", one_row_group),
+    ("rows", "x.feather", feather),
+    ("dataset", "e", files),
+]
+
+
+@pytest.mark.parametrize(("what", "name", "write"), CASES, ids=[case[1] for case in CASES])
+def test_memory_stays_within_the_limit(tmp_path: Path, what: str, name: str, write: Any) -> None:
+    table = rows() if what == "rows" else edges()
+    write(tmp_path / name, table)
+    assert table.nbytes > LIMIT + ALLOWANCE or name.endswith(".zst")
+    peak = peak_of(tmp_path, IMPORTS, WORK, tmp_path, what, name)
+    print(f"{what} {name}: {peak:,} bytes beside {LIMIT:,}; the table has {table.nbytes:,}")
+    assert peak < LIMIT + ALLOWANCE
