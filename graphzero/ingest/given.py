@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from graphzero.ingest.source import Source
+from graphzero.ingest.sources.csv_format import WHITESPACE
 from graphzero.ingest.sources.csv_table import CsvTable
 from graphzero.ingest.sources.opening import is_table, open_table
 from graphzero.ingest.sources.table import Table
@@ -26,7 +27,9 @@ def commented_names(table: Table) -> list[str] | None:
     if not isinstance(table, CsvTable) or table.names is not None:
         return None
     source = table.source
-    names = source.comment.split(None if source.delimiter == " " else source.delimiter)
+    names = source.comment.split(
+        None if source.delimiter in (" ", WHITESPACE) else source.delimiter
+    )
     return names if len(names) == source.width else None
 
 

@@ -87,7 +87,9 @@ class Source:
         if not isinstance(self.delimiter, str) or (
             self.delimiter not in _DELIMITERS and len(self.delimiter) != 1
         ):
-            raise ValueError(f"delimiter must be one character or 'auto', not {self.delimiter!r}")
+            raise ValueError(
+                f"delimiter must be one character, 'whitespace' or 'auto', not {self.delimiter!r}"
+            )
 
     def given(self) -> dict[str, Any]:
         """The options that are not the default, by name."""

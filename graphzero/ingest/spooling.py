@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from graphzero.ingest.sources.array_opening import open_array
 from graphzero.ingest.sources.chunks import chunks_of, is_chunks, is_frame
+from graphzero.ingest.sources.opening import is_table
 from graphzero.ingest.sources.sparse_matrix import is_scipy
 from graphzero.ingest.sources.streamed_array import StreamedArray
 from graphzero.ingest.spill import TempFile
@@ -66,7 +67,9 @@ def _spooled(folder: Path, value: Any, name: str, is_edges: bool) -> Any:
             )
             for key, inner in value.items()
         }
-    return value if is_edges or not is_chunks(value) else _array_of(folder, value, name)
+    if is_edges or is_table(value) or not is_chunks(value):
+        return value
+    return _array_of(folder, value, name)
 
 
 def _array_of(folder: Path, chunks: Any, name: str) -> npt.NDArray[Any]:

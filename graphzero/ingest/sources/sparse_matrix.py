@@ -157,8 +157,9 @@ class SparseTable:
 
     def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
         """Pieces of some columns, of at most max_records entries."""
-        record = 0
-        with closing(self._pieces(min(max_records, MOST_RECORDS))) as pieces:
+        record, most = 0, min(max_records, MOST_RECORDS)
+        with_values = any(column.index == 2 for column in columns)
+        with closing(self._pieces(most, with_values=with_values)) as pieces:
             for piece in pieces:
                 yield tuple(
                     checked(_as_numbers(piece[column.index]), column, self, record)
@@ -166,7 +167,9 @@ class SparseTable:
                 )
                 record += len(piece[0])
 
-    def _pieces(self, most: int) -> Generator[tuple[npt.NDArray[Any], ...], None, None]:
+    def _pieces(
+        self, most: int, *, with_values: bool
+    ) -> Generator[tuple[npt.NDArray[Any], ...], None, None]:
         matrix = self.matrix
         with ExitStack() as opened:
 
@@ -176,7 +179,7 @@ class SparseTable:
                 return _Feed(pieces)
 
             second = feed(matrix.second)
-            values = [] if matrix.values is None else [feed(matrix.values)]
+            values = [feed(matrix.values)] if with_values and matrix.values is not None else []
             heads = (
                 pieces_of(matrix.first, most)
                 if matrix.kind == "coo"
