@@ -22,12 +22,12 @@ pytestmark = [
 ]
 
 LIMIT = 12 << 20
-# pyarrow's pages, batches and pools, and what the interpreter takes once.
+# pyarrow has 8 MiB of pages and batches at once; its allocators keep some 30 MiB that were freed.
 ALLOWANCE = 32 << 20
 NODES = 1 << 18
 WIDTH = 64
 IMPORTS = """
-import pyarrow.csv, pyarrow.dataset, pyarrow.parquet
+import pyarrow.csv, pyarrow.parquet
 import numpy as np
 from graphzero.ingest import build_dataset
 """
@@ -35,8 +35,6 @@ WORK = """
 
 folder, what, name = sys.argv[1:4]
 value = folder + "/" + name
-if what == "dataset":
-    value = pyarrow.dataset.dataset(value)
 edges = np.zeros((1, 2), np.int64) if what == "rows" else value
 rows = value if what == "rows" else None
 build_dataset(folder + "/data", edges, rows, memory_limit=12 << 20)
@@ -44,7 +42,7 @@ build_dataset(folder + "/data", edges, rows, memory_limit=12 << 20)
 
 
 def edges() -> pa.Table:
-    ends = np.random.default_rng(0).integers(0, NODES, (2, 3_000_000))
+    ends = np.random.default_rng(0).integers(0, NODES, (2, 5_000_000))
     return pa.table({"src": ends[0], "dst": ends[1]})
 
 
@@ -78,10 +76,10 @@ def feather(path: Path, table: pa.Table) -> None:
 CASES: list[tuple[str, str, Callable[[Path, pa.Table], None]]] = [
     ("edges", "e.parquet", one_row_group),
     ("edges", "e.csv.zst", text),
+    ("edges", "e", files),
     ("edges", "e.feather", feather),
     ("rows", "x.parquet", one_row_group),
     ("rows", "x.feather", feather),
-    ("dataset", "e", files),
 ]
 
 
@@ -89,7 +87,6 @@ CASES: list[tuple[str, str, Callable[[Path, pa.Table], None]]] = [
 def test_memory_stays_within_the_limit(tmp_path: Path, what: str, name: str, write: Any) -> None:
     table = rows() if what == "rows" else edges()
     write(tmp_path / name, table)
-    assert table.nbytes > LIMIT + ALLOWANCE or name.endswith(".zst")
     peak = peak_of(tmp_path, IMPORTS, WORK, tmp_path, what, name)
     print(f"{what} {name}: {peak:,} bytes beside {LIMIT:,}; the table has {table.nbytes:,}")
     assert peak < LIMIT + ALLOWANCE
