@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 
+from graphzero.commands.described_build import build_described
 from graphzero.commands.options import (
     SubParsers,
     add_command,
@@ -26,6 +27,7 @@ _EXAMPLES = """\
   graphzero build data/ --edges edges.csv.gz --features x.npy --labels y.npy \\
       --split train=train.npy --split val=val.npy --split test=test.npy --undirected
   graphzero build data/ --edges edges.tsv --src from --dst to --weight none
+  graphzero build data/ --from graph.toml --order presample
 """
 _DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
 
@@ -36,12 +38,19 @@ def add_parser(commands: SubParsers) -> None:
         commands,
         "build",
         run,
-        help="build a dataset folder from edges, features, labels and splits",
+        help="build a dataset folder from edges, features, labels and splits, or from the files "
+        "that a description names",
         examples=_EXAMPLES,
     )
     parser.add_argument("dir", help="folder of the dataset; created if needed, replaced as a whole")
-    parser.add_argument(
-        "--edges", required=True, metavar="FILE", help="CSV (also .gz), TSV, Parquet or .npy"
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--edges", metavar="FILE", help="CSV (also .gz), TSV, Parquet or .npy")
+    source.add_argument(
+        "--from",
+        dest="description",
+        metavar="FILE",
+        help="a .toml or .json file with the files of a graph, such as one with node types, in "
+        "place of the options that name files and columns; see docs/building.md",
     )
     parser.add_argument("--features", metavar="FILE", help=".npy, CSV or Parquet")
     parser.add_argument(
@@ -92,6 +101,8 @@ def _add_text_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Builds a dataset and prints a summary."""
+    if args.description is not None:
+        return build_described(args)
     from graphzero.api import build  # pyarrow takes long to import
 
     started = time.perf_counter()
