@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 from cli_program import only_line, run
 from typed_inputs import CITES, WRITES
@@ -221,6 +223,29 @@ def test_wrong_usage(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[
             run("build", tmp_path / "data", *words)
     assert "not allowed with argument" in capfd.readouterr().err
     assert not (tmp_path / "data").exists()
+
+
+@needs_toml
+def test_the_page_of_the_build(tmp_path: Path) -> None:
+    """The example in docs/building.md, with files of these names."""
+    page = (Path(__file__).parents[1] / "docs" / "building.md").read_text()
+    (tmp_path / "graph.toml").write_text(page.split("```toml\n")[1].split("```")[0])
+    for name, shape in (("x_part0", (20, 3)), ("x_part1", (10, 3)), ("share", (40,))):
+        np.save(tmp_path / f"{name}.npy", np.ones(shape))
+    for name in ("labels", "year"):
+        np.save(tmp_path / f"{name}.npy", np.arange(30))
+    for name in ("train", "train_edges"):
+        np.save(tmp_path / f"{name}.npy", np.arange(4))
+    writes = "".join(f"{i},{i % 30}\n" for i in range(40))
+    (tmp_path / "writes.csv").write_text(f"author,paper\n{writes}")
+    ends = pyarrow.array(np.arange(30))
+    pyarrow.parquet.write_table(pyarrow.table({"a": ends, "b": ends}), tmp_path / "cites.parquet")
+    assert run("build", tmp_path / "data", "--from", tmp_path / "graph.toml") == 0
+    with gz.open(tmp_path / "data") as ds:
+        assert ds.edge_types == [WRITES, CITES]
+        assert ds[WRITES].driving.weight == "share"
+        assert ds[CITES].driving.time == "year"
+        assert ds[WRITES].splits["train"].tolist() == [0, 1, 2, 3]
 
 
 @needs_toml
