@@ -309,3 +309,14 @@ def test_info_names_every_file(typed: Path, capfd: pytest.CaptureFixture[str]) -
     names = [file["name"] for file in json.loads(capfd.readouterr().out)["files"]]
     assert sorted(names) == sorted(path.name for path in typed.glob("*.g[ld]"))
     assert "paper.visits.gd" in names
+
+
+def test_edge_types_with_one_name_are_refused(tmp_path: Path) -> None:
+    """Their fanouts could not be told apart in the file."""
+    nodes = {"a": {"x": np.ones((3, 2))}, "a__r": {}}
+    edges = {("a", "r__s", "a"): [[0], [1]], ("a__r", "s", "a"): [[0], [1]]}
+    with (
+        gz.build(tmp_path / "data", nodes=nodes, edges=edges) as ds,
+        pytest.raises(ValueError, match="two edge types have one name in a pack"),
+    ):
+        make(ds, tmp_path / "p.gd", "a")

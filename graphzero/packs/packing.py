@@ -106,6 +106,11 @@ class Packing:
         options["prefetch"] = replace(prefetch, resident=1.0)
         self._batches = NeighborDataset(dataset, seeds, fanouts, **options)
         self._options = {**options, "input_time": self._batches.input_time}
+        if len(self._batches.options["fanouts"]) < len(self._batches.sampler.fanouts):
+            raise ValueError(
+                "two edge types have one name in a pack, source__relation__target: build the "
+                "dataset with other names of types"
+            )
         sources = _managed(self._batches.row_sources(self.first_epoch))
         if not sources:
             raise ValueError(
