@@ -71,7 +71,7 @@ def build_untyped(folder: Path) -> Path:
 SEEDS: dict[str, Any] = {"typed": ("paper", np.arange(3, 40)), "untyped": np.arange(3, 40)}
 PARTS = {
     "typed": [("paper", "x"), ("author", "x"), (WRITES, "edge_attr")],
-    "untyped": ["x", "image", "edge_weight", "edge_attr"],
+    "untyped": ["x", "image", "edge_attr"],
 }
 
 

@@ -283,7 +283,40 @@ def test_training_on_a_pack_of_several_files(untyped: Path, tmp_path: Path) -> N
     out, data = tmp_path / "p.gd", untyped
     shape = ["--fanouts", "4,3", "--batch-size", 16]
     assert run("pack", data, out, "--epochs", 1, *shape, "--quiet") == 0
-    assert len(pack_files(out)) == 4
+    assert len(pack_files(out)) == 3
     assert run("train", data, "--pack", out, "--epochs", 1, "--quiet") == 0
     part = pack_files(out)[1]
     assert run("train", data, "--pack", out, "--epochs", 1, "--quiet", "--save", part) == 1
+
+
+def test_reports_know_every_file_once(ds: Any, kind: str, tmp_path: Path) -> None:
+    """Weights are rows of the graph file, which is mapped for them again."""
+    folder = Path(ds.mappings[0].path).parent
+    files = [path for path in folder.iterdir() if path.suffix in (".gl", ".gd")]
+    size = sum(path.stat().st_size for path in files)
+    assert gz.memory_report(ds).dataset == size
+    out = make(ds, tmp_path / "p.gd", SEEDS[kind])
+    packed = gz.PackedDataset(ds, out, SEEDS[kind])
+    parts = sum(path.stat().st_size for path in pack_files(out))
+    assert gz.memory_report(packed).dataset == size + parts
+    assert gz.memory_report(gz.NeighborDataset(ds, SEEDS[kind], [4, 3])).dataset == size
+
+
+def test_info_names_every_file(typed: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run("reorder", typed, "--order", "presample", "--quiet") == 0
+    capfd.readouterr()
+    assert run("info", typed, "--json") == 0
+    names = [file["name"] for file in json.loads(capfd.readouterr().out)["files"]]
+    assert sorted(names) == sorted(path.name for path in typed.glob("*.g[ld]"))
+    assert "paper.visits.gd" in names
+
+
+def test_edge_types_with_one_name_are_refused(tmp_path: Path) -> None:
+    """Their fanouts could not be told apart in the file."""
+    nodes = {"a": {"x": np.ones((3, 2))}, "a__r": {}}
+    edges = {("a", "r__s", "a"): [[0], [1]], ("a__r", "s", "a"): [[0], [1]]}
+    with (
+        gz.build(tmp_path / "data", nodes=nodes, edges=edges) as ds,
+        pytest.raises(ValueError, match="two edge types have one name in a pack"),
+    ):
+        make(ds, tmp_path / "p.gd", "a")

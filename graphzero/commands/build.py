@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 
+from graphzero.commands.described_build import build_described
 from graphzero.commands.options import (
     SubParsers,
     add_command,
@@ -30,6 +31,7 @@ _EXAMPLES = """\
   graphzero build data/ --edges payments.csv --edge-attr amount --edge-attr currency
   graphzero build data/ --edges edges.csv --features x.csv --id-column 0
   graphzero build data/ --edges data.npz:edge_index --features data.npz:node_feat
+  graphzero build data/ --from graph.toml --order presample
 """
 _DELIMITERS = {
     "tab": "\t",
@@ -47,17 +49,25 @@ def add_parser(commands: SubParsers) -> None:
         commands,
         "build",
         run,
-        help="build a dataset folder from edges, features, labels and splits",
+        help="build a dataset folder from edges, features, labels and splits, or from the files "
+        "that a description names",
         examples=_EXAMPLES,
     )
     parser.add_argument("dir", help="folder of the dataset; created if needed, replaced as a whole")
-    parser.add_argument(
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument(
         "--edges",
-        required=True,
         metavar="FILE",
         help="text (also .gz, .zst, .bz2, .xz), Parquet or Arrow; a folder or 'part-*.csv' for "
         "several files; .npy, .npz, .pt or .safetensors, of which FILE:NAME is one array; or a "
         "sparse matrix of SciPy (.npz)",
+    )
+    source.add_argument(
+        "--from",
+        dest="description",
+        metavar="FILE",
+        help="a .toml or .json file with the files of a graph, such as one with node types, in "
+        "place of the options that name files and columns; see docs/building.md",
     )
     parser.add_argument("--features", metavar="FILE", help="as --edges")
     parser.add_argument(
@@ -121,6 +131,8 @@ def _add_text_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Builds a dataset and prints a summary."""
+    if args.description is not None:
+        return build_described(args)
     from graphzero.api import write_dataset  # pyarrow takes long to import
 
     started = time.perf_counter()

@@ -50,7 +50,8 @@ class PackedDataset(NeighborDataset):
         What `graphzero.pack` returned: the path of a pack. It determines fanouts, batch size,
         shuffling, seed and how neighbours are drawn.
     seeds : (num_seeds,) integers, or (num_nodes,) bool, optional
-        The seeds from which it was packed. Default: all nodes.
+        The seeds from which it was packed. Default: all nodes. Of a typed graph a pair of a node
+        type and these, as in `NeighborDataset`.
     input_time : (num_seeds,) integers, optional
         Their times, if it was packed with times.
     prefetch : Prefetch

@@ -17,6 +17,7 @@ import numpy as np
 from tqdm import tqdm
 
 from graphzero.graph.dataset import Dataset
+from graphzero.graph.edge_rows import EdgeRows
 from graphzero.graph.ids import IdArray, as_count
 from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_sources import RowKey, RowSource, managed_bytes
@@ -105,6 +106,11 @@ class Packing:
         options["prefetch"] = replace(prefetch, resident=1.0)
         self._batches = NeighborDataset(dataset, seeds, fanouts, **options)
         self._options = {**options, "input_time": self._batches.input_time}
+        if len(self._batches.options["fanouts"]) < len(self._batches.sampler.fanouts):
+            raise ValueError(
+                "two edge types have one name in a pack, source__relation__target: build the "
+                "dataset with other names of types"
+            )
         sources = _managed(self._batches.row_sources(self.first_epoch))
         if not sources:
             raise ValueError(
@@ -133,6 +139,8 @@ class Packing:
         """As many bytes as the plan finds; if everything fits in memory, a fraction of it."""
         every = range(self._batches_per_epoch)
         room = plan_iteration(self._batches, Share(), self.first_epoch, every).resident
+        sources = self._batches.row_sources(self.first_epoch)
+        room = room * total // managed_bytes(sources)  # their share of resident rows
         return room if room < total else int(_DEFAULT_RESIDENT * total)
 
     def _rows_beyond(self, batch: int) -> list[IdArray]:
@@ -278,9 +286,15 @@ class Packing:
 
 
 def _managed(sources: Mapping[RowKey, RowSource]) -> dict[RowKey, RowSource]:
-    """What the strategy of the plan reads, features first; the rest comes by the page cache."""
+    """The row files that the strategy of the plan reads, features first.
+
+    Other rows come through the page cache; weights and times that drive sampling are in the files
+    of the graph, beside the lists that are sampled.
+    """
     found = {
-        key: source for key, source in sources.items() if source.is_managed and source.num_bytes > 0
+        key: source
+        for key, source in sources.items()
+        if source.is_managed and source.num_bytes > 0 and not isinstance(source.store, EdgeRows)
     }
     return dict(sorted(found.items(), key=lambda item: item[0] != "x"))
 
@@ -318,8 +332,9 @@ def pack(
 
     The pack has, for each batch of a `NeighborDataset` with the same arguments, the rows that are
     not resident, in the order of the batch: of features, of other attributes of nodes with at least
-    64 bytes a row, and of all attributes of edges, for every node type and edge type. Other rows
-    come from the dataset, through the page cache. The pack appears whole or not at all.
+    64 bytes a row, and of attributes of edges, for every node type and edge type. Other rows come
+    from the dataset: smaller ones of nodes, and weights and times that drive sampling, which are in
+    the files of the graph. The pack appears whole or not at all.
 
     Parameters
     ----------

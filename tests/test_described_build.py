@@ -1,0 +1,255 @@
+"""``graphzero build --from``: graphs with and without types from a description file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+from cli_program import only_line, run
+from typed_inputs import CITES, WRITES
+
+import graphzero as gz
+from graphzero.commands.described_build import read_description
+
+pytestmark = pytest.mark.no_asan
+needs_toml = pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib is of Python 3.11")
+
+TOML = """
+weight_attrs = "weight"
+time_attrs = ["year"]
+
+[nodes.paper]
+x = ["x_0.npy", "x_1.npy"]
+y = "y.npy"
+year = "year.npy"
+
+[nodes.author]
+num_nodes = 5
+
+[edges.author__writes__paper]
+edge_index = "writes.csv"
+edge_attr = "attr.npy"
+weight = "weight.npy"
+
+[edges]
+paper__cites__paper = "cites.npy"
+
+[splits.train]
+paper = "train.npy"
+
+[edge_splits.train]
+author__writes__paper = "edges.npy"
+"""
+EDGES = [
+    {
+        "type": list(WRITES),
+        "edge_index": "writes.csv",
+        "edge_attr": "attr.npy",
+        "weight": "weight.npy",
+    },
+    {"type": list(CITES), "edge_index": "cites.npy"},
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "input"
+    folder.mkdir()
+    x = rng.random((8, 3), np.float32)
+    arrays: dict[str, Any] = {
+        "x_0": x[:5], "x_1": x[5:], "y": rng.integers(0, 3, 8), "year": rng.integers(0, 9, 8),
+        "attr": rng.random((6, 2)), "weight": rng.random(6), "cites": rng.integers(0, 8, (9, 2)),
+        "train": np.array([1, 7]), "edges": np.array([0, 3]),
+    }  # fmt: skip
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    ends = zip(rng.integers(0, 5, 6), rng.integers(0, 8, 6), strict=True)
+    (folder / "writes.csv").write_text("".join(f"{a},{p}\n" for a, p in ends))
+    (folder / "graph.toml").write_text(TOML)
+    return folder
+
+
+def built(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("*.g[ld]")}
+
+
+def expected(folder: Path, out: Path, **options: Any) -> dict[str, bytes]:
+    """What `gz.build` writes of the same files."""
+    gz.build(
+        out,
+        nodes={
+            "paper": {
+                "x": [folder / "x_0.npy", folder / "x_1.npy"],
+                "y": folder / "y.npy",
+                "year": folder / "year.npy",
+            },
+            "author": {"num_nodes": 5},
+        },
+        edges={
+            WRITES: {
+                "edge_index": folder / "writes.csv",
+                "edge_attr": folder / "attr.npy",
+                "weight": folder / "weight.npy",
+            },
+            CITES: folder / "cites.npy",
+        },
+        splits={"train": {"paper": folder / "train.npy"}},
+        edge_splits={"train": {WRITES: folder / "edges.npy"}},
+        weight_attrs="weight",
+        time_attrs="year",
+        **options,
+    ).close()
+    return built(out)
+
+
+@needs_toml
+def test_a_typed_graph_from_toml(
+    folder: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)  # paths are relative to the file, wherever it is read from
+    assert run("build", "data", "--from", "input/graph.toml") == 0
+    line = capfd.readouterr().out
+    assert "13 nodes of 2 types, 15 edges of 2 types, directed, in-neighbours sampled" in line
+    assert built(tmp_path / "data") == expected(folder, tmp_path / "b")
+    more = ["--order", "presample", "--fanouts", "2", "--batch-size", 4, "--neighbors", "out"]
+    assert run("build", "other", "--from", folder / "graph.toml", *more) == 0
+    options: dict[str, Any] = {"presample": gz.Presample(fanouts=(2,), batch_size=4)}
+    options |= {"order": "presample", "neighbors": "out"}
+    assert built(tmp_path / "other") == expected(folder, tmp_path / "c", **options)
+
+
+def test_a_typed_graph_from_json(folder: Path, tmp_path: Path) -> None:
+    content = {
+        "weight_attrs": "weight",
+        "time_attrs": "year",
+        "nodes": {
+            "paper": {"x": ["x_0.npy", "x_1.npy"], "y": str(folder / "y.npy"), "year": "year.npy"},
+            "author": {"num_nodes": 5},
+        },
+        "edges": EDGES,
+        "splits": {"train": {"paper": "train.npy"}},
+        "edge_splits": {"train": {"author__writes__paper": "edges.npy"}},
+    }
+    (folder / "graph.json").write_text(json.dumps(content))
+    assert run("build", tmp_path / "a", "--from", folder / "graph.json") == 0
+    assert built(tmp_path / "a") == expected(folder, tmp_path / "b")
+
+
+def test_a_graph_without_types(folder: Path, tmp_path: Path) -> None:
+    content: dict[str, Any] = {
+        "edges": {"edge_index": "cites.npy"},
+        "nodes": {"x": ["x_0.npy", "x_1.npy"], "y": "y.npy"},
+        "splits": {"train": "train.npy"},
+        "directed": False,
+        "feature_dtype": "float16",
+    }
+    (folder / "graph.json").write_text(json.dumps(content))
+    assert run("build", tmp_path / "a", "--from", folder / "graph.json") == 0
+    words = ["--edges", folder / "cites.npy", "--labels", folder / "y.npy", "--undirected"]
+    words += ["--split", f"train={folder / 'train.npy'}", "--feature-dtype", "float16"]
+    np.save(folder / "x.npy", np.concatenate([np.load(folder / f"x_{i}.npy") for i in (0, 1)]))
+    assert run("build", tmp_path / "b", *words, "--features", folder / "x.npy") == 0
+    assert built(tmp_path / "a") == built(tmp_path / "b")
+    (folder / "graph.json").write_text(json.dumps({**content, "edges": "cites.npy"}))
+    assert read_description(folder / "graph.json")["edges"] == str(folder / "cites.npy")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"node": {}}, r"unknown entries \['node'\]; there are \['nodes', 'edges'"),
+        ({"edges": None}, "edges must be a path or a list of paths, not None"),
+        (
+            {"edges": {"author_writes": "e.csv"}},
+            "edges.author_writes is no edge type: write source",
+        ),
+        (
+            {"edges": {"a__b__c__d": "e.csv"}},
+            r"no edge type: .*two underscores, write \[\[edges\]\]",
+        ),
+        ({"edges": [{"edge_index": "e.csv"}]}, r"edges\[0\] needs type = \[source type"),
+        ({"edges": [EDGES[1], EDGES[1]]}, "the type .*'cites'.* twice"),
+        ({"nodes": []}, r"nodes must be a table, not \[\]"),
+        ({"nodes": {"paper": "x.npy"}}, "nodes.paper must be a table, not 'x.npy'"),
+        ({"nodes": {"paper": {"x": 3}}}, "nodes.paper.x must be a path or a list of paths, not 3"),
+        ({"nodes": {"paper": {"x": {"path": "x"}}}}, "nodes.paper.x must be a path or a list"),
+        ({"splits": {"train": "t.npy"}}, "splits.train must be a table, not 't.npy'"),
+        ({"splits": {"train": {"paper": [1, 2]}}}, r"splits.train.paper must be a path"),
+        ({"edge_splits": {"train": {"cites": "t.npy"}}}, "edge_splits.train.cites is no edge type"),
+    ],
+)
+def test_wrong_entries_are_named(
+    tmp_path: Path, change: dict[str, Any], message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "graph.json"
+    path.write_text(json.dumps({"nodes": {"paper": {}}, "edges": EDGES, **change}))
+    with pytest.raises(ValueError, match=message) as caught:
+        read_description(path)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+def test_wrong_usage(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def error(*words: Any) -> str:
+        assert run("build", tmp_path / "data", *words) == 1
+        return only_line(capfd.readouterr().err)
+
+    path = folder / "graph.json"
+    path.write_text("{")
+    assert f"{path}: " in error("--from", path)
+    path.write_text("[]")
+    assert "must be a table with 'nodes' and 'edges'" in error("--from", path)
+    path.write_text("{}")
+    assert "it has no 'edges'" in error("--from", path)
+    assert "a description is a .toml or .json file" in error("--from", folder / "writes.csv")
+    assert "No such file" in error("--from", folder / "none.json")
+    more = ["--split", "train=t.npy", "--undirected", "--no-header"]
+    assert "--split, --undirected, --header: with --from, the" in error("--from", path, *more)
+    path.write_text(
+        json.dumps({"nodes": {"paper": {}, "author": {}}, "edges": EDGES, "num_nodes": 3})
+    )
+    assert "num_nodes= is for graphs without types" in error("--from", path)
+    for words in ([], ["--edges", "e.csv", "--from", path]):
+        with pytest.raises(SystemExit):
+            run("build", tmp_path / "data", *words)
+    assert "not allowed with argument" in capfd.readouterr().err
+    assert not (tmp_path / "data").exists()
+
+
+@needs_toml
+def test_the_page_of_the_build(tmp_path: Path) -> None:
+    """The example in docs/building.md, with files of these names."""
+    page = (Path(__file__).parents[1] / "docs" / "building.md").read_text()
+    (tmp_path / "graph.toml").write_text(page.split("```toml\n")[1].split("```")[0])
+    for name, shape in (("x_part0", (20, 3)), ("x_part1", (10, 3)), ("share", (40,))):
+        np.save(tmp_path / f"{name}.npy", np.ones(shape))
+    for name in ("labels", "year"):
+        np.save(tmp_path / f"{name}.npy", np.arange(30))
+    for name in ("train", "train_edges"):
+        np.save(tmp_path / f"{name}.npy", np.arange(4))
+    writes = "".join(f"{i},{i % 30}\n" for i in range(40))
+    (tmp_path / "writes.csv").write_text(f"author,paper\n{writes}")
+    ends = pyarrow.array(np.arange(30))
+    pyarrow.parquet.write_table(pyarrow.table({"a": ends, "b": ends}), tmp_path / "cites.parquet")
+    assert run("build", tmp_path / "data", "--from", tmp_path / "graph.toml") == 0
+    with gz.open(tmp_path / "data") as ds:
+        assert ds.edge_types == [WRITES, CITES]
+        assert ds[WRITES].driving.weight == "share"
+        assert ds[CITES].driving.time == "year"
+        assert ds[WRITES].splits["train"].tolist() == [0, 1, 2, 3]
+
+
+@needs_toml
+def test_toml_that_is_none(folder: Path) -> None:
+    (folder / "graph.toml").write_text("nodes = [")
+    with pytest.raises(ValueError, match=r"graph\.toml: "):
+        read_description(folder / "graph.toml")
