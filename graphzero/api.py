@@ -13,7 +13,7 @@ from graphzero.ingest.build import build_dataset
 from graphzero.ingest.reorder import reorder_dataset
 from graphzero.ingest.typed_build import build_typed_dataset
 from graphzero.sampling.presample import Presample
-from graphzero.store.manifest import Neighbors
+from graphzero.store.manifest import EdgeType, Neighbors
 
 __all__ = ["build", "reorder"]
 
@@ -47,6 +47,9 @@ def build(
     header: bool | Literal["auto"] = "auto",
     delimiter: str = "auto",
     edge_ids: bool = False,
+    coalesce: bool | str | Mapping[Any, Any] = False,
+    drop_self_loops: bool | Mapping[EdgeType, bool] = False,
+    reverse: bool | Mapping[EdgeType, bool] = False,
     feature_dtype: Any = None,
     memory_limit: int | str = "2GB",
     progress: bool = False,
@@ -183,6 +186,9 @@ def build(
         "header": header,
         "delimiter": delimiter,
         "edge_ids": edge_ids,
+        "coalesce": coalesce,
+        "drop_self_loops": drop_self_loops,
+        "reverse": reverse,
         "feature_dtype": feature_dtype,
         "memory_limit": memory_limit,
         "progress": progress,
