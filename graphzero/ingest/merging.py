@@ -62,9 +62,9 @@ class Prepared:
         kept, moved, left_out = self.merged.remap(positions, memory)
         if moved or left_out:
             _warn(
-                f"{split} has {moved:,} positions of edges that were merged into an earlier one: "
-                f"it has the position of that one, once. {left_out:,} positions of self-loops "
-                f"that were dropped are left out"
+                f"{split}: of its positions, {moved:,} named an edge that was merged into an "
+                f"earlier one, and were replaced by that of the earlier one, once each; "
+                f"{left_out:,} named a self-loop that was dropped, and were left out"
             )
         return kept
 

@@ -137,7 +137,12 @@ def _changes(value: Any) -> EdgeChanges | None:
     flags = {name: value[name] for name in ("reversed", "symmetric")}
     if not all(isinstance(flag, bool) for flag in flags.values()):
         raise ValueError("a change of the edge list is neither true nor false")
-    return EdgeChanges(**counts, **flags)
+    return EdgeChanges(
+        counts["num_merged"],
+        counts["num_self_loops_dropped"],
+        reversed=flags["reversed"],
+        symmetric=flags["symmetric"],
+    )
 
 
 def _untyped(content: dict[str, Any]) -> Manifest:
