@@ -107,8 +107,7 @@ class Passes:
                     advance(2 * len(pair.keys))
                 if conflict is not None:
                     raise conflict
-                if not self.merging.plan.drop_self_loops:
-                    self._add_loops(new)
+                self._add_loops(new)
                 return new.finish()
         except NotSymmetricError:
             if self._merged is not None:
@@ -173,11 +172,16 @@ class Passes:
         new.add(*ends_of_keys(pair.keys), position, driving)
 
     def _add_loops(self, new: Output) -> None:
+        """Writes the self-loops, which have no direction, unless they are dropped."""
         if not self.edges.num_loops:
             return
         for begin in range(0, self.num_edges, _CHUNK):
             source, target, position, driving = self._read(begin, begin + _CHUNK)
             loops = source == target
+            if self.merging.plan.drop_self_loops:
+                if self._merged is not None:
+                    self._merged.drop(position[loops])
+                continue
             driving = [array[loops] for array in driving]
             new.add(source[loops], target[loops], position[loops], driving)
 

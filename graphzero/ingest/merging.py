@@ -123,13 +123,15 @@ def prepare_edges(
     work = Passes(folder, edges, merging, merged, options, column_memory)
     try:
         step = _coalesced if merging.plan.coalesce else _uncoalesced
-        edges, changes = step(work, changes)
+        edges, changes, told = step(work, changes)
         rows = _merged_attributes(folder, attributes, merging, merged, work.num_edges, options)
     except BaseException:
         edges.close()
         if merged is not None:
             merged.close()
         raise
+    if told:
+        _warn(told)
     return Prepared(edges, rows, changes, merged)
 
 
@@ -162,7 +164,8 @@ def _merged_attributes(
     return found
 
 
-def _coalesced(work: Passes, changes: EdgeChanges) -> tuple[EdgeList, EdgeChanges]:
+def _coalesced(work: Passes, changes: EdgeChanges) -> tuple[EdgeList, EdgeChanges, str]:
+    """The merged list, what was done, and what to warn of."""
     count = work.num_edges
     edges, directions, dropped = work.coalesced()
     dropping = work.merging.plan.drop_self_loops
@@ -171,19 +174,20 @@ def _coalesced(work: Passes, changes: EdgeChanges) -> tuple[EdgeList, EdgeChange
         num_merged=count - dropped - len(edges),
         num_self_loops_dropped=dropped if dropping else None,
     )
+    told = ""
     if not edges.directed and directions.may_be_symmetric:
         changes = replace(changes, symmetric=True)
         summed = [name for name, how in work.merging.plan.how.items() if how == "sum"]
         added = f", and {', '.join(summed)} of both directions are added" if summed else ""
-        _warn(
+        told = (
             f"the edge list has both directions of every edge, and directed=False makes them one "
-            f"edge: they were merged{added}. If the list is one of a directed graph, "
-            f"directed=True keeps the directions apart"
+            f"edge: they were merged{added}. directed=True keeps the directions apart"
         )
-    return edges, changes
+    return edges, changes, told
 
 
-def _uncoalesced(work: Passes, changes: EdgeChanges) -> tuple[EdgeList, EdgeChanges]:
+def _uncoalesced(work: Passes, changes: EdgeChanges) -> tuple[EdgeList, EdgeChanges, str]:
+    """The list that is stored, what was done, and what to warn of."""
     edges, dropping = work.edges, work.merging.plan.drop_self_loops
     if dropping:
         changes = replace(changes, num_self_loops_dropped=edges.num_loops)
@@ -192,23 +196,24 @@ def _uncoalesced(work: Passes, changes: EdgeChanges) -> tuple[EdgeList, EdgeChan
         paired = work.paired()
         if paired is not None:
             count = len(paired) - paired.num_loops
-            _warn(
+            told = (
                 f"the edge list has both directions of each of its {count:,} "
                 f"undirected edges, which directed=False adds by itself: each was stored once. "
                 f"directed=True stores the list as it is, without this warning"
             )
-            return paired, replace(changes, symmetric=True)
+            return paired, replace(changes, symmetric=True), told
         directions = replace(directions, exact=False)
+    told = ""
     if directions.mostly or directions.may_be_symmetric:
-        _warn(
-            f"{directions} have their reverse in the edge list as well, and the others have not. "
+        told = (
+            f"{directions} have their reverse in the edge list as well, and the others do not. "
             f"directed=False adds the reverse of every edge, so that such pairs are stored twice, "
             f"as parallel edges: coalesce=True stores each once, directed=True stores the list as "
             f"it is"
         )
     if dropping and edges.num_loops:
         edges = work.without_loops()
-    return edges, changes
+    return edges, changes, told
 
 
 def merging_of(
