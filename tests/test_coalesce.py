@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,13 +14,14 @@ import pytest
 import reference_merging as naive
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peak_memory import peak_of
 
 import graphzero as gz
 from graphzero.ingest import build_dataset, merge_passes, sorted_blocks, symmetry
 from graphzero.ingest.build import build_dataset as _build
 from graphzero.store.edge_changes import EdgeChanges, describe_changes
 from graphzero.store.format import read_file
-from graphzero.store.manifest import TypedManifest, read_manifest
+from graphzero.store.manifest import Manifest, TypedManifest, read_manifest
 
 pytestmark = pytest.mark.no_asan  # the work is that of NumPy
 
@@ -350,3 +352,39 @@ def test_clauses() -> None:
         "the list was symmetric: each pair stored once",
         "merged 1,200 parallel edges",
     ]
+
+
+IMPORTS = """
+import numpy as np
+import warnings
+from graphzero.ingest import build_dataset
+warnings.simplefilter("ignore")
+"""
+WORK = """
+folder, limit, coalesce = sys.argv[1:]
+attributes = {"edge_time": folder + "/times.npy", "vec": folder + "/vec.npy"}
+build_dataset(
+    folder + "/data",
+    {"edge_index": folder + "/edges.npy", **(attributes if coalesce else {})},
+    memory_limit=int(limit),
+    directed=bool(coalesce),
+    coalesce={"edge_time": "max", "vec": "sum"} if coalesce else False,
+)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("coalesce", ["coalesce", ""])
+def test_memory_stays_within_the_limit(tmp_path: Path, coalesce: str) -> None:
+    limit, rng = 10 << 20, np.random.default_rng(1)
+    edges = rng.integers(0, 500, (500_000, 2))
+    edges = edges if coalesce else np.concatenate([edges, edges[:, ::-1]])
+    np.save(tmp_path / "edges.npy", edges)
+    np.save(tmp_path / "times.npy", np.arange(len(edges)))
+    np.save(tmp_path / "vec.npy", rng.integers(0, 9, (len(edges), 8)).astype(np.int8))
+    peak = peak_of(tmp_path, IMPORTS, WORK, tmp_path, limit, coalesce)
+    assert peak < limit + (4 << 20)  # what the interpreter takes once is not the build's own
+    manifest = read_manifest(tmp_path / "data")
+    assert isinstance(manifest, Manifest)
+    assert manifest.changes is not None
+    assert manifest.changes.symmetric is not bool(coalesce)

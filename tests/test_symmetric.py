@@ -242,6 +242,8 @@ def test_reversed_typed_lists_have_the_bounds_of_their_types(tmp_path: Path) -> 
         gz.build(tmp_path, edges, nodes=nodes)
     with gz.build(tmp_path, edges, nodes=nodes, reverse={WRITES: True}) as ds:
         assert ds[WRITES].neighbors(8).tolist() == [1, 1]
+    with gz.build(tmp_path, edges, nodes={"paper": {}, "author": {}}, reverse={WRITES: True}) as ds:
+        assert (ds["paper"].num_nodes, ds["author"].num_nodes) == (9, 2)
 
 
 def test_seed_edges_of_a_split_are_those_of_the_list(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ __all__ = ["Block", "run_length", "sort_bytes", "sorted_blocks", "sorted_pieces"
 Block = tuple[npt.NDArray[np.uint64], tuple[npt.NDArray[Any], ...]]
 
 _MIN_RUN = 1024
-_CHUNK = 1 << 16
+_CHUNK = 1 << 14
 
 
 def run_length(dtypes: Sequence[np.dtype[Any]], memory: int) -> int:

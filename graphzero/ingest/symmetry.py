@@ -95,10 +95,13 @@ def sampled_directions(edges: EdgeList) -> Directions:
     for begin in range(0, len(edges), _CHUNK):
         end = min(begin + _CHUNK, len(edges))
         source, target = edges.source.read(begin, end), edges.target.read(begin, end)
-        chosen = np.flatnonzero((_hash(source, target) <= limit) & (source != target))
+        chosen = np.flatnonzero(_hash(source, target) <= limit)
         source, target = source[chosen], target[chosen]
+        loops = source == target
+        if loops.any():
+            source, target = source[~loops], target[~loops]
         sample.append((pair_keys(source, target), source < target))
-        count += len(chosen)
+        count += len(source)
         while count > _MOST_SAMPLED and limit:
             limit, exact = limit >> np.uint32(1), False
             keys, ways = _concatenated(sample)
