@@ -14,7 +14,7 @@ from graphzero.ingest.closing import Closing
 from graphzero.ingest.reorder import reorder_dataset
 from graphzero.ingest.typed_build import build_typed_dataset
 from graphzero.sampling.presample import Presample
-from graphzero.store.manifest import Neighbors
+from graphzero.store.manifest import EdgeType, Neighbors
 
 __all__ = ["build", "reorder", "write_dataset"]
 
@@ -48,6 +48,9 @@ def build(
     header: bool | Literal["auto"] = "auto",
     delimiter: str = "auto",
     edge_ids: bool = False,
+    coalesce: bool | str | Mapping[Any, Any] = False,
+    drop_self_loops: bool | Mapping[EdgeType, bool] = False,
+    reverse: bool | Mapping[EdgeType, bool] = False,
     feature_dtype: Any = None,
     edge_attrs: Sequence[str] | Mapping[str, str | int] | None = None,
     id_column: str | int | Literal[False] | None = None,
@@ -58,7 +61,8 @@ def build(
 
     The dataset appears in one step, when all files are complete; until then, an earlier dataset
     in the folder is unchanged. Temporary files of an interrupted build are removed by the next
-    build. Other files in the folder are not touched. Parallel edges are kept.
+    build. Other files in the folder are not touched. Parallel edges are kept,
+    unless `coalesce` merges them.
 
     Columns of tables are never guessed: their names say what they are (``docs/building.md`` lists
     those that are recognised), or options do, or the table is refused. Wherever a path can stand, a
@@ -142,7 +146,11 @@ def build(
     num_nodes : int, optional
         Default: the number of rows of a node attribute; without any, the largest id + 1.
     directed : bool
-        If False, each edge is stored in both directions, a self-loop once.
+        If False, each edge is stored in both directions, a self-loop once. An edge list that has
+        both directions of every edge already (as PyG's ``edge_index`` does) is recognised: each
+        pair is stored as one edge, and a `UserWarning` says so. Both directions must then have the
+        same attributes. If only a part of the edges, at least half, have their reverse, all are
+        stored, and a `UserWarning` says how many.
     neighbors : {"in", "out", "both"}
         Which neighbours of a node are stored, and sampled. "in": the sources of its incoming edges,
         so that messages flow along the edges, as in PyG, DGL and GraphBolt. "out": the targets of
@@ -176,6 +184,24 @@ def build(
     edge_ids : bool
         Whether to store each edge's position in the edge list. Always stored with `edge_splits`
         and with edge attributes that do not drive sampling.
+    coalesce : bool, str or dict
+        Whether to merge parallel edges: those with the same source and target; of an undirected
+        graph, with the same two ends. With True, the attributes of merged edges must be equal, else
+        an error names the two edges. "sum", "mean", "min", "max", "first" and "last" (of the edge
+        list) merge the attributes, and a dictionary names the aggregation of some of them:
+        ``{"edge_weight": "sum"}``. Results have the dtype of the attribute: sums of integers are
+        exact, sums and means of floats are made in float64, a result that does not fit is an error,
+        and integers have no mean. "sum" and "mean" for all attributes leave out the times that
+        drive sampling, which must be equal or named. The position of a merged edge (``e_id``) is
+        that of the first of its edges; positions in `edge_splits` become that one, once.
+        Of a typed graph, for all edge types, or a dictionary of these by edge type.
+    drop_self_loops : bool or dict
+        Whether to leave out edges from a node to itself; positions of them in `edge_splits` are
+        left out as well. Of a typed graph, for all edge types whose ends have one type, or a
+        dictionary by edge type.
+    reverse : bool or dict
+        Whether to exchange the source and the target of every edge. Of a typed graph, a dictionary
+        by edge type: the targets come first in these lists.
     feature_dtype : str or dtype-like, optional
         Dtype to store features in: "float16", "bfloat16", or another of ``docs/format.md``.
         Floats are rounded to nearest, ties to even; a number that does not fit is an error. A
@@ -230,6 +256,9 @@ def build(
         "header": header,
         "delimiter": delimiter,
         "edge_ids": edge_ids,
+        "coalesce": coalesce,
+        "drop_self_loops": drop_self_loops,
+        "reverse": reverse,
         "feature_dtype": feature_dtype,
         "edge_attrs": edge_attrs,
         "id_column": id_column,

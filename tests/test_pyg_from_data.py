@@ -273,6 +273,9 @@ def test_ids_out_of_range_and_foreign_objects_are_refused(tmp_path):
         from_data(data.edge_index, tmp_path / "store")
     with pytest.raises(TypeError, match="no directed=.*both directions"):
         from_data(make_data(), tmp_path / "store", directed=False)
+    for option in ("coalesce", "drop_self_loops", "reverse"):
+        with pytest.raises(TypeError, match=f"no {option}=.*before"):
+            from_data(make_data(), tmp_path / "store", **{option: True})
     with pytest.raises(ValueError, match="no edge_index"):
         from_data(Data(x=torch.ones(3, 2)), tmp_path / "store")
 

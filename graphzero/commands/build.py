@@ -11,6 +11,7 @@ from graphzero.commands.options import (
     add_command,
     add_neighbors_option,
     add_order_options,
+    as_coalesce,
     as_column,
     as_split,
     describe_direction,
@@ -100,8 +101,25 @@ def add_parser(commands: SubParsers) -> None:
     parser.add_argument(
         "--edge-ids", action="store_true", help="store each edge's position in the edge list"
     )
+    _add_merge_options(parser)
     _add_text_options(parser)
     add_order_options(parser, default="hot")
+
+
+def _add_merge_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("changing the edges", "e_id is the first of merged edges")
+    group.add_argument(
+        "--coalesce",
+        nargs="?",
+        const=True,
+        default=False,
+        type=as_coalesce,
+        metavar="AGG",
+        help="merge parallel edges. AGG says what becomes of attributes: sum, mean, min, max, "
+        "first, last, or by name: edge_weight=sum,edge_time=min (default: they must be equal)",
+    )
+    group.add_argument("--drop-self-loops", action="store_true", help="leave self-loops out")
+    group.add_argument("--reverse", action="store_true", help="exchange source and target")
 
 
 def _add_text_options(parser: argparse.ArgumentParser) -> None:
@@ -154,6 +172,9 @@ def run(args: argparse.Namespace) -> int:
         header="auto" if args.header is None else args.header,
         delimiter=_DELIMITERS.get(args.delimiter, args.delimiter),
         edge_ids=args.edge_ids,
+        coalesce=args.coalesce,
+        drop_self_loops=args.drop_self_loops,
+        reverse=args.reverse,
         feature_dtype=args.feature_dtype,
         edge_attrs=args.edge_attr,
         id_column=False if args.id_column == "none" else args.id_column,

@@ -33,8 +33,9 @@ from graphzero.graph.typed_dataset import TypedDataset
 from graphzero.io.misses import predict_misses
 from graphzero.packs.pack_file import OPTIONS, open_pack, source_name
 from graphzero.packs.pack_parts import open_parts, pack_files
+from graphzero.store.edge_changes import EdgeChanges, describe_changes
 from graphzero.store.format import FLAG_TYPED, read_header
-from graphzero.store.manifest import read_manifest
+from graphzero.store.manifest import read_untyped
 from graphzero.units import format_bytes, parse_size
 
 __all__ = ["add_parser"]
@@ -138,7 +139,7 @@ def _describe(path: str, *, degrees: bool) -> dict[str, Any]:
 
 
 def _describe_dataset(path: str, ds: Dataset, *, degrees: bool) -> dict[str, Any]:
-    manifest = read_manifest(path)
+    manifest = read_untyped(path, "this description")
     content = {"path": path, **_graph(ds.graph, manifest.order, degrees=degrees)}
     for name, store in (("features", ds.features), ("labels", ds.labels)):
         if store is not None:
@@ -148,6 +149,7 @@ def _describe_dataset(path: str, ds: Dataset, *, degrees: bool) -> dict[str, Any
     content["edge_attributes"] = {
         name: describe_attribute(store) for name, store in ds.edge_attributes.items()
     }
+    content["changes"] = None if manifest.changes is None else asdict(manifest.changes)
     content["driving"] = asdict(ds.driving)
     content["num_classes"] = ds.num_classes
     content["splits"] = {name: len(store) for name, store in ds.splits.stores.items()}
@@ -196,6 +198,8 @@ def _lines(content: dict[str, Any]) -> Iterator[str]:
             f"  edges     {content['num_edges']:,} from {content['num_input_edges']:,} input "
             f"edges, {content['direction']}; {content['mean_degree']:.1f} a node"
         )
+        if content.get("changes") is not None:
+            yield f"            {', '.join(describe_changes(EdgeChanges(**content['changes'])))}"
         if content["bytes_per_edge"] is not None:
             yield f"  graph     {content['bytes_per_edge']:.2f} bytes an edge"
     for name in ("features", "labels", "rows"):

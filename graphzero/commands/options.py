@@ -208,6 +208,18 @@ def as_split(text: str) -> tuple[str, str]:
     return name, path
 
 
+def as_coalesce(text: str) -> str | dict[str, str]:
+    """``"sum"``, or ``"edge_weight=sum,edge_time=min"`` by attribute, as `coalesce=` takes it."""
+    if "=" not in text:
+        return text
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(name and how for name, _, how in pairs):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither an aggregation nor NAME=AGG, such as edge_weight=sum"
+        )
+    return {name: how for name, _, how in pairs}
+
+
 def as_column(text: str) -> str | int:
     """A column's position from 0 if the text is a number, else its name."""
     return int(text) if text.isdecimal() else text

@@ -18,7 +18,8 @@ from graphzero.commands.description import (
 )
 from graphzero.commands.options import describe_direction
 from graphzero.graph.typed_dataset import EdgeStore, NodeStore, TypedDataset
-from graphzero.store.manifest import read_manifest
+from graphzero.store.edge_changes import EdgeChanges, describe_changes
+from graphzero.store.manifest import TypedManifest, read_manifest
 from graphzero.units import format_bytes
 
 __all__ = ["describe_typed", "typed_lines"]
@@ -28,6 +29,12 @@ def describe_typed(path: str, ds: TypedDataset, *, degrees: bool) -> dict[str, A
     """What a dataset has, by type."""
     manifest = read_manifest(path)
     counted = manifest.presampling
+    changes = {
+        edge_type: table.changes
+        for edge_type, table in (
+            manifest.edges if isinstance(manifest, TypedManifest) else {}
+        ).items()
+    }
     return {
         "path": path,
         "num_nodes": ds.num_nodes,
@@ -36,7 +43,10 @@ def describe_typed(path: str, ds: TypedDataset, *, degrees: bool) -> dict[str, A
         "direction": describe_direction(ds),
         "order": manifest.order,
         "node_types": [_nodes(nodes) for nodes in ds.nodes.values()],
-        "edge_types": [_edges(edges, degrees=degrees) for edges in ds.edges.values()],
+        "edge_types": [
+            _edges(edges, changes.get(edges.edge_type), degrees=degrees)
+            for edges in ds.edges.values()
+        ],
         "visits": None if counted is None else asdict(counted),
         "files": describe_files(path, ds),
     }
@@ -52,12 +62,13 @@ def _nodes(nodes: NodeStore) -> dict[str, Any]:
     }
 
 
-def _edges(edges: EdgeStore, *, degrees: bool) -> dict[str, Any]:
+def _edges(edges: EdgeStore, changes: EdgeChanges | None, *, degrees: bool) -> dict[str, Any]:
     graph = edges.graph
     content: dict[str, Any] = {
         "type": list(edges.edge_type),
         "num_edges": edges.num_edges,
         "num_input_edges": graph.num_input_edges,
+        "changes": None if changes is None else asdict(changes),
         "mean_degree": graph.num_edges / graph.num_nodes if graph.num_nodes else 0.0,
         "attributes": {name: describe_attribute(store) for name, store in edges.items()},
         "weight": edges.driving.weight,
@@ -87,6 +98,8 @@ def typed_lines(content: dict[str, Any]) -> Iterator[str]:
             f"  edges     {', '.join(edges['type'])}: {edges['num_edges']:,}; "
             f"{edges['mean_degree']:.1f} a list"
         )
+        if edges["changes"] is not None:
+            yield f"            {', '.join(describe_changes(EdgeChanges(**edges['changes'])))}"
         yield from _attribute_lines(edges, "edges")
         if edges["weight"] is not None:
             yield f"            sampled by weight {edges['weight']!r}"

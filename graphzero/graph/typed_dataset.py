@@ -181,8 +181,21 @@ class EdgeStore(_Attributes):
     def edge_index(self) -> IdArray:
         """All edges, (2, num_edges) int64, the user's ids: sources above targets; a copy.
 
-        In the order of the edge list, if the file stores it; else in that of the lists.
+        In the order of the edge list, if the file stores it; else in that of the lists. Edges that
+        the build merged or dropped are not there.
         """
+        return self._by_position()[0]
+
+    def edges_at(self, positions: IdArray) -> IdArray:
+        """Edges by their positions in the edge list, as splits have them, (2, n) int64.
+
+        The file must store the positions; those of merged edges are not stored.
+        """
+        edges, stored = self._by_position()
+        return edges if stored is None else edges[:, np.searchsorted(stored, positions)]
+
+    def _by_position(self) -> tuple[IdArray, IdArray | None]:
+        """All edges, and their positions in the edge list, ascending, if the file stores them."""
         lists = np.repeat(np.arange(self.owner.num_nodes), np.diff(self.graph.indptr))
         owners = self.owner.to_user(lists)
         neighbors = self.neighbor.to_user(self.graph.indices.astype(np.int64))
@@ -190,8 +203,9 @@ class EdgeStore(_Attributes):
         positions = self.graph._csr.edge_ids(np.arange(self.num_edges))
         found: IdArray = np.stack(edges)
         if positions is None:
-            return found
-        return found.take(np.argsort(positions, kind="stable"), axis=1)  # contiguous
+            return found, None
+        order = np.argsort(positions, kind="stable")
+        return found.take(order, axis=1), positions[order]  # contiguous
 
     def files(self) -> list[Graph | FeatureStore]:
         """Every mapped file of these edges."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,10 +16,13 @@ import numpy.typing as npt
 from graphzero.ingest.attribute_names import file_stem
 from graphzero.ingest.closing import Closing
 from graphzero.ingest.csr import write_graph
+from graphzero.ingest.edge_groups import Merging
 from graphzero.ingest.edge_input import EdgeInput
 from graphzero.ingest.edges import EdgeList, IdBound, read_edges
 from graphzero.ingest.folder import check_names, entry_of, folder_lock, recover, replace_dataset
 from graphzero.ingest.graph_input import GraphInput, open_graph_input
+from graphzero.ingest.merge_plan import check_attributes, merge_options
+from graphzero.ingest.merging import Prepared, merging_of, prepare_edges
 from graphzero.ingest.node_times import read_node_times
 from graphzero.ingest.presampling import Presampler, Visits, presample_order
 from graphzero.ingest.progress import Progress
@@ -26,7 +30,7 @@ from graphzero.ingest.rank import NodeOrder, hot_order
 from graphzero.ingest.row_input import count_classes
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.sources.columns import MAX_NODES, checked_count
-from graphzero.ingest.splits import write_split
+from graphzero.ingest.splits import Remap, write_split
 from graphzero.ingest.spooling import spool_iterators
 from graphzero.ingest.staging import (
     OUT_GRAPH_NAME,
@@ -39,6 +43,7 @@ from graphzero.ingest.staging import (
 )
 from graphzero.ingest.stored import open_stored_graph
 from graphzero.ingest.write_options import WriteOptions, parse_bytes
+from graphzero.store.edge_changes import describe_changes
 from graphzero.store.filewriter import FileWriter
 from graphzero.store.manifest import FileEntry, Manifest, Neighbors
 from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT
@@ -84,11 +89,11 @@ def _has_both(source: EdgeInput, options: WriteOptions) -> bool:
 
 
 def _build_graph(
-    folder: Path, given: GraphInput, options: WriteOptions
-) -> tuple[FileWriter, NodeOrder | None, NodeTimes]:
+    folder: Path, given: GraphInput, merging: Merging, options: WriteOptions
+) -> tuple[FileWriter, NodeOrder | None, NodeTimes, Prepared]:
     """The graph file in input order or hot order; a presample order is made from the latter.
 
-    Also the times of nodes, where edges have them.
+    Also the times of nodes, where edges have them; and what was done to the edge list.
     """
     source, tables, timed = given.source, given.tables, given.node_times
     bound = IdBound(*_known_count(given.num_nodes, tables.values(), source))
@@ -99,6 +104,9 @@ def _build_graph(
         bounds=(bound, bound),
         progress=options.progress,
     )
+    prepared = prepare_edges(folder, edges, given.edges, merging, options, options.column_memory)
+    edges = prepared.edges
+    options.closing.add(*describe_changes(prepared.changes))
     try:
         count = _final_count(bound.count, edges, tables.values(), source.table.name)
         if timed is not None:
@@ -112,7 +120,7 @@ def _build_graph(
             options,
             needs="the build needs",
             num_graph_files=1 + (options.presampler is not None) + _has_both(source, options),
-            edge_rows=given.edges.values(),
+            edge_rows=prepared.attributes.values(),
         )
         order: NodeOrder | None = None
         if options.renumbers:
@@ -129,9 +137,12 @@ def _build_graph(
             memory=options.sort_memory,
             progress=options.progress,
         )
+    except BaseException:
+        prepared.close()
+        raise
     finally:
         edges.close()
-    return graph, order, edges.node_times
+    return graph, order, edges.node_times, prepared
 
 
 def _presampled(
@@ -157,25 +168,48 @@ def _stage_splits(
     of: Literal["node", "edge"],
     options: WriteOptions,
     staged: list[FileWriter],
+    remap: Remap | None = None,
 ) -> dict[str, FileEntry]:
     entries: dict[str, FileEntry] = {}
     for name, value in splits.items():
         path = folder / f"{'edge_' if of == 'edge' else ''}split_{name}.gd"
-        file = write_split(path, name, value, count, memory=options.column_memory, of=of)
+        memory = options.column_memory
+        file = write_split(path, name, value, count, memory=memory, of=of, remap=remap)
         staged.append(file)
         entries[name] = entry_of(file)
     return entries
 
 
 def _build_files(
-    folder: Path, given: GraphInput, options: WriteOptions, staged: list[FileWriter]
+    folder: Path,
+    given: GraphInput,
+    merging: Merging,
+    options: WriteOptions,
+    staged: list[FileWriter],
 ) -> Manifest:
     """Writes every file, adds it to `staged`, and returns the manifest."""
-    graph, order, node_times = _build_graph(folder, given, options)
+    graph, order, node_times, prepared = _build_graph(folder, given, merging, options)
     staged.append(graph)
+    with closing(prepared):
+        return _stage_rest(folder, given, graph, order, node_times, prepared, options, staged)
+
+
+def _stage_rest(
+    folder: Path,
+    given: GraphInput,
+    graph: FileWriter,
+    order: NodeOrder | None,
+    node_times: NodeTimes,
+    prepared: Prepared,
+    options: WriteOptions,
+    staged: list[FileWriter],
+) -> Manifest:
+    """Writes what comes after the graph file, and returns the manifest."""
     source, count, num_edges = given.source, graph.header.num_nodes, graph.header.num_input_edges
     splits = _stage_splits(folder, given.splits, count, "node", options, staged)
-    edge_splits = _stage_splits(folder, given.edge_splits, num_edges, "edge", options, staged)
+    edge_splits = _stage_splits(
+        folder, given.edge_splits, num_edges, "edge", options, staged, prepared.remap
+    )
     tables = given.tables
     visits: Visits | None = None
     if options.presampler is not None and order is not None:
@@ -193,7 +227,7 @@ def _build_files(
     entries = stage_tables(
         folder, tables, count, order, options, staged, may_lack_rows={"features"}
     )
-    edge_entries = stage_edge_rows(folder, given.edges, graph, options, staged)
+    edge_entries = stage_edge_rows(folder, prepared.attributes, graph, options, staged)
     return Manifest(
         num_nodes=count,
         num_edges=graph.header.width,
@@ -217,6 +251,7 @@ def _build_files(
         weight=given.driving.weight or EDGE_WEIGHT,
         time=given.driving.time or EDGE_TIME,
         time_level=given.driving.time_level,
+        changes=prepared.changes or None,
     )
 
 
@@ -243,6 +278,9 @@ def build_dataset(
     header: bool | str = "auto",
     delimiter: str = "auto",
     edge_ids: bool = False,
+    coalesce: Any = False,
+    drop_self_loops: bool = False,
+    reverse: bool = False,
     feature_dtype: Any = None,
     edge_attrs: Any = None,
     id_column: Any = None,
@@ -259,6 +297,7 @@ def build_dataset(
         presample.check_types(None)
     if neighbors is None:
         raise ValueError("neighbors must be 'in', 'out' or 'both', not None")
+    wanted = merge_options(coalesce, drop_self_loops, reverse)
     if num_nodes is not None:
         num_nodes = checked_count(num_nodes)
     features, labels, splits, nodes, edges, edge_splits, weight, timestamp = spool_iterators(
@@ -296,6 +335,8 @@ def build_dataset(
         with_edge_ids=edge_ids,
     )
     options.closing.begin(given.source.summary, neighbors=neighbors, directed=directed)
+    merging = merging_of(wanted, given.source, given.edges, given.driving, given.edge_splits)
+    check_attributes([wanted], merging.plan.how)
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
     names = ["graph.gl", *given.file_names()]
@@ -304,4 +345,6 @@ def build_dataset(
     with folder_lock(folder):
         check_names(folder, names)
         earlier = recover(folder)
-        return replace_dataset(folder, earlier, partial(_build_files, folder, given, options))
+        return replace_dataset(
+            folder, earlier, partial(_build_files, folder, given, merging, options)
+        )

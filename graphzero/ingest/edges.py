@@ -80,8 +80,10 @@ class EdgeList:
     position : EdgeColumn or None
         Each edge's position in the user's edge list; None where edge i has position i.
     num_user_edges : int or None
-        None for the user's own edge list. For the entries of neighbour lists, which have both
-        directions already: the number of edges that they were made from.
+        Edges of the user's edge list, where these are not all of them, or entries of lists.
+    has_both : bool
+        Whether these are the entries of neighbour lists, which have both directions of an
+        undirected edge already.
     node_times : (N,) int64 or None
         The time of each node, by the user's ids: that of an entry is its neighbour's. `time` is not
         used.
@@ -98,6 +100,7 @@ class EdgeList:
     with_edge_ids: bool
     position: EdgeColumn | None = None
     num_user_edges: int | None = None
+    has_both: bool = False
     node_times: npt.NDArray[Any] | None = None
 
     def __len__(self) -> int:
@@ -126,7 +129,7 @@ class EdgeList:
     @property
     def needs_mirrors(self) -> bool:
         """Whether the opposite direction of each edge must be added."""
-        return not self.directed and self.num_user_edges is None
+        return not self.directed and not self.has_both
 
     @property
     def has_times(self) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +23,9 @@ from graphzero.ingest.value_columns import id_values_column
 from graphzero.store.filewriter import FileWriter, sealed_file
 from graphzero.store.format import FLAG_VECTOR, layout
 
-__all__ = ["check_split_names", "write_split"]
+__all__ = ["Remap", "check_split_names", "write_split"]
+
+Remap = Callable[[TempColumn, int, str], TempColumn]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _CHUNK = 1 << 20
@@ -88,6 +90,7 @@ def write_split(
     *,
     memory: int,
     of: Literal["node", "edge"] = "node",
+    remap: Remap | None = None,
 ) -> FileWriter:
     """Writes a split: the user's node ids, or positions in the edge list, in the user's order.
 
@@ -102,6 +105,9 @@ def write_split(
     memory : int
         Bytes.
     of : {"node", "edge"}
+    remap : callable, optional
+        Takes the column of positions, the memory and the name of the split, and returns the column
+        to store; it closes the first one if it is not the same.
 
     Returns
     -------
@@ -116,7 +122,9 @@ def write_split(
         If the value is neither ids nor a mask.
     """
     split = f"split {name!r}" if of == "node" else f"edge split {name!r}"
-    with closing(TempColumn(path.parent, np.int64, memory)) as nodes:
+    with ExitStack() as temporary:
+        nodes = TempColumn(path.parent, np.int64, memory)
+        temporary.callback(nodes.close)
         for ids in _ids(value, split, name, count, of):
             outside = np.flatnonzero((ids < 0) | (ids >= count))
             if len(outside):
@@ -126,6 +134,9 @@ def write_split(
                     f"{count} {of}s"
                 )
             nodes.append(ids)
+        if remap is not None:
+            nodes = remap(nodes, memory, split)
+            temporary.callback(nodes.close)
         size = len(nodes)
         header = layout(
             "features", [("rows", "<i8", size)], num_nodes=size, width=1, flags=FLAG_VECTOR

@@ -206,6 +206,7 @@ class StoredGraph:
             with_edge_ids=self.has_edge_ids,
             position=self._values("edge_ids"),
             num_user_edges=self.header.num_input_edges,
+            has_both=True,
         )
 
     def _values(self, name: str) -> _Column | None:

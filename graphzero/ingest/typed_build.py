@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -13,14 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.closing import Closing
+from graphzero.ingest.edge_groups import Merging
 from graphzero.ingest.edges import EdgeList, IdBound, read_edges
 from graphzero.ingest.folder import check_names, entry_of, folder_lock, recover, replace_dataset
+from graphzero.ingest.merge_plan import check_attributes, typed_merge_options
+from graphzero.ingest.merging import Prepared, merging_of, prepare_edges
 from graphzero.ingest.node_times import read_node_times
 from graphzero.ingest.presampling import Presampler
 from graphzero.ingest.progress import Progress
 from graphzero.ingest.row_input import count_classes
 from graphzero.ingest.sources.columns import MAX_NODES
-from graphzero.ingest.splits import write_split
+from graphzero.ingest.splits import Remap, write_split
 from graphzero.ingest.spooling import spool_iterators
 from graphzero.ingest.staging import typed_training_seeds
 from graphzero.ingest.typed_files import (
@@ -47,6 +51,7 @@ from graphzero.ingest.typed_names import (
 )
 from graphzero.ingest.typed_options import check_typed_options
 from graphzero.ingest.write_options import WriteOptions, parse_bytes
+from graphzero.store.edge_changes import describe_changes
 from graphzero.store.filewriter import FileWriter
 from graphzero.store.format import as_dtype
 from graphzero.store.schema import (
@@ -99,21 +104,57 @@ def _count(name: str, nodes: NodeTypeInput, bound: IdBound, lists: EdgeLists) ->
     return count
 
 
-def _read_all(folder: Path, given: TypedInput, options: WriteOptions, lists: EdgeLists) -> None:
-    """Reads each edge list once, into `lists`."""
+@dataclass
+class _Lists:
+    """The edges of each type, as far as they are there; `close` frees them.
+
+    Attributes
+    ----------
+    edges : dict of (str, str, str) to EdgeList
+    prepared : dict of (str, str, str) to Prepared
+    """
+
+    edges: EdgeLists = field(default_factory=dict)
+    prepared: dict[EdgeType, Prepared] = field(default_factory=dict)
+
+    def close(self) -> None:
+        """Frees memory and disk space."""
+        for edges in self.edges.values():
+            edges.close()
+        for prepared in self.prepared.values():
+            prepared.close()
+
+
+def _read_all(
+    folder: Path,
+    given: TypedInput,
+    mergings: Mapping[EdgeType, Merging],
+    options: WriteOptions,
+    lists: _Lists,
+) -> None:
+    """Reads each edge list once, into `lists`, and merges its edges if they are to be merged."""
+    memory = options.column_memory // len(given.edges)
     bounds: dict[str, IdBound] = {}
     for name, nodes in given.nodes.items():
         with naming(name):
             bounds[name] = _bound(name, nodes, given.edges)
     for edge_type, edges in given.edges.items():
+        merging = mergings[edge_type]
+        ends = bounds[edge_type[0]], bounds[edge_type[2]]
         with naming(edge_type):
-            lists[edge_type] = read_edges(
+            lists.edges[edge_type] = read_edges(
                 edges.edges,
                 folder,
-                memory=options.column_memory // len(given.edges),
-                bounds=(bounds[edge_type[0]], bounds[edge_type[2]]),
+                memory=memory,
+                bounds=ends[::-1] if merging.plan.reverse else ends,
                 progress=options.progress,
             )
+            prepared = prepare_edges(
+                folder, lists.edges[edge_type], edges.attributes, merging, options, memory
+            )
+        lists.prepared[edge_type], lists.edges[edge_type] = prepared, prepared.edges
+        clauses = describe_changes(prepared.changes)
+        options.closing.add(*clauses, where=str(edge_type))
 
 
 def _add_node_times(
@@ -139,20 +180,24 @@ def _add_node_times(
 
 
 def _content(
-    folder: Path, given: TypedInput, options: WriteOptions, lists: EdgeLists
+    folder: Path,
+    given: TypedInput,
+    mergings: Mapping[EdgeType, Merging],
+    options: WriteOptions,
+    lists: _Lists,
 ) -> TypedContent:
     """Edges and attributes, with the number of nodes of each type."""
-    _read_all(folder, given, options, lists)
+    _read_all(folder, given, mergings, options, lists)
     counts: dict[str, int] = {}
     for name, nodes in given.nodes.items():
         with naming(name):
-            counts[name] = _count(name, nodes, _bound(name, nodes, given.edges), lists)
-    _add_node_times(folder, given, counts, options, lists)
+            counts[name] = _count(name, nodes, _bound(name, nodes, given.edges), lists.edges)
+    _add_node_times(folder, given, counts, options, lists.edges)
     return TypedContent(
         counts,
-        lists,
+        lists.edges,
         {name: nodes.attributes for name, nodes in given.nodes.items()},
-        {edge_type: edges.attributes for edge_type, edges in given.edges.items()},
+        {edge_type: prepared.attributes for edge_type, prepared in lists.prepared.items()},
         may_lack_rows=True,
     )
 
@@ -164,13 +209,15 @@ def _write_splits(
     count: int,
     options: WriteOptions,
     staged: list[FileWriter],
+    remap: Remap | None = None,
 ) -> dict[str, FileEntry]:
     """The splits of a node type, or of an edge type."""
     entries: dict[str, FileEntry] = {}
     for name, value in splits.items():
         path = folder / split_file(types, name)
         of: Literal["node", "edge"] = "node" if isinstance(types, str) else "edge"
-        file = write_split(path, name, value, count, memory=options.column_memory, of=of)
+        memory = options.column_memory
+        file = write_split(path, name, value, count, memory=memory, of=of, remap=remap)
         staged.append(file)
         entries[name] = entry_of(file)
     return entries
@@ -215,49 +262,70 @@ def _edge_tables(
     folder: Path,
     given: TypedInput,
     files: TypedFiles,
+    lists: _Lists,
     options: WriteOptions,
     staged: list[FileWriter],
 ) -> dict[EdgeType, EdgeTable]:
     tables: dict[EdgeType, EdgeTable] = {}
     for edge_type, edges in given.edges.items():
         graph, driving = files.graphs[edge_type], edges.driving
-        num_edges = graph.header.num_input_edges
+        num_edges, prepared = graph.header.num_input_edges, lists.prepared[edge_type]
         with naming(edge_type):
+            splits = _write_splits(
+                folder, edge_type, edges.splits, num_edges, options, staged, prepared.remap
+            )
             tables[edge_type] = EdgeTable(
                 num_edges=graph.header.width,
                 num_input_edges=num_edges,
                 graph=entry_of(graph),
                 attributes=files.edges[edge_type],
-                splits=_write_splits(folder, edge_type, edges.splits, num_edges, options, staged),
+                splits=splits,
                 weight=driving.weight,
                 time=driving.time,
                 time_level=driving.time_level,
+                changes=prepared.changes or None,
             )
     return tables
 
 
 def _write_files(
-    folder: Path, given: TypedInput, options: WriteOptions, staged: list[FileWriter]
+    folder: Path,
+    given: TypedInput,
+    mergings: Mapping[EdgeType, Merging],
+    options: WriteOptions,
+    staged: list[FileWriter],
 ) -> TypedManifest:
     """Writes every file, adds it to `staged`, and returns the manifest."""
-    lists: EdgeLists = {}
-    try:
-        content = _content(folder, given, options, lists)
+    with closing(_Lists()) as lists:
+        content = _content(folder, given, mergings, options, lists)
         require_typed_space(folder, content, options, "the build needs")
         splits = _node_splits(folder, given, content.counts, options, staged)
         if options.presampler is not None:
             content = replace(content, seeds=typed_training_seeds(folder, splits))
         files = write_typed_files(folder, content, options, staged)
-    finally:
-        for edges in lists.values():
-            edges.close()
-    return TypedManifest(
-        nodes=_node_tables(given, content.counts, splits, files),
-        edges=_edge_tables(folder, given, files, options, staged),
-        neighbors=options.neighbors or "in",
-        order=options.order,
-        presampling=files.presampling,
-    )
+        return TypedManifest(
+            nodes=_node_tables(given, content.counts, splits, files),
+            edges=_edge_tables(folder, given, files, lists, options, staged),
+            neighbors=options.neighbors or "in",
+            order=options.order,
+            presampling=files.presampling,
+        )
+
+
+def _mergings(
+    given: TypedInput, coalesce: Any, drop_self_loops: Any, reverse: Any
+) -> dict[EdgeType, Merging]:
+    """What is done to the edges of each type before the sort."""
+    wanted = typed_merge_options(given.edges, coalesce, drop_self_loops, reverse)
+    found: dict[EdgeType, Merging] = {}
+    for edge_type, edges in given.edges.items():
+        with naming(edge_type):
+            found[edge_type] = merging_of(
+                wanted[edge_type], edges.edges, edges.attributes, edges.driving, edges.splits
+            )
+    names = {name for merging in found.values() for name in merging.plan.how}
+    check_attributes(wanted.values(), names)
+    return found
 
 
 def _names(given: TypedInput, options: WriteOptions) -> Iterator[str]:
@@ -294,6 +362,9 @@ def build_typed_dataset(
     weight: Any = None,
     timestamp: Any = None,
     edge_ids: bool = False,
+    coalesce: Any = False,
+    drop_self_loops: Any = False,
+    reverse: Any = False,
     weight_attrs: Any = None,
     time_attrs: Any = None,
     feature_dtype: Any = None,
@@ -350,10 +421,13 @@ def build_typed_dataset(
         options.closing.begin(
             one.edges.summary, neighbors=neighbors, directed=True, where=str(edge_type)
         )
+    mergings = _mergings(given, coalesce, drop_self_loops, reverse)
     names = list(_names(given, options))
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
     with folder_lock(folder):
         check_names(folder, names)
         earlier = recover(folder)
-        return replace_dataset(folder, earlier, partial(_write_files, folder, given, options))
+        return replace_dataset(
+            folder, earlier, partial(_write_files, folder, given, mergings, options)
+        )

@@ -171,7 +171,7 @@ def _typed_edges(given: Any, dataset: TypedDataset) -> Any:
         if isinstance(edges, str) and kind is not None:
             store = dataset.edges[kind]
             positions = _edge_split(edges, store.splits, f"the edge type {kind}")
-            return kind, store.edge_index()[:, positions]
+            return kind, store.edges_at(positions)
         if not isinstance(edges, str):
             return (kind or name), None if edges is None else _as_edges(edges)
     return _edge_type(given, dataset) or given  # which the dataset refuses

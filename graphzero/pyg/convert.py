@@ -47,6 +47,9 @@ def _one_graph(data: Any) -> Data | HeteroData:
 def _refuse(options: dict[str, Any]) -> None:
     taken = {
         "directed": "PyG's edge_index has both directions of an undirected graph already",
+        "coalesce": "call data.coalesce() before, or torch_geometric.utils.coalesce",
+        "drop_self_loops": "use torch_geometric.utils.remove_self_loops before",
+        "reverse": "use data.edge_index.flip(0) before",
         "edges": "they are those of the graph",
         "nodes": "they are those of the graph",
         "features": "they are x of the graph",

@@ -43,6 +43,7 @@ __all__ = [
     "finish_renames",
     "open_build",
     "read_manifest",
+    "read_untyped",
     "write_manifest",
 ]
 
@@ -92,6 +93,26 @@ def read_manifest(folder: str | os.PathLike[str]) -> AnyManifest:
         return parse_manifest(content)
     except WRONG as error:
         raise FormatError(f"{path} is corrupt ({error!r}): build the dataset again") from None
+
+
+def read_untyped(folder: str | os.PathLike[str], what: str) -> Manifest:
+    """`read_manifest`, for what does not know node types and edge types.
+
+    Parameters
+    ----------
+    folder : path-like
+    what : str
+        Beginning of the message, such as "reports of misses are".
+
+    Raises
+    ------
+    ValueError
+        If the dataset is typed.
+    """
+    manifest = read_manifest(folder)
+    if isinstance(manifest, TypedManifest):
+        raise ValueError(f"{what} for graphs without types only, and {folder} has node types")
+    return manifest
 
 
 def open_build(

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any, TypeVar
 
 from graphzero.store.atomic import is_staging_name
+from graphzero.store.edge_changes import EdgeChanges
 from graphzero.store.schema import (
     EDGE_TIME,
     EDGE_WEIGHT,
@@ -132,6 +133,25 @@ def _driving(content: dict[str, Any]) -> dict[str, Any]:
     return {"weight": names[0], "time": names[1], "time_level": time_level}
 
 
+def _changes(value: Any) -> EdgeChanges | None:
+    """What a build did to the edge list."""
+    if value is None:
+        return None
+    counts = {
+        name: None if value[name] is None else _count(value, name)
+        for name in ("num_merged", "num_self_loops_dropped")
+    }
+    flags = {name: value[name] for name in ("reversed", "symmetric")}
+    if not all(isinstance(flag, bool) for flag in flags.values()):
+        raise ValueError("a change of the edge list is neither true nor false")
+    return EdgeChanges(
+        counts["num_merged"],
+        counts["num_self_loops_dropped"],
+        reversed=flags["reversed"],
+        symmetric=flags["symmetric"],
+    )
+
+
 def _untyped(content: dict[str, Any]) -> Manifest:
     if not isinstance(content["directed"], bool):
         raise ValueError("directed is neither true nor false")
@@ -154,6 +174,7 @@ def _untyped(content: dict[str, Any]) -> Manifest:
         attributes=_entries(content.get("attributes", {})),
         edge_attributes=_entries(content.get("edge_attributes", {})),
         edge_splits=_entries(content.get("edge_splits", {})),
+        changes=_changes(content.get("changes")),
         **_driving(content),
     )
 
@@ -176,6 +197,7 @@ def _edge_table(content: dict[str, Any]) -> EdgeTable:
         graph=_required_entry(content["graph"]),
         attributes=_entries(content["attributes"]),
         splits=_entries(content["splits"]),
+        changes=_changes(content.get("changes")),
         **_driving(content),
     )
 

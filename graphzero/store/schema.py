@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from graphzero.store.edge_changes import EdgeChanges
+
 __all__ = [
     "EDGE_TIME",
     "EDGE_WEIGHT",
@@ -122,6 +124,8 @@ class Manifest:
         Names of the attributes that are stored in the graph file, because they drive sampling.
     time_level : {"edge", "node"}
         Whose attribute `time` is.
+    changes : EdgeChanges or None
+        How the stored edges differ from the edge list; None if they do not.
     """
 
     num_nodes: int
@@ -144,6 +148,7 @@ class Manifest:
     weight: str | None = EDGE_WEIGHT
     time: str | None = EDGE_TIME
     time_level: TimeLevel = "edge"
+    changes: EdgeChanges | None = None
 
     @property
     def incoming(self) -> bool:
@@ -210,6 +215,8 @@ class EdgeTable:
         Names of the attributes that are stored in the graph file, because they drive sampling.
     time_level : {"edge", "node"}
         Whether `time` is an attribute of the edges, or of the nodes that are sampled.
+    changes : EdgeChanges or None
+        How the stored edges differ from the edge list; None if they do not.
     """
 
     num_edges: int
@@ -220,6 +227,7 @@ class EdgeTable:
     weight: str | None = None
     time: str | None = None
     time_level: TimeLevel = "edge"
+    changes: EdgeChanges | None = None
 
     def entries(self) -> list[FileEntry]:
         """Every file of these edges."""

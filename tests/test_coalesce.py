@@ -1,0 +1,390 @@
+"""Builds that merge parallel edges, drop self-loops, reverse: as a naive twin, and bounded."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import reference_merging as naive
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from peak_memory import peak_of
+
+import graphzero as gz
+from graphzero.ingest import build_dataset, merge_passes, sorted_blocks, symmetry
+from graphzero.ingest.build import build_dataset as _build
+from graphzero.store.edge_changes import EdgeChanges, describe_changes
+from graphzero.store.format import read_file
+from graphzero.store.manifest import Manifest, TypedManifest, read_manifest
+
+pytestmark = pytest.mark.no_asan  # the work is that of NumPy
+
+HOW = ("sum", "mean", "min", "max", "first", "last")
+INTEGERS = ("rating", "edge_time")
+LIKES, KNOWS = ("user", "likes", "item"), ("user", "knows", "user")
+
+
+@contextlib.contextmanager
+def tiny_pieces() -> Iterator[None]:
+    """Sorts and passes work on a few edges at a time, so that groups cross all boundaries."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (sorted_blocks, merge_passes, symmetry):
+            patch.setattr(module, "_CHUNK", 3)
+            patch.setattr(module, "run_length", lambda dtypes, memory: 4)
+        yield
+
+
+@contextlib.contextmanager
+def no_warnings_shown() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+def values_of(edges: np.ndarray[Any, Any], kind: str, rng: Any) -> dict[str, Any]:
+    """Attributes of all kinds: of few values, so that some merged edges have equal ones."""
+    count = len(edges)
+    if kind == "by ends":  # equal for edges with the same ends, in either direction
+        seeds = edges.min(axis=1, initial=0) * 100 + edges.max(axis=1, initial=0)
+    else:
+        seeds = rng.integers(0, 2 if kind == "few" else 1000, count)
+    return {
+        "edge_weight": (seeds * 0.1).astype(np.float32),
+        "edge_time": seeds.astype(np.int64) - 3,
+        "rating": (seeds % 40).astype(np.int16),
+        "edge_attr": np.stack([seeds / 3, -seeds, seeds * 1e6], axis=1).astype(np.float64),
+    }
+
+
+def choice(coalesce: Any) -> tuple[bool, dict[str, str]]:
+    """Whether edges are merged, and the aggregation of each attribute."""
+    names = ("edge_weight", "edge_time", "rating", "edge_attr")
+    if isinstance(coalesce, str):
+        how = dict.fromkeys(names, coalesce)
+        if coalesce in ("sum", "mean"):
+            del how["edge_time"]  # times have none of these unless they are named
+        return True, how
+    return bool(coalesce), dict(coalesce) if isinstance(coalesce, dict) else {}
+
+
+def assert_as_by_hand(
+    folder: Path, hand: Path, merged: naive.Merged, name: str = "graph", sep: str = "/edge_"
+) -> None:
+    """All sections are those of a build of the merged list, and edge ids are first positions."""
+    _, found = read_file(folder / f"{name}.gl")
+    header, expected = read_file(hand / f"{name}.gl")
+    assert found.keys() == expected.keys()
+    for section in expected.keys() - {"edge_ids"}:
+        np.testing.assert_array_equal(found[section], expected[section], section)
+        assert found[section].dtype == expected[section].dtype
+    np.testing.assert_array_equal(found["edge_ids"], merged.positions[expected["edge_ids"]])
+    prefix = "edge_" if name == "graph" else f"{name}."
+    for attribute in ("rating", "edge_attr"):
+        of_edges = f"{prefix}{attribute}.gd"
+        assert (folder / of_edges).read_bytes() == (hand / of_edges).read_bytes(), attribute
+
+
+CASES: dict[str, Any] = {
+    "num_nodes": st.integers(1, 6),
+    "kind": st.sampled_from(["by ends", "few", "many"]),
+    "coalesce": st.one_of(
+        st.sampled_from([False, True, "sum", "min", "max", "first", "last"]),
+        st.fixed_dictionaries(
+            {"edge_weight": st.sampled_from(HOW), "edge_attr": st.sampled_from(HOW)},
+            optional={
+                name: st.sampled_from([how for how in HOW if how != "mean"]) for name in INTEGERS
+            },
+        ),
+    ),
+    "drop": st.booleans(),
+    "reverse": st.booleans(),
+    "seed": st.integers(0, 99),
+}
+
+
+def drawn_edges(data: st.DataObject, num_nodes: int, *, mirror: bool) -> np.ndarray[Any, Any]:
+    node = st.integers(0, num_nodes - 1)
+    edges = np.array(data.draw(st.lists(st.tuples(node, node), max_size=24)), np.int64)
+    edges = edges.reshape(-1, 2)
+    if mirror:
+        edges = np.concatenate([edges, edges[:, ::-1]])
+        edges = edges[np.array(data.draw(st.permutations(range(len(edges)))), np.int64)]
+    return edges
+
+
+def expected_of(edges: Any, attrs: Any, directed: bool, coalesce: Any, **more: Any) -> Any:
+    """The naive twin's answer, or the exception that stands for an error."""
+    merges, how = choice(coalesce)
+    try:
+        return naive.merge(edges, attrs, directed=directed, coalesce=merges, how=how, **more)
+    except (naive.Differ, OverflowError) as error:
+        return error
+
+
+def refused(error: Exception) -> str:
+    """What the message must say."""
+    if isinstance(error, OverflowError):
+        return "does not fit"
+    _, first, second = error.args
+    return rf"edges {first} and \d+\)|edges \d+ and {second}\)|and their"
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    data=st.data(),
+    directed=st.booleans(),
+    mirror=st.booleans(),
+    neighbors=st.sampled_from(["in", "out", "both"]),
+    order=st.sampled_from(["hot", "input"]),
+    tiny=st.booleans(),
+    **CASES,
+)
+def test_like_the_naive_twin(
+    tmp_path_factory: pytest.TempPathFactory,
+    data: st.DataObject,
+    num_nodes: int,
+    kind: str,
+    coalesce: Any,
+    drop: bool,
+    reverse: bool,
+    seed: int,
+    directed: bool,
+    mirror: bool,
+    neighbors: Any,
+    order: str,
+    tiny: bool,
+) -> None:
+    edges = drawn_edges(data, num_nodes, mirror=mirror)
+    attrs = values_of(edges, kind, np.random.default_rng(seed))
+    split = data.draw(st.lists(st.sampled_from(range(max(1, len(edges)))), max_size=12))
+    split = split if len(edges) else []
+    options = {"num_nodes": num_nodes, "directed": directed, "neighbors": neighbors, "order": order}
+    more = {"drop_self_loops": drop, "reverse": reverse}
+    expected = expected_of(edges, attrs, directed, coalesce, **more)
+    folder, hand = tmp_path_factory.mktemp("d"), tmp_path_factory.mktemp("hand")
+
+    def build() -> Any:
+        with tiny_pieces() if tiny else contextlib.nullcontext(), no_warnings_shown():
+            return _build(
+                folder,
+                {"edge_index": edges.T, **attrs},
+                coalesce=coalesce,
+                edge_splits={"s": np.array(split, np.int64)},
+                **more,
+                **options,
+            )
+
+    if isinstance(expected, Exception):
+        with pytest.raises(ValueError, match=refused(expected)):
+            build()
+        return
+    manifest = build()
+    build_dataset(hand, {"edge_index": expected.edges.T, **expected.attributes}, **options)
+    assert_as_by_hand(folder, hand, expected)
+    if directed and neighbors == "both":
+        for section in ("indptr", "indices", "weights", "times"):
+            found = [read_file(one / "graph_out.gl")[1][section] for one in (folder, hand)]
+            np.testing.assert_array_equal(*found)
+    stored_split = read_file(folder / "edge_split_s.gd")[1]["rows"].tolist()
+    assert stored_split == naive.remap(split, expected)
+    assert manifest.num_input_edges == len(edges)
+    dropped = sum(kept is None for kept in expected.kept_of.values())
+    changes = EdgeChanges(
+        expected.num_merged if choice(coalesce)[0] else None,
+        dropped if drop else None,
+        reverse,
+        expected.symmetric,
+    )
+    assert manifest.changes == (changes or None)
+    assert read_manifest(folder) == manifest
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data(), by_type=st.booleans(), neighbors=st.sampled_from(["in", "out"]), **CASES)
+def test_typed_like_the_naive_twin(
+    tmp_path_factory: pytest.TempPathFactory,
+    data: st.DataObject,
+    num_nodes: int,
+    kind: str,
+    coalesce: Any,
+    drop: bool,
+    reverse: bool,
+    seed: int,
+    by_type: bool,
+    neighbors: Any,
+) -> None:
+    rng = np.random.default_rng(seed)
+    lists = {key: drawn_edges(data, num_nodes, mirror=False) for key in (LIKES, KNOWS)}
+    attrs = {key: values_of(edges, kind, rng) for key, edges in lists.items()}
+    split = list(range(len(lists[KNOWS])))[::-1]
+    counts = {"nodes": {"user": {"num_nodes": num_nodes}, "item": {"num_nodes": num_nodes}}}
+    expected = {
+        key: expected_of(
+            edges,
+            attrs[key],
+            True,
+            False if by_type and key == LIKES else coalesce,
+            drop_self_loops=drop and key == KNOWS,
+            reverse=reverse and key == LIKES,
+        )
+        for key, edges in lists.items()
+    }
+    folder, hand = tmp_path_factory.mktemp("d"), tmp_path_factory.mktemp("hand")
+
+    def build() -> Any:
+        with no_warnings_shown():
+            return gz.build(
+                folder,
+                {key: {"edge_index": edges.T, **attrs[key]} for key, edges in lists.items()},
+                coalesce={KNOWS: coalesce} if by_type else coalesce,
+                drop_self_loops=drop,
+                reverse={LIKES: reverse},
+                edge_splits={"s": {KNOWS: np.array(split, np.int64)}},
+                neighbors=neighbors,
+                **counts,
+            )
+
+    for error in expected.values():
+        if isinstance(error, Exception):
+            with pytest.raises(ValueError, match=r"edge type .*(and their|does not fit)"):
+                build()
+            return
+    build().close()
+    content = {k: {"edge_index": m.edges.T, **m.attributes} for k, m in expected.items()}
+    gz.build(hand, content, neighbors=neighbors, **counts).close()
+    for key, merged in expected.items():
+        assert_as_by_hand(folder, hand, merged, "__".join(key))
+    name = f"{'__'.join(KNOWS)}.split_s.gd"
+    assert read_file(folder / name)[1]["rows"].tolist() == naive.remap(split, expected[KNOWS])
+    manifest = read_manifest(folder)
+    assert isinstance(manifest, TypedManifest)
+    changes = manifest.edges[LIKES].changes
+    assert (changes is not None and changes.reversed) is reverse
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("how", [True, {"edge_weight": "sum", "edge_time": "max", "vec": "mean"}])
+def test_little_memory_gives_the_same_bytes(tmp_path: Path, directed: bool, how: Any) -> None:
+    rng = np.random.default_rng(5)
+    edges = rng.integers(0, 90, (60_000, 2)) ** 2 // 90
+    ends = np.sort(edges, axis=1) if not directed else edges
+    key = ends[:, 0] * 100 + ends[:, 1]
+    drawn = key if how is True else rng.integers(0, 1 << 30, len(edges))
+    given_ = {
+        "edge_index": edges.T,
+        "edge_weight": (drawn % 1000 / 7).astype(np.float32),
+        "edge_time": drawn,
+        "vec": np.stack([drawn / 3, drawn * 2.0], axis=1).astype(np.float32),
+    }
+    splits = {"s": rng.permutation(60_000)[:50_000]}
+    names = ["graph.gl", "edge_vec.gd", "edge_split_s.gd"]
+    found = []
+    for limit in ("1MiB", "1GiB"):
+        with no_warnings_shown():
+            manifest = build_dataset(
+                tmp_path / limit,
+                given_,
+                directed=directed,
+                coalesce=how,
+                drop_self_loops=True,
+                edge_splits=splits,
+                memory_limit=limit,
+            )
+        found.append([(tmp_path / limit / name).read_bytes() for name in names])
+        assert manifest.changes is not None
+        loops = int((edges[:, 0] == edges[:, 1]).sum())
+        distinct = len(np.unique(key[edges[:, 0] != edges[:, 1]]))
+        assert manifest.changes.num_self_loops_dropped == loops
+        assert manifest.changes.num_merged == len(edges) - loops - distinct
+        assert manifest.num_edges == distinct * (1 if directed else 2)
+    assert found[0] == found[1]
+    _, arrays = read_file(tmp_path / "1MiB" / "graph.gl")
+    first = {int(k): i for i, k in reversed(list(enumerate(key.tolist())))}
+    assert set(arrays["edge_ids"].tolist()) <= set(first.values())
+
+
+def test_a_node_of_dropped_self_loops_stays(tmp_path: Path) -> None:
+    with gz.build(tmp_path, [[0, 1], [5, 5]], drop_self_loops=True) as ds:
+        assert (ds.num_nodes, ds.num_edges) == (6, 1)
+
+
+def test_integers_of_64_bits_are_added_exactly(tmp_path: Path) -> None:
+    big = np.array([(1 << 63) + 1, 5, (1 << 62) - 1], np.uint64)
+    low = np.array([-(1 << 62), -(1 << 62), 7], np.int64)
+    edges = {"edge_index": [[0, 0, 1], [1, 1, 0]], "big": big, "low": low}
+    with gz.build(tmp_path, edges, coalesce="sum", order="input") as ds:
+        assert sorted(ds.edge_attributes["big"].get_tensor().tolist()) == sorted(
+            [(1 << 63) + 6, (1 << 62) - 1]
+        )
+        assert sorted(ds.edge_attributes["low"].get_tensor().tolist()) == [-(1 << 63), 7]
+    for name, value in (("big", np.uint64((1 << 64) - 1)), ("low", np.int64(-1))):
+        edges[name] = edges[name].copy()  # type: ignore[attr-defined]
+        edges[name][1] = value if name == "big" else low[1] - 1  # type: ignore[index]
+        with pytest.raises(ValueError, match=f"sum of '{name}' over edge 0 .* does not fit"):
+            gz.build(tmp_path, edges, coalesce="sum")
+        edges[name] = big if name == "big" else low
+
+
+@pytest.mark.parametrize("how", ["sum", "min", "max", "last", "mean"])
+def test_bfloat16_and_nan(tmp_path: Path, how: str) -> None:
+    bits = np.array([0x3F80, 0x4000, 0x7FC0, 0x7FC0], np.uint16).view(gz.BFLOAT16)  # 1, 2, NaN, NaN
+    edges = {"edge_index": [[0, 0, 1, 1], [1, 1, 0, 0]], "half": bits}
+    with gz.build(tmp_path, edges, coalesce=how, order="input", neighbors="out") as ds:
+        found = ds.edge_attributes["half"].get_tensor().view(np.uint16).tolist()
+    one = {"sum": 0x4040, "min": 0x3F80, "max": 0x4000, "last": 0x4000, "mean": 0x3FC0}[how]
+    assert found == [one, 0x7FC0]
+    with pytest.raises(ValueError, match=r"edges 0 and 1\).* 'half' differs: 1.0 and 2.0"):
+        gz.build(tmp_path, edges, coalesce=True)
+
+
+def test_clauses() -> None:
+    assert describe_changes(None) == []
+    changes = EdgeChanges(1200, 1, reversed=True, symmetric=True)
+    assert describe_changes(changes) == [
+        "reversed",
+        "dropped 1 self-loop",
+        "the list was symmetric: each pair stored once",
+        "merged 1,200 parallel edges",
+    ]
+
+
+IMPORTS = """
+import numpy as np
+import warnings
+from graphzero.ingest import build_dataset
+warnings.simplefilter("ignore")
+"""
+WORK = """
+folder, limit, coalesce = sys.argv[1:]
+attributes = {"edge_time": folder + "/times.npy", "vec": folder + "/vec.npy"}
+build_dataset(
+    folder + "/data",
+    {"edge_index": folder + "/edges.npy", **(attributes if coalesce else {})},
+    memory_limit=int(limit),
+    directed=bool(coalesce),
+    coalesce={"edge_time": "max", "vec": "sum"} if coalesce else False,
+)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("coalesce", ["coalesce", ""])
+def test_memory_stays_within_the_limit(tmp_path: Path, coalesce: str) -> None:
+    limit, rng = 10 << 20, np.random.default_rng(1)
+    edges = rng.integers(0, 500, (500_000, 2))
+    edges = edges if coalesce else np.concatenate([edges, edges[:, ::-1]])
+    np.save(tmp_path / "edges.npy", edges)
+    np.save(tmp_path / "times.npy", np.arange(len(edges)))
+    np.save(tmp_path / "vec.npy", rng.integers(0, 9, (len(edges), 8)).astype(np.int8))
+    peak = peak_of(tmp_path, IMPORTS, WORK, tmp_path, limit, coalesce)
+    assert peak < limit + (4 << 20)  # what the interpreter takes once is not the build's own
+    manifest = read_manifest(tmp_path / "data")
+    assert isinstance(manifest, Manifest)
+    assert manifest.changes is not None
+    assert manifest.changes.symmetric is not bool(coalesce)

@@ -1,0 +1,320 @@
+"""Undirected lists that have both directions already; what is refused; what is told."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from reference_merging import is_symmetric
+
+import graphzero as gz
+from graphzero.cli import main
+from graphzero.ingest import symmetry
+from graphzero.ingest.build import build_dataset
+from graphzero.ingest.edges import EdgeList
+from graphzero.ingest.spill import TempColumn
+from graphzero.ingest.symmetry import sampled_directions
+from graphzero.store.format import read_file
+from graphzero.store.manifest import MANIFEST_NAME, read_manifest, read_untyped
+
+pytestmark = pytest.mark.no_asan  # the work is that of NumPy
+
+SYMMETRIC = "has both directions of each of its"
+HALF = [[0, 1], [1, 2], [3, 3], [0, 1], [2, 4]]
+BOTH = [*HALF, *([v, u] for u, v in HALF if u != v)]
+
+
+def sections(folder: Path) -> dict[str, list[Any]]:
+    return {name: array.tolist() for name, array in read_file(folder / "graph.gl")[1].items()}
+
+
+def edge_list(folder: Path, edges: Any) -> EdgeList:
+    columns = [TempColumn(folder, np.uint32, 1 << 30) for _ in range(2)]
+    for column, ids in zip(columns, np.asarray(edges).T, strict=True):
+        column.append(ids)
+    return EdgeList(*columns, None, None, 0, (0, 0), False, False, False)
+
+
+def random_half(num_nodes: int, num_edges: int) -> np.ndarray[Any, Any]:
+    """Parallel edges among them, and no self-loops."""
+    edges = np.random.default_rng(1).integers(0, num_nodes, (num_edges, 2))
+    edges[:, 1] = (edges[:, 0] + 1 + edges[:, 1] % (num_nodes - 1)) % num_nodes
+    return edges
+
+
+def test_a_symmetric_list_stores_each_pair_once(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="each of its 4 undirected edges"):
+        manifest = build_dataset(tmp_path / "both", BOTH, directed=False, edge_ids=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        build_dataset(tmp_path / "half", HALF, directed=False, edge_ids=True)
+    assert sections(tmp_path / "both") == sections(tmp_path / "half")
+    assert manifest.changes is not None
+    assert manifest.changes.symmetric
+    assert (manifest.num_input_edges, manifest.num_edges) == (9, 9)
+    assert read_untyped(tmp_path / "half", "").changes is None
+
+
+def test_positions_in_a_symmetric_list(tmp_path: Path) -> None:
+    """The first of both directions has the position, a dropped self-loop has none."""
+    rating = np.array([u * v for u, v in BOTH])
+    split = {"s": [2, 8, 0, 5, 4]}
+    with pytest.warns(UserWarning, match="2 named an edge .* 1 named a self-loop"):
+        manifest = build_dataset(
+            tmp_path,
+            {"edge_index": np.transpose(BOTH), "rating": rating},
+            directed=False,
+            drop_self_loops=True,
+            edge_splits=split,
+            order="input",
+        )
+    assert (manifest.num_edges, manifest.num_input_edges) == (8, 9)
+    assert sorted(sections(tmp_path)["edge_ids"]) == [0, 0, 1, 1, 3, 3, 4, 4]
+    with gz.open(tmp_path) as ds:
+        assert ds.edge_splits["s"].tolist() == [4, 0]
+        found = ds.graph.sample_neighbors(np.arange(5), -1)
+        assert ds.edge_attributes["rating"].get_tensor().tolist() == rating[found.e_id].tolist()
+
+
+def test_the_same_list_is_stored_as_it_is_if_it_is_directed(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        manifest = build_dataset(tmp_path, BOTH)
+    assert (manifest.num_edges, manifest.changes) == (9, None)
+
+
+def test_only_self_loops_are_not_symmetric(tmp_path: Path) -> None:
+    for edges in (np.zeros((0, 2), np.int64), np.array([[1, 1], [2, 2]])):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            manifest = build_dataset(tmp_path, edges, num_nodes=3, directed=False)
+        assert manifest.changes is None
+
+
+def test_a_nearly_symmetric_list_is_stored_twice_and_told(tmp_path: Path) -> None:
+    edges = [*BOTH, [5, 6]]
+    with pytest.warns(UserWarning, match="8 of 9 edges have their reverse") as told:
+        manifest = build_dataset(tmp_path, edges, directed=False)
+    assert manifest.num_edges == 2 * 10 - 1
+    assert manifest.changes is None
+    # Both ways out that the warning names.
+    assert "coalesce=True" in str(told[0].message)
+    assert "directed=True" in str(told[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert build_dataset(tmp_path, edges, directed=False, coalesce=True).num_edges == 9
+        assert build_dataset(tmp_path, edges, directed=True).num_edges == 10
+
+
+def test_few_reverses_are_not_told(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        edges = [[0, 1], [1, 0], [1, 2], [2, 3], [3, 4]]
+        assert build_dataset(tmp_path, edges, directed=False).num_edges == 10
+
+
+@pytest.mark.parametrize("spoil", [None, "one more", "two turned"])
+def test_large_lists_are_told_apart_exactly(tmp_path: Path, spoil: str | None) -> None:
+    """The sample sees about 65,536 of 240,000 edges, the sort all of them."""
+    half = random_half(3000, 120_000)
+    edges = np.concatenate([half, half[:, ::-1]])
+    edges = edges[np.random.default_rng(2).permutation(len(edges))]
+    if spoil == "one more":
+        edges = np.concatenate([edges, edges[:1]])
+    elif spoil == "two turned":  # as many up as down
+        for way in (edges[:, 0] < edges[:, 1], edges[:, 0] > edges[:, 1]):
+            edges[np.flatnonzero(way)[3]] = edges[np.flatnonzero(way)[3], ::-1].copy()
+    assert is_symmetric(edges) is (spoil is None)
+    about = SYMMETRIC if spoil is None else r"about 100 % of the edges have their reverse"
+    with pytest.warns(UserWarning, match=about):
+        manifest = build_dataset(
+            tmp_path / "d", edges, directed=False, edge_ids=True, memory_limit="2MiB"
+        )
+    assert manifest.num_edges == (2 * len(edges) if spoil else len(edges))
+    if spoil is None:
+        build_dataset(tmp_path / "half", half, directed=False)
+        found, expected = sections(tmp_path / "d"), sections(tmp_path / "half")
+        assert found["indptr"] == expected["indptr"]
+        assert found["indices"] == expected["indices"]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 0.9])
+def test_the_sample_estimates_the_share(tmp_path: Path, share: float) -> None:
+    half = np.unique(np.sort(random_half(50_000, 300_000), axis=1), axis=0)
+    both = half[: int(share * len(half))]
+    edges = np.concatenate([half, both[:, ::-1]])
+    found = sampled_directions(edge_list(tmp_path, edges))
+    assert not found.exact
+    assert symmetry._MOST_SAMPLED / 4 < found.num_edges <= symmetry._MOST_SAMPLED
+    expected = 2 * len(both) / len(edges)
+    assert abs(found.num_reversed / found.num_edges - expected) < 0.02
+    assert found.mostly is (expected >= 0.5)
+
+
+def refusals() -> list[Any]:
+    mirrored = {"edge_index": [[0, 1, 2, 2], [1, 0, 2, 2]], "edge_weight": [1.0, 2.0, 5.0, 6.0]}
+    rated = {"edge_index": [[0, 1], [1, 0]], "rating": np.array([[1, 2], [1, 3]])}
+    parallel = {"edge_index": [[0, 2, 0], [1, 1, 1]], "edge_time": [5, 6, 7]}
+    return [
+        (
+            {"edges": mirrored, "directed": False},
+            r"edge 0 and edge 1 \(edges 0 and 1\) are the two directions .*'edge_weight' differs: "
+            r"1.0 and 2.0.*directed=True.*coalesce=\{'edge_weight': 'mean'\}",
+            [{"directed": True}, {"coalesce": {"edge_weight": "mean"}}],
+        ),
+        (
+            {"edges": rated, "directed": False},
+            r"edge 0 and edge 1 .*'rating' differs: 2 and 3",
+            [{"directed": True}, {"coalesce": "first"}, {"coalesce": {"rating": "max"}}],
+        ),
+        (
+            {"edges": parallel, "coalesce": "sum"},
+            r"edge 0 and edge 2 .*would be merged.*'edge_time' differs: 5 and 7.*'sum'.*"
+            r"coalesce=False",
+            [{"coalesce": {"edge_time": "min"}}, {"coalesce": False}],
+        ),
+        (
+            {"edges": rated, "coalesce": "mean"},
+            r"the mean of 'rating' is wanted, which has int64 .*coalesce=\{'rating': 'sum'\}",
+            [{"coalesce": {"rating": "sum"}}],
+        ),
+        (
+            {"edges": parallel, "coalesce": {"edge_weight": "sum"}},
+            "there is no edge attribute 'edge_weight'; there are edge_time",
+            [{"coalesce": {"edge_time": "last"}}],
+        ),
+        ({"edges": HALF, "coalesce": "any"}, "must be one of 'sum'.*'first' takes", []),
+        ({"edges": HALF, "coalesce": "mul"}, "coalesce must be one of 'sum', .*'mul'", []),
+        ({"edges": HALF, "coalesce": 3}, "coalesce=3 must be True or False, one of", []),
+        ({"edges": HALF, "coalesce": {"a": 3}}, r"coalesce\['a'\] must be one of .* not 3", []),
+        ({"edges": HALF, "coalesce": {1: "sum"}}, "coalesce names 1: .* by attribute", []),
+        ({"edges": HALF, "drop_self_loops": "yes"}, "drop_self_loops='yes' must be", []),
+        ({"edges": HALF, "reverse": 1}, "reverse=1 must be True or False", []),
+    ]
+
+
+@pytest.mark.parametrize(("given", "message", "ways_out"), refusals())
+def test_refused_with_a_way_out(
+    tmp_path: Path, given: dict[str, Any], message: str, ways_out: list[dict[str, Any]]
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        build_dataset(tmp_path, **given)
+    assert list(tmp_path.iterdir()) == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        for way_out in ways_out:
+            build_dataset(tmp_path, **{**given, **way_out})
+
+
+WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"reverse": True},
+            r"reverse=True: name the edge types .*\{\('author'.*rev_writes",
+        ),
+        ({"reverse": {("a", "b", "c"): True}}, r"reverse names \('a', 'b', 'c'\), which is none"),
+        ({"coalesce": {("a", "b", "c"): True}}, r"coalesce names \('a', 'b', 'c'\), which is none"),
+        ({"coalesce": {"rating": "sum"}}, "there is no edge attribute 'rating'; there are year"),
+        ({"coalesce": "mean"}, r"edge type \('author', 'writes', 'paper'\): .*mean of 'year'"),
+        ({"drop_self_loops": {WRITES: True}}, "leads from one node type to another"),
+        ({"coalesce": True}, r"edge type \('author', .*edges 0 and 2\).*'year' differs: 1 and 3"),
+    ],
+)
+def test_typed_refusals(tmp_path: Path, given: dict[str, Any], message: str) -> None:
+    writes = {"edge_index": [[0, 1, 0], [2, 0, 2]], "year": [1, 2, 3]}
+    edges = {WRITES: writes, CITES: [[0, 0], [0, 1]]}
+    with pytest.raises(ValueError, match=message):
+        gz.build(tmp_path, edges, nodes={"paper": {}, "author": {}}, **given)
+
+
+def test_reversed_typed_lists_have_the_bounds_of_their_types(tmp_path: Path) -> None:
+    nodes = {"paper": {"num_nodes": 9}, "author": {"num_nodes": 2}}
+    edges = {WRITES: [[8, 0, 8], [1, 0, 1]]}  # paper, author
+    with pytest.raises(ValueError, match="out of range for 2 nodes"):
+        gz.build(tmp_path, edges, nodes=nodes)
+    with gz.build(tmp_path, edges, nodes=nodes, reverse={WRITES: True}) as ds:
+        assert ds[WRITES].neighbors(8).tolist() == [1, 1]
+    with gz.build(tmp_path, edges, nodes={"paper": {}, "author": {}}, reverse={WRITES: True}) as ds:
+        assert (ds["paper"].num_nodes, ds["author"].num_nodes) == (9, 2)
+
+
+def test_seed_edges_of_a_split_are_those_of_the_list(tmp_path: Path) -> None:
+    """Positions of merged edges are not stored: each split finds the edge that they became."""
+    pairs = [[0, 1], [4, 4], [2, 3], [0, 1], [3, 0]]
+    split = {"s": [4, 3, 2]}
+    options = {"coalesce": True, "drop_self_loops": True}
+    with pytest.warns(UserWarning, match=r"edge split 's': of its positions, 1 named .* 0 named"):
+        ds = gz.build(tmp_path / "d", pairs, edge_splits=split, **options)
+    with ds:
+        loader = gz.LinkNeighborLoader(ds, [1], edge_label_index="s", batch_size=3)
+        (batch,) = loader
+        found = batch.n_id[batch.edge_label_index].T.tolist()
+        assert found == [[3, 0], [0, 1], [2, 3]]
+    kind = ("v", "to", "v")
+    with pytest.warns(UserWarning, match="edge split 's'"):
+        ds = gz.build(
+            tmp_path / "typed",
+            {kind: np.transpose(pairs)},
+            nodes={"v": {}},
+            edge_splits={"s": {kind: split["s"]}},
+            **options,
+        )
+    with ds:
+        loader = gz.LinkNeighborLoader(ds, [1], edge_label_index=(kind, "s"), batch_size=3)
+        (batch,) = loader
+        found = batch["v"].n_id[batch[kind].edge_label_index].T.tolist()
+        assert found == [[3, 0], [0, 1], [2, 3]]
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "e.csv").write_text("src,dst,weight\n0,1,2\n0,1,3\n2,2,1\n1,2,1\n")
+    command = ["build", str(tmp_path / "d"), "--edges", str(tmp_path / "e.csv"), "--quiet"]
+    merged = ["--coalesce", "edge_weight=sum", "--drop-self-loops", "--reverse"]
+    assert main([*command, *merged]) == 0
+    clauses = "reversed, dropped 1 self-loop, merged 1 parallel edge"
+    assert clauses in capsys.readouterr().out
+    with gz.open(tmp_path / "d") as ds:
+        assert ds.graph.neighbors(0).tolist() == [1]
+        assert ds.edge_attributes["edge_weight"].get_tensor().tolist() in ([5, 1], [1, 5])
+    assert main(["info", str(tmp_path / "d")]) == 0
+    assert clauses in capsys.readouterr().out
+    assert main(["info", str(tmp_path / "d"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["changes"]
+    assert told == {
+        "num_merged": 1,
+        "num_self_loops_dropped": 1,
+        "reversed": True,
+        "symmetric": False,
+    }
+    assert main([*command, "--coalesce"]) == 1
+    assert "line 2 and" in capsys.readouterr().err
+    assert main([*command, "--coalesce", "max"]) == 0
+
+
+def test_a_reordering_keeps_what_was_done(tmp_path: Path) -> None:
+    edges = {"edge_index": [[0, 0, 1], [1, 1, 2]], "rating": [1, 2, 3]}
+    gz.build(tmp_path, edges, coalesce="sum").close()
+    before = read_untyped(tmp_path, "").changes
+    with gz.reorder(tmp_path, "input", neighbors="out") as ds:
+        assert ds.edge_attributes["rating"].get_tensor().tolist() == [3, 3]
+        assert ds.graph.sample_neighbors([0, 1], -1).e_id.tolist() == [0, 2]
+    assert before is not None
+    assert read_untyped(tmp_path, "").changes == before
+
+
+def test_a_manifest_with_wrong_changes_is_refused(tmp_path: Path) -> None:
+    gz.build(tmp_path, HALF, coalesce=True).close()
+    path = tmp_path / MANIFEST_NAME
+    content = json.loads(path.read_text())
+    for changes in ({"num_merged": -1}, {"symmetric": 1}, {"reversed": None}, {"num_merged": "1"}):
+        path.write_text(json.dumps({**content, "changes": {**content["changes"], **changes}}))
+        with pytest.raises(gz.FormatError, match="corrupt"):
+            read_manifest(tmp_path)
