@@ -22,8 +22,8 @@ pytestmark = [
 ]
 
 LIMIT = 12 << 20
-# pyarrow has 8 MiB of pages and batches at once; its allocators keep some 30 MiB that were freed.
-ALLOWANCE = 32 << 20
+# pyarrow has 8 MiB of pages and batches at once; what its allocators keep varies by 26 MiB.
+ALLOWANCE = 46 << 20
 NODES = 1 << 18
 WIDTH = 64
 IMPORTS = """
