@@ -61,7 +61,7 @@ def test_version(capfd):
     [
         ([], "required: COMMAND"),
         (["fly"], "invalid choice: 'fly'"),
-        (["build", "d"], "required: --edges"),
+        (["build", "d"], "one of the arguments --edges --from is required"),
         (["build", "d", "--edges", "e", "--split", "train"], "'train' is not NAME=FILE"),
         (["build", "d", "--edges", "e", "--order", "odd"], "invalid choice: 'odd'"),
         (["build", "d", "--edges", "e", "--header", "--no-header"], "not allowed with"),

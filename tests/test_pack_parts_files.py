@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from packed_graphs import (
 
 import graphzero as gz
 from graphzero import _core
+from graphzero.io.row_sources import managed_bytes
 from graphzero.packs import packing
 from graphzero.packs.pack_file import open_pack
 from graphzero.packs.pack_parts import pack_files
@@ -235,6 +237,23 @@ def test_the_cost_is_what_is_written(ds: Any, kind: str, tmp_path: Path, residen
     assert todo.cost.file_bytes == sum(path.stat().st_size for path in pack_files(out))
     assert todo.cost.rows == sum(read_header(path).num_nodes for path in pack_files(out))
     assert todo.cost.packed.pages <= todo.cost.unpacked.pages
+
+
+def test_rows_that_are_not_packed_have_their_share_of_memory(
+    untyped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights of edges, which stay in the graph file: training keeps a part of them as well."""
+    with gz.open(untyped) as ds:
+        plain = gz.NeighborDataset(ds, SEEDS["untyped"], [4, 3], **SAMPLING)
+        managed = managed_bytes(plain.row_sources(0))
+        plan = SimpleNamespace(resident=managed // 2)
+        monkeypatch.setattr(packing, "plan_iteration", lambda *_: plan)
+        todo = packing.Packing(ds, SEEDS["untyped"], [4, 3], epochs=1, **SAMPLING)
+        packed = sum(one.source.num_bytes for one in todo.packed)
+        row_bytes = sum(one.store.row_bytes for one in todo.packed)
+        assert managed - packed == 4 * ds.num_edges > 2 * row_bytes
+        assert abs(todo.cost.resident_bytes - packed / 2) <= row_bytes
+        del plain, todo
 
 
 def test_the_command(typed: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -45,6 +45,8 @@ _REPLACED: dict[str, Any] = {
     "timestamp": None,
     "header": None,
     "delimiter": "auto",
+    "edge_attr": None,
+    "id_column": None,
 }
 
 
@@ -182,7 +184,7 @@ def _file(value: Any, folder: Path, where: str) -> Any:
 
 
 def _refuse_replaced(args: argparse.Namespace) -> None:
-    given = [name for name, default in _REPLACED.items() if getattr(args, name) != default]
+    given = [name for name, default in _REPLACED.items() if getattr(args, name, default) != default]
     if given:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise ValueError(f"{options}: with --from, the description file says this: leave it out")
