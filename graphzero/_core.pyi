@@ -247,3 +247,15 @@ class DirectReader:
         self, rows: _Int64s, page_map: npt.NDArray[np.uint8] | None = None, gap_pages: int = 0
     ) -> Fetched: ...
     def close(self) -> None: ...
+
+PARSED_DTYPES: frozenset[str]
+PARSE_PADDING: int
+
+def parse_records(
+    text: _Bytes,
+    end: int,
+    delimiter: int | None,
+    width: int,
+    columns: Sequence[tuple[int, np.dtype[Any]]],
+    num_threads: int,
+) -> tuple[list[tuple[npt.NDArray[Any], ...]], int]: ...

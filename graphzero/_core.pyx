@@ -16,7 +16,7 @@ from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_FillInfo
 from cython.parallel cimport prange
 from libc.errno cimport EIO
 from libc.stdint cimport INT64_MAX
-from libc.string cimport memcpy, memset
+from libc.string cimport memchr, memcpy, memset
 from posix.unistd cimport getpid, pid_t
 
 from graphzero.errors import FormatError
@@ -36,3 +36,4 @@ include "core/csr.pxi"
 include "core/batch.pxi"
 include "core/rows.pxi"
 include "core/direct.pxi"
+include "core/records.pxi"

@@ -40,6 +40,8 @@ void test_mapping(void);
 void test_negatives(void);
 void test_node2vec(void);
 void test_node_space(void);
+void test_parse_number(void);
+void test_parse_records(void);
 void test_pool(void);
 void test_preads(void);
 void test_reads(void);

@@ -1,23 +1,31 @@
-"""CSV files as tables, parsed by pyarrow."""
+"""CSV files as tables: plain records parsed by the compiled core, all others by pyarrow."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
+from graphzero._core import PARSED_DTYPES, parse_records
+from graphzero.ingest.sources.blanks import SingleBlanks
 from graphzero.ingest.sources.columns import Column
+from graphzero.ingest.sources.compression import open_binary
 from graphzero.ingest.sources.csv_errors import find_bad_line, line_of_record
 from graphzero.ingest.sources.csv_format import CsvFormat
+from graphzero.ingest.sources.line_blocks import LineBlocks
 from graphzero.ingest.sources.table import Chunk
 
 __all__ = ["CsvTable", "is_csv"]
 
+_WHITESPACE = "whitespace"
+_NO_DELIMITERS = '0123456789+-.eE"\r\n\0'
 _BLOCK_BYTES = 1 << 18
+_LEAST_BYTES, _MOST_BYTES, _BYTES_PER_RECORD = 1 << 16, 1 << 22, 8
 _ARROW = {np.dtype(name): pa.type_for_alias(name) for name in (
     "int32", "int64", "uint32", "float32", "float64"
 )}  # fmt: skip
@@ -51,33 +59,49 @@ class CsvTable:
         return f"line {line_of_record(self.source, record)}"
 
     def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
-        """Pieces of some columns, of the size of pyarrow's blocks."""
+        """Pieces of some columns, of the size of a block of lines."""
         if self.source.first_record is None:
             return
+        block_bytes = min(_MOST_BYTES, max(_LEAST_BYTES, _BYTES_PER_RECORD * max_records))
         try:
-            with self._open(columns) as reader:
-                for batch in reader:
-                    yield tuple(
-                        batch.column(i).to_numpy(zero_copy_only=False) for i in range(len(columns))
-                    )
+            with open_binary(self.source.path) as file:
+                lines = LineBlocks(file, self.source.skip_lines, block_bytes)
+                if _is_plain(self.source, columns):
+                    yield from self._plain(lines, columns)
+                if lines.fill() or lines.has_more:
+                    yield from self._others(lines.rest(), columns)
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno:
                 raise
             found = find_bad_line(self.source, columns)
             raise ValueError(found or f"{self.name}: {error}") from None
 
-    def _open(self, columns: Sequence[Column]) -> pa.csv.CSVStreamingReader:
+    def _plain(self, lines: LineBlocks, columns: Sequence[Column]) -> Iterator[Chunk]:
+        """Pieces up to the first record that the core does not read, or the end."""
+        delimiter = None if self.source.delimiter == _WHITESPACE else ord(self.source.delimiter)
+        wanted = [(column.index, column.dtype) for column in columns]
+        threads = available_processors()
+        while end := lines.fill():
+            pieces, stop = parse_records(
+                lines.buffer, end, delimiter, self.source.width, wanted, threads
+            )
+            yield from pieces
+            lines.take(stop)
+            if stop < end:
+                return
+
+    def _others(self, file: BinaryIO, columns: Sequence[Column]) -> Iterator[Chunk]:
+        """Pieces of all records of a stream, by pyarrow."""
         source = self.source
         names = [str(i) for i in range(source.width)]
         read = [names[column.index] for column in columns]
-        return pa.csv.open_csv(
-            pa.input_stream(self.name, compression="detect"),
+        blanks = source.delimiter == _WHITESPACE
+        with pa.csv.open_csv(
+            pa.PythonFile(SingleBlanks(file) if blanks else file, "r"),
             read_options=pa.csv.ReadOptions(
-                column_names=names,
-                skip_rows=source.skip_lines,
-                block_size=max(_BLOCK_BYTES, 8 * source.longest_line),
+                column_names=names, block_size=max(_BLOCK_BYTES, 8 * source.longest_line)
             ),
-            parse_options=pa.csv.ParseOptions(delimiter=source.delimiter),
+            parse_options=pa.csv.ParseOptions(delimiter=" " if blanks else source.delimiter),
             convert_options=pa.csv.ConvertOptions(
                 column_types={
                     name: _ARROW[column.dtype] for name, column in zip(read, columns, strict=True)
@@ -88,4 +112,22 @@ class CsvTable:
             ),
             # pyarrow's own pools retain freed blocks, tens of megabytes.
             memory_pool=pa.system_memory_pool(),
-        )
+        ) as reader:
+            for batch in reader:
+                yield tuple(
+                    batch.column(i).to_numpy(zero_copy_only=False) for i in range(len(columns))
+                )
+
+
+def available_processors() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _is_plain(source: CsvFormat, columns: Sequence[Column]) -> bool:
+    """Whether the compiled core may read records of this format."""
+    mark = source.delimiter
+    known = all(column.dtype.str in PARSED_DTYPES for column in columns)
+    return known and (mark == _WHITESPACE or (mark.isascii() and mark not in _NO_DELIMITERS))
