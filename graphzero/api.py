@@ -46,6 +46,7 @@ def build(
     timestamp: Any = None,
     header: bool | Literal["auto"] = "auto",
     delimiter: str = "auto",
+    on_bad_rows: Literal["raise", "skip"] = "raise",
     edge_ids: bool = False,
     feature_dtype: Any = None,
     memory_limit: int | str = "2GB",
@@ -137,6 +138,13 @@ def build(
         none of its cells is a number.
     delimiter : str
         Of the edge list: one character, or "auto" for tab, semicolon, comma or space.
+    on_bad_rows : {"raise", "skip"}
+        What becomes of records of an edge list in a text file that cannot be read: with another
+        number of columns, with a cell that is empty or no number, with an id or a weight that is
+        out of range. "raise": a `ValueError` names the file and the line of the first one. "skip":
+        they are left out, and a `UserWarning` counts them and shows the first ten. The position of
+        an edge is then its number among those that were kept, so that `edge_splits` and attributes
+        of edges, which belong to edges by their positions, are refused.
     edge_ids : bool
         Whether to store each edge's position in the edge list. Always stored with `edge_splits`
         and with edge attributes that do not drive sampling.
@@ -182,6 +190,7 @@ def build(
         "timestamp": timestamp,
         "header": header,
         "delimiter": delimiter,
+        "on_bad_rows": on_bad_rows,
         "edge_ids": edge_ids,
         "feature_dtype": feature_dtype,
         "memory_limit": memory_limit,

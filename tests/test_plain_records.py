@@ -198,7 +198,7 @@ def test_a_build_is_the_same_as_by_pyarrow(
     monkeypatch.setattr(csv_table, "_LEAST_BYTES", 1000)
     monkeypatch.setattr(csv_table, "_BYTES_PER_RECORD", 0)
     plain = built(tmp_path / "plain", path)
-    monkeypatch.setattr(csv_table, "_is_plain", lambda *_: False)
+    monkeypatch.setattr(csv_table, "is_plain", lambda *_: False)
     assert plain == built(tmp_path / "arrow", path)
     assert isinstance(plain, dict) == (number in {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 15})
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.sources.array_table import ArrayTable, load_array
+from graphzero.ingest.sources.bad_rows import BadRows, bad_rows_of, refuse_skipping
 from graphzero.ingest.sources.columns import Column, column_index, id_column
 from graphzero.ingest.sources.opening import open_table
 from graphzero.ingest.sources.table import Table
@@ -40,6 +41,8 @@ class EdgeInput:
         Whether an edge is stored in the list of its target, not of its source.
     with_edge_ids : bool
         Whether each edge's position in the edge list is stored.
+    bad_rows : BadRows or None
+        What becomes of bad records; None where they are errors.
     """
 
     table: Table
@@ -49,6 +52,7 @@ class EdgeInput:
     directed: bool = True
     incoming: bool = False
     with_edge_ids: bool = False
+    bad_rows: BadRows | None = None
 
 
 def _weight_column(index: int) -> Column:
@@ -170,6 +174,7 @@ def open_edges(
     incoming: bool = False,
     with_edge_ids: bool = False,
     is_edge_index: bool = False,
+    on_bad_rows: str = "raise",
 ) -> EdgeInput:
     """An edge list from a path or an array; `EdgeInput` and `graphzero.build` have the options.
 
@@ -182,14 +187,22 @@ def open_edges(
     OSError
         If the file cannot be read.
     """
+    bad_rows = bad_rows_of(on_bad_rows)
     is_path = isinstance(edges, str | os.PathLike)
     if is_path and Path(edges).suffix.lower() != ".npy":
-        table = open_table(Path(edges), delimiter=delimiter, header=header, strict=True)
+        table = open_table(
+            Path(edges), delimiter=delimiter, header=header, strict=True, bad_rows=bad_rows
+        )
         found = edges_of_table(table, src=src, dst=dst, weight=weight, timestamp=timestamp)
     else:
         name = os.fspath(edges) if is_path else "edges"
+        refuse_skipping(bad_rows, name if is_path else "arrays")
         array = load_array(edges, name)
         found = _from_array(array, name, src, dst, weight, timestamp, is_edge_index=is_edge_index)
     return replace(
-        found, directed=directed, incoming=incoming and directed, with_edge_ids=with_edge_ids
+        found,
+        directed=directed,
+        incoming=incoming and directed,
+        with_edge_ids=with_edge_ids,
+        bad_rows=bad_rows,
     )

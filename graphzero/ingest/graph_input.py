@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -128,6 +128,16 @@ def _check_edge_counts(source: EdgeInput, edges: Mapping[str, Rows]) -> None:
             )
 
 
+def _refuse_positions(names: Sequence[str]) -> None:
+    """Nothing that belongs to edges by their positions, where skipped records would shift these."""
+    if names:
+        raise ValueError(
+            f"on_bad_rows='skip' shifts the positions of the edges behind a skipped record, and "
+            f"{', '.join(names)} would belong to other edges: use on_bad_rows='raise', or correct "
+            f"the edge list first"
+        )
+
+
 def _add_driving(
     source: EdgeInput, nodes: Mapping[str, Rows], edges: dict[str, Rows], options: dict[str, Any]
 ) -> tuple[EdgeInput, Driving]:
@@ -189,6 +199,8 @@ def open_graph_input(
     check_distinct(node_values, edge_values)
     if feature_dtype is not None and "x" not in node_values:
         raise ValueError("feature_dtype needs features")
+    if edge_options.get("on_bad_rows") == "skip":
+        _refuse_positions([*edge_values, *(f"edge_splits[{name!r}]" for name in named_edge_splits)])
     source = open_edges(edge_list, is_edge_index=isinstance(edges, Mapping), **edge_options)
     of_edges = {name: open_attribute(v, name, of="edge") for name, v in edge_values.items()}
     _check_edge_counts(source, of_edges)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import csv
-import gzip
+import io
 import itertools
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import TextIO
+
+from graphzero.ingest.sources.compression import open_binary
 
 __all__ = ["CsvFormat", "is_number", "open_text", "sniff_csv"]
 
@@ -58,25 +57,17 @@ def is_number(cell: str) -> bool:
     return "_" not in cell
 
 
-@contextmanager
-def open_text(path: Path) -> Iterator[IO[str]]:
-    """The lines of a plain or gzip file.
+def open_text(path: Path) -> TextIO:
+    """The lines of a file, which may be compressed.
 
     Raises
     ------
     ValueError
-        If it is a damaged gzip file.
+        While it is read: if it is damaged.
+    OSError
+        If it cannot be read.
     """
-    opened: IO[str]
-    if path.suffix.lower() == ".gz":
-        opened = gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline="")  # noqa: SIM115
-    else:
-        opened = open(path, encoding="utf-8-sig", errors="replace", newline="")  # noqa: SIM115
-    with opened:
-        try:
-            yield opened
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise ValueError(f"{path} is not a complete gzip file: {error}") from None
+    return io.TextIOWrapper(open_binary(path), encoding="utf-8-sig", errors="replace", newline="")
 
 
 def _delimiter_of(lines: list[str]) -> str:

@@ -11,19 +11,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from graphzero._core import PARSED_DTYPES, parse_records
+from graphzero.ingest.sources.bad_rows import BadRows
 from graphzero.ingest.sources.blanks import SingleBlanks
 from graphzero.ingest.sources.columns import Column
-from graphzero.ingest.sources.compression import open_binary
+from graphzero.ingest.sources.compression import open_binary, without_compression
 from graphzero.ingest.sources.csv_errors import find_bad_line, line_of_record
 from graphzero.ingest.sources.csv_format import CsvFormat
+from graphzero.ingest.sources.csv_skipping import good_records
 from graphzero.ingest.sources.line_blocks import LineBlocks
+from graphzero.ingest.sources.plain_records import WHITESPACE, is_plain, parse_block
 from graphzero.ingest.sources.table import Chunk
 
 __all__ = ["CsvTable", "is_csv"]
 
-_WHITESPACE = "whitespace"
-_NO_DELIMITERS = '0123456789+-.eE"\r\n\0'
 _BLOCK_BYTES = 1 << 18
 _LEAST_BYTES, _MOST_BYTES, _BYTES_PER_RECORD = 1 << 16, 1 << 22, 8
 _ARROW = {np.dtype(name): pa.type_for_alias(name) for name in (
@@ -32,11 +32,8 @@ _ARROW = {np.dtype(name): pa.type_for_alias(name) for name in (
 
 
 def is_csv(path: Path) -> bool:
-    """Whether a file has the name of a CSV file, plain or gzip."""
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] == ".gz":
-        suffixes.pop()
-    return bool(suffixes) and suffixes[-1] in {".csv", ".tsv", ".txt"}
+    """Whether a file has the name of a CSV file, which may be compressed."""
+    return without_compression(path).suffix.lower() in {".csv", ".tsv", ".txt"}
 
 
 class CsvTable:
@@ -45,9 +42,12 @@ class CsvTable:
     Parameters
     ----------
     source : CsvFormat
+    bad_rows : BadRows, optional
+        Takes the records that cannot be read. Default: they are errors.
     """
 
-    def __init__(self, source: CsvFormat) -> None:
+    def __init__(self, source: CsvFormat, bad_rows: BadRows | None = None) -> None:
+        self._bad_rows = bad_rows
         self.source = source
         self.name = os.fspath(source.path)
         self.names: Sequence[str] | None = source.names
@@ -65,8 +65,12 @@ class CsvTable:
         block_bytes = min(_MOST_BYTES, max(_LEAST_BYTES, _BYTES_PER_RECORD * max_records))
         try:
             with open_binary(self.source.path) as file:
-                lines = LineBlocks(file, self.source.skip_lines, block_bytes)
-                if _is_plain(self.source, columns):
+                numbered = self._bad_rows is not None
+                lines = LineBlocks(file, self.source.skip_lines, block_bytes, numbered=numbered)
+                if self._bad_rows is not None:
+                    yield from good_records(lines, self.source, columns, self._bad_rows)
+                    return
+                if is_plain(self.source, columns):
                     yield from self._plain(lines, columns)
                 if lines.fill() or lines.has_more:
                     yield from self._others(lines.rest(), columns)
@@ -78,13 +82,8 @@ class CsvTable:
 
     def _plain(self, lines: LineBlocks, columns: Sequence[Column]) -> Iterator[Chunk]:
         """Pieces up to the first record that the core does not read, or the end."""
-        delimiter = None if self.source.delimiter == _WHITESPACE else ord(self.source.delimiter)
-        wanted = [(column.index, column.dtype) for column in columns]
-        threads = available_processors()
         while end := lines.fill():
-            pieces, stop = parse_records(
-                lines.buffer, end, delimiter, self.source.width, wanted, threads
-            )
+            pieces, stop = parse_block(lines, end, self.source, columns)
             yield from pieces
             lines.take(stop)
             if stop < end:
@@ -95,7 +94,7 @@ class CsvTable:
         source = self.source
         names = [str(i) for i in range(source.width)]
         read = [names[column.index] for column in columns]
-        blanks = source.delimiter == _WHITESPACE
+        blanks = source.delimiter == WHITESPACE
         with pa.csv.open_csv(
             pa.PythonFile(SingleBlanks(file) if blanks else file, "r"),
             read_options=pa.csv.ReadOptions(
@@ -117,17 +116,3 @@ class CsvTable:
                 yield tuple(
                     batch.column(i).to_numpy(zero_copy_only=False) for i in range(len(columns))
                 )
-
-
-def available_processors() -> int:
-    """Processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _is_plain(source: CsvFormat, columns: Sequence[Column]) -> bool:
-    """Whether the compiled core may read records of this format."""
-    mark = source.delimiter
-    known = all(column.dtype.str in PARSED_DTYPES for column in columns)
-    return known and (mark == _WHITESPACE or (mark.isascii() and mark not in _NO_DELIMITERS))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+from graphzero.ingest.sources.bad_rows import BadRows, refuse_skipping
 from graphzero.ingest.sources.csv_format import sniff_csv
 from graphzero.ingest.sources.csv_table import CsvTable, is_csv
 from graphzero.ingest.sources.parquet_table import ParquetTable
@@ -12,7 +14,12 @@ __all__ = ["open_table"]
 
 
 def open_table(
-    path: Path, *, delimiter: str = "auto", header: bool | str = "auto", strict: bool = False
+    path: Path,
+    *,
+    delimiter: str = "auto",
+    header: bool | str = "auto",
+    strict: bool = False,
+    bad_rows: BadRows | None = None,
 ) -> CsvTable | ParquetTable:
     """A CSV or Parquet file as a table.
 
@@ -26,10 +33,13 @@ def open_table(
     with open(path, "rb"):
         pass
     if is_csv(path):
-        return CsvTable(sniff_csv(path, delimiter=delimiter, header=header, strict=strict))
+        return CsvTable(
+            sniff_csv(path, delimiter=delimiter, header=header, strict=strict), bad_rows
+        )
+    refuse_skipping(bad_rows, os.fspath(path))
     if path.suffix.lower() == ".parquet":
         return ParquetTable(path)
     raise ValueError(
-        f"{path}: the name does not end in .csv, .tsv, .txt (or one of them and .gz), "
-        f".parquet or .npy"
+        f"{path}: the name does not end in .csv, .tsv, .txt (or one of them and .gz, .zst, .bz2 "
+        f"or .xz), .parquet or .npy"
     )
