@@ -202,14 +202,14 @@ def _good_edges(
     for ids, column, bound in zip(chunk, edges.columns, bounds, strict=False):
         if bound.count is not None:
             bad = np.flatnonzero(good & (ids >= bound.count))
-            values = ids[bad]
+            values = ids[bad[:MOST_EXAMPLES]]
             bad_rows.add_of_chunk(
                 bad, [_beyond(value, bound, column) for value in values[:MOST_EXAMPLES]]
             )
             good[bad] = False
     if edges.has_weights:
         bad = np.flatnonzero(good & ~_are_weights(chunk[2]))
-        values = chunk[2][bad]
+        values = chunk[2][bad[:MOST_EXAMPLES]]
         bad_rows.add_of_chunk(
             bad, [_no_weight(value, edges.columns[2]) for value in values[:MOST_EXAMPLES]]
         )
