@@ -391,29 +391,3 @@ cdef extern from "graphzero/uring.h" nogil:
 cdef extern from "graphzero/fork.h" nogil:
     void gz_fork_guard()
     bool_t gz_may_use_threads()
-
-
-cdef extern from "graphzero/parse_records.h" nogil:
-    enum:
-        GZ_PARSE_PADDING
-    ctypedef enum gz_cell_kind:
-        GZ_CELL_SKIP
-        GZ_CELL_UINT32
-        GZ_CELL_INT32
-        GZ_CELL_INT64
-        GZ_CELL_FLOAT32
-        GZ_CELL_FLOAT64
-    ctypedef struct gz_cell_column:
-        gz_cell_kind kind
-        void *out
-    ctypedef struct gz_record_format:
-        unsigned char delimiter
-        bint blanks
-        int width
-        const gz_cell_column *columns
-    ctypedef struct gz_parsed:
-        int64_t records
-        int64_t stop
-    int64_t gz_count_lines(const unsigned char *text, int64_t begin, int64_t end)
-    gz_parsed gz_parse_records(const gz_record_format *format, const unsigned char *text,
-                               int64_t begin, int64_t end, int64_t first)

@@ -19,6 +19,8 @@ from libc.stdint cimport INT64_MAX
 from libc.string cimport memchr, memcpy, memset
 from posix.unistd cimport getpid, pid_t
 
+from graphzero._ingest cimport *
+
 from graphzero.errors import FormatError
 
 gz_fork_guard()
@@ -37,3 +39,4 @@ include "core/batch.pxi"
 include "core/rows.pxi"
 include "core/direct.pxi"
 include "core/records.pxi"
+include "core/edges.pxi"

@@ -75,6 +75,8 @@ int main(void)
     test_uring();
     test_parse_number();
     test_parse_records();
+    test_edge_keys();
+    test_sort_keys();
     test_fork();
     printf("%d passed, %d failed\n", passed, failed);
     return failed == 0 ? 0 : 1;

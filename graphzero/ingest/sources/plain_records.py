@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from graphzero._core import PARSED_DTYPES, parse_records
+from graphzero.ingest.processors import available_processors
 from graphzero.ingest.sources.columns import Column
 from graphzero.ingest.sources.csv_format import CsvFormat
 from graphzero.ingest.sources.line_blocks import LineBlocks
@@ -34,11 +34,5 @@ def parse_block(
         None if source.delimiter == WHITESPACE else ord(source.delimiter),
         source.width,
         [(column.index, column.dtype) for column in columns],
-        _processors(),
+        available_processors(),
     )
-
-
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
