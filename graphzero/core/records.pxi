@@ -67,6 +67,7 @@ def parse_records(const unsigned char[::1] text, int64_t end, delimiter, int wid
     cdef const unsigned char *begin = &text[0]
     cdef int64_t[::1] cuts = _line_cuts(begin, 0, end, threads)
     cdef int64_t ranges = cuts.shape[0] - 1, i
+    threads = <int> min(threads, ranges)
     counts = np.zeros(ranges + 1, np.int64)
     cdef int64_t[::1] lines = counts
     for i in prange(ranges, nogil=True, num_threads=threads):
