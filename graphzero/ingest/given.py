@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from graphzero.ingest.source import Source
+from graphzero.ingest.sources.bad_rows import BadRows
 from graphzero.ingest.sources.csv_format import WHITESPACE
 from graphzero.ingest.sources.csv_table import CsvTable
 from graphzero.ingest.sources.opening import is_table, open_table
@@ -14,11 +15,20 @@ __all__ = ["commented_names", "is_table", "open_given", "refuse_frame"]
 
 
 def open_given(
-    source: Source, *, strict: bool = False, of: Literal["node", "edge"] = "node"
+    source: Source,
+    *,
+    strict: bool = False,
+    of: Literal["node", "edge"] = "node",
+    bad_rows: BadRows | None = None,
 ) -> Table:
     """The table of a source, for which `is_table` holds; the others as `open_table` has them."""
     return open_table(
-        source.value, delimiter=source.delimiter, header=source.header, strict=strict, of=of
+        source.value,
+        delimiter=source.delimiter,
+        header=source.header,
+        strict=strict,
+        of=of,
+        bad_rows=bad_rows,
     )
 
 

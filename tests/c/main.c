@@ -74,6 +74,10 @@ int main(void)
     test_preads();
     test_io_ring();
     test_uring();
+    test_parse_number();
+    test_parse_records();
+    test_edge_keys();
+    test_sort_keys();
     test_fork();
     printf("%d passed, %d failed\n", passed, failed);
     return failed == 0 ? 0 : 1;
