@@ -119,7 +119,8 @@ def test_many_bad_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind:
 def test_what_the_core_does_not_read_is_read_one_by_one(tmp_path: Path, body: str) -> None:
     (tmp_path / "e.csv").write_bytes(body.encode())
     if body.startswith("0x"):
-        build_dataset(tmp_path / "a", tmp_path / "e.csv", delimiter="x", on_bad_rows="skip")
+        options = {"delimiter": "x", "src": 0, "dst": 1, "on_bad_rows": "skip"}
+        build_dataset(tmp_path / "a", tmp_path / "e.csv", **options)
         return
     said = skipped(tmp_path / "a", tmp_path / "e.csv")
     assert said.startswith("1 bad record skipped:")
@@ -174,3 +175,32 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_typed_graphs_refuse_it() -> None:
     with pytest.raises(ValueError, match="on_bad_rows='skip' is for graphs without types"):
         check_typed_options(on_bad_rows="skip")
+
+
+def test_several_files_are_named_in_one_count(tmp_path: Path) -> None:
+    folder = tmp_path / "edges"
+    folder.mkdir()
+    (folder / "part-0.csv").write_text("src,dst\n0,1\nx,1\n1,2\n")
+    (folder / "part-1.csv.gz").write_bytes(gzip.compress(b"src,dst\n2,0\n3\n\n-1,0\n3,1\n"))
+    said = skipped(tmp_path / "a", folder)
+    assert said.startswith("3 bad records skipped:")
+    places = [line.split(": ")[0].strip() for line in said.splitlines()[1:]]
+    names = [("part-0.csv", 3), ("part-1.csv.gz", 3), ("part-1.csv.gz", 5)]
+    assert places == [f"{folder / name}, line {line}" for name, line in names]
+    build_dataset(tmp_path / "b", np.array([[0, 1], [1, 2], [2, 0], [3, 1]]))
+    assert files(tmp_path / "a") == files(tmp_path / "b")
+
+
+def test_skipped_records_are_in_the_closing_line(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("src,dst\n0,1\nx,1\n")
+    with pytest.warns(UserWarning, match="1 bad record skipped"):
+        closing = write_dataset(tmp_path / "a", tmp_path / "e.csv", on_bad_rows="skip")
+    assert closing.lines() == [
+        "read src=src, dst=dst; in-neighbours; directed; skipped 1 bad record"
+    ]
+
+
+def test_columns_as_attributes_are_refused_beside_skipping(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("src,dst,amount\n0,1,2\n")
+    with pytest.raises(ValueError, match="amount would belong to other edges"):
+        write_dataset(tmp_path / "a", tmp_path / "e.csv", edge_attrs=["amount"], on_bad_rows="skip")

@@ -192,7 +192,7 @@ MIXED = [
 def test_a_build_is_the_same_as_by_pyarrow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, packed: bool
 ) -> None:
-    text = "a,b,weight,time\n".replace(",", "\t" if number == 3 else ",") + MIXED[number]
+    text = "src,dst,weight,time\n".replace(",", "\t" if number == 3 else ",") + MIXED[number]
     path = tmp_path / ("e.csv.gz" if packed else "e.csv")
     path.write_bytes(gzip.compress(text.encode(), 1) if packed else text.encode())
     monkeypatch.setattr(csv_table, "_LEAST_BYTES", 1000)

@@ -111,7 +111,7 @@ class CsvTable:
             "memory_pool": pa.system_memory_pool(),
         }
         for block in text_blocks(SingleBlanks(file) if blanks else file, self.name):
-            if not block.isspace():  # which would be an empty file
+            if block.strip(None if blanks else b"\r\n"):  # nothing would be an empty file
                 table = pa.csv.read_csv(pa.BufferReader(block), **options).combine_chunks()
                 for batch in table.to_batches():
                     yield tuple(
