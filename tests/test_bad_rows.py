@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from graphzero.api import write_dataset
 from graphzero.cli import main
 from graphzero.ingest import build_dataset
 from graphzero.ingest.sources import csv_table
