@@ -166,13 +166,11 @@ def _parts_of(value: Any) -> list[Any] | None:
 
 def _sources_of(value: Any) -> Source | list[Source]:
     """The source of a value, or those of its parts, which have the options of the whole."""
-    source = as_source(value)
-    parts = None if is_table(source.value) else _parts_of(source.value)
-    if parts is None:
-        return source
-    if source is value:
-        return [replace(source, value=part) for part in parts]
-    return [as_source(part) for part in parts]
+    inner = value.value if isinstance(value, Source) else value
+    parts = None if is_table(inner) else _parts_of(inner)  # several files may be one table
+    if isinstance(value, Source):
+        return value if parts is None else [replace(value, value=part) for part in parts]
+    return Source(value) if parts is None else [as_source(part) for part in parts]
 
 
 def _in_parts(value: Any, name: str, dtype: np.dtype[Any] | None, open_part: Open) -> Rows:
