@@ -86,7 +86,9 @@ class OgbFolder:
         self.require(path)
         try:
             with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-                lines = [line for _, line in zip(range(_MOST_LINES), csv.reader(file), strict=False)]
+                lines = [
+                    line for _, line in zip(range(_MOST_LINES), csv.reader(file), strict=False)
+                ]
         except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError, csv.Error) as error:
             raise ValueError(f"{path} is damaged: {error}") from None
         if not lines or len(lines) == _MOST_LINES:

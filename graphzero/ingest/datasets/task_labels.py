@@ -1,0 +1,97 @@
+"""Labels that a task has for its seeds, as labels of all nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero.ingest.sources.streamed_array import AnyArray, pieces_of
+
+__all__ = ["TaskLabels"]
+
+_NODES = 1 << 22  # of a piece: for each of them, all seeds are read once
+_SEEDS = 1 << 18
+
+
+@dataclass(frozen=True)
+class TaskLabels:
+    """The labels of seeds, at the places of their nodes.
+
+    Nodes that are no seeds get -1, or NaN where labels are floats. Integers become int64.
+
+    Parameters
+    ----------
+    count : int
+        Nodes.
+    parts : sequence of (str, array, array)
+        A name for messages, node ids, and a label for each of them.
+
+    Raises
+    ------
+    ValueError
+        If the parts do not fit together.
+    """
+
+    count: int
+    parts: Sequence[tuple[str, AnyArray, AnyArray]]
+
+    def __post_init__(self) -> None:
+        first = self.parts[0][2]
+        for name, seeds, labels in self.parts:
+            if seeds.ndim != 1 or seeds.dtype.kind not in "iu":
+                raise ValueError(f"{name}: seeds have shape {seeds.shape}, dtype {seeds.dtype}")
+            if labels.ndim == 0 or len(labels) != len(seeds):
+                raise ValueError(f"{name} has {len(seeds)} seeds, and labels of {labels.shape}")
+            if (labels.shape[1:], labels.dtype.kind) != (first.shape[1:], first.dtype.kind):
+                raise ValueError(
+                    f"{name} has labels of shape {labels.shape} and dtype {labels.dtype}, and "
+                    f"{self.parts[0][0]} of {first.shape} and {first.dtype}: they must be alike"
+                )
+
+    def __call__(self) -> Iterator[npt.NDArray[np.generic]]:
+        """The labels of all nodes, in pieces.
+
+        Raises
+        ------
+        ValueError
+            If a node has two different labels, or does not exist.
+        """
+        for begin in range(0, self.count, _NODES):
+            yield self._piece(begin, min(begin + _NODES, self.count))
+
+    def _piece(self, begin: int, end: int) -> npt.NDArray[np.generic]:
+        like = self.parts[0][2]
+        is_float = like.dtype.kind == "f"
+        shape = (end - begin, *like.shape[1:])
+        rows = np.full(shape, np.nan if is_float else -1, like.dtype if is_float else np.int64)
+        known = np.zeros(end - begin, np.bool_)
+        for name, seeds, labels in self.parts:
+            pairs = zip(pieces_of(seeds, _SEEDS), pieces_of(labels, _SEEDS), strict=True)
+            for ids, values in pairs:
+                if begin == 0 and len(ids) and not 0 <= ids.min() <= ids.max() < self.count:
+                    raise ValueError(f"{name} has seeds that are no nodes of {self.count}")
+                inside = (ids >= begin) & (ids < end)
+                at, given = ids[inside] - begin, values[inside]
+                differ = known[at] & _differ(rows[at], given)
+                if differ.any():
+                    node = int(at[differ][0]) + begin
+                    raise ValueError(f"{name}: node {node} has another label than before")
+                rows[at] = given
+                known[at] = True
+                if _differ(rows[at], given).any():
+                    raise ValueError(f"{name} has a node twice, with different labels")
+        return rows
+
+
+def _differ(
+    first: npt.NDArray[np.generic], second: npt.NDArray[np.generic]
+) -> npt.NDArray[np.bool_]:
+    if first.dtype.kind == "f":
+        second = second.astype(first.dtype)
+        different = (first != second) & ~(np.isnan(first) & np.isnan(second))
+    else:
+        different = first != second
+    return np.asarray(different.reshape(len(first), -1).any(axis=1))
