@@ -141,8 +141,9 @@ def from_graphbolt(
     task : str or int, optional
         The task whose sets to use, by name or by position. Default: the only one.
     names : dict of str to str, optional
-        Names of attributes, for names of features. Default: "feat" is "x" of nodes and "edge_attr"
-        of edges; others keep their names, which must be Python identifiers.
+        Names of attributes, for names of features, such as {"emb": "x"}, or {"node:emb": "x"}
+        where edges have "emb" as well. Default: "feat" is "x" of nodes and "edge_attr" of edges;
+        others keep their names, which must be Python identifiers.
     directed : bool
         As in `build`. GraphBolt stores edges as they are given.
     **options

@@ -164,8 +164,8 @@ def _write(args: argparse.Namespace, found: FoundDataset) -> int:
         size = sum(mapping.size for mapping in ds.mappings)
         graph = ds if isinstance(ds, TypedDataset) else ds.graph
         print(
-            f"{args.out}: {ds.num_nodes:,} nodes, {ds.num_edges:,} edges, {describe_direction(graph)}, "
-            f"{format_bytes(size)}, in {time.perf_counter() - started:.1f} s"
+            f"{args.out}: {ds.num_nodes:,} nodes, {ds.num_edges:,} edges, "
+            f"{describe_direction(graph)}, {format_bytes(size)}, in {time.perf_counter() - started:.1f} s"
         )
     for line in closing.lines():
         print(line)

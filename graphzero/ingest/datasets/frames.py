@@ -37,6 +37,14 @@ def _named(columns: Any, what: str) -> dict[str, str]:
     return {name: name for name in columns}
 
 
+def _as_array(values: Any) -> npt.NDArray[Any]:
+    """A column as NumPy has it; pandas' own kinds of numbers as those of NumPy."""
+    kind = getattr(values.dtype, "numpy_dtype", None)
+    if kind is not None and not values.isna().any():
+        return np.asarray(values.to_numpy(dtype=kind))
+    return np.asarray(values.to_numpy())
+
+
 def _values(frame: Any, column: str, what: str) -> npt.NDArray[Any]:
     """The numbers of a column."""
     if column not in frame.columns:
@@ -45,9 +53,7 @@ def _values(frame: Any, column: str, what: str) -> npt.NDArray[Any]:
     values = frame[column]
     if values.isna().any() and values.dtype.kind not in "f":
         raise ValueError(f"{what} has gaps in column {column!r}: fill them, or drop the records")
-    array = np.asarray(values.to_numpy())
-    if array.dtype == object and values.dtype != object:  # pandas' own kinds of numbers
-        array = values.to_numpy(dtype=values.dtype.numpy_dtype)
+    array = _as_array(values)
     if array.dtype.kind not in "iufb":
         raise ValueError(
             f"{what} has {values.dtype} in column {column!r}: convert it to numbers of a unit that "
@@ -82,7 +88,7 @@ def edges_of_frame(frame: Any, edge_attrs: Any) -> Any:
     def chunks() -> Iterator[dict[str, npt.NDArray[Any]]]:
         for begin in range(0, max(1, len(frame)), _RECORDS):
             part = frame.iloc[begin : begin + _RECORDS]
-            yield {name: part[name].to_numpy() for name in rest}
+            yield {name: _as_array(part[name]) for name in rest}
 
     return {"edge_index": chunks, **values}
 

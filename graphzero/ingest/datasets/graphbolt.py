@@ -139,8 +139,8 @@ def find_graphbolt(
     task : str or int, optional
         The task whose sets become splits, by name or position. Default: the only one.
     names : dict of str to str, optional
-        Names of attributes, for names of features. Default: "feat" is "x" of nodes and "edge_attr"
-        of edges, the others keep their names.
+        Names of attributes, for names of features, "feat" or "node:feat". Default: "feat" is "x" of
+        nodes and "edge_attr" of edges, the others keep their names.
     directed : bool
         As in `graphzero.build`.
 
@@ -250,11 +250,12 @@ def _add_feature(
             f"{metadata.path}: feature_data {given!r} is of type {kind!r}, and the graph has "
             f"{', '.join(map(str, known)) or 'no types'}"
         )
-    name = names.get(given, _NAMES.get((domain, given), given))
+    chosen = names.get(f"{domain}:{given}", names.get(given))
+    name = _NAMES.get((domain, given), given) if chosen is None else chosen
     if name in places[kind]:
         raise ValueError(
             f"{metadata.path}: feature_data {given!r} would be a second {name!r}: give another "
-            f"name, names={{{given!r}: ...}}"
+            f"name, names={{'{domain}:{given}': ...}}"
         )
     places[kind][name] = metadata.array(entry, f"feature_data {given!r}")
     return None

@@ -28,6 +28,7 @@ from graphzero.ingest.sources.streamed_array import StreamedArray
 
 __all__ = ["read_pickled_arrays"]
 
+_LOCAL_HEADER = struct.Struct("<26xHH")
 _LONG = 1 << 16  # of a text or bytes object: what is longer is skipped
 _READ_BYTES = 1 << 18
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
@@ -213,16 +214,26 @@ class _Place:
     path: Path
     member: str | None
 
-    @contextmanager
-    def open(self, member: str | None = None) -> Iterator[Any]:
-        """The pickle, or another member beside it, from its first byte."""
+    def begin(self, beside: str | None = None) -> int:
+        """Where the pickle begins, or another member beside it."""
+        if self.member is None:
+            return 0
+        name = self.member if beside is None else self.member[: -len("data.pkl")] + beside
         with open(self.path, "rb") as file:
-            if self.member is None:
-                yield file
-                return
-            name = self.member if member is None else self.member[: -len("data.pkl")] + member
-            with zipfile.ZipFile(file) as archive, archive.open(name) as inside:
-                yield inside
+            with zipfile.ZipFile(file) as archive:
+                info = archive.getinfo(name)
+            if info.compress_type != zipfile.ZIP_STORED:
+                raise ValueError(f"{self.path}:{name} is compressed, which torch.save never does")
+            file.seek(info.header_offset)
+            name_bytes, extra_bytes = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
+            return info.header_offset + _LOCAL_HEADER.size + int(name_bytes) + int(extra_bytes)
+
+    @contextmanager
+    def open(self, begin: int) -> Iterator[BinaryIO]:
+        """The file, from a byte: what zipfile opens reads all that is skipped."""
+        with open(self.path, "rb") as file:
+            file.seek(begin)
+            yield file
 
 
 @contextmanager
@@ -230,15 +241,15 @@ def _bytes_of(place: _Place, data: bytes | _Skipped) -> Iterator[Any]:
     if isinstance(data, bytes):
         yield io.BytesIO(data)
         return
-    with place.open() as file:
-        file.seek(data.begin)
+    with place.open(data.begin) as file:
         yield _Decoder(file, data.length) if data.is_text else file
 
 
 @contextmanager
 def _storage_of(place: _Place, tensor: _Tensor) -> Iterator[Any]:
-    with place.open(f"data/{tensor.storage.member}") as file:
-        file.seek(tensor.offset * tensor.storage.dtype.itemsize)
+    storage = tensor.storage
+    begin = place.begin(f"data/{storage.member}") + tensor.offset * storage.dtype.itemsize
+    with place.open(begin) as file:
         yield file
 
 
@@ -289,7 +300,7 @@ def _place(path: Path) -> _Place:
 
 
 def _load(place: _Place) -> Any:
-    with place.open() as file:
+    with place.open(place.begin()) as file:
         if place.member is None:
             if _Reader(file).load() != _LEGACY_MAGIC:
                 raise ValueError("has not been written by torch.save")
