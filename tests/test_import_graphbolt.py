@@ -212,7 +212,7 @@ def test_names_and_what_is_not_stored(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'title-embedding': the name must be a Python identifier"):
         gz.from_graphbolt(folder.path, tmp_path / "data")
     names = {"node:feat": "bag_of_words", "title-embedding": "x"}
-    with pytest.warns(UserWarning) as warned:
+    with pytest.warns(UserWarning, match="is not stored") as warned:
         ds = gz.from_graphbolt(folder.path, tmp_path / "data", names=names)
     assert "bag_of_words" in ds.attributes
     assert set(ds.edge_attributes) == {"edge_attr"}

@@ -205,6 +205,16 @@ def test_a_missing_file_is_named_with_the_way_to_get_it(tmp_path: Path, missing:
     assert not (tmp_path / "data").exists()
 
 
+def test_a_missing_binary_file_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "ogbn_papers100M"
+    binary_graph(folder)
+    for name in ("node-label.npz", "data.npz"):
+        (folder / "raw" / name).unlink()
+        with pytest.raises(FileNotFoundError, match="papers100M-bin.zip") as error:
+            gz.from_ogb(folder, tmp_path / "data")
+        assert error.value.filename == str(folder / "raw" / name)
+
+
 def test_folders_that_are_no_datasets(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no such folder.*products.zip"):
         gz.from_ogb(tmp_path / "ogbn_products", tmp_path / "data")

@@ -165,7 +165,8 @@ def _write(args: argparse.Namespace, found: FoundDataset) -> int:
         graph = ds if isinstance(ds, TypedDataset) else ds.graph
         print(
             f"{args.out}: {ds.num_nodes:,} nodes, {ds.num_edges:,} edges, "
-            f"{describe_direction(graph)}, {format_bytes(size)}, in {time.perf_counter() - started:.1f} s"
+            f"{describe_direction(graph)}, {format_bytes(size)}, "
+            f"in {time.perf_counter() - started:.1f} s"
         )
     for line in closing.lines():
         print(line)

@@ -66,16 +66,22 @@ def find_ogb(
         If a file is damaged, or nothing says whether the graph is directed.
     """
     folder = find_folder(path, name)
-    binary = not any((folder.raw / name).exists() for name in ("edge.csv.gz", "relations"))
-    if is_typed(folder):
+    typed, binary = is_typed(folder), _is_binary(folder)
+    if typed:
         found = binary_typed_graph(folder) if binary else text_typed_graph(folder)
-    elif binary and (folder.raw / "data.npz").exists():
-        found = _binary_graph(folder)
     else:
-        found = _text_graph(folder)
+        found = _binary_graph(folder) if binary else _text_graph(folder)
     found = replace(found, directed=_direction(folder, directed, binary=binary))
-    splits, seeds = find_splits(folder, split_type, typed=is_typed(folder))
+    splits, seeds = find_splits(folder, split_type, typed=typed)
     return replace(found, splits=splits, seeds=seeds)
+
+
+def _is_binary(folder: OgbFolder) -> bool:
+    if any((folder.raw / name).exists() for name in ("edge.csv.gz", "relations")):
+        return False
+    prescribed = folder.facts is not None and folder.facts.binary
+    names = ("data.npz", "edge_index_dict.npz")
+    return prescribed or any((folder.raw / name).exists() for name in names)
 
 
 def _direction(folder: OgbFolder, directed: bool | None, *, binary: bool) -> bool:
@@ -110,7 +116,7 @@ def _text_graph(folder: OgbFolder) -> FoundDataset:
 
 
 def _binary_graph(folder: OgbFolder) -> FoundDataset:
-    data = folder.raw / "data.npz"
+    data = folder.require(folder.raw / "data.npz")
     archive = NpzFile(data)
     for needed in ("edge_index", "num_nodes_list", "num_edges_list"):
         if needed not in archive.names:

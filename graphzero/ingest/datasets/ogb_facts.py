@@ -27,18 +27,21 @@ class Facts:
         Folder of the split that OGB prescribes.
     classes : bool
         Whether the labels are the classes of one task.
+    binary : bool
+        Whether the graph is in ``raw/data.npz``.
     """
 
     download: str
     inverse: bool
     split: str
     classes: bool = False
+    binary: bool = False
 
 
 KNOWN = {
     "ogbn-arxiv": Facts("arxiv", False, "time", classes=True),
     "ogbn-mag": Facts("mag", False, "time", classes=True),
-    "ogbn-papers100M": Facts("papers100M-bin", False, "time", classes=True),
+    "ogbn-papers100M": Facts("papers100M-bin", False, "time", classes=True, binary=True),
     "ogbn-products": Facts("products", True, "sales_ranking", classes=True),
     "ogbn-proteins": Facts("proteins", True, "species"),
     "ogbl-biokg": Facts("biokg", False, "random"),
@@ -47,6 +50,6 @@ KNOWN = {
     "ogbl-ddi": Facts("ddi", True, "target"),
     "ogbl-ppa": Facts("ppassoc", True, "throughput"),
     # Its list has both directions already: https://github.com/snap-stanford/ogb/issues/241
-    "ogbl-vessel": Facts("vessel", False, "random"),
+    "ogbl-vessel": Facts("vessel", False, "random", binary=True),
     "ogbl-wikikg2": Facts("wikikg-v2", False, "time"),
 }
