@@ -176,6 +176,10 @@ def test_unknown_datasets_need_a_direction(tmp_path: Path) -> None:
     assert find_ogb(folder, name="ogbn-products").directed is False
     assert find_ogb(folder, name="ogbn-arxiv").directed is True
     assert find_ogb(folder, name="ogbn-arxiv", directed=False).directed is False
+    for suffix in ("_pyg", "_dgl"):  # folders of older releases
+        assert find_ogb(folder.rename(tmp_path / f"ogbn_products{suffix}")).directed is False
+        folder = tmp_path / f"ogbn_products{suffix}"
+    folder = folder.rename(tmp_path / "my_graph")
     (folder / "RELEASE_v1.txt").write_text("# Release note for ogbn-products\n\n### v1: 2020\n")
     assert find_ogb(folder).directed is False
     with pytest.raises(ValueError, match="name='arxiv' must be"):

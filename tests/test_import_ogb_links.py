@@ -93,8 +93,8 @@ def test_a_binary_dataset_with_both_directions_in_its_list(tmp_path: Path) -> No
     folder = tmp_path / "ogbl_vessel"
     graph, splits = ogb.random_graph(), ogb.link_splits("pairs")
     ogb.write_binary_graph(folder, graph, "node_feat", label=False)
-    (folder / "split" / "random").mkdir(parents=True)
-    torch.save(splits, folder / "split" / "random" / "split_dict.pt")
+    (folder / "split" / "spatial").mkdir(parents=True)
+    torch.save(splits, folder / "split" / "spatial" / "split_dict.pt")
     with gz.from_ogb(folder, tmp_path / "data") as ds:
         assert ds.graph.is_directed
     gz.build(tmp_path / "plain", graph["edge_index"], graph["node_feat"]).close()

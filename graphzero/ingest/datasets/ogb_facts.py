@@ -2,7 +2,7 @@
 
 ``ogb`` keeps them in ``master.csv`` beside its code, not in the folders of the datasets. These are
 the rows of https://github.com/snap-stanford/ogb, ``ogb/nodeproppred/master.csv`` and
-``ogb/linkproppred/make_master_file.py``, version 1.3.
+``ogb/linkproppred/master.csv``, in release 1.3.6 of the package.
 """
 
 from __future__ import annotations
@@ -50,6 +50,6 @@ KNOWN = {
     "ogbl-ddi": Facts("ddi", True, "target"),
     "ogbl-ppa": Facts("ppassoc", True, "throughput"),
     # Its list has both directions already: https://github.com/snap-stanford/ogb/issues/241
-    "ogbl-vessel": Facts("vessel", False, "random", binary=True),
+    "ogbl-vessel": Facts("vessel", False, "spatial", binary=True),
     "ogbl-wikikg2": Facts("wikikg-v2", False, "time"),
 }

@@ -137,7 +137,7 @@ def _named(path: Path, name: str | None) -> str:
             )
         return name
     folder = path.resolve().name
-    by_folder = re.sub("_", "-", folder.removesuffix("_pyg"), count=1)
+    by_folder = re.sub("_", "-", re.sub("_(pyg|dgl)$", "", folder), count=1)
     for known in KNOWN:
         if by_folder.lower() == known.lower():
             return known

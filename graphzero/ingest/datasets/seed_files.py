@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.sources.array_opening import open_array
-from graphzero.ingest.sources.streamed_array import pieces_of
+from graphzero.ingest.sources.streamed_array import AnyArray, pieces_of
+from graphzero.store.atomic import sync_folder
 
 __all__ = ["FOLDER", "discard", "publish_seeds", "stage_seeds"]
 
@@ -67,6 +69,7 @@ def publish_seeds(folder: Path, staged: Path | None) -> None:
         os.rename(final, old)
     if staged is not None:
         os.rename(staged, final)
+        sync_folder(folder)
     discard(old)
 
 
@@ -114,11 +117,16 @@ def _write(path: Path, value: Any) -> None:
     with open(path, "xb") as file:
         if isinstance(value, list):
             _write_texts(file, value)
-            return
-        array = open_array(value, path.stem)
-        _write_header(file, array.dtype, array.shape)
-        for piece in pieces_of(array, max(1, _PIECE // max(1, *array.shape[1:], 1))):
-            file.write(np.ascontiguousarray(piece).data)
+        else:
+            _write_numbers(file, open_array(value, path.stem))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _write_numbers(file: BinaryIO, array: AnyArray) -> None:
+    _write_header(file, array.dtype, array.shape)
+    for piece in pieces_of(array, max(1, _PIECE // max(1, math.prod(array.shape[1:])))):
+        file.write(np.ascontiguousarray(piece).data)
 
 
 def _write_texts(file: BinaryIO, texts: list[str]) -> None:
