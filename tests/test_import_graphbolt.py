@@ -232,7 +232,11 @@ def test_labels_of_the_task_and_of_feature_data(tmp_path: Path) -> None:
         assert "label" in ds.attributes
 
 
-def test_labels_are_put_at_their_nodes() -> None:
+def test_labels_are_put_at_their_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    task_labels = "graphzero.ingest.datasets.task_labels"
+    monkeypatch.setattr(f"{task_labels}._PIECE_BYTES", 16)  # several pieces
+    monkeypatch.setattr(f"{task_labels}._SEED_BYTES", 8)
+
     def parts(*pairs: Any) -> Any:
         return [(f"set {i}", np.array(a), np.array(b)) for i, (a, b) in enumerate(pairs)]
 

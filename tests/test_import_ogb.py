@@ -148,6 +148,11 @@ def test_graphs_with_types(tmp_path: Path, binary: bool) -> None:
     expected = plain(tmp_path / "plain", **typed_arguments(graph))
     assert imported(folder, tmp_path / "data") == expected
     assert any("reltype" in name for name in expected)
+    shutil.rmtree(folder / "split")
+    by_type = {name: {"paper": ids} for name, ids in ogb.random_splits(20).items()}
+    (folder / "split" / "time").mkdir(parents=True)
+    torch.save(by_type, folder / "split" / "time" / "split_dict.pt")
+    assert imported(folder, tmp_path / "data") == expected
 
 
 def test_split_dict_is_preferred_and_split_type_chooses(tmp_path: Path) -> None:

@@ -102,6 +102,15 @@ def test_a_binary_dataset_with_both_directions_in_its_list(tmp_path: Path) -> No
     check_links(tmp_path / "data", splits)
 
 
+def test_links_of_a_graph_that_is_none_of_ogbs(tmp_path: Path) -> None:
+    folder, splits = tmp_path / "mine", ogb.link_splits("citation")
+    ogb.write_graph(folder, ogb.random_graph(), label=False)
+    (folder / "split" / "random").mkdir(parents=True)
+    torch.save(splits, folder / "split" / "random" / "split_dict.pt")
+    gz.from_ogb(folder, tmp_path / "data", directed=True).close()
+    check_links(tmp_path / "data", splits)
+
+
 def test_links_of_a_graph_with_types(tmp_path: Path) -> None:
     folder = tmp_path / "ogbl_biokg"
     graph = {**ogb.random_typed_graph(), "node_feat": {}, "node_year": {}, "label": {}}
@@ -144,6 +153,9 @@ def test_another_import_replaces_the_arrays_and_keeps_foreign_folders(
     (out / "links" / ".graphzero").unlink()
     with pytest.raises(FileExistsError, match="not from an import"):
         gz.from_ogb(folder, out)
+    ogb.write_graph(tmp_path / "ogbn_arxiv", ogb.random_graph())
+    ogb.write_node_splits(tmp_path / "ogbn_arxiv", "time", ogb.random_splits())
+    gz.from_ogb(tmp_path / "ogbn_arxiv", out).close()
     check_links(out, citation)
 
 

@@ -72,7 +72,8 @@ def find_ogb(
     else:
         found = _binary_graph(folder) if binary else _text_graph(folder)
     found = replace(found, directed=_direction(folder, directed, binary=binary))
-    splits, seeds = find_splits(folder, split_type, typed=typed)
+    node_types = list(found.nodes) if typed else None
+    splits, seeds = find_splits(folder, split_type, node_types=node_types)
     return replace(found, splits=splits, seeds=seeds)
 
 

@@ -8,7 +8,7 @@ them in ``split/KIND/split_dict.pt``, which OGB's readers prefer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,17 @@ Splits = dict[str, Any]
 
 
 def find_splits(
-    folder: OgbFolder, split_type: str | None, *, typed: bool
+    folder: OgbFolder, split_type: str | None, *, node_types: Collection[str] | None
 ) -> tuple[Splits, dict[str, dict[str, Any]]]:
     """Splits of nodes, and the arrays of splits of links, by their names.
+
+    Parameters
+    ----------
+    folder : OgbFolder
+    split_type : str or None
+        None for the usual one.
+    node_types : collection of str or None
+        None for a graph without types.
 
     Raises
     ------
@@ -41,11 +49,11 @@ def find_splits(
     path = _split_folder(folder, split_type)
     whole = path / "split_dict.pt"
     if whole.exists():
-        return _of_dictionary(folder, whole)
+        return _of_dictionary(whole, node_types or ())
     if (path / "train.pt").exists() or folder.is_link:
         files = {name: folder.require(path / f"{name}.pt") for name in _NAMES}
         return {}, {_NAMES[name]: _arrays(file) for name, file in files.items()}
-    if not typed:
+    if node_types is None:
         files = {name: folder.require(path / f"{name}.csv.gz") for name in _NAMES}
         return {_NAMES[name]: Source(file, header=False) for name, file in files.items()}, {}
     types = types_with(folder, path / "nodetype-has-split.csv.gz")
@@ -92,7 +100,9 @@ def _are_arrays(values: Iterable[Any]) -> bool:
     )
 
 
-def _of_dictionary(folder: OgbFolder, path: Path) -> tuple[Splits, dict[str, dict[str, Any]]]:
+def _of_dictionary(
+    path: Path, node_types: Collection[str]
+) -> tuple[Splits, dict[str, dict[str, Any]]]:
     """``split_dict.pt``: node ids, node ids by type, or the arrays of links."""
     found = read_pickled_arrays(path)
     if not isinstance(found, Mapping) or set(found) != set(_NAMES):
@@ -103,6 +113,6 @@ def _of_dictionary(folder: OgbFolder, path: Path) -> tuple[Splits, dict[str, dic
         return by_name, {}
     if not all(isinstance(v, Mapping) and _are_arrays(v.values()) for v in by_name.values()):
         raise ValueError(f"{path} has something else than arrays")
-    if folder.is_link or "edge" in by_name["train"]:
-        return {}, by_name
-    return by_name, {}
+    if all(set(by_type) <= set(node_types) for by_type in by_name.values()):
+        return by_name, {}
+    return {}, by_name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,8 +13,8 @@ from graphzero.ingest.sources.streamed_array import AnyArray, pieces_of
 
 __all__ = ["TaskLabels"]
 
-_NODES = 1 << 22  # of a piece: for each of them, all seeds are read once
-_SEEDS = 1 << 18
+_PIECE_BYTES = 1 << 25  # of the labels of all nodes: for each piece, all seeds are read once
+_SEED_BYTES = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class TaskLabels:
         for name, seeds, labels in self.parts:
             if seeds.ndim != 1 or seeds.dtype.kind not in "iu":
                 raise ValueError(f"{name}: seeds have shape {seeds.shape}, dtype {seeds.dtype}")
-            if labels.ndim == 0 or len(labels) != len(seeds):
+            if labels.ndim == 0 or len(labels) != len(seeds) or 0 in labels.shape[1:]:
                 raise ValueError(f"{name} has {len(seeds)} seeds, and labels of {labels.shape}")
             if (labels.shape[1:], labels.dtype.kind) != (first.shape[1:], first.dtype.kind):
                 raise ValueError(
@@ -59,8 +60,13 @@ class TaskLabels:
         ValueError
             If a node has two different labels, or does not exist.
         """
-        for begin in range(0, self.count, _NODES):
-            yield self._piece(begin, min(begin + _NODES, self.count))
+        step = max(1, _PIECE_BYTES // self._row_bytes)
+        for begin in range(0, self.count, step):
+            yield self._piece(begin, min(begin + step, self.count))
+
+    @property
+    def _row_bytes(self) -> int:
+        return 8 * math.prod(self.parts[0][2].shape[1:])
 
     def _piece(self, begin: int, end: int) -> npt.NDArray[np.generic]:
         like = self.parts[0][2]
@@ -68,8 +74,9 @@ class TaskLabels:
         shape = (end - begin, *like.shape[1:])
         rows = np.full(shape, np.nan if is_float else -1, like.dtype if is_float else np.int64)
         known = np.zeros(end - begin, np.bool_)
+        step = max(1, _SEED_BYTES // self._row_bytes)
         for name, seeds, labels in self.parts:
-            pairs = zip(pieces_of(seeds, _SEEDS), pieces_of(labels, _SEEDS), strict=True)
+            pairs = zip(pieces_of(seeds, step), pieces_of(labels, step), strict=True)
             for ids, values in pairs:
                 if begin == 0 and len(ids) and not 0 <= ids.min() <= ids.max() < self.count:
                     raise ValueError(f"{name} has seeds that are no nodes of {self.count}")
