@@ -101,4 +101,4 @@ def _differ(
         different = (first != second) & ~(np.isnan(first) & np.isnan(second))
     else:
         different = first != second
-    return np.asarray(different.reshape(len(first), -1).any(axis=1))
+    return np.asarray(different.any(axis=tuple(range(1, different.ndim))))
