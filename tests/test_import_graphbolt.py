@@ -232,10 +232,12 @@ def test_labels_of_the_task_and_of_feature_data(tmp_path: Path) -> None:
         assert "label" in ds.attributes
 
 
-def test_labels_are_put_at_their_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    task_labels = "graphzero.ingest.datasets.task_labels"
-    monkeypatch.setattr(f"{task_labels}._PIECE_BYTES", 16)  # several pieces
-    monkeypatch.setattr(f"{task_labels}._SEED_BYTES", 8)
+@pytest.mark.parametrize("pieces", [(1 << 25, 1 << 21), (16, 8)])
+def test_labels_are_put_at_their_nodes(
+    monkeypatch: pytest.MonkeyPatch, pieces: tuple[int, int]
+) -> None:
+    for name, size in zip(("_PIECE_BYTES", "_SEED_BYTES"), pieces, strict=True):
+        monkeypatch.setattr(f"graphzero.ingest.datasets.task_labels.{name}", size)
 
     def parts(*pairs: Any) -> Any:
         return [(f"set {i}", np.array(a), np.array(b)) for i, (a, b) in enumerate(pairs)]
@@ -250,8 +252,8 @@ def test_labels_are_put_at_their_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert floats.dtype == np.float64
     assert np.array_equal(floats, [np.nan, 0.5, np.nan], equal_nan=True)
     for pairs, message in (
-        ([([3], [1]), ([3], [2])], "set 1: node 3 has another label than before"),
-        ([([3, 3], [1, 2])], "set 0 has a node twice"),
+        ([([3], [1]), ([3], [2])], "set 1: node 3 has two different labels"),
+        ([([3, 3], [1, 2])], "set 0: node 3 has two different labels"),
         ([([5], [1])], "set 0 has seeds that are no nodes of 5"),
         ([([1, 2], [1])], "set 0 has 2 seeds"),
         ([([1], [1]), ([2], [0.5])], "they must be alike"),

@@ -83,13 +83,12 @@ class TaskLabels:
                 inside = (ids >= begin) & (ids < end)
                 at, given = ids[inside] - begin, values[inside]
                 differ = known[at] & _differ(rows[at], given)
-                if differ.any():
-                    node = int(at[differ][0]) + begin
-                    raise ValueError(f"{name}: node {node} has another label than before")
                 rows[at] = given
                 known[at] = True
-                if _differ(rows[at], given).any():
-                    raise ValueError(f"{name} has a node twice, with different labels")
+                differ |= _differ(rows[at], given)  # a node twice in this step
+                if differ.any():
+                    node = int(at[differ][0]) + begin
+                    raise ValueError(f"{name}: node {node} has two different labels")
         return rows
 
 
