@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import yaml
 
 import graphzero as gz
 from graphzero.cli import main
 from graphzero.ingest.datasets.graphbolt import find_graphbolt
 from graphzero.ingest.datasets.task_labels import TaskLabels
+
+yaml = pytest.importorskip("yaml")
 
 # Python only: the C code below it is sanitized by other tests of the build.
 pytestmark = pytest.mark.no_asan
