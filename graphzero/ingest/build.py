@@ -18,10 +18,12 @@ from graphzero.ingest.edge_input import EdgeInput
 from graphzero.ingest.edges import EdgeList, IdBound, read_edges
 from graphzero.ingest.folder import check_names, entry_of, folder_lock, recover, replace_dataset
 from graphzero.ingest.graph_input import GraphInput, open_graph_input
+from graphzero.ingest.mapped_input import check_mapped, id_kind, mapped
 from graphzero.ingest.node_times import read_node_times
 from graphzero.ingest.presampling import Presampler, Visits, presample_order
 from graphzero.ingest.progress import Progress
 from graphzero.ingest.rank import NodeOrder, hot_order
+from graphzero.ingest.raw_ids import IdKind
 from graphzero.ingest.row_input import count_classes
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.sources.columns import MAX_NODES, checked_count
@@ -38,6 +40,7 @@ from graphzero.ingest.staging import (
 from graphzero.ingest.stored import open_stored_graph
 from graphzero.ingest.write_options import WriteOptions, parse_bytes
 from graphzero.store.filewriter import FileWriter
+from graphzero.store.id_table import ID_TABLE_FILE
 from graphzero.store.manifest import FileEntry, Manifest, Neighbors
 from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT
 
@@ -162,9 +165,21 @@ def _stage_splits(
 
 
 def _build_files(
-    folder: Path, given: GraphInput, options: WriteOptions, staged: list[FileWriter]
+    folder: Path,
+    given: GraphInput,
+    kind: IdKind | None,
+    options: WriteOptions,
+    staged: list[FileWriter],
 ) -> Manifest:
     """Writes every file, adds it to `staged`, and returns the manifest."""
+    with mapped(folder, given, kind, options, staged) as (nodes, id_map):
+        manifest = _build_graph_files(folder, nodes, options, staged)
+    return manifest if id_map is None else replace(manifest, id_map=entry_of(id_map))
+
+
+def _build_graph_files(
+    folder: Path, given: GraphInput, options: WriteOptions, staged: list[FileWriter]
+) -> Manifest:
     graph, order, node_times = _build_graph(folder, given, options)
     staged.append(graph)
     source, count, num_edges = given.source, graph.header.num_nodes, graph.header.num_input_edges
@@ -226,6 +241,7 @@ def build_dataset(
     weight_attrs: str | Iterable[str] | None = None,
     time_attrs: str | Iterable[str] | None = None,
     num_nodes: int | None = None,
+    ids: str | None = "dense",
     directed: bool = True,
     neighbors: Neighbors = "in",
     order: str = "hot",
@@ -242,7 +258,7 @@ def build_dataset(
     progress: bool = False,
 ) -> Manifest:
     """`graphzero.build`, which opens what this has written."""
-    limit = parse_bytes(memory_limit)
+    limit, kind = parse_bytes(memory_limit), id_kind(ids)
     options = WriteOptions(order, presample, limit, Progress(progress), neighbors)
     if neighbors is None:
         raise ValueError("neighbors must be 'in', 'out' or 'both', not None")
@@ -268,13 +284,18 @@ def build_dataset(
         directed=directed,
         incoming=neighbors != "out",
         with_edge_ids=edge_ids,
+        text_ids=kind is not None,
     )
+    if kind is not None:
+        check_mapped(num_nodes, given.nodes)
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
     names = ["graph.gl", *given.file_names()]
+    names += [ID_TABLE_FILE] if kind is not None else []
     names += ["visits.gd"] if options.presampler is not None else []
     names += [OUT_GRAPH_NAME] if _has_both(given.source, options) else []
     with folder_lock(folder):
         check_names(folder, names)
         earlier = recover(folder)
-        return replace_dataset(folder, earlier, partial(_build_files, folder, given, options))
+        write = partial(_build_files, folder, given, kind, options)
+        return replace_dataset(folder, earlier, write)

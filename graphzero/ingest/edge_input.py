@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.sources.array_table import ArrayTable, load_array
+from graphzero.ingest.sources.array_table import ArrayTable, load_array, load_ids
 from graphzero.ingest.sources.columns import Column, column_index, id_column
+from graphzero.ingest.sources.csv_format import TEXT_IDS
 from graphzero.ingest.sources.opening import open_table
 from graphzero.ingest.sources.table import Table
 
@@ -136,12 +137,13 @@ def _from_array(
     timestamp: Any,
     *,
     is_edge_index: bool,
+    text_ids: bool = False,
 ) -> EdgeInput:
     if array.ndim == 2 and array.shape[0] == 2 and (array.shape[1] != 2 or is_edge_index):
         array = array.T
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(f"{name} has shape {array.shape}: an edge list is (E, 2) or (2, E)")
-    if array.dtype.kind not in "iu":
+    if array.dtype.kind not in ("iuUO" if text_ids else "iu"):
         raise ValueError(f"{name} has dtype {array.dtype}: node ids must be integers")
     arrays = [array[:, 0], array[:, 1]]
     columns: list[Column] = [*_endpoints(ArrayTable(name, arrays), src, dst)]
@@ -170,10 +172,12 @@ def open_edges(
     incoming: bool = False,
     with_edge_ids: bool = False,
     is_edge_index: bool = False,
+    text_ids: bool = False,
 ) -> EdgeInput:
     """An edge list from a path or an array; `EdgeInput` and `graphzero.build` have the options.
 
     An array of two edges can be read either way: with `is_edge_index` as (2, E), else as (E, 2).
+    With `text_ids`, ids may be texts: an array may hold them, and a header is no record.
 
     Raises
     ------
@@ -184,12 +188,24 @@ def open_edges(
     """
     is_path = isinstance(edges, str | os.PathLike)
     if is_path and Path(edges).suffix.lower() != ".npy":
+        if text_ids and header == "auto":
+            named = any(isinstance(column, str) for column in (src, dst, weight, timestamp))
+            header = True if named else TEXT_IDS
         table = open_table(Path(edges), delimiter=delimiter, header=header, strict=True)
         found = edges_of_table(table, src=src, dst=dst, weight=weight, timestamp=timestamp)
     else:
         name = os.fspath(edges) if is_path else "edges"
-        array = load_array(edges, name)
-        found = _from_array(array, name, src, dst, weight, timestamp, is_edge_index=is_edge_index)
+        array = load_ids(edges, name) if text_ids else load_array(edges, name)
+        found = _from_array(
+            array,
+            name,
+            src,
+            dst,
+            weight,
+            timestamp,
+            is_edge_index=is_edge_index,
+            text_ids=text_ids,
+        )
     return replace(
         found, directed=directed, incoming=incoming and directed, with_edge_ids=with_edge_ids
     )

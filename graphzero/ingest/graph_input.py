@@ -12,6 +12,7 @@ from graphzero.ingest.edge_input import EdgeInput, open_edges
 from graphzero.ingest.joined import join_columns
 from graphzero.ingest.row_input import open_attribute, open_features, open_labels
 from graphzero.ingest.row_stream import Rows
+from graphzero.ingest.sources.csv_format import TEXT_IDS
 from graphzero.ingest.splits import check_split_names
 from graphzero.store.format import as_dtype
 from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT, Driving
@@ -110,12 +111,13 @@ def _checked_names(values: Mapping[Any, Any], of: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _open_node(name: str, value: Any, feature_dtype: Any) -> Rows:
+def _open_node(name: str, value: Any, feature_dtype: Any, header: str) -> Rows:
     if name == "x":
-        return open_features(value, None if feature_dtype is None else as_dtype(feature_dtype))
+        dtype = None if feature_dtype is None else as_dtype(feature_dtype)
+        return open_features(value, dtype, header=header)
     if name == "y":
-        return open_labels(value)
-    return open_attribute(value, name, of="node")
+        return open_labels(value, header=header)
+    return open_attribute(value, name, of="node", header=header)
 
 
 def _check_edge_counts(source: EdgeInput, edges: Mapping[str, Rows]) -> None:
@@ -192,7 +194,8 @@ def open_graph_input(
     source = open_edges(edge_list, is_edge_index=isinstance(edges, Mapping), **edge_options)
     of_edges = {name: open_attribute(v, name, of="edge") for name, v in edge_values.items()}
     _check_edge_counts(source, of_edges)
-    of_nodes = {name: _open_node(name, v, feature_dtype) for name, v in node_values.items()}
+    header = TEXT_IDS if edge_options.get("text_ids") else "auto"
+    of_nodes = {name: _open_node(name, v, feature_dtype, header) for name, v in node_values.items()}
     driven = {"weight_attrs": weight_attrs, "time_attrs": time_attrs}
     source, driving = _add_driving(source, of_nodes, of_edges, driven)
     if of_edges or named_edge_splits:  # both are found by the positions of edges

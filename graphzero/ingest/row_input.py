@@ -19,6 +19,7 @@ from graphzero.ingest.sources.csv_format import is_number
 from graphzero.ingest.sources.csv_table import CsvTable
 from graphzero.ingest.sources.opening import open_table
 from graphzero.ingest.sources.parquet_table import ParquetTable
+from graphzero.ingest.sources.table import Table
 from graphzero.store.format import BFLOAT16, dtype_code, dtype_name
 
 __all__ = [
@@ -96,27 +97,25 @@ class TableRows:
         Whether the first column is the node id; otherwise row i is node i's.
     """
 
-    def __init__(
-        self, table: CsvTable | ParquetTable, values: list[Column], *, vector: bool, keyed: bool
-    ) -> None:
+    def __init__(self, table: Table, values: list[Column], *, vector: bool, keyed: bool) -> None:
         self.name = table.name
         self.dtype = values[0].dtype
         self.width = len(values)
         self.row_shape: tuple[int, ...] = () if vector else (self.width,)
         self.vector = vector
         self.in_order = not keyed
-        self._table = table
-        self._keys = [id_column(0, "node id")] if keyed else []
+        self.table = table
+        self.keys = [id_column(0, "node id")] if keyed else []
         self._values = values
 
     def count(self) -> int:
         """The largest id + 1, or the number of records if these have no ids."""
         if self.in_order:
-            if self._table.num_records is not None:
-                return self._table.num_records
-            return sum(len(chunk[0]) for chunk in self._table.chunks(self._values, _COUNT_ROWS))
+            if self.table.num_records is not None:
+                return self.table.num_records
+            return sum(len(chunk[0]) for chunk in self.table.chunks(self._values, _COUNT_ROWS))
         largest = -1
-        for (ids,) in self._table.chunks(self._keys, _COUNT_ROWS):
+        for (ids,) in self.table.chunks(self.keys, _COUNT_ROWS):
             if len(ids):
                 largest = max(largest, int(ids.max()))
         return largest + 1
@@ -124,8 +123,8 @@ class TableRows:
     def chunks(self, max_rows: int) -> Iterator[RowChunk]:
         """Pieces of the table."""
         row = 0
-        for chunk in self._table.chunks([*self._keys, *self._values], max_rows):
-            values = chunk[len(self._keys) :]
+        for chunk in self.table.chunks([*self.keys, *self._values], max_rows):
+            values = chunk[len(self.keys) :]
             rows = np.empty((len(values[0]), self.width), self.dtype)
             for i, column in enumerate(values):
                 rows[:, i] = column
@@ -134,7 +133,7 @@ class TableRows:
 
     def locate(self, row: int) -> str:
         """The line or record of the file."""
-        return self._table.locate(row)
+        return self.table.locate(row)
 
 
 def _is_npy(value: Any) -> bool:
@@ -198,17 +197,17 @@ class PartRows:
         self.row_shape = first.row_shape
         self.vector = first.vector
         self.in_order = first.in_order
-        self._parts = parts
+        self.parts = parts
 
     def count(self) -> int:
         """Rows, or the largest id + 1."""
-        counts = [part.count() for part in self._parts]
+        counts = [part.count() for part in self.parts]
         return sum(counts) if self.in_order else max(counts)
 
     def chunks(self, max_rows: int) -> Iterator[RowChunk]:
         """Pieces of the parts."""
         row = 0
-        for part in self._parts:
+        for part in self.parts:
             for ids, rows in part.chunks(max_rows):
                 yield np.arange(row, row + len(rows)) if self.in_order else ids, rows
                 row += len(rows)
@@ -241,7 +240,13 @@ def _in_parts(value: Any, name: str, dtype: np.dtype[Any] | None, open_part: Ope
     return rows if dtype is None or dtype == rows.dtype else CastRows(rows, dtype)
 
 
-def open_features(value: Any, dtype: np.dtype[Any] | None = None, name: str = "features") -> Rows:
+def open_features(
+    value: Any,
+    dtype: np.dtype[Any] | None = None,
+    name: str = "features",
+    *,
+    header: str = "auto",
+) -> Rows:
     """Features from a path, an array or a tensor, or from several files or matrices of rows.
 
     Parameters
@@ -251,6 +256,8 @@ def open_features(value: Any, dtype: np.dtype[Any] | None = None, name: str = "f
         Dtype of the format to convert to. Default: CSV values become float32, others are unchanged.
     name : str
         For messages.
+    header : str
+        Of CSV files, as `sniff_csv` takes it.
 
     Raises
     ------
@@ -259,13 +266,13 @@ def open_features(value: Any, dtype: np.dtype[Any] | None = None, name: str = "f
     OSError
         If the file cannot be read.
     """
-    return _in_parts(value, name, dtype, _features_of)
 
+    def open_part(part: Any, label: str, dtype: np.dtype[Any] | None) -> Rows:
+        if not _is_table(part):
+            return _array_rows(part, label, dtype)
+        return features_of_table(open_table(Path(part), header=header), _parsed_as(dtype))
 
-def _features_of(value: Any, name: str, dtype: np.dtype[Any] | None) -> Rows:
-    if not _is_table(value):
-        return _array_rows(value, name, dtype)
-    return features_of_table(open_table(Path(value)), _parsed_as(dtype))
+    return _in_parts(value, name, dtype, open_part)
 
 
 def _array_rows(value: Any, name: str, dtype: np.dtype[Any] | None) -> Rows:
@@ -300,7 +307,7 @@ def features_of_table(
     return TableRows(table, values, vector=False, keyed=True)
 
 
-def open_labels(value: Any, name: str = "labels") -> Rows:
+def open_labels(value: Any, name: str = "labels", *, header: str = "auto") -> Rows:
     """Labels from a path, an array or a tensor, or from several files or matrices of rows.
 
     A table has one column of labels in the order of the nodes, or a node id followed by the label.
@@ -313,14 +320,14 @@ def open_labels(value: Any, name: str = "labels") -> Rows:
     OSError
         If the file cannot be read.
     """
-    return _in_parts(value, name, None, _labels_of)
 
+    def open_part(part: Any, label: str, dtype: np.dtype[Any] | None) -> Rows:
+        if not _is_table(part):
+            return _array_rows(part, label, dtype)
+        table = open_table(Path(part), header=header)
+        return _values_of_table(table, "label", dtype, keyed=table.width > 1)
 
-def _labels_of(value: Any, name: str, dtype: np.dtype[Any] | None) -> Rows:
-    if not _is_table(value):
-        return _array_rows(value, name, dtype)
-    table = open_table(Path(value))
-    return _values_of_table(table, "label", dtype, keyed=table.width > 1)
+    return _in_parts(value, name, None, open_part)
 
 
 def _values_of_table(
@@ -341,7 +348,12 @@ def _values_of_table(
 
 
 def open_attribute(
-    value: Any, name: str, dtype: np.dtype[Any] | None = None, *, of: Literal["node", "edge"]
+    value: Any,
+    name: str,
+    dtype: np.dtype[Any] | None = None,
+    *,
+    of: Literal["node", "edge"],
+    header: str = "auto",
 ) -> Rows:
     """A named attribute of nodes or edges.
 
@@ -358,6 +370,8 @@ def open_attribute(
         float32; the first record decides whether others are integers or floats; arrays and Parquet
         files keep their dtype.
     of : {"node", "edge"}
+    header : str
+        Of CSV files, as `sniff_csv` takes it.
 
     Raises
     ------
@@ -367,12 +381,12 @@ def open_attribute(
         If a file cannot be read.
     """
     if of == "node" and name == "x":
-        return open_features(value, dtype, "node attribute 'x'")
+        return open_features(value, dtype, "node attribute 'x'", header=header)
 
     def open_part(part: Any, label: str, dtype: np.dtype[Any] | None) -> Rows:
         if not _is_table(part):
             return _array_rows(part, label, dtype)
-        table = open_table(Path(part))
+        table = open_table(Path(part), header=header)
         if of == "edge" and name == "edge_attr" and dtype is None:
             dtype = np.dtype(np.float32)
         return _values_of_table(table, name, dtype, keyed=of == "node" and table.width > 1)

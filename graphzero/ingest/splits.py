@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from graphzero.ingest.mapped_splits import MappedSplit
 from graphzero.ingest.sources.array_table import load_array
 from graphzero.ingest.sources.columns import Column
 from graphzero.ingest.sources.opening import open_table
@@ -57,6 +58,9 @@ def _from_array(
 
 
 def _ids(value: Any, name: str, count: int, of: str) -> Iterator[npt.NDArray[Any]]:
+    if isinstance(value, MappedSplit):
+        yield from value.pieces(name)
+        return
     if not isinstance(value, str | os.PathLike):
         yield from _from_array(load_array(value, name), name, count, of)
         return

@@ -14,8 +14,10 @@ import numpy.typing as npt
 
 from graphzero.ingest.edges import EdgeList, IdBound, read_edges
 from graphzero.ingest.folder import check_names, entry_of, folder_lock, recover, replace_dataset
+from graphzero.ingest.mapped_input import check_mapped_types, id_kind, mapped_types
 from graphzero.ingest.node_times import read_node_times
 from graphzero.ingest.progress import Progress
+from graphzero.ingest.raw_ids import IdKind
 from graphzero.ingest.row_input import count_classes
 from graphzero.ingest.sources.columns import MAX_NODES
 from graphzero.ingest.splits import write_split
@@ -27,7 +29,14 @@ from graphzero.ingest.typed_files import (
     write_typed_files,
 )
 from graphzero.ingest.typed_input import NodeTypeInput, TypedInput, naming, open_typed_input
-from graphzero.ingest.typed_names import edge_file, graph_file, ids_file, node_file, split_file
+from graphzero.ingest.typed_names import (
+    edge_file,
+    graph_file,
+    id_map_file,
+    ids_file,
+    node_file,
+    split_file,
+)
 from graphzero.ingest.typed_options import check_typed_options
 from graphzero.ingest.write_options import WriteOptions, parse_bytes
 from graphzero.store.filewriter import FileWriter
@@ -202,9 +211,25 @@ def _edge_tables(
 
 
 def _write_files(
-    folder: Path, given: TypedInput, options: WriteOptions, staged: list[FileWriter]
+    folder: Path,
+    given: TypedInput,
+    kind: IdKind | None,
+    options: WriteOptions,
+    staged: list[FileWriter],
 ) -> TypedManifest:
     """Writes every file, adds it to `staged`, and returns the manifest."""
+    with mapped_types(folder, given, kind, options, staged) as (changed, id_maps):
+        manifest = _write_type_files(folder, changed, options, staged)
+    tables = {
+        name: replace(table, id_map=entry_of(id_maps[name])) if name in id_maps else table
+        for name, table in manifest.nodes.items()
+    }
+    return replace(manifest, nodes=tables)
+
+
+def _write_type_files(
+    folder: Path, given: TypedInput, options: WriteOptions, staged: list[FileWriter]
+) -> TypedManifest:
     lists: EdgeLists = {}
     try:
         content = _content(folder, given, options, lists)
@@ -221,7 +246,7 @@ def _write_files(
     )
 
 
-def _names(given: TypedInput, options: WriteOptions) -> Iterator[str]:
+def _names(given: TypedInput, kind: IdKind | None, options: WriteOptions) -> Iterator[str]:
     """Names of all files that the build will write."""
     for name, nodes in given.nodes.items():
         with naming(name):
@@ -229,6 +254,8 @@ def _names(given: TypedInput, options: WriteOptions) -> Iterator[str]:
             yield from (split_file(name, split) for split in nodes.splits)
             if options.renumbers:
                 yield ids_file(name)
+            if kind is not None:
+                yield id_map_file(name)
     for edge_type, edges in given.edges.items():
         with naming(edge_type):
             yield graph_file(edge_type)
@@ -255,6 +282,7 @@ def build_typed_dataset(
     weight_attrs: Any = None,
     time_attrs: Any = None,
     feature_dtype: Any = None,
+    ids: str | None = "dense",
     memory_limit: int | str = "2GB",
     progress: bool = False,
     **others: Any,
@@ -275,7 +303,7 @@ def build_typed_dataset(
         timestamp=timestamp,
         **others,
     )
-    limit = parse_bytes(memory_limit)
+    limit, kind = parse_bytes(memory_limit), id_kind(ids)
     options = WriteOptions(order, None, limit, Progress(progress), neighbors)
     given = open_typed_input(
         nodes,
@@ -291,11 +319,15 @@ def build_typed_dataset(
         timestamp=timestamp,
         incoming=neighbors == "in",
         with_edge_ids=edge_ids,
+        text_ids=kind is not None,
     )
-    names = list(_names(given, options))
+    if kind is not None:
+        check_mapped_types(given)
+    names = list(_names(given, kind, options))
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
     with folder_lock(folder):
         check_names(folder, names)
         earlier = recover(folder)
-        return replace_dataset(folder, earlier, partial(_write_files, folder, given, options))
+        write = partial(_write_files, folder, given, kind, options)
+        return replace_dataset(folder, earlier, write)

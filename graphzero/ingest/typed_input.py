@@ -17,6 +17,7 @@ from graphzero.ingest.joined import join_columns
 from graphzero.ingest.row_input import open_attribute
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.sources.columns import checked_count
+from graphzero.ingest.sources.csv_format import TEXT_IDS
 from graphzero.ingest.splits import check_split_names
 from graphzero.ingest.typed_names import check_name
 from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT, Driving, EdgeType
@@ -91,7 +92,11 @@ def naming(what: str | EdgeType) -> Iterator[None]:
 
 
 def _node_type(
-    name: str, content: Any, splits: dict[str, Any], feature_dtype: np.dtype[Any] | None
+    name: str,
+    content: Any,
+    splits: dict[str, Any],
+    feature_dtype: np.dtype[Any] | None,
+    header: str,
 ) -> NodeTypeInput:
     if not isinstance(content, Mapping):
         raise ValueError(
@@ -101,19 +106,20 @@ def _node_type(
     given = dict(content)
     count = given.pop("num_nodes", None)
     num_nodes = None if count is None else checked_count(count)
-    return NodeTypeInput(_attributes(given, "node", feature_dtype), splits, num_nodes)
+    return NodeTypeInput(_attributes(given, "node", feature_dtype, header), splits, num_nodes)
 
 
 def _attributes(
     content: Mapping[Any, Any],
     of: Literal["node", "edge"],
     feature_dtype: np.dtype[Any] | None = None,
+    header: str = "auto",
 ) -> dict[str, Rows]:
     for name in content:
         check_attribute_name(name, of)
     dtypes = {"x": feature_dtype} if of == "node" else {}
     return {
-        name: open_attribute(value, name, dtypes.get(name), of=of)
+        name: open_attribute(value, name, dtypes.get(name), of=of, header=header)
         for name, value in content.items()
         if value is not None
     }
@@ -277,9 +283,11 @@ def open_typed_input(
     node_splits = _by_type(splits, "splits", types, repr(next(iter(types))))
     splits_of_edges = _by_type(edge_splits, "edge_splits", edge_types, repr(next(iter(edge_types))))
     found_nodes: dict[str, NodeTypeInput] = {}
+    table_header = TEXT_IDS if options.get("text_ids") else "auto"
     for name, content in types.items():
         with naming(name):
-            found_nodes[name] = _node_type(name, content, node_splits[name], feature_dtype)
+            splits = node_splits[name]
+            found_nodes[name] = _node_type(name, content, splits, feature_dtype, table_header)
     driving = _Driving(as_names(weight_attrs, "weight_attrs"), as_names(time_attrs, "time_attrs"))
     opened: dict[EdgeType, tuple[EdgeInput, dict[str, Rows]]] = {}
     for key, content in edge_types.items():

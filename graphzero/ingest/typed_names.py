@@ -7,7 +7,15 @@ from collections.abc import Iterable
 
 from graphzero.store.schema import EdgeType
 
-__all__ = ["check_name", "edge_file", "graph_file", "ids_file", "node_file", "split_file"]
+__all__ = [
+    "check_name",
+    "edge_file",
+    "graph_file",
+    "id_map_file",
+    "ids_file",
+    "node_file",
+    "split_file",
+]
 
 # A file name has at most 255 bytes, of which its name during the build needs 24.
 _MOST_BYTES = 231
@@ -15,7 +23,7 @@ _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456
 # Underscores that could be taken for those between the names of an edge type.
 _AMBIGUOUS = re.compile("^_|_$|_(?=_)|(?<=_)_")
 # What the files of nodes and edges besides attributes are called.
-_RESERVED = re.compile("ids|visits|split_.*", re.DOTALL)
+_RESERVED = re.compile("ids|id_map|visits|split_.*", re.DOTALL)
 
 
 def check_name(name: object, what: str) -> str:
@@ -88,3 +96,8 @@ def split_file(types: str | EdgeType, split: str) -> str:
 def ids_file(node_type: str) -> str:
     """Name of the file with the user's ids of stored nodes, such as "paper.ids.gd"."""
     return _file([node_type], ".ids.gd")
+
+
+def id_map_file(node_type: str) -> str:
+    """Name of the file with the user's own ids of nodes, such as "paper.id_map.gd"."""
+    return _file([node_type], ".id_map.gd")

@@ -121,6 +121,8 @@ class Manifest:
         Names of the attributes that are stored in the graph file, because they drive sampling.
     time_level : {"edge", "node"}
         Whose attribute `time` is.
+    id_map : FileEntry or None
+        The user's id of each node, where the build took these ids to 0...N-1.
     """
 
     num_nodes: int
@@ -143,6 +145,7 @@ class Manifest:
     weight: str | None = EDGE_WEIGHT
     time: str | None = EDGE_TIME
     time_level: TimeLevel = "edge"
+    id_map: FileEntry | None = None
 
     @property
     def incoming(self) -> bool:
@@ -152,7 +155,7 @@ class Manifest:
     def entries(self) -> list[FileEntry]:
         """Every file of the dataset."""
         named = (self.splits, self.attributes, self.edge_attributes, self.edge_splits)
-        some = [self.graph, self.out_graph, self.features, self.labels, self.visits]
+        some = [self.graph, self.out_graph, self.features, self.labels, self.visits, self.id_map]
         some += [entry for entries in named for entry in entries.values()]
         return [entry for entry in some if entry is not None]
 
@@ -174,6 +177,8 @@ class NodeTable:
         The user's id of each stored node, with the table of ranks; None in input order.
     visits : FileEntry or None
         In how many sampled mini-batches each node was.
+    id_map : FileEntry or None
+        The user's id of each node, where the build took these ids to 0...N-1.
     """
 
     num_nodes: int
@@ -182,10 +187,12 @@ class NodeTable:
     num_classes: int | None = None
     ids: FileEntry | None = None
     visits: FileEntry | None = None
+    id_map: FileEntry | None = None
 
     def entries(self) -> list[FileEntry]:
         """Every file of these nodes."""
-        some = [*self.attributes.values(), *self.splits.values(), self.ids, self.visits]
+        further = [self.ids, self.visits, self.id_map]
+        some = [*self.attributes.values(), *self.splits.values(), *further]
         return [entry for entry in some if entry is not None]
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from graphzero.ingest.sources.columns import Column
 from graphzero.ingest.sources.table import Chunk, checked
 
-__all__ = ["ArrayTable", "load_array", "load_numpy", "require_numbers"]
+__all__ = ["ArrayTable", "load_array", "load_ids", "load_numpy", "require_numbers"]
 
 
 class ArrayTable:
@@ -59,6 +59,26 @@ def load_array(value: Any, what: str) -> npt.NDArray[Any]:
     if isinstance(value, str | os.PathLike):
         return require_numbers(load_numpy(value), os.fspath(value))
     return require_numbers(np.asarray(value), what)
+
+
+def load_ids(value: Any, what: str) -> npt.NDArray[Any]:
+    """As `load_array`, of ids as they are: integers of any type, or texts.
+
+    Raises
+    ------
+    ValueError
+        If the file is not a complete NumPy file, or the values are neither.
+    OSError
+        If the file cannot be read.
+    """
+    is_path = isinstance(value, str | os.PathLike)
+    array = load_numpy(value) if is_path else np.asarray(value)
+    if not is_path and array.dtype.kind == "f" and not hasattr(value, "dtype"):
+        array = np.asarray(value, dtype=object)  # Python's integers of 2^63 and more beside others
+    if array.dtype.kind not in "iubUO":
+        name = os.fspath(value) if is_path else what
+        raise ValueError(f"{name} has dtype {array.dtype}: ids must be integers or texts")
+    return array
 
 
 def load_numpy(path: str | os.PathLike[str]) -> npt.NDArray[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,8 +34,22 @@ class Column:
     dtype: np.dtype[Any]
     is_id: bool = False
 
+    @property
+    def is_raw(self) -> bool:
+        """Whether values are wanted as they are: integers of any type, or texts.
+
+        Chunks then have a NumPy array of integers, of str or of objects, or a pyarrow array.
+        """
+        return self.dtype == object
+
+    def raw(self) -> Column:
+        """The same column of ids, as they are."""
+        return replace(self, dtype=np.dtype(object))
+
     def expected(self) -> str:
         """A valid cell, in words."""
+        if self.is_raw:
+            return f"a {self.label}"
         if self.dtype.kind == "f":
             return f"a number for the {self.label}"
         bounds = np.iinfo(self.dtype)

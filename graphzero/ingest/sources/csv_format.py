@@ -12,8 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-__all__ = ["CsvFormat", "is_number", "open_text", "sniff_csv"]
+__all__ = ["ID_NAMES", "TEXT_IDS", "CsvFormat", "is_number", "open_text", "sniff_csv"]
 
+# For `header`: "auto" of a table whose ids may be texts, such as ids='map' has.
+TEXT_IDS = "auto, ids may be texts"
+# Names of columns of ids, which make a line a header where ids may be texts.
+ID_NAMES = frozenset(
+    "id ids node nodes node_id nodeid nid n_id src dst source target from to head tail u v src_id "
+    "dst_id source_id target_id from_id to_id head_id tail_id fromnodeid tonodeid".split()
+)
 _SAMPLE_LINES = 20
 _MAX_LINE = 16 << 20
 # In this order, because fields between semicolons may hold decimal commas, and any may hold blanks.
@@ -87,9 +94,29 @@ def _delimiter_of(lines: list[str]) -> str:
     return present[0] if present else ","
 
 
+def _is_header_of_texts(cells: list[str], strict: bool) -> bool:
+    """As `_is_header` with "auto", where ids may be texts: a record is not taken for a header."""
+    cells = [cell.strip() for cell in cells]
+    rest = [cell for cell in cells[1:] if cell]
+    numbers = any(is_number(cell) for cell in rest)
+    if strict and (numbers or is_number(cells[0]) or any(c.lower() in ID_NAMES for c in cells)):
+        return not numbers and not is_number(cells[0])
+    if not strict and numbers:  # columns may be named 0, 1, 2, ...
+        named = rest == [str(i) for i in range(len(cells) - 1)]
+        return named and cells[0].lower() in ID_NAMES
+    if not strict:
+        return not is_number(cells[0]) and (bool(rest) or cells[0].lower() in ID_NAMES)
+    raise ValueError(
+        f"the first line, {','.join(cells)!r:.80}, may be a header or an edge between texts: say "
+        f"header=True or header=False"
+    )
+
+
 def _is_header(cells: list[str], header: bool | str, strict: bool) -> bool:
     if isinstance(header, bool):
         return header
+    if header == TEXT_IDS:
+        return _is_header_of_texts(cells, strict)
     if header != "auto":
         raise ValueError(f"header must be True, False or 'auto', not {header!r}")
     filled = [cell for cell in cells if cell.strip()]

@@ -20,7 +20,7 @@ __all__ = ["CsvTable", "is_csv"]
 _BLOCK_BYTES = 1 << 18
 _ARROW = {np.dtype(name): pa.type_for_alias(name) for name in (
     "int32", "int64", "uint32", "float32", "float64"
-)}  # fmt: skip
+)} | {np.dtype(object): pa.string()}  # fmt: skip
 
 
 def is_csv(path: Path) -> bool:
@@ -58,7 +58,10 @@ class CsvTable:
             with self._open(columns) as reader:
                 for batch in reader:
                     yield tuple(
-                        batch.column(i).to_numpy(zero_copy_only=False) for i in range(len(columns))
+                        batch.column(i)
+                        if column.is_raw
+                        else batch.column(i).to_numpy(zero_copy_only=False)
+                        for i, column in enumerate(columns)
                     )
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno:

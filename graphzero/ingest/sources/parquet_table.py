@@ -50,7 +50,7 @@ class ParquetTable:
         """Pieces of some columns, of at most max_records records."""
         schema = self._file.schema_arrow
         for column in columns:
-            if self.dtypes[column.index] is None:
+            if self.dtypes[column.index] is None and not column.is_raw:
                 kind = schema.types[column.index]
                 raise ValueError(
                     f"{self.name}: the {column.label} has type {kind}, not a number type"
@@ -73,6 +73,8 @@ class ParquetTable:
             raise ValueError(
                 f"{self.name}, {self.locate(bad)}: an empty cell is not {column.expected()}"
             )
+        if column.is_raw and not pa.types.is_integer(array.type):
+            return array
         return checked(array.to_numpy(zero_copy_only=False), column, self, record)
 
 

@@ -48,6 +48,8 @@ def checked(
     values: npt.NDArray[Any], column: Column, table: Table, record: int
 ) -> npt.NDArray[Any]:
     """Values in a column's dtype; `record` is the number of the first one."""
+    if column.is_raw:
+        return values
     if column.dtype.kind == "f":
         if values.dtype.kind not in "iuf":
             raise ValueError(f"{table.name}: the {column.label} has dtype {values.dtype}")
