@@ -77,9 +77,10 @@ class MappedSplit:
             unknown = np.flatnonzero(nodes < 0)
             if len(unknown):
                 at = int(unknown[0])
-                shown = values[at].as_py() if hasattr(values[at], "as_py") else values[at]
+                value = values[at].as_py() if hasattr(values[at], "as_py") else values[at]
+                shown = repr(value) if isinstance(value, str) else str(value)
                 raise IndexError(
-                    f"{name}, position {record + at}: {shown!r:.80} is the id of no node: neither "
+                    f"{name}, position {record + at}: {shown:.80} is the id of no node: neither "
                     f"edges nor attributes name it"
                 )
             yield nodes

@@ -141,7 +141,9 @@ def as_integers(values: Any, kind: IdKind) -> npt.NDArray[Any]:
     if isinstance(values, pa.Array) or values.dtype.kind not in "iu":
         dtype = values.type if isinstance(values, pa.Array) else values.dtype
         raise BadId(0, f"ids have type {dtype}; they must be integers or texts")
-    return values.astype(np.uint64 if values.dtype.kind == "u" else np.int64, copy=False)
+    wide = np.uint64 if values.dtype.kind == "u" else np.int64
+    integers: npt.NDArray[Any] = values.astype(wide, copy=False)
+    return integers
 
 
 def as_texts(values: Any) -> pa.Array:

@@ -18,9 +18,10 @@ __all__ = ["ID_NAMES", "TEXT_IDS", "CsvFormat", "is_number", "open_text", "sniff
 TEXT_IDS = "auto, ids may be texts"
 # Names of columns of ids, which make a line a header where ids may be texts.
 ID_NAMES = frozenset(
-    "id ids node nodes node_id nodeid nid n_id src dst source target from to head tail u v src_id "
-    "dst_id source_id target_id from_id to_id head_id tail_id fromnodeid tonodeid".split()
-)
+    f"{name}{ending}"
+    for name in ("id", "node", "src", "dst", "source", "target", "from", "to", "head", "tail")
+    for ending in ("", "id", "_id", "s")
+) | {"u", "v", "n_id", "nid", "fromnodeid", "tonodeid"}
 _SAMPLE_LINES = 20
 _MAX_LINE = 16 << 20
 # In this order, because fields between semicolons may hold decimal commas, and any may hold blanks.
