@@ -27,6 +27,7 @@ from graphzero.ingest.raw_ids import IdKind
 from graphzero.ingest.row_input import count_classes
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.sources.columns import MAX_NODES, checked_count
+from graphzero.ingest.sparse_ids import refuse_sparse_ids
 from graphzero.ingest.splits import write_split
 from graphzero.ingest.staging import (
     OUT_GRAPH_NAME,
@@ -65,7 +66,13 @@ def _known_count(num_nodes: int | None, tables: Iterable[Rows]) -> tuple[int | N
 
 
 def _final_count(known: int | None, edges: EdgeList, tables: Iterable[Rows], name: str) -> int:
-    count = max([edges.max_id + 1, *(rows.count() for rows in tables)]) if known is None else known
+    count = known
+    if count is None:
+        rows_of = list(tables)
+        counts = {name: edges.max_id + 1} | {rows.name: rows.count() for rows in rows_of}
+        largest = max(counts, key=lambda one: counts[one])
+        count = counts[largest]
+        refuse_sparse_ids(count, 2 * len(edges), rows_of, largest=largest)
     if count == 0:
         raise ValueError(
             f"{name} has no edges: give num_nodes or features to build a graph without edges"

@@ -20,6 +20,7 @@ from graphzero.ingest.progress import Progress
 from graphzero.ingest.raw_ids import IdKind
 from graphzero.ingest.row_input import count_classes
 from graphzero.ingest.sources.columns import MAX_NODES
+from graphzero.ingest.sparse_ids import refuse_sparse_ids
 from graphzero.ingest.splits import write_split
 from graphzero.ingest.typed_files import (
     TypedContent,
@@ -74,11 +75,17 @@ def _count(name: str, nodes: NodeTypeInput, bound: IdBound, lists: EdgeLists) ->
     """Nodes of a type: as attributes say, or the largest id + 1."""
     count = bound.count
     if count is None:
-        counts = [rows.count() for rows in nodes.attributes.values()]
+        rows_of, num_ends = list(nodes.attributes.values()), 0
+        counts = {rows.name: rows.count() for rows in rows_of}
         for edge_type, edges in lists.items():
-            ends = zip((edge_type[0], edge_type[2]), edges.max_ids, strict=True)
-            counts += [largest + 1 for end, largest in ends if end == name]
-        count = max(counts, default=0)
+            for end, most in zip((edge_type[0], edge_type[2]), edges.max_ids, strict=True):
+                if end == name:
+                    key = f"the edges of type {edge_type!r}"
+                    counts[key] = max(counts.get(key, 0), most + 1)
+                    num_ends += len(edges)
+        largest = max(counts, key=lambda one: counts[one], default="")
+        count = counts.get(largest, 0)
+        refuse_sparse_ids(count, num_ends, rows_of, largest=largest, option="'num_nodes': ")
     if count == 0:
         raise ValueError("it has no nodes: give 'num_nodes', an attribute or edges")
     if count > MAX_NODES:

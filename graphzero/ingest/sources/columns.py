@@ -54,7 +54,10 @@ class Column:
             return f"a number for the {self.label}"
         bounds = np.iinfo(self.dtype)
         if self.is_id:
-            return f"a {self.label} (an integer from 0 to {bounds.max})"
+            return (
+                f"a {self.label} (an integer from 0 to {bounds.max}); ids='map' takes any integers "
+                f"and texts"
+            )
         return f"a {self.label} (an integer from {bounds.min} to {bounds.max})"
 
 
