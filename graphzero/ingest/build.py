@@ -27,6 +27,7 @@ from graphzero.ingest.raw_ids import IdKind
 from graphzero.ingest.row_input import count_classes
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.sources.columns import MAX_NODES, checked_count
+from graphzero.ingest.space_before import announce_space
 from graphzero.ingest.sparse_ids import refuse_sparse_ids
 from graphzero.ingest.splits import write_split
 from graphzero.ingest.staging import (
@@ -87,6 +88,11 @@ def _has_both(source: EdgeInput, options: WriteOptions) -> bool:
     return source.directed and options.neighbors == "both"
 
 
+def _num_graph_files(given: GraphInput, options: WriteOptions) -> int:
+    """Graph files that exist at the same time."""
+    return 1 + (options.presampler is not None) + _has_both(given.source, options)
+
+
 def _build_graph(
     folder: Path, given: GraphInput, options: WriteOptions
 ) -> tuple[FileWriter, NodeOrder | None, NodeTimes]:
@@ -115,7 +121,7 @@ def _build_graph(
             count,
             options,
             needs="the build needs",
-            num_graph_files=1 + (options.presampler is not None) + _has_both(source, options),
+            num_graph_files=_num_graph_files(given, options),
             edge_rows=given.edges.values(),
         )
         order: NodeOrder | None = None
@@ -179,6 +185,8 @@ def _build_files(
     staged: list[FileWriter],
 ) -> Manifest:
     """Writes every file, adds it to `staged`, and returns the manifest."""
+    known = None if kind is not None else _known_count(given.num_nodes, given.tables.values())[0]
+    announce_space(folder, given, known, kind, options, _num_graph_files(given, options))
     with mapped(folder, given, kind, options, staged) as (nodes, id_map):
         manifest = _build_graph_files(folder, nodes, options, staged)
     return manifest if id_map is None else replace(manifest, id_map=entry_of(id_map))

@@ -45,6 +45,12 @@ class CsvTable:
         self.names: Sequence[str] | None = source.names
         self.width = source.width
         self.num_records: int | None = None if source.first_record is not None else 0
+        # What the size of the file bounds: a record has a character a column, and line ends.
+        plain = source.path.suffix.lower() != ".gz"
+        self.text_bytes = source.path.stat().st_size if plain else None
+        self.most_records = (
+            None if self.text_bytes is None else self.text_bytes // (2 * self.width) + 1
+        )
 
     def locate(self, record: int) -> str:
         """The line of a record, such as "line 7"."""
