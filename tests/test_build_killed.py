@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 import files
+import killed_program
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -32,39 +33,8 @@ from graphzero.store.manifest import read_manifest
 pytestmark = pytest.mark.no_asan  # starts processes
 
 ALL = os.environ.get("GRAPHZERO_TEST_ALL") == "1"
-EDGES, NODES, MOMENTS, STEPS = (8_000_000, 400_000, 30, 10) if ALL else (100_000, 9_000, 6, 4)
-
-# Its steps are files that are complete, and renames; it waits at one of them to be killed.
-SCRIPT = """
-import json, os, sys, time
-from pathlib import Path
-import pyarrow.parquet
-from graphzero.ingest import build_dataset
-from graphzero.store.filewriter import FileWriter
-
-folder, target, stop = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-steps = []
-
-def noted(name, function):
-    def step(*values):
-        steps.append(name)
-        if len(steps) == stop:
-            print("step", flush=True)
-            time.sleep(600)
-        return function(*values)
-    return step
-
-os.replace = noted("rename", os.replace)
-FileWriter.seal = noted("seal", FileWriter.seal)
-print("begin", flush=True)
-began = time.monotonic()
-build_dataset(
-    target, {"edge_index": folder / "edges.npy", "kind": folder / "kind.npy"},
-    labels=folder / "labels.parquet", splits={"train": folder / "train.npy"}, ids="map",
-    neighbors="both", memory_limit=sys.argv[4],
-)
-print(json.dumps([steps, time.monotonic() - began]), flush=True)
-"""
+EDGES, NODES, MOMENTS, STEPS = (8_000_000, 400_000, 30, 10) if ALL else (60_000, 6_000, 6, 4)
+LIMIT = "256MB" if ALL else "1MiB"
 
 
 def write_inputs(folder: Path) -> None:
@@ -78,10 +48,9 @@ def write_inputs(folder: Path) -> None:
 
 
 def start(folder: Path, target: Path, stop: int) -> subprocess.Popen[bytes]:
-    (folder / "build.py").write_text(SCRIPT)
-    limit = "256MB" if ALL else "1MiB"
+    program = Path(__file__).with_name("killed_program.py")
     process = subprocess.Popen(
-        [sys.executable, str(folder / "build.py"), str(folder), str(target), str(stop), limit],
+        [sys.executable, str(program), str(folder), str(target), str(stop), LIMIT],
         stdout=subprocess.PIPE,
         cwd=folder,
         preexec_fn=files.let_be_interrupted,
@@ -152,7 +121,7 @@ def test_kill_at_many_moments(tmp_path: Path) -> None:
         staged = sum(map(is_staging_name, os.listdir(target)))
         unfinished += staged > 0
         print(f"step {stop}, {moment:.2f} of {seconds:.2f} s: {staged} staged files, new={is_new}")
-        build_to_the_end(tmp_path, target)
+        killed_program.build(tmp_path, target, LIMIT)
         assert is_copy(target, whole)
         assert sorted(os.listdir(target)) == sorted(os.listdir(whole))
     assert unfinished >= MOMENTS // 2, "hardly any kill came in the middle of a build"

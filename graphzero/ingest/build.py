@@ -18,6 +18,7 @@ from graphzero.ingest.edge_input import EdgeInput
 from graphzero.ingest.edges import EdgeList, IdBound, read_edges
 from graphzero.ingest.folder import check_names, entry_of, folder_lock, recover, replace_dataset
 from graphzero.ingest.graph_input import GraphInput, open_graph_input
+from graphzero.ingest.inputs import InputFiles
 from graphzero.ingest.mapped_input import check_mapped, id_kind, mapped
 from graphzero.ingest.node_times import read_node_times
 from graphzero.ingest.presampling import Presampler, Visits, presample_order
@@ -279,6 +280,7 @@ def build_dataset(
         raise ValueError("neighbors must be 'in', 'out' or 'both', not None")
     if num_nodes is not None:
         num_nodes = checked_count(num_nodes)
+    inputs = InputFiles(edges, features, labels, splits, nodes, edge_splits, weight, timestamp)
     given = open_graph_input(
         edges,
         features,
@@ -313,4 +315,4 @@ def build_dataset(
         check_names(folder, names)
         earlier = recover(folder)
         write = partial(_build_files, folder, given, kind, options)
-        return replace_dataset(folder, earlier, write)
+        return replace_dataset(folder, earlier, write, inputs)

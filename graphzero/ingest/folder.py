@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from graphzero.errors import FormatError
+from graphzero.ingest.inputs import InputFiles
 from graphzero.store.atomic import StagedFile, is_staging_name, refuse_special
 from graphzero.store.filewriter import FileWriter
 from graphzero.store.manifest import (
@@ -137,7 +138,10 @@ def _is_committed(folder: Path, manifest: AnyManifest) -> bool:
 
 
 def replace_dataset(
-    folder: Path, earlier: AnyManifest | None, write: Callable[[list[FileWriter]], _M]
+    folder: Path,
+    earlier: AnyManifest | None,
+    write: Callable[[list[FileWriter]], _M],
+    inputs: InputFiles | None = None,
 ) -> _M:
     """Replaces the earlier dataset by a new one; needs the lock.
 
@@ -151,10 +155,14 @@ def replace_dataset(
         Of the dataset in the folder.
     write : callable
         Takes a list, appends each file that it has staged, and returns the new manifest.
+    inputs : InputFiles, optional
+        What `write` reads, which must not change meanwhile.
     """
     staged: list[FileWriter] = []
     try:
         manifest = write(staged)
+        if inputs is not None:
+            inputs.require_unchanged()
     except BaseException:
         for file in staged:
             file.discard()
@@ -176,8 +184,10 @@ def _commit(
         write_manifest(folder, manifest)
     except BaseException:
         if not _is_committed(folder, manifest):
-            for file in (*files, *notes):
+            for file in files:
                 file.discard()
+            for note in notes:
+                note.discard()
         raise
     try:
         finish_renames(folder, manifest)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from graphzero.ingest.casting import CastRows
 from graphzero.ingest.row_stream import RowChunk, Rows
-from graphzero.ingest.sources.array_table import load_numpy, require_numbers
+from graphzero.ingest.sources.array_table import load_numpy, require_numbers, require_whole
 from graphzero.ingest.sources.columns import Column, id_column
 from graphzero.ingest.sources.csv_format import is_number
 from graphzero.ingest.sources.csv_table import CsvTable
@@ -76,6 +76,7 @@ class ArrayRows:
     def chunks(self, max_rows: int) -> Iterator[RowChunk]:
         """Slices of the array."""
         for begin in range(0, len(self._array), max_rows):
+            require_whole(self._array)
             rows = self._array[begin : begin + max_rows]
             yield np.arange(begin, begin + len(rows)), rows.reshape(len(rows), self.width)
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from graphzero.ingest.edges import EdgeList, IdBound, read_edges
 from graphzero.ingest.folder import check_names, entry_of, folder_lock, recover, replace_dataset
+from graphzero.ingest.inputs import InputFiles
 from graphzero.ingest.mapped_input import check_mapped_types, id_kind, mapped_types
 from graphzero.ingest.node_times import read_node_times
 from graphzero.ingest.progress import Progress
@@ -312,6 +313,7 @@ def build_typed_dataset(
     )
     limit, kind = parse_bytes(memory_limit), id_kind(ids)
     options = WriteOptions(order, None, limit, Progress(progress), neighbors)
+    inputs = InputFiles(nodes, edges, splits, edge_splits)
     given = open_typed_input(
         nodes,
         edges,
@@ -337,4 +339,4 @@ def build_typed_dataset(
         check_names(folder, names)
         earlier = recover(folder)
         write = partial(_write_files, folder, given, kind, options)
-        return replace_dataset(folder, earlier, write)
+        return replace_dataset(folder, earlier, write, inputs)

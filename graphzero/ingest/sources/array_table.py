@@ -12,7 +12,7 @@ import numpy.typing as npt
 from graphzero.ingest.sources.columns import Column
 from graphzero.ingest.sources.table import Chunk, checked
 
-__all__ = ["ArrayTable", "load_array", "load_ids", "load_numpy", "require_numbers"]
+__all__ = ["ArrayTable", "load_array", "load_ids", "load_numpy", "require_numbers", "require_whole"]
 
 
 class ArrayTable:
@@ -38,6 +38,8 @@ class ArrayTable:
     def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
         """Pieces of some columns, of at most max_records records."""
         for begin in range(0, len(self._arrays[0]), max_records):
+            for column in columns:
+                require_whole(self._arrays[column.index])
             yield tuple(
                 checked(
                     self._arrays[column.index][begin : begin + max_records], column, self, begin
@@ -59,6 +61,31 @@ def load_array(value: Any, what: str) -> npt.NDArray[Any]:
     if isinstance(value, str | os.PathLike):
         return require_numbers(load_numpy(value), os.fspath(value))
     return require_numbers(np.asarray(value), what)
+
+
+def require_whole(array: npt.NDArray[Any]) -> None:
+    """Raises an error if the file of a mapped array has become shorter: reading it would kill.
+
+    It is checked before each piece that is read. What is cut off while a piece is read still ends
+    the process, with SIGBUS; the earlier dataset is whole all the same.
+
+    Raises
+    ------
+    ValueError
+        Naming the file.
+    """
+    if not isinstance(array, np.memmap) or array.filename is None:
+        return
+    mapped = getattr(array, "_mmap", None)
+    try:
+        size = os.stat(array.filename).st_size
+    except OSError:  # a file that is gone keeps its content while it is mapped
+        return
+    if mapped is not None and size < len(mapped):
+        raise ValueError(
+            f"{os.fspath(array.filename)} has become shorter while the build read it: build again "
+            f"when it is complete"
+        )
 
 
 def load_ids(value: Any, what: str) -> npt.NDArray[Any]:
