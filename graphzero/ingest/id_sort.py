@@ -26,6 +26,16 @@ _BLOCK = 1 << 18
 _SORT_FACTOR = 4
 
 
+def _without_repetitions(keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Each of some ascending numbers once."""
+    return keys[np.concatenate([np.ones(min(1, len(keys)), np.bool_), keys[1:] != keys[:-1]])]
+
+
+def _ascending(keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Each number once, ascending: a sort, as the hash table of `numpy.unique` is much slower."""
+    return _without_repetitions(np.sort(keys))
+
+
 class DistinctIntegers:
     """Takes integers of 64 bits in any order, and writes each of them once, ascending.
 
@@ -55,7 +65,7 @@ class DistinctIntegers:
         else:
             self.huge |= bool(ids.max() >= _SIGN)
         for begin in range(0, len(ids), self._most):
-            piece = np.unique(ids[begin : begin + self._most]).view(np.uint64)
+            piece = _ascending(ids[begin : begin + self._most].view(np.uint64))
             self._pieces.append(piece)
             self._count += len(piece)
             if self._count >= self._most:
@@ -63,7 +73,7 @@ class DistinctIntegers:
 
     def _reduce(self) -> None:
         """Drops repetitions; what is many after it goes to the disk."""
-        whole = np.unique(np.concatenate(self._pieces))
+        whole = _ascending(np.concatenate(self._pieces))
         if len(whole) > self._most // 2:
             self._runs.add(whole, ())
             self._runs.spill()
@@ -72,7 +82,7 @@ class DistinctIntegers:
             self._pieces, self._count = [whole], len(whole)
 
     def _collect(self) -> None:
-        whole = np.unique(np.concatenate([*self._pieces, np.empty(0, np.uint64)]))
+        whole = _ascending(np.concatenate([*self._pieces, np.empty(0, np.uint64)]))
         self._pieces = []
         if not self._spilled:
             self._sorted.append(whole)
@@ -80,7 +90,7 @@ class DistinctIntegers:
         self._runs.add(whole, ())
         last: np.uint64 | None = None
         for keys, _ in self._runs.merged():
-            keys = keys[np.concatenate([[True], keys[1:] != keys[:-1]])] if len(keys) else keys
+            keys = _without_repetitions(keys)
             if len(keys) and keys[0] == last:
                 keys = keys[1:]
             if len(keys):

@@ -122,8 +122,10 @@ class IdTable(MappedFile):
         ids : (n,) int64 or uint64 array
         """
         if len(ids) > _LEAST_SORTED:  # ascending ids read the file from beginning to end
-            distinct, back = np.unique(ids, return_inverse=True)
-            return self._find_integers(distinct)[back.reshape(-1)]
+            order = np.argsort(ids)
+            found = np.empty(len(ids), np.int64)
+            found[order] = self._find_integers(ids[order])
+            return found
         return self._find_integers(ids)
 
     def _find_integers(self, ids: npt.NDArray[Any]) -> Positions:
