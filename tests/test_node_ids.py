@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import shutil
@@ -14,11 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from hypothesis import HealthCheck, given, settings
-from id_files import fresh, same_files, table_of
+from id_files import fresh, same_files, table_of, write_csv
 
 import graphzero as gz
 from graphzero.cli import main
 from graphzero.ingest import id_sort
+from graphzero.store import id_table
+from graphzero.store.filewriter import FileWriter
 from graphzero.store.manifest import read_manifest
 
 pytestmark = pytest.mark.no_asan  # pure Python and pyarrow, but for one kernel with tests in C
@@ -251,3 +254,48 @@ def test_a_damaged_table(tmp_path) -> None:
     shutil.copy(tmp_path / "other" / "id_map.gd", file)
     with pytest.raises(gz.FormatError, match="has the ids of 2 nodes for 4"):
         gz.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("rows", "texts", "first"),
+    [
+        ([1, 2, 2], None, 2),
+        ([-5, 3, 9], None, None),
+        (np.r_[np.arange(id_table._BLOCK), 7], None, id_table._BLOCK),
+        ([1, 2, 3], b"abc", None),
+        ([1, 2, 3], b"aba", 2),
+        ([1, 1, 3], b"aba", 1),
+        ([0, 1, 3], b"aba", 0),
+        ([1, 2, 2], b"aba", 2),
+        ([1, 3], b"aaa", None),
+        ([1, 2], b"abc", 0),
+    ],
+)
+def test_tables_that_are_not_ascending_are_found(tmp_path, rows, texts, first) -> None:
+    size = None if texts is None else len(texts)
+    header = id_table.id_table_layout(len(rows), "<i8" if texts is None else "<u8", size)
+    with FileWriter(tmp_path / "t.gd", header) as file:
+        file.append("rows", rows)
+        if texts is not None:
+            file.append("text", np.frombuffer(texts, np.uint8))
+    with id_table.IdTable(tmp_path / "t.gd") as table:
+        assert table.first_unordered() == first
+
+
+def test_commands(tmp_path, capsys) -> None:
+    edges = write_csv(tmp_path / "e.csv", "src,dst", "Q1,Q2", "Q2,Q7")
+    assert main(["build", str(tmp_path / "d"), "--edges", str(edges), "--ids", "map"]) == 0
+    assert "in-neighbours" in (line := capsys.readouterr().out)
+    assert "ids (texts) taken to 0...2" in line
+    assert main(["info", str(tmp_path / "d")]) == 0
+    assert "  ids       ids (texts) taken to 0...2\n" in capsys.readouterr().out
+    assert main(["info", str(tmp_path / "d"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["node_ids"] == {"kind": "texts", "count": 3}
+    assert main(["verify", str(tmp_path / "d")]) == 0
+    assert "id_map.gd: intact" in capsys.readouterr().out
+    assert main(["info", str(tmp_path / "d" / "id_map.gd")]) == 0
+    many = {("a", "to", "b"): np.array([[5], [7]])}
+    gz.build(tmp_path / "t", nodes={"a": {}, "b": {}}, edges=many, ids="map").close()
+    capsys.readouterr()
+    assert main(["info", str(tmp_path / "t")]) == 0
+    assert capsys.readouterr().out.count("ids (int64) taken to 0...0") == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 
+from graphzero.commands.description import describe_ids, ids_text
 from graphzero.commands.options import (
     SubParsers,
     add_command,
@@ -65,6 +66,13 @@ def add_parser(commands: SubParsers) -> None:
         "--num-nodes", type=int, metavar="N", help="number of nodes (default: from the files)"
     )
     parser.add_argument(
+        "--ids",
+        choices=["dense", "map", "integer", "string"],
+        default="dense",
+        help="what the files call nodes: their numbers from 0 (default), or any 64-bit integers or "
+        "texts, which become numbers; 'integer' and 'string' say which (default: as they read)",
+    )
+    parser.add_argument(
         "--edge-ids", action="store_true", help="store each edge's position in the edge list"
     )
     _add_text_options(parser)
@@ -102,6 +110,7 @@ def run(args: argparse.Namespace) -> int:
         args.labels,
         dict(args.split),
         num_nodes=args.num_nodes,
+        ids=args.ids,
         directed=not args.undirected,
         neighbors=args.neighbors,
         order=args.order,
@@ -118,9 +127,11 @@ def run(args: argparse.Namespace) -> int:
         progress=shows_progress(args),
     ) as ds:
         size = sum(mapping.size for mapping in ds.mappings)
+        ids = "" if ds.node_ids is None else f"{ids_text(describe_ids(ds.node_ids))}, "
         print(
             f"{args.dir}: {ds.num_nodes:,} nodes, {ds.num_edges:,} edges "
             f"({ds.graph.num_input_edges:,} in the edge list), {describe_direction(ds.graph)}, "
+            f"{ids}"
             f"{format_bytes(size)}, in {time.perf_counter() - started:.1f} s"
         )
     return 0

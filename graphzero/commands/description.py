@@ -11,6 +11,7 @@ import numpy as np
 from graphzero import _core
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
+from graphzero.graph.node_ids import NodeTexts
 from graphzero.store.format import DTYPES, dtype_name, read_header
 from graphzero.store.residency import resident_bytes
 from graphzero.units import format_bytes
@@ -20,8 +21,10 @@ __all__ = [
     "degrees_of",
     "describe_attribute",
     "describe_file",
+    "describe_ids",
     "describe_rows",
     "file_lines",
+    "ids_text",
     "rows_text",
 ]
 
@@ -97,3 +100,15 @@ def file_lines(file: dict[str, Any]) -> Iterator[str]:
             f"    {section['name']:16s} {section['count']:>16,} {section['dtype']:8s} "
             f"{format_bytes(section['bytes'])}"
         )
+
+
+def describe_ids(ids: Any) -> dict[str, Any] | None:
+    """The ids of `Dataset.node_ids`; None without a table."""
+    if ids is None:
+        return None
+    return {"kind": "texts" if isinstance(ids, NodeTexts) else str(ids.dtype), "count": len(ids)}
+
+
+def ids_text(ids: dict[str, Any] | None) -> str:
+    """What became of the user's ids, in words; empty where they are the numbers of the nodes."""
+    return "" if ids is None else f"ids ({ids['kind']}) taken to 0...{ids['count'] - 1:,}"

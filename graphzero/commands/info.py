@@ -15,8 +15,10 @@ from graphzero.commands.description import (
     degrees_of,
     describe_attribute,
     describe_file,
+    describe_ids,
     describe_rows,
     file_lines,
+    ids_text,
     rows_text,
 )
 from graphzero.commands.options import SubParsers, add_command, describe_direction
@@ -141,6 +143,7 @@ def _describe_dataset(path: str, ds: Dataset, *, degrees: bool) -> dict[str, Any
         name: describe_attribute(store) for name, store in ds.edge_attributes.items()
     }
     content["driving"] = asdict(ds.driving)
+    content["node_ids"] = describe_ids(ds.node_ids)
     content["num_classes"] = ds.num_classes
     content["splits"] = {name: len(store) for name, store in ds.splits.stores.items()}
     content["edge_splits"] = {name: len(store) for name, store in ds.edge_splits.stores.items()}
@@ -198,6 +201,8 @@ def _lines(content: dict[str, Any]) -> Iterator[str]:
             f"{packed['options']['batch_size']:,} seeds each, fanouts {fanouts}, "
             f"{format_bytes(packed['resident_bytes'])} of rows resident"
         )
+    if content.get("node_ids") is not None:
+        yield f"  ids       {ids_text(content['node_ids'])}"
     if content.get("num_classes") is not None:
         yield f"  classes   {content['num_classes']}"
     for name, count in content.get("splits", {}).items():

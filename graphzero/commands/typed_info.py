@@ -10,7 +10,9 @@ from graphzero.commands.description import (
     degrees_of,
     describe_attribute,
     describe_file,
+    describe_ids,
     file_lines,
+    ids_text,
     rows_text,
 )
 from graphzero.commands.options import describe_direction
@@ -41,6 +43,7 @@ def _nodes(nodes: NodeStore) -> dict[str, Any]:
         "type": nodes.node_type,
         "num_nodes": nodes.num_nodes,
         "attributes": {name: describe_attribute(store) for name, store in nodes.items()},
+        "node_ids": describe_ids(nodes.node_ids),
         "num_classes": nodes.num_classes,
         "splits": {name: len(store) for name, store in nodes.splits.stores.items()},
     }
@@ -74,6 +77,8 @@ def typed_lines(content: dict[str, Any]) -> Iterator[str]:
     for nodes in content["node_types"]:
         yield f"  nodes     {nodes['type']}: {nodes['num_nodes']:,}"
         yield from _attribute_lines(nodes, "nodes")
+        if nodes["node_ids"] is not None:
+            yield f"            {ids_text(nodes['node_ids'])}"
         if nodes["num_classes"] is not None:
             yield f"            {nodes['num_classes']} classes"
     for edges in content["edge_types"]:

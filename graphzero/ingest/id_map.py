@@ -131,11 +131,6 @@ class NodeIds:
         assert self.table is not None
         return self.table.shown(node)
 
-    def describe(self) -> str:
-        """A clause for the closing line of a build."""
-        what = "texts" if self.is_text else "integers"
-        return f"{self.count():,} ids ({what}) taken to 0...N-1 in sorted order"
-
     def close(self) -> None:
         """Unmaps the table."""
         if self.table is not None:

@@ -28,7 +28,9 @@ _SORT_FACTOR = 4
 
 def _without_repetitions(keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Each of some ascending numbers once."""
-    return keys[np.concatenate([np.ones(min(1, len(keys)), np.bool_), keys[1:] != keys[:-1]])]
+    is_first = np.concatenate([np.ones(min(1, len(keys)), np.bool_), keys[1:] != keys[:-1]])
+    found: npt.NDArray[np.uint64] = keys[is_first]
+    return found
 
 
 def _ascending(keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
