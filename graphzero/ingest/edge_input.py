@@ -14,9 +14,9 @@ from graphzero.ingest.edge_columns import choose_columns
 from graphzero.ingest.given import is_table, open_given, refuse_frame
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.source import FOR_EDGES, Source, as_source
-from graphzero.ingest.sources.array_opening import open_array, open_edge_array
+from graphzero.ingest.sources.array_opening import open_array, open_edge_array, open_id_array
 from graphzero.ingest.sources.array_table import ArrayTable
-from graphzero.ingest.sources.chunks import ChunkTable, is_chunks
+from graphzero.ingest.sources.chunks import ChunkTable, is_chunks, refuse_once
 from graphzero.ingest.sources.columns import Column, id_column
 from graphzero.ingest.sources.members import known_names
 from graphzero.ingest.sources.sparse_matrix import SparseMatrix, SparseTable
@@ -141,12 +141,13 @@ def _from_array(
     timestamp: Any,
     *,
     is_edge_index: bool,
+    text_ids: bool,
 ) -> EdgeInput:
     if array.ndim == 2 and array.shape[0] == 2 and (array.shape[1] != 2 or is_edge_index):
         array = array.T
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(f"{name} has shape {array.shape}: an edge list is (E, 2) or (2, E)")
-    if array.dtype.kind not in "iu":
+    if array.dtype.kind not in ("iuUO" if text_ids else "iu"):
         raise ValueError(
             f"{name} has dtype {array.dtype}: node ids must be integers; where these are whole "
             f"numbers, convert them with edges.astype(numpy.int64)"
@@ -197,7 +198,11 @@ def _from_matrix(
     )
 
 
-def _from_chunks(source: Source, columns: Mapping[str, Any], *, is_edge_index: bool) -> EdgeInput:
+def _from_chunks(
+    source: Source, columns: Mapping[str, Any], *, is_edge_index: bool, text_ids: bool
+) -> EdgeInput:
+    if text_ids:
+        refuse_once(source.value, "edges", "ids='map' reads edges twice")
     if _is_given(source.weight) or _is_given(source.timestamp):
         raise ValueError(
             "edges is an iterator: give weights and times with its chunks, which are then "
@@ -213,7 +218,7 @@ def _from_chunks(source: Source, columns: Mapping[str, Any], *, is_edge_index: b
 
 
 def _from_array_source(
-    source: Source, columns: Mapping[str, Any], *, is_edge_index: bool
+    source: Source, columns: Mapping[str, Any], *, is_edge_index: bool, text_ids: bool
 ) -> EdgeInput:
     value = source.value
     name = fspath(value) if isinstance(value, str | PathLike) else "edges"
@@ -223,10 +228,15 @@ def _from_array_source(
             f"edges={{'edge_index': ..., 'amount': ...}}"
         )
     refuse_frame(value, name)
-    array = open_edge_array(value, name, known_names("edge_index"))
+    array = (open_id_array if text_ids else open_edge_array)(value, name, known_names("edge_index"))
     if isinstance(array, SparseMatrix):
+        if text_ids:
+            raise ValueError(
+                f"{array.name} is a sparse matrix, whose ids are its rows and columns, from 0: "
+                f"leave out ids='map', or give its edges as pairs of ids"
+            )
         return _from_matrix(array, **columns)
-    return _from_array(array, name, **columns, is_edge_index=is_edge_index)
+    return _from_array(array, name, **columns, is_edge_index=is_edge_index, text_ids=text_ids)
 
 
 def _is_given(value: Any) -> bool:
@@ -240,12 +250,14 @@ def open_edges(
     incoming: bool = False,
     with_edge_ids: bool = False,
     is_edge_index: bool = False,
+    text_ids: bool = False,
     **options: Any,
 ) -> EdgeInput:
     """An edge list from a path, an array or a `Source`.
 
     `options` are the reading options of `Source`, which come second to those that a `Source` has.
     An array of two edges can be read either way: with `is_edge_index` as (2, E), else as (E, 2).
+    With `text_ids`, ids are any integers or texts, and are read twice.
 
     Raises
     ------
@@ -262,12 +274,12 @@ def open_edges(
         edges.check_options(FOR_EDGES, "the edge list", is_table=with_columns)
     columns = {name: getattr(source, name) for name in ("src", "dst", "weight", "timestamp")}
     if with_columns:
-        table = open_given(source, strict=True, of="edge")
+        table = open_given(source, strict=True, of="edge", text_ids=text_ids)
         found = edges_of_table(table, edge_attrs=source.edge_attrs, **columns)
     elif is_chunks(source.value):
-        found = _from_chunks(source, columns, is_edge_index=is_edge_index)
+        found = _from_chunks(source, columns, is_edge_index=is_edge_index, text_ids=text_ids)
     else:
-        found = _from_array_source(source, columns, is_edge_index=is_edge_index)
+        found = _from_array_source(source, columns, is_edge_index=is_edge_index, text_ids=text_ids)
     return replace(
         found, directed=directed, incoming=incoming and directed, with_edge_ids=with_edge_ids
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from graphzero.ingest.source import Source
-from graphzero.ingest.sources.csv_format import WHITESPACE
+from graphzero.ingest.sources.csv_format import TEXT_IDS, WHITESPACE
 from graphzero.ingest.sources.csv_table import CsvTable
 from graphzero.ingest.sources.opening import is_table, open_table
 from graphzero.ingest.sources.table import Table
@@ -14,12 +14,20 @@ __all__ = ["commented_names", "is_table", "open_given", "refuse_frame"]
 
 
 def open_given(
-    source: Source, *, strict: bool = False, of: Literal["node", "edge"] = "node"
+    source: Source,
+    *,
+    strict: bool = False,
+    of: Literal["node", "edge"] = "node",
+    text_ids: bool = False,
 ) -> Table:
-    """The table of a source, for which `is_table` holds; the others as `open_table` has them."""
-    return open_table(
-        source.value, delimiter=source.delimiter, header=source.header, strict=strict, of=of
-    )
+    """The table of a source, for which `is_table` holds; the others as `open_table` has them.
+
+    With `text_ids`, ids may be texts, so that a record can look like a header.
+    """
+    header = source.header
+    if text_ids and header == "auto":
+        header = True if source.has_names else TEXT_IDS
+    return open_table(source.value, delimiter=source.delimiter, header=header, strict=strict, of=of)
 
 
 def commented_names(table: Table) -> list[str] | None:

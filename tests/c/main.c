@@ -74,6 +74,7 @@ int main(void)
     test_preads();
     test_io_ring();
     test_uring();
+    test_texts();
     test_fork();
     printf("%d passed, %d failed\n", passed, failed);
     return failed == 0 ? 0 : 1;

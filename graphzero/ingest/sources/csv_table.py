@@ -22,7 +22,7 @@ __all__ = ["CsvTable"]
 _BLOCK_BYTES = 1 << 18
 _ARROW = {np.dtype(name): pa.type_for_alias(name) for name in (
     "int32", "int64", "uint32", "float32", "float64"
-)}  # fmt: skip
+)} | {np.dtype(object): pa.string()}  # fmt: skip
 
 
 class CsvTable:
@@ -41,6 +41,18 @@ class CsvTable:
         self.num_records: int | None = None if source.first_record is not None else 0
         self.dtypes: Sequence[np.dtype[Any] | None] | None = None
         self.first_record: Sequence[str] | None = source.first_record
+        # What the size of the file bounds: a record has a character a column, and line ends.
+        self.text_bytes: int | None = None
+        self.most_records: int | None = None
+        if compression_of(source.path) is None:
+            self.text_bytes = source.path.stat().st_size
+            self.most_records = self.text_bytes // (2 * self.width) + 1
+        # What the size of the file bounds: a record has a character a column, and line ends.
+        plain = source.path.suffix.lower() != ".gz"
+        self.text_bytes = source.path.stat().st_size if plain else None
+        self.most_records = (
+            None if self.text_bytes is None else self.text_bytes // (2 * self.width) + 1
+        )
 
     def locate(self, record: int) -> str:
         """The line of a record, such as "line 7"."""
@@ -53,7 +65,10 @@ class CsvTable:
         try:
             for batch in self._batches(columns):
                 yield tuple(
-                    batch.column(i).to_numpy(zero_copy_only=False) for i in range(len(columns))
+                    batch.column(i)
+                    if column.is_raw
+                    else batch.column(i).to_numpy(zero_copy_only=False)
+                    for i, column in enumerate(columns)
                 )
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno:
