@@ -8,6 +8,8 @@ import numpy.typing as npt
 from typing_extensions import Buffer, disjoint_base
 
 _Int64s: TypeAlias = npt.NDArray[np.int64]
+_Uint32s: TypeAlias = npt.NDArray[np.uint32]
+_Uint64s: TypeAlias = npt.NDArray[np.uint64]
 _Kind: TypeAlias = Literal["graph", "features"]
 _Purpose: TypeAlias = Literal["sample", "walk", "shuffle", "negative"]
 _Array: TypeAlias = npt.NDArray[Any]
@@ -282,3 +284,26 @@ class DirectReader:
         self, rows: _Int64s, page_map: npt.NDArray[np.uint8] | None = None, gap_pages: int = 0
     ) -> Fetched: ...
     def close(self) -> None: ...
+
+PARSED_DTYPES: frozenset[str]
+PARSE_PADDING: int
+
+def parse_records(
+    text: _Bytes,
+    end: int,
+    delimiter: int | None,
+    width: int,
+    columns: Sequence[tuple[int, np.dtype[Any]]],
+    num_threads: int,
+) -> tuple[list[tuple[npt.NDArray[Any], ...]], int]: ...
+def edge_keys(
+    owners: _Uint32s,
+    neighbors: _Uint32s,
+    owner_rank: _Uint32s | None,
+    neighbor_rank: _Uint32s | None,
+    num_threads: int,
+) -> _Uint64s: ...
+def count_ids(ids: _Uint32s, counts: _Uint64s) -> None: ...
+def sort_keys(keys: _Uint64s, order: _Uint32s | None, num_threads: int) -> None: ...
+def key_neighbors(keys: _Uint64s) -> _Uint32s: ...
+def list_starts(keys: _Uint64s, base: int, first: int, last: int) -> _Int64s: ...

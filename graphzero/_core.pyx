@@ -16,8 +16,10 @@ from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_FillInfo
 from cython.parallel cimport prange
 from libc.errno cimport EIO
 from libc.stdint cimport INT64_MAX
-from libc.string cimport memcpy, memset
+from libc.string cimport memchr, memcpy, memset
 from posix.unistd cimport getpid, pid_t
+
+from graphzero._ingest cimport *
 
 from graphzero.errors import FormatError
 
@@ -37,3 +39,5 @@ include "core/check_lists.pxi"
 include "core/batch.pxi"
 include "core/rows.pxi"
 include "core/direct.pxi"
+include "core/records.pxi"
+include "core/edges.pxi"

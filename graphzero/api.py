@@ -48,6 +48,7 @@ def build(
     timestamp: Any = None,
     header: bool | Literal["auto"] = "auto",
     delimiter: str = "auto",
+    on_bad_rows: Literal["raise", "skip"] = "raise",
     edge_ids: bool = False,
     coalesce: bool | str | Mapping[Any, Any] = False,
     drop_self_loops: bool | Mapping[EdgeType, bool] = False,
@@ -196,6 +197,13 @@ def build(
     delimiter : str
         Of the edge list: one character, "whitespace" for any number of blanks and tabs, or "auto"
         for tab, semicolon, comma or whitespace.
+    on_bad_rows : {"raise", "skip"}
+        What becomes of records of an edge list in text files that cannot be read: with another
+        number of columns, with a cell that is empty or no number, with an id or a weight that is
+        out of range. "raise": a `ValueError` names the file and the line of the first one. "skip":
+        they are left out, and a `UserWarning` counts them and shows the first ten. The position of
+        an edge is then its number among those that were kept, so that `edge_splits` and attributes
+        of edges, which belong to edges by their positions, are refused.
     edge_ids : bool
         Whether to store each edge's position in the edge list. Always stored with `edge_splits`
         and with edge attributes that do not drive sampling.
@@ -271,6 +279,7 @@ def build(
         "timestamp": timestamp,
         "header": header,
         "delimiter": delimiter,
+        "on_bad_rows": on_bad_rows,
         "edge_ids": edge_ids,
         "coalesce": coalesce,
         "drop_self_loops": drop_self_loops,

@@ -7,9 +7,11 @@ to the files that the code names. A new row needs an entry there, and no more.
 
 from __future__ import annotations
 
+import importlib
 import re
 import shlex
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,13 @@ import pyarrow.dataset
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+import torch
+
+# the benchmarks are not installed with the package
+sys.path.append(str(Path(__file__).parents[1]))
 
 import graphzero
+from benchmarks import files02
 from graphzero.cli import main
 
 # Python and pyarrow only.
@@ -122,6 +129,78 @@ def feather() -> None:
     pa.feather.write_feather(edge_table(EDGES), "edges.feather")
 
 
+def npy() -> None:
+    np.save("edges.npy", EDGES)
+    np.save("x.npy", X)
+    np.save("y.npy", np.arange(NODES) % 4)
+    np.save("train.npy", np.arange(10))
+
+
+def npz() -> None:
+    np.savez_compressed("data.npz", edge_index=EDGES.T, node_feat=X)
+
+
+def scipy_file() -> None:
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    scipy_sparse.save_npz("adj.npz", matrix())
+
+
+def matrix() -> Any:
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    return scipy_sparse.coo_matrix((np.ones(len(EDGES)), EDGES.T), shape=(NODES, NODES))
+
+
+def torch_file() -> None:
+    torch.save({"edge_index": torch.tensor(EDGES.T.copy()), "x": torch.tensor(X)}, "tensors.pt")
+
+
+def graph_file() -> None:
+    data = pytest.importorskip("torch_geometric.data")
+    Path("processed").mkdir()
+    graph = data.Data(x=torch.tensor(X), edge_index=torch.tensor(EDGES.T.copy()))
+    torch.save(graph, "processed/data.pt")
+
+
+def safetensors() -> None:
+    numpy = pytest.importorskip("safetensors.numpy")
+    numpy.save_file({"edge_index": np.ascontiguousarray(EDGES.T), "x": X}, "g.safetensors")
+
+
+def files_of_02() -> None:
+    by_source = EDGES[np.argsort(EDGES[:, 0], kind="stable")]
+    degrees = np.bincount(EDGES[:, 0], minlength=NODES)
+    files02.write_graph("old.gl", degrees, by_source[:, 1])
+    files02.write_features("features.gd", X)
+
+
+def nothing() -> None:
+    pass
+
+
+def chunks() -> Iterator[tuple[Edges, Edges]]:
+    yield from ((part[:, 0], part[:, 1]) for part in HALVES)
+
+
+def chunks_of_rows() -> Iterator[Any]:
+    yield from np.array_split(X, 3)
+
+
+def tensor() -> Any:
+    return torch.sparse_coo_tensor(
+        torch.tensor(EDGES.T.copy()), torch.ones(len(EDGES)), (NODES, NODES)
+    )
+
+
+IN_MEMORY: dict[str, Callable[[], Any]] = {
+    "edges": lambda: EDGES,
+    "x": lambda: X,
+    "y": lambda: np.arange(NODES) % 4,
+    "matrix": matrix,
+    "tensor": tensor,
+    "chunks": lambda: chunks,
+    "chunks_of_rows": lambda: chunks_of_rows,
+}
+
 WRITERS: dict[str, Callable[[], None]] = {
     "CSV, TSV": csv,
     "compressed text: `.gz`, `.zst`, `.bz2`, `.xz`": compressed_text,
@@ -140,6 +219,20 @@ WRITERS: dict[str, Callable[[], None]] = {
     "pyarrow Table, RecordBatch": feather,
     "pyarrow Dataset, streamed": parquet_folder,
     "pyarrow RecordBatchReader, streamed": csv,
+    "`.npy`": npy,
+    "`.npz` of `numpy.savez`, also compressed": npz,
+    "a sparse matrix in a `.npz` file of SciPy": scipy_file,
+    "tensors in a `.pt` file of torch": torch_file,
+    "a graph of PyG in a `.pt` file": graph_file,
+    "`.safetensors`": safetensors,
+    "`.gl` and `.gd` files of graphzero 0.2": files_of_02,
+    "arrays and tensors": nothing,
+    "a matrix of SciPy": nothing,
+    "a matrix between two kinds of nodes": nothing,
+    "a sparse tensor of torch": nothing,
+    "chunks of edges": nothing,
+    "chunks of edges with columns": nothing,
+    "chunks of rows": nothing,
 }
 
 
@@ -156,6 +249,13 @@ def run(code: str) -> None:
     for package in ("pandas", "polars"):
         if f"{package}." in code:
             names[package] = pytest.importorskip(package)
+    for name, value in IN_MEMORY.items():
+        if re.search(rf"\b{name}\b(?!=|\.)", code):
+            names[name] = value()
+    names["graphzero"] = graphzero
+    if "graphzero.pyg" in code:
+        pytest.importorskip("torch_geometric")
+        importlib.import_module("graphzero.pyg")
     exec(code, names)
 
 
@@ -175,10 +275,13 @@ def test_a_row_runs_as_it_is_printed(
     code = rows_of(PAGE.read_text())[source]
     run(code)
     with graphzero.open("data") as ds:
-        assert (ds.num_nodes, ds.num_edges) == (EDGES.max() + 1, len(EDGES))
+        num_nodes = 2 * NODES if ds.is_typed else EDGES.max() + 1
+        assert (ds.num_nodes, ds.num_edges) == (num_nodes, len(EDGES))
+        if ds.is_typed:
+            return
         neighbors = [sorted(ds.graph.neighbors(node)) for node in range(5)]
         assert neighbors == [sorted(EDGES[EDGES[:, 1] == node, 0].tolist()) for node in range(5)]
-        assert (ds.features is not None) is ("features" in code)
+        assert (ds.features is not None) is ("features" in code or "from_data" in code)
         if ds.features is not None:
             np.testing.assert_array_equal(ds.features.gather(range(NODES)), X)
         assert (ds.labels is not None) is ("labels" in code)

@@ -77,7 +77,7 @@ BUILD = (
     "path edges features=None labels=None splits=None * nodes=None edge_splits=None "
     "weight_attrs=None time_attrs=None num_nodes=None ids='dense' directed=True "
     "neighbors='in' order='hot' presample=None src=None dst=None weight=None timestamp=None "
-    "header='auto' delimiter='auto' edge_ids=False coalesce=False "
+    "header='auto' delimiter='auto' on_bad_rows='raise' edge_ids=False coalesce=False "
     "drop_self_loops=False reverse=False feature_dtype=None edge_attrs=None "
     "id_column=None memory_limit='2GB' progress=False"
 )

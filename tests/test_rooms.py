@@ -42,7 +42,7 @@ ROOMS = (
     "__init__",
 )
 LEAVES = {"errors", "units", "include_dir", "_core"}
-NARROW = {"ingest": {"errors", "units", "store"}}
+NARROW = {"ingest": {"errors", "units", "_core", "store"}}
 # What a mini-batch imports on its way up imports no room itself, so that no circle comes of it.
 NARROW_MODULES: dict[str, set[str]] = {"pyg.data": LEAVES}
 # (importing module, imported one): the way up that mini-batches have to PyG's types, `to_pyg`.

@@ -152,6 +152,12 @@ def _add_text_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--delimiter", default="auto", metavar="CHAR", help="or tab, comma, semicolon, space"
     )
+    group.add_argument(
+        "--on-bad-rows",
+        choices=("raise", "skip"),
+        default="raise",
+        help="skip: leave out records that cannot be read, count them, show the first ten",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -179,6 +185,7 @@ def run(args: argparse.Namespace) -> int:
         timestamp=False if args.timestamp == "none" else args.timestamp,
         header="auto" if args.header is None else args.header,
         delimiter=_DELIMITERS.get(args.delimiter, args.delimiter),
+        on_bad_rows=args.on_bad_rows,
         edge_ids=args.edge_ids,
         coalesce=args.coalesce,
         drop_self_loops=args.drop_self_loops,

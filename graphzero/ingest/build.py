@@ -84,6 +84,8 @@ def _build_graph(
         bounds=(bound, bound),
         progress=options.progress,
     )
+    if source.bad_rows is not None:
+        options.closing.add(*source.bad_rows.skipped().clauses())
     prepared = prepare_edges(folder, edges, given.edges, merging, options, options.column_memory)
     edges = prepared.edges
     options.closing.add(*describe_changes(prepared.changes))
@@ -280,6 +282,7 @@ def build_dataset(
     timestamp: Any = None,
     header: bool | str = "auto",
     delimiter: str = "auto",
+    on_bad_rows: str = "raise",
     edge_ids: bool = False,
     coalesce: Any = False,
     drop_self_loops: bool = False,
@@ -334,6 +337,7 @@ def build_dataset(
         edge_attrs=edge_attrs,
         header=header,
         delimiter=delimiter,
+        on_bad_rows=on_bad_rows,
         directed=directed,
         incoming=neighbors != "out",
         with_edge_ids=edge_ids,

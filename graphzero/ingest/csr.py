@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from graphzero._core import edge_keys, key_neighbors, list_starts
 from graphzero.ingest.edges import EdgeList
 from graphzero.ingest.list_sums import ListSums
+from graphzero.ingest.processors import available_processors
 from graphzero.ingest.progress import Advance, Progress
 from graphzero.ingest.rank import NodeOrder, NodeSpace
 from graphzero.ingest.sort import EdgeSorter
@@ -31,7 +33,6 @@ __all__ = ["graph_layout", "sort_scratch", "write_graph"]
 _CHUNK = 1 << 20
 _MIN_RUN_EDGES = 1024
 _HALF = np.uint64(32)
-_LOW = np.uint64(0xFFFFFFFF)
 
 
 def graph_layout(
@@ -123,7 +124,6 @@ def _entries(
         times = [edges.node_times[ids] for ids in ends]
     elif edges.time is not None:
         times = 2 * [edges.time.read(begin, end)]
-    owner, neighbor = owners.to_stored(owner), neighbors.to_stored(neighbor)
     payload: list[npt.NDArray[Any]] = []
     if edges.with_edge_ids:
         if edges.position is None:
@@ -132,18 +132,15 @@ def _entries(
             payload.append(edges.position.read(begin, end))
     if edges.weight is not None:
         payload.append(edges.weight.read(begin, end))
-    keys = owner.astype(np.uint64)
-    keys <<= _HALF
-    keys |= neighbor
+    keys = edge_keys(owner, neighbor, owners.rank, neighbors.rank, available_processors())
     if not edges.needs_mirrors:
         return keys, (*payload, *times[:1])
     # A mirror follows its edge, not all edges: parallel edges stay in input order.
     both = np.empty(2 * len(keys), np.uint64)
     both[0::2] = keys
-    keys >>= _HALF
     mirror = both[1::2]
-    mirror[:] = neighbor
-    mirror <<= _HALF
+    np.left_shift(keys, _HALF, out=mirror)
+    keys >>= _HALF
     mirror |= keys
     payload = [np.repeat(array, 2) for array in payload]
     if times:
@@ -157,7 +154,7 @@ def _entries(
 
 
 class _IndptrWriter:
-    """Writes ``indptr`` from a stream of sorted owners, without an array of all nodes."""
+    """Writes ``indptr`` from a stream of sorted keys, without an array of all nodes."""
 
     def __init__(self, file: FileWriter, num_nodes: int) -> None:
         self._file = file
@@ -165,20 +162,19 @@ class _IndptrWriter:
         self._next_node = 0
         self._done = 0
 
-    def add(self, owners: npt.NDArray[np.uint64]) -> None:
-        """Takes the next sorted owners, and writes the entries of all nodes up to the last."""
-        self._write_until(int(owners[-1]) + 1, owners)
-        self._done += len(owners)
+    def add(self, keys: npt.NDArray[np.uint64]) -> None:
+        """Takes the next sorted keys, and writes the entries of all nodes up to the last owner."""
+        self._write_until(int(keys[-1] >> _HALF) + 1, keys)
+        self._done += len(keys)
 
     def finish(self) -> None:
         """Writes the entries of all remaining nodes."""
         self._write_until(self._num_nodes + 1, np.empty(0, np.uint64))
 
-    def _write_until(self, stop: int, owners: npt.NDArray[np.uint64]) -> None:
+    def _write_until(self, stop: int, keys: npt.NDArray[np.uint64]) -> None:
         for begin in range(self._next_node, stop, _CHUNK):
-            nodes = np.arange(begin, min(begin + _CHUNK, stop), dtype=np.uint64)
-            starts = np.searchsorted(owners, nodes) + self._done
-            self._file.append("indptr", starts)
+            end = min(begin + _CHUNK, stop)
+            self._file.append("indptr", list_starts(keys, self._done, begin, end))
         self._next_node = max(self._next_node, stop)
 
 
@@ -201,9 +197,9 @@ def _write_lists(
     """Writes the sorted entries, their payload of these names, and the sections derived from it."""
     indptr, sums = _IndptrWriter(file, file.header.num_nodes), ListSums()
     for keys, payload in _pieces(blocks):
-        owners = keys >> _HALF
-        indptr.add(owners)
-        file.append("indices", (keys & _LOW).astype(np.uint32))
+        indptr.add(keys)
+        file.append("indices", key_neighbors(keys))
+        owners = keys >> _HALF if names else keys
         for name, array in zip(names, payload, strict=True):
             file.append(name, array)
             if name == "weights":

@@ -16,6 +16,12 @@ from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.source import FOR_EDGES, Source, as_source
 from graphzero.ingest.sources.array_opening import open_array, open_edge_array, open_id_array
 from graphzero.ingest.sources.array_table import ArrayTable
+from graphzero.ingest.sources.bad_rows import (
+    BadRows,
+    bad_rows_of,
+    refuse_positions,
+    refuse_skipping,
+)
 from graphzero.ingest.sources.chunks import ChunkTable, is_chunks, refuse_once
 from graphzero.ingest.sources.columns import Column, id_column
 from graphzero.ingest.sources.members import known_names
@@ -51,6 +57,8 @@ class EdgeInput:
         Which columns are read.
     attributes : dict of str to Rows
         The columns of the table that become attributes of the edges.
+    bad_rows : BadRows or None
+        What becomes of bad records; None where they are errors.
     """
 
     table: Table
@@ -63,6 +71,7 @@ class EdgeInput:
     shape: tuple[int, int] | None = None
     summary: ReadSummary | None = None
     attributes: Mapping[str, Rows] = field(default_factory=dict)
+    bad_rows: BadRows | None = None
 
     def count_of(self, end: int) -> tuple[int, str]:
         """The number of sources (end 0) or targets of a matrix, and how it is known."""
@@ -251,6 +260,7 @@ def open_edges(
     with_edge_ids: bool = False,
     is_edge_index: bool = False,
     text_ids: bool = False,
+    on_bad_rows: str = "raise",
     **options: Any,
 ) -> EdgeInput:
     """An edge list from a path, an array or a `Source`.
@@ -266,6 +276,13 @@ def open_edges(
     OSError
         If the file cannot be read.
     """
+    bad_rows = bad_rows_of(on_bad_rows)
+    if text_ids and bad_rows is not None:
+        raise ValueError(
+            "on_bad_rows='skip' is for ids='dense': ids='map' reads edges twice, and the ids of a "
+            "record that is skipped would be nodes; use on_bad_rows='raise', or correct the edge "
+            "list first"
+        )
     source = as_source(edges)
     given = source.given()
     source = replace(source, **{name: v for name, v in options.items() if name not in given})
@@ -274,14 +291,22 @@ def open_edges(
         edges.check_options(FOR_EDGES, "the edge list", is_table=with_columns)
     columns = {name: getattr(source, name) for name in ("src", "dst", "weight", "timestamp")}
     if with_columns:
-        table = open_given(source, strict=True, of="edge", text_ids=text_ids)
+        table = open_given(source, strict=True, of="edge", text_ids=text_ids, bad_rows=bad_rows)
         found = edges_of_table(table, edge_attrs=source.edge_attrs, **columns)
+        refuse_positions(bad_rows, found.attributes)
     elif is_chunks(source.value):
+        refuse_skipping(bad_rows, "an iterator")
         found = _from_chunks(source, columns, is_edge_index=is_edge_index, text_ids=text_ids)
     else:
+        is_path = isinstance(source.value, str | PathLike)
+        refuse_skipping(bad_rows, fspath(source.value) if is_path else "arrays")
         found = _from_array_source(source, columns, is_edge_index=is_edge_index, text_ids=text_ids)
     return replace(
-        found, directed=directed, incoming=incoming and directed, with_edge_ids=with_edge_ids
+        found,
+        directed=directed,
+        incoming=incoming and directed,
+        with_edge_ids=with_edge_ids,
+        bad_rows=bad_rows,
     )
 
 

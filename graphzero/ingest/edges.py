@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +13,9 @@ import numpy.typing as npt
 
 from graphzero.ingest.edge_input import WEIGHT_LABEL, EdgeInput
 from graphzero.ingest.progress import Progress
+from graphzero.ingest.sources.bad_rows import MOST_EXAMPLES, BadRows
 from graphzero.ingest.sources.columns import Column
-from graphzero.ingest.sources.table import Table
+from graphzero.ingest.sources.table import Chunk, Table
 from graphzero.ingest.spill import TempColumn
 from graphzero.store.disk_space import require_disk_space
 
@@ -158,30 +160,64 @@ class EdgeList:
                 column.close()
 
 
+def _beyond(value: Any, bound: IdBound, column: Column) -> str:
+    return f"{column.label} {value} is out of range for {bound.count} nodes ({bound.why})"
+
+
 def _check_bound(
     ids: npt.NDArray[Any], bound: IdBound, column: Column, table: Table, record: int
 ) -> None:
     if bound.count is not None and ids.max() >= bound.count:
         bad = int(np.flatnonzero(ids >= bound.count)[0])
-        raise ValueError(
-            f"{table.name}, {table.locate(record + bad)}: {column.label} {ids[bad]} is out of "
-            f"range for {bound.count} nodes ({bound.why})"
-        )
+        place = f"{table.name}, {table.locate(record + bad)}"
+        raise ValueError(f"{place}: {_beyond(ids[bad], bound, column)}")
+
+
+def _are_weights(weights: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    good: npt.NDArray[np.bool_] = np.isfinite(weights) & (weights >= 0)
+    return good
+
+
+def _no_weight(value: Any, column: Column) -> str:
+    what = (
+        "is negative: weights must not be negative"
+        if np.isfinite(value)
+        else "is not a finite 32-bit number"
+    )
+    if column.label != WEIGHT_LABEL:
+        what += "; with weight_attrs=[] it is an ordinary attribute"
+    return f"{column.label} {value} {what}"
 
 
 def _check_weights(weights: npt.NDArray[Any], column: Column, table: Table, record: int) -> None:
-    good = np.isfinite(weights) & (weights >= 0)
+    good = _are_weights(weights)
     if not good.all():
         bad = int(np.flatnonzero(~good)[0])
-        what = (
-            "is negative: weights must not be negative"
-            if np.isfinite(weights[bad])
-            else "is not a finite 32-bit number"
-        )
-        if column.label != WEIGHT_LABEL:
-            what += "; with weight_attrs=[] it is an ordinary attribute"
         place = f"{table.name}, {table.locate(record + bad)}"
-        raise ValueError(f"{place}: {column.label} {weights[bad]} {what}")
+        raise ValueError(f"{place}: {_no_weight(weights[bad], column)}")
+
+
+def _good_edges(
+    chunk: Chunk, edges: EdgeInput, bounds: tuple[IdBound, IdBound], bad_rows: BadRows
+) -> Chunk:
+    """The edges of a chunk without those that the checks would refuse."""
+    good = np.ones(len(chunk[0]), np.bool_)
+    for ids, column, bound in zip(chunk, edges.columns, bounds, strict=False):
+        if bound.count is not None:
+            bad = np.flatnonzero(good & (ids >= bound.count))
+            values = ids[bad[:MOST_EXAMPLES]]
+            bad_rows.add_of_chunk(
+                bad, [_beyond(value, bound, column) for value in values[:MOST_EXAMPLES]]
+            )
+            good[bad] = False
+    if edges.has_weights:
+        bad = np.flatnonzero(good & ~_are_weights(chunk[2]))
+        values = chunk[2][bad[:MOST_EXAMPLES]]
+        bad_rows.add_of_chunk(
+            bad, [_no_weight(value, edges.columns[2]) for value in values[:MOST_EXAMPLES]]
+        )
+        good[bad] = False
+    return chunk if good.all() else tuple(array[good] for array in chunk)
 
 
 def _fill(
@@ -198,6 +234,10 @@ def _fill(
         for chunk in table.chunks(columns, max_records):
             if not len(chunk[0]):
                 continue
+            if edges.bad_rows is not None:
+                chunk = _good_edges(chunk, edges, bounds, edges.bad_rows)
+                if not len(chunk[0]):
+                    continue
             for end, (ids, column, bound) in enumerate(zip(chunk, columns, bounds, strict=False)):
                 _check_bound(ids, bound, column, table, record)
                 max_ids[end] = max(max_ids[end], int(ids.max()))
@@ -254,6 +294,8 @@ def read_edges(
         for column_store in stored:
             column_store.close()
         raise
+    if edges.bad_rows is not None and edges.bad_rows.skipped().count:
+        warnings.warn(str(edges.bad_rows.skipped()), stacklevel=2)
     optional = iter(stored[2:])
     return EdgeList(
         source=stored[0],

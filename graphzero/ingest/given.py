@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from graphzero.ingest.source import Source
+from graphzero.ingest.sources.bad_rows import BadRows
 from graphzero.ingest.sources.csv_format import TEXT_IDS, WHITESPACE
 from graphzero.ingest.sources.csv_table import CsvTable
 from graphzero.ingest.sources.opening import is_table, open_table
@@ -19,6 +20,7 @@ def open_given(
     strict: bool = False,
     of: Literal["node", "edge"] = "node",
     text_ids: bool = False,
+    bad_rows: BadRows | None = None,
 ) -> Table:
     """The table of a source, for which `is_table` holds; the others as `open_table` has them.
 
@@ -27,7 +29,14 @@ def open_given(
     header = source.header
     if text_ids and header == "auto":
         header = True if source.has_names else TEXT_IDS
-    return open_table(source.value, delimiter=source.delimiter, header=header, strict=strict, of=of)
+    return open_table(
+        source.value,
+        delimiter=source.delimiter,
+        header=header,
+        strict=strict,
+        of=of,
+        bad_rows=bad_rows,
+    )
 
 
 def commented_names(table: Table) -> list[str] | None:

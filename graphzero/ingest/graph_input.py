@@ -18,6 +18,7 @@ from graphzero.ingest.row_input import (
 )
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.source import FOR_EDGES, Source
+from graphzero.ingest.sources.bad_rows import refuse_positions
 from graphzero.ingest.sources.sparse_matrix import is_scipy
 from graphzero.ingest.splits import check_split_names
 from graphzero.store.format import as_dtype
@@ -211,6 +212,9 @@ def open_graph_input(
     _check_options_once(edge_list, edge_options)
     check_id_column(id_column, node_values.values())
     source = open_edges(edge_list, is_edge_index=edge_list is not edges, **edge_options)
+    refuse_positions(
+        source.bad_rows, [*edge_values, *(f"edge_splits[{name!r}]" for name in named_edge_splits)]
+    )
     if source.shape is not None and source.shape[0] != source.shape[1]:
         raise ValueError(
             f"{source.count_of(0)[1]}: edges between nodes of one kind are a square matrix; where "

@@ -156,7 +156,8 @@ def count_typed_visits(
     num_seeds = {n: spaces[n].num_nodes if s is None else len(s) for n, s in seeds.items()}
 
     def to_stored(name: str, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        return spaces[name].to_stored(ids).astype(np.int64, copy=False)
+        rank = spaces[name].rank
+        return ids if rank is None else rank[ids].astype(np.int64, copy=False)
 
     num_batches = sum(presampler.num_typed_batches(num_seeds).values())
     with progress.phase("sampling", num_batches, "batches") as advance:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from graphzero._core import count_ids
 from graphzero.ingest.spill import temp_array
 
 __all__ = ["NodeOrder", "NodeSpace", "hot_order", "order_scratch", "visit_order"]
@@ -47,9 +48,10 @@ class NodeSpace:
     num_nodes: int
     order: NodeOrder | None = None
 
-    def to_stored(self, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Stored ids of the user's ids."""
-        return ids if self.order is None else self.order.node_rank[ids]
+    @property
+    def rank(self) -> npt.NDArray[Any] | None:
+        """Stored ids by the user's ids; None where they are the same."""
+        return None if self.order is None else self.order.node_rank
 
 
 def hot_order(
@@ -68,10 +70,8 @@ def hot_order(
         Bytes.
     """
     counts = temp_array(folder, num_nodes, np.uint64, memory // 2)
-    one = np.uint64(1)
     for ids in occurrences:
-        for begin in range(0, len(ids), _CHUNK):
-            np.add.at(counts, ids[begin : begin + _CHUNK].astype(np.intp), one)
+        count_ids(ids, counts)
     return _by_count(folder, counts, None, memory)
 
 

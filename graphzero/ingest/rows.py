@@ -152,6 +152,11 @@ class _Seen:
         return count, int(np.argmin(self._seen)) if count else -1
 
 
+def _in_memory(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Rows that may be picked in any order: those of a mapped file are read from first to last."""
+    return np.array(rows) if isinstance(rows, np.memmap) else rows
+
+
 def _collect(
     rows: Rows,
     placement: Placement,
@@ -167,7 +172,7 @@ def _collect(
         for begin in range(0, len(ids), max_rows):
             part = ids[begin : begin + max_rows]
             targets = part if order is None else order.node_rank[part]
-            placement.add(targets, chunk[begin : begin + max_rows])
+            placement.add(targets, _in_memory(chunk[begin : begin + max_rows]))
             advance(len(part))
 
 

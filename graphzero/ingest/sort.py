@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from graphzero._core import sort_keys
+from graphzero.ingest.processors import available_processors
 from graphzero.ingest.spill import TempColumn
 
 __all__ = ["EdgeSorter", "stable_order"]
@@ -17,27 +19,19 @@ __all__ = ["EdgeSorter", "stable_order"]
 Keys = npt.NDArray[np.uint64]
 Payload = tuple[npt.NDArray[Any], ...]
 
-_LOW = np.uint64(0xFFFFFFFF)
-_HALF = np.uint64(32)
 _MIN_BLOCK = 16
 
 
-def _positions_after_sort(high: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
-    # The position in the low half makes equal values keep their order, and sorting plain integers
-    # in place is several times faster than any argsort.
-    packed = high.astype(np.uint64)
-    packed <<= _HALF
-    packed |= np.arange(len(packed), dtype=np.uint64)
-    packed.sort()
-    packed &= _LOW
-    return packed.view(np.int64)
-
-
-def stable_order(keys: Keys) -> npt.NDArray[np.intp]:
+def stable_order(keys: Keys) -> npt.NDArray[np.uint32]:
     """The permutation that sorts 64-bit keys stably; for fewer than 2^32 keys."""
-    by_target = _positions_after_sort((keys & _LOW).astype(np.uint32))
-    by_source = _positions_after_sort((keys >> _HALF).astype(np.uint32)[by_target])
-    return by_target[by_source]
+    return _sort_stably(keys.copy())
+
+
+def _sort_stably(keys: Keys) -> npt.NDArray[np.uint32]:
+    """Sorts keys in place; returns where each one was."""
+    order = np.arange(len(keys), dtype=np.uint32)
+    sort_keys(keys, order, available_processors())
+    return order
 
 
 @dataclass
@@ -80,11 +74,10 @@ class EdgeSorter:
         """Sorts one batch into a run; the keys are sorted in place."""
         self.spill()
         if payload:
-            order = stable_order(keys)
+            order = _sort_stably(keys)
             payload = tuple(array[order] for array in payload)
-            keys = keys[order]
         else:
-            keys.sort()
+            keys.sort()  # NumPy sorts plain integers with vector instructions
         self._last = keys, payload
 
     def spill(self) -> None:
@@ -144,9 +137,9 @@ class EdgeSorter:
         if not self._payload:
             keys.sort()
             return keys, ()
-        order = stable_order(keys)
+        order = _sort_stably(keys)
         columns = zip(*(piece[1] for piece in pieces), strict=True)
-        return keys[order], tuple(np.concatenate(column)[order] for column in columns)
+        return keys, tuple(np.concatenate(column)[order] for column in columns)
 
 
 def _take_smallest(runs: list[_Cursor]) -> list[tuple[Keys, Payload]]:

@@ -30,8 +30,8 @@ def _order_lists(
     """Offsets within each of several complete lists, oldest edge first."""
     starts = np.flatnonzero(sources[1:] != sources[:-1]) + 1
     starts = np.concatenate([[0], starts])
-    order = stable_order(_keys(times))
-    order = order[stable_order(sources[order])]
+    by_time = stable_order(_keys(times))
+    order = by_time[stable_order(sources[by_time])].astype(np.int64)
     order -= np.repeat(starts, np.diff(starts, append=len(sources)))
     return order
 

@@ -33,6 +33,7 @@ def check_typed_options(
     directed: bool = True,
     weight: Any = None,
     timestamp: Any = None,
+    on_bad_rows: str = "raise",
     **others: Any,
 ) -> None:
     """Raises an error for an option of `graphzero.build` that a typed graph cannot have.
@@ -49,6 +50,11 @@ def check_typed_options(
             "directed=False is for graphs without types: the edges of an edge type lead from one "
             "type to another. Add the reverse edge types, as torch_geometric's T.ToUndirected "
             "does: ('paper', 'rev_writes', 'author') with both rows of edge_index exchanged"
+        )
+    if on_bad_rows != "raise":
+        raise ValueError(
+            f"on_bad_rows={on_bad_rows!r} is for graphs without types: correct the edge lists of a "
+            f"typed graph first"
         )
     if neighbors not in ("in", "out"):
         raise ValueError(

@@ -75,6 +75,10 @@ int main(void)
     test_io_ring();
     test_uring();
     test_texts();
+    test_parse_number();
+    test_parse_records();
+    test_edge_keys();
+    test_sort_keys();
     test_fork();
     printf("%d passed, %d failed\n", passed, failed);
     return failed == 0 ? 0 : 1;

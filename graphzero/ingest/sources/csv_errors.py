@@ -10,14 +10,13 @@ import numpy as np
 
 from graphzero.ingest.sources.columns import Column
 from graphzero.ingest.sources.csv_format import (
-    WHITESPACE,
     CsvFormat,
     csv_records,
     is_number,
     open_text,
 )
 
-__all__ = ["find_bad_line", "line_of_record"]
+__all__ = ["fault_of_record", "find_bad_line", "line_of_record"]
 
 _INTEGER = re.compile(r"-?[0-9]+")
 _SHOWN = 60
@@ -63,20 +62,24 @@ def _fault(cell: str, column: Column) -> str | None:
     return f"'{_shorten(text)}' is not {column.expected()}"
 
 
+def fault_of_record(
+    cells: Sequence[str], source: CsvFormat, columns: Sequence[Column]
+) -> str | None:
+    """What is wrong with a record, None if it is good."""
+    if len(cells) != source.width:
+        mark = source.delimiter if len(source.delimiter) == 1 else " "
+        text = _shorten(mark.join(cells))
+        return f"{len(cells)} columns, but the first record has {source.width}: {text!r}"
+    faults = (_fault(cells[column.index], column) for column in columns)
+    return next((fault for fault in faults if fault is not None), None)
+
+
 def find_bad_line(source: CsvFormat, columns: Sequence[Column]) -> str | None:
     """Message about the first bad line, None if no line is bad."""
     for line, cells in _records(source):
-        if len(cells) != source.width:
-            mark = " " if source.delimiter == WHITESPACE else source.delimiter
-            text = _shorten(mark.join(cells))
-            return (
-                f"{source.path}, line {line}: {len(cells)} columns, but the first record has "
-                f"{source.width}: {text!r}"
-            )
-        for column in columns:
-            fault = _fault(cells[column.index], column)
-            if fault is not None:
-                return f"{source.path}, line {line}: {fault}"
+        fault = fault_of_record(cells, source, columns)
+        if fault is not None:
+            return f"{source.path}, line {line}: {fault}"
     return None
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from graphzero.ingest.sources.array_opening import is_array_file
+from graphzero.ingest.sources.bad_rows import BadRows, refuse_skipping
 from graphzero.ingest.sources.compression import without_compression
 from graphzero.ingest.sources.csv_format import sniff_csv
 from graphzero.ingest.sources.csv_table import CsvTable
@@ -49,6 +50,7 @@ def open_table(
     header: bool | str = "auto",
     strict: bool = False,
     of: Literal["node", "edge"] = "node",
+    bad_rows: BadRows | None = None,
 ) -> Table:
     """The records of one file or several, or of a frame in memory.
 
@@ -60,6 +62,8 @@ def open_table(
         Of text: see `sniff_csv`.
     of : {"node", "edge"}
         What a record belongs to.
+    bad_rows : BadRows, optional
+        Takes the records of text that cannot be read. Default: they are errors.
 
     Raises
     ------
@@ -69,21 +73,23 @@ def open_table(
         If it cannot be read.
     """
     if not isinstance(value, str | os.PathLike | list | tuple):
+        refuse_skipping(bad_rows, type(value).__name__)
         return open_frame(value, of)
     parts = files_of(value)
     text = {"delimiter": delimiter, "header": header, "strict": strict}
-    tables = [_open_file(part.path, text) for part in parts]
+    tables = [_open_file(part.path, text, bad_rows) for part in parts]
     if len(tables) == 1 and not parts[0].partition:
         return tables[0]
     name = f"{len(tables)} files" if isinstance(value, list | tuple) else os.fspath(value)
     return PartTable(name, tables, [part.partition for part in parts])
 
 
-def _open_file(path: Path, text: dict[str, Any]) -> Table:
+def _open_file(path: Path, text: dict[str, Any], bad_rows: BadRows | None) -> Table:
     with open(path, "rb"):
         pass
     if without_compression(path).suffix.lower() in TEXT_SUFFIXES:
-        return CsvTable(sniff_csv(path, **text))
+        return CsvTable(sniff_csv(path, **text), bad_rows)
+    refuse_skipping(bad_rows, os.fspath(path))
     if path.suffix.lower() in PARQUET_SUFFIXES:
         return open_parquet(path)
     if path.suffix.lower() in ARROW_SUFFIXES:

@@ -1,0 +1,30 @@
+/* Edges as 64-bit keys, owner << 32 | neighbour, and neighbour lists out of sorted keys. */
+#ifndef GRAPHZERO_EDGE_KEYS_H
+#define GRAPHZERO_EDGE_KEYS_H
+
+#include <stdint.h>
+
+/* Stored ids by the user's ids; no ranks where they are the same. */
+typedef struct gz_ranks {
+    const uint32_t *ranks;
+    uint64_t count;
+} gz_ranks;
+
+/* Keys of the edges [begin, end), in stored ids. Returns the number of ids that are not in their
+ * table, which become 0. */
+int64_t gz_edge_keys(const uint32_t *owners, const uint32_t *neighbors, gz_ranks owner_ranks,
+                     gz_ranks neighbor_ranks, int64_t begin, int64_t end, uint64_t *keys);
+
+/* Counts how often ids occur in [begin, end). Returns how many are not below `num_counts`. */
+int64_t gz_count_ids(const uint32_t *ids, int64_t begin, int64_t end, uint64_t *counts,
+                     uint64_t num_counts);
+
+/* The lower halves of keys [begin, end). */
+void gz_key_neighbors(const uint64_t *keys, int64_t begin, int64_t end, uint32_t *neighbors);
+
+/* Where the lists of nodes [first, last) begin among `count` sorted keys; the first key has number
+ * `base`. */
+void gz_list_starts(const uint64_t *keys, int64_t count, int64_t base, int64_t first, int64_t last,
+                    int64_t *starts);
+
+#endif

@@ -1,0 +1,75 @@
+#include "graphzero/edge_keys.h"
+
+#include <stddef.h>
+
+#include "graphzero/cache_hint.h"
+
+enum { AHEAD = 32 }; /* table entries that are on their way from memory */
+
+GZ_INLINE void hint(gz_ranks table, const uint32_t *ids, int64_t i, int64_t end)
+{
+    if (table.ranks != NULL && i + AHEAD < end && ids[i + AHEAD] < table.count)
+        gz_cache_hint(&table.ranks[ids[i + AHEAD]]);
+}
+
+static inline uint64_t rank_of(gz_ranks table, uint32_t id, int64_t *outside)
+{
+    if (table.ranks == NULL)
+        return id;
+    if (id < table.count)
+        return table.ranks[id];
+    *outside += 1;
+    return 0;
+}
+
+int64_t gz_edge_keys(const uint32_t *owners, const uint32_t *neighbors, gz_ranks owner_ranks,
+                     gz_ranks neighbor_ranks, int64_t begin, int64_t end, uint64_t *keys)
+{
+    int64_t outside = 0;
+    for (int64_t i = begin; i < end; i++) {
+        hint(owner_ranks, owners, i, end);
+        hint(neighbor_ranks, neighbors, i, end);
+        uint64_t owner = rank_of(owner_ranks, owners[i], &outside);
+        keys[i] = owner << 32 | rank_of(neighbor_ranks, neighbors[i], &outside);
+    }
+    return outside;
+}
+
+int64_t gz_count_ids(const uint32_t *ids, int64_t begin, int64_t end, uint64_t *counts,
+                     uint64_t num_counts)
+{
+    int64_t outside = 0;
+    for (int64_t i = begin; i < end; i++) {
+        if (i + AHEAD < end && ids[i + AHEAD] < num_counts)
+            gz_cache_hint(&counts[ids[i + AHEAD]]);
+        if (ids[i] < num_counts)
+            counts[ids[i]]++;
+        else
+            outside++;
+    }
+    return outside;
+}
+
+void gz_key_neighbors(const uint64_t *keys, int64_t begin, int64_t end, uint32_t *neighbors)
+{
+    for (int64_t i = begin; i < end; i++)
+        neighbors[i] = (uint32_t)keys[i];
+}
+
+void gz_list_starts(const uint64_t *keys, int64_t count, int64_t base, int64_t first, int64_t last,
+                    int64_t *starts)
+{
+    int64_t at = 0, high = count;
+    while (at < high) { /* the first key of these nodes */
+        int64_t middle = at + (high - at) / 2;
+        if ((int64_t)(keys[middle] >> 32) < first)
+            at = middle + 1;
+        else
+            high = middle;
+    }
+    for (int64_t node = first; node < last; node++) {
+        while (at < count && (int64_t)(keys[at] >> 32) < node)
+            at++;
+        starts[node - first] = base + at;
+    }
+}

@@ -1,0 +1,83 @@
+"""Keys of edges, their sort and their lists, as NumPy makes them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphzero import _core
+from graphzero.errors import FormatError
+
+
+def random_keys(count: int, num_nodes: int) -> np.ndarray:
+    ends = np.random.default_rng(count).integers(0, num_nodes, (2, count), dtype=np.uint64)
+    return ends[0] << np.uint64(32) | ends[1]
+
+
+@pytest.mark.parametrize("count", [0, 1, 31, 5000, 200_000])
+@pytest.mark.parametrize("num_nodes", [1, 300, 2**32 - 1])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_sort_is_stable(count: int, num_nodes: int, threads: int) -> None:
+    keys = random_keys(count, num_nodes)
+    expected = np.argsort(keys, kind="stable")
+    order = np.arange(count, dtype=np.uint32)
+    got = keys.copy()
+    _core.sort_keys(got, order, threads)
+    np.testing.assert_array_equal(order, expected)
+    np.testing.assert_array_equal(got, keys[expected])
+    got = keys.copy()
+    _core.sort_keys(got, None, threads)
+    np.testing.assert_array_equal(got, keys[expected])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=80))
+def test_any_keys(values: list[int]) -> None:
+    keys = np.array(values, np.uint64)
+    order = np.arange(len(keys), dtype=np.uint32)
+    _core.sort_keys(keys, order, 1)
+    assert keys.tolist() == sorted(values)
+    assert order.tolist() == sorted(range(len(values)), key=values.__getitem__)
+
+
+def test_an_order_of_another_length_is_refused() -> None:
+    with pytest.raises(ValueError, match="another length"):
+        _core.sort_keys(np.zeros(4, np.uint64), np.zeros(3, np.uint32), 1)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("ranked", [(True, True), (True, False), (False, True), (False, False)])
+def test_keys_have_stored_ids(threads: int, ranked: tuple[bool, bool]) -> None:
+    rng = np.random.default_rng(1)
+    ends = rng.integers(0, 1000, (2, 70_000), dtype=np.uint32)
+    rank = rng.permutation(1000).astype(np.uint32)
+    tables = [rank if one else None for one in ranked]
+    keys = _core.edge_keys(ends[0], ends[1], *tables, threads)
+    owner, neighbor = (rank[ids] if one else ids for ids, one in zip(ends, ranked, strict=True))
+    np.testing.assert_array_equal(keys, owner.astype(np.uint64) << np.uint64(32) | neighbor)
+    np.testing.assert_array_equal(_core.key_neighbors(keys), neighbor)
+
+
+def test_ids_that_no_table_has_are_refused() -> None:
+    ids = np.array([0, 5, 2], np.uint32)
+    rank = np.arange(5, dtype=np.uint32)
+    with pytest.raises(FormatError, match="1 ids of edges are out of range"):
+        _core.edge_keys(ids, ids, None, rank, 1)
+    with pytest.raises(FormatError, match="1 ids of edges are out of range"):
+        _core.count_ids(ids, np.zeros(5, np.uint64))
+    with pytest.raises(ValueError, match="two ends"):
+        _core.edge_keys(ids, ids[:2], None, None, 1)
+
+
+def test_counts_and_list_starts() -> None:
+    keys = np.sort(random_keys(5000, 300))
+    owners = (keys >> np.uint64(32)).astype(np.uint32)
+    counts = np.ones(310, np.uint64)
+    _core.count_ids(owners, counts)
+    np.testing.assert_array_equal(counts, 1 + np.bincount(owners, minlength=310))
+    for first, last in ((0, 310), (7, 7), (120, 299), (305, 309)):
+        expected = 40 + np.searchsorted(owners, np.arange(first, last))
+        np.testing.assert_array_equal(_core.list_starts(keys, 40, first, last), expected)
+    np.testing.assert_array_equal(_core.list_starts(keys[:0], 9, 2, 5), [9, 9, 9])
