@@ -160,7 +160,9 @@ def build(
         and "7" are two nodes. "integer" reads every text as an integer, and refuses others;
         "string" leaves them texts. Texts are sorted by UTF-8 bytes; empty ones, those of more than
         4096 bytes and those that begin or end with a blank are refused. Attributes of nodes need a
-        column of ids, splits ids rather than a mask, and `num_nodes` is refused.
+        column of ids (see `id_column`), splits ids rather than a mask; `num_nodes`, sparse matrices
+        and iterators that can be read only once are refused, and so is ``on_bad_rows="skip"``. A
+        split that is a list of str has ids; ``gz.Source([...])`` has files.
     directed : bool
         If False, each edge is stored in both directions, a self-loop once. An edge list that has
         both directions of every edge already (as PyG's ``edge_index`` does) is recognised: each

@@ -14,11 +14,21 @@ from graphzero.store.format import DTYPES, FLAG_VECTOR, Header, layout
 from graphzero.store.mapped_file import MappedFile
 from graphzero.store.views import header_identity, section_view
 
-__all__ = ["ID_TABLE_FILE", "IdTable", "id_table_layout", "ids_text", "open_id_table"]
+__all__ = [
+    "ID_TABLE_FILE",
+    "TEXT",
+    "IdTable",
+    "first_bad_text",
+    "first_not_ascending",
+    "id_table_layout",
+    "ids_text",
+    "open_id_table",
+]
 
 ID_TABLE_FILE = "id_map.gd"
+TEXT = "text"  # the section with the bytes of all texts
 _LEAST_SORTED = 1 << 12  # fewer ids are looked up in their own order
-_BLOCK = 1 << 18
+_BLOCK = 1 << 12  # at most 16 MiB of texts
 
 Positions = npt.NDArray[np.int64]
 
@@ -37,8 +47,42 @@ def id_table_layout(count: int, dtype: npt.DTypeLike, num_bytes: int | None = No
     """
     arrays: list[tuple[str, npt.DTypeLike, int]] = [("rows", np.dtype(dtype), count)]
     if num_bytes is not None:
-        arrays.append(("text", "<u1", num_bytes))
+        arrays.append((TEXT, "<u1", num_bytes))
     return layout("features", arrays, num_nodes=count, width=1, flags=FLAG_VECTOR)
+
+
+def first_not_ascending(rows: npt.NDArray[Any], begin: int, end: int) -> int:
+    """First of the entries [begin, end) that is not above the entry before; -1 if all are."""
+    first = max(begin, 1)
+    wrong = np.flatnonzero(rows[first:end] <= rows[first - 1 : end - 1])
+    return first + int(wrong[0]) if len(wrong) else -1
+
+
+def first_bad_text(
+    rows: npt.NDArray[Any], text: npt.NDArray[np.uint8], begin: int, end: int
+) -> int:
+    """First of the texts [begin, end) that is no UTF-8 or not above the one before; -1 if none.
+
+    The ends of the texts, `rows`, must ascend and lie in `text`.
+    """
+    first = max(begin - 1, 0)
+    start = int(rows[first - 1]) if first else 0
+    data = text[start : int(rows[end - 1])].tobytes()
+    at, previous = 0, b""
+    for node, stop in enumerate(rows[first:end].tolist(), first):
+        one = data[at : stop - start]
+        if node >= begin and (one <= previous or not _is_utf8(one)):
+            return node
+        at, previous = stop - start, one
+    return -1
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def ids_text(kind: str, count: int) -> str:
@@ -69,12 +113,12 @@ class IdTable(MappedFile):
         header = _core.feature_header(self._mapping)
         sections = {name: entry for name, *entry in header["sections"]}
         code, self._offset, self._count, _, _ = sections.get("rows", (0, 0, 0, 0, 0))
-        self.is_text = "text" in sections
+        self.is_text = TEXT in sections
         self._identity = header_identity(header)
         allowed = ("<u8",) if self.is_text else ("<i8", "<u8")
         is_right = code in DTYPES and DTYPES[code].str in allowed
         if self.is_text:
-            text_code, self._text_offset, self._text_bytes, _, _ = sections["text"]
+            text_code, self._text_offset, self._text_bytes, _, _ = sections[TEXT]
             is_right = is_right and DTYPES[text_code].str == "|u1"
         if not is_right or self._count != header["num_nodes"]:
             raise FormatError(f"{self.path} is no table of ids: build the dataset again")
@@ -181,23 +225,16 @@ class IdTable(MappedFile):
 
         A checksum cannot tell this; binary searches need it.
         """
-        for begin in range(0, len(self), _BLOCK):
-            part = self.rows[max(0, begin - 1) : begin + _BLOCK]
-            wrong = np.flatnonzero(part[1:] <= part[:-1])
-            if len(wrong):
-                return max(0, begin - 1) + int(wrong[0]) + 1
-        if not self.is_text or not len(self):
-            return None
-        if int(self.rows[-1]) != self._text_bytes or int(self.rows[0]) == 0:
-            return 0
-        text, previous = self.text, b""
-        for node, end in enumerate(self.rows.tolist()):
-            begin = int(self.rows[node - 1]) if node else 0
-            one = text[begin:end].tobytes()
-            if one <= previous:
-                return node
-            previous = one
-        return None
+        rows, text = self.rows, self.text if self.is_text else None
+        ranges = [(i, min(i + _BLOCK, len(rows))) for i in range(0, len(rows), _BLOCK)]
+        found = (first_not_ascending(rows, begin, end) for begin, end in ranges)
+        at = next((at for at in found if at >= 0), -1)
+        if at < 0 and text is not None and ranges:
+            if rows[0] == 0 or rows[-1] != len(text):
+                return 0
+            found = (first_bad_text(rows, text, begin, end) for begin, end in ranges)
+            at = next((at for at in found if at >= 0), -1)
+        return None if at < 0 else at
 
     def _corrupt(self) -> FormatError:
         return FormatError(
