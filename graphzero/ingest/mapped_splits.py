@@ -91,7 +91,7 @@ class MappedSplit:
             if len(unknown):
                 at = int(unknown[0])
                 value = values[at].as_py() if hasattr(values[at], "as_py") else values[at]
-                shown = repr(value) if isinstance(value, str) else str(value)
+                shown = repr(str(value)) if isinstance(value, str) else str(value)
                 raise IndexError(
                     f"{split}, position {record + at}: {shown:.80} is the id of no node: neither "
                     f"edges nor attributes name it{self._hint()}"

@@ -142,9 +142,11 @@ class Source:
                 raise ValueError(f"{what}: {option}= is for text files, not for {self.value}")
 
     def _is_binary(self) -> bool:
-        if not isinstance(self.value, str | os.PathLike):
-            return True
-        return Path(self.value).suffix.lower() in _BINARY
+        parts = self.value if isinstance(self.value, list | tuple) else [self.value]
+        return any(
+            not isinstance(part, str | os.PathLike) or Path(part).suffix.lower() in _BINARY
+            for part in parts
+        )
 
 
 def as_source(value: Any) -> Source:

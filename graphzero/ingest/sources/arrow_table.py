@@ -130,7 +130,7 @@ class ArrowTable:
 
     def _values(self, array: pa.Array, column: Column, record: int) -> npt.NDArray[Any]:
         if column.is_raw and pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()  # whose values may be null
+            array = _decoded(array)  # whose values may be null
         if array.null_count:
             raise ValueError(
                 f"{self._place(array, record)}: an empty cell is not {column.expected()}"
@@ -160,6 +160,13 @@ class ArrowTable:
 
     def _place(self, array: pa.Array, record: int) -> str:
         return f"{self.name}, {self.locate(record + _first_null(array))}"
+
+
+def _decoded(array: pa.DictionaryArray) -> pa.Array:
+    values = array.dictionary
+    if hasattr(pa.types, "is_string_view") and pa.types.is_string_view(values.type):
+        values = values.cast(pa.large_string())  # pyarrow decodes no views
+    return pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode()
 
 
 def _first_null(array: pa.Array) -> int:
