@@ -129,6 +129,16 @@ cdef extern from "graphzero/idmap.h" nogil:
                           int64_t *local)
 
 
+cdef extern from "graphzero/texts.h" nogil:
+    ctypedef struct gz_texts:
+        const uint8_t *bytes
+        const uint64_t *ends
+        uint64_t count
+        uint64_t size
+    uint64_t gz_find_texts(const gz_texts *table, const gz_texts *wanted, int64_t begin,
+                           int64_t end, int64_t *found)
+
+
 cdef extern from "graphzero/bounds.h" nogil:
     bool_t gz_running_sums(int64_t *sums, int64_t begin, int64_t end)
     bool_t gz_fits_memory(int64_t count, uint64_t bytes_each)

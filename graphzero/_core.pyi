@@ -80,6 +80,13 @@ class EdgeLists:
         self, counts: npt.NDArray[np.uint8], low: int, most: int, begin: int, end: int
     ) -> int: ...
 
+def find_texts(
+    data: npt.NDArray[np.uint8],
+    ends: npt.NDArray[np.uint64],
+    wanted: npt.NDArray[np.uint8],
+    wanted_ends: npt.NDArray[np.uint64],
+    num_threads: int = 1,
+) -> tuple[npt.NDArray[np.int64], int]: ...
 def key(purpose: _Purpose, seed: int, epoch: int, batch: int) -> int: ...
 def stream(key: int, item: int) -> int: ...
 

@@ -37,6 +37,7 @@ def build(
     weight_attrs: str | Iterable[str] | None = None,
     time_attrs: str | Iterable[str] | None = None,
     num_nodes: int | None = None,
+    ids: Literal["dense", "map", "integer", "string"] | None = "dense",
     directed: bool = True,
     neighbors: Neighbors = "in",
     order: Order = "hot",
@@ -146,6 +147,22 @@ def build(
         attribute of that name; an empty list for none.
     num_nodes : int, optional
         Default: the number of rows of a node attribute; without any, the largest id + 1.
+    ids : {"dense", "map", "integer", "string"}
+        What names the nodes in edges, splits and tables with a column of node ids. "dense", or
+        None: their numbers, 0 to num_nodes - 1. "map": any integers of 64 bits, or any texts. Node
+        i is then the one with the i-th smallest of all ids of edges and tables; ids of splits must
+        be among them. ``ds.node_ids`` has the user's id of each node, ``ds.lookup(ids)`` the node
+        of each id; everything else, seeds and ``batch.n_id`` included, has the numbers of nodes.
+        A typed graph has ids of its own for each node type.
+
+        With "map", the ids of a node type are integers if all of them are, in arrays and columns
+        of integers and as the text of an integer as Python writes it; else all are texts. So "007"
+        and "7" are two nodes. "integer" reads every text as an integer, and refuses others;
+        "string" leaves them texts. Texts are sorted by UTF-8 bytes; empty ones, those of more than
+        4096 bytes and those that begin or end with a blank are refused. Attributes of nodes need a
+        column of ids (see `id_column`), splits ids rather than a mask; `num_nodes`, sparse matrices
+        and iterators that can be read only once are refused, and so is ``on_bad_rows="skip"``. A
+        split that is a list of str has ids; ``gz.Source([...])`` has files.
     directed : bool
         If False, each edge is stored in both directions, a self-loop once. An edge list that has
         both directions of every edge already (as PyG's ``edge_index`` does) is recognised: each
@@ -253,6 +270,7 @@ def build(
         "weight_attrs": weight_attrs,
         "time_attrs": time_attrs,
         "num_nodes": num_nodes,
+        "ids": ids,
         "directed": directed,
         "neighbors": neighbors,
         "order": order,

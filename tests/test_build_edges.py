@@ -312,7 +312,9 @@ def test_progress_is_one_line_a_phase(tmp_path: Path, capsys: pytest.CaptureFixt
     lines = [line.rsplit("\r", 1)[-1] for line in capsys.readouterr().err.strip().split("\n")]
     labels = [line.split(":")[0].strip() for line in lines]
     assert labels == [
+        "disk space",
         "reading edges",
+        "disk space",
         "ordering nodes",
         "sorting edges",
         "writing graph",

@@ -61,6 +61,10 @@ def _typed(folder: Path, **options: Any) -> None:
     gz.build(folder, edges, nodes=nodes, **options).close()
 
 
+def _mapped(folder: Path, ids: np.ndarray) -> None:
+    gz.build(folder, ids[[[0, 1], [1, 2]]], splits={"train": ids[:1]}, ids="map").close()
+
+
 SMALL = gz.Presample(fanouts=(3, 2), batch_size=4, min_batches=3)
 DATASETS: dict[str, Callable[[Path], None]] = {
     "in": lambda folder: _untyped(folder, order="input"),
@@ -77,6 +81,15 @@ DATASETS: dict[str, Callable[[Path], None]] = {
     "bare": lambda folder: gz.build(folder, [[0, 1], [1, 2]], edge_ids=False).close(),
     "no edges": lambda folder: gz.build(
         folder, np.empty((0, 2), np.int64), num_nodes=3, neighbors="both"
+    ).close(),
+    "integers": lambda folder: _mapped(folder, np.array([5, -3, 1 << 62])),
+    "unsigned": lambda folder: _mapped(folder, np.array([5, 3, 1 << 63], np.uint64)),
+    "texts": lambda folder: _mapped(folder, np.array(["bc", "a", "ü"])),
+    "typed, texts": lambda folder: gz.build(
+        folder,
+        {("a", "to", "b"): np.array([["x", "y"], ["y", "z"]])},
+        nodes={"a": {}, "b": {}},
+        ids="string",
     ).close(),
     "typed": _typed,
     "typed, input": lambda folder: _typed(folder, order="input", neighbors="out"),
@@ -201,6 +214,15 @@ CASES = [
     Case("presample", "visits.gd", "rows", at(39, 99), "entry 39 counts 99 visits"),
     Case("presample", "visits.gd", "rows", more_than_before, "entry 39 counts"),
     Case("in", "node_box.gd", "row_shape", at(0, 3), "does not fit rows of 4 numbers", 0),
+    Case("integers", "id_map.gd", "rows", at(1, -3), "entry 1, an id, is -3, which does not"),
+    Case("integers", "id_map.gd", "rows", at(2, 4), "entry 2, an id, is 4, which does not follow"),
+    Case("unsigned", "id_map.gd", "rows", at(0, 6), "entry 1, an id, is 5", 1),
+    Case("texts", "id_map.gd", "rows", at(1, 1), "entry 1, the end of a text, is 1"),
+    Case("texts", "id_map.gd", "rows", at(2, 4), "entry 2 is 4: the texts have 5 bytes"),
+    Case("texts", "id_map.gd", "rows", at(0, 0), "entry 0 is 0: the texts have 5 bytes"),
+    Case("texts", "id_map.gd", "text", at(0, ord("z")), "the text of node 1", 1),
+    Case("texts", "id_map.gd", "text", at(4, ord("a")), "the text of node 2 is no valid", 3),
+    Case("typed, texts", "a.id_map.gd", "text", at(1, ord("x")), "the text of node 1", 1),
     Case("typed", "paper__cites__paper.gl", "indices", descent, "is not sorted by id"),
     Case("typed", "author__writes__paper.gl", "indices", at(0, 9), "out of range for 9"),
     Case("typed", "author__writes__paper.gl", "cum_weights", at(59, 9), "'cum_weights'"),

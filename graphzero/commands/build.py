@@ -99,6 +99,13 @@ def add_parser(commands: SubParsers) -> None:
         "--num-nodes", type=int, metavar="N", help="number of nodes (default: from the files)"
     )
     parser.add_argument(
+        "--ids",
+        choices=["dense", "map", "integer", "string"],
+        default="dense",
+        help="what the files call nodes: their numbers from 0 (default), or any 64-bit integers or "
+        "texts, which become numbers; 'integer' and 'string' say which (default: as they read)",
+    )
+    parser.add_argument(
         "--edge-ids", action="store_true", help="store each edge's position in the edge list"
     )
     _add_merge_options(parser)
@@ -167,6 +174,7 @@ def run(args: argparse.Namespace) -> int:
         args.labels,
         dict(args.split),
         num_nodes=args.num_nodes,
+        ids=args.ids,
         directed=not args.undirected,
         neighbors=args.neighbors,
         order=args.order,

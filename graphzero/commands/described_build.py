@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from graphzero.commands.options import describe_direction, presample_of, shows_progress
+from graphzero.graph.opening import open_dataset
 from graphzero.graph.typed_dataset import TypedDataset
 from graphzero.units import format_bytes
 
 __all__ = ["build_described", "read_description"]
 
 _FILES = ("nodes", "edges", "splits", "edge_splits")
+_MERGING = ("coalesce", "drop_self_loops", "reverse")
 # Other arguments of `gz.build` that say what the files are.
 _PLAIN = (
     "num_nodes",
@@ -28,6 +30,12 @@ _PLAIN = (
     "feature_dtype",
     "header",
     "delimiter",
+    "ids",
+    "id_column",
+    "edge_attrs",
+    "src",
+    "dst",
+    *_MERGING,
 )
 # Options of the command line that the description file has in their place, and their defaults.
 _REPLACED: dict[str, Any] = {
@@ -47,6 +55,11 @@ _REPLACED: dict[str, Any] = {
     "delimiter": "auto",
     "edge_attr": None,
     "id_column": None,
+    "ids": "dense",
+    "coalesce": False,
+    "drop_self_loops": False,
+    "reverse": False,
+    "on_bad_rows": "raise",
 }
 
 
@@ -102,6 +115,9 @@ def _arguments(content: dict[str, Any], folder: Path) -> dict[str, Any]:
             if is_typed
             else _attributes(nodes, folder, "nodes")
         )
+    for option in _MERGING:
+        if is_typed and isinstance(content.get(option), dict):
+            found[option] = _by_edge_type(content[option], option, found["edges"])
     for option in ("splits", "edge_splits"):
         if option in content:
             splits = _table(content[option], option)
@@ -151,6 +167,12 @@ def _edge_type(name: str, where: str) -> tuple[str, ...]:
     return parts
 
 
+def _by_edge_type(value: dict[str, Any], option: str, edges: Any) -> dict[Any, Any]:
+    """An option by edge type; one whose keys are no edge types is for all of them."""
+    types = {"__".join(key): key for key in edges}
+    return {types.get(name, name): each for name, each in value.items()}
+
+
 def _split(value: Any, folder: Path, where: str, is_typed: bool, *, of_edges: bool) -> Any:
     if not is_typed:
         return _file(value, folder, where)
@@ -179,7 +201,7 @@ def _file(value: Any, folder: Path, where: str) -> Any:
     if isinstance(value, str) and value:
         return os.fspath(folder / value)
     if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
-        return [os.fspath(folder / each) for each in value]
+        return [folder / each for each in value]  # a list of texts could be one of ids
     raise ValueError(f"{where} must be a path or a list of paths, not {value!r:.80}")
 
 
@@ -192,11 +214,11 @@ def _refuse_replaced(args: argparse.Namespace) -> None:
 
 def build_described(args: argparse.Namespace) -> int:
     """Builds what a description file names, and prints a summary."""
-    from graphzero.api import build  # pyarrow takes long to import
+    from graphzero.api import write_dataset  # pyarrow takes long to import
 
     _refuse_replaced(args)
     started = time.perf_counter()
-    with build(
+    closing = write_dataset(
         args.dir,
         **read_description(args.description),
         neighbors=args.neighbors,
@@ -204,7 +226,8 @@ def build_described(args: argparse.Namespace) -> int:
         presample=presample_of(args),
         memory_limit=args.memory_limit,
         progress=shows_progress(args),
-    ) as ds:
+    )
+    with open_dataset(args.dir) as ds:
         size = format_bytes(sum(mapping.size for mapping in ds.mappings))
         typed = ds if isinstance(ds, TypedDataset) else None
         nodes = "" if typed is None else f" of {len(typed.nodes)} types"
@@ -214,4 +237,6 @@ def build_described(args: argparse.Namespace) -> int:
             f"{args.dir}: {ds.num_nodes:,} nodes{nodes}, {ds.num_edges:,} edges{edges}, "
             f"{direction}, {size}, in {time.perf_counter() - started:.1f} s"
         )
+    for line in closing.lines():
+        print(line)
     return 0

@@ -14,6 +14,7 @@ from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
+from graphzero.graph.node_ids import NodeTexts
 from graphzero.store.format import DTYPES, dtype_name, read_header
 from graphzero.store.manifest import read_manifest
 from graphzero.store.residency import resident_bytes
@@ -25,6 +26,7 @@ __all__ = [
     "describe_attribute",
     "describe_file",
     "describe_files",
+    "describe_ids",
     "describe_rows",
     "fanouts_text",
     "file_lines",
@@ -143,3 +145,10 @@ def miss_lines(misses: dict[str, Any]) -> Iterator[str]:
     )
     if misses["seconds"] is not None:
         yield f"            {misses['seconds']:.3g} s a mini-batch to read them, one read a page"
+
+
+def describe_ids(ids: Any) -> dict[str, Any] | None:
+    """The ids of `Dataset.node_ids`; None without a table."""
+    if ids is None:
+        return None
+    return {"kind": "texts" if isinstance(ids, NodeTexts) else str(ids.dtype), "count": len(ids)}

@@ -16,6 +16,7 @@ from graphzero.commands.description import (
     describe_attribute,
     describe_file,
     describe_files,
+    describe_ids,
     describe_rows,
     fanouts_text,
     file_lines,
@@ -35,6 +36,7 @@ from graphzero.packs.pack_file import OPTIONS, open_pack, source_name
 from graphzero.packs.pack_parts import open_parts, pack_files
 from graphzero.store.edge_changes import EdgeChanges, describe_changes
 from graphzero.store.format import FLAG_TYPED, read_header
+from graphzero.store.id_table import ids_text
 from graphzero.store.manifest import read_untyped
 from graphzero.units import format_bytes, parse_size
 
@@ -151,6 +153,7 @@ def _describe_dataset(path: str, ds: Dataset, *, degrees: bool) -> dict[str, Any
     }
     content["changes"] = None if manifest.changes is None else asdict(manifest.changes)
     content["driving"] = asdict(ds.driving)
+    content["node_ids"] = describe_ids(ds.node_ids)
     content["num_classes"] = ds.num_classes
     content["splits"] = {name: len(store) for name, store in ds.splits.stores.items()}
     content["edge_splits"] = {name: len(store) for name, store in ds.edge_splits.stores.items()}
@@ -217,6 +220,8 @@ def _lines(content: dict[str, Any]) -> Iterator[str]:
         )
         for name, rows in packed["attributes"].items():
             yield f"            {name}: {rows_text(rows)}, {format_bytes(rows['bytes'])}"
+    if content.get("node_ids") is not None:
+        yield f"  ids       {ids_text(**content['node_ids'])}"
     if content.get("num_classes") is not None:
         yield f"  classes   {content['num_classes']}"
     for name, count in content.get("splits", {}).items():

@@ -11,6 +11,7 @@ from graphzero.commands.description import (
     degrees_of,
     describe_attribute,
     describe_files,
+    describe_ids,
     file_lines,
     miss_lines,
     rows_text,
@@ -19,6 +20,7 @@ from graphzero.commands.description import (
 from graphzero.commands.options import describe_direction
 from graphzero.graph.typed_dataset import EdgeStore, NodeStore, TypedDataset
 from graphzero.store.edge_changes import EdgeChanges, describe_changes
+from graphzero.store.id_table import ids_text
 from graphzero.store.manifest import TypedManifest, read_manifest
 from graphzero.units import format_bytes
 
@@ -57,6 +59,7 @@ def _nodes(nodes: NodeStore) -> dict[str, Any]:
         "type": nodes.node_type,
         "num_nodes": nodes.num_nodes,
         "attributes": {name: describe_attribute(store) for name, store in nodes.items()},
+        "node_ids": describe_ids(nodes.node_ids),
         "num_classes": nodes.num_classes,
         "splits": {name: len(store) for name, store in nodes.splits.stores.items()},
     }
@@ -91,6 +94,8 @@ def typed_lines(content: dict[str, Any]) -> Iterator[str]:
     for nodes in content["node_types"]:
         yield f"  nodes     {nodes['type']}: {nodes['num_nodes']:,}"
         yield from _attribute_lines(nodes, "nodes")
+        if nodes["node_ids"] is not None:
+            yield f"            {ids_text(**nodes['node_ids'])}"
         if nodes["num_classes"] is not None:
             yield f"            {nodes['num_classes']} classes"
     for edges in content["edge_types"]:

@@ -8,6 +8,31 @@ def first_outside(const int64_t[::1] ids, int64_t limit):
     return -1 if at == n else at
 
 
+cdef gz_texts _texts(const uint8_t[::1] data, const uint64_t[::1] ends) noexcept nogil:
+    cdef gz_texts texts
+    texts.bytes = &data[0]
+    texts.ends = &ends[0]
+    texts.count = <uint64_t> ends.shape[0]
+    texts.size = <uint64_t> data.shape[0]
+    return texts
+
+
+def find_texts(const uint8_t[::1] data, const uint64_t[::1] ends,
+               const uint8_t[::1] wanted, const uint64_t[::1] wanted_ends, int num_threads=1):
+    """Position of each wanted text in a table of ascending texts, -1 if it is not there.
+
+    Text i has the bytes from end i - 1 to end i. Also returns how many ends are corrupt.
+    """
+    cdef gz_texts table = _texts(data, ends), texts = _texts(wanted, wanted_ends)
+    out = np.empty(wanted_ends.shape[0], np.int64)
+    cdef int64_t[::1] view = out
+    cdef int64_t n = wanted_ends.shape[0], i
+    cdef uint64_t corrupt = 0
+    for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
+        corrupt += gz_find_texts(&table, &texts, i * ITEMS_PER_RANGE, _end(i, n), &view[0])
+    return out, corrupt
+
+
 cdef object _translate(Mapping mapping, const gz_ids *table, uint64_t limit, object ids,
                        int num_threads):
     cdef const int64_t[::1] flat = ids.reshape(-1)

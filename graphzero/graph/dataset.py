@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.errors import FormatError
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
 from graphzero.graph.ids import IdArray
+from graphzero.graph.node_ids import NodeTexts, lookup, node_ids_of
+from graphzero.store.id_table import IdTable
 from graphzero.store.mapped_file import ClosedAtExit
 from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT, Driving, Neighbors
 
@@ -62,6 +67,8 @@ class Dataset(ClosedAtExit):
         Positions in the edge list.
     driving : Driving, optional
         The attributes that drive sampling.
+    id_table : IdTable, optional
+        The user's own ids of the nodes.
 
     Attributes
     ----------
@@ -93,6 +100,7 @@ class Dataset(ClosedAtExit):
         edge_attributes: Mapping[str, FeatureStore] | None = None,
         edge_splits: Splits | None = None,
         driving: Driving | None = None,
+        id_table: IdTable | None = None,
     ) -> None:
         rows = {"features": features, "labels": labels, **(attributes or {})}
         for name, store in rows.items():
@@ -113,6 +121,7 @@ class Dataset(ClosedAtExit):
         self.edge_attributes = dict(edge_attributes or {})
         self.edge_splits = edge_splits if edge_splits is not None else Splits({})
         self.driving = driving if driving is not None else Driving(EDGE_WEIGHT, EDGE_TIME)
+        self._id_table = id_table
 
     is_typed = False
 
@@ -140,6 +149,39 @@ class Dataset(ClosedAtExit):
         return self.graph.num_edges
 
     @property
+    def node_ids(self) -> npt.NDArray[Any] | NodeTexts | None:
+        """The user's own id of each node, where the build had ``ids="map"``; else None.
+
+        Integers are a read-only (num_nodes,) view of the file, int64 or uint64. Texts are a
+        sequence: ``node_ids[5]`` is a str, ``node_ids[batch.n_id]`` an array of str. Ids ascend;
+        texts do so by their UTF-8 bytes.
+        """
+        return node_ids_of(self._id_table)
+
+    def lookup(self, ids: Any, *, missing: int | None = None) -> Any:
+        """The nodes that have some of the user's own ids, where the build had ``ids="map"``.
+
+        Parameters
+        ----------
+        ids : int, str, or array-like of them
+        missing : int, optional
+            What to return for ids that no node has, such as -1. Default: they are an error.
+
+        Returns
+        -------
+        int or int64 array
+            Of the shape of `ids`: what seeds, splits and ``batch.n_id`` are.
+
+        Raises
+        ------
+        KeyError
+            Naming the first id that no node has.
+        ValueError
+            If the dataset has no table of ids, or has ids of the other kind.
+        """
+        return lookup(self._id_table, ids, missing, "the dataset")
+
+    @property
     def neighbors(self) -> Neighbors:
         """Which neighbours of a node are stored: "in", "out" or "both", as in `graphzero.build`.
 
@@ -163,10 +205,11 @@ class Dataset(ClosedAtExit):
         """A mapping of every file, one for each."""
         return list({part.mapping.path: part.mapping for part in self._parts()}.values())
 
-    def _parts(self) -> list[Graph | FeatureStore]:
+    def _parts(self) -> list[Graph | FeatureStore | IdTable]:
         named = (self.attributes, self.splits.stores, self.edge_attributes, self.edge_splits.stores)
         rows = [store for stores in named for store in stores.values()]
-        return [part for part in (self.graph, self._out_graph, *rows) if part is not None]
+        parts = (self.graph, self._out_graph, *rows, self._id_table)
+        return [part for part in parts if part is not None]
 
     def close(self) -> None:
         """Unmaps all files.

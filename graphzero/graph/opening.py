@@ -12,6 +12,7 @@ from graphzero.graph.edge_rows import EdgeRows
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
 from graphzero.graph.typed_dataset import EdgeStore, NodeStore, TypedDataset
+from graphzero.store.id_table import IdTable, open_id_table
 from graphzero.store.manifest import AnyManifest, open_build
 from graphzero.store.schema import Driving, FileEntry, Manifest, NodeTable, TimeLevel, TypedManifest
 
@@ -63,7 +64,7 @@ class _Files:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._opened: list[Graph | FeatureStore] = []
+        self._opened: list[Graph | FeatureStore | IdTable] = []
 
     def rows(self, entry: FileEntry) -> FeatureStore:
         store = FeatureStore(entry.resolve(self.folder))
@@ -72,6 +73,13 @@ class _Files:
 
     def named(self, entries: Mapping[str, FileEntry]) -> dict[str, FeatureStore]:
         return {name: self.rows(entry) for name, entry in entries.items()}
+
+    def ids(self, entry: FileEntry | None, count: int) -> IdTable | None:
+        if entry is None:
+            return None
+        table = open_id_table(entry.resolve(self.folder), count)
+        self._opened.append(table)
+        return table
 
     def graph(self, entry: FileEntry) -> Graph:
         graph = Graph(entry.resolve(self.folder))
@@ -128,6 +136,7 @@ def _open_untyped(files: _Files, manifest: Manifest) -> Dataset:
         edge_attributes={**rows, **files.named(manifest.edge_attributes)},
         edge_splits=Splits(files.named(manifest.edge_splits)),
         driving=driving,
+        id_table=files.ids(manifest.id_map, manifest.num_nodes),
     )
     if manifest.neighbors is None:
         ds._direction_note = _note_of_version_1(files.folder, manifest)
@@ -159,7 +168,8 @@ def _node_store(files: _Files, name: str, table: NodeTable) -> NodeStore:
     rows = files.named(table.attributes)
     ids = None if table.ids is None else files.rows(table.ids)
     splits = Splits(files.named(table.splits))
-    nodes = NodeStore(name, table.num_nodes, rows, splits, table.num_classes, ids)
+    id_table = files.ids(table.id_map, table.num_nodes)
+    nodes = NodeStore(name, table.num_nodes, rows, splits, table.num_classes, ids, id_table)
     for store in (*rows.values(), *([] if ids is None else [ids])):
         # rows are found by the numbers of the nodes, whatever the file says
         if store.num_nodes != table.num_nodes or not nodes.keeps_order_of(store):

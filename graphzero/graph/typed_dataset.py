@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
 from graphzero.graph.dataset import Dataset, Splits
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
 from graphzero.graph.ids import IdArray, as_id, as_ids
+from graphzero.graph.node_ids import NodeTexts, lookup, node_ids_of
+from graphzero.store.id_table import IdTable
 from graphzero.store.schema import Driving, EdgeType, Neighbors
 
 __all__ = ["EdgeStore", "NodeStore", "TypedDataset"]
@@ -64,6 +67,7 @@ class NodeStore(_Attributes):
         splits: Splits,
         num_classes: int | None,
         ids: FeatureStore | None,
+        id_table: IdTable | None = None,
     ) -> None:
         super().__init__(attributes)
         self.node_type = node_type
@@ -71,6 +75,24 @@ class NodeStore(_Attributes):
         self.splits = splits
         self.num_classes = num_classes
         self._ids = ids
+        self._id_table = id_table
+
+    @property
+    def node_ids(self) -> npt.NDArray[Any] | NodeTexts | None:
+        """The user's own id of each node of this type: see `Dataset.node_ids`."""
+        return node_ids_of(self._id_table)
+
+    def lookup(self, ids: Any, *, missing: int | None = None) -> Any:
+        """The nodes of this type that have some of the user's own ids: see `Dataset.lookup`.
+
+        Raises
+        ------
+        KeyError
+            Naming the first id that no node of this type has.
+        ValueError
+            If the dataset has no table of ids, or has ids of the other kind.
+        """
+        return lookup(self._id_table, ids, missing, f"node type {self.node_type!r}")
 
     @property
     def is_hot(self) -> bool:
@@ -98,7 +120,7 @@ class NodeStore(_Attributes):
         return store.keeps_order_of(order)
 
     def files(self) -> list[FeatureStore]:
-        """Every mapped file of these nodes."""
+        """Every mapped file of rows of these nodes."""
         ids = [] if self._ids is None else [self._ids]
         return [*self.attributes.values(), *self.splits.stores.values(), *ids]
 
@@ -272,6 +294,27 @@ class TypedDataset(Dataset):
         """Which neighbours of a node are stored: "in" or "out", as in `graphzero.build`."""
         return "in" if next(iter(self.edges.values())).graph.is_incoming else "out"
 
+    @property
+    def node_ids(self) -> NoReturn:
+        """Each node type has its own: ``ds["paper"].node_ids``."""
+        raise AttributeError(self._has_by_type("node_ids"))
+
+    def lookup(self, ids: Any, *, missing: int | None = None) -> NoReturn:
+        """Each node type has its own: ``ds["paper"].lookup(ids)``.
+
+        Raises
+        ------
+        AttributeError
+        """
+        raise AttributeError(self._has_by_type("lookup"))
+
+    def _has_by_type(self, name: str) -> str:
+        one, edges = self.node_types[0], self.edge_types[0]
+        return (
+            f"a graph with node types has no {name!r} as a whole: use ds[{one!r}] for the nodes of "
+            f"a type, or ds[{', '.join(map(repr, edges))}] for edges"
+        )
+
     def __getitem__(self, key: Any) -> Any:
         """The nodes of a type, or the edges of a type, also by (source type, target type)."""
         if isinstance(key, str):
@@ -305,22 +348,20 @@ class TypedDataset(Dataset):
         """The stored ids of the user's ids of a node type."""
         return self.nodes[node_type].to_stored(nodes)
 
-    def _parts(self) -> list[Graph | FeatureStore]:
-        parts: list[Graph | FeatureStore] = []
+    def _parts(self) -> list[Graph | FeatureStore | IdTable]:
+        parts: list[Graph | FeatureStore | IdTable] = []
         for nodes in self.nodes.values():
             parts += nodes.files()
+            parts += [] if nodes._id_table is None else [nodes._id_table]
         for edges in self.edges.values():
             parts += edges.files()
         return parts
 
     def __getattr__(self, name: str) -> Any:
         """Says where a typed graph has what a graph without types has as a whole."""
-        if name in ("graph", "features", "labels", "splits", "num_classes", "attributes"):
-            one, edges = self.node_types[0], self.edge_types[0]
-            raise AttributeError(
-                f"a graph with node types has no {name!r} as a whole: use ds[{one!r}] for the "
-                f"nodes of a type, or ds[{', '.join(map(repr, edges))}] for edges"
-            )
+        whole = ("graph", "features", "labels", "splits", "num_classes", "attributes", "node_ids")
+        if name in whole:
+            raise AttributeError(self._has_by_type(name))
         raise AttributeError(f"TypedDataset has no {name!r}")
 
     def __repr__(self) -> str:

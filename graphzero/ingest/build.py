@@ -18,18 +18,22 @@ from graphzero.ingest.closing import Closing
 from graphzero.ingest.csr import write_graph
 from graphzero.ingest.edge_groups import Merging
 from graphzero.ingest.edge_input import EdgeInput
-from graphzero.ingest.edges import EdgeList, IdBound, read_edges
+from graphzero.ingest.edges import read_edges
 from graphzero.ingest.folder import check_names, entry_of, folder_lock, recover, replace_dataset
 from graphzero.ingest.graph_input import GraphInput, open_graph_input
+from graphzero.ingest.inputs import InputFiles
+from graphzero.ingest.mapped_input import check_mapped, id_kind, mapped
 from graphzero.ingest.merge_plan import check_attributes, merge_options
 from graphzero.ingest.merging import Prepared, merging_of, prepare_edges
+from graphzero.ingest.node_counts import final_count, known_bound
 from graphzero.ingest.node_times import read_node_times
 from graphzero.ingest.presampling import Presampler, Visits, presample_order
 from graphzero.ingest.progress import Progress
 from graphzero.ingest.rank import NodeOrder, hot_order
+from graphzero.ingest.raw_ids import IdKind
 from graphzero.ingest.row_input import count_classes
-from graphzero.ingest.row_stream import Rows
-from graphzero.ingest.sources.columns import MAX_NODES, checked_count
+from graphzero.ingest.sources.columns import checked_count
+from graphzero.ingest.space_before import announce_space
 from graphzero.ingest.splits import Remap, write_split
 from graphzero.ingest.spooling import spool_iterators
 from graphzero.ingest.staging import (
@@ -45,6 +49,7 @@ from graphzero.ingest.stored import open_stored_graph
 from graphzero.ingest.write_options import WriteOptions, parse_bytes
 from graphzero.store.edge_changes import describe_changes
 from graphzero.store.filewriter import FileWriter
+from graphzero.store.id_table import ID_TABLE_FILE
 from graphzero.store.manifest import FileEntry, Manifest, Neighbors
 from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT
 
@@ -53,39 +58,14 @@ __all__ = ["build_dataset"]
 NodeTimes = npt.NDArray[np.int64] | None
 
 
-def _known_count(
-    num_nodes: int | None, tables: Iterable[Rows], source: EdgeInput
-) -> tuple[int | None, str]:
-    """Number of nodes if it is known without reading the edges, and where it is known from."""
-    known: list[tuple[int, str]] = []
-    if num_nodes is not None:
-        known.append((num_nodes, f"num_nodes={num_nodes}"))
-    for rows in tables:
-        if rows.in_order:
-            count = rows.count()
-            known.append((count, f"{rows.name} has {count} rows"))
-    if source.shape is not None:
-        known.append(source.count_of(0))
-    for count, why in known[1:]:
-        if count != known[0][0]:
-            raise ValueError(f"{known[0][1]}, but {why}: every node needs one")
-    return known[0] if known else (None, "")
-
-
-def _final_count(known: int | None, edges: EdgeList, tables: Iterable[Rows], name: str) -> int:
-    count = max([edges.max_id + 1, *(rows.count() for rows in tables)]) if known is None else known
-    if count == 0:
-        raise ValueError(
-            f"{name} has no edges: give num_nodes or features to build a graph without edges"
-        )
-    if count > MAX_NODES:
-        raise ValueError(f"{count} nodes exceed the limit of 2^32: probably an id is wrong")
-    return count
-
-
 def _has_both(source: EdgeInput, options: WriteOptions) -> bool:
     """Whether there are two graph files, one for each direction."""
     return source.directed and options.neighbors == "both"
+
+
+def _num_graph_files(given: GraphInput, options: WriteOptions) -> int:
+    """Graph files that exist at the same time."""
+    return 1 + (options.presampler is not None) + _has_both(given.source, options)
 
 
 def _build_graph(
@@ -96,7 +76,7 @@ def _build_graph(
     Also the times of nodes, where edges have them; and what was done to the edge list.
     """
     source, tables, timed = given.source, given.tables, given.node_times
-    bound = IdBound(*_known_count(given.num_nodes, tables.values(), source))
+    bound = known_bound(given)
     edges = read_edges(
         source,
         folder,
@@ -110,7 +90,7 @@ def _build_graph(
     edges = prepared.edges
     options.closing.add(*describe_changes(prepared.changes))
     try:
-        count = _final_count(bound.count, edges, tables.values(), source.table.name)
+        count = final_count(bound.count, edges, tables.values(), source.table.name)
         if timed is not None:
             times = read_node_times(folder, timed, count, options.times_memory)
             edges = replace(edges, node_times=times)
@@ -121,7 +101,7 @@ def _build_graph(
             count,
             options,
             needs="the build needs",
-            num_graph_files=1 + (options.presampler is not None) + _has_both(source, options),
+            num_graph_files=_num_graph_files(given, options),
             edge_rows=prepared.attributes.values(),
         )
         order: NodeOrder | None = None
@@ -186,10 +166,32 @@ def _build_files(
     folder: Path,
     given: GraphInput,
     merging: Merging,
+    kind: IdKind | None,
     options: WriteOptions,
     staged: list[FileWriter],
 ) -> Manifest:
     """Writes every file, adds it to `staged`, and returns the manifest."""
+    announce_space(
+        folder,
+        given,
+        None if kind is not None else known_bound(given).count,
+        kind,
+        options,
+        _num_graph_files(given, options),
+        plan=merging.plan,
+    )
+    with mapped(folder, given, kind, options, staged) as (nodes, id_map):
+        manifest = _build_graph_files(folder, nodes, merging, options, staged)
+    return manifest if id_map is None else replace(manifest, id_map=entry_of(id_map))
+
+
+def _build_graph_files(
+    folder: Path,
+    given: GraphInput,
+    merging: Merging,
+    options: WriteOptions,
+    staged: list[FileWriter],
+) -> Manifest:
     graph, order, node_times, prepared = _build_graph(folder, given, merging, options)
     staged.append(graph)
     with closing(prepared):
@@ -269,6 +271,7 @@ def build_dataset(
     weight_attrs: str | Iterable[str] | None = None,
     time_attrs: str | Iterable[str] | None = None,
     num_nodes: int | None = None,
+    ids: str | None = "dense",
     directed: bool = True,
     neighbors: Neighbors = "in",
     order: str = "hot",
@@ -292,7 +295,7 @@ def build_dataset(
     closing: Closing | None = None,
 ) -> Manifest:
     """`graphzero.build`, which opens what this has written, and says what `closing` collects."""
-    limit = parse_bytes(memory_limit)
+    limit, kind = parse_bytes(memory_limit), id_kind(ids)
     options = WriteOptions(
         order, presample, limit, Progress(progress), neighbors, closing=closing or Closing()
     )
@@ -303,6 +306,7 @@ def build_dataset(
     wanted = merge_options(coalesce, drop_self_loops, reverse)
     if num_nodes is not None:
         num_nodes = checked_count(num_nodes)
+    inputs = InputFiles(edges, features, labels, splits, nodes, edge_splits, weight, timestamp)
     features, labels, splits, nodes, edges, edge_splits, weight, timestamp = spool_iterators(
         Path(path),
         features=features,
@@ -337,18 +341,21 @@ def build_dataset(
         directed=directed,
         incoming=neighbors != "out",
         with_edge_ids=edge_ids,
+        text_ids=kind is not None,
     )
+    if kind is not None:
+        check_mapped(num_nodes, given.nodes)
     options.closing.begin(given.source.summary, neighbors=neighbors, directed=directed)
     merging = merging_of(wanted, given.source, given.edges, given.driving, given.edge_splits)
     check_attributes([wanted], merging.plan.how)
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
     names = ["graph.gl", *given.file_names()]
+    names += [ID_TABLE_FILE] if kind is not None else []
     names += ["visits.gd"] if options.presampler is not None else []
     names += [OUT_GRAPH_NAME] if _has_both(given.source, options) else []
     with folder_lock(folder):
         check_names(folder, names)
         earlier = recover(folder)
-        return replace_dataset(
-            folder, earlier, partial(_build_files, folder, given, merging, options)
-        )
+        write = partial(_build_files, folder, given, merging, kind, options)
+        return replace_dataset(folder, earlier, write, inputs)

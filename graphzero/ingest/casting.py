@@ -99,22 +99,22 @@ class CastRows:
         self.row_shape = rows.row_shape
         self.vector = rows.vector
         self.in_order = rows.in_order
-        self._rows = rows
+        self.rows = rows
 
     def count(self) -> int:
         """Nodes."""
-        return self._rows.count()
+        return self.rows.count()
 
     def locate(self, row: int) -> str:
         """Place of a row in the input, in words."""
-        return self._rows.locate(row)
+        return self.rows.locate(row)
 
     def chunks(self, max_rows: int) -> Iterator[RowChunk]:
         """Pieces of the rows: before conversion, no larger than max_rows rows after it."""
-        ratio = -(-self._rows.dtype.itemsize // self.dtype.itemsize)
+        ratio = -(-self.rows.dtype.itemsize // self.dtype.itemsize)
         step = max(1, _PIECE // self.width)
         row = 0
-        for ids, chunk in self._rows.chunks(max(1, max_rows // ratio)):
+        for ids, chunk in self.rows.chunks(max(1, max_rows // ratio)):
             out = np.empty(chunk.shape, self.dtype)
             for begin in range(0, len(chunk), step):
                 out[begin : begin + step] = self._cast(chunk[begin : begin + step], row + begin)

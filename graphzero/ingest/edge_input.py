@@ -14,7 +14,7 @@ from graphzero.ingest.edge_columns import choose_columns
 from graphzero.ingest.given import is_table, open_given, refuse_frame
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.source import FOR_EDGES, Source, as_source
-from graphzero.ingest.sources.array_opening import open_array, open_edge_array
+from graphzero.ingest.sources.array_opening import open_array, open_edge_array, open_id_array
 from graphzero.ingest.sources.array_table import ArrayTable
 from graphzero.ingest.sources.bad_rows import (
     BadRows,
@@ -22,7 +22,7 @@ from graphzero.ingest.sources.bad_rows import (
     refuse_positions,
     refuse_skipping,
 )
-from graphzero.ingest.sources.chunks import ChunkTable, is_chunks
+from graphzero.ingest.sources.chunks import ChunkTable, is_chunks, refuse_once
 from graphzero.ingest.sources.columns import Column, id_column
 from graphzero.ingest.sources.members import known_names
 from graphzero.ingest.sources.sparse_matrix import SparseMatrix, SparseTable
@@ -150,12 +150,13 @@ def _from_array(
     timestamp: Any,
     *,
     is_edge_index: bool,
+    text_ids: bool,
 ) -> EdgeInput:
     if array.ndim == 2 and array.shape[0] == 2 and (array.shape[1] != 2 or is_edge_index):
         array = array.T
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(f"{name} has shape {array.shape}: an edge list is (E, 2) or (2, E)")
-    if array.dtype.kind not in "iu":
+    if array.dtype.kind not in ("iuUO" if text_ids else "iu"):
         raise ValueError(
             f"{name} has dtype {array.dtype}: node ids must be integers; where these are whole "
             f"numbers, convert them with edges.astype(numpy.int64)"
@@ -206,7 +207,11 @@ def _from_matrix(
     )
 
 
-def _from_chunks(source: Source, columns: Mapping[str, Any], *, is_edge_index: bool) -> EdgeInput:
+def _from_chunks(
+    source: Source, columns: Mapping[str, Any], *, is_edge_index: bool, text_ids: bool
+) -> EdgeInput:
+    if text_ids:
+        refuse_once(source.value, "edges", "ids='map' reads edges twice")
     if _is_given(source.weight) or _is_given(source.timestamp):
         raise ValueError(
             "edges is an iterator: give weights and times with its chunks, which are then "
@@ -222,7 +227,7 @@ def _from_chunks(source: Source, columns: Mapping[str, Any], *, is_edge_index: b
 
 
 def _from_array_source(
-    source: Source, columns: Mapping[str, Any], *, is_edge_index: bool
+    source: Source, columns: Mapping[str, Any], *, is_edge_index: bool, text_ids: bool
 ) -> EdgeInput:
     value = source.value
     name = fspath(value) if isinstance(value, str | PathLike) else "edges"
@@ -232,10 +237,15 @@ def _from_array_source(
             f"edges={{'edge_index': ..., 'amount': ...}}"
         )
     refuse_frame(value, name)
-    array = open_edge_array(value, name, known_names("edge_index"))
+    array = (open_id_array if text_ids else open_edge_array)(value, name, known_names("edge_index"))
     if isinstance(array, SparseMatrix):
+        if text_ids:
+            raise ValueError(
+                f"{array.name} is a sparse matrix, whose ids are its rows and columns, from 0: "
+                f"leave out ids='map', or give its edges as pairs of ids"
+            )
         return _from_matrix(array, **columns)
-    return _from_array(array, name, **columns, is_edge_index=is_edge_index)
+    return _from_array(array, name, **columns, is_edge_index=is_edge_index, text_ids=text_ids)
 
 
 def _is_given(value: Any) -> bool:
@@ -249,6 +259,7 @@ def open_edges(
     incoming: bool = False,
     with_edge_ids: bool = False,
     is_edge_index: bool = False,
+    text_ids: bool = False,
     on_bad_rows: str = "raise",
     **options: Any,
 ) -> EdgeInput:
@@ -256,6 +267,7 @@ def open_edges(
 
     `options` are the reading options of `Source`, which come second to those that a `Source` has.
     An array of two edges can be read either way: with `is_edge_index` as (2, E), else as (E, 2).
+    With `text_ids`, ids are any integers or texts, and are read twice.
 
     Raises
     ------
@@ -265,6 +277,12 @@ def open_edges(
         If the file cannot be read.
     """
     bad_rows = bad_rows_of(on_bad_rows)
+    if text_ids and bad_rows is not None:
+        raise ValueError(
+            "on_bad_rows='skip' is for ids='dense': ids='map' reads edges twice, and the ids of a "
+            "record that is skipped would be nodes; use on_bad_rows='raise', or correct the edge "
+            "list first"
+        )
     source = as_source(edges)
     given = source.given()
     source = replace(source, **{name: v for name, v in options.items() if name not in given})
@@ -273,16 +291,16 @@ def open_edges(
         edges.check_options(FOR_EDGES, "the edge list", is_table=with_columns)
     columns = {name: getattr(source, name) for name in ("src", "dst", "weight", "timestamp")}
     if with_columns:
-        table = open_given(source, strict=True, of="edge", bad_rows=bad_rows)
+        table = open_given(source, strict=True, of="edge", text_ids=text_ids, bad_rows=bad_rows)
         found = edges_of_table(table, edge_attrs=source.edge_attrs, **columns)
         refuse_positions(bad_rows, found.attributes)
     elif is_chunks(source.value):
         refuse_skipping(bad_rows, "an iterator")
-        found = _from_chunks(source, columns, is_edge_index=is_edge_index)
+        found = _from_chunks(source, columns, is_edge_index=is_edge_index, text_ids=text_ids)
     else:
         is_path = isinstance(source.value, str | PathLike)
         refuse_skipping(bad_rows, fspath(source.value) if is_path else "arrays")
-        found = _from_array_source(source, columns, is_edge_index=is_edge_index)
+        found = _from_array_source(source, columns, is_edge_index=is_edge_index, text_ids=text_ids)
     return replace(
         found,
         directed=directed,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from graphzero.errors import FormatError
-from graphzero.store.atomic import is_staging_name, refuse_special
+from graphzero.ingest.inputs import InputFiles
+from graphzero.store.atomic import StagedFile, is_staging_name, refuse_special
 from graphzero.store.filewriter import FileWriter
 from graphzero.store.manifest import (
     MANIFEST_NAME,
@@ -23,6 +25,9 @@ from graphzero.store.manifest import (
 )
 
 _M = TypeVar("_M", bound=AnyManifest)
+
+# Begins the name of a note about files that the commit of a build makes useless.
+_OBSOLETE = ".obsolete."
 
 __all__ = ["check_names", "entry_of", "folder_lock", "recover", "replace_dataset"]
 
@@ -85,10 +90,39 @@ def recover(folder: Path) -> AnyManifest | None:
     except FormatError:
         # Perhaps of a later version, whose staged files are in use: leave all files alone.
         return None
-    for name in os.listdir(folder):
-        if is_staging_name(name):
-            (folder / name).unlink(missing_ok=True)
+    unfinished = [folder / name for name in os.listdir(folder) if is_staging_name(name)]
+    for path in unfinished:
+        if manifest is not None and path.name.startswith(_OBSOLETE):
+            _remove_obsolete(folder, manifest, path)
+    for path in unfinished:
+        path.unlink(missing_ok=True)
     return manifest
+
+
+def _note_obsolete(folder: Path, manifest: AnyManifest, names: Sequence[str]) -> StagedFile:
+    """Writes down which files the next commit makes useless, in case it is killed after it."""
+    content = {"commit": [entry.staged for entry in manifest.entries()], "names": list(names)}
+    note = StagedFile(folder / _OBSOLETE.strip("."))
+    try:
+        note.write(json.dumps(content).encode(), 0)
+        note.seal()
+    except BaseException:
+        note.discard()
+        raise
+    return note
+
+
+def _remove_obsolete(folder: Path, manifest: AnyManifest, note: Path) -> None:
+    """Removes what a killed build has made useless, if it was committed."""
+    try:
+        content = json.loads(note.read_bytes())
+        commit, names = content["commit"], [os.path.basename(name) for name in content["names"]]
+    except (ValueError, TypeError, KeyError):  # the kill came while it was written: no commit
+        return
+    if commit == [entry.staged for entry in manifest.entries()]:
+        used = {entry.name for entry in manifest.entries()}
+        for name in set(names) - used - {"", MANIFEST_NAME}:
+            (folder / name).unlink(missing_ok=True)
 
 
 def entry_of(file: FileWriter) -> FileEntry:
@@ -104,7 +138,10 @@ def _is_committed(folder: Path, manifest: AnyManifest) -> bool:
 
 
 def replace_dataset(
-    folder: Path, earlier: AnyManifest | None, write: Callable[[list[FileWriter]], _M]
+    folder: Path,
+    earlier: AnyManifest | None,
+    write: Callable[[list[FileWriter]], _M],
+    inputs: InputFiles | None = None,
 ) -> _M:
     """Replaces the earlier dataset by a new one; needs the lock.
 
@@ -118,10 +155,14 @@ def replace_dataset(
         Of the dataset in the folder.
     write : callable
         Takes a list, appends each file that it has staged, and returns the new manifest.
+    inputs : InputFiles, optional
+        What `write` reads, which must not change meanwhile.
     """
     staged: list[FileWriter] = []
     try:
         manifest = write(staged)
+        if inputs is not None:
+            inputs.require_unchanged()
     except BaseException:
         for file in staged:
             file.discard()
@@ -133,12 +174,20 @@ def replace_dataset(
 def _commit(
     folder: Path, manifest: AnyManifest, files: Sequence[FileWriter], earlier: AnyManifest | None
 ) -> None:
+    used = {entry.name for entry in manifest.entries()}
+    before = [] if earlier is None else earlier.entries()
+    obsolete = [entry.name for entry in before if entry.name not in used]
+    notes: list[StagedFile] = []
     try:
+        if obsolete:
+            notes.append(_note_obsolete(folder, manifest, obsolete))
         write_manifest(folder, manifest)
     except BaseException:
         if not _is_committed(folder, manifest):
             for file in files:
                 file.discard()
+            for note in notes:
+                note.discard()
         raise
     try:
         finish_renames(folder, manifest)
@@ -146,7 +195,7 @@ def _commit(
         # The dataset is complete either way; finish the renames all the same.
         finish_renames(folder, manifest)
         raise
-    names = {entry.name for entry in manifest.entries()}
-    for entry in earlier.entries() if earlier is not None else []:
-        if entry.name not in names:
-            (folder / entry.name).unlink(missing_ok=True)
+    for name in obsolete:
+        (folder / name).unlink(missing_ok=True)
+    for note in notes:
+        note.discard()

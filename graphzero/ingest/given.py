@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from graphzero.ingest.source import Source
 from graphzero.ingest.sources.bad_rows import BadRows
-from graphzero.ingest.sources.csv_format import WHITESPACE
+from graphzero.ingest.sources.csv_format import TEXT_IDS, WHITESPACE
 from graphzero.ingest.sources.csv_table import CsvTable
 from graphzero.ingest.sources.opening import is_table, open_table
 from graphzero.ingest.sources.table import Table
@@ -19,13 +19,20 @@ def open_given(
     *,
     strict: bool = False,
     of: Literal["node", "edge"] = "node",
+    text_ids: bool = False,
     bad_rows: BadRows | None = None,
 ) -> Table:
-    """The table of a source, for which `is_table` holds; the others as `open_table` has them."""
+    """The table of a source, for which `is_table` holds; the others as `open_table` has them.
+
+    With `text_ids`, ids may be texts, so that a record can look like a header.
+    """
+    header = source.header
+    if text_ids and header == "auto":
+        header = True if source.has_names else TEXT_IDS
     return open_table(
         source.value,
         delimiter=source.delimiter,
-        header=source.header,
+        header=header,
         strict=strict,
         of=of,
         bad_rows=bad_rows,

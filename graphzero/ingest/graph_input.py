@@ -118,13 +118,13 @@ def _checked_names(values: Mapping[Any, Any], of: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _open_node(name: str, value: Any, feature_dtype: Any, id_column: Any) -> Rows:
+def _open_node(name: str, value: Any, feature_dtype: Any, id_column: Any, text_ids: bool) -> Rows:
     if name == "x":
         dtype = None if feature_dtype is None else as_dtype(feature_dtype)
-        return open_features(value, dtype, id_column=id_column)
+        return open_features(value, dtype, id_column=id_column, text_ids=text_ids)
     if name == "y":
-        return open_labels(value, id_column=id_column)
-    return open_attribute(value, name, of="node", id_column=id_column)
+        return open_labels(value, id_column=id_column, text_ids=text_ids)
+    return open_attribute(value, name, of="node", id_column=id_column, text_ids=text_ids)
 
 
 def _check_options_once(edge_list: Any, options: Mapping[str, Any]) -> None:
@@ -224,8 +224,10 @@ def open_graph_input(
     _check_edge_counts(source, of_edges)
     of_edges = with_columns(of_edges, source)
     check_distinct(node_values, of_edges)
+    text_ids = bool(edge_options.get("text_ids"))
     of_nodes = {
-        name: _open_node(name, v, feature_dtype, id_column) for name, v in node_values.items()
+        name: _open_node(name, v, feature_dtype, id_column, text_ids)
+        for name, v in node_values.items()
     }
     driven = {"weight_attrs": weight_attrs, "time_attrs": time_attrs}
     source, driving = _add_driving(source, of_nodes, of_edges, driven)

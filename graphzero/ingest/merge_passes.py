@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from graphzero.ingest.symmetry import (
 from graphzero.ingest.write_options import WriteOptions
 from graphzero.store.disk_space import require_disk_space
 
-__all__ = ["Passes"]
+__all__ = ["Passes", "merge_bytes"]
 
 _CHUNK = 1 << 16
 _HALF = np.uint64(32)
@@ -211,11 +211,17 @@ class Passes:
     def _require_space(self) -> None:
         """Raises an error unless the disk has room for the sort and for the new list."""
         driving = [column.dtype for _, column in self._driving]
-        needed = sort_bytes(self.num_edges, [_POSITION, *driving], self._memory // 2)
-        row_bytes = 16 + sum(dtype.itemsize for dtype in driving)
-        if self.num_edges * row_bytes > self._column_memory:
-            needed += self.num_edges * row_bytes
+        needed = merge_bytes(self.num_edges, driving, self._memory, self._column_memory)
         require_disk_space(self._folder, needed, "merging edges needs")
+
+
+def merge_bytes(
+    num_edges: int, driving: Sequence[np.dtype[Any]], memory: int, column_memory: int
+) -> int:
+    """Bytes of temporary disk space that a pass needs: for the sort, and for the new list."""
+    needed = sort_bytes(num_edges, [_POSITION, *driving], memory // 2)
+    row_bytes = 16 + sum(dtype.itemsize for dtype in driving)
+    return needed + (num_edges * row_bytes if num_edges * row_bytes > column_memory else 0)
 
 
 def _keys(source: Array, target: Array) -> npt.NDArray[np.uint64]:

@@ -37,3 +37,8 @@ class Progress:
             disable=not self.enabled,
         ) as bar:
             yield bar.update
+
+    def say(self, text: str) -> None:
+        """Shows a line, above the bar."""
+        if self.enabled:
+            tqdm.write(text, file=sys.stderr)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from graphzero._core import count_ids
 from graphzero.ingest.spill import temp_array
 
-__all__ = ["NodeOrder", "NodeSpace", "hot_order", "visit_order"]
+__all__ = ["NodeOrder", "NodeSpace", "hot_order", "order_scratch", "visit_order"]
 
 _CHUNK = 1 << 20
 
@@ -73,6 +73,12 @@ def hot_order(
     for ids in occurrences:
         count_ids(ids, counts)
     return _by_count(folder, counts, None, memory)
+
+
+def order_scratch(num_nodes: int, memory: int) -> int:
+    """Bytes of temporary disk space that `hot_order` takes."""
+    arrays = ((8, memory // 2), (4, memory // 8), (4, memory // 8))
+    return sum(num_nodes * size for size, most in arrays if num_nodes * size > most)
 
 
 def visit_order(

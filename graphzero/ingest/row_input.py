@@ -19,7 +19,12 @@ from graphzero.ingest.row_stream import RowChunk, Rows
 from graphzero.ingest.source import FOR_NODES, FOR_VALUES, Source, as_source
 from graphzero.ingest.sources.array_opening import open_array
 from graphzero.ingest.sources.members import known_names
-from graphzero.ingest.sources.streamed_array import AnyArray, StreamedArray, pieces_of, require_whole
+from graphzero.ingest.sources.streamed_array import (
+    AnyArray,
+    StreamedArray,
+    pieces_of,
+    require_whole,
+)
 from graphzero.ingest.sources.table import Table
 from graphzero.ingest.table_rows import (
     TableRows,
@@ -145,19 +150,19 @@ class PartRows:
         self.row_shape = first.row_shape
         self.vector = first.vector
         self.in_order = first.in_order
-        self._parts = parts
+        self.parts = parts
         self._begins: list[int] = []  # the first row of each part that was read
 
     def count(self) -> int:
         """Rows, or the largest id + 1."""
-        counts = [part.count() for part in self._parts]
+        counts = [part.count() for part in self.parts]
         return sum(counts) if self.in_order else max(counts)
 
     def chunks(self, max_rows: int) -> Iterator[RowChunk]:
         """Pieces of the parts."""
         row = 0
         self._begins = []
-        for part in self._parts:
+        for part in self.parts:
             self._begins.append(row)
             for ids, rows in part.chunks(max_rows):
                 yield np.arange(row, row + len(rows)) if self.in_order else ids, rows
@@ -166,7 +171,7 @@ class PartRows:
     def locate(self, row: int) -> str:
         """The place of a row that was read in its part."""
         at = bisect_right(self._begins, row) - 1
-        part = self._parts[at]
+        part = self.parts[at]
         return f"{part.name}, {part.locate(row - self._begins[at])}"
 
 
@@ -188,11 +193,13 @@ def _parts_of(value: Any) -> list[Any] | None:
 
 def _sources_of(value: Any) -> Source | list[Source]:
     """The source of a value, or those of its parts, which have the options of the whole."""
-    inner = value.value if isinstance(value, Source) else value
-    parts = None if is_table(inner) else _parts_of(inner)  # several files may be one table
+    given = value.value if isinstance(value, Source) else value
+    parts = None if is_table(given) else _parts_of(given)
+    if parts is None:
+        return as_source(value)
     if isinstance(value, Source):
-        return value if parts is None else [replace(value, value=part) for part in parts]
-    return Source(value) if parts is None else [as_source(part) for part in parts]
+        return [replace(value, value=part) for part in parts]
+    return [as_source(part) for part in parts]
 
 
 def _in_parts(value: Any, name: str, dtype: np.dtype[Any] | None, open_part: Open) -> Rows:
@@ -212,6 +219,7 @@ def open_features(
     name: str = "features",
     *,
     id_column: Any = None,
+    text_ids: bool = False,
 ) -> Rows:
     """Features from a path, an array or a tensor, or from several files or matrices of rows.
 
@@ -224,6 +232,8 @@ def open_features(
         For messages.
     id_column : str, int or False, optional
         That of tables whose `Source` does not say it.
+    text_ids : bool
+        Whether ids may be texts, so that a record can look like a header.
 
     Raises
     ------
@@ -234,7 +244,7 @@ def open_features(
     """
 
     def open_part(source: Source, label: str, dtype: np.dtype[Any] | None) -> Rows:
-        table = _node_table(source, label)
+        table = _node_table(source, label, id_column, text_ids)
         if table is None:
             return _array_rows(source.value, label, dtype, known_names("x"))
         source = _with_id_column(source, table, id_column)
@@ -248,11 +258,14 @@ def open_features(
     return _in_parts(value, name, dtype, open_part)
 
 
-def _node_table(source: Source, label: str) -> Table | None:
+def _node_table(source: Source, label: str, id_column: Any, text_ids: bool) -> Table | None:
     """The table of a node attribute, None for an array."""
     with_columns = is_table(source.value)
     source.check_options(FOR_NODES, label, is_table=with_columns)
-    return open_given(source) if with_columns else None
+    if not with_columns:
+        return None
+    named = source if source.id_column is not None else replace(source, id_column=id_column)
+    return open_given(named, text_ids=text_ids)
 
 
 def _array_rows(value: Any, name: str, dtype: np.dtype[Any] | None, names: Sequence[str]) -> Rows:
@@ -286,7 +299,9 @@ def _with_id_column(source: Source, table: Table, id_column: Any) -> Source:
     return replace(source, id_column=id_column)
 
 
-def open_labels(value: Any, name: str = "labels", *, id_column: Any = None) -> Rows:
+def open_labels(
+    value: Any, name: str = "labels", *, id_column: Any = None, text_ids: bool = False
+) -> Rows:
     """Labels from a path, an array or a tensor, or from several files or matrices of rows.
 
     A table has one column of labels in the order of the nodes, or node ids and labels. In a CSV
@@ -299,16 +314,16 @@ def open_labels(value: Any, name: str = "labels", *, id_column: Any = None) -> R
     OSError
         If the file cannot be read.
     """
-    return _in_parts(value, name, None, _opener("label", "node", id_column))
+    return _in_parts(value, name, None, _opener("label", "node", id_column, text_ids))
 
 
-def _opener(label: str, of: Literal["node", "edge"], id_column: Any) -> Open:
+def _opener(label: str, of: Literal["node", "edge"], id_column: Any, text_ids: bool) -> Open:
     """How one source of an attribute is opened."""
     role = "y" if label == "label" else label
 
     def open_part(source: Source, name: str, dtype: np.dtype[Any] | None) -> Rows:
         if of == "node":
-            table = _node_table(source, name)
+            table = _node_table(source, name, id_column, text_ids)
         else:
             source.check_options(FOR_VALUES, name, is_table=is_table(source.value))
             table = open_given(source, of="edge") if is_table(source.value) else None
@@ -330,6 +345,7 @@ def open_attribute(
     *,
     of: Literal["node", "edge"],
     id_column: Any = None,
+    text_ids: bool = False,
 ) -> Rows:
     """A named attribute of nodes or edges.
 
@@ -348,6 +364,8 @@ def open_attribute(
     of : {"node", "edge"}
     id_column : str, int or False, optional
         That of tables of nodes whose `Source` does not say it.
+    text_ids : bool
+        Whether ids of nodes may be texts, so that a record can look like a header.
 
     Raises
     ------
@@ -357,8 +375,11 @@ def open_attribute(
         If a file cannot be read.
     """
     if of == "node" and name == "x":
-        return open_features(value, dtype, "node attribute 'x'", id_column=id_column)
-    return _in_parts(value, f"{of} attribute {name!r}", dtype, _opener(name, of, id_column))
+        return open_features(
+            value, dtype, "node attribute 'x'", id_column=id_column, text_ids=text_ids
+        )
+    open_part = _opener(name, of, id_column, text_ids)
+    return _in_parts(value, f"{of} attribute {name!r}", dtype, open_part)
 
 
 def count_classes(labels: Rows) -> int | None:

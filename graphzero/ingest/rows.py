@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -113,6 +113,12 @@ class Placement:
             self._blocks.close()
 
 
+def shown_id(rows: Rows, node: Any) -> str:
+    """A node in messages: by the user's own id, where ids were mapped."""
+    user_id: Callable[[int], str] = getattr(rows, "user_id", str)
+    return user_id(int(node))
+
+
 class _Seen:
     """The nodes that have had a row."""
 
@@ -136,7 +142,9 @@ class _Seen:
         repeated[by_id[1:]] |= ids[by_id[1:]] == ids[by_id[:-1]]
         if repeated.any():
             bad = int(np.flatnonzero(repeated)[0])
-            raise ValueError(f"{self._place(bad)}: node id {ids[bad]} has a row already")
+            raise ValueError(
+                f"{self._place(bad)}: node id {shown_id(self._rows, ids[bad])} has a row already"
+            )
         self._seen[ids] = True
         self._row += len(ids)
 
@@ -179,7 +187,8 @@ def _check_missing(seen: _Seen, rows: Rows, num_nodes: int, fill_missing: bool) 
         return
     if not fill_missing:
         raise ValueError(
-            f"{rows.name} has no row for {count} of {num_nodes} nodes, the first is node {first}"
+            f"{rows.name} has no row for {count} of {num_nodes} nodes, the first is node "
+            f"{shown_id(rows, first)}"
         )
     warnings.warn(
         f"{rows.name} has no row for {count} of {num_nodes} nodes: they get zeros",

@@ -91,6 +91,18 @@ class Source:
                 f"delimiter must be one character, 'whitespace' or 'auto', not {self.delimiter!r}"
             )
 
+    @property
+    def has_names(self) -> bool:
+        """Whether an option names a column, so that there must be a header."""
+        ends = (self.src, self.dst, self.weight, self.timestamp, self.id_column)
+        found: list[Any] = list(ends)
+        for several in (self.columns, self.edge_attrs):
+            if isinstance(several, Mapping):
+                found += several.values()
+            else:
+                found += several if isinstance(several, list | tuple) else [several]
+        return any(isinstance(one, str) for one in found)
+
     def given(self) -> dict[str, Any]:
         """The options that are not the default, by name."""
         found = {}
@@ -130,9 +142,11 @@ class Source:
                 raise ValueError(f"{what}: {option}= is for text files, not for {self.value}")
 
     def _is_binary(self) -> bool:
-        if not isinstance(self.value, str | os.PathLike):
-            return True
-        return Path(self.value).suffix.lower() in _BINARY
+        parts = self.value if isinstance(self.value, list | tuple) else [self.value]
+        return any(
+            not isinstance(part, str | os.PathLike) or Path(part).suffix.lower() in _BINARY
+            for part in parts
+        )
 
 
 def as_source(value: Any) -> Source:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.given import is_table, open_given, refuse_frame
+from graphzero.ingest.mapped_splits import MappedSplit
 from graphzero.ingest.source import FOR_VALUES, as_source
 from graphzero.ingest.sources.array_opening import open_array
 from graphzero.ingest.sources.columns import Column
@@ -66,6 +67,9 @@ def _are_bits(array: AnyArray) -> bool:
 
 
 def _ids(value: Any, split: str, name: str, count: int, of: str) -> Iterator[npt.NDArray[Any]]:
+    if isinstance(value, MappedSplit):
+        yield from value.pieces(split, name)
+        return
     source = as_source(value)
     with_columns = is_table(source.value)
     source.check_options(FOR_VALUES, split, is_table=with_columns)

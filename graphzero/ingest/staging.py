@@ -17,20 +17,22 @@ from graphzero.ingest.edge_rows import edge_rows_layout, edge_rows_scratch, writ
 from graphzero.ingest.edges import EdgeList
 from graphzero.ingest.folder import entry_of
 from graphzero.ingest.progress import Progress
-from graphzero.ingest.rank import NodeOrder
+from graphzero.ingest.rank import NodeOrder, order_scratch
 from graphzero.ingest.row_stream import Rows
 from graphzero.ingest.rows import place_scratch, rows_layout, write_rows
 from graphzero.ingest.stored import StoredGraph, open_stored_graph
 from graphzero.ingest.write_options import WriteOptions
-from graphzero.store.disk_space import require_disk_space
+from graphzero.store.disk_space import free_disk_space, require_disk_space
 from graphzero.store.filewriter import FileWriter
 from graphzero.store.format import DTYPES, read_header, verify_file
 from graphzero.store.manifest import AnyManifest, FileEntry
+from graphzero.units import format_bytes
 
 __all__ = [
     "OUT_GRAPH_NAME",
     "require_space",
     "rewrite_graph",
+    "space_needed",
     "stage_edge_rows",
     "stage_out_lists",
     "stage_tables",
@@ -92,8 +94,39 @@ def require_space(
     OSError
         With ``errno.ENOSPC`` and the folder.
     """
+    needed = space_needed(
+        edges,
+        tables,
+        num_nodes,
+        options,
+        num_graph_files=num_graph_files,
+        edge_rows=edge_rows,
+        again=again,
+    )
+    if options.progress.enabled:
+        free = format_bytes(free_disk_space(folder))
+        options.progress.say(f"disk space: {format_bytes(needed)} from here on; {free} are free")
+    require_disk_space(folder, needed, needs)
+
+
+def space_needed(
+    edges: EdgeList,
+    tables: Iterable[Rows],
+    num_nodes: int,
+    options: WriteOptions,
+    *,
+    num_graph_files: int = 1,
+    edge_rows: Iterable[Rows] = (),
+    again: bool = False,
+) -> int:
+    """Bytes of all files and of temporary data, once the edges have been read.
+
+    The parameters are those of `require_space`.
+    """
     needed = num_graph_files * graph_layout(edges, num_nodes, hot=options.renumbers).file_bytes
     scratch = sort_scratch(edges, options.sort_memory)
+    if options.renumbers:
+        scratch += order_scratch(num_nodes, options.order_memory)
     if edges.node_times is not None and edges.node_times.nbytes > options.times_memory:
         scratch += edges.node_times.nbytes
     for rows in tables:
@@ -111,7 +144,7 @@ def require_space(
             again=again,
         )
         scratch = max(scratch, placing)
-    require_disk_space(folder, needed + scratch, needs)
+    return needed + scratch
 
 
 def training_seeds(folder: Path, splits: Mapping[str, FileEntry]) -> npt.NDArray[np.int64] | None:

@@ -55,18 +55,18 @@ class TableRows:
         self.row_shape: tuple[int, ...] = () if vector else (self.width,)
         self.vector = vector
         self.in_order = key is None
-        self._table = table
-        self._keys = [] if key is None else [id_column(key, "node id")]
+        self.table = table
+        self.keys = [] if key is None else [id_column(key, "node id")]
         self._values = values
 
     def count(self) -> int:
         """The largest id + 1, or the number of records if these have no ids."""
         if self.in_order:
-            if self._table.num_records is not None:
-                return self._table.num_records
-            return sum(len(chunk[0]) for chunk in self._table.chunks(self._values, _COUNT_ROWS))
+            if self.table.num_records is not None:
+                return self.table.num_records
+            return sum(len(chunk[0]) for chunk in self.table.chunks(self._values, _COUNT_ROWS))
         largest = -1
-        for (ids,) in self._table.chunks(self._keys, _COUNT_ROWS):
+        for (ids,) in self.table.chunks(self.keys, _COUNT_ROWS):
             if len(ids):
                 largest = max(largest, int(ids.max()))
         return largest + 1
@@ -74,8 +74,8 @@ class TableRows:
     def chunks(self, max_rows: int) -> Iterator[RowChunk]:
         """Pieces of the table."""
         row = 0
-        for chunk in self._table.chunks([*self._keys, *self._values], max_rows):
-            values = chunk[len(self._keys) :]
+        for chunk in self.table.chunks([*self.keys, *self._values], max_rows):
+            values = chunk[len(self.keys) :]
             rows = np.empty((len(values[0]), self.width), self.dtype)
             begin = 0
             for width, column in zip(self._widths, values, strict=True):
@@ -86,7 +86,7 @@ class TableRows:
 
     def locate(self, row: int) -> str:
         """The line or record of the file."""
-        return self._table.locate(row)
+        return self.table.locate(row)
 
 
 def _columns(

@@ -17,13 +17,15 @@ from graphzero.ingest.closing import Closing
 from graphzero.ingest.edge_groups import Merging
 from graphzero.ingest.edges import EdgeList, IdBound, read_edges
 from graphzero.ingest.folder import check_names, entry_of, folder_lock, recover, replace_dataset
-from graphzero.ingest.merge_plan import check_attributes, typed_merge_options
-from graphzero.ingest.merging import Prepared, merging_of, prepare_edges
+from graphzero.ingest.inputs import InputFiles
+from graphzero.ingest.mapped_input import check_mapped_types, id_kind, mapped_types
+from graphzero.ingest.merging import Prepared, prepare_edges
+from graphzero.ingest.node_counts import type_bounds, type_counts
 from graphzero.ingest.node_times import read_node_times
 from graphzero.ingest.presampling import Presampler
 from graphzero.ingest.progress import Progress
+from graphzero.ingest.raw_ids import IdKind
 from graphzero.ingest.row_input import count_classes
-from graphzero.ingest.sources.columns import MAX_NODES
 from graphzero.ingest.splits import Remap, write_split
 from graphzero.ingest.spooling import spool_iterators
 from graphzero.ingest.staging import typed_training_seeds
@@ -35,15 +37,15 @@ from graphzero.ingest.typed_files import (
     write_typed_files,
 )
 from graphzero.ingest.typed_input import (
-    EdgeTypeInput,
-    NodeTypeInput,
     TypedInput,
     naming,
     open_typed_input,
 )
+from graphzero.ingest.typed_merging import turned_types, typed_mergings
 from graphzero.ingest.typed_names import (
     edge_file,
     graph_file,
+    id_map_file,
     ids_file,
     node_file,
     split_file,
@@ -66,42 +68,6 @@ from graphzero.store.schema import (
 __all__ = ["build_typed_dataset"]
 
 EdgeLists = dict[EdgeType, EdgeList]
-
-
-def _bound(name: str, nodes: NodeTypeInput, edges: Mapping[EdgeType, EdgeTypeInput]) -> IdBound:
-    """How many nodes of a type there are, where this is known without reading the edges."""
-    known: list[tuple[int, str]] = []
-    if nodes.num_nodes is not None:
-        known.append((nodes.num_nodes, f"num_nodes of {name!r} is {nodes.num_nodes}"))
-    for attribute, rows in nodes.attributes.items():
-        if rows.in_order:
-            count = rows.count()
-            known.append((count, f"{attribute!r} of {name!r} has {count} rows"))
-    for (source, _, target), given in edges.items():
-        if given.edges.shape is not None:
-            known += [
-                given.edges.count_of(i) for i, end in enumerate((source, target)) if end == name
-            ]
-    for count, why in known[1:]:
-        if count != known[0][0]:
-            raise ValueError(f"{known[0][1]}, but {why}: every node needs one")
-    return IdBound(*known[0]) if known else IdBound()
-
-
-def _count(name: str, nodes: NodeTypeInput, bound: IdBound, lists: EdgeLists) -> int:
-    """Nodes of a type: as attributes say, or the largest id + 1."""
-    count = bound.count
-    if count is None:
-        counts = [rows.count() for rows in nodes.attributes.values()]
-        for edge_type, edges in lists.items():
-            ends = zip((edge_type[0], edge_type[2]), edges.max_ids, strict=True)
-            counts += [largest + 1 for end, largest in ends if end == name]
-        count = max(counts, default=0)
-    if count == 0:
-        raise ValueError("it has no nodes: give 'num_nodes', an attribute or edges")
-    if count > MAX_NODES:
-        raise ValueError(f"{count} nodes exceed the limit of 2^32: probably an id is wrong")
-    return count
 
 
 @dataclass
@@ -129,15 +95,12 @@ def _read_all(
     folder: Path,
     given: TypedInput,
     mergings: Mapping[EdgeType, Merging],
+    bounds: Mapping[str, IdBound],
     options: WriteOptions,
     lists: _Lists,
 ) -> None:
     """Reads each edge list once, into `lists`, and merges its edges if they are to be merged."""
     memory = options.column_memory // len(given.edges)
-    bounds: dict[str, IdBound] = {}
-    for name, nodes in given.nodes.items():
-        with naming(name):
-            bounds[name] = _bound(name, nodes, given.edges)
     for edge_type, edges in given.edges.items():
         merging = mergings[edge_type]
         ends = bounds[edge_type[0]], bounds[edge_type[2]]
@@ -187,11 +150,9 @@ def _content(
     lists: _Lists,
 ) -> TypedContent:
     """Edges and attributes, with the number of nodes of each type."""
-    _read_all(folder, given, mergings, options, lists)
-    counts: dict[str, int] = {}
-    for name, nodes in given.nodes.items():
-        with naming(name):
-            counts[name] = _count(name, nodes, _bound(name, nodes, given.edges), lists.edges)
+    bounds = type_bounds(given, turned_types(mergings))
+    _read_all(folder, given, mergings, bounds, options, lists)
+    counts = type_counts(given, bounds, lists.edges)
     _add_node_times(folder, given, counts, options, lists.edges)
     return TypedContent(
         counts,
@@ -292,10 +253,30 @@ def _write_files(
     folder: Path,
     given: TypedInput,
     mergings: Mapping[EdgeType, Merging],
+    kind: IdKind | None,
     options: WriteOptions,
     staged: list[FileWriter],
 ) -> TypedManifest:
     """Writes every file, adds it to `staged`, and returns the manifest."""
+    with mapped_types(folder, given, kind, options, staged, turned_types(mergings)) as (
+        changed,
+        id_maps,
+    ):
+        manifest = _write_type_files(folder, changed, mergings, options, staged)
+    tables = {
+        name: replace(table, id_map=entry_of(id_maps[name])) if name in id_maps else table
+        for name, table in manifest.nodes.items()
+    }
+    return replace(manifest, nodes=tables)
+
+
+def _write_type_files(
+    folder: Path,
+    given: TypedInput,
+    mergings: Mapping[EdgeType, Merging],
+    options: WriteOptions,
+    staged: list[FileWriter],
+) -> TypedManifest:
     with closing(_Lists()) as lists:
         content = _content(folder, given, mergings, options, lists)
         require_typed_space(folder, content, options, "the build needs")
@@ -312,23 +293,7 @@ def _write_files(
         )
 
 
-def _mergings(
-    given: TypedInput, coalesce: Any, drop_self_loops: Any, reverse: Any
-) -> dict[EdgeType, Merging]:
-    """What is done to the edges of each type before the sort."""
-    wanted = typed_merge_options(given.edges, coalesce, drop_self_loops, reverse)
-    found: dict[EdgeType, Merging] = {}
-    for edge_type, edges in given.edges.items():
-        with naming(edge_type):
-            found[edge_type] = merging_of(
-                wanted[edge_type], edges.edges, edges.attributes, edges.driving, edges.splits
-            )
-    names = {name for merging in found.values() for name in merging.plan.how}
-    check_attributes(wanted.values(), names)
-    return found
-
-
-def _names(given: TypedInput, options: WriteOptions) -> Iterator[str]:
+def _names(given: TypedInput, kind: IdKind | None, options: WriteOptions) -> Iterator[str]:
     """Names of all files that the build will write."""
     for name, nodes in given.nodes.items():
         with naming(name):
@@ -338,6 +303,8 @@ def _names(given: TypedInput, options: WriteOptions) -> Iterator[str]:
                 yield ids_file(name)
             if options.presampler is not None:
                 yield visits_file(name)
+            if kind is not None:
+                yield id_map_file(name)
     for edge_type, edges in given.edges.items():
         with naming(edge_type):
             yield graph_file(edge_type)
@@ -370,6 +337,7 @@ def build_typed_dataset(
     feature_dtype: Any = None,
     edge_attrs: Any = None,
     id_column: Any = None,
+    ids: str | None = "dense",
     memory_limit: int | str = "2GB",
     progress: bool = False,
     closing: Closing | None = None,
@@ -391,10 +359,11 @@ def build_typed_dataset(
         edge_attrs=edge_attrs,
         **others,
     )
-    limit = parse_bytes(memory_limit)
+    limit, kind = parse_bytes(memory_limit), id_kind(ids)
     options = WriteOptions(
         order, presample, limit, Progress(progress), neighbors, closing=closing or Closing()
     )
+    inputs = InputFiles(nodes, edges, splits, edge_splits)
     nodes, edges, splits, edge_splits = spool_iterators(
         Path(path), nodes=nodes, edges=edges, splits=splits, edge_splits=edge_splits
     )
@@ -414,20 +383,22 @@ def build_typed_dataset(
         id_column=id_column,
         incoming=neighbors == "in",
         with_edge_ids=edge_ids,
+        text_ids=kind is not None,
     )
+    if kind is not None:
+        check_mapped_types(given)
     if presample is not None:
         presample.check_types(list(given.edges))
     for edge_type, one in given.edges.items():
         options.closing.begin(
             one.edges.summary, neighbors=neighbors, directed=True, where=str(edge_type)
         )
-    mergings = _mergings(given, coalesce, drop_self_loops, reverse)
-    names = list(_names(given, options))
+    mergings = typed_mergings(given, coalesce, drop_self_loops, reverse)
+    names = list(_names(given, kind, options))
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
     with folder_lock(folder):
         check_names(folder, names)
         earlier = recover(folder)
-        return replace_dataset(
-            folder, earlier, partial(_write_files, folder, given, mergings, options)
-        )
+        write = partial(_write_files, folder, given, mergings, kind, options)
+        return replace_dataset(folder, earlier, write, inputs)

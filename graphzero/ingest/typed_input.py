@@ -100,6 +100,7 @@ def _node_type(
     splits: dict[str, Any],
     feature_dtype: np.dtype[Any] | None,
     id_column: Any,
+    text_ids: bool,
 ) -> NodeTypeInput:
     if not isinstance(content, Mapping):
         raise ValueError(
@@ -109,7 +110,8 @@ def _node_type(
     given = dict(content)
     count = given.pop("num_nodes", None)
     num_nodes = None if count is None else checked_count(count)
-    return NodeTypeInput(_attributes(given, "node", feature_dtype, id_column), splits, num_nodes)
+    attributes = _attributes(given, "node", feature_dtype, id_column, text_ids)
+    return NodeTypeInput(attributes, splits, num_nodes)
 
 
 def _attributes(
@@ -117,12 +119,15 @@ def _attributes(
     of: Literal["node", "edge"],
     feature_dtype: np.dtype[Any] | None = None,
     id_column: Any = None,
+    text_ids: bool = False,
 ) -> dict[str, Rows]:
     for name in content:
         check_attribute_name(name, of)
     dtypes = {"x": feature_dtype} if of == "node" else {}
     return {
-        name: open_attribute(value, name, dtypes.get(name), of=of, id_column=id_column)
+        name: open_attribute(
+            value, name, dtypes.get(name), of=of, id_column=id_column, text_ids=text_ids
+        )
         for name, value in content.items()
         if value is not None
     }
@@ -294,10 +299,11 @@ def open_typed_input(
         (v for one in types.values() if isinstance(one, Mapping) for v in one.values()),
     )
     found_nodes: dict[str, NodeTypeInput] = {}
+    text_ids = bool(options.get("text_ids"))
     for name, content in types.items():
         with naming(name):
             found_nodes[name] = _node_type(
-                name, content, node_splits[name], feature_dtype, id_column
+                name, content, node_splits[name], feature_dtype, id_column, text_ids
             )
     driving = _Driving(as_names(weight_attrs, "weight_attrs"), as_names(time_attrs, "time_attrs"))
     opened: dict[EdgeType, tuple[EdgeInput, dict[str, Rows]]] = {}

@@ -11,6 +11,7 @@ __all__ = [
     "check_name",
     "edge_file",
     "graph_file",
+    "id_map_file",
     "ids_file",
     "node_file",
     "split_file",
@@ -23,7 +24,7 @@ _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456
 # Underscores that could be taken for those between the names of an edge type.
 _AMBIGUOUS = re.compile("^_|_$|_(?=_)|(?<=_)_")
 # What the files of nodes and edges besides attributes are called.
-_RESERVED = re.compile("ids|visits|split_.*", re.DOTALL)
+_RESERVED = re.compile("ids|id_map|visits|split_.*", re.DOTALL)
 
 
 def check_name(name: object, what: str) -> str:
@@ -101,3 +102,8 @@ def ids_file(node_type: str) -> str:
 def visits_file(node_type: str) -> str:
     """Name of the file with the visit counts of nodes, such as "paper.visits.gd"."""
     return _file([node_type], ".visits.gd")
+
+
+def id_map_file(node_type: str) -> str:
+    """Name of the file with the user's own ids of nodes, such as "paper.id_map.gd"."""
+    return _file([node_type], ".id_map.gd")

@@ -6,7 +6,12 @@ import errno
 import os
 import shutil
 
-__all__ = ["require_disk_space"]
+__all__ = ["free_disk_space", "require_disk_space"]
+
+
+def free_disk_space(folder: str | os.PathLike[str]) -> int:
+    """Bytes that are free on the disk of a folder."""
+    return shutil.disk_usage(folder).free
 
 
 def require_disk_space(
@@ -28,7 +33,7 @@ def require_disk_space(
     OSError
         With ``errno.ENOSPC`` and the folder.
     """
-    free = shutil.disk_usage(folder).free
+    free = free_disk_space(folder)
     if free < num_bytes:
         raise OSError(
             errno.ENOSPC,

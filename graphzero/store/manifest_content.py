@@ -175,6 +175,7 @@ def _untyped(content: dict[str, Any]) -> Manifest:
         edge_attributes=_entries(content.get("edge_attributes", {})),
         edge_splits=_entries(content.get("edge_splits", {})),
         changes=_changes(content.get("changes")),
+        id_map=_entry(content.get("id_map")),
         **_driving(content),
     )
 
@@ -187,6 +188,7 @@ def _node_table(content: dict[str, Any]) -> NodeTable:
         num_classes=_classes(content),
         ids=_entry(content["ids"]),
         visits=_entry(content["visits"]),
+        id_map=_entry(content.get("id_map")),
     )
 
 

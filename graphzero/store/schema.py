@@ -126,6 +126,8 @@ class Manifest:
         Whose attribute `time` is.
     changes : EdgeChanges or None
         How the stored edges differ from the edge list; None if they do not.
+    id_map : FileEntry or None
+        The user's id of each node, where the build took these ids to 0...N-1.
     """
 
     num_nodes: int
@@ -149,6 +151,7 @@ class Manifest:
     time: str | None = EDGE_TIME
     time_level: TimeLevel = "edge"
     changes: EdgeChanges | None = None
+    id_map: FileEntry | None = None
 
     @property
     def incoming(self) -> bool:
@@ -158,7 +161,7 @@ class Manifest:
     def entries(self) -> list[FileEntry]:
         """Every file of the dataset."""
         named = (self.splits, self.attributes, self.edge_attributes, self.edge_splits)
-        some = [self.graph, self.out_graph, self.features, self.labels, self.visits]
+        some = [self.graph, self.out_graph, self.features, self.labels, self.visits, self.id_map]
         some += [entry for entries in named for entry in entries.values()]
         return [entry for entry in some if entry is not None]
 
@@ -180,6 +183,8 @@ class NodeTable:
         The user's id of each stored node, with the table of ranks; None in input order.
     visits : FileEntry or None
         In how many sampled mini-batches each node was.
+    id_map : FileEntry or None
+        The user's id of each node, where the build took these ids to 0...N-1.
     """
 
     num_nodes: int
@@ -188,10 +193,12 @@ class NodeTable:
     num_classes: int | None = None
     ids: FileEntry | None = None
     visits: FileEntry | None = None
+    id_map: FileEntry | None = None
 
     def entries(self) -> list[FileEntry]:
         """Every file of these nodes."""
-        some = [*self.attributes.values(), *self.splits.values(), self.ids, self.visits]
+        further = [self.ids, self.visits, self.id_map]
+        some = [*self.attributes.values(), *self.splits.values(), *further]
         return [entry for entry in some if entry is not None]
 
 

@@ -54,6 +54,7 @@ void test_sort_keys(void);
 void test_status(void);
 void test_temporal(void);
 void test_uring(void);
+void test_texts(void);
 void test_walk(void);
 void test_weighted(void);
 void test_willneed(void);

@@ -74,6 +74,7 @@ int main(void)
     test_preads();
     test_io_ring();
     test_uring();
+    test_texts();
     test_parse_number();
     test_parse_records();
     test_edge_keys();

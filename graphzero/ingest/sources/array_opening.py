@@ -24,7 +24,7 @@ from graphzero.ingest.sources.sparse_matrix import (
 from graphzero.ingest.sources.streamed_array import AnyArray, StreamedArray
 from graphzero.store.format import BFLOAT16
 
-__all__ = ["is_array_file", "open_array", "open_edge_array"]
+__all__ = ["is_array_file", "open_array", "open_edge_array", "open_id_array"]
 
 _SUFFIXES = (".npy", ".gl", ".gd", *CONTAINERS)
 
@@ -76,6 +76,29 @@ def open_edge_array(value: Any, what: str, names: Sequence[str]) -> AnyArray | S
     if isinstance(found, SparseMatrix):
         return found
     return _of_numbers(found, _name_of(value, what), None)
+
+
+def open_id_array(value: Any, what: str, names: Sequence[str]) -> AnyArray | SparseMatrix:
+    """`open_edge_array` for ids as they are: integers of any type, or texts; also a mask.
+
+    Raises
+    ------
+    ValueError
+        If there is no such array, the file is damaged, or the values are none of these.
+    OSError
+        If the file cannot be read.
+    """
+    found = _open(value, what, names)
+    if isinstance(found, SparseMatrix):
+        return found
+    if isinstance(value, list | tuple) and found.dtype.kind == "f":
+        found = np.asarray(value, dtype=object)  # integers of 2^63 and more beside others
+    elif found.dtype.kind == "T":  # NumPy's texts of any length
+        found = np.asarray(found, dtype=object)
+    if found.dtype.kind not in "iubUO" and len(found):
+        name = _name_of(value, what)
+        raise ValueError(f"{name} has dtype {found.dtype}: ids must be integers or texts")
+    return found
 
 
 def _name_of(value: Any, what: str) -> str:

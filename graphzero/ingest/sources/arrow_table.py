@@ -20,6 +20,7 @@ ReadBatches = Callable[[Sequence[int], int], Iterator[pa.RecordBatch]]
 
 # Larger batches are no faster, and pyarrow takes several times their size.
 _BATCH_BYTES, _LEAST_RECORDS = 1 << 20, 256
+_TEXT_BYTES = 32  # of an id that may be a text, on average
 _CAST = "cast it first, to numbers whose unit you choose"
 
 
@@ -99,7 +100,9 @@ class ArrowTable:
         """Pieces of some columns, of at most max_records records; lists as (n, length)."""
         for column in columns:
             self._check(column)
-        record_bytes = sum(column.dtype.itemsize for column in columns)
+        record_bytes = sum(
+            _TEXT_BYTES if column.is_raw else column.dtype.itemsize for column in columns
+        )
         max_records = min(max_records, max(_LEAST_RECORDS, _BATCH_BYTES // record_bytes))
         record = 0
         for batch in self._batches([column.index for column in columns], max_records):
@@ -115,6 +118,8 @@ class ArrowTable:
 
     def _check(self, column: Column) -> None:
         kind = self._types[column.index]
+        if column.is_raw and not pa.types.is_null(kind):
+            return
         dtype = self.dtypes[column.index]
         is_bool = pa.types.is_boolean(_item_type(kind))
         if dtype is None or dtype.shape != column.dtype.shape or (is_bool and column.is_id):
@@ -124,10 +129,14 @@ class ArrowTable:
             )
 
     def _values(self, array: pa.Array, column: Column, record: int) -> npt.NDArray[Any]:
+        if column.is_raw and pa.types.is_dictionary(array.type):
+            array = _decoded(array)  # whose values may be null
         if array.null_count:
             raise ValueError(
                 f"{self._place(array, record)}: an empty cell is not {column.expected()}"
             )
+        if column.is_raw and not pa.types.is_integer(array.type):
+            return array  # type: ignore[no-any-return]  # Arrow's texts, as `Column.raw` says
         if not column.dtype.shape:
             return checked(_numbers(array), column, self, record)
         length = column.dtype.shape[0]
@@ -151,6 +160,13 @@ class ArrowTable:
 
     def _place(self, array: pa.Array, record: int) -> str:
         return f"{self.name}, {self.locate(record + _first_null(array))}"
+
+
+def _decoded(array: pa.DictionaryArray) -> pa.Array:
+    values = array.dictionary
+    if hasattr(pa.types, "is_string_view") and pa.types.is_string_view(values.type):
+        values = values.cast(pa.large_string())  # pyarrow decodes no views
+    return pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode()
 
 
 def _first_null(array: pa.Array) -> int:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from graphzero.ingest.sources.columns import Column
 from graphzero.ingest.sources.table import Chunk, checked
 
-__all__ = ["ChunkTable", "chunks_of", "is_chunks", "is_frame", "is_users_error"]
+__all__ = ["ChunkTable", "chunks_of", "is_chunks", "is_frame", "is_users_error", "refuse_once"]
 
 _MARK = "_graphzero_raised_by_iterator"
 
@@ -24,6 +24,20 @@ def is_chunks(value: Any) -> bool:
     return hasattr(value, "__next__") or (
         callable(value) and not hasattr(value, "shape") and not hasattr(value, "__fspath__")
     )
+
+
+def refuse_once(value: Any, name: str, why: str) -> None:
+    """Refuses an iterator that can be read once, but no function that returns one.
+
+    Raises
+    ------
+    ValueError
+    """
+    if hasattr(value, "__next__"):
+        raise ValueError(
+            f"{name} is an iterator, which can be read once, and {why}: give a function that "
+            f"returns an iterator, or a file"
+        )
 
 
 def is_users_error(error: BaseException) -> bool:
@@ -143,14 +157,12 @@ class ChunkTable:
         chunks, self._first = self._first, None
         if chunks is not None:
             return chunks
-        if hasattr(self._source, "__next__"):
-            raise ValueError(
-                f"{self.name} is an iterator, which can be read once, and is needed again: give "
-                f"a function that returns an iterator"
-            )
+        refuse_once(self._source, self.name, "is needed again")
         return chunks_of(self._source, self.name)
 
     def _check_dtype(self, vector: npt.NDArray[Any], column: Column, number: int) -> None:
+        if column.is_raw:
+            return
         kinds = "iuf" if column.dtype.kind == "f" else "iu"
         if len(vector) and vector.dtype.kind not in kinds:
             raise ValueError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,16 +38,33 @@ class Column:
     is_id: bool = False
     hint: str = ""
 
+    @property
+    def is_raw(self) -> bool:
+        """Whether values are wanted as they are: integers of any type, or texts.
+
+        Chunks then have a NumPy array of integers, of str or of objects, or a pyarrow array.
+        """
+        return self.dtype == object
+
+    def raw(self) -> Column:
+        """The same column of ids, as they are."""
+        return replace(self, dtype=np.dtype(object))
+
     def expected(self) -> str:
         """A valid cell, in words."""
         return self._valid() + self.hint
 
     def _valid(self) -> str:
+        if self.is_raw:
+            return f"a {self.label}"
         if self.dtype.base.kind == "f":
             return f"a number for the {self.label}"
         bounds = np.iinfo(self.dtype.base)
         if self.is_id:
-            return f"a {self.label} (an integer from 0 to {bounds.max})"
+            return (
+                f"a {self.label} (an integer from 0 to {bounds.max}); ids='map' takes any integers "
+                f"and texts"
+            )
         return f"a {self.label} (an integer from {bounds.min} to {bounds.max})"
 
 

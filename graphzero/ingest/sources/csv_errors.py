@@ -44,6 +44,10 @@ def _records(source: CsvFormat) -> Iterator[tuple[int, list[str]]]:
 
 def _fault(cell: str, column: Column) -> str | None:
     text = cell.strip(" \t")
+    if column.is_raw:
+        if "\ufffd" in text:
+            return f"'{_shorten(text)}' is no valid UTF-8"
+        return None if text else f"an empty cell is not {column.expected()}"
     if column.dtype.kind == "f":
         valid = is_number(text)
     elif _INTEGER.fullmatch(text):

@@ -11,13 +11,28 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from graphzero.ingest.sources.blanks import cells_between_blanks
-from graphzero.ingest.sources.column_names import IDS, find_known, looks_like_name
+from graphzero.ingest.sources.column_names import (
+    IDS,
+    find_known,
+    is_source_name,
+    is_target_name,
+    looks_like_name,
+)
 from graphzero.ingest.sources.compression import open_binary
 
-__all__ = ["WHITESPACE", "CsvFormat", "csv_records", "is_number", "open_text", "sniff_csv"]
+__all__ = [
+    "TEXT_IDS",
+    "WHITESPACE",
+    "CsvFormat",
+    "csv_records",
+    "is_number",
+    "open_text",
+    "sniff_csv",
+]
 
 WHITESPACE = "whitespace"  # as a delimiter: any number of blanks and tabs
-
+# For `header`: "auto" of a table whose ids may be texts, such as ids='map' has.
+TEXT_IDS = "auto, ids may be texts"
 _SAMPLE_LINES = 20
 _MAX_LINE = 16 << 20
 _MATRIX_MARKET = (
@@ -111,9 +126,32 @@ def _delimiter_of(lines: list[str]) -> str:
     return present[0] if present else ","
 
 
+def _is_header_of_texts(cells: list[str], strict: bool) -> bool:
+    """As `_is_header` with "auto", where ids may be texts: a record is not taken for a header."""
+    filled = [cell.strip() for cell in cells if cell.strip()]
+    texts = [cell for cell in filled if not is_number(cell)]
+    if not texts or not all(map(looks_like_name, texts)):
+        return False
+    of_ids = bool(find_known(texts, IDS))
+    if strict:
+        known = of_ids or any(is_source_name(c) or is_target_name(c) for c in texts)
+        if known or len(texts) < len(filled):
+            return len(texts) == len(filled)
+        raise ValueError(
+            f"the first line, {','.join(cells)!r:.80}, may be a header or an edge between texts: "
+            f"say header=True or header=False"
+        )
+    if len(texts) < len(filled):  # columns may be named 0, 1, 2, ...
+        numbers = [cell for cell in filled if is_number(cell)]
+        return of_ids and len(texts) == 1 and numbers == [str(i) for i in range(len(numbers))]
+    return of_ids or len(cells) > 1
+
+
 def _is_header(cells: list[str], header: bool | str, strict: bool) -> bool:
     if isinstance(header, bool):
         return header
+    if header == TEXT_IDS:
+        return _is_header_of_texts(cells, strict)
     if header != "auto":
         raise ValueError(f"header must be True, False or 'auto', not {header!r}")
     filled = [cell for cell in cells if cell.strip()]

@@ -13,7 +13,7 @@ import pyarrow.csv
 from graphzero.ingest.sources.bad_rows import BadRows
 from graphzero.ingest.sources.blanks import SingleBlanks
 from graphzero.ingest.sources.columns import Column
-from graphzero.ingest.sources.compression import open_binary
+from graphzero.ingest.sources.compression import compression_of, open_binary
 from graphzero.ingest.sources.csv_errors import find_bad_line, line_of_record
 from graphzero.ingest.sources.csv_format import WHITESPACE, CsvFormat
 from graphzero.ingest.sources.csv_skipping import good_records
@@ -28,7 +28,7 @@ _BLOCK_BYTES = 1 << 18
 _LEAST_BYTES, _MOST_BYTES, _BYTES_PER_RECORD = 1 << 16, 1 << 22, 8
 _ARROW = {np.dtype(name): pa.type_for_alias(name) for name in (
     "int32", "int64", "uint32", "float32", "float64"
-)}  # fmt: skip
+)} | {np.dtype(object): pa.string()}  # fmt: skip
 
 
 class CsvTable:
@@ -50,6 +50,12 @@ class CsvTable:
         self.num_records: int | None = None if source.first_record is not None else 0
         self.dtypes: Sequence[np.dtype[Any] | None] | None = None
         self.first_record: Sequence[str] | None = source.first_record
+        # What the size of the file bounds: a record has a character a column, and line ends.
+        self.text_bytes: int | None = None
+        self.most_records: int | None = None
+        if compression_of(source.path) is None:
+            self.text_bytes = source.path.stat().st_size
+            self.most_records = self.text_bytes // (2 * self.width) + 1
 
     def locate(self, record: int) -> str:
         """The line of a record, such as "line 7"."""
@@ -115,5 +121,8 @@ class CsvTable:
                 table = pa.csv.read_csv(pa.BufferReader(block), **options).combine_chunks()
                 for batch in table.to_batches():
                     yield tuple(
-                        batch.column(i).to_numpy(zero_copy_only=False) for i in range(len(columns))
+                        batch.column(i)
+                        if column.is_raw
+                        else batch.column(i).to_numpy(zero_copy_only=False)
+                        for i, column in enumerate(columns)
                     )

@@ -9,9 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from graphzero.ingest.sources.columns import Column
-from graphzero.ingest.sources.table import Chunk, Table, checked
+from graphzero.ingest.sources.table import Chunk, Table, checked, most_records
 
 __all__ = ["PartTable"]
 
@@ -66,6 +67,9 @@ class PartTable:
         self.first_record = next((one for one in records if one is not None), None)
         if self.first_record is not None:
             self.first_record = (*self.first_record, *self._added[0])
+        # Of files of text: see `CsvTable`.
+        self.text_bytes = _sum_of([getattr(table, "text_bytes", None) for table in tables])
+        self.most_records = _sum_of([most_records(table) for table in tables])
         self._starts = [0]
         self._dtypes: Sequence[np.dtype[Any] | None] | None = None
 
@@ -121,12 +125,19 @@ class PartTable:
     def _cells(self, at: int, column: Column, count: int) -> Any:
         """The cell of a partition, as often as the file has records."""
         cell = self._added[at][column.index - self._own]
+        if column.is_raw:
+            return pa.repeat(pa.scalar(cell, pa.large_string()), count)
         if not _INTEGER.fullmatch(cell):
             raise ValueError(
                 f"{self._tables[at].name}: {cell!r}, the name of its folder, is not "
                 f"{column.expected()}"
             )
         return checked(np.full(count, int(cell)), column, self, self._starts[at])
+
+
+def _sum_of(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def _moved(column: Column, index: int) -> Column:

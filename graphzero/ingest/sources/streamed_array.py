@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, replace
@@ -10,8 +12,9 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["AnyArray", "StreamedArray", "pieces_of"]
+__all__ = ["AnyArray", "StreamedArray", "pieces_of", "require_whole"]
 
+_GRANULARITY = mmap.ALLOCATIONGRANULARITY  # where mappings begin
 _READ_BYTES = 1 << 18
 _MOST_COLUMNS = 8  # of an array in Fortran order: each needs a stream of its own
 
@@ -108,6 +111,26 @@ class StreamedArray:
             count -= len(data)
 
 
+def require_whole(array: npt.NDArray[Any]) -> None:
+    """Raises an error if the file of a mapped array has become shorter: reading it would kill.
+
+    It is checked before each piece that is read. What is cut off while a piece is read still ends
+    the process, with SIGBUS; the earlier dataset is whole all the same.
+    """
+    if not isinstance(array, np.memmap) or array.filename is None:
+        return
+    mapped = getattr(array, "_mmap", None)
+    try:
+        size = os.stat(array.filename).st_size
+    except OSError:  # a file that is gone keeps its content while it is mapped
+        return
+    if mapped is not None and size < array.offset + len(mapped) - array.offset % _GRANULARITY:
+        raise ValueError(
+            f"{os.fspath(array.filename)} has become shorter while the build read it: build again "
+            f"when it is complete"
+        )
+
+
 AnyArray = npt.NDArray[Any] | StreamedArray
 
 
@@ -118,4 +141,5 @@ def pieces_of(array: AnyArray, max_items: int) -> Generator[npt.NDArray[Any], No
             yield from pieces
         return
     for begin in range(0, len(array), max_items):
+        require_whole(array)
         yield array[begin : begin + max_items]

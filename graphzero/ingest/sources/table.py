@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from graphzero.ingest.sources.columns import Column
 
-__all__ = ["Chunk", "Table", "checked"]
+__all__ = ["Chunk", "Table", "checked", "most_records"]
 
 Chunk = tuple[npt.NDArray[Any], ...]
 
@@ -58,10 +58,20 @@ class Table(Protocol):
         ...
 
 
+def most_records(table: Table) -> int | None:
+    """Records that a table has at most; None if its files do not say."""
+    if table.num_records is not None:
+        return table.num_records
+    found: int | None = getattr(table, "most_records", None)
+    return found
+
+
 def checked(
     values: npt.NDArray[Any], column: Column, table: Table, record: int
 ) -> npt.NDArray[Any]:
     """Values in a column's dtype; `record` is the number of the first one."""
+    if column.is_raw:
+        return values
     if column.dtype.kind == "f":
         if values.dtype.kind not in "iuf":
             raise ValueError(

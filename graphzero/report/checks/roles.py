@@ -58,6 +58,8 @@ class RowsRole:
         The counts descend.
     ids_of : str or None
         The rows are the user's ids of the stored nodes of this type.
+    is_id_table : bool
+        The rows are the ids of any kind that the build took to the numbers of the nodes.
     """
 
     num_nodes: int | None = None
@@ -66,6 +68,7 @@ class RowsRole:
     most: int | None = None
     descending: bool = False
     ids_of: str | None = None
+    is_id_table: bool = False
 
 
 Role = GraphRole | RowsRole
@@ -111,6 +114,8 @@ def _untyped(manifest: Manifest) -> list[tuple[FileEntry, Role]]:
         found.append((manifest.labels, labels))
     if manifest.visits is not None:
         found.append((manifest.visits, _visits(manifest, manifest.num_nodes)))
+    if manifest.id_map is not None:
+        found.append((manifest.id_map, RowsRole(manifest.num_nodes, is_id_table=True)))
     found += _all(manifest.attributes, RowsRole(manifest.num_nodes))
     found += _all(manifest.edge_attributes, RowsRole(manifest.num_edges))
     found += _all(manifest.splits, RowsRole(limit=manifest.num_nodes))
@@ -146,6 +151,8 @@ def _of_nodes(manifest: TypedManifest, name: str, nodes: NodeTable) -> list[tupl
     found += _all(nodes.splits, RowsRole(limit=nodes.num_nodes))
     if nodes.ids is not None:
         found.append((nodes.ids, RowsRole(nodes.num_nodes, ids_of=name)))
+    if nodes.id_map is not None:
+        found.append((nodes.id_map, RowsRole(nodes.num_nodes, is_id_table=True)))
     if nodes.visits is not None:
         found.append((nodes.visits, _visits(manifest, nodes.num_nodes)))
     return found

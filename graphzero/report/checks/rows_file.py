@@ -12,6 +12,7 @@ from graphzero import _core
 from graphzero.packs.pack_file import OFFSETS
 from graphzero.report.checks.blocks import Check, CheckedFile, Group, Workers, run_group
 from graphzero.report.checks.finding import Finding
+from graphzero.report.checks.id_table import check_id_table
 from graphzero.report.checks.inverse import check_inverse
 from graphzero.report.checks.roles import RowsRole
 from graphzero.store.format import DTYPES, FLAG_VECTOR, dtype_name
@@ -25,6 +26,8 @@ Array = npt.NDArray[Any]
 
 def check_rows(file: CheckedFile, role: RowsRole, workers: Workers) -> list[Finding]:
     """Checks every section of a file of rows whose header a reader accepts."""
+    if role.is_id_table:
+        return check_id_table(file, workers)
     found: dict[str, Finding] = {}
     refused = _wrong_dtype(file, role)
     names = [section.name for section in file.header.sections]

@@ -1,0 +1,259 @@
+"""`IdTable`: the ids by which the user knows the nodes, in a mapped file; node i has the i-th."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero import _core
+from graphzero.errors import FormatError
+from graphzero.store.format import DTYPES, FLAG_VECTOR, Header, layout
+from graphzero.store.mapped_file import MappedFile
+from graphzero.store.views import header_identity, section_view
+
+__all__ = [
+    "ID_TABLE_FILE",
+    "TEXT",
+    "IdTable",
+    "first_bad_text",
+    "first_not_ascending",
+    "id_table_layout",
+    "ids_text",
+    "open_id_table",
+]
+
+ID_TABLE_FILE = "id_map.gd"
+TEXT = "text"  # the section with the bytes of all texts
+_LEAST_SORTED = 1 << 12  # fewer ids are looked up in their own order
+_BLOCK = 1 << 12  # at most 16 MiB of texts
+
+Positions = npt.NDArray[np.int64]
+
+
+def id_table_layout(count: int, dtype: npt.DTypeLike, num_bytes: int | None = None) -> Header:
+    """Header of the file.
+
+    Parameters
+    ----------
+    count : int
+        Nodes.
+    dtype : dtype-like
+        Of "rows": int64 or uint64, the ids; uint64 for the ends of texts.
+    num_bytes : int, optional
+        Bytes of all texts; None for integers.
+    """
+    arrays: list[tuple[str, npt.DTypeLike, int]] = [("rows", np.dtype(dtype), count)]
+    if num_bytes is not None:
+        arrays.append((TEXT, "<u1", num_bytes))
+    return layout("features", arrays, num_nodes=count, width=1, flags=FLAG_VECTOR)
+
+
+def first_not_ascending(rows: npt.NDArray[Any], begin: int, end: int) -> int:
+    """First of the entries [begin, end) that is not above the entry before; -1 if all are."""
+    first = max(begin, 1)
+    wrong = np.flatnonzero(rows[first:end] <= rows[first - 1 : end - 1])
+    return first + int(wrong[0]) if len(wrong) else -1
+
+
+def first_bad_text(
+    rows: npt.NDArray[Any], text: npt.NDArray[np.uint8], begin: int, end: int
+) -> int:
+    """First of the texts [begin, end) that is no UTF-8 or not above the one before; -1 if none.
+
+    The ends of the texts, `rows`, must ascend and lie in `text`.
+    """
+    first = max(begin - 1, 0)
+    start = int(rows[first - 1]) if first else 0
+    data = text[start : int(rows[end - 1])].tobytes()
+    at, previous = 0, b""
+    for node, stop in enumerate(rows[first:end].tolist(), first):
+        one = data[at : stop - start]
+        if node >= begin and (one <= previous or not _is_utf8(one)):
+            return node
+        at, previous = stop - start, one
+    return -1
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def ids_text(kind: str, count: int) -> str:
+    """What became of the user's ids, in words."""
+    return f"ids ({kind}) taken to 0...{count - 1:,}"
+
+
+class IdTable(MappedFile):
+    """Ascending, distinct ids: integers of 64 bits, or texts, which are sorted by UTF-8 bytes.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Attributes
+    ----------
+    is_text : bool
+
+    Raises
+    ------
+    FormatError
+        If the file is truncated, not of this format, or corrupt.
+    OSError
+        If it cannot be opened.
+    """
+
+    def _read_header(self) -> None:
+        header = _core.feature_header(self._mapping)
+        sections = {name: entry for name, *entry in header["sections"]}
+        code, self._offset, self._count, _, _ = sections.get("rows", (0, 0, 0, 0, 0))
+        self.is_text = TEXT in sections
+        self._identity = header_identity(header)
+        allowed = ("<u8",) if self.is_text else ("<i8", "<u8")
+        is_right = code in DTYPES and DTYPES[code].str in allowed
+        if self.is_text:
+            text_code, self._text_offset, self._text_bytes, _, _ = sections[TEXT]
+            is_right = is_right and DTYPES[text_code].str == "|u1"
+        if not is_right or self._count != header["num_nodes"]:
+            raise FormatError(f"{self.path} is no table of ids: build the dataset again")
+        self.dtype = DTYPES[code]
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """Fingerprint of the file's content."""
+        return self._identity
+
+    def __len__(self) -> int:
+        return int(self._count)
+
+    @property
+    def rows(self) -> npt.NDArray[Any]:
+        """The integers, or the end of each text; a read-only view of the file."""
+        return section_view(self._mapping, self.dtype, self._offset, (self._count,))
+
+    @property
+    def text(self) -> npt.NDArray[np.uint8]:
+        """The bytes of all texts; a read-only view of the file."""
+        return section_view(self._mapping, DTYPES[2], self._text_offset, (self._text_bytes,))
+
+    def text_at(self, node: int) -> str:
+        """The text of one node, which must be in range.
+
+        Raises
+        ------
+        FormatError
+            If the file is corrupt.
+        """
+        rows = self.rows
+        begin, end = int(rows[node - 1]) if node else 0, int(rows[node])
+        if not begin <= end <= self._text_bytes:
+            raise self._corrupt()
+        try:
+            return self._mapping.read(self._text_offset + begin, end - begin).decode()
+        except UnicodeDecodeError:
+            raise self._corrupt() from None
+
+    @property
+    def kind(self) -> str:
+        """What the ids are: "texts", "int64" or "uint64"."""
+        return "texts" if self.is_text else str(self.dtype)
+
+    def described(self) -> str:
+        """What became of the user's ids, in words."""
+        return ids_text(self.kind, len(self))
+
+    def shown(self, node: int) -> str:
+        """The id of one node, for messages."""
+        return repr(self.text_at(node)) if self.is_text else str(self.rows[node])
+
+    def find_integers(self, ids: npt.NDArray[Any]) -> Positions:
+        """The node of each id, -1 for an id that none has, (n,) int64.
+
+        Parameters
+        ----------
+        ids : (n,) int64 or uint64 array
+        """
+        if len(ids) > _LEAST_SORTED:  # ascending ids read the file from beginning to end
+            order = np.argsort(ids)
+            found = np.empty(len(ids), np.int64)
+            found[order] = self._find_integers(ids[order])
+            return found
+        return self._find_integers(ids)
+
+    def _find_integers(self, ids: npt.NDArray[Any]) -> Positions:
+        rows = self.rows
+        fits = np.ones(len(ids), np.bool_)
+        if ids.dtype != self.dtype:  # a comparison of both types would go through float64
+            fits = ids <= np.iinfo(np.int64).max if ids.dtype.kind == "u" else ids >= 0
+            ids = np.where(fits, ids, 0).astype(self.dtype)
+        at = np.searchsorted(rows, ids).astype(np.int64)
+        if not len(rows):
+            return np.full(len(ids), -1, np.int64)
+        found = fits & (at < len(rows)) & (rows[np.minimum(at, len(rows) - 1)] == ids)
+        return np.where(found, at, -1)
+
+    def find_texts(
+        self, data: npt.NDArray[np.uint8], ends: npt.NDArray[np.uint64], num_threads: int = 1
+    ) -> Positions:
+        """The node of each text, -1 for a text that none has, (n,) int64.
+
+        Parameters
+        ----------
+        data : uint8 array
+            The bytes of all texts.
+        ends : (n,) uint64 array
+            The end of each.
+
+        Raises
+        ------
+        FormatError
+            If the file is corrupt.
+        """
+        positions, corrupt = _core.find_texts(self.text, self.rows, data, ends, num_threads)
+        if corrupt:
+            raise self._corrupt()
+        return positions
+
+    def first_unordered(self) -> int | None:
+        """The first node whose id does not follow that of the node before; None if all do.
+
+        A checksum cannot tell this; binary searches need it.
+        """
+        rows, text = self.rows, self.text if self.is_text else None
+        ranges = [(i, min(i + _BLOCK, len(rows))) for i in range(0, len(rows), _BLOCK)]
+        found = (first_not_ascending(rows, begin, end) for begin, end in ranges)
+        at = next((at for at in found if at >= 0), -1)
+        if at < 0 and text is not None and ranges:
+            if rows[0] == 0 or rows[-1] != len(text):
+                return 0
+            found = (first_bad_text(rows, text, begin, end) for begin, end in ranges)
+            at = next((at for at in found if at >= 0), -1)
+        return None if at < 0 else at
+
+    def _corrupt(self) -> FormatError:
+        return FormatError(
+            f"{self.path} is corrupt: run graphzero verify on its folder, and build it again"
+        )
+
+
+def open_id_table(path: Path, count: int) -> IdTable:
+    """The table of `count` nodes.
+
+    Raises
+    ------
+    FormatError
+        If it is corrupt, or of another number of nodes.
+    """
+    table = IdTable(path)
+    if len(table) != count:
+        table.close()
+        raise FormatError(
+            f"{path} has the ids of {len(table)} nodes for {count}: build the dataset again"
+        )
+    return table

@@ -1,0 +1,44 @@
+"""Files with node ids, and comparisons of datasets, for tests of `ids="map"`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+
+
+def same_files(one: Path, other: Path, but: frozenset[str] = frozenset()) -> None:
+    """Compares the files of two datasets byte for byte, but for some names."""
+    names = sorted(set(os.listdir(one)) - but - {"dataset.json"})
+    assert names == sorted(set(os.listdir(other)) - but - {"dataset.json"})
+    for name in names:
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+
+
+def fresh(path: Path) -> Path:
+    """A path where nothing is."""
+    shutil.rmtree(path, ignore_errors=True)
+    return path
+
+
+def table_of(path: Path, ids: list[Any], values: list[int]) -> Path:
+    """A Parquet file of node ids and values."""
+    kind = (
+        pa.string()
+        if isinstance(ids[0], str)
+        else pa.uint64()
+        if max(ids) >= 1 << 63
+        else pa.int64()
+    )
+    pa.parquet.write_table(pa.table({"id": pa.array(ids, kind), "v": values}), path)
+    return path
+
+
+def write_csv(path: Path, *lines: str) -> Path:
+    """A text file of lines."""
+    path.write_text("\n".join(lines) + "\n")
+    return path

@@ -1,0 +1,127 @@
+"""A build with attributes and `ids="map"` is killed at many moments, renames included.
+
+The earlier dataset, or the new one from the commit on, is whole each time; the next build gives the
+bytes of an undisturbed one and leaves nothing else. ``GRAPHZERO_TEST_ALL=1`` does so at 30 moments
+of a build of 8 M edges.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import files
+import killed_program
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from graphzero.cli import main
+from graphzero.ingest import build_dataset
+from graphzero.store.atomic import is_staging_name
+from graphzero.store.manifest import read_manifest
+
+pytestmark = pytest.mark.no_asan  # starts processes
+
+ALL = os.environ.get("GRAPHZERO_TEST_ALL") == "1"
+EDGES, NODES, MOMENTS, STEPS = (8_000_000, 400_000, 30, 10) if ALL else (60_000, 6_000, 6, 4)
+LIMIT = "256MB" if ALL else "1MiB"
+
+
+def write_inputs(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    ids = rng.integers(-(1 << 63), 1 << 63, NODES)
+    np.save(folder / "edges.npy", ids[rng.integers(0, NODES, (2, EDGES))])
+    np.save(folder / "kind.npy", rng.integers(0, 99, EDGES).astype(np.int16))
+    table = {"id": ids, "y": rng.integers(0, 9, NODES)}
+    pa.parquet.write_table(pa.table(table), folder / "labels.parquet")
+    np.save(folder / "train.npy", ids[: NODES // 10])
+
+
+def start(folder: Path, target: Path, stop: int) -> subprocess.Popen[bytes]:
+    program = Path(__file__).with_name("killed_program.py")
+    process = subprocess.Popen(
+        [sys.executable, str(program), str(folder), str(target), str(stop), LIMIT],
+        stdout=subprocess.PIPE,
+        cwd=folder,
+        preexec_fn=files.let_be_interrupted,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"begin\n"
+    return process
+
+
+def build_to_the_end(folder: Path, target: Path) -> tuple[list[str], float]:
+    """Its steps, and its seconds."""
+    with start(folder, target, 0) as process:
+        steps, seconds = json.loads(process.stdout.read())
+    assert process.returncode == 0
+    return steps, seconds
+
+
+def content_of(target: Path) -> dict[str, Path]:
+    """The files of the dataset in a folder, by their final names."""
+    return {one.name: one.resolve(target) for one in read_manifest(target).entries()}
+
+
+def is_copy(target: Path, whole: Path) -> bool:
+    found, wanted = content_of(target), content_of(whole)
+    return found.keys() == wanted.keys() and all(
+        filecmp.cmp(path, wanted[name], shallow=False) for name, path in found.items()
+    )
+
+
+def kill(folder: Path, target: Path, stop: int, seconds: float) -> None:
+    process = start(folder, target, stop)
+    try:
+        if stop:
+            assert process.stdout.readline() == b"step\n"
+        else:
+            time.sleep(seconds)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.mark.timeout(3600 if ALL else 300)
+def test_kill_at_many_moments(tmp_path: Path) -> None:
+    earlier, whole, target = tmp_path / "earlier", tmp_path / "whole", tmp_path / "data"
+    write_inputs(tmp_path)
+    edges = np.random.default_rng(1).integers(0, 900, (4000, 2))
+    features = np.ones((900, 7), np.float32)
+    build_dataset(earlier, edges, features, splits={"train": [1], "old": [2]}, neighbors="both")
+    shutil.copytree(earlier, whole)
+    steps, seconds = build_to_the_end(tmp_path, whole)
+    commit = 1 + steps.index("rename")  # of dataset.json
+    assert len(steps) - commit == len(content_of(whole))
+    rng = random.Random(0)
+    count = MOMENTS - STEPS
+    moments = [(0, (i + rng.random()) / count * seconds) for i in range(count)]
+    moments += [(stop, 0.0) for stop in np.linspace(1, len(steps), STEPS).round().tolist()]
+    unfinished = 0
+    for number, moment in moments:
+        stop = int(number)
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(earlier, target)
+        kill(tmp_path, target, stop, moment)
+        is_old, is_new = is_copy(target, earlier), is_copy(target, whole)
+        assert is_old != is_new, (stop, moment)
+        assert stop == 0 or is_new == (stop > commit)
+        assert main(["verify", str(target)]) == 0
+        staged = sum(map(is_staging_name, os.listdir(target)))
+        unfinished += staged > 0
+        print(f"step {stop}, {moment:.2f} of {seconds:.2f} s: {staged} staged files, new={is_new}")
+        killed_program.build(tmp_path, target, LIMIT)
+        assert is_copy(target, whole)
+        assert sorted(os.listdir(target)) == sorted(os.listdir(whole))
+    assert unfinished >= MOMENTS // 2, "hardly any kill came in the middle of a build"

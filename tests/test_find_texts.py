@@ -1,0 +1,33 @@
+"""The kernel that finds texts in a table of ascending ones, against a dictionary."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphzero import _core
+
+
+def packed(texts: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
+    ends = np.cumsum([len(text) for text in texts], dtype=np.uint64)
+    return np.frombuffer(b"".join(texts) or b"\0", np.uint8), ends
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_texts_are_found_as_in_a_dictionary(threads: int) -> None:
+    rng = np.random.default_rng(0)
+    texts = sorted({rng.bytes(int(size)) for size in rng.integers(1, 4, 300)})
+    wanted = [rng.bytes(int(size)) for size in rng.integers(1, 4, 5000)] + [texts[0], texts[-1]]
+    found, corrupt = _core.find_texts(*packed(texts), *packed(wanted), threads)
+    places = {text: i for i, text in enumerate(texts)}
+    assert found.tolist() == [places.get(text, -1) for text in wanted]
+    assert corrupt == 0
+
+
+@pytest.mark.parametrize("ends", [[1 << 63, 2, 3], [3, 2, 1], [1, 1 << 40, 3], [0, 0, 4]])
+def test_ends_outside_the_texts_are_counted_and_not_read(ends: list[int]) -> None:
+    data = np.frombuffer(b"abc", np.uint8).copy()  # of its own, so that a read beyond it is found
+    table = np.array(ends, np.uint64)
+    found, corrupt = _core.find_texts(data, table, *packed([b"a", b"b", b"zz"]))
+    assert corrupt > 0
+    assert len(found) == 3

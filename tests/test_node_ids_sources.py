@@ -1,0 +1,359 @@
+"""`ids="map"` with every kind of source, and with the other options of a build."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import polars
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import scipy.sparse
+from cli_program import run
+from id_files import write_csv
+
+import graphzero as gz
+from graphzero.ingest.inputs import InputFiles
+
+pytestmark = pytest.mark.no_asan  # pure Python and pyarrow
+
+NAMES = ["bob", "al", "Zoë", "eve.1", "dan"]
+PAIRS = [("bob", "al"), ("al", "Zoë"), ("bob", "al"), ("eve.1", "eve.1"), ("dan", "bob")]
+SOURCES, TARGETS = [a for a, _ in PAIRS], [b for _, b in PAIRS]
+CODES = {name: (i - 2) * (1 << 61) for i, name in enumerate(NAMES)}
+BY_NAME: dict[str, Any] = {"target": TARGETS, "source": SOURCES}
+
+
+def edges_of(ds: Any, sources: Any = None, graph: Any = None) -> list[tuple[Any, Any]]:
+    """The stored edges by the user's ids."""
+    graph, targets = graph or ds.graph, ds.node_ids if sources is None else sources[1]
+    sources = ds.node_ids if sources is None else sources[0]
+    return sorted(
+        (sources[one], targets[node])
+        for node in range(graph.num_nodes)
+        for one in graph.neighbors(node)
+    )
+
+
+def built(folder: Path, edges: Any, *rest: Any, **options: Any) -> list[tuple[Any, Any]]:
+    with gz.build(folder, edges, *rest, ids="map", **options) as ds:
+        return edges_of(ds)
+
+
+def folder_of_gz(folder: Path) -> Path:
+    parts = folder / "parts"
+    parts.mkdir()
+    for i, (begin, end) in enumerate([(0, 2), (2, 5)]):
+        lines = "".join(f"{b},{a}\n" for a, b in PAIRS[begin:end])
+        (parts / f"part-{i}.csv.gz").write_bytes(gzip.compress(f"dst,src\n{lines}".encode()))
+    return parts
+
+
+def arrow(kind: pa.DataType) -> pa.Table:
+    return pa.table({name: pa.array(ids).cast(kind) for name, ids in BY_NAME.items()})
+
+
+def batches() -> Iterator[dict[str, Any]]:
+    for begin in range(0, len(PAIRS), 2):
+        yield {name: np.array(ids[begin : begin + 2]) for name, ids in BY_NAME.items()}
+
+
+OF_TEXTS = {
+    "folder of CSV.gz": folder_of_gz,
+    "pandas": lambda folder: pandas.DataFrame(BY_NAME),
+    "pandas, categories": lambda folder: pandas.DataFrame(BY_NAME).astype("category"),
+    "polars": lambda folder: polars.DataFrame(BY_NAME),
+    "polars, categories": lambda folder: polars.DataFrame(BY_NAME).cast(polars.Categorical),
+    "large_string": lambda folder: arrow(pa.large_string()),
+    "string_view": lambda folder: arrow(pa.string_view()),
+    "dictionary": lambda folder: arrow(pa.dictionary(pa.int8(), pa.string())),
+    "function": lambda folder: batches,
+    "Source of a function": lambda folder: gz.Source(batches, src="source", dst="target"),
+    "array of texts": lambda folder: np.array(PAIRS),
+    "array of objects": lambda folder: np.array(PAIRS, object),
+    "list": lambda folder: PAIRS,
+    "blanks": lambda folder: write_csv(
+        folder / "e.txt", "head  tail", *(f"{a}\t {b}" for a, b in PAIRS)
+    ),
+    "Source": lambda folder: gz.Source(
+        write_csv(folder / "e.csv", "a|n|b", *(f"{a}|1|{b}" for a, b in PAIRS)),
+        src="a",
+        dst="b",
+        edge_attrs=[],
+        delimiter="|",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", OF_TEXTS)
+def test_texts_of_every_source(tmp_path, kind) -> None:
+    assert built(tmp_path / "d", OF_TEXTS[kind](tmp_path)) == sorted(PAIRS)
+
+
+def coded() -> np.ndarray:
+    return np.array([[CODES[a], CODES[b]] for a, b in PAIRS])
+
+
+def written(folder: Path, kind: str) -> Any:
+    if kind == "npz":
+        np.savez_compressed(folder / "e.npz", other=np.zeros(3), ends=coded().T)
+        return f"{folder}/e.npz:ends"
+    if kind == "safetensors":
+        from safetensors.numpy import save_file
+
+        save_file({"ends": coded(), "x": np.zeros(3)}, folder / "e.safetensors")
+        return f"{folder}/e.safetensors:ends"
+    import torch
+
+    torch.save({"ends": torch.from_numpy(coded())}, folder / "e.pt")
+    return f"{folder}/e.pt:ends"
+
+
+@pytest.mark.parametrize("kind", ["npz", "safetensors", "pt"])
+def test_integers_of_a_member(tmp_path, kind) -> None:
+    if kind != "npz":
+        pytest.importorskip({"pt": "torch"}.get(kind, kind))
+    expected = sorted((CODES[a], CODES[b]) for a, b in PAIRS)
+    assert built(tmp_path / "d", written(tmp_path, kind)) == expected
+    with gz.open(tmp_path / "d") as ds:
+        assert ds.node_ids.dtype == np.int64
+
+
+def test_unsigned_integers_of_a_frame(tmp_path) -> None:
+    pairs = [(1 << 63, 4), ((1 << 64) - 1, 1 << 63)]
+    frame = polars.DataFrame(pairs, schema={"u": polars.UInt64, "v": polars.UInt64}, orient="row")
+    assert built(tmp_path / "d", frame) == sorted(pairs)
+
+
+def test_a_partition_is_a_column_of_ids(tmp_path) -> None:
+    for name in NAMES[:2]:
+        (tmp_path / f"e/src={name}").mkdir(parents=True)
+        table = pa.table({"dst": [name + "x", "y"]})
+        pyarrow.parquet.write_table(table, tmp_path / f"e/src={name}/0.parquet")
+    expected = [("al", "alx"), ("al", "y"), ("bob", "bobx"), ("bob", "y")]
+    assert built(tmp_path / "d", tmp_path / "e") == expected
+
+
+def rows_of(folder: Path) -> Path:
+    """A table whose column of ids is not the first."""
+    lines = [f"{i},{name},{i / 2}" for i, name in enumerate(NAMES)]
+    return write_csv(folder / "x.csv", "a,key,b", *lines)
+
+
+def test_attributes_and_splits_by_sources(tmp_path) -> None:
+    x = gz.Source(rows_of(tmp_path), id_column="key")
+    year = gz.Source(rows_of(tmp_path), id_column=1, columns="a")
+    files = [write_csv(tmp_path / f"{i}.csv", name) for i, name in enumerate(["eve.1", "dan"])]
+    splits = {
+        "texts": ["eve.1", "al"],
+        "files": gz.Source(files, header=False),
+        "column": gz.Source(rows_of(tmp_path), columns="key"),
+        "frame": pandas.DataFrame({"id": NAMES[:2]}),
+    }
+    with gz.build(
+        tmp_path / "d", pandas.DataFrame(BY_NAME), x, splits=splits, nodes={"year": year}, ids="map"
+    ) as ds:
+        nodes = ds.lookup(NAMES)
+        assert ds.features.gather(nodes).tolist() == [[i, i / 2] for i in range(5)]
+        assert ds.attributes["year"].gather(nodes).tolist() == list(range(5))
+        found = {name: list(ds.node_ids[ds.splits[name]]) for name in splits}
+    assert found == {
+        "texts": ["eve.1", "al"],
+        "files": ["eve.1", "dan"],
+        "column": NAMES,
+        "frame": NAMES[:2],
+    }
+
+
+def test_id_column_of_the_build_says_that_there_is_a_header(tmp_path) -> None:
+    table = write_csv(tmp_path / "x.csv", "0,key", *(f"{i},{name}" for i, name in enumerate(NAMES)))
+    with gz.build(tmp_path / "d", PAIRS, table, id_column="key", ids="map") as ds:
+        assert ds.features.gather(ds.lookup(NAMES)).ravel().tolist() == list(range(5))
+
+
+@pytest.mark.parametrize("kind", ["csv", "frame"])
+def test_merging_works_on_mapped_ids(tmp_path, kind) -> None:
+    if kind == "frame":
+        edges: Any = pa.table({**BY_NAME, "weight": [1.0, 2, 4, 8, 16], "n": [1, 2, 3, 4, 5]})
+    else:
+        lines = [f"{a},{b},{1 << i},{i + 1}" for i, (a, b) in enumerate(PAIRS)]
+        edges = write_csv(tmp_path / "e.csv", "source,target,weight,n", *lines)
+    with gz.build(
+        tmp_path / "d",
+        edges,
+        edge_attrs=["n"],
+        coalesce={"edge_weight": "sum", "n": "max"},
+        drop_self_loops=True,
+        reverse=True,
+        order="input",
+        ids="map",
+    ) as ds:
+        assert edges_of(ds) == sorted({(b, a) for a, b in PAIRS if a != b})
+        bob, al = ds.lookup(["bob", "al"])
+        assert ds.graph.neighbors(bob).tolist() == [al]
+        at = int(ds.graph.indptr[bob])
+        assert ds.edge_attributes["n"].get_tensor()[at] == 3
+        assert ds.edge_attributes["edge_weight"].get_tensor()[at] == 5
+
+
+def test_a_symmetric_list_of_texts_is_stored_once(tmp_path) -> None:
+    pairs = [pair for pair in PAIRS[:2] for pair in (pair, pair[::-1])]
+    with pytest.warns(UserWarning, match="both directions of each"):
+        assert built(tmp_path / "d", pairs, directed=False) == sorted(pairs)
+
+
+def test_typed_sources(tmp_path) -> None:
+    """Each type has its own ids; a reversed list has the targets first."""
+    users = write_csv(tmp_path / "u.csv", "name,score", "zed,3", "al,1", "bob,2")
+    bought = write_csv(tmp_path / "b.csv", "item|who|n", "7|bob|1", "-3|al|2", "7|al|3")
+    kind, back = ("user", "bought", "item"), ("user", "sold", "item")
+    with gz.build(
+        tmp_path / "d",
+        {
+            kind: gz.Source(bought, src="who", dst="item", edge_attrs=["n"], delimiter="|"),
+            back: gz.Source(bought, src="item", dst="who", edge_attrs=[], delimiter="|"),
+        },
+        nodes={"user": {"score": gz.Source(users, id_column="name")}, "item": {}},
+        splits={"train": {"user": ["bob"]}},
+        coalesce={kind: "first"},
+        reverse={back: True},
+        ids="map",
+    ) as ds:
+        user, item = ds["user"], ds["item"]
+        assert list(user.node_ids) == ["al", "bob", "zed"]
+        assert item.node_ids.tolist() == [-3, 7]
+        expected = [("al", -3), ("al", 7), ("bob", 7)]
+        for edge_type in (kind, back):
+            lists = ds[edge_type].graph
+            found = sorted(
+                (user.node_ids[one], int(item.node_ids[node]))
+                for node in range(2)
+                for one in lists.neighbors(node)
+            )
+            assert found == expected
+        assert user["score"].gather([0, 1, 2]).tolist() == [1, 2, 3]
+        assert user.splits["train"].tolist() == [1]
+
+
+def test_a_reversed_matrix_has_the_targets_as_rows(tmp_path) -> None:
+    matrix = scipy.sparse.coo_array(([1, 1], ([0, 2], [1, 0])), shape=(3, 2))
+    kind = ("a", "to", "b")
+    with gz.build(
+        tmp_path / "d", {kind: matrix}, nodes={"a": {}, "b": {}}, reverse={kind: True}
+    ) as ds:
+        assert (ds["a"].num_nodes, ds["b"].num_nodes) == (2, 3)
+        assert ds[kind].graph.neighbors(0).tolist() == [1]
+
+
+def reader() -> pa.RecordBatchReader:
+    return pa.RecordBatchReader.from_batches(
+        pa.table(BY_NAME).schema, pa.table(BY_NAME).to_batches()
+    )
+
+
+REFUSED = {
+    "iterator": (batches, {}, "is an iterator.*reads edges twice: give a function that returns"),
+    "reader": (reader, {}, "can be read only once"),
+    "matrix": (lambda: scipy.sparse.eye_array(3).tocsr(), {}, "is a sparse matrix, whose ids"),
+    "floats": (lambda: np.ones((3, 2)), {}, "has dtype float64: ids must be integers or texts"),
+    "kinds": (
+        lambda: pandas.DataFrame({"src": ["a", 1], "dst": ["b", "c"]}),
+        {},
+        "the source id has type null",
+    ),
+    "floats of a frame": (lambda: pa.table({"src": [0.5], "dst": [1]}), {}, "ids have type double"),
+    "gap": (lambda: pa.table({"src": ["a", None], "dst": ["b", "c"]}), {}, "record 1: an empty"),
+    "bad rows": (lambda: PAIRS, {"on_bad_rows": "skip"}, "is for ids='dense'"),
+    "files as texts": (
+        lambda: PAIRS,
+        {"splits": {"t": ["a.csv", "b.csv"]}},
+        r"'a.csv' is the id of no node.*give files as gz.Source\(\[...\]\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(tmp_path, name) -> None:
+    make, options, message = REFUSED[name]
+    with pytest.raises((ValueError, IndexError), match=message):
+        gz.build(tmp_path / "d", make(), ids="map", **options)
+
+
+def test_an_iterator_of_typed_edges_is_refused(tmp_path) -> None:
+    with pytest.raises(ValueError, match="edge type.*reads edges twice"):
+        gz.build(tmp_path / "d", {("a", "to", "a"): batches()}, nodes={"a": {}}, ids="map")
+
+
+def test_closing_lines(tmp_path, capsys) -> None:
+    built(tmp_path / "d", PAIRS, progress=True)
+    assert "directed; ids (texts) taken to 0...4\n" in capsys.readouterr().err
+    kind = ("a", "to", "b")
+    gz.build(
+        tmp_path / "t", {kind: coded()}, nodes={"a": {}, "b": {}}, ids="map", progress=True
+    ).close()
+    line = f"{kind}: read src=0, dst=1; in-neighbours; directed; a: ids (int64) taken to 0...3; b: "
+    assert line in capsys.readouterr().err
+
+
+def test_a_description_file(tmp_path) -> None:
+    for name, text in (("a", "eve.1"), ("b", "dan")):
+        write_csv(tmp_path / f"{name}.csv", "id", text)
+    write_csv(tmp_path / "e.csv", "n,to,from", *(f"1,{b},{a}" for a, b in PAIRS))
+    rows_of(tmp_path)
+    content = {
+        "edges": "e.csv",
+        "edge_attrs": ["n"],
+        "nodes": {"x": "x.csv"},
+        "id_column": "key",
+        "ids": "map",
+        "coalesce": True,
+        "splits": {"train": ["a.csv", "b.csv"]},
+    }
+    (tmp_path / "g.json").write_text(json.dumps(content))
+    assert run("build", tmp_path / "d", "--from", tmp_path / "g.json") == 0
+    with gz.open(tmp_path / "d") as ds:
+        assert edges_of(ds) == sorted(set(PAIRS))
+        assert list(ds.node_ids[ds.splits["train"]]) == ["eve.1", "dan"]
+        assert ds.features.gather(ds.lookup(["Zoë"])).tolist() == [[2, 1]]
+        assert list(ds.edge_attributes) == ["n"]
+
+
+def test_typed_options_of_a_description_file(tmp_path, capfd) -> None:
+    edges = {"a__to__b": "e.csv"}
+    write_csv(tmp_path / "e.csv", "u,v", "x,7", "y,7", "x,7")
+    content: dict[str, Any] = {"nodes": {"a": {}, "b": {}}, "edges": edges, "ids": "map"}
+    for option in ({"coalesce": {"a__to__b": True}}, {"reverse": {"a__to__b": True}}):
+        (tmp_path / "g.json").write_text(json.dumps({**content, **option}))
+        assert run("build", tmp_path / "d", "--from", tmp_path / "g.json") == 0
+        with gz.open(tmp_path / "d") as ds:
+            assert ds.num_edges == (2 if "coalesce" in option else 3)
+            assert list(ds["a" if "coalesce" in option else "b"].node_ids) == ["x", "y"]
+        assert "taken to" in capfd.readouterr().out
+    more = ["--ids", "map", "--coalesce", "--reverse", "--drop-self-loops"]
+    assert run("build", tmp_path / "d", "--from", tmp_path / "g.json", *more) == 1
+    assert "--ids, --coalesce, --drop-self-loops, --reverse: with --from" in capfd.readouterr().err
+
+
+def test_every_file_is_watched(tmp_path) -> None:
+    parts = folder_of_gz(tmp_path)
+    np.savez(tmp_path / "e.npz", ends=coded())
+    one, two = (write_csv(tmp_path / f"{name}.csv", "1") for name in "ab")
+    for value, path in (
+        (parts, parts / "part-1.csv.gz"),
+        (f"{parts}/*.gz", parts / "part-0.csv.gz"),
+        (f"{tmp_path}/e.npz:ends", tmp_path / "e.npz"),
+        (gz.Source([one, two]), two),
+        ({"x": [gz.Source(one), gz.Source(two)]}, one),
+    ):
+        inputs = InputFiles(value)
+        inputs.require_unchanged()
+        with path.open("ab") as file:
+            file.write(b"\n")
+        with pytest.raises(ValueError, match=f"{path.name} has changed while the build read it"):
+            inputs.require_unchanged()
