@@ -102,6 +102,7 @@ class ArrayRows:
 
     def pick(self, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Rows of ascending ids, where the array can be read in any order."""
+        assert not isinstance(self._array, StreamedArray)  # which has no passes
         require_whole(self._array)
         rows = np.asarray(self._array[ids])
         return rows.reshape(len(ids), self.width)
