@@ -168,7 +168,10 @@ def test_a_graph_without_types(folder: Path, tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"node": {}}, r"unknown entries \['node'\]; there are \['nodes', 'edges'"),
-        ({"edges": None}, "edges must be a path or a list of paths, not None"),
+        (
+            {"edges": None},
+            "edges must be a path, a list of paths, or a table with 'path' and reading options, not None",
+        ),
         (
             {"edges": {"author_writes": "e.csv"}},
             "edges.author_writes is no edge type: write source",
@@ -181,8 +184,15 @@ def test_a_graph_without_types(folder: Path, tmp_path: Path) -> None:
         ({"edges": [EDGES[1], EDGES[1]]}, "the type .*'cites'.* twice"),
         ({"nodes": []}, r"nodes must be a table, not \[\]"),
         ({"nodes": {"paper": "x.npy"}}, "nodes.paper must be a table, not 'x.npy'"),
-        ({"nodes": {"paper": {"x": 3}}}, "nodes.paper.x must be a path or a list of paths, not 3"),
-        ({"nodes": {"paper": {"x": {"path": "x"}}}}, "nodes.paper.x must be a path or a list"),
+        (
+            {"nodes": {"paper": {"x": 3}}},
+            "nodes.paper.x must be a path, a list of paths, or a table with 'path' and reading options, not 3",
+        ),
+        ({"nodes": {"paper": {"x": {"file": "x"}}}}, "nodes.paper.x must be a path, a list"),
+        (
+            {"nodes": {"paper": {"x": {"path": "x", "collumns": "a"}}}},
+            r"nodes.paper.x has the unknown options \['collumns'\]",
+        ),
         ({"splits": {"train": "t.npy"}}, "splits.train must be a table, not 't.npy'"),
         ({"splits": {"train": {"paper": [1, 2]}}}, r"splits.train.paper must be a path"),
         ({"edge_splits": {"train": {"cites": "t.npy"}}}, "edge_splits.train.cites is no edge type"),
@@ -236,14 +246,15 @@ def test_the_page_of_the_build(tmp_path: Path) -> None:
         np.save(tmp_path / f"{name}.npy", np.arange(30))
     for name in ("train", "train_edges"):
         np.save(tmp_path / f"{name}.npy", np.arange(4))
-    writes = "".join(f"{i},{i % 30}\n" for i in range(40))
-    (tmp_path / "writes.csv").write_text(f"author,paper\n{writes}")
+    writes = "".join(f"{i % 30},{i},7\n" for i in range(40))
+    (tmp_path / "writes.csv").write_text(f"what,who,note\n{writes}")
     ends = pyarrow.array(np.arange(30))
     pyarrow.parquet.write_table(pyarrow.table({"a": ends, "b": ends}), tmp_path / "cites.parquet")
     assert run("build", tmp_path / "data", "--from", tmp_path / "graph.toml") == 0
     with gz.open(tmp_path / "data") as ds:
         assert ds.edge_types == [WRITES, CITES]
         assert ds[WRITES].driving.weight == "share"
+        assert ds[WRITES].edge_index()[:, 35].tolist() == [35, 5]
         assert ds[CITES].driving.time == "year"
         assert ds[WRITES].splits["train"].tolist() == [0, 1, 2, 3]
 

@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -197,12 +198,29 @@ def _attributes(value: Any, folder: Path, where: str) -> dict[str, Any]:
 
 
 def _file(value: Any, folder: Path, where: str) -> Any:
-    """A path, or a list of paths, from the folder of the description."""
+    """A path, or a list of paths, from the folder of the description; or these with options."""
+    if isinstance(value, dict) and "path" in value:
+        return _source(value, folder, where)
     if isinstance(value, str) and value:
         return os.fspath(folder / value)
     if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
         return [folder / each for each in value]  # a list of texts could be one of ids
-    raise ValueError(f"{where} must be a path or a list of paths, not {value!r:.80}")
+    raise ValueError(
+        f"{where} must be a path, a list of paths, or a table with 'path' and reading options, "
+        f"not {value!r:.80}"
+    )
+
+
+def _source(value: dict[str, Any], folder: Path, where: str) -> Any:
+    """A table such as ``{path = "writes.csv", src = "who", dst = "what"}`` as a `Source`."""
+    from graphzero.ingest.source import Source  # pyarrow takes long to import
+
+    options = {name: each for name, each in value.items() if name != "path"}
+    known = [field.name for field in fields(Source) if field.name != "value"]
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise ValueError(f"{where} has the unknown options {unknown}; there are {known}")
+    return Source(_file(value["path"], folder, f"{where}.path"), **options)
 
 
 def _refuse_replaced(args: argparse.Namespace) -> None:
