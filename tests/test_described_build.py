@@ -170,7 +170,8 @@ def test_a_graph_without_types(folder: Path, tmp_path: Path) -> None:
         ({"node": {}}, r"unknown entries \['node'\]; there are \['nodes', 'edges'"),
         (
             {"edges": None},
-            "edges must be a path, a list of paths, or a table with 'path' and reading options, not None",
+            "edges must be a path, a list of paths, or a table with 'path' and reading options, "
+            "not None",
         ),
         (
             {"edges": {"author_writes": "e.csv"}},
@@ -186,7 +187,8 @@ def test_a_graph_without_types(folder: Path, tmp_path: Path) -> None:
         ({"nodes": {"paper": "x.npy"}}, "nodes.paper must be a table, not 'x.npy'"),
         (
             {"nodes": {"paper": {"x": 3}}},
-            "nodes.paper.x must be a path, a list of paths, or a table with 'path' and reading options, not 3",
+            "nodes.paper.x must be a path, a list of paths, or a table with 'path' and reading "
+            "options, not 3",
         ),
         ({"nodes": {"paper": {"x": {"file": "x"}}}}, "nodes.paper.x must be a path, a list"),
         (

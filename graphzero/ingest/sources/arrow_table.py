@@ -124,6 +124,8 @@ class ArrowTable:
         is_bool = pa.types.is_boolean(_item_type(kind))
         if dtype is None or dtype.shape != column.dtype.shape or (is_bool and column.is_id):
             hint = f": {_CAST}" if _is_quantity(kind) else ""
+            if column.is_id and not hint:
+                hint = ": ids='map' takes any integers and texts"
             raise ValueError(
                 f"{self.name}: the {column.label} has type {kind}, not a number type{hint}"
             )
