@@ -38,6 +38,7 @@ from graphzero.store.format import BFLOAT16
 
 if TYPE_CHECKING:
     from graphzero.api import build, reorder
+    from graphzero.datasets import from_graphbolt, from_ogb, from_pandas, from_scipy
     from graphzero.ingest.converters import DataType as DataType
     from graphzero.ingest.converters import convert_csv_to_gd as convert_csv_to_gd
     from graphzero.ingest.converters import convert_csv_to_gl as convert_csv_to_gl
@@ -91,6 +92,10 @@ __all__ = [
     "TypedDataset",
     "TypedMiniBatch",
     "build",
+    "from_graphbolt",
+    "from_ogb",
+    "from_pandas",
+    "from_scipy",
     "get_include",
     "memory_report",
     "pack",
@@ -118,6 +123,10 @@ _LAZY = {
     "build": "graphzero.api",
     "convert_csv_to_gd": "graphzero.ingest.converters",
     "convert_csv_to_gl": "graphzero.ingest.converters",
+    "from_graphbolt": "graphzero.datasets",
+    "from_ogb": "graphzero.datasets",
+    "from_pandas": "graphzero.datasets",
+    "from_scipy": "graphzero.datasets",
     "memory_report": "graphzero.report.memory",
     "pack": "graphzero.packs.packing",
     "reorder": "graphzero.api",

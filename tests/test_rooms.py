@@ -33,6 +33,7 @@ ROOMS = (
     "packs",
     "ingest",
     "api",
+    "datasets",
     "pyg",
     "report",
     "training",

@@ -166,13 +166,11 @@ def _parts_of(value: Any) -> list[Any] | None:
 
 def _sources_of(value: Any) -> Source | list[Source]:
     """The source of a value, or those of its parts, which have the options of the whole."""
-    given = value.value if isinstance(value, Source) else value
-    parts = None if is_table(given) else _parts_of(given)
-    if parts is None:
-        return as_source(value)
+    inner = value.value if isinstance(value, Source) else value
+    parts = None if is_table(inner) else _parts_of(inner)  # several files may be one table
     if isinstance(value, Source):
-        return [replace(value, value=part) for part in parts]
-    return [as_source(part) for part in parts]
+        return value if parts is None else [replace(value, value=part) for part in parts]
+    return Source(value) if parts is None else [as_source(part) for part in parts]
 
 
 def _in_parts(value: Any, name: str, dtype: np.dtype[Any] | None, open_part: Open) -> Rows:

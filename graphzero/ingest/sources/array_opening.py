@@ -116,7 +116,7 @@ def _open(value: Any, what: str, names: Sequence[str]) -> AnyArray | SparseMatri
         if torch_file.is_sparse_tensor(value):
             return torch_file.matrix_of_tensor(value, what)
         return torch_file.array_of_tensor(value, what)
-    return np.asarray(value)
+    return value if isinstance(value, StreamedArray) else np.asarray(value)
 
 
 def _open_file(value: str | os.PathLike[str], names: Sequence[str]) -> AnyArray | SparseMatrix:

@@ -20,6 +20,7 @@ from graphzero.ingest.sources.files import (
 )
 from graphzero.ingest.sources.frames import is_frame, open_frame
 from graphzero.ingest.sources.ipc_table import open_ipc
+from graphzero.ingest.sources.members import CONTAINERS
 from graphzero.ingest.sources.parquet_table import open_parquet
 from graphzero.ingest.sources.part_table import PartTable
 from graphzero.ingest.sources.table import Table
@@ -96,5 +97,6 @@ def _open_file(path: Path, text: dict[str, Any], bad_rows: BadRows | None) -> Ta
         return open_ipc(path)
     raise ValueError(
         f"{path}: the name does not end in {', '.join(TEXT_SUFFIXES)} (or one of them and .gz, "
-        f".zst, .bz2 or .xz), {', '.join(PARQUET_SUFFIXES + ARROW_SUFFIXES)} or .npy"
+        f".zst, .bz2 or .xz), {', '.join(PARQUET_SUFFIXES + ARROW_SUFFIXES)}, .npy, "
+        f"{', '.join(CONTAINERS)}"
     )
