@@ -210,7 +210,7 @@ def edge_rows_scratch(
     files = 3 if again else 1
     fits = num_edges <= _block_keys(num_edges, most, memory // 4)
     pairs = 0 if fits else files * num_stored * pair
-    return pairs + place_scratch(rows, num_stored, hot=True, memory=memory // 2)
+    return pairs + place_scratch(rows, num_stored, hot=True, memory=memory // 2, may_pick=False)
 
 
 def write_edge_rows(

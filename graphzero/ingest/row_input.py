@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from graphzero.ingest.casting import CastRows
 from graphzero.ingest.given import is_table, open_given, refuse_frame
@@ -18,7 +19,12 @@ from graphzero.ingest.row_stream import RowChunk, Rows
 from graphzero.ingest.source import FOR_NODES, FOR_VALUES, Source, as_source
 from graphzero.ingest.sources.array_opening import open_array
 from graphzero.ingest.sources.members import known_names
-from graphzero.ingest.sources.streamed_array import AnyArray, pieces_of
+from graphzero.ingest.sources.streamed_array import (
+    AnyArray,
+    StreamedArray,
+    pieces_of,
+    require_whole,
+)
 from graphzero.ingest.sources.table import Table
 from graphzero.ingest.table_rows import (
     TableRows,
@@ -47,6 +53,8 @@ __all__ = [
 Open = Callable[[Source, str, np.dtype[Any] | None], Rows]
 
 _COUNT_ROWS = 1 << 16
+_MOST_PASSES_OF_FILE = 3  # with the block file, its rows would be read twice and written once
+_MOST_PASSES = 1 << 10
 _MOST_DIMS = 31  # of an array of rows: what `FeatureStore` opens
 
 
@@ -78,6 +86,7 @@ class ArrayRows:
         self.row_shape = array.shape[1:]
         self.vector = array.ndim == 1
         self.width = math.prod(self.row_shape)
+        self.most_passes = _most_passes(array)
         self._array = array
 
     def count(self) -> int:
@@ -91,9 +100,28 @@ class ArrayRows:
             yield np.arange(begin, begin + len(rows)), rows.reshape(len(rows), self.width)
             begin += len(rows)
 
+    def pick(self, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Rows of ascending ids, where the array can be read in any order."""
+        assert not isinstance(self._array, StreamedArray)  # which has no passes
+        require_whole(self._array)
+        rows = np.asarray(self._array[ids])
+        return rows.reshape(len(ids), self.width)
+
     def locate(self, row: int) -> str:
         """A row by its number from 0."""
         return f"row {row}"
+
+
+def _most_passes(array: AnyArray) -> int:
+    """For `PickableRows`: a pass over a file takes what it takes the disk to read it."""
+    if isinstance(array, StreamedArray) or not array.flags.c_contiguous:
+        return 0
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        if owner.flags.owndata:
+            return _MOST_PASSES
+        owner = owner.base
+    return _MOST_PASSES_OF_FILE  # mapped, or of another library
 
 
 class PartRows:
@@ -166,11 +194,13 @@ def _parts_of(value: Any) -> list[Any] | None:
 
 def _sources_of(value: Any) -> Source | list[Source]:
     """The source of a value, or those of its parts, which have the options of the whole."""
-    inner = value.value if isinstance(value, Source) else value
-    parts = None if is_table(inner) else _parts_of(inner)  # several files may be one table
+    given = value.value if isinstance(value, Source) else value
+    parts = None if is_table(given) else _parts_of(given)
+    if parts is None:
+        return as_source(value)
     if isinstance(value, Source):
-        return value if parts is None else [replace(value, value=part) for part in parts]
-    return Source(value) if parts is None else [as_source(part) for part in parts]
+        return [replace(value, value=part) for part in parts]
+    return [as_source(part) for part in parts]
 
 
 def _in_parts(value: Any, name: str, dtype: np.dtype[Any] | None, open_part: Open) -> Rows:

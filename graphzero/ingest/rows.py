@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.blocks import BlockFile, block_bytes
+from graphzero.ingest.picked_rows import picked_blocks, picks
 from graphzero.ingest.progress import Progress
 from graphzero.ingest.rank import NodeOrder
 from graphzero.ingest.row_stream import Rows
@@ -50,9 +51,13 @@ def block_rows(rows: Rows, memory: int) -> int:
     return max(1, min(fitting, 1 << 32))
 
 
-def place_scratch(rows: Rows, num_nodes: int, *, hot: bool, memory: int) -> int:
+def place_scratch(
+    rows: Rows, num_nodes: int, *, hot: bool, memory: int, may_pick: bool = True
+) -> int:
     """Bytes of temporary disk space that the permutation takes."""
     if (rows.in_order and not hot) or num_nodes <= block_rows(rows, memory):
+        return 0
+    if hot and may_pick and picks(rows, num_nodes, memory):
         return 0
     return num_nodes * block_bytes(rows.width * rows.dtype.itemsize)
 
@@ -230,13 +235,18 @@ def write_rows(
         If the file cannot be read, or the disk is full.
     """
     max_rows = max(1, block_rows(rows, memory) // 2)
+    picked = order is not None and picks(rows, num_nodes, memory)
     placement: Placement | None = None
     with (
         sealed_file(path, rows_layout(rows, num_nodes, hot=order is not None)) as file,
         ExitStack() as temporary,
     ):
         with progress.phase(f"reading {path.stem}", num_nodes) as advance:
-            if rows.in_order and order is None:
+            if picked and order is not None:
+                for block in picked_blocks(rows, num_nodes, order, memory):
+                    file.append("rows", block)
+                    advance(len(block))
+            elif rows.in_order and order is None:
                 for _, chunk in rows.chunks(max_rows):
                     file.append("rows", chunk)
                     advance(len(chunk))

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["AnyArray", "StreamedArray", "pieces_of"]
+__all__ = ["AnyArray", "StreamedArray", "pieces_of", "require_whole"]
 
 _GRANULARITY = mmap.ALLOCATIONGRANULARITY  # where mappings begin
 _READ_BYTES = 1 << 18
@@ -111,7 +111,7 @@ class StreamedArray:
             count -= len(data)
 
 
-def _require_whole(array: npt.NDArray[Any]) -> None:
+def require_whole(array: npt.NDArray[Any]) -> None:
     """Raises an error if the file of a mapped array has become shorter: reading it would kill.
 
     It is checked before each piece that is read. What is cut off while a piece is read still ends
@@ -141,5 +141,5 @@ def pieces_of(array: AnyArray, max_items: int) -> Generator[npt.NDArray[Any], No
             yield from pieces
         return
     for begin in range(0, len(array), max_items):
-        _require_whole(array)
+        require_whole(array)
         yield array[begin : begin + max_items]
