@@ -28,7 +28,8 @@ def find_texts(const uint8_t[::1] data, const uint64_t[::1] ends,
     cdef int64_t[::1] view = out
     cdef int64_t n = wanted_ends.shape[0], i
     cdef uint64_t corrupt = 0
-    for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
+    cdef int threads = _threads(num_threads, n)
+    for i in prange(_ranges(n), nogil=True, num_threads=threads):
         corrupt += gz_find_texts(&table, &texts, i * ITEMS_PER_RANGE, _end(i, n), &view[0])
     return out, corrupt
 
