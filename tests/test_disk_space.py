@@ -100,3 +100,34 @@ def test_what_has_no_room_is_refused_before_anything_is_read(tmp_path, said, mon
 def test_orders_on_the_disk_count() -> None:
     assert order_scratch(1000, 1 << 20) == 0
     assert order_scratch(1 << 20, 1 << 20) == 16 << 20
+
+
+@pytest.mark.parametrize("ids", ["dense", "integer"])
+@pytest.mark.parametrize("kind", ["npy", "csv", "gz"])
+def test_typed_graphs_say_it_too(tmp_path, said, kind, ids) -> None:
+    ends = EDGES * (1 if ids == "dense" else 1_000_003)
+    path = tmp_path / {"npy": "e.npy", "csv": "e.csv", "gz": "e.csv.gz"}[kind]
+    if kind == "npy":
+        np.save(path, ends)
+    else:
+        np.savetxt(path, ends, "%d", ",")
+    author = {} if ids != "dense" else {"x": np.ones((3000, 4))}
+    edges = {("author", "writes", "paper"): path, ("paper", "cites", "paper"): ends}
+    nodes = {"author": author, "paper": {}}
+    gz.build(tmp_path / "d", edges, nodes=nodes, ids=ids, progress=True).close()
+    size = sum(file.stat().st_size for file in (tmp_path / "d").iterdir())
+    assert said[0].startswith("disk space: at ")
+    assert ("at least" in said[0]) is (kind == "gz")
+    if kind == "gz":
+        assert bytes_of(said[0], "at least {}") <= 1.01 * size
+    else:
+        assert bytes_of(said[0], "at most {}") >= 0.99 * size
+    assert all("disk space" not in line for line in said[1:])
+
+
+def test_typed_graphs_without_room_are_refused_first(tmp_path, said, monkeypatch) -> None:
+    monkeypatch.setattr(disk_space, "free_disk_space", lambda _: 30_000)
+    with pytest.raises(OSError, match="needs at least") as caught:
+        gz.build(tmp_path / "d", {("a", "to", "a"): EDGES}, nodes={"a": {}})
+    assert caught.value.errno == errno.ENOSPC
+    assert said == []

@@ -23,7 +23,7 @@ from graphzero.ingest.write_options import WriteOptions
 from graphzero.store.disk_space import free_disk_space, require_disk_space
 from graphzero.units import format_bytes
 
-__all__ = ["announce_space"]
+__all__ = ["announce_space", "counted_edges", "id_mentions", "id_space"]
 
 
 class _Counted:
@@ -44,7 +44,7 @@ class _Counted:
         """Nothing to free."""
 
 
-def _edge_list(edges: EdgeInput, count: int) -> EdgeList:
+def counted_edges(edges: EdgeInput, count: int) -> EdgeList:
     """As many edges as there may be, without self-loops, which would take less space."""
     column = _Counted(count)
     return EdgeList(
@@ -60,14 +60,14 @@ def _edge_list(edges: EdgeInput, count: int) -> EdgeList:
     )
 
 
-def _mentions(rows: Iterable[Rows]) -> int | None:
+def id_mentions(rows: Iterable[Rows]) -> int | None:
     """Node ids in the tables of attributes, at most."""
     counts = [most_records(table) for one in rows for table, _ in id_columns(one)]
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
 
 
-def _id_space(mentions: int, text_bytes: int, memory: int) -> int:
+def id_space(mentions: int, text_bytes: int, memory: int) -> int:
     """The table of ids, and the temporary files of its sort."""
     table = 8 * mentions + text_bytes
     return table if table <= memory // 8 else 3 * table
@@ -76,7 +76,7 @@ def _id_space(mentions: int, text_bytes: int, memory: int) -> int:
 def _space(
     given: GraphInput, count: int, num_edges: int, options: WriteOptions, num_graph_files: int
 ) -> int:
-    edges = _edge_list(given.source, num_edges)
+    edges = counted_edges(given.source, num_edges)
     columns = num_edges * sum(column.dtype.itemsize for column in given.source.columns)
     spilled = columns if columns > options.column_memory else 0
     return spilled + space_needed(
@@ -135,7 +135,7 @@ def announce_space(
     require_disk_space(folder, least, "the build needs at least")
     if not options.progress.enabled:
         return
-    most_edges, others = most_records(table), _mentions(given.tables.values())
+    most_edges, others = most_records(table), id_mentions(given.tables.values())
     free = format_bytes(free_disk_space(folder))
     if most_edges is None or others is None or plan.coalesce:
         options.progress.say(
@@ -152,5 +152,5 @@ def announce_space(
         text_bytes = getattr(table, "text_bytes", None)
         if text_bytes is None and kind != "integer":
             gaps = ", if ids are integers"
-        most += _id_space(mentions, text_bytes or 0, options.sort_memory)
+        most += id_space(mentions, text_bytes or 0, options.sort_memory)
     options.progress.say(f"disk space: at most {format_bytes(most)}{gaps}; {free} are free")

@@ -52,6 +52,7 @@ from graphzero.ingest.typed_names import (
     visits_file,
 )
 from graphzero.ingest.typed_options import check_typed_options
+from graphzero.ingest.typed_space_before import announce_typed_space
 from graphzero.ingest.write_options import WriteOptions, parse_bytes
 from graphzero.store.edge_changes import describe_changes
 from graphzero.store.filewriter import FileWriter
@@ -258,7 +259,11 @@ def _write_files(
     staged: list[FileWriter],
 ) -> TypedManifest:
     """Writes every file, adds it to `staged`, and returns the manifest."""
-    with mapped_types(folder, given, kind, options, staged, turned_types(mergings)) as (
+    turned = turned_types(mergings)
+    bounds = {name: IdBound() for name in given.nodes} if kind else type_bounds(given, turned)
+    known = {name: bound.count for name, bound in bounds.items()}
+    announce_typed_space(folder, given, known, kind, options, mergings)
+    with mapped_types(folder, given, kind, options, staged, turned) as (
         changed,
         id_maps,
     ):

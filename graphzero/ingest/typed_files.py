@@ -28,7 +28,14 @@ from graphzero.store.filewriter import FileWriter, sealed_file
 from graphzero.store.format import FLAG_VECTOR, Header, id_dtype, layout
 from graphzero.store.schema import EdgeType, FileEntry, Presampling
 
-__all__ = ["TypedContent", "TypedFiles", "ends_of", "require_typed_space", "write_typed_files"]
+__all__ = [
+    "TypedContent",
+    "TypedFiles",
+    "ends_of",
+    "require_typed_space",
+    "typed_space_needed",
+    "write_typed_files",
+]
 
 _MIN_PIECE = 1024
 
@@ -105,16 +112,8 @@ def ends_of(edge_type: EdgeType, edges: EdgeList) -> tuple[str, str]:
     return (target, source) if edges.incoming else (source, target)
 
 
-def require_typed_space(
-    folder: Path, content: TypedContent, options: WriteOptions, needs: str
-) -> None:
-    """Raises an error unless the disk has room for all files and for temporary data.
-
-    Raises
-    ------
-    OSError
-        With ``errno.ENOSPC`` and the folder.
-    """
+def typed_space_needed(content: TypedContent, options: WriteOptions) -> int:
+    """Bytes of disk space for all files and for temporary data."""
     hot, memory = options.renumbers, options.rows_memory
     needed, scratch = 0, [0]
     is_sampled = options.presampler is not None
@@ -143,7 +142,20 @@ def require_typed_space(
         for rows in content.nodes[name].values():
             needed += rows_layout(rows, count, hot=hot).file_bytes
             scratch.append(place_scratch(rows, count, hot=hot, memory=memory))
-    require_disk_space(folder, needed + max(scratch), needs)
+    return needed + max(scratch)
+
+
+def require_typed_space(
+    folder: Path, content: TypedContent, options: WriteOptions, needs: str
+) -> None:
+    """Raises an error unless the disk has room for all files and for temporary data.
+
+    Raises
+    ------
+    OSError
+        With ``errno.ENOSPC`` and the folder.
+    """
+    require_disk_space(folder, typed_space_needed(content, options), needs)
 
 
 def _spaces(folder: Path, content: TypedContent, options: WriteOptions) -> dict[str, NodeSpace]:
