@@ -308,7 +308,8 @@ def test_no_edges_but_nodes(tmp_path: Path, text: str) -> None:
 
 
 def test_progress_is_one_line_a_phase(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    build_dataset(tmp_path / "d", EDGES, np.zeros((4, 2)), progress=True)
+    (tmp_path / "y.csv").write_text("id,y\n" + "".join(f"{i},{i}\n" for i in (2, 1, 3, 0)))
+    build_dataset(tmp_path / "d", EDGES, np.zeros((4, 2)), tmp_path / "y.csv", progress=True)
     lines = [line.rsplit("\r", 1)[-1] for line in capsys.readouterr().err.strip().split("\n")]
     labels = [line.split(":")[0].strip() for line in lines]
     assert labels == [
@@ -318,8 +319,9 @@ def test_progress_is_one_line_a_phase(tmp_path: Path, capsys: pytest.CaptureFixt
         "ordering nodes",
         "sorting edges",
         "writing graph",
-        "reading features",
-        "writing features",
+        "writing features",  # rows of an array are read in the stored order
+        "reading labels",
+        "writing labels",
     ]
     build_dataset(tmp_path / "d", EDGES)
     assert capsys.readouterr().err == ""

@@ -14,12 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphzero.ingest import build_dataset
+from graphzero.ingest import build_dataset, picked_rows, row_input
+from graphzero.ingest import rows as rows_module
 from graphzero.ingest.progress import Progress
 from graphzero.ingest.rank import NodeOrder
 from graphzero.ingest.row_input import ArrayRows, TableRows, features_of_table
 from graphzero.ingest.rows import write_rows
 from graphzero.ingest.sources.opening import open_table
+from graphzero.ingest.write_options import WriteOptions
 from graphzero.store.format import DTYPES, FLAG_VECTOR, Header, read_file, verify_file
 
 EDGES = np.array([[0, 3], [1, 3], [2, 3], [0, 1], [4, 1], [3, 4]])
@@ -244,3 +246,35 @@ def test_rows_in_any_order_in_any_number_of_blocks(
     for i in ids:
         expected[i] = i * i, i + 1
     np.testing.assert_array_equal(rows_of(folder / "x.gd")[1], expected)
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_rows_of_arrays_in_any_number_of_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_disk: bool
+) -> None:
+    features = np.random.default_rng(0).random((1000, 5)).astype(">f4")[:, :4].copy()
+    given: Any = features
+    if on_disk:
+        np.save(tmp_path / "x.npy", features)
+        given = tmp_path / "x.npy"
+    edges = np.random.default_rng(1).integers(0, 1000, (3000, 2))
+    written = []
+    for most, memory, passes in ((0, 1 << 20, None), (1 << 10, 1 << 20, 1), (1 << 10, 12_000, 5)):
+        monkeypatch.setattr(row_input, "_MOST_PASSES", most)
+        monkeypatch.setattr(row_input, "_MOST_PASSES_OF_FILE", most)
+        monkeypatch.setattr(WriteOptions, "rows_memory", memory)
+        monkeypatch.setattr(picked_rows, "_PIECE_BYTES", 512)
+        blocks: list[int] = []
+        picked = picked_rows.picked_blocks
+
+        def counted(*arguments: Any, picked: Any = picked, blocks: Any = blocks) -> Any:
+            for block in picked(*arguments):
+                blocks.append(len(block))
+                yield block
+
+        monkeypatch.setattr(rows_module, "picked_blocks", counted)
+        build_dataset(tmp_path / "d", edges, given)
+        monkeypatch.setattr(rows_module, "picked_blocks", picked)
+        assert len(blocks) == (passes or 0)
+        written.append((tmp_path / "d" / "features.gd").read_bytes())
+    assert written[0] == written[1] == written[2]

@@ -241,7 +241,8 @@ def write_rows(
         sealed_file(path, rows_layout(rows, num_nodes, hot=order is not None)) as file,
         ExitStack() as temporary,
     ):
-        with progress.phase(f"reading {path.stem}", num_nodes) as advance:
+        label = f"{'writing' if picked else 'reading'} {path.stem}"
+        with progress.phase(label, num_nodes) as advance:
             if picked and order is not None:
                 for block in picked_blocks(rows, num_nodes, order, memory):
                     file.append("rows", block)
