@@ -36,7 +36,10 @@ from graphzero.store.filewriter import FileWriter
 from graphzero.store.format import layout, read_file, read_header
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+    pytest.mark.no_asan,  # what is tested is Python; its C code runs there in other tests
+]
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,8 @@ from graphzero.store.filewriter import FileWriter
 from graphzero.store.format import encode_header, read_file, read_header, verify_file
 from graphzero.store.manifest import read_manifest
 
+pytestmark = pytest.mark.no_asan  # the work is that of NumPy; the sort has C tests
+
 ORDERS = ("input", "hot", "presample")
 SMALL = gz.Presample(fanouts=(3, 2), batch_size=4, min_batches=3)
 

@@ -17,7 +17,10 @@ from graphzero.loader.resume import Position, Progress, read_position, read_prog
 from graphzero.sampling.order import Share, batch_ids
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+    pytest.mark.no_asan,  # what is tested is Python; its C code runs there in other tests
+]
 
 OPTIONS = {"fanouts": [4, 3], "batch_size": 16, "shuffle": True, "seed": 5, "num_threads": 2}
 
