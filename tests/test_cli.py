@@ -293,6 +293,19 @@ def test_info_of_a_dataset(data, capfd):
         assert part in out
 
 
+def test_folders_may_be_named_in_any_way(data, tmp_path, capfd, monkeypatch):
+    assert run("info", data, "--json") == 0
+    files = json.loads(capfd.readouterr().out)["files"]
+    monkeypatch.chdir(data.parent)
+    (tmp_path / "link").symlink_to(data)
+    for name in (data.name, f"{data.name}/", f"./{data.name}", "../" + data.parent.name + "/link"):
+        for command in ("info", "verify"):
+            assert run(command, name) == 0, capfd.readouterr().err
+        capfd.readouterr()
+        assert run("info", name, "--json") == 0
+        assert json.loads(capfd.readouterr().out)["files"] == files
+
+
 def test_info_as_json(data, capfd):
     assert run("info", data, "--json", "--degrees") == 0
     content = json.loads(capfd.readouterr().out)

@@ -99,9 +99,9 @@ def describe_file(mapping: _core.Mapping) -> dict[str, Any]:
 
 def describe_files(path: str, ds: Dataset) -> list[dict[str, Any]]:
     """Every file of a dataset: those that are mapped, and those that only reports read."""
-    files = {mapping.path: describe_file(mapping) for mapping in ds.mappings}
+    files = {os.path.realpath(mapping.path): describe_file(mapping) for mapping in ds.mappings}
     for entry in read_manifest(path).entries():
-        file = os.fspath(entry.resolve(Path(path)))
+        file = os.path.realpath(entry.resolve(Path(path)))
         if file not in files:
             with closing(FeatureStore(file)) as store:
                 files[file] = describe_file(store.mapping)
