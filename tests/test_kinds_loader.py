@@ -11,7 +11,10 @@ from loaders import loader_of
 import graphzero as gz
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+    pytest.mark.no_asan,  # what is tested is Python; its C code runs there in test_kinds
+]
 
 NODES, EDGES, SEEDS = 500, 6000, 200
 

@@ -20,7 +20,10 @@ from graphzero.sampling import order as gz_order
 
 torch = pytest.importorskip("torch")
 DataLoader = torch.utils.data.DataLoader
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+    pytest.mark.no_asan,  # what is tested is Python; its C code runs there in other tests
+]
 
 OPTIONS = {"fanouts": [4, 3], "batch_size": 16, "shuffle": True, "seed": 5}
 

@@ -19,7 +19,10 @@ from graphzero.store.format import read_file
 
 torch = pytest.importorskip("torch")
 DataLoader = torch.utils.data.DataLoader
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+    pytest.mark.no_asan,  # packs are written and read by Python over code that runs there in test_row_io
+]
 
 NODES, DIM, BATCH = 6000, 64, 32  # 256 bytes a row
 SEEDS = np.random.default_rng(3).integers(0, NODES, 150)  # some repeated, a short last batch

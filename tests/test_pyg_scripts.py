@@ -27,14 +27,14 @@ needs_lightning = pytest.mark.skipif(
 
 # Name, folder of the graph, arguments, and a lower bound of the last figure that is printed.
 CASES = [
-    pytest.param("node_classification", "cora", ["--conv", "sage", "--epochs", "8"], 0.7),
-    pytest.param("node_classification", "cora", ["--conv", "gcn", "--epochs", "8"], 0.7),
+    pytest.param("node_classification", "cora", ["--conv", "sage", "--epochs", "4"], 0.7),
+    pytest.param("node_classification", "cora", ["--conv", "gcn", "--epochs", "4"], 0.7),
     pytest.param("link_prediction", "cora", ["--epochs", "2"], 0.75),
-    pytest.param("ddp", "cora", ["--epochs", "4"], 0.6),
+    pytest.param("ddp", "cora", ["--epochs", "3"], 0.6),
     pytest.param(
         "lightning_nodes", "cora", ["--epochs", "4", "--devices", "2"], 0.7, marks=needs_lightning
     ),
-    pytest.param("typed", "openflights", ["--epochs", "8"], 0.8),
+    pytest.param("typed", "openflights", ["--epochs", "5"], 0.8),
     pytest.param("typed_links", "openflights", ["--epochs", "3"], 0.95),
     pytest.param("temporal", "cit_hepph", ["--epochs", "1"], 0.75),
 ]
