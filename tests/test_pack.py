@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch")
 DataLoader = torch.utils.data.DataLoader
 pytestmark = [
     pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
-    pytest.mark.no_asan,  # packs are written and read by Python over code that runs there in test_row_io
+    pytest.mark.no_asan,  # Python, over code that runs there in test_row_io
 ]
 
 NODES, DIM, BATCH = 6000, 64, 32  # 256 bytes a row
