@@ -20,6 +20,7 @@ from graphzero.ingest.progress import Progress
 from graphzero.ingest.rank import NodeOrder
 from graphzero.ingest.row_input import ArrayRows, TableRows, features_of_table
 from graphzero.ingest.rows import write_rows
+from graphzero.ingest.sources.csv_table import CsvTable
 from graphzero.ingest.sources.opening import open_table
 from graphzero.ingest.write_options import WriteOptions
 from graphzero.store.format import DTYPES, FLAG_VECTOR, Header, read_file, verify_file
@@ -278,3 +279,17 @@ def test_rows_of_arrays_in_any_number_of_passes(
         assert len(blocks) == (passes or 0)
         written.append((tmp_path / "d" / "features.gd").read_bytes())
     assert written[0] == written[1] == written[2]
+
+
+def test_text_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x.csv").write_text("a,b\n" + "1,2\n" * NODES)
+    passes: list[int] = []
+    chunks = CsvTable.chunks
+
+    def noted(self: CsvTable, columns: Any, max_records: int) -> Any:
+        passes.append(len(columns))
+        return chunks(self, columns, max_records)
+
+    monkeypatch.setattr(CsvTable, "chunks", noted)
+    build_dataset(tmp_path / "d", EDGES, tmp_path / "x.csv", id_column=False)
+    assert len(passes) == 2  # to count the records, and to read them

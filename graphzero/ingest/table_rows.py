@@ -58,9 +58,15 @@ class TableRows:
         self.table = table
         self.keys = [] if key is None else [id_column(key, "node id")]
         self._values = values
+        self._counted: int | None = None
 
     def count(self) -> int:
         """The largest id + 1, or the number of records if these have no ids."""
+        if self._counted is None:  # a build asks more than once, and text must be read for it
+            self._counted = self._count()
+        return self._counted
+
+    def _count(self) -> int:
         if self.in_order:
             if self.table.num_records is not None:
                 return self.table.num_records
