@@ -1,0 +1,284 @@
+"""`Recording`: everything that a `Monitor` has seen of one run, as plain values.
+
+A figure that the system does not tell is None, and `Recording.unknown` says why. Counters
+(faults, bytes read, seconds of processor time) count from the start of their process or machine, so
+that the difference of two readings is what happened between them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+__all__ = [
+    "BatchTotals",
+    "Environment",
+    "FileReading",
+    "GroupReading",
+    "ProcessReading",
+    "Reading",
+    "Recording",
+    "SystemReading",
+]
+
+
+@dataclass(frozen=True)
+class ProcessReading:
+    """One process at one moment; bytes, but for the counters.
+
+    Attributes
+    ----------
+    pid : int
+    name : str
+        What the process is called in reports.
+    rss : int or None
+        Resident set size: `anonymous` + `file` + `shared`.
+    anonymous, file, shared : int or None
+        Parts of it: the process's own memory; mapped pages of files, shared with the page cache;
+        shared memory. Pages that a fork shares stand in the figures of both processes.
+    pss, pss_anonymous, pss_file, pss_shared : int or None
+        The same, where each page is divided among the processes that have it: the sum over
+        processes counts every page once.
+    uss : int or None
+        Pages that no other process has.
+    major_faults : int or None
+        Counter: page faults that waited for the disk.
+    read_bytes : int or None
+        Counter: bytes that the process has caused to be read from storage.
+    cpu_seconds : float or None
+        Counter: user and system time.
+    """
+
+    pid: int
+    name: str
+    rss: int | None = None
+    anonymous: int | None = None
+    file: int | None = None
+    shared: int | None = None
+    pss: int | None = None
+    pss_anonymous: int | None = None
+    pss_file: int | None = None
+    pss_shared: int | None = None
+    uss: int | None = None
+    major_faults: int | None = None
+    read_bytes: int | None = None
+    cpu_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class SystemReading:
+    """The machine's memory at one moment, in bytes."""
+
+    total: int | None = None
+    available: int | None = None
+    cached: int | None = None
+
+
+@dataclass(frozen=True)
+class GroupReading:
+    """The memory control group that bounds a run, at one moment.
+
+    Attributes
+    ----------
+    version : int
+        Of the interface, 1 or 2.
+    limit : int or None
+        Bytes; None without a limit.
+    usage, anonymous, file : int or None
+        Bytes that are charged to the group, and their parts.
+    refaults : int or None
+        Counter: pages of files that had to be read again (``workingset_refault``).
+    kills : int or None
+        Counter: processes that the kernel has killed.
+    """
+
+    version: int
+    limit: int | None = None
+    usage: int | None = None
+    anonymous: int | None = None
+    file: int | None = None
+    refaults: int | None = None
+    kills: int | None = None
+
+
+@dataclass(frozen=True)
+class BatchTotals:
+    """Sums over mini-batches. The first five times are parts of the work, and do not overlap.
+
+    Attributes
+    ----------
+    batches : int
+        Mini-batches that were prepared.
+    sampling : float
+        Seconds that threads sampled, without waiting for the disk.
+    disk : float
+        Seconds that they waited for the disk: for topology, requested pages, rows.
+    gathering : float
+        Seconds that they copied rows.
+    ready : float
+        Seconds that finished mini-batches waited for the training loop to take them.
+    steps : int
+        Mini-batches that the training loop was given, as far as it was observed.
+    stall : float
+        Seconds that the training loop waited for mini-batches.
+    training : float
+        Seconds that it worked on them: from getting one to asking for the next.
+    pages_missed, topology_missed : int
+        As in `BatchStats`.
+    row_bytes : int
+        Bytes of the rows that the mini-batches have.
+    queue_depth : int
+        Sum over mini-batches of how many were finished when the loop took one.
+    seeds, nodes, edges : int
+        In the mini-batches.
+    """
+
+    batches: int = 0
+    sampling: float = 0.0
+    disk: float = 0.0
+    gathering: float = 0.0
+    ready: float = 0.0
+    steps: int = 0
+    stall: float = 0.0
+    training: float = 0.0
+    pages_missed: int = 0
+    topology_missed: int = 0
+    row_bytes: int = 0
+    queue_depth: int = 0
+    seeds: int = 0
+    nodes: int = 0
+    edges: int = 0
+
+    def __add__(self, other: BatchTotals) -> BatchTotals:
+        return BatchTotals(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def __sub__(self, other: BatchTotals) -> BatchTotals:
+        return BatchTotals(*(getattr(self, f.name) - getattr(other, f.name) for f in fields(self)))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Everything at one moment.
+
+    Attributes
+    ----------
+    seconds : float
+        Since the recording began.
+    processes : tuple of ProcessReading
+        The process and its children.
+    system : SystemReading
+    group : GroupReading or None
+    page_cache : dict of str to int, or None
+        Bytes of each file in the page cache, by path, each page once; without the files of which
+        this is unknown. None where no look was taken at this moment.
+    device_bytes : int or None
+        Counter: bytes that were read from the device that holds the dataset, by anyone.
+    batches : BatchTotals
+        Counter: of all processes, since the recording began.
+    """
+
+    seconds: float
+    processes: tuple[ProcessReading, ...] = ()
+    system: SystemReading = SystemReading()
+    group: GroupReading | None = None
+    page_cache: dict[str, int] | None = None
+    device_bytes: int | None = None
+    batches: BatchTotals = BatchTotals()
+
+
+@dataclass(frozen=True)
+class FileReading:
+    """One file of the dataset, at the end of the recording.
+
+    Attributes
+    ----------
+    path : str
+    size : int
+        In bytes.
+    page_cache : int or None
+        Bytes of it in the page cache.
+    residency : tuple of float, or None
+        Share of each of equally many pages, from the beginning to the end of the file, that is in
+        the page cache.
+    most_cached : int or None
+        The most bytes of it that were in the page cache at any reading.
+    """
+
+    path: str
+    size: int
+    page_cache: int | None = None
+    residency: tuple[float, ...] | None = None
+    most_cached: int | None = None
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What a reader needs to judge the figures; None for what is unknown.
+
+    Attributes
+    ----------
+    cpu : str or None
+    cores : int or None
+        That the process may use.
+    memory : int or None
+        Bytes.
+    system : str
+        Operating system and kernel.
+    disk, file_system, mount_options : str or None
+        Model of the disk that holds the dataset, its file system and how this is mounted.
+    rotational : bool or None
+    readahead_bytes : int or None
+        The kernel's own read-ahead on that device.
+    disk_rate : float or None
+        Bytes a second of random reads that the disk was measured to give.
+    versions : dict of str to str
+        Of Python and packages.
+    """
+
+    cpu: str | None = None
+    cores: int | None = None
+    memory: int | None = None
+    system: str = ""
+    disk: str | None = None
+    file_system: str | None = None
+    mount_options: str | None = None
+    rotational: bool | None = None
+    readahead_bytes: int | None = None
+    disk_rate: float | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One run, from the beginning of a `Monitor` to its end.
+
+    Attributes
+    ----------
+    command : tuple of str
+        The command line of the observed process.
+    started : str
+        ISO 8601, UTC.
+    seconds : float
+    environment : Environment
+    readings : tuple of Reading
+        In the order of time; of long runs some are left out, evenly, never the first or the last.
+    files : tuple of FileReading
+    epochs : dict of int to BatchTotals
+        By epoch of the training loop's passes.
+    options : dict of str to str
+        Of the iterations that were seen: fanouts, batch size, workers, prefetch, plan.
+    own_cpu_seconds : float
+        What the recording itself took.
+    unknown : dict of str to str
+        Figures that are unknown, and why.
+    """
+
+    command: tuple[str, ...]
+    started: str
+    seconds: float
+    environment: Environment = Environment()
+    readings: tuple[Reading, ...] = ()
+    files: tuple[FileReading, ...] = ()
+    epochs: dict[int, BatchTotals] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
+    own_cpu_seconds: float = 0.0
+    unknown: dict[str, str] = field(default_factory=dict)
