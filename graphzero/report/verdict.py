@@ -34,8 +34,8 @@ _WORK: dict[Bound, str] = {
 _KNOBS: dict[Bound, str] = {
     "disk": "Run `graphzero tune DIR` to find the best gz.Prefetch for this disk. Give the run more"
     " memory (Prefetch(memory_limit=, resident=), fewer programs beside it), store features as"
-    " float16 (build --feature-dtype float16), use hot order (graphzero reorder DIR --order hot), or"
-    " pack the mini-batches of some epochs (graphzero pack).",
+    " float16 (build --feature-dtype float16), use hot order (graphzero reorder DIR --order hot),"
+    " or pack the mini-batches of some epochs (graphzero pack).",
     "sampling": "Use more threads (num_workers=0 and num_threads= up to the number of processors,"
     " or more num_workers) or smaller fanouts.",
     "gather": "Load fewer attributes (gather=), store narrower rows (build --feature-dtype"
@@ -173,8 +173,10 @@ def _without_work(stalled: float | None) -> Verdict:
 
 
 def _work(totals: BatchTotals, workforce: Workforce, major_faults: int) -> _Work:
-    """The waiting of page faults is taken from gathering first, because rows are most of the data,
-    and then from sampling."""
+    """What one mini-batch took.
+
+    The waiting of page faults is taken from gathering first, because rows are most of the data.
+    """
     batches = max(1, totals.batches)
     processes = max(1, workforce.processes or 1)
     samplers = processes * max(1, workforce.threads or 1)
