@@ -18,6 +18,7 @@ from graphzero.report.verdict import Workforce, find_verdict
 
 __all__ = ["course", "summarize"]
 
+_COUNTERS = ("major_faults", "read_bytes", "cpu_seconds")
 _Figure = Callable[[Reading], int | float | None]
 
 
@@ -84,10 +85,14 @@ def _count(reading: Reading) -> int:
 
 
 def _over_processes(name: str) -> _Figure:
-    """The sum of a field over the processes; None if that of one is unknown."""
+    """The sum of a field over the processes; None if that of one is unknown.
+
+    Those that have ended count for counters only: at the end there may be no others.
+    """
 
     def total(reading: Reading) -> int | float | None:
-        values = [getattr(process, name) for process in reading.processes]
+        counted = [each for each in reading.processes if each.pid != ENDED or name in _COUNTERS]
+        values = [getattr(process, name) for process in counted]
         return sum(values) if values and None not in values else None
 
     return total
@@ -139,11 +144,12 @@ def _batch_rate(readings: Sequence[Reading]) -> float | None:
 
 
 def _workforce(recording: Recording) -> Workforce:
-    """As the options of the iterations say."""
-    return Workforce(
-        _as_count(recording.options.get("workers")), _as_count(recording.options.get("threads"))
-    )
+    """As the options of the iterations say; of several iterations, the most."""
+    options = recording.options
+    workers, threads = _most(options.get("num_workers")), _most(options.get("num_threads"))
+    return Workforce(None if workers is None else max(1, workers), threads)
 
 
-def _as_count(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() else None
+def _most(texts: str | None) -> int | None:
+    counts = [int(text) for text in (texts or "").split(" | ") if text.isdecimal()]
+    return max(counts, default=None)
