@@ -12,6 +12,8 @@
 
 enum { PAGES = 61 };
 
+static const gz_residency_source ALWAYS[] = {GZ_RESIDENCY_FASTEST, GZ_RESIDENCY_MINCORE};
+
 static void parts_cover_all_pages_evenly(void)
 {
     const uint64_t sizes[] = {0, 1, 2, 60, 61, UINT64_C(1) << 52};
@@ -49,9 +51,9 @@ static void counts_add_up_to_those_of_the_whole(void)
     CHECK_EQ(gz_mapping_advise(&mapping, 0, mapping.size, GZ_ADVICE_POPULATE, &err), GZ_OK);
     CHECK_EQ(gz_mapping_resident(&mapping, 0, mapping.size, &whole, &err), GZ_OK);
     CHECK_EQ(whole, PAGES);
-    for (int source = GZ_RESIDENCY_FASTEST; source <= GZ_RESIDENCY_MINCORE; source++)
+    for (int s = 0; s < 2; s++)
         for (uint64_t parts = 1; parts < PAGES + 9; parts++) {
-            CHECK_EQ(gz_residency(&mapping, source, parts, pages, &err), GZ_OK);
+            CHECK_EQ(gz_residency(&mapping, ALWAYS[s], parts, pages, &err), GZ_OK);
             for (uint64_t i = 0; i < parts; i++)
                 CHECK_EQ(pages[i], gz_residency_part_begin(PAGES, parts, i + 1) -
                                        gz_residency_part_begin(PAGES, parts, i));
@@ -85,10 +87,10 @@ static void an_empty_file_has_none_and_no_parts_are_refused(void)
     gz_error err;
     if (!open_file(&mapping, 0))
         return;
-    for (int source = GZ_RESIDENCY_FASTEST; source <= GZ_RESIDENCY_MINCORE; source++) {
-        CHECK_EQ(gz_residency(&mapping, source, 3, pages, &err), GZ_OK);
+    for (int s = 0; s < 2; s++) {
+        CHECK_EQ(gz_residency(&mapping, ALWAYS[s], 3, pages, &err), GZ_OK);
         CHECK_EQ(pages[0] + pages[1] + pages[2], 0);
-        CHECK_EQ(gz_residency(&mapping, source, 0, pages, &err), GZ_E_OS);
+        CHECK_EQ(gz_residency(&mapping, ALWAYS[s], 0, pages, &err), GZ_E_OS);
         CHECK_EQ(err.saved_errno, EINVAL);
     }
     gz_mapping_close(&mapping);
