@@ -129,8 +129,8 @@ class CachedFiles:
             # a file that has grown or shrunk is mapped anew, too
             if known and known.identity == identity and known.mapping.size == info.st_size:
                 return known
-            most = self._drop(path)
-            file = self._files[path] = _Open(_core.Mapping(path), identity, most)
+            self._drop(path)
+            file = self._files[path] = _Open(_core.Mapping(path), identity)
         except FileNotFoundError:
             self._drop(path)
             self._note(path, "the file was deleted")
@@ -141,14 +141,11 @@ class CachedFiles:
             return None
         return file
 
-    def _drop(self, path: str) -> int | None:
-        """Closes a file; returns the most that was cached."""
+    def _drop(self, path: str) -> None:
         file = self._files[path]
         self._files[path] = None
-        if file is None:
-            return None
-        file.mapping.close()
-        return file.most
+        if file is not None:
+            file.mapping.close()
 
     def _note(self, path: str, reason: str) -> None:
         note(self._unknown, f"page_cache {path}", reason)

@@ -172,7 +172,11 @@ def _command(pid: int) -> tuple[str, str]:
 
 
 def read_processes(
-    pid: int | None = None, *, with_pss: bool = False, unknown: Reasons | None = None
+    pid: int | None = None,
+    *,
+    with_pss: bool = False,
+    unknown: Reasons | None = None,
+    proc: Path = PROC,
 ) -> tuple[ProcessReading, ...]:
     """A process and its descendants, once; see `ProcessTree`."""
-    return ProcessTree(pid, unknown=unknown).read(with_pss=with_pss)
+    return ProcessTree(pid, unknown=unknown, proc=proc).read(with_pss=with_pss)
