@@ -86,8 +86,10 @@ class GroupReading:
         Of the interface, 1 or 2.
     limit : int or None
         Bytes; None without a limit.
-    usage, anonymous, file : int or None
-        Bytes that are charged to the group, and their parts.
+    usage : int or None
+        Bytes that are charged to the group.
+    anonymous, file, shared : int or None
+        Parts of it: memory of processes; pages of files; shared memory. The rest is the kernel's.
     refaults : int or None
         Counter: pages of files that had to be read again (``workingset_refault``).
     kills : int or None
@@ -101,6 +103,7 @@ class GroupReading:
     file: int | None = None
     refaults: int | None = None
     kills: int | None = None
+    shared: int | None = None
 
 
 @dataclass(frozen=True)
