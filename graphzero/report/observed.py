@@ -14,7 +14,7 @@ from graphzero.report.readings.files import mapped_files
 from graphzero.report.readings.memory_group import find_group
 from graphzero.report.readings.page_cache import CachedFiles
 from graphzero.report.readings.processes import ProcessTree, descendants
-from graphzero.report.readings.reasons import Reasons, note
+from graphzero.report.readings.reasons import Reasons
 from graphzero.report.readings.storage import Device, find_device
 from graphzero.report.readings.system import read_system
 from graphzero.report.recording import (
@@ -24,7 +24,7 @@ from graphzero.report.recording import (
     ProcessReading,
     SystemReading,
 )
-from graphzero.store.outputs import files_of_dataset
+from graphzero.store.manifest import read_manifest
 
 __all__ = ["Observed", "files_of"]
 
@@ -170,5 +170,5 @@ def files_of(dataset: Any) -> tuple[str, ...]:
         )
     path = Path(dataset)
     if path.is_dir():
-        return tuple(os.path.realpath(each) for each in files_of_dataset(path))
+        return tuple(os.path.realpath(e.resolve(path)) for e in read_manifest(path).entries())
     return (os.path.realpath(path.resolve(strict=True)),)
