@@ -121,7 +121,7 @@ def _run_command(args: argparse.Namespace) -> int:
         except FileNotFoundError:
             return _refuse(args.target[0], "there is no such program", _NOT_FOUND)
         except OSError as error:
-            return _refuse(args.target[0], error.strerror, _NOT_EXECUTABLE)
+            return _refuse(args.target[0], error.strerror or str(error), _NOT_EXECUTABLE)
         try:
             with _monitor(args, pid) as monitor:
                 child.wait()

@@ -23,9 +23,17 @@ from graphzero.loader import batch_log_file as layout
 from graphzero.loader.batch_log_file import BatchRecord, LogContent
 from graphzero.loader.batch_totals import BatchTotals
 
-__all__ = ["BatchLog", "BatchLogReader", "BatchRecord", "LogContent", "batch_log", "logs_of"]
+__all__ = [
+    "LOG_KIND",
+    "BatchLog",
+    "BatchLogReader",
+    "BatchRecord",
+    "LogContent",
+    "batch_log",
+    "logs_of",
+]
 
-_KIND = "batches"
+LOG_KIND = "batches"
 _MOST_ITERATIONS = 16  # different combinations of options that are kept
 _READS = 1000  # until a reader gives up; a change takes microseconds
 _PATIENCE = 1.0  # seconds
@@ -73,9 +81,9 @@ class BatchLog:
 
     def _publish(self) -> None:
         try:
-            for _ in living_files(_KIND):  # removes those of dead processes
+            for _ in living_files(LOG_KIND):  # removes those of dead processes
                 pass
-            self._file = ProcessFile(_KIND, bytes(self._data))
+            self._file = ProcessFile(LOG_KIND, bytes(self._data))
             self._data = mmap.mmap(self._file.fileno(), layout.SIZE)
         except (OSError, ValueError) as error:
             self.unpublished = f"its file cannot be made: {error}"
@@ -265,11 +273,11 @@ class BatchLogReader:
 
     def _find(self) -> bool:
         self.unknown = (
-            f"process {self.pid} has nothing in {process_folder(_KIND, self._user)}: it has not "
+            f"process {self.pid} has nothing in {process_folder(LOG_KIND, self._user)}: it has not "
             f"iterated over mini-batches, has ended, or could not write there"
         )
         ticks = _ticks(self.pid)
-        for file in living_files(_KIND, self.pid, self._user):
+        for file in living_files(LOG_KIND, self.pid, self._user):
             try:
                 data = mmap.mmap(file.fileno(), layout.SIZE, access=mmap.ACCESS_READ)
             except (OSError, ValueError) as error:  # it is not complete, or no such file

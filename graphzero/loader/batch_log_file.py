@@ -174,6 +174,7 @@ class LogContent:
     def iterations(self) -> tuple[dict[str, str], ...]:
         """The options of the iterations, each different combination once; the last one used last.
 
-        The keys are fanouts, batch_size, num_workers, prefetch, and io: what the plan came to.
+        The keys are fanouts, batch_size, num_workers, num_threads (which sample in each process),
+        prefetch, and io: what the plan came to.
         """
         return tuple(self._text.get("iterations", ()))

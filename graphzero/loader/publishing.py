@@ -9,6 +9,7 @@ from graphzero.loader.batch_log import BatchRecord, batch_log
 from graphzero.loader.batch_totals import BatchTotals
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.seed_batches import SeedBatches
+from graphzero.loader.world import default_threads
 from graphzero.sampling.any_subgraph import AnySubgraph
 
 __all__ = ["publish_batch", "publish_iteration"]
@@ -32,6 +33,7 @@ def publish_iteration(batches: SeedBatches, epoch: int, num_workers: int, io: st
         "fanouts": str(batches.sampler.fanout_options),
         "batch_size": str(batches.batch_size),
         "num_workers": str(num_workers),
+        "num_threads": str(default_threads(batches.num_threads)),
         "prefetch": str(batches.prefetch),
     }
     batch_log().describe(map(os.path.realpath, [*graphs, *rows]), options, io)

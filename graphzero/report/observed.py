@@ -89,6 +89,8 @@ class Observed:
 
     def pids(self) -> Sequence[int]:
         """The process and its children; nothing once the process has ended."""
+        if self._pid == os.getpid():
+            return tuple(descendants(self._pid))
         try:
             if not self._process.is_running() or self._process.status() == psutil.STATUS_ZOMBIE:
                 return ()

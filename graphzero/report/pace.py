@@ -7,7 +7,7 @@ __all__ = ["Pace"]
 # Of one processor, for readings and as much again for complete ones, at an interval of a second.
 _SHARE = 0.004
 _LONGEST = 60.0  # seconds between two readings, whatever they cost
-_LOOKS = 5  # for processes and batch logs that are new, in the time of one reading
+_LOOKS = 10  # for batch logs that are new, in the time of one reading
 _SHORTEST_LOOK = 0.05
 
 
@@ -38,7 +38,7 @@ class Pace:
 
     @property
     def look_delay(self) -> float:
-        """Seconds from one look for new processes to the next."""
+        """Seconds from one look for new batch logs to the next."""
         return max(_SHORTEST_LOOK, self.delay / _LOOKS)
 
     def wants_complete(self, now: float) -> bool:
@@ -56,5 +56,5 @@ class Pace:
 
 
 def _smooth(before: float, value: float) -> float:
-    """Follows a cost that changes, a single expensive look less."""
-    return value if before == 0.0 else 0.7 * before + 0.3 * value
+    """Follows a cost that rises at once, and one that falls slowly."""
+    return max(value, 0.7 * before + 0.3 * value)

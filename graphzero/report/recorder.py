@@ -76,6 +76,9 @@ class Logs(Protocol):
 
     unknown: str | None
 
+    def has_news(self) -> bool:
+        """Whether it is worth looking."""
+
     def look(self, pids: Sequence[int]) -> None:
         """Finds what is new."""
 
@@ -152,13 +155,13 @@ class Recorder:
         """One look at what is new, and a reading if it is due; False once the process has ended."""
         try:
             with self._measured():
-                pids = self._source.pids()
-                if not pids:
-                    return False
                 if self._now() >= self._next:
+                    pids = self._source.pids()
+                    if not pids:
+                        return False
                     self._read(pids, complete=self._pace.wants_complete(self._now()))
-                else:
-                    self._logs.look(pids)
+                elif self._logs.has_news():
+                    self._logs.look(self._source.pids())
         except Exception as error:  # the run goes on, and its report says what is missing
             self._failures["readings"] = f"some have failed: {type(error).__name__}: {error}"
             self._next = self._now() + self._pace.delay

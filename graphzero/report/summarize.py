@@ -147,7 +147,7 @@ def _workforce(recording: Recording) -> Workforce:
     """As the options of the iterations say; of several iterations, the most."""
     options = recording.options
     workers, threads = _most(options.get("num_workers")), _most(options.get("num_threads"))
-    return Workforce(None if workers is None else max(1, workers), threads)
+    return Workforce(workers, threads)
 
 
 def _most(texts: str | None) -> int | None:

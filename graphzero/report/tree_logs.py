@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
-from graphzero.loader.batch_log import BatchLogReader, LogContent
+from graphzero.io.process_files import process_folder
+from graphzero.loader.batch_log import LOG_KIND, BatchLogReader, LogContent
 from graphzero.report.recording import BatchTotals
 
 __all__ = ["TreeLogs"]
@@ -55,6 +57,20 @@ class TreeLogs:
         self._ended: list[_Log] = []
         self._readers: dict[int, BatchLogReader] = {}  # of processes that have no log so far
         self._has_begun = False
+        self._folder = process_folder(LOG_KIND, user)
+        self._names: frozenset[str] = frozenset()
+
+    def has_news(self) -> bool:
+        """Whether logs have come or gone, of any process, since this was asked last.
+
+        It takes some microseconds. A process may live for a shorter time than a reading takes.
+        """
+        try:
+            names = frozenset(os.listdir(self._folder))
+        except OSError:  # nobody has made it
+            names = frozenset()
+        before, self._names = self._names, names
+        return names != before
 
     def look(self, pids: Iterable[int]) -> None:
         """Finds the logs of new processes, and reads those of ended ones for the last time.

@@ -13,10 +13,10 @@ Bound = Literal["disk", "sampling", "gather", "model", "delivery", "unknown"]
 
 # A loop that waits less than this share of its time has nothing to gain from faster mini-batches.
 _STALLS = 0.1
-# Preparation that takes less than this share of the waiting does not explain it.
+# Preparation that takes less than this share of the loop's waiting does not explain it.
 _EXPLAINS = 0.5
-# Where the loop was not observed: mini-batches that waited for it as long as this share of the time
-# that it took to prepare them were ready before they were needed.
+# Mini-batches that waited to be taken for as long as this share of the time that it took to prepare
+# them were ready before they were needed.
 _WAITED = 0.25
 # The least that a page fault waits for a disk: fast ones take 55 to 100 microseconds.
 _FAULT_SECONDS = 5e-5
@@ -48,6 +48,11 @@ _KNOBS: dict[Bound, str] = {
     " workers and threads than there are processors.",
     "unknown": "",
 }
+# Instead of the knob of "delivery", where there are no workers.
+_BESIDE = (
+    "Make transform= or collate_fn= cheaper, and look for what else runs between two mini-batches "
+    "or at the beginning of a pass: short passes wait for their first mini-batch each time."
+)
 _WATCH = (
     "How long the training loop waited is unknown; `for batch in monitor.watch(loader)` measures it"
 )
@@ -59,14 +64,24 @@ class Workforce:
 
     Attributes
     ----------
-    processes : int or None
-        DataLoader workers, or 1 without workers.
+    workers : int or None
+        DataLoader workers; 0 if the training process prepares them itself.
     threads : int or None
         That sample, in each of these processes.
     """
 
-    processes: int | None = None
+    workers: int | None = None
     threads: int | None = None
+
+    @property
+    def processes(self) -> int:
+        """That work side by side."""
+        return max(1, self.workers or 1)
+
+    @property
+    def samplers(self) -> int:
+        """Threads that sample, in all of them."""
+        return self.processes * max(1, self.threads or 1)
 
 
 @dataclass(frozen=True)
@@ -140,24 +155,22 @@ def find_verdict(
     """
     looped = totals.stall + totals.training
     stalled = totals.stall / looped if totals.steps > 0 and looped > 0 else None
-    work = _work(totals, workforce or Workforce(), major_faults or 0)
+    workforce = workforce or Workforce()
+    work = _work(totals, workforce, major_faults or 0)
     if work.total == 0:
         return _without_work(stalled)
     if stalled is None:
-        return _unobserved(totals, work, workforce or Workforce())
+        return _unobserved(totals, work, workforce)
     if stalled < _STALLS:
         sentence = (
             f"Bound by the model: the training loop waited {stalled:.0%} of its time for "
             f"mini-batches."
         )
         return Verdict("model", stalled, sentence, _KNOBS["model"])
-    if work.total < _EXPLAINS * totals.stall / totals.steps:
-        sentence = (
-            f"Bound by the delivery of mini-batches: the training loop waited {stalled:.0%} of its "
-            f"time, {_seconds(totals.stall / totals.steps)} for each one, but preparing one took "
-            f"only {_seconds(work.total)}."
-        )
-        return Verdict("delivery", stalled, sentence, _KNOBS["delivery"])
+    each, waited = totals.stall / totals.steps, totals.ready / max(1, totals.batches)
+    prepared = work.total * workforce.processes
+    if work.total < _EXPLAINS * each or waited >= _WAITED * prepared:
+        return _delivery(stalled, each, prepared, waited, workforce)
     return _by_stage(work, stalled, f"the training loop waited {stalled:.0%} of its time, and ")
 
 
@@ -178,8 +191,7 @@ def _work(totals: BatchTotals, workforce: Workforce, major_faults: int) -> _Work
     The waiting of page faults is taken from gathering first, because rows are most of the data.
     """
     batches = max(1, totals.batches)
-    processes = max(1, workforce.processes or 1)
-    samplers = processes * max(1, workforce.threads or 1)
+    processes, samplers = workforce.processes, workforce.samplers
     by_rows = min(major_faults * _FAULT_SECONDS, totals.gathering)
     by_topology = min(major_faults * _FAULT_SECONDS - by_rows, totals.sampling)
     work = _Work(
@@ -192,7 +204,7 @@ def _work(totals: BatchTotals, workforce: Workforce, major_faults: int) -> _Work
 
 def _unobserved(totals: BatchTotals, work: _Work, workforce: Workforce) -> Verdict:
     """From how long finished mini-batches waited in the processes that prepared them."""
-    prepared = work.total * max(1, workforce.processes or 1)  # seconds of one process
+    prepared = work.total * workforce.processes  # seconds of one process
     waited = totals.ready / totals.batches
     if waited < _WAITED * prepared:
         found = _by_stage(work, None, "mini-batches were taken as soon as they were finished, and ")
@@ -202,6 +214,19 @@ def _unobserved(totals: BatchTotals, work: _Work, workforce: Workforce) -> Verdi
         f"were taken, and preparing one took {_seconds(prepared)}. {_WATCH}."
     )
     return Verdict("model", None, sentence, _KNOBS["model"])
+
+
+def _delivery(
+    stalled: float, each: float, prepared: float, waited: float, workforce: Workforce
+) -> Verdict:
+    """The loop waits, and finished mini-batches, too."""
+    sentence = (
+        f"Bound by the delivery of mini-batches: the training loop waited {stalled:.0%} of its "
+        f"time, {_seconds(each)} for each one, although preparing one took {_seconds(prepared)} "
+        f"and it then waited {_seconds(waited)} to be taken."
+    )
+    knob = _KNOBS["delivery"] if workforce.workers != 0 else _BESIDE
+    return Verdict("delivery", stalled, sentence, knob)
 
 
 def _by_stage(work: _Work, stalled: float | None, why: str) -> Verdict:
