@@ -21,11 +21,11 @@ PREPARATION = {
     "sampling": ("sampling", COLORS["green"]),
     "disk": ("waiting for the disk", COLORS["vermilion"]),
     "gathering": ("gathering rows", COLORS["yellow"]),
-    "ready": ("ready, not yet taken", "#bbbbbb"),
+    "ready": ("waiting to be taken", "#bbbbbb"),
 }
 LOOP = {
     "training": ("training", COLORS["blue"]),
-    "stall": ("stall: waiting for data", COLORS["vermilion"]),
+    "stall": ("stall", COLORS["vermilion"]),
 }
 MOST_LABELLED = 12
 
@@ -64,10 +64,13 @@ def _draw(epochs: dict[str, BatchTotals], form: Format) -> Figure:
             axes = style.new_axes(figure, left, right, 34, 24)
             _draw_bars(axes, epochs, parts, what, form)
         return figure
-    figure = style.new_figure(form, 440)
-    for n, (what, parts) in enumerate(panels):
-        bottom = 34 + 220 * (1 - n)
-        axes = style.new_axes(figure, 38, 10, bottom, 220 * n + 24 + 12 * ((len(parts) + 1) // 2))
+    heights = [140 + 34 + style.room_above(len(parts), form) for _, parts in panels]
+    figure = style.new_figure(form, sum(heights))
+    below = sum(heights)
+    for (what, parts), height in zip(panels, heights, strict=True):
+        below -= height
+        top = sum(heights) - below - 140 - 34
+        axes = style.new_axes(figure, 38, 10, below + 34, top)
         _draw_bars(axes, epochs, parts, what, form)
     return figure
 

@@ -22,7 +22,7 @@ AREAS = {
     "file": (COLORS["sky"], "mapped files"),
     "resident": (COLORS["orange"], "resident"),
 }
-CACHE, USAGE, LIMIT = "page cache of the dataset", "used by the group", "limit of the group"
+CACHE, USAGE, LIMIT = "page cache", "memory group", "limit of the group"
 # A limit that is many times what was used would press everything else to the ground.
 HIGHEST_LIMIT = 3.0
 
@@ -82,11 +82,13 @@ def _caption(
         )
     if cache.values:
         sentences.append(
-            "Blue line: what of the dataset's files is in the page cache, each page once, "
-            "whether a process has mapped it or not."
+            "Blue line: bytes of the dataset's files in the page cache, each page once, whether a "
+            "process has mapped it or not."
         )
     else:
         sentences.append(f"Page cache: {because(recording, 'page_cache')}.")
+    if any(_usage(reading) is not None for reading in recording.readings):
+        sentences.append("Black line: all memory that is charged to the memory group.")
     if limit and not drawn_limit:
         sentences.append(f"The limit of the memory group, {format_bytes(limit)}, is far above.")
     elif not limit:

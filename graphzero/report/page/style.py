@@ -229,9 +229,9 @@ def label_areas(axes: Axes, labels: Sequence[Label], form: Format) -> None:
         heights = _spread(wanted, LABEL_HEIGHT, bottom + 4, top)
         places = [(left, y) for y in heights]
     else:
-        above = height - 8
+        above = top + 22 + LABEL_HEIGHT * ((len(labels) - 1) // 2)
         places = [
-            (8 + (i % 2) * (width / 2 - 8), above - LABEL_HEIGHT * (i // 2))
+            (10 + (i % 2) * (width / 2 - 8), above - LABEL_HEIGHT * (i // 2))
             for i in range(len(labels))
         ]
     for label, (x, y) in zip(labels, places, strict=True):
@@ -243,4 +243,4 @@ def label_areas(axes: Axes, labels: Sequence[Label], form: Format) -> None:
 
 def room_above(labels: int, form: Format) -> float:
     """Points above the data for the name of the axis and, on phones, for labels."""
-    return 22.0 if form.label_room else 24.0 + LABEL_HEIGHT * ((labels + 1) // 2)
+    return 22.0 if form.label_room else 20.0 + LABEL_HEIGHT * ((labels + 1) // 2)
