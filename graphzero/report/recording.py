@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 
 __all__ = [
+    "ENDED",
     "BatchTotals",
     "Environment",
     "FileReading",
@@ -19,6 +20,8 @@ __all__ = [
     "Recording",
     "SystemReading",
 ]
+
+ENDED = 0  # in place of a pid: the processes that have ended, with what they counted
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,9 @@ class Reading:
     seconds : float
         Since the recording began.
     processes : tuple of ProcessReading
-        The process and its children.
+        The process and its children, and with the pid `ENDED`, those of them that have ended: they
+        take no memory, and their counters are as they were last seen. So the sum of a counter over
+        all of these never falls.
     system : SystemReading
     group : GroupReading or None
     page_cache : dict of str to int, or None

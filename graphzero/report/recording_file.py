@@ -1,0 +1,123 @@
+"""Recordings as JSON: one object, with a version."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+from graphzero.errors import FormatError
+from graphzero.report.recording import (
+    BatchTotals,
+    Environment,
+    FileReading,
+    GroupReading,
+    ProcessReading,
+    Reading,
+    Recording,
+    SystemReading,
+)
+from graphzero.report.summarize import summarize
+from graphzero.store.atomic import write_atomically
+
+__all__ = ["VERSION", "from_json", "read_recording", "to_json", "write_recording"]
+
+VERSION = 1
+_FORMAT = "graphzero.Recording"
+_T = TypeVar("_T")
+
+
+def to_json(recording: Recording) -> str:
+    """A recording, and the figures of its summary, as JSON.
+
+    The keys are the names of the fields of `Recording` and `Summary`. Bytes and counts are
+    integers, times are seconds; what is unknown is null.
+    """
+    content = {
+        "format": _FORMAT,
+        "version": VERSION,
+        "summary": asdict(summarize(recording)),
+        "recording": asdict(recording),
+    }
+    return json.dumps(content, allow_nan=False)
+
+
+def from_json(text: str) -> Recording:
+    """The recording that `to_json` has written; its summary is computed anew.
+
+    Raises
+    ------
+    FormatError
+        If it is none, or of a version that is not known.
+    """
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise FormatError(f"is not JSON: {error}") from None
+    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+        raise FormatError(f"is no recording: it lacks 'format': {_FORMAT!r}")
+    version = content.get("version")
+    if version != VERSION:
+        raise FormatError(
+            f"is a recording of version {version!r}, and this graphzero reads version {VERSION}: "
+            f"use the graphzero that wrote it, or record again"
+        )
+    try:
+        return _recording(content["recording"])
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"is a recording that is not complete: {error}") from None
+
+
+def write_recording(path: str | os.PathLike[str], recording: Recording) -> None:
+    """Writes `to_json` to a file, in one step."""
+    write_atomically(path, to_json(recording).encode())
+
+
+def read_recording(path: str | os.PathLike[str]) -> Recording:
+    """Reads a file of `write_recording`.
+
+    Raises
+    ------
+    FormatError
+        As `from_json`, with the path.
+    """
+    try:
+        return from_json(Path(path).read_bytes().decode())
+    except (FormatError, UnicodeDecodeError) as error:
+        raise FormatError(f"{os.fspath(path)} {_reason(error)}") from None
+
+
+def _reason(error: ValueError) -> str:
+    return str(error) if isinstance(error, FormatError) else "is not JSON: it is no text"
+
+
+def _recording(data: Mapping[str, Any]) -> Recording:
+    nested: dict[str, Any] = {
+        "command": tuple(data["command"]),
+        "environment": Environment(**data["environment"]),
+        "readings": tuple(map(_reading, data["readings"])),
+        "files": tuple(map(_file, data["files"])),
+        "epochs": {int(epoch): BatchTotals(**each) for epoch, each in data["epochs"].items()},
+    }
+    return Recording(**{**data, **nested})
+
+
+def _reading(data: Mapping[str, Any]) -> Reading:
+    nested: dict[str, Any] = {
+        "processes": tuple(ProcessReading(**each) for each in data["processes"]),
+        "system": SystemReading(**data["system"]),
+        "group": _if_known(lambda each: GroupReading(**each), data["group"]),
+        "batches": BatchTotals(**data["batches"]),
+    }
+    return Reading(**{**data, **nested})
+
+
+def _file(data: Mapping[str, Any]) -> FileReading:
+    return FileReading(**{**data, "residency": _if_known(tuple, data["residency"])})
+
+
+def _if_known(make: Callable[[Any], _T], value: Any) -> _T | None:
+    return None if value is None else make(value)

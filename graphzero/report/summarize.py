@@ -1,0 +1,149 @@
+"""`summarize`: the figures of a recording. Pure functions of its readings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from graphzero.report.recording import (
+    ENDED,
+    BatchTotals,
+    FileReading,
+    Reading,
+    Recording,
+)
+from graphzero.report.summary import Course, Summary
+from graphzero.report.verdict import Workforce, find_verdict
+
+__all__ = ["course", "summarize"]
+
+_Figure = Callable[[Reading], int | float | None]
+
+
+def summarize(recording: Recording) -> Summary:
+    """The figures of a recording."""
+    readings = recording.readings
+    faults = _growth(readings, _over_processes("major_faults"))
+    device = _growth(readings, lambda reading: reading.device_bytes)
+    cpu = _growth(readings, _over_processes("cpu_seconds"))
+    batches = readings[-1].batches if readings else BatchTotals()
+    seconds = recording.seconds
+    return Summary(
+        seconds=seconds,
+        processes=max((_count(reading) for reading in readings), default=0),
+        anonymous=course(readings, _over_processes("anonymous")),
+        file=course(readings, _over_processes("file")),
+        shared=course(readings, _over_processes("shared")),
+        rss=course(readings, _over_processes("rss")),
+        pss=course(readings, _over_processes("pss")),
+        pss_file=course(readings, _over_processes("pss_file")),
+        page_cache=_page_cache(readings, recording.files),
+        dataset=sum(file.size for file in recording.files) if recording.files else None,
+        files=tuple(replace(file, residency=None) for file in recording.files),
+        available=_least(reading.system.available for reading in readings),
+        group_limit=_least(_of_group(reading, "limit") for reading in readings),
+        group_usage=course(readings, lambda reading: _of_group(reading, "usage")),
+        refaults=_whole(_growth(readings, lambda reading: _of_group(reading, "refaults"))),
+        kills=_whole(_growth(readings, lambda reading: _of_group(reading, "kills"))),
+        major_faults=_whole(faults),
+        read_bytes=_whole(_growth(readings, _over_processes("read_bytes"))),
+        device_bytes=_whole(device),
+        read_amplification=None
+        if device is None or batches.row_bytes == 0
+        else device / batches.row_bytes,
+        cores=None if cpu is None or seconds <= 0 else cpu / seconds,
+        batches=batches,
+        batches_per_second=_batch_rate(readings),
+        epochs=dict(recording.epochs),
+        verdict=find_verdict(batches, _workforce(recording), major_faults=_whole(faults)),
+        own_cpu=recording.own_cpu_seconds / seconds if seconds > 0 else None,
+        unknown=dict(recording.unknown),
+    )
+
+
+def course(readings: Iterable[Reading], figure: _Figure) -> Course | None:
+    """How a figure went, over the readings that have it; None if none has.
+
+    The mean is over time: where readings are far apart, those at both ends of the time between
+    them count for longer.
+    """
+    points = [(r.seconds, value) for r in readings if (value := figure(r)) is not None]
+    if not points:
+        return None
+    span = points[-1][0] - points[0][0]
+    pairs = pairwise(points)
+    area = sum((end - begin) * (first + last) / 2 for (begin, first), (end, last) in pairs)
+    values = [value for _, value in points]
+    mean = area / span if span > 0 else sum(values) / len(values)
+    return Course(int(max(values)), float(mean), int(values[-1]))
+
+
+def _count(reading: Reading) -> int:
+    return sum(process.pid != ENDED for process in reading.processes)
+
+
+def _over_processes(name: str) -> _Figure:
+    """The sum of a field over the processes; None if that of one is unknown."""
+
+    def total(reading: Reading) -> int | float | None:
+        values = [getattr(process, name) for process in reading.processes]
+        return sum(values) if values and None not in values else None
+
+    return total
+
+
+def _of_group(reading: Reading, name: str) -> int | None:
+    value: int | None = None if reading.group is None else getattr(reading.group, name)
+    return value
+
+
+def _growth(readings: Sequence[Reading], figure: _Figure) -> int | float | None:
+    """By how much a counter has grown."""
+    values = [value for reading in readings if (value := figure(reading)) is not None]
+    return values[-1] - values[0] if len(values) > 1 else None
+
+
+def _whole(value: int | float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _least(values: Iterable[int | None]) -> int | None:
+    return min((value for value in values if value is not None), default=None)
+
+
+def _page_cache(readings: Sequence[Reading], files: Sequence[FileReading]) -> Course | None:
+    """Of all files; None where that of one is unknown."""
+    names = {file.path for file in files}
+    if not names:
+        return None
+
+    def cached(reading: Reading) -> int | None:
+        looked = reading.page_cache
+        if looked is None or not names <= looked.keys():
+            return None
+        return sum(looked[name] for name in names)
+
+    return course(readings, cached)
+
+
+def _batch_rate(readings: Sequence[Reading]) -> float | None:
+    if not readings:
+        return None
+    first, last = readings[0].batches.batches, readings[-1].batches.batches
+    if last == first:
+        return None
+    begin = max(r.seconds for r in readings if r.batches.batches == first)
+    end = min(r.seconds for r in readings if r.batches.batches == last)
+    return (last - first) / (end - begin) if end > begin else None
+
+
+def _workforce(recording: Recording) -> Workforce:
+    """As the options of the iterations say."""
+    return Workforce(
+        _as_count(recording.options.get("workers")), _as_count(recording.options.get("threads"))
+    )
+
+
+def _as_count(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdecimal() else None

@@ -1,0 +1,94 @@
+"""What a run was bound by, from sums over its mini-batches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from graphzero.report.recording import BatchTotals
+from graphzero.report.verdict import Workforce, find_verdict
+
+pytestmark = pytest.mark.no_asan
+
+MODEL = BatchTotals(100, 5.0, 1.0, 2.0, ready=90.0, steps=100, stall=4.0, training=96.0)
+DISK = BatchTotals(100, 5.0, 60.0, 10.0, steps=100, stall=61.0, training=39.0)
+SAMPLING = BatchTotals(100, 60.0, 5.0, 10.0, steps=100, stall=61.0, training=39.0)
+GATHER = BatchTotals(100, 5.0, 10.0, 60.0, steps=100, stall=61.0, training=39.0)
+DELIVERY = BatchTotals(100, 4.0, 1.0, 5.0, ready=70.0, steps=100, stall=61.0, training=39.0)
+
+
+@pytest.mark.parametrize(
+    ("totals", "workforce", "bound"),
+    [
+        (MODEL, None, "model"),
+        (DISK, None, "disk"),
+        (SAMPLING, None, "sampling"),
+        (GATHER, None, "gather"),
+        (DELIVERY, None, "delivery"),
+        # 200 seconds of 8 threads are less than 40 of one
+        (replace(SAMPLING, sampling=200.0, gathering=40.0), Workforce(1, threads=8), "gather"),
+        (SAMPLING, Workforce(processes=8, threads=1), "delivery"),
+        # every worker has a thread that reads, and no more
+        (DISK, Workforce(processes=1, threads=8), "disk"),
+        (BatchTotals(100, 4.0, 50.0, 5.0, steps=100, stall=61.0), None, "disk"),
+    ],
+)
+def test_the_stage_that_takes_most_time_of_a_thread_is_the_bound(
+    totals: BatchTotals, workforce: Workforce | None, bound: str
+) -> None:
+    verdict = find_verdict(totals, workforce)
+    assert verdict.bound == bound
+    assert verdict.knob
+    assert verdict.stalled == pytest.approx(totals.stall / (totals.stall + totals.training))
+    assert verdict.sentence.startswith("Bound by ")
+
+
+def test_the_sentence_says_how_much() -> None:
+    assert find_verdict(DISK).sentence == (
+        "Bound by the disk: the training loop waited 61% of its time, and 80% of the work on a "
+        "mini-batch was waiting for the disk."
+    )
+    assert "graphzero tune" in find_verdict(DISK).knob
+
+
+@pytest.mark.parametrize("stall", [9.9, 10.1])
+def test_a_tenth_of_the_time_makes_the_difference(stall: float) -> None:
+    totals = BatchTotals(10, 1.0, 9.0, 1.0, steps=10, stall=stall, training=100 - stall)
+    assert find_verdict(totals).bound == ("model" if stall < 10 else "disk")
+
+
+def test_page_faults_that_waited_for_the_disk_are_no_gathering() -> None:
+    assert find_verdict(GATHER, major_faults=1000).bound == "gather"
+    verdict = find_verdict(GATHER, major_faults=10**6)  # 50 s
+    assert verdict.bound == "disk"
+    assert "estimated from page faults" in verdict.sentence
+    assert "estimated" not in find_verdict(DISK, major_faults=1000).sentence
+    # ... and never more than was measured
+    assert find_verdict(SAMPLING, major_faults=10**12).bound == "disk"
+
+
+def test_without_the_loop_finished_batches_tell() -> None:
+    taken = BatchTotals(100, 5.0, 60.0, 10.0, ready=0.5)
+    verdict = find_verdict(taken, Workforce(processes=4))
+    assert (verdict.bound, verdict.stalled) == ("disk", None)
+    assert "monitor.watch" in verdict.sentence
+    waiting = find_verdict(BatchTotals(100, 5.0, 60.0, 10.0, ready=90.0), Workforce(processes=4))
+    assert (waiting.bound, waiting.stalled) == ("model", None)
+    assert "Probably" in waiting.sentence
+    assert "monitor.watch" in waiting.sentence
+
+
+def test_without_mini_batches_nothing_is_guessed() -> None:
+    nothing = find_verdict(BatchTotals())
+    assert (nothing.bound, nothing.stalled, nothing.knob) == ("unknown", None, "")
+    foreign = find_verdict(BatchTotals(steps=10, stall=8.0, training=2.0))
+    assert foreign.bound == "unknown"
+    assert "80%" in foreign.sentence
+    busy = find_verdict(BatchTotals(steps=10, stall=0.1, training=9.9))
+    assert busy.bound == "model"
+
+
+def test_batches_whose_work_nobody_measured_say_nothing() -> None:
+    assert find_verdict(BatchTotals(batches=1, ready=1.0)).bound == "unknown"
+    assert find_verdict(BatchTotals(batches=1, steps=1)).stalled is None
