@@ -264,7 +264,11 @@ def typed(epochs: int = 12) -> Recording:
     readings = tuple(
         Reading(
             5.0 * i,
-            (_process(9, "python", 500 * MB, 200 * MB, 0, 1, major_faults=i, read_bytes=40 * MB * i),),
+            (
+                _process(
+                    9, "python", 500 * MB, 200 * MB, 0, 1, major_faults=i, read_bytes=40 * MB * i
+                ),
+            ),
             SystemReading(16 * GB, 8 * GB, 6 * GB),
             GroupReading(1, None, 3 * GB, 500 * MB, 2 * GB, None, None),
             {path: int(cached * (1 - math.exp(-i / 8))) for path, cached in known.items()},
@@ -330,14 +334,18 @@ def one_reading() -> Recording:
     return dataclasses.replace(in_memory(), seconds=0.0, readings=in_memory().readings[:1])
 
 
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&amp; \"'$x_1$ \x1b[31m\u202e\udcff漢"
+HOSTILE = (
+    "</script><script>alert(1)</script><img src=x onerror=alert(2)>&amp; \"'$x_1$ "
+    "\x1b[31m\u202e\udcff\u6f22"
+)
 
 
 def hostile() -> Recording:
     """Every text of it tries to be something else."""
     long = out_of_core()
     files = tuple(
-        dataclasses.replace(f, path=f"data/{HOSTILE}/{n}/{f.path}") for n, f in enumerate(long.files)
+        dataclasses.replace(f, path=f"data/{HOSTILE}/{n}/{f.path}")
+        for n, f in enumerate(long.files)
     )
     readings = tuple(
         dataclasses.replace(

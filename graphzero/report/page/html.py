@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import html
+import shlex
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 from graphzero.report.recording import Recording
 
-__all__ = ["because", "escaped", "known_limit", "plain", "shortened", "table"]
+__all__ = [
+    "because",
+    "command_line",
+    "escaped",
+    "known_limit",
+    "plain",
+    "shortened",
+    "started",
+    "table",
+]
 
 
 def plain(value: object) -> str:
@@ -34,10 +45,23 @@ def shortened(value: object, most: int = 30) -> str:
     return f"{text[: most - tail - 1]}…{text[-tail:]}"
 
 
-def because(recording: Recording, *names: str, otherwise: str = "the system does not tell") -> str:
+def because(recording: Recording, *names: str, otherwise: str = "") -> str:
     """The words for an unknown figure: the reason that the recording has for one of its names."""
     found = next((recording.unknown[name] for name in names if name in recording.unknown), None)
-    return f"unknown ({plain(found or otherwise)})"
+    return f"unknown ({plain(found or otherwise or 'the system does not tell')})"
+
+
+def command_line(recording: Recording) -> str:
+    """The command as a shell would read it."""
+    return shlex.join(recording.command) or "unknown command"
+
+
+def started(recording: Recording) -> str:
+    """When the recording began, as people write it."""
+    try:
+        return f"{datetime.fromisoformat(recording.started):%Y-%m-%d %H:%M:%S %Z}".strip()
+    except ValueError:
+        return recording.started
 
 
 def known_limit(recording: Recording) -> int | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Literal
 
 from matplotlib.figure import Figure
 
 from graphzero.report.page import style
 from graphzero.report.page.html import because, known_limit
 from graphzero.report.page.series import MemoryParts, Series, memory_parts, of_readings, thinned
-from graphzero.report.page.style import COLORS, INK, Chart, Format, Label
+from graphzero.report.page.style import COLORS, INK, Chart, Format, Label, Values
 from graphzero.report.recording import Reading, Recording
 from graphzero.units import format_bytes
 
@@ -54,9 +55,9 @@ def memory_chart(recording: Recording) -> Chart:
     return Chart(
         "memory",
         TITLE,
-        _caption(recording, parts, cache, limit, drawn_limit),
+        _caption(recording, parts, cache, usage, limit, drawn_limit),
         partial(_draw, recording.seconds, parts, cache, usage, drawn_limit),
-        **_values(parts, cache, usage),
+        values=_values(parts, cache, usage),
     )
 
 
@@ -64,6 +65,7 @@ def _caption(
     recording: Recording,
     parts: MemoryParts | None,
     cache: Series,
+    usage: Series,
     limit: int | None,
     drawn_limit: int | None,
 ) -> str:
@@ -85,23 +87,30 @@ def _caption(
             "Blue line: bytes of the dataset's files in the page cache, each page once, whether a "
             "process has mapped it or not."
         )
+        seen = {path for reading in recording.readings for path in reading.page_cache or ()}
+        missing = [file.path for file in recording.files if file.path not in seen]
+        if missing:
+            reason = because(recording, *missing, "page_cache")
+            sentences.append(f"It lacks {len(missing)} of {len(recording.files)} files: {reason}.")
     else:
         sentences.append(f"Page cache: {because(recording, 'page_cache')}.")
-    if any(_usage(reading) is not None for reading in recording.readings):
+    if usage.values:
         sentences.append("Black line: all memory that is charged to the memory group.")
     if limit and not drawn_limit:
         sentences.append(f"The limit of the memory group, {format_bytes(limit)}, is far above.")
+    elif not limit and usage.values:
+        sentences.append("The memory group has no limit.")
     elif not limit:
-        sentences.append(f"Limit of the memory group: {because(recording, 'group', 'limit')}.")
+        sentences.append(f"Memory group: {because(recording, 'group', 'limit')}.")
     return " ".join(sentences)
 
 
-def _values(parts: MemoryParts | None, cache: Series, usage: Series) -> dict[str, object]:
+def _values(parts: MemoryParts | None, cache: Series, usage: Series) -> Values:
     """What a reader can ask for at each moment."""
     columns: dict[str, dict[float, float]] = {}
     if parts is not None:
-        for name, values in parts.parts.items():
-            columns[AREAS[name][1]] = dict(zip(parts.seconds, values, strict=True))
+        for name, sizes in parts.parts.items():
+            columns[AREAS[name][1]] = dict(zip(parts.seconds, sizes, strict=True))
     for label, series in ((CACHE, cache), (USAGE, usage)):
         if series.values:
             columns[label] = dict(zip(series.seconds, series.values, strict=True))
@@ -109,11 +118,11 @@ def _values(parts: MemoryParts | None, cache: Series, usage: Series) -> dict[str
     weights = [sum(column.get(at, 0.0) for column in columns.values()) for at in moments]
     chosen = [moments[i] for i in thinned(weights, style.WIDE.most)]
     unit = style.byte_unit(max(max(column.values()) for column in columns.values()))
-    values = {
+    values: dict[str, list[float | None]] = {
         label: [round(column[at] / unit.size, 3) if at in column else None for at in chosen]
         for label, column in columns.items()
     }
-    return {"moments": chosen, "values": values, "unit": unit.name}
+    return Values(chosen, values, unit.name)
 
 
 def _draw(
@@ -125,7 +134,10 @@ def _draw(
     form: Format,
 ) -> Figure:
     labels = []
-    lines = [(CACHE, cache, COLORS["blue"], "-", 2.0), (USAGE, usage, INK, "-", 1.0)]
+    lines: list[tuple[str, Series, str, Literal["-"], float]] = [
+        (CACHE, cache, COLORS["blue"], "-", 2.0),
+        (USAGE, usage, INK, "-", 1.0),
+    ]
     count = sum(bool(s.values) for _, s, *_ in lines) + (len(parts.parts) if parts else 0)
     top = style.room_above(count + bool(limit), form)
     figure = style.new_figure(form, 190 + top)

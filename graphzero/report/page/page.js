@@ -46,7 +46,7 @@
         if (Math.abs(moment - at) < Math.abs(chart.moments[nearest] - at)) nearest = i;
       });
       const lines = [number(chart.moments[nearest]) + " s"];
-      for (const [label, values] of Object.entries(chart.values)) {
+      for (const [label, values] of Object.entries(chart.columns)) {
         if (values[nearest] != null) {
           lines.push(label + ": " + number(values[nearest]) + " " + chart.unit);
         }

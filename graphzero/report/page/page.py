@@ -6,14 +6,13 @@ import base64
 import dataclasses
 import hashlib
 import json
-import math
 import os
+import re
 from importlib import resources
-from typing import Any
 
 from graphzero.report.page.epoch_chart import epoch_chart
-from graphzero.report.page.html import escaped, shortened
-from graphzero.report.page.key_figures import key_figures, whole_run
+from graphzero.report.page.html import command_line, escaped, shortened, started
+from graphzero.report.page.key_figures import key_figures
 from graphzero.report.page.memory_chart import memory_chart
 from graphzero.report.page.residency_chart import residency_chart
 from graphzero.report.page.style import NARROW, WIDE, Chart
@@ -21,6 +20,10 @@ from graphzero.report.page.svg import chart_style, to_svg
 from graphzero.report.page.tables import tables
 from graphzero.report.page.throughput_chart import throughput_chart
 from graphzero.report.recording import Recording
+from graphzero.report.recording_file import to_json
+from graphzero.report.summarize import summarize
+from graphzero.report.summary import Summary
+from graphzero.report.text import seconds_text
 from graphzero.store.atomic import write_atomically
 
 __all__ = ["write_page"]
@@ -49,6 +52,7 @@ def write_page(recording: Recording, path: str | os.PathLike[str]) -> None:
 
 def page_text(recording: Recording) -> str:
     """The page of a recording."""
+    summary = summarize(recording)
     charts = [make(recording) for make in CHARTS]
     script, styles = _part("page.js"), _part("page.css")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -57,11 +61,9 @@ def page_text(recording: Recording) -> str:
         "base-uri 'none'; form-action 'none'"
     )
     hover = {
-        chart.name: {"moments": chart.moments, "values": chart.values, "unit": chart.unit}
-        for chart in charts
-        if chart.moments
+        chart.name: dataclasses.asdict(chart.values) for chart in charts if chart.values is not None
     }
-    command = " ".join(recording.command)
+    command = command_line(recording)
     with chart_style():
         figures = "\n".join(
             _figure(n, chart, recording.seconds) for n, chart in enumerate(charts, 1)
@@ -80,11 +82,11 @@ def page_text(recording: Recording) -> str:
 <main>
 <header>
 <h1>{escaped(shortened(command, 400))}</h1>
-<p class="when">graphzero report, {escaped(recording.started)}, {recording.seconds:.4g} s</p>
-<p class="verdict">{escaped(_verdict(recording))}</p>
+<p class="when">graphzero report, {escaped(started(recording))}, {seconds_text(recording.seconds)}</p>
+{_verdict(summary)}
 </header>
 <dl class="figures">
-{_key_figures(recording)}
+{_key_figures(recording, summary)}
 </dl>
 {figures}
 <h2>Everything else</h2>
@@ -92,8 +94,8 @@ def page_text(recording: Recording) -> str:
 <p class="data"><button type="button" id="save-data" hidden>Save the data (JSON)</button></p>
 </main>
 <div id="tip" hidden></div>
-<script type="application/json" id="recording">{_json(dataclasses.asdict(recording))}</script>
-<script type="application/json" id="charts">{_json(hover)}</script>
+<script type="application/json" id="recording">{_in_element(to_json(recording))}</script>
+<script type="application/json" id="charts">{_in_element(json.dumps(hover))}</script>
 <script>{script}</script>
 </body>
 </html>
@@ -104,19 +106,22 @@ def _part(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text("utf-8")
 
 
-def _verdict(recording: Recording) -> str:
-    whole = whole_run(recording)
-    loop = whole.stall + whole.training
-    if loop <= 0:
-        return "What the run was bound by is unknown: no training loop was seen."
-    return f"The training loop waited for mini-batches for {whole.stall / loop:.0%} of its time."
+def _verdict(summary: Summary) -> str:
+    verdict = summary.verdict
+    knob = f'\n<p class="knob">{_with_code(verdict.knob)}</p>' if verdict.knob else ""
+    return f'<p class="verdict">{_with_code(verdict.sentence)}</p>{knob}'
 
 
-def _key_figures(recording: Recording) -> str:
+def _with_code(text: str) -> str:
+    """What stands between backticks is code."""
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", escaped(text))
+
+
+def _key_figures(recording: Recording, summary: Summary) -> str:
     return "\n".join(
-        f'<div><dt>{escaped(f.name)}</dt><dd{" class=unknown" * f.value.startswith("unknown")}>'
+        f"<div><dt>{escaped(f.name)}</dt><dd{' class=unknown' * f.value.startswith('unknown')}>"
         f"{escaped(f.value)}</dd><dd class=note>{escaped(f.note)}</dd></div>"
-        for f in key_figures(recording)
+        for f in key_figures(recording, summary)
     )
 
 
@@ -137,18 +142,6 @@ def _figure(number: int, chart: Chart, seconds: float) -> str:
     )
 
 
-def _clean(value: Any) -> Any:
-    """The same without what JSON lacks, and without figures that are unknown."""
-    if isinstance(value, dict):
-        return {key: _clean(v) for key, v in value.items() if v is not None}
-    if isinstance(value, (list, tuple)):
-        return [_clean(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
-def _json(value: object) -> str:
+def _in_element(text: str) -> str:
     """JSON that cannot end the element in which it stands."""
-    text = json.dumps(_clean(value), separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -112,8 +112,9 @@ def _size(file: FileReading) -> str:
     size = format_bytes(file.size)
     if file.page_cache is None:
         return f"{size}, in memory: unknown"
-    share = f"{file.page_cache / file.size:.0%}" if file.size else "all"
-    return f"{size}, {share} in memory"
+    if not file.size:
+        return size
+    return f"{size}, {file.page_cache / file.size:.0%} in memory"
 
 
 def _strip(
@@ -155,10 +156,10 @@ def _strip(
 def _key(axes: Axes, left: float, right: float) -> None:
     """What the shades mean."""
     width, bottom = 12.0, 6.0
-    axes.text(left, bottom + 4, "0 %", va="center", color=FAINT, fontsize=8)
+    axes.text(left, bottom + 4, "0%", va="center", color=FAINT, fontsize=8)
     begin = left + 20
     for level in range(LEVELS + 1):
         color = SHADES(level / LEVELS) if level else EMPTY
         axes.add_patch(Rectangle((begin + width * level, bottom), width, 8, color=color, lw=0))
     end = begin + width * (LEVELS + 1)
-    axes.text(end + 4, bottom + 4, "100 % in memory", va="center", color=FAINT, fontsize=8)
+    axes.text(end + 4, bottom + 4, "100% in memory", va="center", color=FAINT, fontsize=8)

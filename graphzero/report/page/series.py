@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from graphzero.report.recording import ProcessReading, Reading, Recording
+from graphzero.report.recording import ENDED, ProcessReading, Reading, Recording
 
 __all__ = ["MemoryParts", "Rates", "Series", "memory_parts", "of_readings", "rates", "thinned"]
 
@@ -65,7 +66,7 @@ def of_readings(recording: Recording, value: Callable[[Reading], float | None]) 
 
 def _sums(processes: Sequence[ProcessReading], names: Iterable[str]) -> tuple[float, ...] | None:
     """The sum of each figure over the processes; None if one process lacks one."""
-    rows = [[getattr(p, name) for name in names] for p in processes]
+    rows = [[getattr(p, name) for name in names] for p in processes if p.pid != ENDED]
     if not rows or any(v is None for row in rows for v in row):
         return None
     return tuple(float(sum(column)) for column in zip(*rows, strict=True))
@@ -104,9 +105,7 @@ def thinned(weights: Sequence[float], most: int) -> list[int]:
         return list(range(count))
     inner = most - 2
     cuts = [1 + (count - 2) * i // inner for i in range(inner + 1)]
-    largest = [
-        max(range(a, b), key=weights.__getitem__) for a, b in zip(cuts, cuts[1:], strict=False)
-    ]
+    largest = [max(range(a, b), key=weights.__getitem__) for a, b in pairwise(cuts)]
     return [0, *largest, count - 1]
 
 
@@ -119,7 +118,7 @@ def rates(counter: Series, most: int) -> Rates:
     chosen = [(count - 1) * i // stretches for i in range(stretches + 1)]
     edges: list[float] = []
     values: list[float] = []
-    for a, b in zip(chosen, chosen[1:], strict=False):
+    for a, b in pairwise(chosen):
         length = counter.seconds[b] - counter.seconds[a]
         if length > 0:
             edges = edges or [counter.seconds[a]]

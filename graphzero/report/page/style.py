@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Literal
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.transforms import Affine2D, Transform
 
 __all__ = [
     "COLORS",
@@ -20,6 +23,7 @@ __all__ = [
     "Format",
     "Label",
     "Unit",
+    "Values",
     "byte_unit",
     "label_areas",
     "new_axes",
@@ -70,6 +74,24 @@ NARROW = Format("narrow", 290.0, 0.0, 120)
 
 
 @dataclass(frozen=True)
+class Values:
+    """Values of a chart at moments, by label.
+
+    Attributes
+    ----------
+    moments : list of float
+        In seconds.
+    columns : dict of str to list of float or None
+        In this unit; None at moments without a value.
+    unit : str
+    """
+
+    moments: list[float]
+    columns: dict[str, list[float | None]]
+    unit: str
+
+
+@dataclass(frozen=True)
 class Chart:
     """One chart of the page.
 
@@ -83,11 +105,8 @@ class Chart:
         Draws it in a format. None: `missing` is shown in its place.
     missing : str
         Why there is nothing to draw.
-    moments : list of float
-        The times, in seconds, at which a reader can ask for values.
-    values : dict of str to list of float or None
-        Those values, by label, with their unit in `unit`.
-    unit : str
+    values : Values or None
+        What a reader can ask for with the pointer.
     """
 
     name: str
@@ -95,9 +114,7 @@ class Chart:
     caption: str = ""
     draw: Callable[[Format], Figure] | None = None
     missing: str = ""
-    moments: list[float] = field(default_factory=list)
-    values: dict[str, list[float | None]] = field(default_factory=dict)
-    unit: str = ""
+    values: Values | None = None
 
 
 @dataclass(frozen=True)
@@ -115,7 +132,7 @@ class Label:
     text: str
     color: str
     at: float
-    line: str = ""  # a line's style; of an area ""
+    line: Literal["", "-", "--"] = ""  # a line's style; of an area ""
 
 
 def byte_unit(most: float) -> Unit:
@@ -205,18 +222,20 @@ def _spread(heights: Sequence[float], apart: float, low: float, high: float) -> 
     return placed
 
 
-def _swatch(axes: Axes, label: Label, x: float, y: float, transform: object) -> None:
-    options = {"transform": transform, "clip_on": False}
+def _swatch(axes: Axes, label: Label, x: float, y: float, transform: Transform) -> None:
+    mark: Artist
     if label.line:
-        axes.add_artist(Line2D([x, x + 11], [y, y], color=label.color, ls=label.line, **options))
+        mark = Line2D([x, x + 11], [y, y], color=label.color)
+        mark.set_linestyle(label.line)
     else:
-        axes.add_patch(Rectangle((x + 1, y - 4), 8, 8, color=label.color, lw=0, **options))
+        mark = Rectangle((x + 1, y - 4), 8, 8, color=label.color, linewidth=0)
+    mark.set_transform(transform)
+    mark.set_clip_on(False)
+    axes.add_artist(mark)
 
 
 def label_areas(axes: Axes, labels: Sequence[Label], form: Format) -> None:
     """Each label with a sample of its colour: right of the data or, on phones, above it."""
-    from matplotlib.transforms import Affine2D
-
     figure = axes.get_figure()
     assert isinstance(figure, Figure)
     width, height = (POINTS_PER_INCH * inches for inches in figure.get_size_inches())

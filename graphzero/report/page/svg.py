@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 __all__ = ["chart_style", "to_svg"]
 
-STYLE: dict[str, Any] = {
+STYLE: Any = {
     "svg.hashsalt": "graphzero",
     "svg.fonttype": "none",  # text stays text, in the font of the page
     "font.size": 9,
@@ -33,7 +33,7 @@ PATH = re.compile(r'(?<= d=")[^"]*')
 
 @contextmanager
 def chart_style() -> Iterator[None]:
-    """matplotlib's defaults and the style of these charts, whatever a user has set."""
+    """The defaults of matplotlib and the style of these charts, whatever a user has set."""
     with matplotlib.style.context("default"), matplotlib.rc_context(STYLE):
         yield
 

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import os
 import statistics
+from itertools import pairwise
 
 from graphzero.report.page.epoch_chart import LOOP, PREPARATION, epochs_or_whole
-from graphzero.report.page.html import because, escaped, known_limit, table
+from graphzero.report.page.html import because, command_line, escaped, known_limit, started, table
 from graphzero.report.page.residency_chart import common_folder
-from graphzero.report.recording import Recording
+from graphzero.report.recording import ENDED, Recording
+from graphzero.report.text import seconds_text
 from graphzero.units import format_bytes
 
 __all__ = ["tables"]
+
+MOST_PROCESSES = 20
+PROCESS_FIGURES = {
+    "rss": "peak RSS",
+    "anonymous": "peak anonymous",
+    "read_bytes": "read",
+    "cpu_seconds": "processor time",
+    "major_faults": "major faults",
+}
 
 
 def tables(recording: Recording) -> str:
@@ -42,7 +53,7 @@ def _named(values: dict[str, str], nothing: str) -> str:
 
 def _run(recording: Recording) -> list[tuple[str, str]]:
     seconds = [reading.seconds for reading in recording.readings]
-    steps = [b - a for a, b in zip(seconds, seconds[1:], strict=False)]
+    steps = [b - a for a, b in pairwise(seconds)]
     if steps:
         interval = f"{statistics.median(steps):.3g} s (median of {len(steps):,})"
     else:
@@ -51,9 +62,9 @@ def _run(recording: Recording) -> list[tuple[str, str]]:
     if recording.seconds > 0:
         cost += f", {recording.own_cpu_seconds / recording.seconds:.2%} of a core"
     return [
-        ("command", " ".join(recording.command)),
-        ("started", recording.started),
-        ("recorded", f"{recording.seconds:.4g} s"),
+        ("command", command_line(recording)),
+        ("started", started(recording)),
+        ("recorded", seconds_text(recording.seconds)),
         ("readings", f"{len(recording.readings):,}"),
         ("between readings", interval),
         ("cost of the recording", cost),
@@ -67,7 +78,10 @@ def _machine(recording: Recording) -> list[tuple[str, str]]:
         return because(recording, *names) if value is None or value == "" else str(value)
 
     rotational = {True: "rotating", False: "solid state", None: None}[environment.rotational]
-    rate = environment.disk_rate
+    if environment.disk_rate is None:
+        rate = because(recording, "disk_rate")
+    else:
+        rate = f"{format_bytes(int(environment.disk_rate))}/s"
     limit = known_limit(recording)
     groups = [r.group for r in recording.readings if r.group is not None]
     if limit is not None:
@@ -84,7 +98,7 @@ def _machine(recording: Recording) -> list[tuple[str, str]]:
         ("system", text(environment.system, "system")),
         ("disk", text(environment.disk, "disk")),
         ("kind of disk", text(rotational, "rotational")),
-        ("random reads, measured", _bytes(None if rate is None else int(rate), recording, "disk_rate") + ("/s" if rate is not None else "")),
+        ("random reads, measured", rate),
         ("file system", text(environment.file_system, "file_system")),
         ("mount options", text(environment.mount_options, "mount_options")),
         ("kernel's read-ahead", _bytes(environment.readahead_bytes, recording, "readahead_bytes")),
@@ -134,28 +148,31 @@ def _epochs(recording: Recording) -> str:
 
 def _processes(recording: Recording) -> str:
     names: dict[int, str] = {}
-    peaks: dict[int, dict[str, float]] = {}
-    for reading in recording.readings:
-        for process in reading.processes:
-            names[process.pid] = process.name
-            most = peaks.setdefault(process.pid, {})
-            for figure in ("rss", "anonymous", "read_bytes", "cpu_seconds", "major_faults"):
-                value = getattr(process, figure)
-                if value is not None:
-                    most[figure] = max(value, most.get(figure, 0))
+    most: dict[int, dict[str, float]] = {}
+    for process in (p for reading in recording.readings for p in reading.processes):
+        if process.pid == ENDED:
+            continue
+        names[process.pid] = process.name
+        known = most.setdefault(process.pid, {})
+        for figure in PROCESS_FIGURES:
+            value = getattr(process, figure)
+            if value is not None:
+                known[figure] = max(value, known.get(figure, 0))
     if not names:
         return f"<p>{escaped(because(recording, 'processes', otherwise='there is no reading'))}</p>"
 
     def cell(pid: int, figure: str) -> str:
-        value = peaks[pid].get(figure)
+        value = most[pid].get(figure)
         if value is None:
             return because(recording, figure)
         if figure == "cpu_seconds":
             return f"{value:.4g} s"
         return f"{value:,}" if figure == "major_faults" else format_bytes(int(value))
 
-    head = ("process", "peak RSS", "peak anonymous", "read", "processor time", "major faults")
-    figures = ("rss", "anonymous", "read_bytes", "cpu_seconds", "major_faults")
-    rows = [(f"{names[pid]} ({pid})", *(cell(pid, f) for f in figures)) for pid in names]
-    note = "<p>Counters are those of the process since its own start.</p>\n"
-    return note + table(head, rows, numbers=range(1, len(head)))
+    shown = sorted(sorted(names, key=lambda pid: -most[pid].get("rss", 0))[:MOST_PROCESSES])
+    rows = [(f"{names[pid]} ({pid})", *(cell(pid, f) for f in PROCESS_FIGURES)) for pid in shown]
+    note = "Counters are those of the process since its own start."
+    if len(names) > len(shown):
+        note += f" The {len(shown)} largest of {len(names)} processes."
+    head = ("process", *PROCESS_FIGURES.values())
+    return f"<p>{note}</p>\n" + table(head, rows, numbers=range(1, len(head)))

@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 
 from matplotlib.figure import Figure
 
 from graphzero.report.page import style
 from graphzero.report.page.html import because
 from graphzero.report.page.series import Rates, Series, of_readings, rates
-from graphzero.report.page.style import COLORS, Chart, Format, Label
+from graphzero.report.page.style import COLORS, Chart, Format, Label, Values
 from graphzero.report.recording import Reading, Recording
 from graphzero.units import format_bytes
 
-__all__ = ["bytes_read", "throughput_chart"]
+__all__ = ["throughput_chart"]
 
 TITLE = "Read throughput"
 DEVICE, PROCESSES, DISK = "device, by anyone", "these processes", "the disk's own rate"
 
 
-def bytes_read(recording: Recording) -> Series:
-    """Bytes that the processes have caused to be read since the first reading.
-
-    A process that began later counts from its beginning, and one that has ended keeps its part.
-    """
-    first: dict[int, int] = {}
-    last: dict[int, int] = {}
-    seconds, values = [], []
-    for n, reading in enumerate(recording.readings):
-        for process in reading.processes:
-            if process.read_bytes is not None:
-                first.setdefault(process.pid, process.read_bytes if n == 0 else 0)
-                last[process.pid] = max(process.read_bytes, last.get(process.pid, 0))
-        if last:
-            seconds.append(reading.seconds)
-            values.append(float(sum(last[pid] - first[pid] for pid in last)))
-    return Series(tuple(seconds), tuple(values))
+def _read_bytes(reading: Reading) -> float | None:
+    """Bytes that all processes have caused to be read, those that have ended included."""
+    known = [process.read_bytes for process in reading.processes]
+    return sum(known) if known and None not in known else None  # type: ignore[arg-type]
 
 
 def _device_bytes(reading: Reading) -> float | None:
@@ -44,7 +32,8 @@ def _device_bytes(reading: Reading) -> float | None:
 
 def throughput_chart(recording: Recording) -> Chart:
     """Bytes a second from the device and by the processes; a line at what the disk can give."""
-    device, processes = of_readings(recording, _device_bytes), bytes_read(recording)
+    device = of_readings(recording, _device_bytes)
+    processes = of_readings(recording, _read_bytes)
     if not any(rates(series, 1).values for series in (device, processes)):
         if len(recording.readings) < 2 or recording.seconds <= 0:
             missing = "unknown (a rate needs two readings)"
@@ -56,19 +45,21 @@ def throughput_chart(recording: Recording) -> Chart:
         for label, series in ((DEVICE, device), (PROCESSES, processes))
     }
     edges = max((r.edges for r in fine.values()), key=len)
-    unit = style.byte_unit(max((max(r.values, default=0.0) for r in fine.values())))
+    unit = style.byte_unit(max(max(r.values, default=0.0) for r in fine.values()))
     return Chart(
         "throughput",
         TITLE,
         _caption(recording, device, processes),
         partial(_draw, recording.seconds, device, processes, recording.environment.disk_rate),
-        moments=[(a + b) / 2 for a, b in zip(edges, edges[1:], strict=False)],
-        values={
-            label: [round(value / unit.size, 3) for value in r.values]
-            for label, r in fine.items()
-            if r.edges == edges
-        },
-        unit=f"{unit.name}/s",
+        values=Values(
+            [(a + b) / 2 for a, b in pairwise(edges)],
+            {
+                label: [round(value / unit.size, 3) for value in r.values]
+                for label, r in fine.items()
+                if r.edges == edges
+            },
+            f"{unit.name}/s",
+        ),
     )
 
 
