@@ -89,9 +89,10 @@ def _draw_bars(
     for name, (label, color) in parts.items():
         values = [float(getattr(totals, name)) for totals in epochs.values()]
         bars = axes.bar(range(len(values)), values, width, below, color=color, linewidth=0)
-        for bar in bars:
-            bar.set_gid(f"series-{name}")
-        labels.append(Label(label, color, below[-1] + values[-1] / 2))
+        for n, bar in enumerate(bars):
+            bar.set_gid(f"series-{name}-{n}")
+        if any(values):
+            labels.append(Label(label, color, below[-1] + values[-1] / 2))
         below = [b + v for b, v in zip(below, values, strict=True)]
     style.show_values(axes, max(sums), unit, what)
     _name_epochs(axes, list(epochs))

@@ -46,7 +46,12 @@ def key_figures(recording: Recording, summary: Summary) -> list[KeyFigure]:
 
 
 def _count(count: int | None, recording: Recording, *names: str) -> str:
-    return because(recording, *names) if count is None else f"{count:,}"
+    return _of_counter(recording, *names) if count is None else f"{count:,}"
+
+
+def _of_counter(recording: Recording, *names: str) -> str:
+    few = "a difference needs two readings" if len(recording.readings) < 2 else ""
+    return because(recording, *names, otherwise=few)
 
 
 def _anonymous(recording: Recording, summary: Summary) -> tuple[str, str]:
@@ -67,11 +72,12 @@ def _page_cache(recording: Recording, summary: Summary) -> tuple[str, str]:
 def _amplification(recording: Recording, summary: Summary) -> tuple[str, str]:
     note = "bytes from the device for each byte of rows"
     if summary.read_amplification is not None:
+        if 0 < summary.read_amplification < 0.01:
+            return "< 0.01", note
         return f"{summary.read_amplification:.3g}\N{MULTIPLICATION SIGN}", note
     if summary.device_bytes is not None:
         return "unknown (no mini-batch had rows)", note
-    few = "a difference needs two readings" if len(recording.readings) < 2 else ""
-    return because(recording, "device_bytes", otherwise=few), note
+    return _of_counter(recording, "device_bytes"), note
 
 
 def _pace(recording: Recording, summary: Summary) -> tuple[str, str]:

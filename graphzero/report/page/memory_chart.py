@@ -45,11 +45,12 @@ def memory_chart(recording: Recording) -> Chart:
     """RSS in its parts, stacked; lines for the page cache and for the memory group."""
     parts, cache = memory_parts(recording), page_cache_over_time(recording)
     usage, limit = of_readings(recording, _usage), known_limit(recording)
-    if len(recording.readings) < 2 or recording.seconds <= 0:
-        words = "too short for a timeline" if recording.readings else "there is no reading"
-        return Chart("memory", TITLE, missing=f"unknown ({words})")
+    if not recording.readings:
+        return Chart("memory", TITLE, missing="unknown (there is no reading)")
     if parts is None and not cache.values and not usage.values:
         return Chart("memory", TITLE, missing=because(recording, "anonymous", "rss", "page_cache"))
+    if len(recording.readings) < 2 or recording.seconds <= 0:
+        return Chart("memory", TITLE, missing=_at_one_moment(_values(parts, cache, usage)))
     most = max(parts.most if parts else 0.0, cache.most, usage.most)
     drawn_limit = limit if limit and limit <= HIGHEST_LIMIT * most else None
     return Chart(
@@ -123,6 +124,15 @@ def _values(parts: MemoryParts | None, cache: Series, usage: Series) -> Values:
         for label, column in columns.items()
     }
     return Values(chosen, values, unit.name)
+
+
+def _at_one_moment(values: Values) -> str:
+    known = [
+        f"{label} {column[-1]:g} {values.unit}"
+        for label, column in values.columns.items()
+        if column[-1] is not None
+    ]
+    return f"unknown (one reading is no timeline). At that moment: {', '.join(known)}."
 
 
 def _draw(

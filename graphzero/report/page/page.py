@@ -64,6 +64,7 @@ def page_text(recording: Recording) -> str:
         chart.name: dataclasses.asdict(chart.values) for chart in charts if chart.values is not None
     }
     command = command_line(recording)
+    when = f"{started(recording)}, {seconds_text(recording.seconds)}"
     with chart_style():
         figures = "\n".join(
             _figure(n, chart, recording.seconds) for n, chart in enumerate(charts, 1)
@@ -82,7 +83,7 @@ def page_text(recording: Recording) -> str:
 <main>
 <header>
 <h1>{escaped(shortened(command, 400))}</h1>
-<p class="when">graphzero report, {escaped(started(recording))}, {seconds_text(recording.seconds)}</p>
+<p class="when">graphzero report, {escaped(when)}</p>
 {_verdict(summary)}
 </header>
 <dl class="figures">
@@ -134,11 +135,11 @@ def _figure(number: int, chart: Chart, seconds: float) -> str:
             to_svg(chart.draw(form), f"{chart.name}-{form.name}", description)
             for form in (WIDE, NARROW)
         )
-    caption = f" {escaped(chart.caption)}" if chart.caption else ""
+    caption = escaped(chart.caption or "Not drawn.")
     return (
         f'<figure id="{chart.name}" data-seconds="{seconds:g}">\n'
         f"<h2>{escaped(chart.title)}</h2>\n{content}\n"
-        f"<figcaption><b>Figure {number}.</b>{caption}</figcaption>\n</figure>"
+        f"<figcaption><b>Figure {number}.</b> {caption}</figcaption>\n</figure>"
     )
 
 

@@ -162,7 +162,6 @@ def new_axes(figure: Figure, left: float, right: float, bottom: float, top: floa
     box = (left / width, bottom / height, 1 - (left + right) / width, 1 - (bottom + top) / height)
     axes = figure.add_axes(box)
     axes.set_axisbelow(True)
-    axes.patch.set_gid("plot-area")  # where a pointer finds the values
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(FAINT)
     axes.tick_params(colors=FAINT, labelcolor=INK, length=3, width=0.6)
@@ -173,6 +172,7 @@ def show_time(axes: Axes, seconds: float) -> None:
     """The time axis, from zero to the end."""
     unit = time_unit(seconds)
     axes.set_xlim(0, max(seconds, 1e-9))
+    axes.patch.set_gid("plot-area")  # where the pointer asks for values
     axes.xaxis.set_major_locator(_Scaled(unit.size, 7))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / unit.size:g}"))
     axes.set_xlabel(f"time since the start ({unit.name})", color=INK)
@@ -248,7 +248,7 @@ def label_areas(axes: Axes, labels: Sequence[Label], form: Format) -> None:
         heights = _spread(wanted, LABEL_HEIGHT, bottom + 4, top)
         places = [(left, y) for y in heights]
     else:
-        above = top + 22 + LABEL_HEIGHT * ((len(labels) - 1) // 2)
+        above = top + 25 + LABEL_HEIGHT * ((len(labels) - 1) // 2)
         places = [
             (10 + (i % 2) * (width / 2 - 8), above - LABEL_HEIGHT * (i // 2))
             for i in range(len(labels))
@@ -262,4 +262,4 @@ def label_areas(axes: Axes, labels: Sequence[Label], form: Format) -> None:
 
 def room_above(labels: int, form: Format) -> float:
     """Points above the data for the name of the axis and, on phones, for labels."""
-    return 22.0 if form.label_room else 20.0 + LABEL_HEIGHT * ((labels + 1) // 2)
+    return 22.0 if form.label_room else 25.0 + LABEL_HEIGHT * ((labels + 1) // 2)
