@@ -23,18 +23,20 @@ class _Timed(Iterable[Any]):
     def __iter__(self) -> Iterator[Any]:
         begun = time.perf_counter()
         iterator = iter(self._loader)
-        clock = LoopClock(time.perf_counter() - begun)
-        number = self._passes
+        waited = time.perf_counter() - begun
         self._passes += 1
-        epoch = number
+        return self._observed(iterator, LoopClock(waited), self._passes - 1)
+
+    def _observed(self, iterator: Iterator[Any], clock: LoopClock, epoch: int) -> Iterator[Any]:
+        source = getattr(self._loader, "dataset", None)
         while True:
             clock.asked(epoch)
             try:
                 batch = next(iterator)
             except StopIteration:
                 return
-            dataset = getattr(self._loader, "dataset", None)
-            epoch = dataset.running_epoch if isinstance(dataset, SeedDataset) else number
+            if isinstance(source, SeedDataset):
+                epoch = source.running_epoch  # known once a worker has begun the pass
             clock.handed(epoch)
             yield batch
             del batch  # its memory is needed for the next one
