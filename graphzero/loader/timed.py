@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -21,11 +20,11 @@ class _Timed(Iterable[Any]):
         return len(self._loader)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Any]:
-        begun = time.perf_counter()
-        iterator = iter(self._loader)
-        waited = time.perf_counter() - begun
+        clock = LoopClock()
+        with clock.starting():
+            iterator = iter(self._loader)
         self._passes += 1
-        return self._observed(iterator, LoopClock(waited), self._passes - 1)
+        return self._observed(iterator, clock, self._passes - 1)
 
     def _observed(self, iterator: Iterator[Any], clock: LoopClock, epoch: int) -> Iterator[Any]:
         source = getattr(self._loader, "dataset", None)
