@@ -35,8 +35,7 @@ __all__ = [
 
 LOG_KIND = "batches"
 _MOST_ITERATIONS = 16  # different combinations of options that are kept
-_READS = 1000  # until a reader gives up; a change takes microseconds
-_PATIENCE = 1.0  # seconds
+_PATIENCE = 0.2  # seconds until a reader gives up; a change takes microseconds
 
 
 class _Fence:
@@ -75,7 +74,8 @@ class BatchLog:
         self._files: dict[str, None] = {}
         self._iterations: dict[str, dict[str, str]] = {}
         self._calls: deque[tuple[Any, ...]] = deque()
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()
+        self._is_changing = False
         self._fence = _Fence()
         self._write_row(layout.NO_EPOCH, layout.EMPTY)
 
@@ -96,41 +96,34 @@ class BatchLog:
             file.remove()
 
     def add(self, epoch: int, sums: BatchTotals, record: BatchRecord | None = None) -> None:
-        """Adds to the totals, those of an epoch among them; never blocks."""
+        """Adds to the totals, those of an epoch among them; in any thread."""
         self._do(self._add, epoch, sums.values, record)
 
     def describe(self, files: Iterable[str], options: Mapping[str, str], io: str) -> None:
-        """Adds the files that an iteration reads, and its options; never blocks."""
+        """Adds the files that an iteration reads, and its options; in any thread."""
         self._do(self._describe, tuple(files), dict(options), io)
 
     def content(self) -> LogContent:
         """All that was added, as a reader in this process gets it."""
-        # A signal handler that has interrupted a change cannot wait for its end.
-        has_turn = self._turn.acquire(timeout=_PATIENCE)
-        try:
+        with self._turn:
             return LogContent(bytes(self._data))
-        finally:
-            if has_turn:
-                self._turn.release()
-                self._change_if_free()
 
     def _do(self, *call: Any) -> None:
-        # Who finds another at work leaves the call to it: a signal handler that has interrupted a
-        # change must not wait.
         self._calls.append(call)
-        self._change_if_free()
-
-    def _change_if_free(self) -> None:
-        while self._calls and self._turn.acquire(blocking=False):
-            try:
-                self._change()
-            finally:
-                self._turn.release()
+        with self._turn:
+            # A signal handler that has interrupted a change leaves the call to it.
+            while self._calls and not self._is_changing:
+                self._is_changing = True
+                try:
+                    self._change()
+                finally:
+                    self._is_changing = False
 
     def _change(self) -> None:
-        self._changes[0] += 1
-        self._fence()
+        before = self._changes[0] & ~1  # odd if an exception has interrupted the last change
         try:
+            self._changes[0] = before + 1
+            self._fence()
             while self._calls:
                 function, *arguments = self._calls.popleft()
                 function(*arguments)
@@ -138,7 +131,7 @@ class BatchLog:
             state = (len(self._rows), self._records, self._text_bytes, *self._totals)
             layout.STATE.pack_into(self._data, layout.STATE_AT, *state)
             self._fence()
-            self._changes[0] += 1
+            self._changes[0] = before + 2
 
     def _add(self, epoch: int, sums: Sequence[Any], record: BatchRecord | None) -> None:
         before = self._epochs.pop(epoch, layout.EMPTY)
@@ -257,6 +250,7 @@ class BatchLogReader:
         self.unknown: str | None = None
         self._user = user
         self._data: mmap.mmap | None = None
+        self._last: LogContent | None = None
         self._fence = _Fence()
 
     def read(self) -> LogContent | None:
@@ -298,17 +292,22 @@ class BatchLogReader:
         data = self._data
         assert data is not None
         changes = memoryview(data)[layout.CHANGES : layout.CHANGES + 8].cast("q")
-        for attempt in range(_READS):
+        end = time.monotonic() + _PATIENCE
+        while True:
             before = changes[0]
             self._fence()
             content = data[:]
             self._fence()
             if before == changes[0] and before % 2 == 0:
-                return LogContent(content)
-            if attempt % 10 == 9:
-                time.sleep(0.0005)
-        self.unknown = f"process {self.pid} was ended while it wrote, or writes all the time"
-        return None
+                self._last = LogContent(content)
+                return self._last
+            if time.monotonic() > end:
+                break
+            time.sleep(0.0002)
+        # It was ended in the middle of a change, or stopped.
+        if self._last is None:
+            self.unknown = f"process {self.pid} is changing its figures, and does not go on"
+        return self._last
 
     def close(self) -> None:
         """Gives the file up."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -208,12 +207,13 @@ class SeedLoader(torch.utils.data.DataLoader[Any]):
 
     def __iter__(self) -> Any:
         """Begins a pass, the next epoch."""
-        begun = time.perf_counter()
-        run = self._tickets.begin()
-        self._delivered = delivered = _Delivered(run)
-        with self._tickets.reserved(run):
-            iterator = super().__iter__()
-        return _Counting(self, iterator, delivered, LoopClock(time.perf_counter() - begun))
+        clock = LoopClock()
+        with clock.starting():
+            run = self._tickets.begin()
+            self._delivered = delivered = _Delivered(run)
+            with self._tickets.reserved(run):
+                iterator = super().__iter__()
+        return _Counting(self, iterator, delivered, clock)
 
     def _check_current(self, delivered: _Delivered) -> None:
         """Persistent workers serve one pass at a time."""

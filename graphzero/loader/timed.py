@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -21,20 +20,22 @@ class _Timed(Iterable[Any]):
         return len(self._loader)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Any]:
-        begun = time.perf_counter()
-        iterator = iter(self._loader)
-        clock = LoopClock(time.perf_counter() - begun)
-        number = self._passes
+        clock = LoopClock()
+        with clock.starting():
+            iterator = iter(self._loader)
         self._passes += 1
-        epoch = number
+        return self._observed(iterator, clock, self._passes - 1)
+
+    def _observed(self, iterator: Iterator[Any], clock: LoopClock, epoch: int) -> Iterator[Any]:
+        source = getattr(self._loader, "dataset", None)
         while True:
             clock.asked(epoch)
             try:
                 batch = next(iterator)
             except StopIteration:
                 return
-            dataset = getattr(self._loader, "dataset", None)
-            epoch = dataset.running_epoch if isinstance(dataset, SeedDataset) else number
+            if isinstance(source, SeedDataset):
+                epoch = source.running_epoch  # known once a worker has begun the pass
             clock.handed(epoch)
             yield batch
             del batch  # its memory is needed for the next one
