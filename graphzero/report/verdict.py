@@ -18,8 +18,6 @@ _EXPLAINS = 0.5
 # Mini-batches that waited to be taken for as long as this share of the time that it took to prepare
 # them were ready before they were needed.
 _WAITED = 0.25
-# The least that a page fault waits for a disk: fast ones take 55 to 100 microseconds.
-_FAULT_SECONDS = 5e-5
 
 _NAMES: dict[Bound, str] = {
     "disk": "the disk",
@@ -115,7 +113,6 @@ class _Work:
     sampling: float
     disk: float
     gather: float
-    is_estimated: bool = False  # whether some of `disk` is estimated from page faults
 
     @property
     def total(self) -> float:
@@ -135,13 +132,12 @@ class _Work:
         return seconds / self.total if self.total > 0 else 0.0
 
 
-def find_verdict(
-    totals: BatchTotals, workforce: Workforce | None = None, *, major_faults: int | None = None
-) -> Verdict:
+def find_verdict(totals: BatchTotals, workforce: Workforce | None = None) -> Verdict:
     """What a run was bound by; a pure function.
 
-    If the training loop hardly waits, it is bound by the model. Otherwise it is bound by the stage
-    that takes the most time for one mini-batch, divided by the threads that work on that stage.
+    If the training loop hardly waits, it is bound by the model. If finished mini-batches wait as
+    well, it is bound by their delivery. Otherwise it is bound by the stage that takes the most time
+    for one mini-batch, divided by the threads that work on that stage.
 
     Parameters
     ----------
@@ -149,14 +145,11 @@ def find_verdict(
         Of the run.
     workforce : Workforce, optional
         Who prepared the mini-batches. What is unknown counts as one process, or one thread.
-    major_faults : int, optional
-        Page faults that waited for the disk, of all processes. Times cannot tell their waiting
-        from the work that they interrupt, so that it is estimated.
     """
     looped = totals.stall + totals.training
     stalled = totals.stall / looped if totals.steps > 0 and looped > 0 else None
     workforce = workforce or Workforce()
-    work = _work(totals, workforce, major_faults or 0)
+    work = _work(totals, workforce)
     if work.total == 0:
         return _without_work(stalled)
     if stalled is None:
@@ -185,21 +178,13 @@ def _without_work(stalled: float | None) -> Verdict:
     return Verdict("unknown", stalled, sentence, "")
 
 
-def _work(totals: BatchTotals, workforce: Workforce, major_faults: int) -> _Work:
-    """What one mini-batch took.
-
-    The waiting of page faults is taken from gathering first, because rows are most of the data.
-    """
+def _work(totals: BatchTotals, workforce: Workforce) -> _Work:
     batches = max(1, totals.batches)
-    processes, samplers = workforce.processes, workforce.samplers
-    by_rows = min(major_faults * _FAULT_SECONDS, totals.gathering)
-    by_topology = min(major_faults * _FAULT_SECONDS - by_rows, totals.sampling)
-    work = _Work(
-        sampling=(totals.sampling - by_topology) / samplers / batches,
-        disk=((totals.disk + by_rows) / processes + by_topology / samplers) / batches,
-        gather=(totals.gathering - by_rows) / processes / batches,
+    return _Work(
+        sampling=totals.sampling / workforce.samplers / batches,
+        disk=totals.disk / workforce.processes / batches,
+        gather=totals.gathering / workforce.processes / batches,
     )
-    return replace(work, is_estimated=by_rows + by_topology > totals.disk)
 
 
 def _unobserved(totals: BatchTotals, work: _Work, workforce: Workforce) -> Verdict:
@@ -231,10 +216,9 @@ def _delivery(
 
 def _by_stage(work: _Work, stalled: float | None, why: str) -> Verdict:
     stage = work.longest
-    estimated = ", estimated from page faults" if stage == "disk" and work.is_estimated else ""
     sentence = (
         f"Bound by {_NAMES[stage]}: {why}{work.share(stage):.0%} of the work on a mini-batch was "
-        f"{_WORK[stage]}{estimated}."
+        f"{_WORK[stage]}."
     )
     return Verdict(stage, stalled, sentence, _KNOBS[stage])
 
