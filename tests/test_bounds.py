@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
-import files
 import numpy as np
 import pytest
 
@@ -17,22 +17,32 @@ from graphzero.report.summary import Summary
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.no_asan  # measures what takes the time
 
-NODES = 6000
+NODES, WIDE_NODES = 100_000, 2000
+
+
+def _build(path: Path, nodes: int, edges: int, columns: int) -> Path:
+    rng = np.random.default_rng(0)
+    gz.build(
+        path,
+        rng.integers(0, nodes, (edges, 2)),
+        rng.standard_normal((nodes, columns)).astype(np.float32),
+        labels=rng.integers(0, 4, nodes),
+        num_nodes=nodes,
+        order="input",
+    ).close()
+    return path
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """Rows of 16 KiB, 98 MB of them, and a graph whose lists are long."""
-    path = tmp_path_factory.mktemp("bounds") / "data"
-    rng = np.random.default_rng(0)
-    files.write_dataset(
-        path,
-        files.random_edges(NODES, 600_000),
-        NODES,
-        features=rng.standard_normal((NODES, 4096)).astype(np.float32),
-        labels=rng.integers(0, 4, NODES),
-    )
-    return path
+    """Rows of 512 bytes: eight on a page, of which a mini-batch has hardly ever two."""
+    return _build(tmp_path_factory.mktemp("bounds") / "data", NODES, 2_000_000, 128)
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory) -> Path:
+    """Rows of 16 KiB."""
+    return _build(tmp_path_factory.mktemp("wide") / "data", WIDE_NODES, 20_000, 4096)
 
 
 @pytest.fixture
@@ -41,13 +51,11 @@ def ds(folder: Path) -> Iterator[gz.Dataset]:
         yield opened
 
 
-def _run(loader, step: Callable[[], None], batches: int) -> Summary:
+def _run(batches: Iterable[object], step: Callable[[], None]) -> Summary:
     with gz.Monitor(interval=0.2) as monitor:
-        for i, batch in enumerate(loader):
-            del batch
+        for batch in monitor.watch(batches):
+            del batch  # its memory is needed for the next one
             step()
-            if i + 1 == batches:
-                break
     return monitor.summary
 
 
@@ -55,9 +63,11 @@ def _nothing() -> None:
     pass
 
 
-def _loader(ds, fanouts, **options):
-    options = {"batch_size": 1000, "num_threads": 1, "input_nodes": range(NODES), **options}
-    return gz.NeighborLoader(ds, num_neighbors=fanouts, **options)
+def _batches(
+    ds: gz.Dataset, fanouts: list[int], *, repeats: int = 1, **options: Any
+) -> gz.NeighborDataset:
+    options = {"batch_size": 500, "num_threads": 1, **options}
+    return gz.NeighborDataset(ds, np.tile(np.arange(2000), repeats), fanouts, **options)
 
 
 def _drop(path: Path) -> None:
@@ -71,25 +81,25 @@ def _drop(path: Path) -> None:
 
 
 def test_a_slow_model_is_the_bound(ds) -> None:
-    loader = _loader(ds, [2], batch_size=100, gather=["y"])
-    summary = _run(loader, lambda: time.sleep(0.05), 20)
+    batches = _batches(ds, [2], gather=["y"])
+    summary = _run(batches, lambda: time.sleep(0.05), 2)
     assert summary.verdict.bound == "model", summary
     assert summary.verdict.stalled is not None
     assert summary.verdict.stalled < 0.1
 
 
 def test_long_lists_without_rows_are_bound_by_sampling(ds) -> None:
-    loader = _loader(ds, [100, 100, 100], gather=["y"])
-    summary = _run(loader, _nothing, 6)
+    summary = _run(_batches(ds, [20, 20, 20], gather=["y"]), _nothing)
     assert summary.verdict.bound == "sampling", summary
 
 
-def test_wide_rows_in_memory_are_bound_by_gathering(ds) -> None:
-    assert ds.features is not None
-    ds.features.get_tensor().sum()  # into the page cache
-    loader = _loader(ds, [1], shuffle=True, prefetch=gz.Prefetch("none"))
-    summary = _run(loader, _nothing, 6)
-    assert summary.verdict.bound == "gather", summary
+def test_wide_rows_in_memory_are_bound_by_gathering(wide: Path) -> None:
+    with gz.open(wide) as ds:
+        assert ds.features is not None
+        ds.features.get_tensor().sum()  # into the page cache
+        batches = _batches(ds, [1], repeats=15, prefetch=gz.Prefetch("none"))
+        summary = _run(batches, _nothing)
+        assert summary.verdict.bound == "gather", summary
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="nothing else drops a file")
@@ -101,15 +111,21 @@ def test_rows_that_are_not_in_memory_are_bound_by_the_disk(folder: Path, strateg
         if cached is None or cached > 10**7:
             pytest.skip("this file system keeps the file in memory")
         prefetch = gz.Prefetch(strategy, resident=0)
-        summary = _run(_loader(ds, [1], shuffle=True, prefetch=prefetch), _nothing, 6)
+        summary = _run(_batches(ds, [10], prefetch=prefetch), _nothing)
         assert summary.verdict.bound == "disk", summary
 
 
-def test_transforms_are_bound_by_delivery(ds) -> None:
-    def transform(batch):
-        time.sleep(0.05)
-        return batch
+def test_a_collate_function_that_takes_long_is_bound_by_delivery(ds) -> None:
+    def collate(sampled: gz.SampledBatch) -> gz.SampledBatch:
+        time.sleep(0.1)
+        return sampled
 
-    loader = _loader(ds, [2], batch_size=100, gather=["y"], num_workers=1, transform=transform)
-    summary = _run(loader, _nothing, 20)
+    loader = torch.utils.data.DataLoader(
+        _batches(ds, [2], gather=["y"]),
+        batch_size=None,
+        num_workers=1,
+        collate_fn=collate,
+    )
+    summary = _run(loader, _nothing)
     assert summary.verdict.bound == "delivery", summary
+    assert "num_workers=0" in summary.verdict.knob

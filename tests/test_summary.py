@@ -123,6 +123,18 @@ def test_the_rate_of_batches_is_that_of_the_time_in_which_there_were_some() -> N
     assert summarize(_recording(*readings[:2])).batches_per_second is None
 
 
+def test_page_faults_count_for_the_verdict() -> None:
+    totals = BatchTotals(100, 5.0, 10.0, 60.0, steps=100, stall=61.0, training=39.0)
+
+    def bound(faults: int) -> str:
+        first = _reading(0, _process(1, 1, major_faults=10**6))
+        last = _reading(1, _process(1, 1, major_faults=10**6 + faults), batches=totals)
+        return summarize(_recording(first, last)).verdict.bound
+
+    assert bound(0) == "gather"
+    assert bound(600_000) == "disk"
+
+
 def test_the_group_and_the_machine() -> None:
     groups = [GroupReading(2, 500, 300, refaults=7), GroupReading(2, 400, 350, refaults=9)]
     machines = [SystemReading(1000, 700), SystemReading(1000, 600)]

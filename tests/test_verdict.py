@@ -66,6 +66,16 @@ def test_a_tenth_of_the_time_makes_the_difference(stall: float) -> None:
     assert find_verdict(totals).bound == ("model" if stall < 10 else "disk")
 
 
+def test_page_faults_that_read_from_the_disk_are_no_gathering() -> None:
+    assert find_verdict(GATHER, major_faults=1000).bound == "gather"
+    verdict = find_verdict(GATHER, major_faults=600_000)  # 60 s, and 10 of them are known
+    assert verdict.bound == "disk"
+    assert "as its page faults imply" in verdict.sentence
+    assert "imply" not in find_verdict(DISK, major_faults=10**6).sentence
+    # ... and never more than was measured
+    assert find_verdict(SAMPLING, major_faults=10**12).bound == "disk"
+
+
 def test_without_the_loop_finished_batches_tell() -> None:
     taken = BatchTotals(100, 5.0, 60.0, 10.0, ready=0.5)
     verdict = find_verdict(taken, Workforce(workers=4))

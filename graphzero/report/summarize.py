@@ -25,6 +25,7 @@ _Figure = Callable[[Reading], int | float | None]
 def summarize(recording: Recording) -> Summary:
     """The figures of a recording."""
     readings = recording.readings
+    faults = _whole(_growth(readings, _over_processes("major_faults")))
     device = _growth(readings, lambda reading: reading.device_bytes)
     cpu = _growth(readings, _over_processes("cpu_seconds"))
     batches = readings[-1].batches if readings else BatchTotals()
@@ -46,7 +47,7 @@ def summarize(recording: Recording) -> Summary:
         group_usage=course(readings, lambda reading: _of_group(reading, "usage")),
         refaults=_whole(_growth(readings, lambda reading: _of_group(reading, "refaults"))),
         kills=_whole(_growth(readings, lambda reading: _of_group(reading, "kills"))),
-        major_faults=_whole(_growth(readings, _over_processes("major_faults"))),
+        major_faults=faults,
         read_bytes=_whole(_growth(readings, _over_processes("read_bytes"))),
         device_bytes=_whole(device),
         read_amplification=None
@@ -56,7 +57,7 @@ def summarize(recording: Recording) -> Summary:
         batches=batches,
         batches_per_second=_batch_rate(readings),
         epochs=dict(recording.epochs),
-        verdict=find_verdict(batches, _workforce(recording)),
+        verdict=find_verdict(batches, _workforce(recording), major_faults=faults),
         own_cpu=recording.own_cpu_seconds / seconds if seconds > 0 else None,
         unknown=dict(recording.unknown),
     )

@@ -19,6 +19,10 @@ _EXPLAINS = 0.5
 # them were ready before they were needed.
 _WAITED = 0.25
 
+# About what a page fault takes that reads from a solid-state disk, the kernel's work included. A
+# clock that sees how long a thread was blocked sees a part of it.
+_FAULT_SECONDS = 1e-4
+
 _NAMES: dict[Bound, str] = {
     "disk": "the disk",
     "sampling": "sampling",
@@ -113,6 +117,7 @@ class _Work:
     sampling: float
     disk: float
     gather: float
+    is_estimated: bool = False  # whether most of `disk` is estimated from page faults
 
     @property
     def total(self) -> float:
@@ -132,7 +137,9 @@ class _Work:
         return seconds / self.total if self.total > 0 else 0.0
 
 
-def find_verdict(totals: BatchTotals, workforce: Workforce | None = None) -> Verdict:
+def find_verdict(
+    totals: BatchTotals, workforce: Workforce | None = None, *, major_faults: int | None = None
+) -> Verdict:
     """What a run was bound by; a pure function.
 
     If the training loop hardly waits, it is bound by the model. If finished mini-batches wait as
@@ -145,11 +152,14 @@ def find_verdict(totals: BatchTotals, workforce: Workforce | None = None) -> Ver
         Of the run.
     workforce : Workforce, optional
         Who prepared the mini-batches. What is unknown counts as one process, or one thread.
+    major_faults : int, optional
+        Page faults of the run that read from the disk. If they took
+        longer than `totals.disk`, the rest is taken from gathering, and then from sampling.
     """
     looped = totals.stall + totals.training
     stalled = totals.stall / looped if totals.steps > 0 and looped > 0 else None
     workforce = workforce or Workforce()
-    work = _work(totals, workforce)
+    work = _work(totals, workforce, major_faults or 0)
     if work.total == 0:
         return _without_work(stalled)
     if stalled is None:
@@ -178,12 +188,17 @@ def _without_work(stalled: float | None) -> Verdict:
     return Verdict("unknown", stalled, sentence, "")
 
 
-def _work(totals: BatchTotals, workforce: Workforce) -> _Work:
-    batches = max(1, totals.batches)
+def _work(totals: BatchTotals, workforce: Workforce, major_faults: int) -> _Work:
+    unseen = max(0.0, major_faults * _FAULT_SECONDS - totals.disk)
+    of_rows = min(unseen, totals.gathering)  # rows are most of the data
+    of_topology = min(unseen - of_rows, totals.sampling)
+    batches, processes = max(1, totals.batches), workforce.processes
+    disk = (totals.disk + of_rows) / processes + of_topology / workforce.samplers
     return _Work(
-        sampling=totals.sampling / workforce.samplers / batches,
-        disk=totals.disk / workforce.processes / batches,
-        gather=totals.gathering / workforce.processes / batches,
+        sampling=(totals.sampling - of_topology) / workforce.samplers / batches,
+        disk=disk / batches,
+        gather=(totals.gathering - of_rows) / processes / batches,
+        is_estimated=of_rows + of_topology > totals.disk,
     )
 
 
@@ -216,9 +231,10 @@ def _delivery(
 
 def _by_stage(work: _Work, stalled: float | None, why: str) -> Verdict:
     stage = work.longest
+    estimated = ", as its page faults imply" if stage == "disk" and work.is_estimated else ""
     sentence = (
         f"Bound by {_NAMES[stage]}: {why}{work.share(stage):.0%} of the work on a mini-batch was "
-        f"{_WORK[stage]}."
+        f"{_WORK[stage]}{estimated}."
     )
     return Verdict(stage, stalled, sentence, _KNOBS[stage])
 
