@@ -17,7 +17,7 @@ import graphzero as gz
 from graphzero.io.page_readahead import PagesRequested
 from graphzero.io.rows import RowIO
 from graphzero.loader import batch_log as log_module
-from graphzero.loader import preparation
+from graphzero.loader import loop_clock, preparation
 from graphzero.loader.batch_log import BatchLogReader, logs_of
 from graphzero.loader.batch_stats import BatchStats
 from graphzero.loader.batch_totals import BatchTotals
@@ -303,3 +303,30 @@ def test_a_loop_in_this_process_waits_as_long_as_its_batches_say(dataset):
         got = BatchLogReader(os.getpid()).read()
         assert got.totals.stall >= waited > 0
         assert got.records[-1].waited > 0
+
+
+def test_the_files_of_workers_end_with_them(dataset, tmp_path):
+    with gz.open(dataset[0]) as ds:
+        loader = gz.NeighborLoader(ds, [4, 3], "train", batch_size=20, num_workers=2)
+        folder = tmp_path / f"graphzero-batches-{os.getuid()}"
+        for at, _ in enumerate(loader):
+            if at == 5:  # both have prepared some
+                assert len(list(folder.iterdir())) == 3
+        (path,) = folder.iterdir()
+        assert path.name.startswith(f"{os.getpid()}-")
+
+
+def test_a_ready_made_loader_counts_its_collate_function_as_waiting(dataset, clock, monkeypatch):
+    watch = SimpleNamespace(perf_counter=lambda: clock.wall)
+    monkeypatch.setattr(loop_clock, "time", watch)
+    with gz.open(dataset[0]) as ds:
+
+        def transform(batch):
+            clock.spend(3)
+            return batch
+
+        loader = gz.NeighborLoader(ds, [4, 3], "train", batch_size=50, transform=transform)
+        for _ in loader:
+            clock.spend(5)
+        got = BatchLogReader(os.getpid()).read().totals
+        assert (got.steps, got.stall, got.training) == (5, 15, 25)

@@ -7,7 +7,6 @@ that has ended since.
 
 from __future__ import annotations
 
-import atexit
 import json
 import mmap
 import os
@@ -210,8 +209,7 @@ def batch_log() -> BatchLog:
         with _making:
             if _log is None:
                 _log = log = BatchLog()
-                atexit.register(log.remove)
-                # which alone runs at the end of a process that multiprocessing has forked
+                # Not `atexit`, which does not run in processes that multiprocessing has forked.
                 Finalize(None, log.remove, exitpriority=0)
     return _log
 
