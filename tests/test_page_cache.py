@@ -151,7 +151,6 @@ def test_a_kernel_that_refuses_is_a_reason(tmp_path, monkeypatch):
     def refuse(*_):
         raise OSError(errno.ENOMEM, "not today")
 
-    monkeypatch.setattr(page_cache, "resident_bytes", refuse)
     monkeypatch.setattr(page_cache, "residency", refuse)
     path = tmp_path / "file"
     path.write_bytes(bytes(PAGE))

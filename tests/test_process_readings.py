@@ -271,36 +271,58 @@ def test_psutil_refusing_is_a_reason(tmp_path, monkeypatch):
     assert found.cpu_seconds > 0
 
 
-def status(folder, text):
-    folder.mkdir(parents=True)
-    (folder / "status").write_text(text)
+@pytest.fixture
+def old_proc(tmp_path):
+    """The files of process 7, and of this one, as a kernel from before 4.5 has them."""
+    folder = tmp_path / "7"
+    folder.mkdir()
+    (tmp_path / "self").mkdir()
+    (folder / "status").write_text("Name:\tx\nVmRSS:\t    1744 kB\n")
     numbers = " ".join(str(i) for i in range(4, 53))
     (folder / "stat").write_text(f"7 (a (b) c) S {numbers}\n")
     (folder / "io").write_text("rchar: 9\nread_bytes: 8192\n")
-    (folder / "smaps_rollup").write_text("00-ff ---p 00 00:00 0 [rollup]\nRss: 8 kB\nPss: 4 kB\n")
+    rollup = "00-ff ---p 00 00:00 0 [rollup]\nRss: 8 kB\nPss: 4 kB\n"
+    for path in (folder, tmp_path / "self"):
+        (path / "smaps_rollup").write_text(rollup)
+    return tmp_path
 
 
-def test_figures_of_old_kernels(tmp_path):
-    status(tmp_path / "7", "Name:\tx\nVmRSS:\t    1744 kB\n")
+def test_figures_of_old_kernels(old_proc):
     unknown: dict[str, str] = {}
-    kernel = process_files.Kernel(tmp_path)
-    ticks = os.sysconf("SC_CLK_TCK")
-    assert kernel.read(7, unknown).values == {
+    kernel = process_files.Kernel(old_proc)
+    found = kernel.read(7, unknown)
+    assert found.started == 22
+    assert found.values == {
         "major_faults": 12,
-        "cpu_seconds": (14 + 15) / ticks,
+        "cpu_seconds": (14 + 15) / os.sysconf("SC_CLK_TCK"),
         "rss": 1744 * 1024,
         "read_bytes": 8192,
     }
-    assert kernel.read(7, unknown).started == 22
     assert kernel.read_pss(7, unknown) == {"pss": 4096, "uss": 0}
-    assert {"anonymous", "file", "shared", "pss_anonymous", "pss_file", "pss_shared"} == set(
-        unknown
-    )
+    parts = ("anonymous", "file", "shared")
+    assert set(unknown) == {*parts, *(f"pss_{name}" for name in parts)}
+
+
+def test_files_that_a_kernel_does_not_have(old_proc):
+    unknown: dict[str, str] = {}
+    kernel = process_files.Kernel(old_proc)
     for name in ("io", "smaps_rollup"):
-        (tmp_path / "7" / name).unlink()
+        (old_proc / "7" / name).unlink()
     assert "read_bytes" not in kernel.read(7, unknown).values
     assert kernel.read_pss(7, unknown) == {}
     assert {"read_bytes", "pss", "uss"} <= set(unknown)
+
+
+@linux_only
+def test_pss_comes_from_psutil_where_the_kernel_does_not_add_it_up(old_proc):
+    (old_proc / "self/smaps_rollup").unlink()
+    unknown: dict[str, str] = {}
+    found = process_files.Kernel(old_proc).read_pss(os.getpid(), unknown)
+    with open("/proc/self/smaps_rollup") as lines:
+        pss = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    assert found["pss"] == pytest.approx(pss, rel=0.02)
+    assert set(found) == {"pss", "uss"}
+    assert set(unknown) == {"pss_anonymous", "pss_file", "pss_shared"}
 
 
 def process(pid, faults=0, read=0, cpu=0.0):

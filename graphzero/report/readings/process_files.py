@@ -84,6 +84,8 @@ class Kernel:
 
     def read_pss(self, pid: int, unknown: Reasons | None) -> dict[str, int | float]:
         """Memory where shared pages are divided. The kernel visits every page that is mapped."""
+        if not (self._proc / "self/smaps_rollup").exists():  # before Linux 4.14
+            return System().read_pss(pid, unknown)
         return self._permitted(pid, unknown, (*_PSS, "uss"), self._rollup)
 
     def _resident(self, pid: int, unknown: Reasons | None) -> dict[str, int | float]:
@@ -132,7 +134,7 @@ class Kernel:
         except FileNotFoundError:
             if not (self._proc / str(pid)).exists():
                 raise Ended from None
-            note(unknown, figures, "the kernel was built without it")
+            note(unknown, figures, "the kernel does not tell it")
             return {}
         missing = [figure for figure in figures if figure not in found]
         note(unknown, missing, "the kernel is older than 5.3, and does not tell it")
