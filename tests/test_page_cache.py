@@ -87,6 +87,17 @@ def test_readings_of_a_file(touched):
     assert (found.size, found.most_cached) == (last * PAGE + 100, len(TOUCHED) * PAGE)
 
 
+@linux_only
+def test_a_file_replaced_by_one_of_its_size_is_another(touched):
+    path, _ = touched
+    with CachedFiles([path]) as cached:
+        assert cached.read_parts(1)[0].page_cache == len(TOUCHED) * PAGE
+        shutil.copy(path, path.with_name("new"))
+        files.drop_from_cache(path.with_name("new"))
+        os.replace(path.with_name("new"), path)
+        assert cached.read_parts(1)[0].page_cache == 0
+
+
 def test_whole_and_empty_files(tmp_path):
     path, empty = tmp_path / "whole", tmp_path / "empty"
     path.write_bytes(bytes(3 * PAGE + 5))
@@ -125,7 +136,9 @@ def test_files_that_are_replaced_grow_or_vanish(tmp_path):
         assert cached.read_parts(1)[0].size == 4 * PAGE
         assert unknown == {}
         path.unlink()
+        opened = _core.open_mappings()
         assert (cached.read(), cached.read_parts(1)) == ({}, ())
+        assert _core.open_mappings() == opened - 1  # its space on the disk is free
         assert unknown == {f"page_cache {path}": "the file was deleted"}
         path.write_bytes(bytes(PAGE))
         assert cached.read_parts(1)[0].size == PAGE

@@ -72,8 +72,6 @@ class Kernel:
         """
         # the name stands in parentheses, and may have blanks and parentheses of its own
         fields = self._text(pid, "stat").rpartition(")")[2].split()
-        if fields[0] in "ZX":
-            raise Ended
         values: dict[str, int | float] = {
             "major_faults": int(fields[9]),
             "cpu_seconds": (int(fields[11]) + int(fields[12])) / self._ticks,
@@ -91,7 +89,7 @@ class Kernel:
     def _resident(self, pid: int, unknown: Reasons | None) -> dict[str, int | float]:
         lines = _kilobytes(self._text(pid, "status"))
         if "VmRSS" not in lines:
-            raise Ended  # its memory is gone already
+            raise Ended  # a zombie, whose memory is gone
         names = {"anonymous": "RssAnon", "file": "RssFile", "shared": "RssShmem"}
         if "RssAnon" not in lines:
             note(unknown, names, "the kernel is older than 4.5, and does not tell them apart")
