@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -53,14 +54,16 @@ def test_a_partition_counts_as_its_disk(tmp_path, sys_folder):
     assert (disk.bytes_read(), disk.readahead_bytes) == (2048 * 512, 256 * 1024)
 
 
-def test_models_of_disks_without_a_name(tmp_path, sys_folder):
+@pytest.mark.parametrize(("says", "rotational"), [(0, False), (1, None)])
+def test_virtual_disks_do_not_know_that_they_turn(tmp_path, sys_folder, says, rotational):
     number = tmp_path.stat().st_dev
-    folder = sys_folder("vdb", number, stat=0, queue__rotational=0)
+    folder = sys_folder("vdb", number, stat=0, queue__rotational=says)
     (sys_folder.root / "drivers/virtio_blk").mkdir(parents=True)
     (folder / "device").mkdir()
     (folder / "device/driver").symlink_to(sys_folder.root / "drivers/virtio_blk")
     disk = find_device(tmp_path, sys_folder=sys_folder.root)
-    assert (disk.model, disk.rotational, disk.readahead_bytes) == ("virtio disk vdb", False, None)
+    assert (disk.model, disk.readahead_bytes) == ("virtio disk vdb", None)
+    assert disk.rotational is rotational
 
 
 @pytest.mark.parametrize(("disks", "model"), [(1, "Fast 0"), (2, "dm-0 (nvme0n1 + nvme1n1)")])
@@ -83,16 +86,38 @@ def test_counters_that_cannot_be_read_have_a_reason(tmp_path, sys_folder):
     assert str(folder) in unknown["device_bytes"]
 
 
-def test_file_systems_without_a_disk_have_a_reason(tmp_path, sys_folder):
+def mounted(monkeypatch, *parts):
+    """Has psutil find file systems, as (device, folder, kind, options)."""
+    names = ("device", "mountpoint", "fstype", "opts")
+    found = [SimpleNamespace(**dict(zip(names, part, strict=True))) for part in parts]
+    monkeypatch.setattr(psutil, "disk_partitions", lambda all: found)
+
+
+@pytest.mark.parametrize("kind", ["overlay", "tmpfs", "nfs4"])
+def test_file_systems_without_a_disk_have_a_reason(tmp_path, sys_folder, monkeypatch, kind):
+    mounted(monkeypatch, ("server:/export", "/", kind, "rw"))
     unknown: dict[str, str] = {}
-    assert find_device("/proc" if os.path.isdir("/proc/self") else tmp_path,
-                       sys_folder=sys_folder.root, unknown=unknown) is None  # fmt: skip
-    assert "is not on one disk of this machine" in unknown["device_bytes"]
-    unknown = {}
-    assert find_device(tmp_path, sys_folder=tmp_path / "none", unknown=unknown) is None
-    assert "this system does not tell" in unknown["device_bytes"]
-    found = read_environment(tmp_path / "missing", unknown)
-    assert found.memory == psutil.virtual_memory().total
+    assert find_device(tmp_path, sys_folder=sys_folder.root, unknown=unknown) is None
+    assert unknown == {"device_bytes": f"{kind} at {tmp_path} is not on one disk of this machine"}
+
+
+def test_systems_other_than_linux_have_their_only_disk(tmp_path, monkeypatch):
+    """As macOS: psutil counts by disk, and nothing tells which one has a file."""
+    mounted(monkeypatch, ("/dev/disk3s5", "/", "apfs", "rw"), ("map", "/net", "autofs", ""))
+    disks = {"disk0": SimpleNamespace(read_bytes=4096)}
+    monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: disks)
+    unknown: dict[str, str] = {}
+    none = {"sys_folder": tmp_path / "none", "unknown": unknown}
+    disk = find_device(tmp_path, **none)
+    assert (disk.model, disk.bytes_read(), disk.rotational) == ("disk0", 4096, None)
+    assert find_device("/net", **none) is None
+    assert unknown == {"device_bytes": "this system does not tell which disk holds a file"}
+    disks["disk4"] = disks["disk0"]
+    assert find_device(tmp_path, **none) is None
+    disks.clear()
+    unknown.clear()
+    assert disk.bytes_read(unknown) is None
+    assert "disk0" in unknown["device_bytes"]
 
 
 @linux_only
@@ -132,15 +157,16 @@ def test_the_disk_of_a_folder_is_that_of_its_mount():
 
 
 def test_the_innermost_mount_counts(monkeypatch):
-    class Part:
-        def __init__(self, mountpoint, fstype, opts="rw"):
-            self.device, self.mountpoint, self.fstype, self.opts = "x", mountpoint, fstype, opts
-
-    parts = [Part("/", "ext4"), Part("/usr", "xfs"), Part("/usr", "btrfs", "ro"), Part("/us", "no")]
-    monkeypatch.setattr(psutil, "disk_partitions", lambda all: parts)
+    parts = [
+        ("x", "/", "ext4", "rw"),
+        ("x", "/usr", "xfs", "rw"),
+        ("y", "/usr", "btrfs", "ro"),
+        ("x", "/us", "no", "rw"),
+    ]
+    mounted(monkeypatch, *parts)
     found = find_mount("/usr/anything")
-    assert (found.source, found.file_system, found.options) == ("x", "btrfs", "ro")
-    monkeypatch.setattr(psutil, "disk_partitions", lambda all: parts[1:])
+    assert (found.source, found.file_system, found.options) == ("y", "btrfs", "ro")
+    mounted(monkeypatch, *parts[1:])
     assert find_mount("/") is None
 
 
