@@ -33,8 +33,8 @@ DELIVERY = BatchTotals(100, 4.0, 1.0, 5.0, ready=70.0, steps=100, stall=61.0, tr
         (DISK, Workforce(workers=1, threads=8), "disk"),
         (BatchTotals(100, 4.0, 50.0, 5.0, steps=100, stall=61.0), None, "disk"),
         # finished mini-batches wait in their workers as well
-        (replace(SAMPLING, ready=30.0), Workforce(workers=2), "delivery"),
-        (replace(SAMPLING, ready=10.0), Workforce(workers=2), "sampling"),
+        (replace(SAMPLING, ready=50.0), Workforce(workers=2), "delivery"),
+        (replace(SAMPLING, ready=25.0), Workforce(workers=2), "sampling"),
     ],
 )
 def test_the_stage_that_takes_most_time_of_a_thread_is_the_bound(

@@ -16,8 +16,9 @@ _STALLS = 0.1
 # Preparation that takes less than this share of the loop's waiting does not explain it.
 _EXPLAINS = 0.5
 # Mini-batches that waited to be taken for as long as this share of the time that it took to prepare
-# them were ready before they were needed.
+# them were ready before they were needed. Where the loop waits all the same it takes more to say so.
 _WAITED = 0.25
+_WAITED_BOTH = 0.5
 
 # About what a page fault takes that reads from a solid-state disk, the kernel's work included. A
 # clock that sees how long a thread was blocked sees a part of it.
@@ -172,7 +173,7 @@ def find_verdict(
         return Verdict("model", stalled, sentence, _KNOBS["model"])
     each, waited = totals.stall / totals.steps, totals.ready / max(1, totals.batches)
     prepared = work.total * workforce.processes
-    if work.total < _EXPLAINS * each or waited >= _WAITED * prepared:
+    if work.total < _EXPLAINS * each or waited >= _WAITED_BOTH * prepared:
         return _delivery(stalled, each, prepared, waited, workforce)
     return _by_stage(work, stalled, f"the training loop waited {stalled:.0%} of its time, and ")
 

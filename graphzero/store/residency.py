@@ -30,32 +30,35 @@ def resident_bytes(mapping: _core.Mapping) -> int | None:
         None where this is unknown: to processes that neither own the file nor may write to it,
         the kernel reports every page as resident.
     """
-    if not mincore_is_honest(mapping.path):
-        return None
-    return min(int(mapping.residency(1)[0]) * mmap.PAGESIZE, mapping.size)
+    found = residency(mapping, 1)
+    return None if found is None else found[0]
 
 
-def residency(mapping: _core.Mapping, parts: int) -> npt.NDArray[np.float64] | None:
-    """Share of each of equally many pages of a mapped file that is in the page cache.
+def residency(mapping: _core.Mapping, parts: int) -> tuple[int, npt.NDArray[np.float64]] | None:
+    """How much of a mapped file, and of each part of it, is in the page cache.
 
     Parameters
     ----------
     mapping : Mapping
     parts : int
-        Number of parts, whose sizes differ by one page at most; for a file of fewer pages, there
-        is one part for each page.
+        Number of parts, whose sizes differ by one page at most; a file of fewer pages has a part
+        for each page.
 
     Returns
     -------
-    (at most parts,) float64, or None
-        None where this is unknown, as of `resident_bytes`.
+    int
+        Bytes of the whole file.
+    (at most parts,) float64
+        Share of the pages of each part.
+
+    None instead of both where this is unknown, as of `resident_bytes`.
     """
     if not mincore_is_honest(mapping.path):
         return None
-    pages = -(-mapping.size // mmap.PAGESIZE)
-    parts = min(parts, pages)
+    num_pages = -(-mapping.size // mmap.PAGESIZE)
+    parts = min(parts, num_pages)
     if parts == 0:
-        return np.zeros(0)
-    sizes = pages // parts + (np.arange(parts) < pages % parts)
-    shares: npt.NDArray[np.float64] = mapping.residency(parts) / sizes
-    return shares
+        return 0, np.zeros(0)
+    sizes = num_pages // parts + (np.arange(parts) < num_pages % parts)
+    cached = mapping.residency(parts)
+    return min(int(cached.sum()) * mmap.PAGESIZE, mapping.size), cached / sizes

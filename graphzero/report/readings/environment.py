@@ -74,6 +74,8 @@ def read_environment(
     elif device is None:
         reason = "" if unknown is None else unknown.get("device_bytes", "")
         note(unknown, ("disk", "rotational", "readahead_bytes"), reason)
+    elif device.rotational is None:
+        note(unknown, "rotational", "the system does not tell, or the disk is a virtual one")
     versions = versions_of(_PACKAGES)
     return Environment(
         cpu=cpu_name(),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from graphzero import _core
 from graphzero.report.readings.reasons import Reasons, note
 from graphzero.report.recording import FileReading
-from graphzero.store.residency import residency, resident_bytes
+from graphzero.store.residency import residency
 
 __all__ = ["CachedFiles"]
 
@@ -56,13 +56,12 @@ class CachedFiles:
         return tuple(self._files)
 
     def read(self) -> dict[str, int]:
-        """Bytes in the page cache, by path; without the files of which this is unknown."""
-        found = {}
-        for path, file in self._present():
-            count = self._count(path, file)
-            if count is not None:
-                found[path] = count
-        return found
+        """Bytes in the page cache, by path; without the files of which this is unknown.
+
+        The kernel visits every page that is in memory: some ten milliseconds for each GiB.
+        """
+        found = {path: self._look(path, file, 1)[0] for path, file in self._present()}
+        return {path: count for path, count in found.items() if count is not None}
 
     def read_parts(self, parts: int) -> tuple[FileReading, ...]:
         """Every file that exists, with the share of each of its parts that is in the page cache.
@@ -72,16 +71,11 @@ class CachedFiles:
         parts : int
             See `graphzero.store.residency.residency`.
         """
-        return tuple(
-            FileReading(
-                path,
-                file.mapping.size,
-                page_cache=self._count(path, file),
-                residency=self._parts(path, file, parts),
-                most_cached=file.most,
-            )
-            for path, file in self._present()
-        )
+        found = []
+        for path, file in self._present():
+            count, shares = self._look(path, file, parts)
+            found.append(FileReading(path, file.mapping.size, count, shares, file.most))
+        return tuple(found)
 
     def close(self) -> None:
         """Closes all files."""
@@ -94,25 +88,21 @@ class CachedFiles:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _count(self, path: str, file: _Open) -> int | None:
+    def _look(
+        self, path: str, file: _Open, parts: int
+    ) -> tuple[int | None, tuple[float, ...] | None]:
+        """Bytes of a file in the page cache, and the share of each part."""
         try:
-            count = resident_bytes(file.mapping)
+            found = residency(file.mapping, parts)
         except OSError as error:
             self._note(path, f"the kernel does not tell: {error.strerror}")
-            return None
-        if count is None:
+            return None, None
+        if found is None:
             self._note(path, _LIES)
-            return None
+            return None, None
+        count, shares = found
         file.most = max(count, file.most or 0)
-        return count
-
-    def _parts(self, path: str, file: _Open, parts: int) -> tuple[float, ...] | None:
-        try:
-            shares = residency(file.mapping, parts)
-        except OSError as error:
-            self._note(path, f"the kernel does not tell: {error.strerror}")
-            return None
-        return None if shares is None else tuple(shares.tolist())
+        return count, tuple(shares.tolist())
 
     def _present(self) -> Iterator[tuple[str, _Open]]:
         for path in tuple(self._files):

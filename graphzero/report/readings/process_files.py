@@ -72,8 +72,6 @@ class Kernel:
         """
         # the name stands in parentheses, and may have blanks and parentheses of its own
         fields = self._text(pid, "stat").rpartition(")")[2].split()
-        if fields[0] in "ZX":
-            raise Ended
         values: dict[str, int | float] = {
             "major_faults": int(fields[9]),
             "cpu_seconds": (int(fields[11]) + int(fields[12])) / self._ticks,
@@ -84,12 +82,14 @@ class Kernel:
 
     def read_pss(self, pid: int, unknown: Reasons | None) -> dict[str, int | float]:
         """Memory where shared pages are divided. The kernel visits every page that is mapped."""
+        if not (self._proc / "self/smaps_rollup").exists():  # before Linux 4.14
+            return System().read_pss(pid, unknown)
         return self._permitted(pid, unknown, (*_PSS, "uss"), self._rollup)
 
     def _resident(self, pid: int, unknown: Reasons | None) -> dict[str, int | float]:
         lines = _kilobytes(self._text(pid, "status"))
         if "VmRSS" not in lines:
-            raise Ended  # its memory is gone already
+            raise Ended  # a zombie, whose memory is gone
         names = {"anonymous": "RssAnon", "file": "RssFile", "shared": "RssShmem"}
         if "RssAnon" not in lines:
             note(unknown, names, "the kernel is older than 4.5, and does not tell them apart")
@@ -132,7 +132,7 @@ class Kernel:
         except FileNotFoundError:
             if not (self._proc / str(pid)).exists():
                 raise Ended from None
-            note(unknown, figures, "the kernel was built without it")
+            note(unknown, figures, "the kernel does not tell it")
             return {}
         missing = [figure for figure in figures if figure not in found]
         note(unknown, missing, "the kernel is older than 5.3, and does not tell it")

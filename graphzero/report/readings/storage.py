@@ -12,11 +12,11 @@ import psutil
 
 from graphzero.report.readings.reasons import Reasons, note
 
-__all__ = ["SYS", "Device", "Mount", "find_device", "find_mount"]
+__all__ = ["SYS", "Device", "Disk", "Mount", "OnlyDisk", "find_device", "find_mount"]
 
 SYS = Path("/sys")
 _SECTOR = 512  # the unit of the kernel's counters, whatever the disk's own is
-_DRIVERS = {"virtio_blk": "virtio disk", "zram": "zram", "loop": "loop device", "xen": "Xen disk"}
+_VIRTUAL = {"virtio_blk": "virtio disk", "vbd": "Xen disk"}  # by their driver
 
 
 @dataclass(frozen=True)
@@ -82,15 +82,15 @@ class Device:
             return Device(parts[0], (self.folder / "slaves" / parts[0]).resolve()).model
         if parts:
             return f"{self.name} ({' + '.join(parts)})"
-        driver = (self.folder / "device/driver").resolve().name
-        known = next((kind for key, kind in _DRIVERS.items() if key in (driver, self._kind)), None)
-        return f"{known} {self.name}" if known else self.name
+        return f"{_VIRTUAL[self._driver]} {self.name}" if self._driver in _VIRTUAL else self.name
 
     @property
     def rotational(self) -> bool | None:
-        """Whether its maker says that it turns; virtual disks often say so wrongly."""
+        """Whether it turns; None for a virtual disk that says so, because that is its default."""
         number = self._text("queue/rotational")
-        return None if number is None else number == "1"
+        if number is None or (number == "1" and self._driver in _VIRTUAL):
+            return None
+        return number == "1"
 
     @property
     def readahead_bytes(self) -> int | None:
@@ -99,14 +99,44 @@ class Device:
         return None if kilobytes is None else int(kilobytes) * 1024
 
     @property
-    def _kind(self) -> str:
-        return self.name.rstrip("0123456789")
+    def _driver(self) -> str:
+        return (self.folder / "device/driver").resolve().name
 
     def _text(self, name: str) -> str | None:
         try:
             return (self.folder / name).read_text().strip() or None
         except OSError:
             return None
+
+
+@dataclass(frozen=True)
+class OnlyDisk:
+    """The one disk of a machine that is not Linux: it must be the one that holds a file.
+
+    Attributes
+    ----------
+    name : str
+    """
+
+    name: str
+    rotational: None = None
+    readahead_bytes: None = None
+
+    def bytes_read(self, unknown: Reasons | None = None) -> int | None:
+        """Counter: bytes that anyone has read from the disk."""
+        counted = (psutil.disk_io_counters(perdisk=True) or {}).get(self.name)
+        if counted is None:
+            note(unknown, "device_bytes", f"the system no longer counts what {self.name} reads")
+            return None
+        return int(counted.read_bytes)
+
+    @property
+    def model(self) -> str:
+        """Its name: the system tells no more."""
+        return self.name
+
+
+Disk = Device | OnlyDisk
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -118,7 +148,7 @@ def _entries(folder: Path) -> list[Path]:
 
 def find_device(
     path: str | os.PathLike[str], *, sys_folder: Path = SYS, unknown: Reasons | None = None
-) -> Device | None:
+) -> Disk | None:
     """The disk that holds a path: the whole disk, where a partition of it is mounted.
 
     Parameters
@@ -128,12 +158,11 @@ def find_device(
         Where the kernel shows devices.
     unknown : dict of str to str, optional
         Gets the reason, as "device_bytes", where there is none: network and memory file systems,
-        stacks of file systems, and systems other than Linux.
+        stacks of file systems, and machines other than Linux with several disks.
     """
-    if not (sys_folder / "dev/block").is_dir():
-        note(unknown, "device_bytes", "this system does not tell which disk holds a file")
-        return None
     mount = find_mount(path)
+    if not (sys_folder / "dev/block").is_dir():
+        return _only_disk(mount, unknown)
     for number in _numbers(path, mount):
         folder = sys_folder / "dev/block" / f"{os.major(number)}:{os.minor(number)}"
         if folder.exists():
@@ -142,6 +171,14 @@ def find_device(
             return Device(whole.name, whole)
     kind = "its file system" if mount is None else f"{mount.file_system} at {path}"
     note(unknown, "device_bytes", f"{kind} is not on one disk of this machine")
+    return None
+
+
+def _only_disk(mount: Mount | None, unknown: Reasons | None) -> OnlyDisk | None:
+    disks = psutil.disk_io_counters(perdisk=True) or {}
+    if len(disks) == 1 and mount is not None and mount.source.startswith("/dev/"):
+        return OnlyDisk(next(iter(disks)))
+    note(unknown, "device_bytes", "this system does not tell which disk holds a file")
     return None
 
 

@@ -1,0 +1,54 @@
+"""Other processes for tests: children that wait, and code that runs as another user."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from contextlib import contextmanager
+
+NOBODY = 65534
+
+
+@contextmanager
+def child_of_this(prepare=None):
+    """The pid of a forked child that has run `prepare`, and waits until the context ends."""
+    ready, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            _kept = prepare() if prepare else None
+            os.write(told, b"x")
+            while True:
+                signal.pause()  # what was prepared lives as long
+        finally:
+            os._exit(1)
+    os.close(told)
+    try:
+        assert os.read(ready, 1) == b"x", "the child has failed"
+        yield child
+    finally:
+        os.close(ready)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def as_nobody(call):
+    """What `call` returns, as JSON has it, in a forked child that is another user; needs root."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            answer = json.dumps(call()).encode()
+        except BaseException as error:
+            answer = json.dumps(f"failed: {error!r}").encode()
+        os.write(writer, answer)
+        os._exit(0)
+    os.close(writer)
+    with open(reader, "rb") as file:
+        answer = file.read()
+    os.waitpid(child, 0)
+    return json.loads(answer)
