@@ -256,9 +256,7 @@ def test_what_is_unknown_is_said_with_its_reason() -> None:
     assert "unknown (psutil tells only the sum)" in Parsed(page).text_in("dd")
 
     page = page_of("one_reading")[1]
-    assert "(one reading is no timeline). At that moment: anonymous 300 MB" in figure(
-        page, "memory"
-    )
+    assert "(too short for a timeline). At its end: anonymous 300 MB" in figure(page, "memory")
 
 
 def test_a_limit_far_above_is_told_and_not_drawn(tmp_path: Path) -> None:
@@ -333,6 +331,9 @@ def test_memory_is_counted_as_exactly_as_it_is_told() -> None:
     found = parts(_reading(0, *complete), _reading(1, *quick), _reading(2, *quick))
     assert found is not None
     assert (found.seconds, found.shares, found.most) == ((0, 1, 2), False, 20)
+    found = parts(_reading(0, complete[0]), _reading(1, quick[0]), _reading(2, quick[0], ended))
+    assert found is not None
+    assert (found.seconds, found.shares, found.alone) == ((0, 1, 2), False, True)
     found = parts(_reading(0, *sums), _reading(1, *quick), _reading(2))
     assert found == series.MemoryParts((0, 1), {"resident": (20, 20)}, shares=False)
     assert parts(_reading(0), _reading(1, ended)) is None

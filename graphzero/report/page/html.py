@@ -77,7 +77,8 @@ def table(
     right = set(numbers)
 
     def cell(n: int, value: object, name: str) -> str:
-        kind = ' class="number"' if n in right else ""
+        words = str(value).startswith("unknown")
+        kind = f' class="number{" words" * words}"' if n in right else ""
         return f"<{name}{kind}>{escaped(value)}</{name}>"
 
     def line(values: Sequence[object], name: str) -> str:

@@ -70,19 +70,7 @@ def _caption(
     limit: int | None,
     drawn_limit: int | None,
 ) -> str:
-    sentences = []
-    if parts is None:
-        sentences.append(f"Memory of the processes: {because(recording, 'anonymous', 'rss')}.")
-    elif "resident" in parts.parts:
-        sentences.append("Area: resident memory of all processes; its parts are unknown.")
-    else:
-        sentences.append("Areas: resident memory of all processes, stacked.")
-    if parts is not None:
-        sentences.append(
-            "A page that several processes have counts once."
-            if parts.shares
-            else "A page that several processes have counts in each of them."
-        )
+    sentences = [_words_for_areas(recording, parts)]
     if cache.values:
         sentences.append(
             "Blue line: bytes of the dataset's files in the page cache, each page once, whether a "
@@ -104,6 +92,25 @@ def _caption(
     elif not limit:
         sentences.append(f"Memory group: {because(recording, 'group', 'limit')}.")
     return " ".join(sentences)
+
+
+def _words_for_areas(recording: Recording, parts: MemoryParts | None) -> str:
+    if parts is None:
+        return f"Memory of the processes: {because(recording, 'anonymous', 'rss')}."
+    whose = "the process" if parts.alone else "all processes"
+    if "resident" in parts.parts:
+        words = f"Area: resident memory of {whose}; its parts are unknown."
+    else:
+        words = f"Areas: resident memory of {whose}, stacked."
+    if parts.alone:
+        return words
+    if parts.shares:
+        words += " A page that several processes have counts once"
+        taken, count = len(parts.seconds), len(recording.readings)
+        return (
+            f"{words}, as {taken:,} of {count:,} readings tell." if taken < count else f"{words}."
+        )
+    return f"{words} A page that several processes have counts for each of them."
 
 
 def _values(parts: MemoryParts | None, cache: Series, usage: Series) -> Values:
@@ -132,7 +139,7 @@ def _at_one_moment(values: Values) -> str:
         for label, column in values.columns.items()
         if column[-1] is not None
     ]
-    return f"unknown (one reading is no timeline). At that moment: {', '.join(known)}."
+    return f"unknown (too short for a timeline). At its end: {', '.join(known)}."
 
 
 def _draw(
