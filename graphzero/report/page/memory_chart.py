@@ -9,7 +9,14 @@ from matplotlib.figure import Figure
 
 from graphzero.report.page import style
 from graphzero.report.page.html import because, known_limit
-from graphzero.report.page.series import MemoryParts, Series, memory_parts, of_readings, thinned
+from graphzero.report.page.series import (
+    MemoryParts,
+    Series,
+    late,
+    memory_parts,
+    of_readings,
+    thinned,
+)
 from graphzero.report.page.style import COLORS, INK, Chart, Format, Label, Values
 from graphzero.report.recording import Reading, Recording
 from graphzero.units import format_bytes
@@ -171,7 +178,8 @@ def _draw(
             color, label = AREAS[name]
             axes.fill_between(times, below, above, color=color, lw=0, gid=f"series-{name}")
             if max(parts.parts[name]) > 0:
-                labels.append(Label(label, color, (below[-1] + above[-1]) / 2))
+                middle = [(b + a) / 2 for b, a in zip(below, above, strict=True)]
+                labels.append(Label(label, color, late(middle)))
             below = above
     for label, series, color, line, width in lines:
         if series.values:
@@ -184,7 +192,7 @@ def _draw(
                 linewidth=width,
                 gid=f"series-{label.replace(' ', '-')}",
             )
-            labels.append(Label(label, color, series.values[-1], line))
+            labels.append(Label(label, color, late(series.values), line))
     if limit:
         axes.axhline(limit, color=COLORS["vermilion"], ls="--", lw=1.2, gid="series-limit")
         labels.append(Label(LIMIT, COLORS["vermilion"], limit, "--"))

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from graphzero.report.recording import ENDED, ProcessReading, Reading, Recording
 
-__all__ = ["MemoryParts", "Rates", "Series", "memory_parts", "of_readings", "rates", "thinned"]
+__all__ = [
+    "MemoryParts",
+    "Rates",
+    "Series",
+    "late",
+    "memory_parts",
+    "of_readings",
+    "rates",
+    "thinned",
+]
 
 PARTS = ("anonymous", "file", "shared")
 
@@ -111,6 +121,14 @@ def thinned(weights: Sequence[float], most: int) -> list[int]:
     cuts = [1 + (count - 2) * i // inner for i in range(inner + 1)]
     largest = [max(range(a, b), key=weights.__getitem__) for a, b in pairwise(cuts)]
     return [0, *largest, count - 1]
+
+
+def late(values: Sequence[float]) -> float:
+    """What values are towards their end: the median of their last eighth.
+
+    The last one alone may be that of a run whose workers have ended.
+    """
+    return statistics.median(values[-max(1, len(values) // 8) :])
 
 
 def rates(counter: Series, most: int) -> Rates:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from graphzero.report.page import style
 from graphzero.report.page.html import because
-from graphzero.report.page.series import Rates, Series, of_readings, rates
+from graphzero.report.page.series import Rates, Series, late, of_readings, rates
 from graphzero.report.page.style import COLORS, Chart, Format, Label, Values
 from graphzero.report.recording import Reading, Recording
 from graphzero.units import format_bytes
@@ -113,7 +113,7 @@ def _draw(
             gid=f"series-{name}",
         )
         shown = "#99c7e0" if label == DEVICE else color  # blue at this opacity, on white
-        labels.append(Label(label, shown, rate.values[-1], "" if label == DEVICE else "-"))
+        labels.append(Label(label, shown, late(rate.values), "" if label == DEVICE else "-"))
     if disk_rate is not None:
         axes.axhline(disk_rate, color=COLORS["vermilion"], ls="--", lw=1.2, gid="series-disk-rate")
         labels.append(Label(DISK, COLORS["vermilion"], disk_rate, "--"))
