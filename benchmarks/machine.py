@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib import metadata
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psutil
+
+from graphzero.report.readings.environment import cpu_name, system_name, usable_cores
+from graphzero.report.readings.environment import versions_of as versions
+from graphzero.report.readings.page_cache import CachedFiles
+from graphzero.report.readings.storage import find_device, find_mount
 
 __all__ = [
     "Usage",
@@ -68,23 +69,13 @@ def others_share(before: Usage, after: Usage, processors: int) -> float:
 
 def describe_machine() -> dict[str, Any]:
     """Processor, usable cores, memory in bytes, kernel and Python."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
-        "cpu": _cpu_name(),
-        "cores": cores,
+        "cpu": cpu_name(),
+        "cores": usable_cores(),
         "memory_bytes": psutil.virtual_memory().total,
-        "kernel": f"{platform.system()} {platform.release()}",
+        "kernel": system_name(),
         "python": platform.python_version(),
     }
-
-
-def _cpu_name() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def describe_disk(folder: str | os.PathLike[str]) -> dict[str, Any]:
@@ -92,52 +83,24 @@ def describe_disk(folder: str | os.PathLike[str]) -> dict[str, Any]:
 
     ``rotational`` and ``read_ahead_kb`` (the kernel's own read-ahead) are None if unknown.
     """
-    path = Path(folder).resolve()
-    holding = [
-        mount for mount in psutil.disk_partitions(all=True) if path.is_relative_to(mount.mountpoint)
-    ]
-    if not holding:
-        nothing = ("device", "file_system", "rotational", "read_ahead_kb")
-        return dict.fromkeys(nothing)
-    # Of two mounts on one folder, the later one is visible.
-    mount = max(enumerate(holding), key=lambda item: (len(item[1].mountpoint), item[0]))[1]
-    rotational, read_ahead_kb = (_queue(path, name) for name in ("rotational", "read_ahead_kb"))
+    mount, device = find_mount(folder), find_device(folder)
+    readahead = None if device is None else device.readahead_bytes
     return {
-        "device": mount.device,
-        "file_system": mount.fstype,
-        "rotational": None if rotational is None else rotational == 1,
-        "read_ahead_kb": read_ahead_kb,
+        "device": None if mount is None else mount.source,
+        "file_system": None if mount is None else mount.file_system,
+        "rotational": None if device is None else device.rotational,
+        "read_ahead_kb": None if readahead is None else readahead // 1024,
     }
-
-
-def _queue(path: Path, name: str) -> int | None:
-    number = path.stat().st_dev
-    block = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
-    for folder in (block, block.resolve().parent):
-        setting = folder / "queue" / name
-        if setting.exists():
-            return int(setting.read_text())
-    return None
 
 
 def resident_share(paths: Iterable[str | os.PathLike[str]]) -> float | None:
     """Share of the pages of some files that the page cache holds, or None if unknown."""
-    mincore = getattr(ctypes.CDLL(None, use_errno=True), "mincore", None)
-    if mincore is None:
-        return None
-    mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
-    total = resident = 0
-    for path in paths:
-        size = os.path.getsize(path)
-        if size == 0:
-            continue
-        mapped = np.memmap(path, dtype=np.uint8, mode="r")
-        pages = np.zeros(-(-size // os.sysconf("SC_PAGE_SIZE")), dtype=np.uint8)
-        if mincore(mapped.ctypes.data, size, pages.ctypes.data) != 0:
-            return None
-        total += pages.size
-        resident += int((pages & 1).sum())
-    return resident / total if total else None
+    files = list(paths)
+    with CachedFiles(files) as cached:
+        found = cached.read()
+        total = sum(os.path.getsize(path) for path in cached.paths)
+        known = len(found) == len(cached.paths)
+    return sum(found.values()) / total if known and total else None
 
 
 def drop_cached(paths: Iterable[str | os.PathLike[str]]) -> None:
@@ -149,14 +112,3 @@ def drop_cached(paths: Iterable[str | os.PathLike[str]]) -> None:
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(descriptor)
-
-
-def versions(packages: Iterable[str]) -> dict[str, str | None]:
-    """Installed versions of packages, None for one that is not installed."""
-    found: dict[str, str | None] = {}
-    for package in packages:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            found[package] = None
-    return found

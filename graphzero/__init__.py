@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from graphzero.packs.packing import pack
     from graphzero.report.checks.finding import Finding
     from graphzero.report.memory import MemoryReport, memory_report
+    from graphzero.report.monitor import Monitor
     from graphzero.report.verify import verify
     from graphzero.training.graphsage import GraphSAGE
 
@@ -78,6 +79,7 @@ __all__ = [
     "LinkNeighborLoader",
     "MemoryReport",
     "MiniBatch",
+    "Monitor",
     "NeighborDataset",
     "NeighborLoader",
     "NeighborSampler",
@@ -114,6 +116,7 @@ _LAZY = {
     "LinkNeighborLoader": "graphzero.loader.link_neighbor_loader",
     "MemoryReport": "graphzero.report.memory",
     "MiniBatch": "graphzero.loader.mini_batch",
+    "Monitor": "graphzero.report.monitor",
     "NeighborDataset": "graphzero.loader.neighbor_dataset",
     "NeighborLoader": "graphzero.loader.neighbor_loader",
     "PackedDataset": "graphzero.packs.packed_dataset",

@@ -77,6 +77,15 @@ cdef extern from "graphzero/mapping.h" nogil:
     uint64_t gz_system_page_bytes()
 
 
+cdef extern from "graphzero/residency.h" nogil:
+    ctypedef enum gz_residency_source:
+        GZ_RESIDENCY_FASTEST
+        GZ_RESIDENCY_MINCORE
+        GZ_RESIDENCY_CACHESTAT
+    gz_code gz_residency(const gz_mapping *mapping, gz_residency_source source,
+                         uint64_t num_parts, uint64_t *pages, gz_error *err)
+
+
 cdef extern from "graphzero/csr.h" nogil:
     ctypedef struct gz_ids:
         const void *data

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import mmap
 import os
 
 import files
 import numpy as np
+import psutil
 import pytest
 
 import graphzero as gz
@@ -116,21 +118,38 @@ def test_one_closing_line():
     )
 
 
-def test_systems_that_do_not_split_say_so(wide, monkeypatch):
-    class Info:
-        rss = 5_000_000
-
-    class Process:
-        def children(self, recursive):
-            return []
-
-        def memory_info(self):
-            return Info()
-
-    monkeypatch.setattr(memory.psutil, "Process", Process)
+def test_systems_that_do_not_split_say_so(wide, tmp_path, monkeypatch):
+    """As macOS, which has no /proc."""
+    without = functools.partial(memory.read_processes, proc=tmp_path / "none")
+    monkeypatch.setattr(memory, "read_processes", without)
     report = gz.memory_report(wide)
-    assert (report.resident, report.anonymous, report.file) == (5_000_000, None, None)
-    assert format_memory(report).startswith("memory: 5.0 MB resident (not split on this system);")
+    assert report.resident == pytest.approx(psutil.Process().memory_info().rss, rel=0.2)
+    assert (report.anonymous, report.file) == (None, None)
+    assert " resident (not split on this system); page cache" in format_memory(report)
+
+
+@linux_only
+def test_pages_that_a_fork_shares_are_counted_once(wide):
+    with mmap.mmap(-1, 64 * MB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as own:
+        for at in range(0, 64 * MB, mmap.PAGESIZE):
+            own[at] = 1
+        before = gz.memory_report(wide)
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.read(reader, 1)
+            os._exit(0)
+        try:
+            during = gz.memory_report(wide)
+        finally:
+            os.write(writer, b"x")
+            os.waitpid(child, 0)
+            os.close(reader)
+            os.close(writer)
+    assert during.anonymous - before.anonymous > 60 * MB
+    assert abs(during.pss_anonymous - before.pss_anonymous) < 16 * MB
+    assert during.pss_anonymous < during.pss < during.resident
+    assert ", each page once; " in format_memory(during)
 
 
 @pytest.mark.parametrize(

@@ -28,10 +28,13 @@ DELIVERY = BatchTotals(100, 4.0, 1.0, 5.0, ready=70.0, steps=100, stall=61.0, tr
         (DELIVERY, None, "delivery"),
         # 200 seconds of 8 threads are less than 40 of one
         (replace(SAMPLING, sampling=200.0, gathering=40.0), Workforce(1, threads=8), "gather"),
-        (SAMPLING, Workforce(processes=8, threads=1), "delivery"),
+        (SAMPLING, Workforce(workers=8, threads=1), "delivery"),
         # every worker has a thread that reads, and no more
-        (DISK, Workforce(processes=1, threads=8), "disk"),
+        (DISK, Workforce(workers=1, threads=8), "disk"),
         (BatchTotals(100, 4.0, 50.0, 5.0, steps=100, stall=61.0), None, "disk"),
+        # finished mini-batches wait in their workers as well
+        (replace(SAMPLING, ready=30.0), Workforce(workers=2), "delivery"),
+        (replace(SAMPLING, ready=10.0), Workforce(workers=2), "sampling"),
     ],
 )
 def test_the_stage_that_takes_most_time_of_a_thread_is_the_bound(
@@ -52,28 +55,23 @@ def test_the_sentence_says_how_much() -> None:
     assert "graphzero tune" in find_verdict(DISK).knob
 
 
+def test_what_helps_the_delivery_depends_on_whether_there_are_workers() -> None:
+    assert "num_workers=0" in find_verdict(DELIVERY, Workforce(workers=2)).knob
+    assert "num_workers=0" not in find_verdict(DELIVERY, Workforce(workers=0)).knob
+
+
 @pytest.mark.parametrize("stall", [9.9, 10.1])
 def test_a_tenth_of_the_time_makes_the_difference(stall: float) -> None:
     totals = BatchTotals(10, 1.0, 9.0, 1.0, steps=10, stall=stall, training=100 - stall)
     assert find_verdict(totals).bound == ("model" if stall < 10 else "disk")
 
 
-def test_page_faults_that_waited_for_the_disk_are_no_gathering() -> None:
-    assert find_verdict(GATHER, major_faults=1000).bound == "gather"
-    verdict = find_verdict(GATHER, major_faults=10**6)  # 50 s
-    assert verdict.bound == "disk"
-    assert "estimated from page faults" in verdict.sentence
-    assert "estimated" not in find_verdict(DISK, major_faults=1000).sentence
-    # ... and never more than was measured
-    assert find_verdict(SAMPLING, major_faults=10**12).bound == "disk"
-
-
 def test_without_the_loop_finished_batches_tell() -> None:
     taken = BatchTotals(100, 5.0, 60.0, 10.0, ready=0.5)
-    verdict = find_verdict(taken, Workforce(processes=4))
+    verdict = find_verdict(taken, Workforce(workers=4))
     assert (verdict.bound, verdict.stalled) == ("disk", None)
     assert "monitor.watch" in verdict.sentence
-    waiting = find_verdict(BatchTotals(100, 5.0, 60.0, 10.0, ready=90.0), Workforce(processes=4))
+    waiting = find_verdict(BatchTotals(100, 5.0, 60.0, 10.0, ready=90.0), Workforce(workers=4))
     assert (waiting.bound, waiting.stalled) == ("model", None)
     assert "Probably" in waiting.sentence
     assert "monitor.watch" in waiting.sentence

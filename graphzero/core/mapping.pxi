@@ -3,6 +3,8 @@
 _ADVICE = {"normal": GZ_ADVICE_NORMAL, "random": GZ_ADVICE_RANDOM,
            "sequential": GZ_ADVICE_SEQUENTIAL, "willneed": GZ_ADVICE_WILLNEED,
            "populate": GZ_ADVICE_POPULATE, "release": GZ_ADVICE_RELEASE}
+_SOURCES = {"fastest": GZ_RESIDENCY_FASTEST, "mincore": GZ_RESIDENCY_MINCORE,
+            "cachestat": GZ_RESIDENCY_CACHESTAT}
 
 cdef enum:
     CHECKED_FROM = 256  # items: from there on, the system call takes less than 1 % of the work
@@ -172,6 +174,42 @@ cdef class Mapping:
         try:
             with nogil:
                 code = gz_mapping_resident(&self.c, offset, bytes_, &pages, &err)
+        finally:
+            self.release()
+        if code != GZ_OK:
+            _raise(&err, self.path)
+        return pages
+
+    def residency(self, uint64_t parts, str source="fastest"):
+        """Pages of each part of the file in the page cache.
+
+        Parameters
+        ----------
+        parts : int
+            Number of parts, at least 1. Their sizes differ by one page at most, the longer ones
+            first; parts beyond the number of pages are empty.
+        source : {"fastest", "mincore", "cachestat"}
+            Of these system calls, ``mincore`` visits every page of the file, ``cachestat`` (Linux
+            6.5) only those in memory. "fastest": ``cachestat`` where it works and is right.
+
+        Returns
+        -------
+        (parts,) uint64
+
+        Raises
+        ------
+        OSError
+            If parts is 0, or the system does not tell.
+        """
+        cdef gz_error err
+        cdef gz_code code
+        cdef gz_residency_source value = _SOURCES[source]
+        pages = np.zeros(max(parts, 1), dtype=np.uint64)
+        cdef uint64_t[::1] view = pages
+        self.acquire()
+        try:
+            with nogil:
+                code = gz_residency(&self.c, value, parts, &view[0], &err)
         finally:
             self.release()
         if code != GZ_OK:

@@ -2,57 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from mmap import PAGESIZE
 from pathlib import Path
 
 import psutil
 
+from graphzero.io.control_groups import (
+    INTERFACES,
+    MOUNT,
+    Interface,
+    counters_of,
+    limit_of,
+    memory_groups,
+    number,
+)
+
 __all__ = ["MemoryWatch", "available_memory", "cgroup_available_memory", "memory_group"]
 
 _SETTLED = 4  # batches, after which a model has taken about all the memory that it ever takes
 _SLACK = 0.05  # of what was available at the worst moment
-_NO_LIMIT = 1 << 60  # version 1 writes a number of this size where there is none
 _STATM = Path("/proc/self/statm")
-
-
-@dataclass(frozen=True)
-class _Interface:
-    """The files of one version of control groups.
-
-    Attributes
-    ----------
-    limits : tuple of str
-        Beyond the first of them the kernel kills; beyond the second it slows processes down.
-    usage : str
-    cached, not_droppable, droppable : tuple of str
-        Lines of memory.stat: pages of files; those of them that the kernel cannot drop; and
-        memory of the kernel that it can.
-    """
-
-    limits: tuple[str, ...]
-    usage: str
-    cached: str
-    not_droppable: tuple[str, ...]
-    droppable: tuple[str, ...] = ()
-
-
-_INTERFACES = (
-    _Interface(
-        ("memory.limit_in_bytes",),
-        "memory.usage_in_bytes",
-        "total_cache",
-        ("total_shmem", "total_unevictable"),
-    ),
-    _Interface(
-        ("memory.max", "memory.high"),
-        "memory.current",
-        "file",
-        ("shmem", "unevictable"),
-        ("slab_reclaimable",),
-    ),
-)
 
 
 def available_memory() -> int:
@@ -63,7 +32,7 @@ def available_memory() -> int:
     first; shared memory, locked pages and memory of the kernel are.
     """
     available = int(psutil.virtual_memory().available)
-    within = cgroup_available_memory(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
+    within = cgroup_available_memory(Path("/proc/self/cgroup"), MOUNT)
     return available if within is None else max(0, min(available, within))
 
 
@@ -128,12 +97,11 @@ def cgroup_available_memory(membership: Path, mount: Path) -> int | None:
         Where control groups are mounted.
     """
     available = []
-    for folder in _groups(membership, mount):
-        for interface in _INTERFACES:
-            found = [_number(folder / name) for name in interface.limits]
-            limits = [limit for limit in found if limit is not None and limit < _NO_LIMIT]
-            if limits:
-                available.append(min(limits) - _in_use(folder, interface))
+    for folder in memory_groups(membership, mount):
+        for interface in INTERFACES:
+            limit = limit_of(folder, interface)
+            if limit is not None:
+                available.append(limit - _in_use(folder, interface))
     return min(available, default=None)
 
 
@@ -146,48 +114,11 @@ def memory_group(membership: Path = Path("/proc/self/cgroup")) -> str:
     return " ".join(line for line in lines if "memory" in line.split(":")[1] or "::" in line)
 
 
-def _in_use(folder: Path, interface: _Interface) -> int:
+def _in_use(folder: Path, interface: Interface) -> int:
     """Bytes of a control group that the kernel cannot drop."""
-    usage = _number(folder / interface.usage) or 0
-    counts = _counters(folder / "memory.stat")
+    usage = number(folder / interface.usage) or 0
+    counts = counters_of(folder / "memory.stat")
     kept = sum(counts.get(name, 0) for name in interface.not_droppable)
     dropped = max(0, counts.get(interface.cached, 0) - kept)
     dropped += sum(counts.get(name, 0) for name in interface.droppable)
     return max(0, usage - dropped)
-
-
-def _groups(membership: Path, mount: Path) -> Iterator[Path]:
-    """Folders of the memory control groups that the process is in, up to the root of each mount."""
-    try:
-        lines = membership.read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        names = controllers.split(",")
-        if "memory" in names:
-            root = mount / "memory"
-        elif controllers == "":
-            root = mount / "unified" if (mount / "unified").is_dir() else mount
-        else:
-            continue
-        # in a container the path may be that of the host, and only the root visible
-        relative = Path(path.lstrip("/"))
-        for part in (relative, *relative.parents):
-            if (root / part).is_dir():
-                yield root / part
-
-
-def _number(path: Path) -> int | None:
-    try:
-        return int(path.read_text())
-    except (OSError, ValueError):  # "max"
-        return None
-
-
-def _counters(path: Path) -> dict[str, int]:
-    try:
-        pairs = (line.split() for line in path.read_text().splitlines())
-        return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
-    except (OSError, ValueError):
-        return {}

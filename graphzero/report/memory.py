@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-import psutil
-
 from graphzero import _core
+from graphzero.report.readings.processes import read_processes
 from graphzero.store.residency import resident_bytes
 from graphzero.units import format_bytes
 
@@ -21,10 +21,11 @@ class MemoryReport:
     Attributes
     ----------
     processes : int
-        Number of processes. A page that several of them have mapped is counted for each: a forked
-        worker's memory includes what it shares with its parent.
+        Number of processes.
     resident : int
-        Resident set size, summed over the processes.
+        Resident set size, summed over the processes. In this sum and its two parts, a page that
+        several of them have is counted for each: a forked worker's memory includes what it shares
+        with its parent. `pss` counts it once.
     anonymous : int or None
         The part of it that is the processes' own, which the kernel cannot drop. None on systems
         other than Linux, which do not tell it apart.
@@ -37,6 +38,13 @@ class MemoryReport:
         for files of other users.
     dataset : int
         Size of these files.
+    pss : int or None
+        Proportional set size, summed over the processes: each page once, but for pages that other
+        processes of the machine have as well, which count in part. None where the system does not
+        tell.
+    pss_anonymous : int or None
+        The part of it that is the processes' own: what they take from the machine for as long as
+        they run.
     """
 
     processes: int
@@ -45,23 +53,14 @@ class MemoryReport:
     file: int | None
     page_cache: int | None
     dataset: int
+    pss: int | None = None
+    pss_anonymous: int | None = None
 
 
-def _process_memory() -> tuple[int, int, int | None]:
-    """Number of processes (this one and its children), their resident and their shared bytes."""
-    count = resident = shared = 0
-    splits = True
-    this = psutil.Process()
-    for process in [this, *this.children(recursive=True)]:
-        try:
-            info = process.memory_info()
-        except psutil.Error:  # it has ended in the meantime
-            continue
-        count += 1
-        resident += info.rss
-        splits = splits and hasattr(info, "shared")
-        shared += getattr(info, "shared", 0)
-    return count, resident, shared if splits else None
+def _sum(figures: Iterable[int | None]) -> int | None:
+    """None if one of them is unknown."""
+    known = list(figures)
+    return None if None in known else sum(figure for figure in known if figure is not None)
 
 
 class _Files(Protocol):
@@ -80,17 +79,20 @@ def memory_report(dataset: _Files) -> MemoryReport:
     dataset : Dataset, NeighborDataset or PackedDataset
         Whose files; those of a `PackedDataset` are the pack's as well.
     """
-    count, resident, shared = _process_memory()
+    readings = read_processes(with_pss=True)
+    resident = {one: one.rss for one in readings if one.rss is not None}
+    processes = tuple(resident)
     mappings = dataset.mappings
-    cached = [resident_bytes(mapping) for mapping in mappings]
-    known = [count for count in cached if count is not None]
+    file, shared = (_sum(getattr(one, name) for one in processes) for name in ("file", "shared"))
     return MemoryReport(
-        processes=count,
-        resident=resident,
-        anonymous=None if shared is None else resident - shared,
-        file=shared,
-        page_cache=sum(known) if len(known) == len(cached) else None,
+        processes=len(processes),
+        resident=sum(resident.values()),
+        anonymous=_sum(one.anonymous for one in processes),
+        file=_sum((file, shared)),
+        page_cache=_sum(resident_bytes(mapping) for mapping in mappings),
         dataset=sum(mapping.size for mapping in mappings),
+        pss=_sum(one.pss for one in processes),
+        pss_anonymous=_sum(one.pss_anonymous for one in processes),
     )
 
 
@@ -103,6 +105,8 @@ def format_memory(report: MemoryReport) -> str:
             f"{format_bytes(report.anonymous)} anonymous + "
             f"{format_bytes(report.file)} of files mapped (RSS)"
         )
+    if report.processes > 1 and report.pss is not None:
+        processes = f"{format_bytes(report.pss)}, each page once; {processes}"
     cached = "unknown" if report.page_cache is None else format_bytes(report.page_cache)
     count = f" of {report.processes} processes" if report.processes > 1 else ""
     return (

@@ -18,13 +18,13 @@ from graphzero.report.verdict import Workforce, find_verdict
 
 __all__ = ["course", "summarize"]
 
+_COUNTERS = ("major_faults", "read_bytes", "cpu_seconds")
 _Figure = Callable[[Reading], int | float | None]
 
 
 def summarize(recording: Recording) -> Summary:
     """The figures of a recording."""
     readings = recording.readings
-    faults = _growth(readings, _over_processes("major_faults"))
     device = _growth(readings, lambda reading: reading.device_bytes)
     cpu = _growth(readings, _over_processes("cpu_seconds"))
     batches = readings[-1].batches if readings else BatchTotals()
@@ -46,7 +46,7 @@ def summarize(recording: Recording) -> Summary:
         group_usage=course(readings, lambda reading: _of_group(reading, "usage")),
         refaults=_whole(_growth(readings, lambda reading: _of_group(reading, "refaults"))),
         kills=_whole(_growth(readings, lambda reading: _of_group(reading, "kills"))),
-        major_faults=_whole(faults),
+        major_faults=_whole(_growth(readings, _over_processes("major_faults"))),
         read_bytes=_whole(_growth(readings, _over_processes("read_bytes"))),
         device_bytes=_whole(device),
         read_amplification=None
@@ -56,7 +56,7 @@ def summarize(recording: Recording) -> Summary:
         batches=batches,
         batches_per_second=_batch_rate(readings),
         epochs=dict(recording.epochs),
-        verdict=find_verdict(batches, _workforce(recording), major_faults=_whole(faults)),
+        verdict=find_verdict(batches, _workforce(recording)),
         own_cpu=recording.own_cpu_seconds / seconds if seconds > 0 else None,
         unknown=dict(recording.unknown),
     )
@@ -84,10 +84,14 @@ def _count(reading: Reading) -> int:
 
 
 def _over_processes(name: str) -> _Figure:
-    """The sum of a field over the processes; None if that of one is unknown."""
+    """The sum of a field over the processes; None if that of one is unknown.
+
+    Those that have ended count for counters only: at the end there may be no others.
+    """
 
     def total(reading: Reading) -> int | float | None:
-        values = [getattr(process, name) for process in reading.processes]
+        counted = [each for each in reading.processes if each.pid != ENDED or name in _COUNTERS]
+        values = [getattr(process, name) for process in counted]
         return sum(values) if values and None not in values else None
 
     return total
@@ -139,11 +143,12 @@ def _batch_rate(readings: Sequence[Reading]) -> float | None:
 
 
 def _workforce(recording: Recording) -> Workforce:
-    """As the options of the iterations say."""
-    return Workforce(
-        _as_count(recording.options.get("workers")), _as_count(recording.options.get("threads"))
-    )
+    """As the options of the iterations say; of several iterations, the most."""
+    options = recording.options
+    workers, threads = _most(options.get("num_workers")), _most(options.get("num_threads"))
+    return Workforce(workers, threads)
 
 
-def _as_count(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() else None
+def _most(texts: str | None) -> int | None:
+    counts = [int(text) for text in (texts or "").split(" | ") if text.isdecimal()]
+    return max(counts, default=None)

@@ -259,7 +259,7 @@ def _reading_rows(summary: Summary) -> Iterator[_Row]:
     )
     if summary.batches.row_bytes:
         ratio = summary.read_amplification
-        each = UNKNOWN if ratio is None else f"{ratio:.3g}"
+        each = UNKNOWN if ratio is None else "less than 0.01" if ratio < 0.01 else f"{ratio:.3g}"
         hits = " (rows from the page cache are not read)" if ratio is not None and ratio < 1 else ""
         rows = bytes_text(summary.batches.row_bytes)
         yield "", f"rows in mini-batches {rows}; the disk read {each} bytes for each of them{hits}"

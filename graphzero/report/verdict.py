@@ -13,13 +13,11 @@ Bound = Literal["disk", "sampling", "gather", "model", "delivery", "unknown"]
 
 # A loop that waits less than this share of its time has nothing to gain from faster mini-batches.
 _STALLS = 0.1
-# Preparation that takes less than this share of the waiting does not explain it.
+# Preparation that takes less than this share of the loop's waiting does not explain it.
 _EXPLAINS = 0.5
-# Where the loop was not observed: mini-batches that waited for it as long as this share of the time
-# that it took to prepare them were ready before they were needed.
+# Mini-batches that waited to be taken for as long as this share of the time that it took to prepare
+# them were ready before they were needed.
 _WAITED = 0.25
-# The least that a page fault waits for a disk: fast ones take 55 to 100 microseconds.
-_FAULT_SECONDS = 5e-5
 
 _NAMES: dict[Bound, str] = {
     "disk": "the disk",
@@ -48,6 +46,11 @@ _KNOBS: dict[Bound, str] = {
     " workers and threads than there are processors.",
     "unknown": "",
 }
+# Instead of the knob of "delivery", where there are no workers.
+_BESIDE = (
+    "Make transform= or collate_fn= cheaper, and look for what else runs between two mini-batches "
+    "or at the beginning of a pass: short passes wait for their first mini-batch each time."
+)
 _WATCH = (
     "How long the training loop waited is unknown; `for batch in monitor.watch(loader)` measures it"
 )
@@ -59,14 +62,24 @@ class Workforce:
 
     Attributes
     ----------
-    processes : int or None
-        DataLoader workers, or 1 without workers.
+    workers : int or None
+        DataLoader workers; 0 if the training process prepares them itself.
     threads : int or None
         That sample, in each of these processes.
     """
 
-    processes: int | None = None
+    workers: int | None = None
     threads: int | None = None
+
+    @property
+    def processes(self) -> int:
+        """That work side by side."""
+        return max(1, self.workers or 1)
+
+    @property
+    def samplers(self) -> int:
+        """Threads that sample, in all of them."""
+        return self.processes * max(1, self.threads or 1)
 
 
 @dataclass(frozen=True)
@@ -100,7 +113,6 @@ class _Work:
     sampling: float
     disk: float
     gather: float
-    is_estimated: bool = False  # whether some of `disk` is estimated from page faults
 
     @property
     def total(self) -> float:
@@ -120,13 +132,12 @@ class _Work:
         return seconds / self.total if self.total > 0 else 0.0
 
 
-def find_verdict(
-    totals: BatchTotals, workforce: Workforce | None = None, *, major_faults: int | None = None
-) -> Verdict:
+def find_verdict(totals: BatchTotals, workforce: Workforce | None = None) -> Verdict:
     """What a run was bound by; a pure function.
 
-    If the training loop hardly waits, it is bound by the model. Otherwise it is bound by the stage
-    that takes the most time for one mini-batch, divided by the threads that work on that stage.
+    If the training loop hardly waits, it is bound by the model. If finished mini-batches wait as
+    well, it is bound by their delivery. Otherwise it is bound by the stage that takes the most time
+    for one mini-batch, divided by the threads that work on that stage.
 
     Parameters
     ----------
@@ -134,30 +145,25 @@ def find_verdict(
         Of the run.
     workforce : Workforce, optional
         Who prepared the mini-batches. What is unknown counts as one process, or one thread.
-    major_faults : int, optional
-        Page faults that waited for the disk, of all processes. Times cannot tell their waiting
-        from the work that they interrupt, so that it is estimated.
     """
     looped = totals.stall + totals.training
     stalled = totals.stall / looped if totals.steps > 0 and looped > 0 else None
-    work = _work(totals, workforce or Workforce(), major_faults or 0)
+    workforce = workforce or Workforce()
+    work = _work(totals, workforce)
     if work.total == 0:
         return _without_work(stalled)
     if stalled is None:
-        return _unobserved(totals, work, workforce or Workforce())
+        return _unobserved(totals, work, workforce)
     if stalled < _STALLS:
         sentence = (
             f"Bound by the model: the training loop waited {stalled:.0%} of its time for "
             f"mini-batches."
         )
         return Verdict("model", stalled, sentence, _KNOBS["model"])
-    if work.total < _EXPLAINS * totals.stall / totals.steps:
-        sentence = (
-            f"Bound by the delivery of mini-batches: the training loop waited {stalled:.0%} of its "
-            f"time, {_seconds(totals.stall / totals.steps)} for each one, but preparing one took "
-            f"only {_seconds(work.total)}."
-        )
-        return Verdict("delivery", stalled, sentence, _KNOBS["delivery"])
+    each, waited = totals.stall / totals.steps, totals.ready / max(1, totals.batches)
+    prepared = work.total * workforce.processes
+    if work.total < _EXPLAINS * each or waited >= _WAITED * prepared:
+        return _delivery(stalled, each, prepared, waited, workforce)
     return _by_stage(work, stalled, f"the training loop waited {stalled:.0%} of its time, and ")
 
 
@@ -172,27 +178,18 @@ def _without_work(stalled: float | None) -> Verdict:
     return Verdict("unknown", stalled, sentence, "")
 
 
-def _work(totals: BatchTotals, workforce: Workforce, major_faults: int) -> _Work:
-    """What one mini-batch took.
-
-    The waiting of page faults is taken from gathering first, because rows are most of the data.
-    """
+def _work(totals: BatchTotals, workforce: Workforce) -> _Work:
     batches = max(1, totals.batches)
-    processes = max(1, workforce.processes or 1)
-    samplers = processes * max(1, workforce.threads or 1)
-    by_rows = min(major_faults * _FAULT_SECONDS, totals.gathering)
-    by_topology = min(major_faults * _FAULT_SECONDS - by_rows, totals.sampling)
-    work = _Work(
-        sampling=(totals.sampling - by_topology) / samplers / batches,
-        disk=((totals.disk + by_rows) / processes + by_topology / samplers) / batches,
-        gather=(totals.gathering - by_rows) / processes / batches,
+    return _Work(
+        sampling=totals.sampling / workforce.samplers / batches,
+        disk=totals.disk / workforce.processes / batches,
+        gather=totals.gathering / workforce.processes / batches,
     )
-    return replace(work, is_estimated=by_rows + by_topology > totals.disk)
 
 
 def _unobserved(totals: BatchTotals, work: _Work, workforce: Workforce) -> Verdict:
     """From how long finished mini-batches waited in the processes that prepared them."""
-    prepared = work.total * max(1, workforce.processes or 1)  # seconds of one process
+    prepared = work.total * workforce.processes  # seconds of one process
     waited = totals.ready / totals.batches
     if waited < _WAITED * prepared:
         found = _by_stage(work, None, "mini-batches were taken as soon as they were finished, and ")
@@ -204,12 +201,24 @@ def _unobserved(totals: BatchTotals, work: _Work, workforce: Workforce) -> Verdi
     return Verdict("model", None, sentence, _KNOBS["model"])
 
 
+def _delivery(
+    stalled: float, each: float, prepared: float, waited: float, workforce: Workforce
+) -> Verdict:
+    """The loop waits, and finished mini-batches, too."""
+    sentence = (
+        f"Bound by the delivery of mini-batches: the training loop waited {stalled:.0%} of its "
+        f"time, {_seconds(each)} for each one, although preparing one took {_seconds(prepared)} "
+        f"and it then waited {_seconds(waited)} to be taken."
+    )
+    knob = _KNOBS["delivery"] if workforce.workers != 0 else _BESIDE
+    return Verdict("delivery", stalled, sentence, knob)
+
+
 def _by_stage(work: _Work, stalled: float | None, why: str) -> Verdict:
     stage = work.longest
-    estimated = ", estimated from page faults" if stage == "disk" and work.is_estimated else ""
     sentence = (
         f"Bound by {_NAMES[stage]}: {why}{work.share(stage):.0%} of the work on a mini-batch was "
-        f"{_WORK[stage]}{estimated}."
+        f"{_WORK[stage]}."
     )
     return Verdict(stage, stalled, sentence, _KNOBS[stage])
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import mmap
 import os
 
+import numpy as np
+import numpy.typing as npt
+
 from graphzero import _core
 
-__all__ = ["mincore_is_honest", "resident_bytes"]
+__all__ = ["mincore_is_honest", "residency", "resident_bytes"]
 
 
 def mincore_is_honest(path: str) -> bool:
@@ -29,4 +32,30 @@ def resident_bytes(mapping: _core.Mapping) -> int | None:
     """
     if not mincore_is_honest(mapping.path):
         return None
-    return min(mapping.resident_pages() * mmap.PAGESIZE, mapping.size)
+    return min(int(mapping.residency(1)[0]) * mmap.PAGESIZE, mapping.size)
+
+
+def residency(mapping: _core.Mapping, parts: int) -> npt.NDArray[np.float64] | None:
+    """Share of each of equally many pages of a mapped file that is in the page cache.
+
+    Parameters
+    ----------
+    mapping : Mapping
+    parts : int
+        Number of parts, whose sizes differ by one page at most; for a file of fewer pages, there
+        is one part for each page.
+
+    Returns
+    -------
+    (at most parts,) float64, or None
+        None where this is unknown, as of `resident_bytes`.
+    """
+    if not mincore_is_honest(mapping.path):
+        return None
+    pages = -(-mapping.size // mmap.PAGESIZE)
+    parts = min(parts, pages)
+    if parts == 0:
+        return np.zeros(0)
+    sizes = pages // parts + (np.arange(parts) < pages % parts)
+    shares: npt.NDArray[np.float64] = mapping.residency(parts) / sizes
+    return shares

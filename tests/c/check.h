@@ -47,6 +47,7 @@ void test_parse_records(void);
 void test_pool(void);
 void test_preads(void);
 void test_reads(void);
+void test_residency(void);
 void test_rng(void);
 void test_rng_portable(void);
 void test_sampling(void);

@@ -68,6 +68,7 @@ int main(void)
     test_pool();
     test_willneed();
     test_page_map();
+    test_residency();
     test_reads();
     test_buffers();
     test_direct();

@@ -120,9 +120,9 @@ static void ranges_beyond_the_file_are_refused(void)
 
 void test_page_map(void)
 {
-    rows_are_split_as_by_the_naive_version();
-    without_a_map_all_rows_are_missing();
-    both_sources_know_pages_that_are_mapped();
-    pages_that_are_released_are_not_mapped();
-    ranges_beyond_the_file_are_refused();
+    RUN(rows_are_split_as_by_the_naive_version);
+    RUN(without_a_map_all_rows_are_missing);
+    RUN(both_sources_know_pages_that_are_mapped);
+    RUN(pages_that_are_released_are_not_mapped);
+    RUN(ranges_beyond_the_file_are_refused);
 }

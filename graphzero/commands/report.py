@@ -1,0 +1,164 @@
+"""``graphzero report``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+from typing import Any
+
+import psutil
+
+from graphzero.commands.child import Child, passing_signals_on
+from graphzero.commands.options import SubParsers, add_command
+from graphzero.store.outputs import Output, check_outputs
+
+__all__ = ["add_parser"]
+
+_EXAMPLES = """\
+  graphzero report -- python train.py --epochs 3
+  graphzero report --html report.html --json report.json -- graphzero train data/
+  graphzero report --pid 12345
+  graphzero report report.json --html report.html
+"""
+_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+
+
+def add_parser(commands: SubParsers) -> None:
+    """Adds the command."""
+    parser = add_command(
+        commands,
+        "report",
+        run,
+        help="run a command, or watch a process, and say where its memory and time went",
+        examples=_EXAMPLES,
+    )
+    parser.usage = (
+        "graphzero report [options] -- COMMAND ...\n"
+        "       graphzero report [options] --pid PID\n"
+        "       graphzero report RECORDING.json [--html FILE]"
+    )
+    parser.add_argument(
+        "target",
+        nargs="*",
+        metavar="COMMAND",
+        help="what to run, after '--'; its exit code becomes that of this command. Or a recording "
+        "that --json has written, to be shown again",
+    )
+    parser.add_argument(
+        "--pid", type=_as_pid, metavar="PID", help="watch this process until it ends, or Ctrl-C"
+    )
+    parser.add_argument(
+        "--interval",
+        type=_as_interval,
+        metavar="SECONDS",
+        help="between readings (default: 1)",
+    )
+    parser.add_argument(
+        "--dataset",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="whose files to observe; those that graphzero's loaders read are observed anyway",
+    )
+    parser.add_argument("--html", metavar="FILE", help="write a page with charts")
+    parser.add_argument("--json", metavar="FILE", help="write the recording")
+    parser.set_defaults(parser=parser)
+
+
+def _as_pid(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a process")
+    return int(text)
+
+
+def _as_interval(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
+    return seconds
+
+
+def run(args: argparse.Namespace) -> int:
+    """Records, and prints the summary on stderr."""
+    if (args.pid is None) == (not args.target):
+        args.parser.error("give a command to run after '--', or the --pid of a process")
+    if args.pid is not None:
+        return _watch(args)
+    if _is_recording(args.target):
+        return _show(args)
+    _check_outputs(args)
+    return _run_command(args)
+
+
+def _is_recording(target: list[str]) -> bool:
+    return len(target) == 1 and target[0].endswith(".json") and not os.access(target[0], os.X_OK)
+
+
+def _check_outputs(args: argparse.Namespace) -> None:
+    given = (("--html", args.html), ("--json", args.json))
+    check_outputs([Output(option, path) for option, path in given if path is not None])
+
+
+def _monitor(args: argparse.Namespace, pid: int) -> Any:
+    from graphzero.report.monitor import Monitor  # imports what the other commands do not need
+
+    return Monitor(
+        args.dataset, interval=args.interval or 1.0, html=args.html, json=args.json, pid=pid
+    )
+
+
+def _run_command(args: argparse.Namespace) -> int:
+    _monitor(args, os.getpid())  # refuses wrong options before anything is run
+    child = Child()
+    with passing_signals_on(child):
+        try:
+            pid = child.start(args.target)
+        except FileNotFoundError:
+            return _refuse(args.target[0], "there is no such program", _NOT_FOUND)
+        except OSError as error:
+            return _refuse(args.target[0], error.strerror or str(error), _NOT_EXECUTABLE)
+        try:
+            with _monitor(args, pid) as monitor:
+                child.wait()
+        finally:
+            code = child.wait()  # whatever has become of the recording
+    print(f"\n{monitor.summary}", file=sys.stderr)
+    return code
+
+
+def _refuse(program: str, reason: str, code: int) -> int:
+    print(f"graphzero: {program}: {reason}", file=sys.stderr)
+    return code
+
+
+def _watch(args: argparse.Namespace) -> int:
+    with _monitor(args, args.pid) as monitor:
+        try:
+            ended = threading.Event()
+            process = psutil.Process(args.pid)
+            while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                ended.wait(0.2)
+        except psutil.NoSuchProcess:
+            pass
+        except KeyboardInterrupt:
+            pass
+    print(monitor.summary, file=sys.stderr)
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    from graphzero.report.monitor import write_page
+    from graphzero.report.recording_file import read_recording
+    from graphzero.report.summarize import summarize
+
+    _check_outputs(args)
+    recording = read_recording(args.target[0])
+    if args.html is not None:
+        write_page(args.html, recording)
+    print(summarize(recording))
+    return 0

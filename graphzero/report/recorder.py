@@ -1,0 +1,272 @@
+"""`Recorder`: takes the readings of a run, in a thread, and makes a `Recording` of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from typing import Protocol
+
+from graphzero.report.pace import Pace
+from graphzero.report.recording import (
+    BatchTotals,
+    Environment,
+    FileReading,
+    GroupReading,
+    ProcessReading,
+    Reading,
+    Recording,
+    SystemReading,
+)
+from graphzero.report.thinning import thin
+
+__all__ = ["Logs", "Recorder", "Source"]
+
+_MOST_READINGS = 2000
+
+
+class Source(Protocol):
+    """Where readings come from."""
+
+    @property
+    def unknown(self) -> Mapping[str, str]:
+        """Figures that are unknown, and why."""
+
+    def command(self) -> tuple[str, ...]:
+        """The command line of the observed process."""
+
+    def pids(self) -> Sequence[int]:
+        """The process and its children; nothing once the process has ended."""
+
+    def processes(self, *, complete: bool) -> tuple[ProcessReading, ...]:
+        """Readings of them, and of those that have ended; complete, with proportional memory."""
+
+    def system(self) -> SystemReading:
+        """The machine."""
+
+    def group(self) -> GroupReading | None:
+        """The memory group."""
+
+    def device_bytes(self) -> int | None:
+        """What was read from the disk that has the dataset."""
+
+    def add_files(self, paths: Iterable[str]) -> None:
+        """Observes further files."""
+
+    def add_mapped_files(self, pids: Iterable[int]) -> None:
+        """Observes the files of datasets that processes have mapped."""
+
+    def page_cache(self) -> dict[str, int]:
+        """Bytes of the observed files in the page cache, without those where it is unknown."""
+
+    def files(self) -> tuple[FileReading, ...]:
+        """The observed files, with maps of their residency."""
+
+    def environment(self) -> Environment:
+        """The machine that a reader of the figures wants to know."""
+
+    def close(self) -> None:
+        """Gives everything up."""
+
+
+class Logs(Protocol):
+    """What processes say of their mini-batches; see `TreeLogs`."""
+
+    unknown: str | None
+
+    def has_news(self) -> bool:
+        """Whether it is worth looking."""
+
+    def look(self, pids: Sequence[int]) -> None:
+        """Finds what is new."""
+
+    def read(self) -> BatchTotals:
+        """The sum since the first look."""
+
+    @property
+    def epochs(self) -> dict[int, BatchTotals]:
+        """By epoch."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """That the iterations read."""
+
+    @property
+    def iterations(self) -> tuple[dict[str, str], ...]:
+        """Their options."""
+
+    def close(self) -> None:
+        """Gives them up."""
+
+
+class Recorder:
+    """Records a process and its children.
+
+    Parameters
+    ----------
+    source : Source
+    logs : Logs
+    interval : float
+        Seconds between readings, at the least.
+    clock : callable
+        Seconds.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        logs: Logs,
+        interval: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._source = source
+        self._logs = logs
+        self._pace = Pace(interval)
+        self._clock = clock
+        self._turn = threading.Lock()
+        self._readings: list[Reading] = []
+        self._failures: dict[str, str] = {}
+        self._own_cpu = self._cost = 0.0
+        self._next = 0.0
+        self._result: Recording | None = None
+        self._started = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        self._begin = clock()
+        self._command: tuple[str, ...] = ()
+
+    def begin(self) -> None:
+        """Takes the first reading."""
+        with self._turn, self._measured():
+            self._command = self._source.command()
+            self._read(self._source.pids(), complete=True)
+
+    def run(self, stop: threading.Event) -> None:
+        """Takes readings until the event is set or the observed process has ended."""
+        while not stop.wait(self._pace.look_delay):
+            with self._turn:
+                if self._result is not None:
+                    return
+                if not self._step():
+                    return
+
+    def _step(self) -> bool:
+        """One look at what is new, and a reading if it is due; False once the process has ended."""
+        try:
+            with self._measured():
+                if self._now() >= self._next:
+                    pids = self._source.pids()
+                    if not pids:
+                        return False
+                    self._read(pids, complete=self._pace.wants_complete(self._now()))
+                elif self._logs.has_news():
+                    self._logs.look(self._source.pids())
+        except Exception as error:  # the run goes on, and its report says what is missing
+            self._failures["readings"] = f"some have failed: {type(error).__name__}: {error}"
+            self._next = self._now() + self._pace.delay
+        return True
+
+    def end(self) -> Recording:
+        """Takes the last reading; the whole recording."""
+        with self._turn:
+            if self._result is None:
+                self._result = self._snapshot()
+                self._logs.close()
+                self._source.close()
+            return self._result
+
+    def recording(self) -> Recording:
+        """What has been recorded so far, with a reading of this moment."""
+        with self._turn:
+            return self._result or self._snapshot()
+
+    def _snapshot(self) -> Recording:
+        files: tuple[FileReading, ...] = ()
+        environment = Environment()
+        with self._measured():
+            try:
+                self._read(self._source.pids(), complete=True)
+                files = self._source.files()
+                environment = self._source.environment()
+            except Exception as error:
+                self._failures["readings"] = f"some have failed: {type(error).__name__}: {error}"
+        return Recording(
+            command=self._command,
+            started=self._started,
+            seconds=self._now(),
+            environment=environment,
+            readings=tuple(self._readings),
+            files=files,
+            epochs=self._logs.epochs,
+            options=_options(self._logs.iterations),
+            own_cpu_seconds=self._own_cpu,
+            unknown=self._unknown(),
+        )
+
+    def _unknown(self) -> dict[str, str]:
+        unknown = {**self._source.unknown, **self._failures}
+        totals = self._readings[-1].batches if self._readings else BatchTotals()
+        if totals.batches == 0 and self._logs.unknown is not None:
+            unknown["batches"] = self._logs.unknown
+        elif 0 < totals.batches < totals.steps:
+            unknown["batches"] = (
+                f"{totals.steps - totals.batches:,} mini-batches were prepared by processes that "
+                f"ended before they were seen: use persistent_workers=True, or a shorter interval"
+            )
+        return unknown
+
+    def _now(self) -> float:
+        return self._clock() - self._begin
+
+    @contextmanager
+    def _measured(self) -> Iterator[None]:
+        """Adds what it takes this thread to what the recording takes."""
+        before = time.thread_time()
+        try:
+            yield
+        finally:
+            spent = time.thread_time() - before
+            self._own_cpu += spent
+            self._cost += spent
+
+    def _read(self, pids: Sequence[int], *, complete: bool) -> None:
+        """Takes a reading; the caller measures what it costs."""
+        if self._readings:
+            self._pace.add_cost(max(0.0, self._cost))
+        self._cost = 0.0
+        self._logs.look(pids)
+        batches = self._logs.read()
+        self._source.add_files(self._logs.files)
+        begun = time.thread_time()
+        now = self._now()
+        processes = self._source.processes(complete=complete)
+        page_cache = None
+        if complete:
+            self._source.add_mapped_files(pids)
+            page_cache = self._source.page_cache()
+            cost = time.thread_time() - begun
+            self._pace.add_complete_cost(cost, now)
+            self._cost = -cost  # which the caller will add with the rest
+        reading = Reading(
+            seconds=now,
+            processes=processes,
+            system=self._source.system(),
+            group=self._source.group(),
+            page_cache=page_cache,
+            device_bytes=self._source.device_bytes(),
+            batches=batches,
+        )
+        self._readings.append(reading)
+        if len(self._readings) > _MOST_READINGS:
+            self._readings = thin(self._readings)
+        self._next = now + self._pace.delay
+
+
+def _options(iterations: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The options of all iterations, by name; where they differ, all values."""
+    values: dict[str, dict[str, None]] = {}
+    for options in iterations:
+        for name, value in options.items():
+            values.setdefault(name, {})[value] = None
+    return {name: " | ".join(texts) for name, texts in values.items()}
