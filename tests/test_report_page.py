@@ -324,9 +324,9 @@ def test_memory_is_counted_as_exactly_as_it_is_told() -> None:
     def parts(*readings: Reading) -> series.MemoryParts | None:
         return series.memory_parts(Recording((), "", 9.0, readings=readings))
 
-    found = parts(_reading(0, *complete), _reading(1, *quick), _reading(2, *complete, ended))
-    assert found == series.MemoryParts(
-        (0, 2), {"anonymous": (12, 12), "file": (2, 2), "shared": (0, 0)}, shares=True
+    some = [*(_reading(at, *complete, ended) for at in (0, 2, 3, 4)), _reading(5, *quick)]
+    assert parts(*some) == series.MemoryParts(
+        (0, 2, 3, 4), {"anonymous": (12,) * 4, "file": (2,) * 4, "shared": (0,) * 4}, shares=True
     )
     found = parts(_reading(0, *complete), _reading(1, *quick), _reading(2, *quick))
     assert found is not None

@@ -12,6 +12,7 @@ from graphzero.report.recording import Recording
 __all__ = [
     "because",
     "command_line",
+    "disk_rate_unknown",
     "escaped",
     "known_limit",
     "plain",
@@ -49,6 +50,12 @@ def because(recording: Recording, *names: str, otherwise: str = "") -> str:
     """The words for an unknown figure: the reason that the recording has for one of its names."""
     found = next((recording.unknown[name] for name in names if name in recording.unknown), None)
     return f"unknown ({plain(found or otherwise or 'the system does not tell')})"
+
+
+def disk_rate_unknown(recording: Recording) -> str:
+    """Why the disk's own rate is unknown."""
+    never = "it was not measured; graphzero tune measures it"
+    return because(recording, "disk_rate", otherwise=never)
 
 
 def command_line(recording: Recording) -> str:

@@ -33,6 +33,7 @@ AREAS = {
 CACHE, USAGE, LIMIT = "page cache", "memory group", "limit of the group"
 # A limit that is many times what was used would press everything else to the ground.
 HIGHEST_LIMIT = 3.0
+SLIGHT = 0.005  # an area of less than this share of the height cannot be seen
 
 
 def _cached(reading: Reading) -> float | None:
@@ -177,7 +178,7 @@ def _draw(
             above = [b + parts.parts[name][i] for b, i in zip(below, chosen, strict=True)]
             color, label = AREAS[name]
             axes.fill_between(times, below, above, color=color, lw=0, gid=f"series-{name}")
-            if max(parts.parts[name]) > 0:
+            if max(parts.parts[name]) > SLIGHT * most:
                 middle = [(b + a) / 2 for b, a in zip(below, above, strict=True)]
                 labels.append(Label(label, color, late(middle)))
             below = above

@@ -21,6 +21,7 @@ __all__ = [
 ]
 
 PARTS = ("anonymous", "file", "shared")
+LEAST_SHARES = 4  # readings, for a timeline of shares
 
 
 @dataclass(frozen=True)
@@ -88,9 +89,9 @@ def _sums(processes: Sequence[ProcessReading], names: Iterable[str]) -> tuple[fl
 def memory_parts(recording: Recording) -> MemoryParts | None:
     """The memory of all processes, as exactly as it was told.
 
-    Of several processes, shares (PSS) are preferred, as they count no page twice, unless they were
-    read too seldom for a timeline. Then come sums of the parts of RSS, and at last sums of RSS.
-    Readings that lack a figure are left out. None if none has any.
+    Of several processes, shares (PSS) are preferred, as they count no page twice, although they are
+    read less often. Then come sums of the parts of RSS, and at last sums of RSS. Readings that lack
+    a figure are left out. None if none has any.
     """
     readings = recording.readings
     alone = all(sum(p.pid != ENDED for p in r.processes) <= 1 for r in readings)
@@ -99,10 +100,10 @@ def memory_parts(recording: Recording) -> MemoryParts | None:
         kinds.insert(0, (PARTS, tuple(f"pss_{part}" for part in PARTS), True))
         kinds.append((("resident",), ("pss",), True))
     for labels, names, shares in kinds:
-        enough = max(2, len(readings) // 4) if shares else 2
+        enough = LEAST_SHARES if shares else 2
         found = [(r.seconds, _sums(r.processes, names)) for r in readings]
         known = [(seconds, sums) for seconds, sums in found if sums is not None]
-        if len(known) >= max(1, min(enough, 20, len(readings))):
+        if len(known) >= max(1, min(enough, len(readings))):
             columns = zip(*(sums for _, sums in known), strict=True)
             parts = dict(zip(labels, map(tuple, columns), strict=True))
             return MemoryParts(tuple(s for s, _ in known), parts, shares, alone)

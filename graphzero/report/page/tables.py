@@ -7,7 +7,15 @@ import statistics
 from itertools import pairwise
 
 from graphzero.report.page.epoch_chart import LOOP, PREPARATION, epochs_or_whole
-from graphzero.report.page.html import because, command_line, escaped, known_limit, started, table
+from graphzero.report.page.html import (
+    because,
+    command_line,
+    disk_rate_unknown,
+    escaped,
+    known_limit,
+    started,
+    table,
+)
 from graphzero.report.page.residency_chart import common_folder
 from graphzero.report.recording import ENDED, Recording
 from graphzero.report.summary import Summary
@@ -116,7 +124,7 @@ def _machine(recording: Recording) -> list[tuple[str, str]]:
 
     rotational = {True: "rotating", False: "solid state", None: None}[environment.rotational]
     if environment.disk_rate is None:
-        rate = because(recording, "disk_rate")
+        rate = disk_rate_unknown(recording)
     else:
         rate = f"{format_bytes(int(environment.disk_rate))}/s"
     limit = known_limit(recording)

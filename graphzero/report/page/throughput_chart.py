@@ -8,7 +8,7 @@ from itertools import pairwise
 from matplotlib.figure import Figure
 
 from graphzero.report.page import style
-from graphzero.report.page.html import because
+from graphzero.report.page.html import because, disk_rate_unknown
 from graphzero.report.page.series import Rates, Series, late, of_readings, rates
 from graphzero.report.page.style import COLORS, Chart, Format, Label, Values
 from graphzero.report.recording import Reading, Recording
@@ -77,7 +77,7 @@ def _caption(recording: Recording, device: Series, processes: Series) -> str:
     sentences[0] = sentences[0].replace("Read by the device", "Read from the device")
     rate = recording.environment.disk_rate
     if rate is None:
-        sentences.append(f"The disk's own rate: {because(recording, 'disk_rate')}.")
+        sentences.append(f"The disk's own rate: {disk_rate_unknown(recording)}.")
     else:
         sentences.append(
             f"Dashed: the {format_bytes(int(rate))}/s of random reads that the disk was measured "
