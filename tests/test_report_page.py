@@ -300,6 +300,23 @@ def test_small_files_stand_in_the_table_only_where_there_are_too_many(tmp_path: 
     assert all(f"<td>{n}.gd</td>" in page for n in range(40))
 
 
+def test_names_of_files_are_no_formulas(tmp_path: Path) -> None:
+    names = ("$\\frac$.gd", "a$b_1$c.gd", "\u6f22\u5b57.gd", "<b>&amp;.gd")
+    recording = recordings.in_memory()
+    files = tuple(
+        dataclasses.replace(
+            recording.files[0], path=f"data/{name}", residency=None if n else (1.0,)
+        )
+        for n, name in enumerate(names)
+    )
+    recording = dataclasses.replace(recording, files=files, unknown={"residency": "$\\sqrt$"})
+    part = figure(written(recording, tmp_path), "residency")
+    shown = [text for tag, text in Parsed(part).texts if tag == "text"]
+    for name in names:
+        assert shown.count(name) == 2
+    assert shown.count("unknown ($\\sqrt$)") == 2 * 3
+
+
 @pytest.mark.parametrize("count", [1, 7, 128, 256, 300])
 def test_parts_are_means_of_those_that_they_hold(count: int) -> None:
     shares = [1.0] * 40 + [0.0] * 100 + [0.25] * 160
