@@ -6,8 +6,10 @@ import dataclasses
 import math
 import random
 from collections.abc import Callable
+from itertools import accumulate
 
 from graphzero.report.recording import (
+    ENDED,
     BatchTotals,
     Environment,
     FileReading,
@@ -79,37 +81,61 @@ def _process(
     )
 
 
-def _out_of_core_reading(i: int, step: float, count: int, whole: BatchTotals) -> Reading:
+STEP, COUNT = 2.0, 600  # seconds between readings of `out_of_core`, and how many follow the first
+
+
+def _read_rates() -> list[float]:
+    """Bytes a second in each interval: irregular, and little where an epoch begins."""
+    dice = random.Random(1)
+    rates = [(395 + 25 * math.sin(i / 17) + 45 * dice.random()) * MB for i in range(COUNT)]
+    for begin in (0, 200, 400):
+        rates[begin : begin + 3] = [40.0 * MB, 150.0 * MB, 520.0 * MB]
+    return rates
+
+
+def _out_of_core_reading(i: int, read: int, whole: BatchTotals) -> Reading:
+    """The workers begin anew in each epoch; those of earlier ones have ended."""
     dice = random.Random(i)
-    at = i * step
-    warm = 1 - math.exp(-at / 60)
-    cached = int(2.7 * GB * warm)
-    prefix = int(1.9 * GB * min(1, at / 40))
-    read = int(410 * MB * at + 30 * MB * dice.random())
-    workers = min(4, i // 2)
+    at, since, epoch = i * STEP, i % 200, min(2, i // 200)
+    cached = int(2.7 * GB * (1 - math.exp(-at / 60)))
+    prefix = min(int(1.9 * GB), int(cached * 0.8))
+    workers = 4 if since >= 2 else 0
+    grown = min(1.0, since / 12)
+    by_workers = max(0, read - 210 * MB)
+    ended = int(by_workers * (1 - since / max(1, i))) if epoch else 0
     processes = [
         _process(
-            *(4000, "python", int(740 * MB + 40 * MB * math.sin(at / 9)), 260 * MB, 90 * MB),
+            *(4000, "python", int((640 + 90 * grown + 25 * dice.random()) * MB), 260 * MB, 90 * MB),
             workers + 1,
             major_faults=40 + i // 4,
-            read_bytes=210 * MB,
+            read_bytes=min(read, 210 * MB),
             cpu_seconds=0.8 * at,
         )
     ]
     processes += [
         _process(
-            *(4001 + w, f"worker {w}", int((140 + 20 * dice.random()) * MB), int(cached * 0.4)),
-            *(90 * MB, workers + 1),
-            major_faults=i * 3,
-            read_bytes=max(0, (read - 210 * MB) // 4),
-            cpu_seconds=0.5 * at,
+            *(
+                4001 + 4 * epoch + w,
+                f"worker {w}",
+                int((60 + 80 * grown + 30 * dice.random()) * MB),
+            ),
+            *(int(cached * 0.4 * grown), 90 * MB, workers + 1),
+            major_faults=since * 3,
+            read_bytes=(by_workers - ended) // 4,
+            cpu_seconds=1.0 * since,
         )
         for w in range(workers)
     ]
+    gone = ProcessReading(
+        *(ENDED, "ended", *([0] * 9)),
+        major_faults=2400 * epoch,
+        read_bytes=ended if workers else by_workers,
+        cpu_seconds=800.0 * epoch,
+    )
     used = sum(p.pss_anonymous or 0 for p in processes) + 90 * MB
     return Reading(
         at,
-        tuple(processes),
+        (*processes, gone),
         SystemReading(16 * GB, 9 * GB - cached, 3 * GB + cached),
         GroupReading(
             *(2, 4 * GB, min(4 * GB - 8 * MB, used + int(cached * 1.02)), used, cached),
@@ -117,17 +143,13 @@ def _out_of_core_reading(i: int, step: float, count: int, whole: BatchTotals) ->
             kills=0,
         ),
         {
-            "data/products/features.gd": prefix + int((cached - prefix) * 0.6)
-            if cached > prefix
-            else int(cached * 0.8),
-            "data/products/graph.gl": int(max(0, cached - prefix) * 0.38)
-            if cached > prefix
-            else int(cached * 0.2),
+            "data/products/features.gd": prefix + (cached - prefix) * 6 // 10,
+            "data/products/graph.gl": (cached - prefix) * 4 // 10,
             "data/products/labels.gd": 19_600_000,
             "data/products/split_train.gd": 1_570_000,
         },
-        device_bytes=read + 120 * MB * (i > 300),
-        batches=_totals(min(1.0, at / (count * step)), whole),
+        device_bytes=read + (900 * MB if i > 300 else 0),
+        batches=_totals(i / COUNT, whole),
     )
 
 
@@ -153,10 +175,9 @@ def out_of_core() -> Recording:
         )
         for e in range(3)
     }
-    count, step = 600, 2.0
-    readings = tuple(
-        _out_of_core_reading(i, step, count, _sum(list(epochs.values()))) for i in range(count + 1)
-    )
+    whole = _sum(list(epochs.values()))
+    read = [0, *(int(STEP * total) for total in accumulate(_read_rates()))]
+    readings = tuple(_out_of_core_reading(i, read[i], whole) for i in range(COUNT + 1))
     dice = random.Random(7)
     features = [1.0] * 74 + [0.09 + 0.05 * dice.random() for _ in range(438)]
     topology = [0.24 + 0.2 * dice.random() for _ in range(256)]
@@ -180,7 +201,7 @@ def out_of_core() -> Recording:
     return Recording(
         COMMAND,
         "2026-03-02T08:15:30+00:00",
-        count * step,
+        COUNT * STEP,
         LAPTOP,
         readings,
         tuple(files),

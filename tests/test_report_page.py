@@ -256,9 +256,7 @@ def test_what_is_unknown_is_said_with_its_reason() -> None:
     assert "unknown (psutil tells only the sum)" in Parsed(page).text_in("dd")
 
     page = page_of("one_reading")[1]
-    assert "(one reading is no timeline). At that moment: anonymous 300 MB" in figure(
-        page, "memory"
-    )
+    assert "(too short for a timeline). At its end: anonymous 300 MB" in figure(page, "memory")
 
 
 def test_a_limit_far_above_is_told_and_not_drawn(tmp_path: Path) -> None:
@@ -302,6 +300,23 @@ def test_small_files_stand_in_the_table_only_where_there_are_too_many(tmp_path: 
     assert all(f"<td>{n}.gd</td>" in page for n in range(40))
 
 
+def test_names_of_files_are_no_formulas(tmp_path: Path) -> None:
+    names = ("$\\frac$.gd", "a$b_1$c.gd", "\u6f22\u5b57.gd", "<b>&amp;.gd")
+    recording = recordings.in_memory()
+    files = tuple(
+        dataclasses.replace(
+            recording.files[0], path=f"data/{name}", residency=None if n else (1.0,)
+        )
+        for n, name in enumerate(names)
+    )
+    recording = dataclasses.replace(recording, files=files, unknown={"residency": "$\\sqrt$"})
+    part = figure(written(recording, tmp_path), "residency")
+    shown = [text for tag, text in Parsed(part).texts if tag == "text"]
+    for name in names:
+        assert shown.count(name) == 2
+    assert shown.count("unknown ($\\sqrt$)") == 2 * 3
+
+
 @pytest.mark.parametrize("count", [1, 7, 128, 256, 300])
 def test_parts_are_means_of_those_that_they_hold(count: int) -> None:
     shares = [1.0] * 40 + [0.0] * 100 + [0.25] * 160
@@ -326,13 +341,16 @@ def test_memory_is_counted_as_exactly_as_it_is_told() -> None:
     def parts(*readings: Reading) -> series.MemoryParts | None:
         return series.memory_parts(Recording((), "", 9.0, readings=readings))
 
-    found = parts(_reading(0, *complete), _reading(1, *quick), _reading(2, *complete, ended))
-    assert found == series.MemoryParts(
-        (0, 2), {"anonymous": (12, 12), "file": (2, 2), "shared": (0, 0)}, shares=True
+    some = [*(_reading(at, *complete, ended) for at in (0, 2, 3, 4)), _reading(5, *quick)]
+    assert parts(*some) == series.MemoryParts(
+        (0, 2, 3, 4), {"anonymous": (12,) * 4, "file": (2,) * 4, "shared": (0,) * 4}, shares=True
     )
     found = parts(_reading(0, *complete), _reading(1, *quick), _reading(2, *quick))
     assert found is not None
     assert (found.seconds, found.shares, found.most) == ((0, 1, 2), False, 20)
+    found = parts(_reading(0, complete[0]), _reading(1, quick[0]), _reading(2, quick[0], ended))
+    assert found is not None
+    assert (found.seconds, found.shares, found.alone) == ((0, 1, 2), False, True)
     found = parts(_reading(0, *sums), _reading(1, *quick), _reading(2))
     assert found == series.MemoryParts((0, 1), {"resident": (20, 20)}, shares=False)
     assert parts(_reading(0), _reading(1, ended)) is None

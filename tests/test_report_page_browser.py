@@ -102,14 +102,19 @@ def _show(browser: Chrome, path: Path, form: str) -> None:
     browser.get(path.as_uri())
 
 
-def _requests(browser: Chrome) -> list[str]:
-    """All addresses that were asked for since the page was loaded."""
+def _requests(browser: Chrome) -> dict[str, str]:
+    """All addresses that were asked for since the page was loaded, and what blocked the request."""
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    return [
-        event["params"]["request"]["url"]
-        for event in events
-        if event["method"] == "Network.requestWillBeSent"
-    ]
+    addresses: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for event in events:
+        values = event["params"]
+        if event["method"] == "Network.requestWillBeSent":
+            addresses[values["requestId"]] = values["request"]["url"]
+            found[values["request"]["url"]] = ""
+        elif event["method"] == "Network.loadingFailed":
+            found[addresses[values["requestId"]]] = values.get("blockedReason", "")
+    return found
 
 
 def _written(name: str, folder: Path) -> Path:
@@ -174,7 +179,7 @@ def test_pages_are_drawn_without_errors_and_without_requests(
         width, available = browser.execute_script(size)
         assert width <= available, f"{name} is {width} pixels wide in a window of {available}"
         assert browser.get_log("browser") == [], name
-        assert _requests(browser) == [path.as_uri()], name
+        assert _requests(browser) == {path.as_uri(): ""}, name
 
 
 def test_the_policy_stops_what_would_ask_a_host(browser: Chrome, folder: Path) -> None:
@@ -189,13 +194,14 @@ def test_the_policy_stops_what_would_ask_a_host(browser: Chrome, folder: Path) -
     messages = [entry["message"] for entry in browser.get_log("browser")]
     assert sum("Content Security Policy" in message for message in messages) >= 3, messages
     assert browser.title == "graphzero: true"
-    assert _requests(browser) == [path.as_uri()]
+    blocked = {address: why for address, why in _requests(browser).items() if why}
+    assert blocked == {"http://127.0.0.1:9/x.png": "csp", (folder / "x").as_uri(): "csp"}
 
     without = re.sub(r"<meta http-equiv[^>]*>", "", path.read_text("utf-8"))
     path.write_text(without, "utf-8")
     _show(browser, path, "wide")
     assert browser.get_log("browser") != []
-    assert "http://127.0.0.1:9/x.png" in _requests(browser)
+    assert _requests(browser)["http://127.0.0.1:9/x.png"] == ""
     assert browser.title in ("changed", "1")
 
 

@@ -27,7 +27,7 @@ LOOP = {
     "training": ("training", COLORS["blue"]),
     "stall": ("stall", COLORS["vermilion"]),
 }
-MOST_LABELLED = 12
+MOST_LABELLED, MOST_BARS = 12, 40
 
 
 def epochs_or_whole(recording: Recording) -> dict[str, BatchTotals]:
@@ -46,7 +46,8 @@ def epoch_chart(recording: Recording) -> Chart:
         return Chart("epochs", TITLE, missing=reason)
     threads = (
         "Preparation: seconds of all threads and workers together, which run side by side, so that "
-        "a bar may be longer than the epoch. "
+        "a bar may be longer than the epoch; the last part is how long finished mini-batches "
+        "waited for the training loop to take them. "
     )
     loop = "Training loop: seconds that it waited for mini-batches, and that it worked on them."
     if not any(getattr(t, k) > 0 for t in epochs.values() for k in LOOP):
@@ -85,15 +86,20 @@ def _draw_bars(
     sums = [sum(getattr(totals, name) for name in parts) for totals in epochs.values()]
     unit = style.time_unit(max(sums))
     labels, below = [], [0.0] * len(epochs)
-    width = 0.7 if len(epochs) <= 40 else 1.0
     for name, (label, color) in parts.items():
         values = [float(getattr(totals, name)) for totals in epochs.values()]
-        bars = axes.bar(range(len(values)), values, width, below, color=color, linewidth=0)
-        for n, bar in enumerate(bars):
-            bar.set_gid(f"series-{name}-{n}")
+        above = [b + v for b, v in zip(below, values, strict=True)]
+        if len(values) <= MOST_BARS:
+            bars = axes.bar(range(len(values)), values, 0.7, below, color=color, linewidth=0)
+            for n, bar in enumerate(bars):
+                bar.set_gid(f"series-{name}-{n}")
+        else:
+            edges = [n - 0.5 for n in range(len(values) + 1)]
+            steps = axes.stairs(above, edges, baseline=below, fill=True, color=color, linewidth=0)
+            steps.set_gid(f"series-{name}")
         if any(values):
-            labels.append(Label(label, color, below[-1] + values[-1] / 2))
-        below = [b + v for b, v in zip(below, values, strict=True)]
+            labels.append(Label(label, color, (below[-1] + above[-1]) / 2))
+        below = above
     style.show_values(axes, max(sums), unit, what)
     _name_epochs(axes, list(epochs))
     style.label_areas(axes, labels, form)

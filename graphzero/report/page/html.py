@@ -12,6 +12,7 @@ from graphzero.report.recording import Recording
 __all__ = [
     "because",
     "command_line",
+    "disk_rate_unknown",
     "escaped",
     "known_limit",
     "plain",
@@ -51,6 +52,12 @@ def because(recording: Recording, *names: str, otherwise: str = "") -> str:
     return f"unknown ({plain(found or otherwise or 'the system does not tell')})"
 
 
+def disk_rate_unknown(recording: Recording) -> str:
+    """Why the disk's own rate is unknown."""
+    never = "it was not measured; graphzero tune measures it"
+    return because(recording, "disk_rate", otherwise=never)
+
+
 def command_line(recording: Recording) -> str:
     """The command as a shell would read it."""
     return shlex.join(recording.command) or "unknown command"
@@ -77,7 +84,8 @@ def table(
     right = set(numbers)
 
     def cell(n: int, value: object, name: str) -> str:
-        kind = ' class="number"' if n in right else ""
+        words = str(value).startswith("unknown")
+        kind = f' class="number{" words" * words}"' if n in right else ""
         return f"<{name}{kind}>{escaped(value)}</{name}>"
 
     def line(values: Sequence[object], name: str) -> str:

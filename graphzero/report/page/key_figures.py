@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphzero.report.page.html import because
+from graphzero.report.page.series import memory_parts
 from graphzero.report.recording import Recording
 from graphzero.report.summary import Summary
 from graphzero.units import format_bytes
@@ -55,9 +56,14 @@ def _of_counter(recording: Recording, *names: str) -> str:
 
 
 def _anonymous(recording: Recording, summary: Summary) -> tuple[str, str]:
+    parts = memory_parts(recording)
+    if parts is not None and parts.shares and "anonymous" in parts.parts:
+        most = int(max(parts.parts["anonymous"]))
+        return format_bytes(most), "of all processes, each page once; no file backs it"
     if summary.anonymous is None:
-        return because(recording, "anonymous"), "of all processes"
-    return format_bytes(summary.anonymous.most), "of all processes; no file backs it"
+        return because(recording, "anonymous"), "no file backs it"
+    whose = "of all processes, summed" if summary.processes > 1 else "of the process"
+    return format_bytes(summary.anonymous.most), f"{whose}; no file backs it"
 
 
 def _page_cache(recording: Recording, summary: Summary) -> tuple[str, str]:

@@ -9,7 +9,14 @@ from matplotlib.figure import Figure
 
 from graphzero.report.page import style
 from graphzero.report.page.html import because, known_limit
-from graphzero.report.page.series import MemoryParts, Series, memory_parts, of_readings, thinned
+from graphzero.report.page.series import (
+    MemoryParts,
+    Series,
+    late,
+    memory_parts,
+    of_readings,
+    thinned,
+)
 from graphzero.report.page.style import COLORS, INK, Chart, Format, Label, Values
 from graphzero.report.recording import Reading, Recording
 from graphzero.units import format_bytes
@@ -26,6 +33,7 @@ AREAS = {
 CACHE, USAGE, LIMIT = "page cache", "memory group", "limit of the group"
 # A limit that is many times what was used would press everything else to the ground.
 HIGHEST_LIMIT = 3.0
+SLIGHT = 0.005  # an area of less than this share of the height cannot be seen
 
 
 def _cached(reading: Reading) -> float | None:
@@ -70,19 +78,7 @@ def _caption(
     limit: int | None,
     drawn_limit: int | None,
 ) -> str:
-    sentences = []
-    if parts is None:
-        sentences.append(f"Memory of the processes: {because(recording, 'anonymous', 'rss')}.")
-    elif "resident" in parts.parts:
-        sentences.append("Area: resident memory of all processes; its parts are unknown.")
-    else:
-        sentences.append("Areas: resident memory of all processes, stacked.")
-    if parts is not None:
-        sentences.append(
-            "A page that several processes have counts once."
-            if parts.shares
-            else "A page that several processes have counts in each of them."
-        )
+    sentences = [_words_for_areas(recording, parts)]
     if cache.values:
         sentences.append(
             "Blue line: bytes of the dataset's files in the page cache, each page once, whether a "
@@ -104,6 +100,25 @@ def _caption(
     elif not limit:
         sentences.append(f"Memory group: {because(recording, 'group', 'limit')}.")
     return " ".join(sentences)
+
+
+def _words_for_areas(recording: Recording, parts: MemoryParts | None) -> str:
+    if parts is None:
+        return f"Memory of the processes: {because(recording, 'anonymous', 'rss')}."
+    whose = "the process" if parts.alone else "all processes"
+    if "resident" in parts.parts:
+        words = f"Area: resident memory of {whose}; its parts are unknown."
+    else:
+        words = f"Areas: resident memory of {whose}, stacked."
+    if parts.alone:
+        return words
+    if parts.shares:
+        words += " A page that several processes have counts once"
+        taken, count = len(parts.seconds), len(recording.readings)
+        return (
+            f"{words}, as {taken:,} of {count:,} readings tell." if taken < count else f"{words}."
+        )
+    return f"{words} A page that several processes have counts for each of them."
 
 
 def _values(parts: MemoryParts | None, cache: Series, usage: Series) -> Values:
@@ -132,7 +147,7 @@ def _at_one_moment(values: Values) -> str:
         for label, column in values.columns.items()
         if column[-1] is not None
     ]
-    return f"unknown (one reading is no timeline). At that moment: {', '.join(known)}."
+    return f"unknown (too short for a timeline). At its end: {', '.join(known)}."
 
 
 def _draw(
@@ -163,8 +178,9 @@ def _draw(
             above = [b + parts.parts[name][i] for b, i in zip(below, chosen, strict=True)]
             color, label = AREAS[name]
             axes.fill_between(times, below, above, color=color, lw=0, gid=f"series-{name}")
-            if max(parts.parts[name]) > 0:
-                labels.append(Label(label, color, (below[-1] + above[-1]) / 2))
+            if max(parts.parts[name]) > SLIGHT * most:
+                middle = [(b + a) / 2 for b, a in zip(below, above, strict=True)]
+                labels.append(Label(label, color, late(middle)))
             below = above
     for label, series, color, line, width in lines:
         if series.values:
@@ -177,7 +193,7 @@ def _draw(
                 linewidth=width,
                 gid=f"series-{label.replace(' ', '-')}",
             )
-            labels.append(Label(label, color, series.values[-1], line))
+            labels.append(Label(label, color, late(series.values), line))
     if limit:
         axes.axhline(limit, color=COLORS["vermilion"], ls="--", lw=1.2, gid="series-limit")
         labels.append(Label(LIMIT, COLORS["vermilion"], limit, "--"))

@@ -91,7 +91,7 @@ def page_text(recording: Recording) -> str:
 </dl>
 {figures}
 <h2>Everything else</h2>
-{tables(recording)}
+{tables(recording, summary)}
 <p class="data"><button type="button" id="save-data" hidden>Save the data (JSON)</button></p>
 </main>
 <div id="tip" hidden></div>

@@ -54,7 +54,7 @@ def parts_of(residency: Sequence[float], count: int) -> list[float]:
 
 def residency_chart(recording: Recording) -> Chart:
     """A strip for each file, from its beginning to its end, darker where more is in memory."""
-    files = sorted(recording.files, key=lambda file: -file.size)
+    files = sorted((file for file in recording.files if file.size), key=lambda file: -file.size)
     if not files:
         reason = because(recording, "files", otherwise="no file of a dataset was seen")
         return Chart("residency", TITLE, missing=reason)
@@ -112,8 +112,6 @@ def _size(file: FileReading) -> str:
     size = format_bytes(file.size)
     if file.page_cache is None:
         return f"{size}, in memory: unknown"
-    if not file.size:
-        return size
     return f"{size}, {file.page_cache / file.size:.0%} in memory"
 
 

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from graphzero.report.recording import ENDED, ProcessReading, Reading, Recording
 
-__all__ = ["MemoryParts", "Rates", "Series", "memory_parts", "of_readings", "rates", "thinned"]
+__all__ = [
+    "MemoryParts",
+    "Rates",
+    "Series",
+    "late",
+    "memory_parts",
+    "of_readings",
+    "rates",
+    "thinned",
+]
 
 PARTS = ("anonymous", "file", "shared")
+LEAST_SHARES = 4  # readings, for a timeline of shares
 
 
 @dataclass(frozen=True)
@@ -37,11 +48,14 @@ class MemoryParts:
         "anonymous", "file" and "shared", or only "resident" where the parts are unknown; in bytes.
     shares : bool
         Pages that processes share are divided among them, so that each counts once.
+    alone : bool
+        There was one process only.
     """
 
     seconds: tuple[float, ...]
     parts: dict[str, tuple[float, ...]]
     shares: bool
+    alone: bool = False
 
     @property
     def most(self) -> float:
@@ -75,23 +89,24 @@ def _sums(processes: Sequence[ProcessReading], names: Iterable[str]) -> tuple[fl
 def memory_parts(recording: Recording) -> MemoryParts | None:
     """The memory of all processes, as exactly as it was told.
 
-    Shares (PSS) are preferred, as they count no page twice; then come sums of the parts of RSS, and
-    at last sums of RSS. Readings that lack a figure are left out. None if none has any.
+    Of several processes, shares (PSS) are preferred, as they count no page twice, although they are
+    read less often. Then come sums of the parts of RSS, and at last sums of RSS. Readings that lack
+    a figure are left out. None if none has any.
     """
-    kinds = (
-        (PARTS, tuple(f"pss_{part}" for part in PARTS), True),
-        (PARTS, PARTS, False),
-        (("resident",), ("pss",), True),
-        (("resident",), ("rss",), False),
-    )
-    enough = min(2, len(recording.readings))
+    readings = recording.readings
+    alone = all(sum(p.pid != ENDED for p in r.processes) <= 1 for r in readings)
+    kinds = [(PARTS, PARTS, False), (("resident",), ("rss",), False)]
+    if not alone:
+        kinds.insert(0, (PARTS, tuple(f"pss_{part}" for part in PARTS), True))
+        kinds.append((("resident",), ("pss",), True))
     for labels, names, shares in kinds:
-        found = [(r.seconds, _sums(r.processes, names)) for r in recording.readings]
+        enough = LEAST_SHARES if shares else 2
+        found = [(r.seconds, _sums(r.processes, names)) for r in readings]
         known = [(seconds, sums) for seconds, sums in found if sums is not None]
-        if known and len(known) >= enough:
+        if len(known) >= max(1, min(enough, len(readings))):
             columns = zip(*(sums for _, sums in known), strict=True)
             parts = dict(zip(labels, map(tuple, columns), strict=True))
-            return MemoryParts(tuple(s for s, _ in known), parts, shares)
+            return MemoryParts(tuple(s for s, _ in known), parts, shares, alone)
     return None
 
 
@@ -107,6 +122,14 @@ def thinned(weights: Sequence[float], most: int) -> list[int]:
     cuts = [1 + (count - 2) * i // inner for i in range(inner + 1)]
     largest = [max(range(a, b), key=weights.__getitem__) for a, b in pairwise(cuts)]
     return [0, *largest, count - 1]
+
+
+def late(values: Sequence[float]) -> float:
+    """What values are towards their end: the median of their last eighth.
+
+    The last one alone may be that of a run whose workers have ended.
+    """
+    return statistics.median(values[-max(1, len(values) // 8) :])
 
 
 def rates(counter: Series, most: int) -> Rates:

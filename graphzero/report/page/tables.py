@@ -7,9 +7,18 @@ import statistics
 from itertools import pairwise
 
 from graphzero.report.page.epoch_chart import LOOP, PREPARATION, epochs_or_whole
-from graphzero.report.page.html import because, command_line, escaped, known_limit, started, table
+from graphzero.report.page.html import (
+    because,
+    command_line,
+    disk_rate_unknown,
+    escaped,
+    known_limit,
+    started,
+    table,
+)
 from graphzero.report.page.residency_chart import common_folder
 from graphzero.report.recording import ENDED, Recording
+from graphzero.report.summary import Summary
 from graphzero.report.text import seconds_text
 from graphzero.units import format_bytes
 
@@ -25,10 +34,11 @@ PROCESS_FIGURES = {
 }
 
 
-def tables(recording: Recording) -> str:
+def tables(recording: Recording, summary: Summary) -> str:
     """All tables, as HTML."""
     sections = [
-        ("Run", table((), _run(recording))),
+        ("Run", table((), _run(recording, summary))),
+        ("Memory", _memory(recording, summary)),
         ("Machine and storage", table((), _machine(recording))),
         ("Files of the dataset", _files(recording)),
         ("Epochs", _epochs(recording)),
@@ -51,7 +61,7 @@ def _named(values: dict[str, str], nothing: str) -> str:
     return table((), values.items()) if values else f"<p>{escaped(nothing)}</p>"
 
 
-def _run(recording: Recording) -> list[tuple[str, str]]:
+def _run(recording: Recording, summary: Summary) -> list[tuple[str, str]]:
     seconds = [reading.seconds for reading in recording.readings]
     steps = [b - a for a, b in pairwise(seconds)]
     if steps:
@@ -61,6 +71,10 @@ def _run(recording: Recording) -> list[tuple[str, str]]:
     cost = f"{recording.own_cpu_seconds:.3g} s of processor time"
     if recording.seconds > 0:
         cost += f", {recording.own_cpu_seconds / recording.seconds:.2%} of a core"
+    if summary.batches.batches:
+        rows = format_bytes(summary.batches.row_bytes)
+    else:
+        rows = because(recording, "batches", otherwise="no mini-batches were seen")
     return [
         ("command", command_line(recording)),
         ("started", started(recording)),
@@ -68,7 +82,38 @@ def _run(recording: Recording) -> list[tuple[str, str]]:
         ("readings", f"{len(recording.readings):,}"),
         ("between readings", interval),
         ("cost of the recording", cost),
+        ("processes", f"{summary.processes} at most"),
+        ("processors used, on average", _cores(recording, summary)),
+        ("read by the processes", _bytes(summary.read_bytes, recording, "read_bytes")),
+        ("read from the device", _bytes(summary.device_bytes, recording, "device_bytes")),
+        ("rows in mini-batches", rows),
+        ("least memory available", _bytes(summary.available, recording, "available", "system")),
     ]
+
+
+def _cores(recording: Recording, summary: Summary) -> str:
+    return because(recording, "cpu_seconds") if summary.cores is None else f"{summary.cores:.2f}"
+
+
+def _memory(recording: Recording, summary: Summary) -> str:
+    """How each kind of memory went."""
+    kinds = (
+        ("anonymous, sum over processes", summary.anonymous, "anonymous"),
+        ("mapped files, sum over processes", summary.file, "file"),
+        ("shared, sum over processes", summary.shared, "shared"),
+        ("resident (RSS), sum over processes", summary.rss, "rss"),
+        ("resident, each page once (PSS)", summary.pss, "pss"),
+        ("page cache of the dataset's files", summary.page_cache, "page_cache"),
+        ("charged to the memory group", summary.group_usage, "group"),
+    )
+    rows: list[tuple[str, ...]] = []
+    for label, course, name in kinds:
+        if course is None:
+            rows.append((label, because(recording, name), "", ""))
+        else:
+            sizes = (course.most, course.mean, course.last)
+            rows.append((label, *(format_bytes(int(size)) for size in sizes)))
+    return table(("", "at most", "on average", "at the end"), rows, numbers=(1, 2, 3))
 
 
 def _machine(recording: Recording) -> list[tuple[str, str]]:
@@ -79,7 +124,7 @@ def _machine(recording: Recording) -> list[tuple[str, str]]:
 
     rotational = {True: "rotating", False: "solid state", None: None}[environment.rotational]
     if environment.disk_rate is None:
-        rate = because(recording, "disk_rate")
+        rate = disk_rate_unknown(recording)
     else:
         rate = f"{format_bytes(int(environment.disk_rate))}/s"
     limit = known_limit(recording)

@@ -8,8 +8,8 @@ from itertools import pairwise
 from matplotlib.figure import Figure
 
 from graphzero.report.page import style
-from graphzero.report.page.html import because
-from graphzero.report.page.series import Rates, Series, of_readings, rates
+from graphzero.report.page.html import because, disk_rate_unknown
+from graphzero.report.page.series import Rates, Series, late, of_readings, rates
 from graphzero.report.page.style import COLORS, Chart, Format, Label, Values
 from graphzero.report.recording import Reading, Recording
 from graphzero.units import format_bytes
@@ -77,7 +77,7 @@ def _caption(recording: Recording, device: Series, processes: Series) -> str:
     sentences[0] = sentences[0].replace("Read by the device", "Read from the device")
     rate = recording.environment.disk_rate
     if rate is None:
-        sentences.append(f"The disk's own rate: {because(recording, 'disk_rate')}.")
+        sentences.append(f"The disk's own rate: {disk_rate_unknown(recording)}.")
     else:
         sentences.append(
             f"Dashed: the {format_bytes(int(rate))}/s of random reads that the disk was measured "
@@ -113,7 +113,7 @@ def _draw(
             gid=f"series-{name}",
         )
         shown = "#99c7e0" if label == DEVICE else color  # blue at this opacity, on white
-        labels.append(Label(label, shown, rate.values[-1], "" if label == DEVICE else "-"))
+        labels.append(Label(label, shown, late(rate.values), "" if label == DEVICE else "-"))
     if disk_rate is not None:
         axes.axhline(disk_rate, color=COLORS["vermilion"], ls="--", lw=1.2, gid="series-disk-rate")
         labels.append(Label(DISK, COLORS["vermilion"], disk_rate, "--"))
