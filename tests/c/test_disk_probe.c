@@ -20,15 +20,22 @@
 static const double A_MOMENT = 0.02;
 static gz_error err;
 
-/* A signal that was under way when a test ended must not end the process, so it stays ignored. */
 static void set_alarms(void (*handler)(int), suseconds_t first, suseconds_t later)
 {
     struct sigaction action = {.sa_handler = handler}; /* without SA_RESTART */
     struct itimerval times = {{0, later}, {0, first}};
-    if (handler != SIG_IGN)
-        sigaction(SIGALRM, &action, NULL);
-    setitimer(ITIMER_REAL, &times, NULL);
     sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &times, NULL);
+}
+
+/* A signal that is under way must not end the process, nor do other tests without the default. */
+static void end_alarms(void)
+{
+    const struct timespec moment = {0, 5000000};
+    struct sigaction by_default = {.sa_handler = SIG_DFL};
+    set_alarms(SIG_IGN, 0, 0);
+    nanosleep(&moment, NULL);
+    sigaction(SIGALRM, &by_default, NULL);
 }
 
 /* Calls a test with each engine that there is. The tests are of counts and errors, so a file that
@@ -162,7 +169,7 @@ static void a_file_that_is_cut_during_a_call_is_an_error(rows_file *rows, gz_pro
         set_alarms(cut, 20000, 0);
         CHECK_EQ(gz_disk_probe_run(probe, 60, &err), GZ_E_FORMAT);
         CHECK(strstr(err.message, "truncated") != NULL);
-        set_alarms(SIG_IGN, 0, 0);
+        end_alarms();
         gz_disk_probe_close(probe);
     }
     close(cut_fd);
@@ -192,7 +199,7 @@ static void signals_change_nothing(rows_file *rows, gz_probe_plan plan)
 {
     set_alarms(on_alarm, 500, 500);
     gz_probe_counts counts = counts_of(rows, &plan, 5);
-    set_alarms(SIG_IGN, 0, 0);
+    end_alarms();
     CHECK(counts.reads > 0);
 }
 
