@@ -279,6 +279,21 @@ def test_a_small_file_says_nothing_about_its_disk(tmp_path):
     assert found.reads_per_second is None
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"seconds": -2}, "seconds must be positive and finite, not -2"),
+        ({"seconds": float("nan")}, "seconds must be positive and finite, not nan"),
+        ({"depth": 0}, "depth must be 1 to"),
+        ({"block_bytes": 1000}, "block_bytes must be a multiple of 4096, not 1000"),
+        ({"engine": "mmap"}, "engine must be 'uring' or 'pread', not 'mmap'"),
+    ],
+)
+def test_bad_options_are_named(path, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        measure_disk(path, **arguments)
+
+
 def test_seeds_choose_the_blocks(path, monkeypatch):
     asked = []
 
@@ -300,3 +315,55 @@ def test_the_largest_file_is_chosen(tmp_path):
     for name, size in [("a", 10), ("b", 30), ("c", 20)]:
         (tmp_path / name).write_bytes(bytes(size))
     assert largest_file(tmp_path.iterdir()) == str(tmp_path / "b")
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("process", "device", "said"),
+    [
+        ((0, 100 * MIB), (0, 100 * MIB), []),
+        ((5, 100 * MIB + 5), (7, 109 * MIB + 7), []),
+        ((0, 101 * MIB), (0, 112 * MIB), ["others read 12 MB from the same disk"]),
+        ((0, 80 * MIB), (0, 80 * MIB), ["counted 84 MB of 105 MB as read from storage"]),
+        ((0, 0), (0, 50 * MIB), ["counted 0 bytes of 105 MB", "others read 52 MB"]),
+        ((None, None), (None, None), []),
+        ((None, None), (0, 100 * MIB), []),
+        ((None, None), (0, 300 * MIB), ["others read 210 MB from the same disk"]),
+        ((0, 100 * MIB), (None, None), []),
+    ],
+)
+def test_the_kernels_counters_become_notes(process, device, said):
+    before, after = (disk_rate._Counters(process[i], device[i]) for i in (0, 1))
+    notes = list(disk_rate._notes(before, after, 100 * MIB))
+    assert len(notes) == len(said)
+    for note, part in zip(notes, said, strict=True):
+        assert part in note
+
+
+@needs_linux
+def test_a_file_of_holes_is_noted(path):
+    device = disk_rate._device_of(str(path))
+    if disk_rate._Counters.now(device).process is None:
+        pytest.skip("the kernel does not count what this process reads")
+    assert not any("holes" in note for note in measure_disk(path, seconds=0.2).notes)
+    os.truncate(path, 0)
+    os.truncate(path, 8 << 20)
+    notes = measure_disk(path, seconds=0.2).notes
+    assert "the file has holes" in notes[0]
+
+
+@needs_linux
+def test_a_file_that_is_removed_meanwhile_is_measured(path, monkeypatch):
+    probe = _core.probe_disk
+    rest = iter([True] * 3)
+
+    def remove_later(*words, **more):
+        found = probe(*words, **more)
+        if not next(rest, False):
+            path.rename(path.with_name("elsewhere"))
+        return found
+
+    monkeypatch.setattr(_core, "probe_disk", remove_later)
+    assert measure_disk(path, seconds=0.2).sequential_bytes_per_second > 0
