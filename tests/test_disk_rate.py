@@ -321,21 +321,26 @@ MIB = 1 << 20
 
 
 @pytest.mark.parametrize(
-    ("process", "device", "said"),
+    ("process", "device", "busy", "said"),
     [
-        ((0, 100 * MIB), (0, 100 * MIB), []),
-        ((5, 100 * MIB + 5), (7, 109 * MIB + 7), []),
-        ((0, 101 * MIB), (0, 112 * MIB), ["others read 12 MB from the same disk"]),
-        ((0, 80 * MIB), (0, 80 * MIB), ["counted 84 MB of 105 MB as read from storage"]),
-        ((0, 0), (0, 50 * MIB), ["counted 0 bytes of 105 MB", "others read 52 MB"]),
-        ((None, None), (None, None), []),
-        ((None, None), (0, 100 * MIB), []),
-        ((None, None), (0, 300 * MIB), ["others read 210 MB from the same disk"]),
-        ((0, 100 * MIB), (None, None), []),
+        ((0, 100 * MIB), (0, 100 * MIB), 0.1, []),
+        ((5, 100 * MIB + 5), (7, 109 * MIB + 7), 0.1, []),
+        ((0, 101 * MIB), (0, 112 * MIB), 0.1, ["others read 12 MB from the same disk"]),
+        ((0, 80 * MIB), (0, 80 * MIB), 0.1, ["counted 84 MB of 105 MB as read from storage"]),
+        ((0, 0), (0, 50 * MIB), 0.1, ["counted 0 bytes of 105 MB", "others read 52 MB"]),
+        ((None, None), (None, None), 0.1, []),
+        ((None, None), (0, 100 * MIB), 0.1, []),
+        ((None, None), (0, 300 * MIB), 0.1, ["others read 210 MB from the same disk"]),
+        ((0, 100 * MIB), (None, None), 0.1, []),
+        ((0, 100 * MIB), (0, 100 * MIB), 0.5, ["others took 50% of the processors' time"]),
     ],
 )
-def test_the_kernels_counters_become_notes(process, device, said):
-    before, after = (disk_rate._Counters(process[i], device[i]) for i in (0, 1))
+def test_the_kernels_counters_become_notes(monkeypatch, process, device, busy, said):
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    before, after = (
+        disk_rate._Counters(i * 10.0, 100 + i * (busy * 40 + 3), 7 + i * 3.0, process[i], device[i])
+        for i in (0, 1)
+    )
     notes = list(disk_rate._notes(before, after, 100 * MIB))
     assert len(notes) == len(said)
     for note, part in zip(notes, said, strict=True):
@@ -351,7 +356,7 @@ def test_a_file_of_holes_is_noted(path):
     os.truncate(path, 0)
     os.truncate(path, 8 << 20)
     notes = measure_disk(path, seconds=0.2).notes
-    assert "the file has holes" in notes[0]
+    assert any("the file has holes" in note for note in notes)
 
 
 @needs_linux

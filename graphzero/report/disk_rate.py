@@ -21,6 +21,7 @@ __all__ = ["DiskRate", "largest_file", "measure_disk"]
 
 SEQUENTIAL_BYTES, SEQUENTIAL_DEPTH = 1 << 20, 8
 LEAST_BLOCKS = 4
+BUSY = 0.25  # share of the processors' time
 CLEARLY = 0.1  # share of the bytes read that is worth a note
 # Of the whole time: reads that load the file's metadata, many at a time, one at a time, sequential.
 SHARES = {"first": 0.05, "many": 0.45, "one": 0.2, "sequential": 0.3}
@@ -149,12 +150,17 @@ class _Counters:
 
     Attributes
     ----------
+    clock, busy, own : float
+        Seconds: of the clock, of the processors' work, and of this process's part of it.
     process : int or None
         Bytes that this process had read from storage.
     device : int or None
         Bytes that anyone has read from the device of the file.
     """
 
+    clock: float
+    busy: float
+    own: float
     process: int | None
     device: int | None
 
@@ -166,7 +172,16 @@ class _Counters:
             process = None
         disks = psutil.disk_io_counters(perdisk=True, nowrap=False) or {}
         found = disks.get(device) if device is not None else None
-        return cls(process, None if found is None else int(found.read_bytes))
+        idle = ("idle", "iowait", "guest", "guest_nice")  # guests are within user and nice
+        times = psutil.cpu_times()._asdict()
+        busy = sum(seconds for name, seconds in times.items() if name not in idle)
+        read = None if found is None else int(found.read_bytes)
+        return cls(time.monotonic(), busy, time.process_time(), process, read)
+
+    def others_share(self, before: _Counters) -> float:
+        """Of the processors' time, what others took since then."""
+        others = (self.busy - before.busy) - (self.own - before.own)
+        return others / ((self.clock - before.clock) * (os.cpu_count() or 1))
 
 
 def _device_of(path: str) -> str | None:
@@ -187,6 +202,12 @@ def _notes(before: _Counters, after: _Counters, read: int) -> Iterator[str]:
                 f"storage: the file has holes, or its file system answers from memory or from "
                 f"elsewhere"
             )
+    share = after.others_share(before)
+    if share > BUSY:
+        yield (
+            f"others took {share:.0%} of the processors' time meanwhile: with idle processors the "
+            f"disk may give more"
+        )
     if before.device is not None and after.device is not None:
         others = after.device - before.device - own
         if others > CLEARLY * read:

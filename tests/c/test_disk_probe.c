@@ -144,7 +144,7 @@ static void a_file_that_is_shorter_at_a_call_is_an_error(rows_file *rows, gz_pro
     CHECK_EQ(gz_disk_probe_run(probe, A_MOMENT, &err), GZ_OK);
     int fd = open_for_writing(rows);
     if (fd >= 0 && CHECK_EQ(ftruncate(fd, 5000), 0)) {
-        CHECK_EQ(gz_disk_probe_run(probe, A_MOMENT, &err), GZ_E_FORMAT);
+        CHECK_EQ(gz_disk_probe_run(probe, 0, &err), GZ_E_FORMAT);
         CHECK(strstr(err.message, "truncated") != NULL);
         close(fd);
     }
