@@ -87,6 +87,8 @@ class TrialResult:
         trial failed.
     warmed_up : int
         Mini-batches before these, not measured.
+    warm_up_seconds : float
+        That these took.
     peak_anonymous : int or None
         Most bytes of the process's own memory; None if unknown.
     reason : str or None
@@ -106,6 +108,7 @@ class TrialResult:
     setting: Prefetch
     seconds: tuple[float, ...] = ()
     warmed_up: int = 0
+    warm_up_seconds: float = 0.0
     peak_anonymous: int | None = None
     reason: str | None = None
     io: str = ""

@@ -141,9 +141,11 @@ def measure(request: dict[str, Any]) -> dict[str, Any]:
             **work["sampling"],
         )
         with closing(_Loop(ds, batches, work["step_ms"] / 1000)) as loop:
+            started = time.perf_counter()
             warmed_up = _warm_up(ds, loop, request["warm_up"], request["warm_up_seconds"])
             loop.forget()
-            end = time.perf_counter() + request["seconds"]
+            warm = time.perf_counter()
+            end = warm + request["seconds"]
             while len(loop.seconds) < request["batches"]:
                 loop.step()
                 if time.perf_counter() >= end:
@@ -151,6 +153,7 @@ def measure(request: dict[str, Any]) -> dict[str, Any]:
     return {
         "seconds": loop.seconds,
         "warmed_up": warmed_up,
+        "warm_up_seconds": warm - started,
         "peak_anonymous": anonymous.peak,
         "available": available,
         "io": loop.stats[-1].io,
