@@ -72,7 +72,9 @@ def _axes(cells: dict[tuple[str, int], Cell]) -> tuple[list[str], list[int]]:
 
 def seconds_text(seconds: float) -> str:
     """Three digits with a unit: "12.3 ms"."""
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:#.3g} ms".replace(". ", " ")
+    if seconds >= 0.9995:
+        return f"{seconds:.3g} s"
+    return f"{1000 * seconds:#.3g} ms".replace(". ", " ")
 
 
 def heat_map_lines(tuned: Tuned) -> Iterator[str]:

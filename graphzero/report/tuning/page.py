@@ -54,7 +54,7 @@ def conditions(tuned: Tuned) -> Iterator[tuple[str, str]]:
     yield "mini-batches", f"{work.batch_size} seeds of {work.split}, fanouts {fanouts}{model}"
     yield (
         "trials",
-        f"{len(tuned.records)} of {len(tuned.settings)} settings, each in a process of its own "
+        f"{len(tuned.records)}, of {len(tuned.settings)} settings, each in a process of its own "
         f"that begins without any page of the dataset in memory",
     )
     for name, why in tuned.unavailable.items():
@@ -79,7 +79,7 @@ def tuning_page(tuned: Tuned) -> str:
 <p>Chosen: <code>{escape(describe(tuned.found.best))}</code></p>
 <h2>Time a mini-batch, by strategy and lookahead</h2>
 <p>Each cell has the fastest setting with this strategy and lookahead. The choice has a frame.</p>
-<figure role="img" aria-label="Heat map of strategies and lookaheads" style="margin:0">{svg}</figure>
+<div role="img" aria-label="Heat map of strategies and lookaheads">{svg}</div>
 <h2>The settings that were compared last</h2>
 <table><thead><tr><th>setting</th><th>a mini-batch</th><th>ratio to the choice</th></tr></thead>
 <tbody>{finals}</tbody></table>

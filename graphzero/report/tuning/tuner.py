@@ -33,7 +33,7 @@ _WARM_UP = 6  # mini-batches
 _MOST_SECONDS = 60.0  # that one trial warms up, and measures
 _OF_WARM_UP = 0.55  # of the time that a trial has for its mini-batches
 _LEAST_SECONDS = 0.25
-_FIRST_OVERHEAD = 2.0  # seconds, until a trial has shown what it takes to start its process
+_FIRST_OVERHEAD = 1.0  # seconds, until a trial has shown what it takes to start its process
 _DEFAULTS = [Prefetch(), *(Prefetch("auto", lookahead=n) for n in (2, 0, 4))]
 
 
@@ -212,36 +212,38 @@ def tune(
         seeds_of_split(ds, workload.split, workload.node_type)  # errors before any trial
         features = managed_bytes(row_sources(ds))
         size = _size(ds)
-    trials = Trials(workload, memory_limit=memory_limit)
-    available = available_memory()
-    if memory_limit is not None:
-        available = min(available, memory_limit)
     unavailable = unavailable_strategies()
     if settings is None:
-        settings = grid(features, available, unavailable)
-    rate = measure_disk(largest_file(trials.files)) if disk else None
-    run = _Measurements(trials, observer)
-    if observer is not None:
-        observer.started(trials, settings, rate)
-    schedule = Schedule(seconds=seconds)
-    if full:
-        schedule = Schedule(finalists=len(settings), eliminates=False)
-    found = search(
-        settings,
-        run,
-        schedule,
-        preferred=_DEFAULTS,
-        on_cut=(lambda _: None) if observer is None else observer.left,
-    )
-    if found is None:
-        raise RuntimeError(_all_failed(trials, run.records))
+        room = available_memory()
+        room = room if memory_limit is None else min(room, memory_limit)
+        settings = grid(features, room, unavailable)
+    with Trials(workload, memory_limit=memory_limit) as trials:
+        rate = measure_disk(largest_file(trials.files)) if disk else None
+        run = _Measurements(trials, observer)
+        if observer is not None:
+            observer.started(trials, settings, rate)
+        schedule = Schedule(seconds=seconds)
+        if full:
+            schedule = Schedule(finalists=len(settings), eliminates=False)
+        found = search(
+            settings,
+            run,
+            schedule,
+            preferred=_DEFAULTS,
+            on_cut=(lambda _: None) if observer is None else observer.left,
+        )
+        if found is None:
+            raise RuntimeError(_all_failed(trials, run.records))
     began = [record.result.available for record in run.records]
+    available = int(median(one for one in began if one is not None))
+    if trials.no_group is not None and memory_limit is not None:
+        available = min(available, memory_limit)
     return Tuned(
         workload,
         memory_limit,
         trials.group,
         trials.no_group,
-        int(median(one for one in began if one is not None)),
+        available,
         size,
         tuple(settings),
         tuple(run.records),
