@@ -196,7 +196,9 @@ def test_what_cannot_be_read_is_ignored_with_a_warning(
 ) -> None:
     path = tuned / TUNING_NAME
     path.write_text(change(path.read_text()), encoding="latin-1")
-    with pytest.warns(UserWarning, match=message) as caught, gz.open(tuned) as ds:
+    with pytest.warns(UserWarning, match=message) as caught:
+        ds = gz.open(tuned)
+    with ds:
         assert ds.tuning is None
         assert gz.NeighborDataset(ds).prefetch == gz.Prefetch()
     assert str(caught[0].message).startswith(f"{path} is ignored: ")

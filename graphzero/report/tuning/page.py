@@ -78,7 +78,8 @@ def tuning_page(tuned: Tuned) -> str:
 <body><h1>Prefetch options of {escape(tuned.workload.folder)}</h1>
 <p>Chosen: <code>{escape(describe(tuned.found.best))}</code></p>
 <h2>Time a mini-batch, by strategy and lookahead</h2>
-<p>Each cell has the fastest setting with this strategy and lookahead. The choice has a frame.</p>
+<p>Each cell has the fastest setting with this strategy and lookahead. The choice has a frame. Slow
+settings leave early, so their figures are of shorter trials, and of an earlier time.</p>
 <div role="img" aria-label="Heat map of strategies and lookaheads">{svg}</div>
 <h2>The settings that were compared last</h2>
 <table><thead><tr><th>setting</th><th>a mini-batch</th><th>ratio to the choice</th></tr></thead>
