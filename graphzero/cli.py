@@ -24,6 +24,7 @@ from graphzero.commands import (
     reorder,
     report,
     train,
+    tune,
     verify,
 )
 from graphzero.commands.options import add_flags
@@ -46,7 +47,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", required=True
     )
-    for command in (build, import_, reorder, pack, info, verify, train, report, demo):
+    for command in (build, import_, reorder, pack, info, verify, tune, train, report, demo):
         command.add_parser(commands)
     return parser
 

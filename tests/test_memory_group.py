@@ -8,9 +8,9 @@ import sys
 import others
 import pytest
 
-from benchmarks import cgroup
 from graphzero.report.readings.memory_group import find_group, read_group
 from graphzero.report.recording import GroupReading
+from graphzero.report.tuning.memory_group import NoMemoryGroup, memory_group
 
 pytestmark = pytest.mark.no_asan  # pure Python; starts processes
 MB = 1 << 20
@@ -271,7 +271,7 @@ signal.pause()
 def test_a_real_group_says_what_its_processes_take(tmp_path):
     limit = 64 * MB
     try:
-        made = cgroup.memory_group(limit)
+        made = memory_group(limit)
         with made as group:
             if group.folder is None:
                 pytest.skip("a systemd scope, whose folder is not known")
@@ -293,7 +293,7 @@ def test_a_real_group_says_what_its_processes_take(tmp_path):
             finally:
                 held.kill()
                 held.communicate()
-    except cgroup.NoMemoryGroup as error:
+    except NoMemoryGroup as error:
         pytest.skip(str(error))
 
 

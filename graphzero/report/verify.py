@@ -32,6 +32,7 @@ from graphzero.report.checks.rows_file import check_rows
 from graphzero.store.atomic import is_staging_name
 from graphzero.store.format import DTYPES, FLAG_TYPED, Header, read_header
 from graphzero.store.manifest import MANIFEST_NAME, read_manifest
+from graphzero.store.tuning_file import TUNING_NAME
 
 __all__ = ["FileReport", "Verification", "verify", "verify_path"]
 
@@ -327,7 +328,7 @@ def _compare_directions(found: Verification, pair: list[FileReport]) -> None:
 
 def _note_others(folder: Path, names: set[str], found: Verification) -> None:
     for path in sorted(folder.iterdir()):
-        if path.name in names or path.name == MANIFEST_NAME:
+        if path.name in names or path.name in (MANIFEST_NAME, TUNING_NAME):
             continue
         if is_staging_name(path.name):
             found.notes.append(f"{path} is left from an interrupted build: the next removes it")
