@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from graphzero.loader.preparation import prepare_batches
+from graphzero.loader.profiler_ranges import LoopRanges
 from graphzero.loader.resume import Progress, State, check_share, read_progress
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.seed_batches import SeedBatches
@@ -48,6 +49,7 @@ class BatchIterator(Iterator[SampledBatch]):
         self._on_load = on_load
         self._even = even
         self._turn = threading.RLock()
+        self._ranges = LoopRanges(training=False)
         self._is_running = False
         self._start(progress)
 
@@ -91,7 +93,8 @@ class BatchIterator(Iterator[SampledBatch]):
                 raise ValueError("next() was called by a signal handler that interrupted next()")
             self._is_running = True
             try:
-                batch = next(self._batches)
+                with self._ranges:
+                    batch = next(self._batches)
             finally:
                 self._is_running = False
                 if self._is_closed:

@@ -20,6 +20,7 @@ from graphzero.loader.seed_batches import SeedBatches
 from graphzero.loader.world import default_threads
 from graphzero.sampling.order import Share, batch_positions
 from graphzero.sampling.pipeline import Stage
+from graphzero.sampling.profiled import profiled
 
 __all__ = ["prepare_batches"]
 
@@ -51,6 +52,7 @@ class _Preparation:
         self._order: IdArray = batches.epoch_order(epoch)
         self.threads = default_threads(batches.num_threads)
 
+    @profiled("graphzero: sample")
     def sample(self, number: int) -> _Sampled:
         """Samples a mini-batch, and requests the pages of its rows."""
         positions = batch_positions(self._order, number, self._batches.batch_size)
@@ -69,6 +71,7 @@ class _Preparation:
         batch = replace(batch, stats=stats)
         return _Sampled(number, batch, self._session.rows.submit(number, batch.subgraph))
 
+    @profiled("graphzero: fetch")
     def fetch(self, sampled: _Sampled) -> _WithRows:
         """Brings the rows into memory, once their pages were requested: then it is faster."""
         rows = self._session.rows
@@ -90,6 +93,7 @@ class _Preparation:
         subgraph = sampled.batch.subgraph.without_positions()
         return _WithRows(replace(sampled.batch, subgraph=subgraph, stats=stats), fetched)
 
+    @profiled("graphzero: place")
     def place(self, prepared: _WithRows) -> SampledBatch:
         """The mini-batch with its rows in arrays; in the training loop's thread."""
         started = time.perf_counter()

@@ -14,6 +14,7 @@ from graphzero.loader.collate import Collate
 from graphzero.loader.given import as_dataset, as_loader_seed
 from graphzero.loader.mini_batch import MiniBatch
 from graphzero.loader.passes import MOST_EPOCH
+from graphzero.loader.profiler_ranges import LoopRanges
 from graphzero.loader.pyg_arguments import check_keywords
 from graphzero.loader.resume import Position, State
 from graphzero.loader.sampled_batch import SampledBatch
@@ -55,13 +56,15 @@ class _Counting(Iterator[Any]):
         self._loader = loader
         self._iterator = iterator
         self._delivered = delivered
+        self._ranges = LoopRanges(training=True)
 
     def __iter__(self) -> _Counting:
         return self
 
     def __next__(self) -> Any:
         self._loader._check_current(self._delivered)
-        output = next(self._iterator)
+        with self._ranges:
+            output = next(self._iterator)
         self._delivered.taken += 1
         return output
 
