@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cgroup import MemoryGroup, memory_group
 from benchmarks.contestants import GRAPHZERO02, PYG
 from benchmarks.disk_contestants import PACKED, RAM, Contestant, Host, host_of, train_host
 from benchmarks.disk_inputs import DiskInputs
@@ -21,6 +20,7 @@ from benchmarks.machine import drop_cached, resident_share
 from benchmarks.meter import Plan
 from benchmarks.peers import PeerError, Worker, install
 from benchmarks.saved_batches import load_batches
+from graphzero.report.tuning.memory_group import MemoryGroup, memory_group
 
 __all__ = ["Runner", "Training"]
 

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cgroup import memory_group
 from benchmarks.machine import describe_disk, describe_machine, drop_cached
 from benchmarks.report import markdown
 from benchmarks.rmat import write_edges
+from graphzero.report.tuning.memory_group import memory_group
 
 CHUNK = 1 << 18
 DIM, CLASSES = 16, 16  # of the nodes' features, which are small beside those of the edges

@@ -285,6 +285,22 @@ class DirectReader:
     ) -> Fetched: ...
     def close(self) -> None: ...
 
+PROBE_ALIGNMENT: int
+PROBE_MOST_DEPTH: int
+PROBE_MOST_THREADS: int
+PROBE_MOST_MEMORY: int
+
+def probe_disk(
+    path: str | PathLike[str],
+    *,
+    block_bytes: int = 4096,
+    depth: int = 128,
+    seconds: float = 1.0,
+    sequential: bool = False,
+    engine: str = "uring",
+    seed: int = 0,
+) -> dict[str, Any] | None: ...
+
 PARSED_DTYPES: frozenset[str]
 PARSE_PADDING: int
 

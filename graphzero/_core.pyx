@@ -9,10 +9,12 @@ method says that it checks.
 import math
 import os
 import threading
+import time
 
 import numpy as np
 
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_FillInfo
+from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange
 from libc.errno cimport EIO
 from libc.stdint cimport INT64_MAX
@@ -39,5 +41,6 @@ include "core/check_lists.pxi"
 include "core/batch.pxi"
 include "core/rows.pxi"
 include "core/direct.pxi"
+include "core/disk_probe.pxi"
 include "core/records.pxi"
 include "core/edges.pxi"

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 import graphzero as gz
+from graphzero.report.tuning import memory_group
 
 # Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
 sys.path.append(str(Path(__file__).parents[1]))
 
 from benchmarks import (
-    cgroup,
     disk_contestants,
     disk_results,
     fio,
@@ -36,78 +36,18 @@ from benchmarks.meter import Plan, Reading, time_runs
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture
-def limited() -> Any:
-    """A memory group of 64 MiB."""
-    try:
-        with cgroup.memory_group(64 << 20) as group:
-            yield group
-    except cgroup.NoMemoryGroup as error:
-        pytest.skip(str(error))
+def test_the_benchmark_stops_without_a_group(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def refuse(limit: int) -> None:
+        raise memory_group.NoMemoryGroup("no memory group can be made: not here")
 
-
-class TestGroup:
-    def test_version_1_is_found_with_the_groups_above(self) -> None:
-        mounts = (
-            "tmpfs /sys/fs/cgroup tmpfs rw 0 0\n"
-            "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n"
-            "cgroup /sys/fs/cgroup/memory cgroup rw,relatime,memory 0 0\n"
-        )
-        own = "5:cpu,cpuacct:/\n4:memory:/a/b\n0::/\n"
-        memory = Path("/sys/fs/cgroup/memory")
-        assert cgroup.hierarchies(mounts, own) == [(1, [memory / "a/b", memory / "a", memory])]
-
-    def test_version_2_is_found(self) -> None:
-        found = cgroup.hierarchies("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n", "0::/user\n")
-        assert found == [(2, [Path("/sys/fs/cgroup/user"), Path("/sys/fs/cgroup")])]
-
-    def test_the_process_is_inside_before_its_program_runs(self, limited: Any) -> None:
-        show = [*limited.prefix, "cat", "/proc/self/cgroup"]
-        done = subprocess.run(show, capture_output=True, text=True, check=True)
-        assert limited.folder is None or limited.folder.name in done.stdout
-
-    def test_the_limit_is_kept_and_the_killed_are_counted(self, limited: Any) -> None:
-        def take(size: int) -> int:
-            grab = f"bytearray({size})"
-            return subprocess.run([*limited.prefix, sys.executable, "-c", grab]).returncode
-
-        assert take(8 << 20) == 0
-        assert limited.kills() == 0
-        assert take(256 << 20) != 0
-        assert limited.kills() == (0 if limited.folder is None else 1)
-
-    def test_nothing_is_left_behind(self) -> None:
-        try:
-            with cgroup.memory_group(64 << 20) as group:
-                subprocess.run([*group.prefix, "true"], check=True)
-        except cgroup.NoMemoryGroup as error:
-            pytest.skip(str(error))
-        assert group.folder is None or not group.folder.exists()
-
-    def test_without_any_group_all_that_was_tried_is_named(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def refuse(*_: object) -> None:
-            raise OSError("not here")
-
-        monkeypatch.setattr(cgroup, "_make", refuse)
-        monkeypatch.setattr(cgroup, "_scope", refuse)
-        with pytest.raises(cgroup.NoMemoryGroup, match="not here"), cgroup.memory_group(1 << 30):
-            pass
-
-    def test_the_benchmark_stops_without_a_group(
-        self,
-        monkeypatch: pytest.MonkeyPatch,
-        tmp_path: Path,
-        capsys: pytest.CaptureFixture[str],
-    ) -> None:
-        def refuse(limit: int) -> None:
-            raise cgroup.NoMemoryGroup("no memory group can be made: not here")
-
-        monkeypatch.setattr(cgroup, "_find", refuse)
-        assert out_of_core.main(["--quick", "--data", str(tmp_path)]) == 1
-        assert "not here" in capsys.readouterr().err
-        assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(memory_group, "_find", refuse)
+    assert out_of_core.main(["--quick", "--data", str(tmp_path)]) == 1
+    assert "not here" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 class TestFio:
@@ -346,9 +286,9 @@ class TestCommandLine:
 @pytest.mark.no_asan  # a limit that fits the plain interpreter does not fit the checked one
 def test_a_small_run_from_end_to_end(tmp_path: Path) -> None:
     try:
-        with cgroup.memory_group(1 << 30):
+        with memory_group.memory_group(1 << 30):
             pass
-    except cgroup.NoMemoryGroup as error:
+    except memory_group.NoMemoryGroup as error:
         pytest.skip(str(error))
     out = tmp_path / "out.json"
     arguments = ["--quick", "--only", "auto,memmap-random", "--orders", "hot", "--json", out]

@@ -13,11 +13,7 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-
-# Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
-sys.path.append(str(Path(__file__).parents[1]))
-
-from benchmarks import cgroup
+from graphzero.report.tuning.memory_group import NoMemoryGroup, memory_group
 
 pytestmark = [
     pytest.mark.slow,
@@ -112,7 +108,7 @@ def test_nobody_is_killed(
         for path in Path(folder).iterdir():
             files.drop_from_cache(path)
     try:
-        with cgroup.memory_group(own + allowance * MB) as group:
+        with memory_group(own + allowance * MB) as group:
             done = subprocess.run(
                 [*group.prefix, sys.executable, str(PROGRAM), json.dumps(named)],
                 capture_output=True,
@@ -120,7 +116,7 @@ def test_nobody_is_killed(
                 check=False,
             )
             kills = group.kills()
-    except cgroup.NoMemoryGroup as error:
+    except NoMemoryGroup as error:
         pytest.skip(str(error))
     assert done.returncode == 0, f"{done.returncode}: {done.stderr}"
     assert kills == 0

@@ -14,11 +14,7 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-
-# Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
-sys.path.append(str(Path(__file__).parents[1]))
-
-from benchmarks import cgroup
+from graphzero.report.tuning.memory_group import NoMemoryGroup, memory_group
 
 pytestmark = [
     pytest.mark.slow,
@@ -74,10 +70,10 @@ def unlimited(folder: Path) -> dict[str, Any]:
 def run_in_group(folder: Path, own: int, **prefetch: Any) -> dict[str, Any]:
     """Under a limit of the loader's own memory, before it opens anything, and the allowance."""
     try:
-        with cgroup.memory_group(own + ALLOWANCE) as group:
+        with memory_group(own + ALLOWANCE) as group:
             found = run(folder, group.prefix, **prefetch)
             assert group.kills() == 0
-    except cgroup.NoMemoryGroup as error:
+    except NoMemoryGroup as error:
         pytest.skip(str(error))
     return found
 

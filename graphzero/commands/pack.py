@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from graphzero.commands.options import (
     SubParsers,
@@ -19,11 +19,9 @@ from graphzero.commands.options import (
     as_size,
     shows_progress,
 )
-from graphzero.graph.dataset import Dataset
-from graphzero.graph.ids import IdArray
 from graphzero.graph.opening import open_dataset
 from graphzero.graph.sampling_options import Sampling
-from graphzero.graph.typed_dataset import TypedDataset
+from graphzero.graph.split_seeds import seeds_of_split
 from graphzero.io.prefetch import Prefetch
 from graphzero.packs.pack_parts import pack_files
 from graphzero.units import format_bytes
@@ -122,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
     with open_dataset(args.dir) as ds:
         packing = Packing(
             ds,
-            _seeds(ds, args.split, args.node_type),
+            seeds_of_split(ds, args.split, args.node_type),
             args.fanouts,
             epochs=args.epochs,
             first_epoch=args.first_epoch,
@@ -149,39 +147,6 @@ def run(args: argparse.Namespace) -> int:
             f"{format_bytes(size)}, in {time.perf_counter() - started:.1f} s"
         )
     return 0
-
-
-def _seeds(ds: Dataset, split: str, node_type: str | None) -> Any:
-    """Seeds as `NeighborDataset` takes them."""
-    if isinstance(ds, TypedDataset):
-        return _typed_seeds(ds, split, node_type)
-    if node_type is not None:
-        raise ValueError("--node-type is for typed graphs: leave it out")
-    if split == "all":
-        return None
-    if split not in ds.splits:
-        raise ValueError(
-            f"no split {split!r}; there are {sorted(ds.splits)}, and 'all' for all nodes"
-        )
-    return ds.splits[split]
-
-
-def _typed_seeds(ds: TypedDataset, split: str, node_type: str | None) -> tuple[str, IdArray | None]:
-    owners = [name for name, nodes in ds.nodes.items() if split in nodes.splits]
-    if node_type is None and len(owners) == 1 and split != "all":
-        node_type = owners[0]
-    if node_type is None:
-        if split != "all" and not owners:
-            names = sorted({name for nodes in ds.nodes.values() for name in nodes.splits})
-            raise ValueError(f"no split {split!r}; there are {names}, and 'all' for all nodes")
-        raise ValueError(f"several node types have seeds: give --node-type, one of {ds.node_types}")
-    if node_type not in ds.nodes:
-        raise ValueError(f"no node type {node_type!r}; there are {ds.node_types}")
-    if split == "all":
-        return node_type, None
-    if node_type not in owners:
-        raise ValueError(f"{node_type!r} has no split {split!r}, but {owners} have")
-    return node_type, ds.nodes[node_type].splits[split]
 
 
 def _cost_lines(cost: PackCost, folder: Path) -> Iterator[str]:

@@ -21,7 +21,6 @@ from graphzero.commands.options import (
 )
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.opening import open_dataset
-from graphzero.io.prefetch import Prefetch
 from graphzero.packs.pack_parts import pack_files
 from graphzero.report.memory import format_memory
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
@@ -100,10 +99,10 @@ def add_training_options(parser: argparse.ArgumentParser, *, epochs: int) -> Non
     add(
         "--prefetch",
         type=as_prefetch,
-        default=Prefetch().strategy,
         metavar="NAME[:KEY=VALUE,...]",
         help="how feature rows are read: auto, none, willneed, pread or uring; after a colon, "
-        "fields of graphzero.Prefetch, such as resident=0.25,memory_limit=2GB",
+        "fields of graphzero.Prefetch, such as resident=0.25,memory_limit=2GB (default: what "
+        "'graphzero tune' has found for this dataset on this machine, otherwise auto)",
     )
     _add_output_options(parser)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy.typing as npt
@@ -15,8 +17,10 @@ from graphzero.graph.graph import Graph
 from graphzero.graph.ids import IdArray
 from graphzero.graph.node_ids import NodeTexts, lookup, node_ids_of
 from graphzero.store.id_table import IdTable
+from graphzero.store.machine import machine_differences, this_machine
 from graphzero.store.mapped_file import ClosedAtExit
 from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT, Driving, Neighbors
+from graphzero.store.tuning_file import Tuning, files_digest
 
 __all__ = ["Dataset", "Splits"]
 
@@ -86,6 +90,7 @@ class Dataset(ClosedAtExit):
     """
 
     _direction_note: str | None = None  # what to warn of, where nobody has chosen the direction
+    _found_tuning: Tuning | None = None  # in the folder, perhaps of another machine
 
     def __init__(
         self,
@@ -194,6 +199,25 @@ class Dataset(ClosedAtExit):
         note, self._direction_note = self._direction_note, None
         if note is not None:
             warnings.warn(note, UserWarning, stacklevel=5)  # the line that makes the loader
+
+    @property
+    def tuning(self) -> Tuning | None:
+        """What `graphzero tune` has found for these files on this machine; None without it.
+
+        Loaders that are given no ``prefetch=`` use it, where as much memory is available.
+        """
+        return self._found_tuning if self.tuning_mismatch == "" else None
+
+    @cached_property
+    def tuning_mismatch(self) -> str | None:
+        """Why the ``tuning.json`` of the folder is not used; None without one, "" if it is."""
+        tuned = self._found_tuning
+        if tuned is None:
+            return None
+        if tuned.dataset != files_digest(self.mappings):
+            return "it is of other files: run graphzero tune again"
+        others = machine_differences(tuned.machine, this_machine(os.path.dirname(self.paths[0])))
+        return f"it is of another machine ({'; '.join(others)})" if others else ""
 
     @property
     def paths(self) -> list[str]:

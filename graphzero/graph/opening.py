@@ -15,6 +15,7 @@ from graphzero.graph.typed_dataset import EdgeStore, NodeStore, TypedDataset
 from graphzero.store.id_table import IdTable, open_id_table
 from graphzero.store.manifest import AnyManifest, open_build
 from graphzero.store.schema import Driving, FileEntry, Manifest, NodeTable, TimeLevel, TypedManifest
+from graphzero.store.tuning_file import read_tuning
 
 __all__ = ["open_dataset"]
 
@@ -31,7 +32,8 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     -------
     Dataset
         A directed graph in a folder of version 1 has out-neighbours, and nobody has chosen them:
-        the first loader over it warns that messages flow against the edges.
+        the first loader over it warns that messages flow against the edges. A ``tuning.json`` that
+        cannot be read is ignored, with a warning.
 
     Raises
     ------
@@ -44,7 +46,9 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
         If rebuilds replaced the dataset again and again while it was being opened.
     """
     folder = Path(path)
-    return open_build(folder, lambda manifest: _open_files(folder, manifest), Dataset.close)
+    ds = open_build(folder, lambda manifest: _open_files(folder, manifest), Dataset.close)
+    ds._found_tuning = read_tuning(folder)
+    return ds
 
 
 def _open_files(folder: Path, manifest: AnyManifest) -> Dataset:

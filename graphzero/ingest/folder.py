@@ -23,6 +23,7 @@ from graphzero.store.manifest import (
     read_manifest,
     write_manifest,
 )
+from graphzero.store.tuning_file import remove_tuning
 
 _M = TypeVar("_M", bound=AnyManifest)
 
@@ -197,5 +198,6 @@ def _commit(
         raise
     for name in obsolete:
         (folder / name).unlink(missing_ok=True)
+    remove_tuning(folder)
     for note in notes:
         note.discard()

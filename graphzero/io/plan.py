@@ -13,7 +13,9 @@ from graphzero.io.prefetch import Prefetch
 from graphzero.io.strategies import FOR_DATA_IN_MEMORY, FOR_LARGER_DATA, STRATEGIES, Strategy
 from graphzero.units import format_bytes
 
-__all__ = ["ITERATION_BYTES", "IOPlan", "make_plan"]
+__all__ = ["AS_REQUESTED", "ITERATION_BYTES", "IOPlan", "make_plan"]
+
+AS_REQUESTED = "as requested"  # why a strategy was chosen that is not "auto"
 
 # What an iteration takes besides mini-batches: threads, their heaps, objects of the interpreter.
 ITERATION_BYTES = 3 << 20
@@ -156,7 +158,7 @@ def _choose(prefetch: Prefetch, estimate: Estimate, fits: bool) -> tuple[Strateg
     if prefetch.strategy != "auto":
         strategy = STRATEGIES[prefetch.strategy]
         if strategy.name not in unavailable or strategy.substitute is None:
-            return strategy, "as requested"
+            return strategy, AS_REQUESTED
         why = f"{strategy.name} was requested and is unavailable ({unavailable[strategy.name]})"
         return STRATEGIES[strategy.substitute], why
     if fits:

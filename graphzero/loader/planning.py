@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from graphzero.io.budget import budget
 from graphzero.io.estimate import BatchSetup, Estimate
-from graphzero.io.plan import IOPlan, make_plan
+from graphzero.io.plan import AS_REQUESTED, IOPlan, make_plan
 from graphzero.io.probe import is_large, probe_batch, probe_files
 from graphzero.io.session import Session
 from graphzero.io.shared_memory import check_shared_memory, shared_memory_bytes
@@ -58,7 +59,13 @@ def plan_iteration(
     batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int]
 ) -> IOPlan:
     """How an iteration reads, see `start_session`."""
-    return make_plan(batches.prefetch, _probe(batches, share, epoch, numbers))
+    plan = make_plan(batches.prefetch, _probe(batches, share, epoch, numbers))
+    note = batches.prefetch_note
+    if not note:
+        return plan
+    if plan.reason.startswith(AS_REQUESTED):
+        return replace(plan, reason=note + plan.reason.removeprefix(AS_REQUESTED))
+    return replace(plan, reason=f"{plan.reason}; {note}")
 
 
 def _probe(batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int]) -> Estimate:

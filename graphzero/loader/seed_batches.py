@@ -18,6 +18,7 @@ from graphzero.io.row_sources import RowKey, RowSource, row_sources
 from graphzero.io.topology import TopologyFile, topology_files
 from graphzero.loader.resume import GRAPH
 from graphzero.loader.sampled_batch import SampledBatch
+from graphzero.loader.tuned_prefetch import prefetch_of
 from graphzero.sampling.hop_readahead import HopReadAhead
 from graphzero.sampling.order import batch_positions, epoch_order, num_batches
 from graphzero.sampling.sampler import NeighborSampler
@@ -68,6 +69,8 @@ class SeedBatches:
     num_seeds, batch_size : int
     shuffle, drop_last : bool
     prefetch : Prefetch
+    prefetch_note : str
+        Whether it was tuned, or why not; empty if that was no question.
     gather : tuple of str, or None
         The attributes that mini-batches have; None for all.
     feature_dtype : numpy.dtype or None
@@ -103,7 +106,7 @@ class SeedBatches:
         self.drop_last = bool(drop_last)
         self.gather = _as_names(gather, dataset)
         self.feature_dtype = _as_feature_dtype(feature_dtype)
-        self.prefetch = prefetch if prefetch is not None else Prefetch()
+        self.prefetch, self.prefetch_note = prefetch_of(dataset, prefetch)
         self.num_threads = None if num_threads is None else as_threads(num_threads)
 
     def sample(

@@ -106,7 +106,8 @@ class PackedDataset(NeighborDataset):
             drop_last=info.options["drop_last"],
             input_time=input_time,
             seed=info.options["seed"],
-            prefetch=prefetch,
+            # what was tuned is for the dataset's rows, and not for those of a pack
+            prefetch=prefetch if prefetch is not None else Prefetch(),
             gather=gather,
             feature_dtype=feature_dtype,
             num_threads=num_threads,

@@ -327,7 +327,7 @@ def _compare_directions(found: Verification, pair: list[FileReport]) -> None:
 
 def _note_others(folder: Path, names: set[str], found: Verification) -> None:
     for path in sorted(folder.iterdir()):
-        if path.name in names or path.name == MANIFEST_NAME:
+        if path.name in names or path.name in (MANIFEST_NAME, TUNING_NAME):
             continue
         if is_staging_name(path.name):
             found.notes.append(f"{path} is left from an interrupted build: the next removes it")

@@ -39,7 +39,7 @@ class TrainOptions:
     workers: int
     seed: int
     device: torch.device
-    prefetch: Prefetch
+    prefetch: Prefetch | None
     pack: str | os.PathLike[str] | None
 
     def __post_init__(self) -> None:

@@ -202,7 +202,7 @@ def train(
         workers=workers,
         seed=seed,
         device=as_device(device),
-        prefetch=prefetch or Prefetch(),
+        prefetch=prefetch,
         pack=pack,
     )
     width = ds.features.feature_dim if len(fanouts) == 1 else options.hidden

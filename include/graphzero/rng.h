@@ -56,6 +56,7 @@ typedef enum gz_purpose {
     GZ_PURPOSE_SHUFFLE = 3,
     GZ_PURPOSE_NEGATIVE = 4,
     GZ_PURPOSE_PHASE = 5,
+    GZ_PURPOSE_PROBE = 6,
 } gz_purpose;
 
 /* The key of all draws for one purpose in one batch. */

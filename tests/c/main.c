@@ -74,6 +74,8 @@ int main(void)
     test_preads();
     test_io_ring();
     test_uring();
+    test_latencies();
+    test_disk_probe();
     test_texts();
     test_parse_number();
     test_parse_records();

@@ -1,8 +1,8 @@
-"""Memory cgroups: a limit on the memory and page cache of a process.
+"""Memory control groups: a limit on the memory and page cache of a process.
 
-Uses cgroup version 1 or 2 where a group can be made, and otherwise a systemd scope. This file is
-also the program that enters a group: ``python cgroup.py PROCS COMMAND...``. It needs only the
-standard library, so that a process is inside the group before it imports or maps anything.
+Uses version 1 or 2 where a group can be made, and otherwise a systemd scope. This file is also the
+program that enters a group: ``python memory_group.py PROCS COMMAND...``. It needs only the standard
+library, so that a process is inside the group before it imports or maps anything.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _read_counts(path: Path) -> dict[str, int]:
 
 
 def hierarchies(mounts: str, own: str) -> list[tuple[int, list[Path]]]:
-    """Folders in which a memory group may be made.
+    """Folders in which a memory group may be made, by hierarchy.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def _make(version: int, parent: Path, limit: int) -> MemoryGroup:
             raise OSError(f"{parent} has no memory controller")
         if "memory" not in (parent / "cgroup.subtree_control").read_text().split():
             (parent / "cgroup.subtree_control").write_text("+memory")
-    folder = parent / f"graphzero-benchmark-{os.getpid()}-{time.monotonic_ns()}"
+    folder = parent / f"graphzero-{os.getpid()}-{time.monotonic_ns()}"
     folder.mkdir()
     try:
         most, with_swap, _ = FILES[version]

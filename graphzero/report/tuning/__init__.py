@@ -1,0 +1,1 @@
+"""Trials of prefetch options under a memory limit, and the choice among them."""

@@ -1,0 +1,167 @@
+"""``tuning.json``: the prefetch options that `graphzero tune` has found for a dataset folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from graphzero import _core
+from graphzero.store.atomic import write_atomically
+from graphzero.store.format import PAGE_BYTES
+from graphzero.store.machine import Machine
+
+__all__ = [
+    "TUNING_NAME",
+    "Tuning",
+    "files_digest",
+    "read_tuning",
+    "remove_tuning",
+    "tuning_content",
+    "write_tuning",
+]
+
+TUNING_NAME = "tuning.json"
+_FORMAT, _VERSION = "graphzero-tuning", 1
+_MOST_BYTES = 16 << 20
+_WRONG = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The content of ``tuning.json``.
+
+    Attributes
+    ----------
+    path : str
+        Of the file.
+    date : str
+        ISO 8601, UTC.
+    prefetch : dict
+        The chosen fields of `Prefetch`.
+    memory_limit : int or None
+        Bytes that each trial had in all; None where they had what the machine has available.
+    available : int
+        Bytes that were available to the trials when they began.
+    machine : Machine
+    dataset : str
+        `files_digest` of the files.
+    content : dict
+        Everything that the file has: also the measured table, the disk's rate, versions.
+    """
+
+    path: str
+    date: str
+    prefetch: dict[str, Any]
+    memory_limit: int | None
+    available: int
+    machine: Machine
+    dataset: str
+    content: dict[str, Any]
+
+
+def files_digest(mappings: Iterable[_core.Mapping]) -> str:
+    """Fingerprint of the files of a dataset, whatever their names are.
+
+    It is made of their sizes and their header pages, which have the checksum of every section. So
+    it stays the same in a copy of the folder, and changes with any of the data.
+    """
+    found = []
+    for mapping in mappings:
+        page = mapping.read(0, min(PAGE_BYTES, mapping.size))
+        found.append(f"{mapping.size}-{zlib.crc32(page):08x}")
+    return " ".join(sorted(found))
+
+
+def read_tuning(folder: str | os.PathLike[str]) -> Tuning | None:
+    """The tuning of a dataset folder, for whatever machine and files it was made.
+
+    Returns
+    -------
+    Tuning or None
+        None without the file, and with a warning that names it, where it cannot be used: it is
+        corrupt, of something else, or of a later version.
+    """
+    path = Path(folder) / TUNING_NAME
+    try:
+        if not path.is_file():  # nor a pipe, which would wait for its writer
+            return None
+        if path.stat().st_size > _MOST_BYTES:
+            raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
+        content = json.loads(path.read_bytes())
+        if not isinstance(content, dict) or content.get("format") != _FORMAT:
+            raise ValueError("graphzero has not written it")
+        if content["version"] != _VERSION:
+            raise ValueError(f"its version is {content['version']!r:.80}, and not {_VERSION}")
+        return _parse(path, content)
+    except (OSError, *_WRONG) as error:
+        warnings.warn(
+            f"{path} is ignored: {error}; remove it, or run graphzero tune again",
+            UserWarning,
+            stacklevel=4,
+        )
+        return None
+
+
+def _parse(path: Path, content: dict[str, Any]) -> Tuning:
+    limit = content["memory_limit"]
+    machine = content["machine"]
+    return Tuning(
+        path=os.fspath(path),
+        date=_of_type(content, "date", str),
+        prefetch=_of_type(content, "prefetch", dict),
+        memory_limit=None if limit is None else _of_type(content, "memory_limit", int),
+        available=_of_type(content, "available", int),
+        machine=Machine(**{field.name: machine[field.name] for field in fields(Machine)}),
+        dataset=_of_type(content, "dataset", str),
+        content=content,
+    )
+
+
+def _of_type(content: Mapping[str, Any], name: str, kind: type) -> Any:
+    value = content[name]
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ValueError(f"{name} is {value!r:.80}")
+    return value
+
+
+def tuning_content(machine: Machine, **content: Any) -> dict[str, Any]:
+    """The content of a file.
+
+    Parameters
+    ----------
+    machine : Machine
+    **content
+        The other attributes of `Tuning`, and whatever else is to be recorded; plain values.
+    """
+    return {"format": _FORMAT, "version": _VERSION, "machine": asdict(machine), **content}
+
+
+def write_tuning(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None:
+    """Replaces the file in one step.
+
+    Raises
+    ------
+    OSError
+        With errno and path.
+    """
+    write_atomically(path, (json.dumps(content, indent=2) + "\n").encode())
+
+
+def remove_tuning(folder: str | os.PathLike[str]) -> None:
+    """Removes the file, which other files than those that were tuned make useless.
+
+    Another program's file of this name stays.
+    """
+    path = Path(folder) / TUNING_NAME
+    try:
+        is_ours = path.is_file() and json.loads(path.read_bytes()).get("format") == _FORMAT
+    except (OSError, *_WRONG):
+        return
+    if is_ours:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,270 @@
+#define _GNU_SOURCE /* ftruncate, nanosleep, setitimer and dup2 under -std=c11 */
+#define _DARWIN_C_SOURCE
+
+#include "graphzero/disk_probe.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "fetches.h"
+#include "graphzero/io_ring.h"
+#include "graphzero/rng.h"
+
+static const double A_MOMENT = 0.02;
+static gz_error err;
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Calls a test with each engine that there is. The tests are of counts and errors, so a file that
+ * is read through the page cache does as well: it is only claimed to be direct. */
+static void with_each_engine(void (*test)(rows_file *rows, gz_probe_plan plan))
+{
+    for (int by_threads = gz_io_ring_is_built() ? 0 : 1; by_threads < 2; by_threads++) {
+        rows_file rows;
+        gz_probe_plan plan = {.block_bytes = 4096, .depth = 8, .by_threads = by_threads, .seed = 7};
+        if (!open_rows(&rows))
+            return;
+        rows.file.is_direct = true;
+        test(&rows, plan);
+        close_rows(&rows);
+    }
+}
+
+/* Counts of one probe; all 0 after a failed check. */
+static gz_probe_counts counts_of(const rows_file *rows, const gz_probe_plan *plan, int runs)
+{
+    gz_disk_probe *probe;
+    gz_probe_counts counts = {0};
+    if (!CHECK_EQ(gz_disk_probe_open(&rows->file, plan, &probe, &err), GZ_OK))
+        return counts;
+    for (int i = 0; i < runs; i++)
+        if (!CHECK_EQ(gz_disk_probe_run(probe, A_MOMENT, &err), GZ_OK))
+            puts(err.message);
+    gz_disk_probe_stop(probe, &counts);
+    gz_disk_probe_close(probe);
+    return counts;
+}
+
+static void reads_of_all_calls_are_counted(rows_file *rows, gz_probe_plan plan)
+{
+    static const unsigned depths[] = {1, 2, 128};
+    static const uint64_t blocks[] = {4096, 65536, 1 << 20};
+    for (int i = 0; i < 9; i++) {
+        plan.depth = depths[i % 3];
+        plan.block_bytes = blocks[i / 3];
+        plan.is_sequential = i % 2;
+        gz_probe_counts counts = counts_of(rows, &plan, 3);
+        CHECK(counts.reads > 0);
+        CHECK_EQ(counts.bytes, counts.reads * plan.block_bytes);
+        CHECK(counts.seconds >= 3 * A_MOMENT);
+        CHECK_EQ(counts.depth, plan.depth);
+        CHECK(0 < counts.p50_ns && counts.p50_ns <= counts.p99_ns);
+        CHECK((double)counts.p50_ns <= counts.seconds * 1e9);
+    }
+}
+
+static void a_probe_may_end_before_it_runs(rows_file *rows, gz_probe_plan plan)
+{
+    gz_disk_probe *probe;
+    gz_probe_counts counts = counts_of(rows, &plan, 0);
+    CHECK_EQ(counts.reads, 0);
+    CHECK(counts.seconds == 0 && counts.p99_ns == 0);
+    if (CHECK_EQ(gz_disk_probe_open(&rows->file, &plan, &probe, &err), GZ_OK))
+        gz_disk_probe_close(probe);
+    if (CHECK_EQ(gz_disk_probe_open(&rows->file, &plan, &probe, &err), GZ_OK)) {
+        CHECK_EQ(gz_disk_probe_run(probe, A_MOMENT, &err), GZ_OK);
+        gz_disk_probe_close(probe);
+    }
+    gz_disk_probe_close(NULL);
+}
+
+static void nothing_is_counted_after_the_end(rows_file *rows, gz_probe_plan plan)
+{
+    gz_disk_probe *probe;
+    gz_probe_counts first, later;
+    const struct timespec moment = {0, 20000000};
+    if (!CHECK_EQ(gz_disk_probe_open(&rows->file, &plan, &probe, &err), GZ_OK))
+        return;
+    CHECK_EQ(gz_disk_probe_run(probe, A_MOMENT, &err), GZ_OK);
+    gz_disk_probe_stop(probe, &first);
+    nanosleep(&moment, NULL);
+    gz_disk_probe_stop(probe, &later);
+    CHECK_EQ(first.reads, later.reads);
+    CHECK(first.seconds == later.seconds);
+    gz_disk_probe_close(probe);
+}
+
+static void odd_times_are_short(rows_file *rows, gz_probe_plan plan)
+{
+    static const double times[] = {0.0, -5.0, -1e300, 1e-12};
+    gz_disk_probe *probe;
+    if (!CHECK_EQ(gz_disk_probe_open(&rows->file, &plan, &probe, &err), GZ_OK))
+        return;
+    double before = seconds_now();
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(gz_disk_probe_run(probe, times[i], &err), GZ_OK);
+    CHECK(seconds_now() - before < 5);
+    gz_disk_probe_close(probe);
+}
+
+static void a_file_that_is_cut_meanwhile_is_an_error(rows_file *rows, gz_probe_plan plan)
+{
+    gz_disk_probe *probe;
+    if (!CHECK_EQ(gz_disk_probe_open(&rows->file, &plan, &probe, &err), GZ_OK))
+        return;
+    CHECK_EQ(gz_disk_probe_run(probe, A_MOMENT, &err), GZ_OK);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", rows->mapping.fd);
+    if (truncate(path, 5000) == 0) { /* not on macOS */
+        CHECK_EQ(gz_disk_probe_run(probe, A_MOMENT, &err), GZ_E_FORMAT);
+        CHECK(strstr(err.message, "truncated") != NULL);
+    }
+    gz_disk_probe_close(probe);
+}
+
+/* The file is as long as it claims to be when the call begins, and ends while reads are made. */
+static void a_read_beyond_the_end_is_an_error(rows_file *rows, gz_probe_plan plan)
+{
+    gz_disk_probe *probe;
+    gz_direct longer = rows->file;
+    longer.size *= 1000;
+    if (!CHECK_EQ(gz_disk_probe_open(&longer, &plan, &probe, &err), GZ_OK))
+        return;
+    longer.size = rows->file.size; /* what the check of a call sees; the plan keeps its blocks */
+    CHECK_EQ(gz_disk_probe_run(probe, 0, &err), GZ_OK);
+    longer.size *= 1000;
+    gz_disk_probe_close(probe);
+}
+
+static void a_descriptor_that_cannot_be_read_is_an_error(rows_file *rows, gz_probe_plan plan)
+{
+    gz_disk_probe *probe;
+    gz_direct file = rows->file;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", rows->mapping.fd);
+    file.fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (file.fd < 0) /* macOS */
+        return;
+    if (CHECK_EQ(gz_disk_probe_open(&file, &plan, &probe, &err), GZ_OK)) {
+        CHECK_EQ(gz_disk_probe_run(probe, 10, &err), GZ_E_OS);
+        CHECK_EQ(err.saved_errno, EBADF);
+        gz_probe_counts counts;
+        gz_disk_probe_stop(probe, &counts);
+        CHECK_EQ(counts.reads, 0);
+        gz_disk_probe_close(probe);
+    }
+    close(file.fd);
+}
+
+static void on_alarm(int number) { (void)number; }
+
+static void signals_change_nothing(rows_file *rows, gz_probe_plan plan)
+{
+    struct sigaction action = {.sa_handler = on_alarm}, earlier; /* without SA_RESTART */
+    struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
+    sigaction(SIGALRM, &action, &earlier);
+    setitimer(ITIMER_REAL, &often, NULL);
+    gz_probe_counts counts = counts_of(rows, &plan, 5);
+    setitimer(ITIMER_REAL, &never, NULL);
+    sigaction(SIGALRM, &earlier, NULL);
+    CHECK(counts.reads > 0);
+}
+
+static int open_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    int count = 0;
+    for (; folder != NULL && readdir(folder) != NULL; count++)
+        ;
+    if (folder != NULL)
+        closedir(folder);
+    return count;
+}
+
+static void nothing_is_left(rows_file *rows, gz_probe_plan plan)
+{
+    int before = open_descriptors();
+    for (int i = 0; i < 5; i++)
+        counts_of(rows, &plan, 1);
+    CHECK_EQ(open_descriptors(), before);
+}
+
+static void refusals_say_why(rows_file *rows, gz_probe_plan plan)
+{
+    gz_disk_probe *probe;
+    unsigned most = plan.by_threads ? GZ_PROBE_MOST_THREADS : GZ_PROBE_MOST_DEPTH;
+    const struct {
+        uint64_t block_bytes;
+        unsigned depth;
+        const char *why;
+    } bad[] = {
+        {0, 1, "blocks of 0 bytes"},
+        {512, 1, "blocks of 512 bytes"},
+        {6000, 1, "blocks of 6000 bytes"},
+        {UINT64_MAX - 4095, 1, "blocks of"},
+        {UINT64_MAX, 2, "blocks of"},
+        {4096, 0, "0 blocks of 4096"},
+        {4096, most + 1, "cannot be read at a time"},
+        {4096, UINT32_MAX, "cannot be read at a time"},
+        {1 << 26, 5, "5 blocks of 67108864 bytes cannot be read at a time"},
+        {1 << 22, 1, "less than one block of 4194304"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        plan.block_bytes = bad[i].block_bytes;
+        plan.depth = bad[i].depth;
+        CHECK_EQ(gz_disk_probe_open(&rows->file, &plan, &probe, &err), GZ_E_OS);
+        CHECK_EQ(err.saved_errno, EINVAL);
+        if (!CHECK(probe == NULL) || !CHECK(strstr(err.message, bad[i].why) != NULL))
+            puts(err.message);
+    }
+    rows->file.is_direct = false;
+    plan.block_bytes = 4096, plan.depth = 1;
+    CHECK_EQ(gz_disk_probe_open(&rows->file, &plan, &probe, &err), GZ_E_OS);
+    CHECK(strstr(err.message, "past the page cache") != NULL);
+}
+
+static void without_io_uring_a_ring_is_refused(void)
+{
+    rows_file rows;
+    gz_disk_probe *probe;
+    const gz_probe_plan plan = {.block_bytes = 4096, .depth = 2};
+    if (gz_io_ring_is_built() || !open_rows(&rows))
+        return;
+    rows.file.is_direct = true;
+    CHECK_EQ(gz_disk_probe_open(&rows.file, &plan, &probe, &err), GZ_E_OS);
+    CHECK(probe == NULL);
+    close_rows(&rows);
+}
+
+static void probes_count_or_fail(void)
+{
+    with_each_engine(reads_of_all_calls_are_counted);
+    with_each_engine(a_probe_may_end_before_it_runs);
+    with_each_engine(nothing_is_counted_after_the_end);
+    with_each_engine(odd_times_are_short);
+    with_each_engine(a_file_that_is_cut_meanwhile_is_an_error);
+    with_each_engine(a_read_beyond_the_end_is_an_error);
+    with_each_engine(a_descriptor_that_cannot_be_read_is_an_error);
+    with_each_engine(signals_change_nothing);
+    with_each_engine(nothing_is_left);
+    with_each_engine(refusals_say_why);
+}
+
+void test_disk_probe(void)
+{
+    RUN(probes_count_or_fail);
+    RUN(without_io_uring_a_ring_is_refused);
+}
