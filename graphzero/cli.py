@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import graphzero
-from graphzero.commands import build, demo, import_, info, pack, reorder, train, verify
+from graphzero.commands import build, demo, import_, info, pack, reorder, train, tune, verify
 from graphzero.commands.options import add_flags
 
 __all__ = ["main"]
@@ -36,7 +36,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", required=True
     )
-    for command in (build, import_, reorder, pack, info, verify, train, demo):
+    for command in (build, import_, reorder, pack, info, verify, tune, train, demo):
         command.add_parser(commands)
     return parser
 

@@ -32,6 +32,7 @@ from graphzero.report.checks.rows_file import check_rows
 from graphzero.store.atomic import is_staging_name
 from graphzero.store.format import DTYPES, FLAG_TYPED, Header, read_header
 from graphzero.store.manifest import MANIFEST_NAME, read_manifest
+from graphzero.store.tuning_file import TUNING_NAME
 
 __all__ = ["FileReport", "Verification", "verify", "verify_path"]
 

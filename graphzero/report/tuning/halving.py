@@ -59,6 +59,8 @@ class Schedule:
         With so many settings or fewer left, the finals begin.
     turns : int
         How often each is measured before the worse half leaves the finals.
+    eliminates : bool
+        False ends the finals after these turns, with all of them.
     most_batches : int
         That one measurement takes.
     seconds : float
@@ -69,6 +71,7 @@ class Schedule:
     batches: int = 4
     finalists: int = 6
     turns: int = 2
+    eliminates: bool = True
     most_batches: int = 24
     seconds: float = math.inf
 
@@ -268,7 +271,7 @@ class _Run(Generic[K]):
                 for setting in left:
                     turns[setting].append(median(this[setting]))
             turns = {one: seconds for one, seconds in turns.items() if seconds}
-            if len(left) <= 1:
+            if len(left) <= 1 or not self._schedule.eliminates:
                 break
             order = ratios({one: turns[one] for one in left})
             left = list(order)[: math.ceil(len(left) / 2) if len(left) > 2 else 1]

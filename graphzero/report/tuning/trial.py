@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
-import subprocess
-import sys
-import tempfile
 import time
+import weakref
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from statistics import fmean, median
-from typing import IO, Any
+from typing import Any
 
-import graphzero
 from graphzero.io.prefetch import Prefetch
 from graphzero.report.tuning.cache_state import dataset_files, drop_files
 from graphzero.report.tuning.memory_group import MemoryGroup, NoMemoryGroup, memory_group
+from graphzero.report.tuning.trial_server import Answer, TrialServer
 from graphzero.units import format_bytes
 
 __all__ = ["TrialResult", "Trials", "Workload"]
 
-# -c: a program's folder would come first on the path, and -m the current one.
-_PROGRAM = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from graphzero.report.tuning.trial_process import main; main()"
-)
 _START_SECONDS = 60.0  # of the interpreter and its imports, on a slow machine
 _WINDOW = 2  # mini-batches: threads finish several at about the same time
 _ERROR_CHARACTERS = 300
@@ -87,6 +77,8 @@ class TrialResult:
         trial failed.
     warmed_up : int
         Mini-batches before these, not measured.
+    warm_up_seconds : float
+        That these took.
     peak_anonymous : int or None
         Most bytes of the process's own memory; None if unknown.
     reason : str or None
@@ -106,6 +98,7 @@ class TrialResult:
     setting: Prefetch
     seconds: tuple[float, ...] = ()
     warmed_up: int = 0
+    warm_up_seconds: float = 0.0
     peak_anonymous: int | None = None
     reason: str | None = None
     io: str = ""
@@ -133,6 +126,8 @@ class TrialResult:
 
 class Trials:
     """Runs trials one after another, each from the same cache state and with the same limit.
+
+    A context manager: `close` ends what it has started.
 
     Parameters
     ----------
@@ -163,12 +158,26 @@ class Trials:
         self.files = dataset_files(workload.folder)
         self.group = ""
         self.no_group: str | None = None
+        self._group: MemoryGroup | None = None
+        self._server: TrialServer | None = None
+        self._stack = ExitStack()
+        self._finalizer = weakref.finalize(self, self._stack.close)  # at the latest at exit
         if memory_limit is not None:
             try:
-                with memory_group(memory_limit) as group:
-                    self.group = group.kind
+                self._group = self._stack.enter_context(memory_group(memory_limit))
+                self.group = self._group.kind
             except NoMemoryGroup as error:
                 self.no_group = str(error)
+
+    def __enter__(self) -> Trials:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends all processes, and removes the memory group."""
+        self._finalizer()
 
     def run(
         self,
@@ -201,29 +210,28 @@ class Trials:
         """
         warm_up_seconds = seconds if warm_up_seconds is None else warm_up_seconds
         started = time.monotonic()
-        with ExitStack() as stack:
-            in_memory = drop_files(self.files)
-            group: MemoryGroup | None = None
-            tried = setting
-            if self.memory_limit is not None and self.no_group is None:
-                group = stack.enter_context(memory_group(self.memory_limit))
-            elif self.memory_limit is not None and setting.memory_limit is None:
-                tried = replace(setting, memory_limit=self.memory_limit)
-            request = {
-                "workload": asdict(self.workload),
-                "setting": asdict(tried),
-                "warm_up": warm_up,
-                "warm_up_seconds": warm_up_seconds,
-                "batches": batches,
-                "seconds": seconds,
-            }
-            answer = self._call(request, group, _START_SECONDS + 3 * (warm_up_seconds + seconds))
-        return TrialResult(
-            setting,
-            in_memory=in_memory,
-            wall_seconds=time.monotonic() - started,
-            **{**answer, "seconds": tuple(answer.get("seconds", ()))},
-        )
+        tried = setting
+        if self.no_group is not None and setting.memory_limit is None:
+            tried = replace(setting, memory_limit=self.memory_limit)
+        request = {
+            "workload": asdict(self.workload),
+            "setting": asdict(tried),
+            "warm_up": warm_up,
+            "warm_up_seconds": warm_up_seconds,
+            "batches": batches,
+            "seconds": seconds,
+        }
+        server = self._running_server()
+        in_memory = drop_files(self.files)
+        kills = self._kills()
+        most = _START_SECONDS + 3 * (warm_up_seconds + seconds)
+        answer = server.call(request, most)
+        figures: dict[str, Any] = dict(answer.figures or {})
+        if answer.code != 0:
+            figures["reason"] = self._reason(answer, self._kills() > kills, most)
+        figures["seconds"] = tuple(figures.get("seconds", ()))
+        wall = time.monotonic() - started
+        return TrialResult(setting, in_memory=in_memory, wall_seconds=wall, **figures)
 
     def own_memory(self) -> int | None:
         """Bytes of anonymous memory that a process takes which reads nothing ahead.
@@ -231,53 +239,27 @@ class Trials:
         Without a limit: the interpreter, its libraries, the seeds, and one mini-batch.
         """
         plain = Prefetch("none", lookahead=0)
-        return Trials(self.workload).run(plain, batches=1, warm_up=0).peak_anonymous
+        with Trials(self.workload) as unlimited:
+            return unlimited.run(plain, batches=1, warm_up=0).peak_anonymous
 
-    def _call(
-        self, request: dict[str, Any], group: MemoryGroup | None, timeout: float
-    ) -> dict[str, Any]:
-        """Figures of the process, or the reason why there are none."""
-        prefix = () if group is None else group.prefix
-        root = str(Path(graphzero.__file__).parents[1])
-        command = [*prefix, sys.executable, "-c", _PROGRAM, root, json.dumps(request)]
-        # OpenMP's waiting threads would otherwise take the time of those that read.
-        environment = {"OMP_WAIT_POLICY": "passive", **os.environ}
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=out, stderr=err, env=environment
-            )
-            try:
-                code = process.wait(timeout)
-            except subprocess.TimeoutExpired:
-                return {"reason": f"took longer than {timeout:.0f} s"}
-            finally:
-                _end(process)
-            if code == 0:
-                answer: dict[str, Any] = json.loads(_text(out).splitlines()[-1])
-                return answer
-            return {"reason": self._failure(code, _text(err), group)}
+    def _running_server(self) -> TrialServer:
+        """The process that forks trials; another one if it was killed."""
+        if self._server is None or not self._server.is_running:
+            self._server = TrialServer(() if self._group is None else self._group.prefix)
+            self._stack.callback(self._server.close)
+        return self._server
 
-    def _failure(self, code: int, errors: str, group: MemoryGroup | None) -> str:
-        if group is not None and group.kills():
-            return f"killed: it needs more memory than {format_bytes(group.limit)}"
-        if code == -signal.SIGKILL and self.memory_limit is not None:
+    def _kills(self) -> int:
+        return 0 if self._group is None else self._group.kills()
+
+    def _reason(self, answer: Answer, was_killed: bool, seconds: float) -> str:
+        if was_killed and self.memory_limit is not None:
+            return f"killed: it needs more memory than {format_bytes(self.memory_limit)}"
+        if answer.code is None:
+            return f"took longer than {seconds:.0f} s"
+        if answer.code == -signal.SIGKILL and self.memory_limit is not None:
             return "killed, probably because it needs more memory than the limit"
-        if code < 0:
-            return f"ended by signal {-code}"
-        lines = [line for line in errors.strip().splitlines() if line.strip()]
-        last = lines[-1][:_ERROR_CHARACTERS] if lines else "no message"
-        return f"failed: {last}"
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends the process if it still runs, so that its group can be removed."""
-    with suppress(ProcessLookupError):
-        process.kill()
-    process.wait()
-    if process.stdin is not None:
-        process.stdin.close()
-
-
-def _text(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read().decode(errors="replace")
+        if answer.code < 0:
+            return f"ended by signal {-answer.code}"
+        lines = [line for line in answer.errors.strip().splitlines() if line.strip()]
+        return f"failed: {lines[-1][:_ERROR_CHARACTERS] if lines else 'no message'}"

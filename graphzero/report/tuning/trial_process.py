@@ -1,20 +1,24 @@
-"""The process of one trial: iterates over mini-batches with one setting, and prints what they took.
+"""The processes of trials: each iterates over mini-batches with one setting, and tells their time.
 
-`graphzero.report.tuning.trial` starts it, inside a memory group if there is a limit.
+`TrialServer` starts a first one, inside a memory group if there is a limit. It imports what trials
+need, which takes longer than many a trial, and forks one for each.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Generator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import fields
+from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NoReturn
 
 import psutil
 
@@ -141,9 +145,11 @@ def measure(request: dict[str, Any]) -> dict[str, Any]:
             **work["sampling"],
         )
         with closing(_Loop(ds, batches, work["step_ms"] / 1000)) as loop:
+            started = time.perf_counter()
             warmed_up = _warm_up(ds, loop, request["warm_up"], request["warm_up_seconds"])
             loop.forget()
-            end = time.perf_counter() + request["seconds"]
+            warm = time.perf_counter()
+            end = warm + request["seconds"]
             while len(loop.seconds) < request["batches"]:
                 loop.step()
                 if time.perf_counter() >= end:
@@ -151,6 +157,7 @@ def measure(request: dict[str, Any]) -> dict[str, Any]:
     return {
         "seconds": loop.seconds,
         "warmed_up": warmed_up,
+        "warm_up_seconds": warm - started,
         "peak_anonymous": anonymous.peak,
         "available": available,
         "io": loop.stats[-1].io,
@@ -191,18 +198,47 @@ def _means(stats: list[BatchStats]) -> dict[str, float]:
     return {name: fmean(getattr(one, name) for one in stats) for name in numbers}
 
 
-def _end_with_parent() -> None:
-    """Ends this process when its standard input is closed: the process that started it is gone."""
-    while os.read(0, 1024):
-        pass
-    os._exit(1)
-
-
 def main() -> None:
-    """Runs the trial that the last argument describes, as JSON; prints its figures as JSON."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    print(json.dumps(measure(json.loads(sys.argv[-1]))), flush=True)
+    """Runs a trial for each line of the standard input, until that is closed.
+
+    A line is a request of `measure` as JSON, with the paths of two files: ``answer``, for the
+    figures, and ``errors``, for whatever is printed. It is answered by two lines: the process id of
+    the trial, and its exit status when it has ended. The last argument of the program is a
+    descriptor that becomes readable when the process that wants the answers is gone.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever wants the answers ends the trials
+    alive = int(sys.argv[-1])
+    for line in sys.stdin:
+        request = json.loads(line)
+        trial = os.fork()
+        if trial == 0:
+            _run(request, alive)
+        print(trial, flush=True)
+        _, status = os.waitpid(trial, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
 
 
-if __name__ == "__main__":
-    main()
+def _run(request: dict[str, Any], alive: int) -> NoReturn:
+    """The trial, in a process of its own, which ends here."""
+    code = 1
+    try:
+        # If memory is short, the trial is killed, and not the process that has forked it.
+        with suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("500")
+        errors = os.open(request["errors"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        for descriptor in (1, 2):
+            os.dup2(errors, descriptor)
+        threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
+        Path(request["answer"]).write_text(json.dumps(measure(request)))
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _end_with(alive: int) -> None:
+    """Ends this process when the one that wants its answer is gone."""
+    os.read(alive, 1)
+    os._exit(1)
