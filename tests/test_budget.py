@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphzero.io import budget as budget_module
+from graphzero.io import process_files
 from graphzero.io.budget import Budget, Claim, Lease, divide
 
 pytestmark = pytest.mark.no_asan  # Python alone
@@ -23,7 +23,7 @@ MB = 1 << 20
 @pytest.fixture(autouse=True)
 def leases(tmp_path, monkeypatch):
     """An own folder of leases."""
-    monkeypatch.setattr(budget_module.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(process_files.tempfile, "gettempdir", lambda: str(tmp_path))
     return tmp_path / f"graphzero-leases-{os.getuid()}"
 
 

@@ -22,6 +22,7 @@ torch = pytest.importorskip("torch")
 from torch.profiler import ProfilerActivity, record_function, schedule  # noqa: E402
 
 from graphzero.loader import profiler_ranges  # noqa: E402
+from graphzero.loader.timed import timed  # noqa: E402
 from graphzero.sampling import profiled as low  # noqa: E402
 
 pytestmark = pytest.mark.no_asan
@@ -125,6 +126,11 @@ def test_the_open_form_in_a_plain_dataloader(ds, tmp_path):
         count = len(list(loader))
     trace = Trace(profiler, tmp_path / "trace.json")
     assert (trace.count(WAIT), trace.count(TRAIN)) == (count + 1, 0)
+    assert trace.nests()
+    with gz.profile(**CPU) as profiler:
+        assert len(list(timed(loader))) == count
+    trace = Trace(profiler, tmp_path / "trace.json")
+    assert (trace.count(WAIT), trace.count(TRAIN)) == (count + 1, count)
     assert trace.nests()
 
 

@@ -1,27 +1,23 @@
 """The budget: what the iterations of all processes of a memory group want to keep, and who gets it.
 
 Every iteration claims the parts of files that it would like to have in memory. The claims stand in
-small files that each process holds a lock on: the lock ends with the process, however it dies, and
-a claim without its lock is void. All processes divide the same memory by the same rule, so nobody
-has to be asked.
+small files that end with their process (`io.process_files`). All processes divide the same memory
+by the same rule, so nobody has to be asked.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import itertools
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from graphzero.io.limits import MemoryWatch
 from graphzero.io.prefix_group import PrefixGroup
+from graphzero.io.process_files import ProcessFile, living_files
 from graphzero.store.resident_prefix import ResidentPrefix
 
 __all__ = ["Budget", "Claim", "Lease", "budget", "divide"]
@@ -88,9 +84,10 @@ class Lease:
     ) -> None:
         self.prefixes = prefixes
         self._owner = owner
-        self._process = os.getpid()
         self.claim = claim
-        self._path, self._file = _publish(claim)
+        self._file: ProcessFile | None = None
+        with contextlib.suppress(OSError):  # without a file, only this process knows the claim
+            self._file = ProcessFile(_KIND, _as_bytes(claim))
         owner.enter(self)
 
     def settle(self) -> None:
@@ -98,7 +95,7 @@ class Lease:
         if not self.claim.is_settled:
             self.claim = replace(self.claim, is_settled=True)
             if self._file is not None:
-                _write(self._file, self.claim)
+                self._file.replace(_as_bytes(self.claim))
 
     def share(self, name: str, room: int) -> int:
         """Bytes of one file that this iteration may keep, of the bytes that all may keep."""
@@ -120,12 +117,7 @@ class Lease:
         self._owner.leave(self)
         file, self._file = self._file, None
         if file is not None:
-            # A forked child has the descriptor, and neither the lock nor a right to the file.
-            if self._path is not None and self._process == os.getpid():
-                with contextlib.suppress(OSError):
-                    self._path.unlink()
-                    self._path.parent.rmdir()  # if nobody else has a lease
-            file.close()
+            file.remove()
 
 
 class Budget:
@@ -176,65 +168,18 @@ class Budget:
         self._leases = set()
 
 
-_numbers = itertools.count()
-_TRIES = 3
+_KIND = "leases"
 
 
-def _folder() -> Path:
-    return Path(tempfile.gettempdir()) / f"graphzero-leases-{os.getuid()}"
-
-
-def _publish(claim: Claim) -> tuple[Path | None, Any]:
-    """The file of a claim, locked; none where it cannot be made."""
-    for _ in range(_TRIES):
-        try:
-            folder = _folder()
-            folder.mkdir(mode=0o700, exist_ok=True)
-            path = folder / f"{os.getpid()}-{next(_numbers)}-{os.urandom(4).hex()}"
-            file = open(path, "x+b", buffering=0)  # noqa: SIM115 - the lease closes it
-        except OSError:  # perhaps another process has just removed the empty folder
-            continue
-        try:
-            # Not flock, whose locks forked children share: this one ends with the process.
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if path.exists():  # else a reader took it for that of a dead process
-                _write(file, claim)
-                return path, file
-        except OSError:
-            pass
-        file.close()
-    return None, None
-
-
-def _write(file: Any, claim: Claim) -> None:
-    """Replaces the content; a reader that comes in between finds no valid claim."""
-    text = json.dumps(asdict(claim)).encode()
-    with contextlib.suppress(OSError):
-        os.ftruncate(file.fileno(), 0)
-        os.pwrite(file.fileno(), text, 0)
+def _as_bytes(claim: Claim) -> bytes:
+    return json.dumps(asdict(claim)).encode()
 
 
 def _claims_of_others() -> Iterator[Claim]:
-    """Claims of other processes whose lock is held; removes those of dead ones."""
-    own = f"{os.getpid()}-"
-    try:
-        paths = [path for path in _folder().iterdir() if not path.name.startswith(own)]
-    except OSError:
-        return
-    for path in paths:
-        with contextlib.suppress(OSError, ValueError, TypeError):
-            if (claim := _read(path)) is not None:
-                yield claim
-
-
-def _read(path: Path) -> Claim | None:
-    with open(path, "r+b", buffering=0) as file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:  # its process lives
-            return Claim(**json.loads(file.read()))
-        path.unlink()
-        return None
+    """Claims of other processes."""
+    for file in living_files(_KIND):
+        with contextlib.suppress(OSError, ValueError, TypeError):  # it may be half written
+            yield Claim(**json.loads(file.read()))
 
 
 _budget = Budget()

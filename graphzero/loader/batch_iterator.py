@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from graphzero.loader.loop_clock import LoopClock
 from graphzero.loader.preparation import prepare_batches
 from graphzero.loader.profiler_ranges import LoopRanges
+from graphzero.loader.publishing import publish_batch, publish_iteration
 from graphzero.loader.resume import Progress, State, check_share, read_progress
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.seed_batches import SeedBatches
+from graphzero.loader.world import in_worker
 from graphzero.sampling.order import batch_ids
 
 __all__ = ["BatchIterator"]
@@ -35,6 +38,8 @@ class BatchIterator(Iterator[SampledBatch]):
         mini-batches left to give.
     even : bool
         Every rank gets equally many mini-batches.
+    observes_loop : bool
+        Whether it publishes what the training loop does, as far as it runs in this process.
     """
 
     def __init__(
@@ -44,10 +49,12 @@ class BatchIterator(Iterator[SampledBatch]):
         on_load: Callable[[Progress, bool], object],
         *,
         even: bool,
+        observes_loop: bool = True,
     ) -> None:
         self._source = batches
         self._on_load = on_load
         self._even = even
+        self._loop = LoopClock() if observes_loop and not in_worker() else None
         self._turn = threading.RLock()
         self._ranges = LoopRanges(training=False)
         self._is_running = False
@@ -56,8 +63,9 @@ class BatchIterator(Iterator[SampledBatch]):
     def _start(self, progress: Progress) -> None:
         self._progress = progress
         self._process: int | None = None  # which has begun the iteration
-        self._is_closed = False
+        self._is_closed = self._has_begun = False
         numbers = self._numbers(progress)
+        self._left = iter(numbers)
         self._batches = prepare_batches(self._source, progress.share, progress.epoch, numbers)
 
     def _numbers(self, progress: Progress) -> Sequence[int]:
@@ -94,13 +102,33 @@ class BatchIterator(Iterator[SampledBatch]):
             self._is_running = True
             try:
                 with self._ranges:
-                    batch = next(self._batches)
+                    batch = self._next()
             finally:
                 self._is_running = False
                 if self._is_closed:
                     self._batches.close()
             self._progress = replace(self._progress, taken=self._progress.taken + 1)
             return batch
+
+    def _next(self) -> SampledBatch:
+        epoch = self._progress.epoch
+        if self._loop is not None:
+            self._loop.asked(epoch)
+        if not self._has_begun:
+            self._describe("")
+        batch = next(self._batches)
+        if not self._has_begun:
+            self._describe(batch.stats.io)
+            self._has_begun = True
+        publish_batch(batch, epoch, next(self._left))
+        if self._loop is not None:
+            self._loop.handed(epoch)
+        return batch
+
+    def _describe(self, io: str) -> None:
+        here = self._progress
+        num_workers = here.share.num_workers if in_worker() else 0
+        publish_iteration(self._source, here.epoch, num_workers, io)
 
     def close(self) -> None:
         """Ends the iteration and its threads, after the calls that they are in.

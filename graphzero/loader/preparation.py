@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import Any
 
 from graphzero.graph.ids import IdArray
 from graphzero.io.page_readahead import PagesRequested
@@ -17,9 +18,10 @@ from graphzero.loader.batch_stats import BatchStats
 from graphzero.loader.planning import start_session
 from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.seed_batches import SeedBatches
+from graphzero.loader.stage_clock import Spent, moment, spent
 from graphzero.loader.world import default_threads
 from graphzero.sampling.order import Share, batch_positions
-from graphzero.sampling.pipeline import Stage
+from graphzero.sampling.pipeline import Pipeline, Stage
 from graphzero.sampling.profiled import profiled
 
 __all__ = ["prepare_batches"]
@@ -40,6 +42,15 @@ class _WithRows:
 
     batch: SampledBatch
     fetched: dict[RowKey, Fetched]
+    finished: float  # when they were
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A mini-batch that is complete."""
+
+    batch: SampledBatch
+    finished: float
 
 
 class _Preparation:
@@ -56,27 +67,37 @@ class _Preparation:
     def sample(self, number: int) -> _Sampled:
         """Samples a mini-batch, and requests the pages of its rows."""
         positions = batch_positions(self._order, number, self._batches.batch_size)
-        started = time.perf_counter()
+        begun = moment()
         batch = self._batches.sample(
             positions,
             epoch=self._epoch,
             batch=number,
             readahead=self._session.hop_readahead(),
         )
+        missed = batch.subgraph.pages_missed
+        sampled = moment()
+        time_sampling = spent(begun, sampled, has_read=missed > 0)
+        requests = self._session.rows.submit(number, batch.subgraph)
+        time_looking = spent(sampled, moment(), has_read=False)
         stats = BatchStats(
-            sampled=time.perf_counter() - started,
-            topology_missed=batch.subgraph.pages_missed,
+            sampled=time_sampling.work,
+            disk=time_sampling.disk + time_looking.disk,
+            gathered=time_looking.work,
+            topology_missed=missed,
             io=self._session.describe(),
         )
-        batch = replace(batch, stats=stats)
-        return _Sampled(number, batch, self._session.rows.submit(number, batch.subgraph))
+        return _Sampled(number, replace(batch, stats=stats), requests)
 
     @profiled("graphzero: fetch")
     def fetch(self, sampled: _Sampled) -> _WithRows:
         """Brings the rows into memory, once their pages were requested: then it is faster."""
         rows = self._session.rows
+        begun = moment()
         requested = rows.wait(sampled.requests)
-        started = time.perf_counter()
+        missing = sum(pages.missing for pages in requested)
+        after = moment()
+        wall = after.wall - begun.wall
+        waited = Spent(0.0, wall) if missing else Spent(wall, 0.0)
         try:
             fetched = {
                 name: rows.fetch(name, sampled.number, sampled.batch.subgraph)
@@ -84,26 +105,41 @@ class _Preparation:
             }
         finally:
             rows.finish(requested)
-        missing = sum(pages.missing for pages in requested)
+        missing += sum(map(pages_read, fetched.values()))
+        end = moment()
+        time_fetching = spent(after, end, has_read=missing > 0)
+        stats = sampled.batch.stats
         stats = replace(
-            sampled.batch.stats,
-            gathered=time.perf_counter() - started,
-            pages_missed=missing + sum(map(pages_read, fetched.values())),
+            stats,
+            disk=stats.disk + waited.disk + time_fetching.disk,
+            gathered=stats.gathered + waited.work + time_fetching.work,
+            pages_missed=missing,
         )
         subgraph = sampled.batch.subgraph.without_positions()
-        return _WithRows(replace(sampled.batch, subgraph=subgraph, stats=stats), fetched)
+        return _WithRows(replace(sampled.batch, subgraph=subgraph, stats=stats), fetched, end.wall)
 
     @profiled("graphzero: place")
-    def place(self, prepared: _WithRows) -> SampledBatch:
-        """The mini-batch with its rows in arrays; in the training loop's thread."""
-        started = time.perf_counter()
+    def place(self, prepared: _WithRows) -> _Placed:
+        """The mini-batch with its rows in arrays."""
+        begun = moment()
+        session_rows = self._session.rows
         rows = {
-            name: self._session.rows.place(name, fetched, self.threads)
+            name: session_rows.place(name, fetched, self.threads)
             for name, fetched in prepared.fetched.items()
         }
+        end = moment()
+        time_placing = spent(begun, end, has_read=False)
         stats = prepared.batch.stats
-        gathered = stats.gathered + time.perf_counter() - started
-        return replace(prepared.batch, rows=rows, stats=replace(stats, gathered=gathered))
+        stats = replace(
+            stats,
+            disk=stats.disk + time_placing.disk,
+            gathered=stats.gathered + time_placing.work,
+            row_bytes=sum(
+                len(placed) * session_rows.sources[name].store.row_bytes
+                for name, placed in rows.items()
+            ),
+        )
+        return _Placed(replace(prepared.batch, rows=rows, stats=stats), end.wall)
 
 
 def prepare_batches(
@@ -132,19 +168,28 @@ def prepare_batches(
         prepared = session.run_ahead(
             work, numbers, lookahead=max(lookahead, stages.threads) if lookahead else 0
         )
-        placed = prepared if session.plan.places_ahead else map(stages.place, prepared)
-        for batch in _measure_waiting(placed):
+        place = None if session.plan.places_ahead else stages.place
+        for batch in _taken(prepared, place):
             yield batch
             del batch  # its memory is needed for the next one
             session.count_batch()
 
 
-def _measure_waiting(batches: Iterator[SampledBatch]) -> Iterator[SampledBatch]:
+def _taken(
+    prepared: Pipeline, place: Callable[[_WithRows], _Placed] | None
+) -> Iterator[SampledBatch]:
+    """The mini-batches as the consumer takes them, placed by its thread if `place` is given."""
     while True:
-        started = time.perf_counter()
-        batch = next(batches, None)
-        if batch is None:
+        asked = time.perf_counter()
+        done: Any = next(prepared, None)
+        if done is None:
             return
-        waited = time.perf_counter() - started
-        yield replace(batch, stats=replace(batch.stats, waited=waited))
+        depth, ready = prepared.num_finished, time.perf_counter() - done.finished
+        placed: _Placed = done if place is None else place(done)
+        del done
+        waited = time.perf_counter() - asked
+        stats = replace(placed.batch.stats, waited=waited, ready=ready, queue_depth=depth)
+        batch = replace(placed.batch, stats=stats)
+        del placed
+        yield batch
         del batch  # its memory is needed for the next one

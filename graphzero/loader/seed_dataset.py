@@ -172,6 +172,11 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
         return self._epochs.next
 
     @property
+    def running_epoch(self) -> int:
+        """That of the pass that began last, in this process or its DataLoader workers."""
+        return self._epochs.last.epoch
+
+    @property
     def rank_and_size(self) -> tuple[int, int]:
         """Rank of this process, and the number of ranks that share an epoch."""
         return self.ranks.find(self._told)
@@ -198,7 +203,8 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
 
     def iterate(self, progress: Progress) -> BatchIterator:
         """A worker's share of a pass that `begin_pass` has begun, in the parent or here."""
-        return BatchIterator(self, progress, lambda *_: None, even=self.ranks.even)
+        even = self.ranks.even
+        return BatchIterator(self, progress, lambda *_: None, even=even, observes_loop=False)
 
     def __iter__(self) -> BatchIterator:
         share = current_share(*self._checked_rank())

@@ -12,6 +12,7 @@ import torch.utils.data
 from graphzero.graph.ids import IdArray, as_ids
 from graphzero.loader.collate import Collate
 from graphzero.loader.given import as_dataset, as_loader_seed
+from graphzero.loader.loop_clock import LoopClock
 from graphzero.loader.mini_batch import MiniBatch
 from graphzero.loader.passes import MOST_EPOCH
 from graphzero.loader.profiler_ranges import LoopRanges
@@ -50,22 +51,32 @@ class _Delivered:
 
 
 class _Counting(Iterator[Any]):
-    """An iterator of the DataLoader that counts what the training loop is given."""
+    """An iterator of the DataLoader that counts what the training loop is given, and times it."""
 
-    def __init__(self, loader: SeedLoader, iterator: Iterator[Any], delivered: _Delivered) -> None:
+    def __init__(
+        self,
+        loader: SeedLoader,
+        iterator: Iterator[Any],
+        delivered: _Delivered,
+        clock: LoopClock,
+    ) -> None:
         self._loader = loader
         self._iterator = iterator
         self._delivered = delivered
         self._ranges = LoopRanges(training=True)
+        self._clock = clock
 
     def __iter__(self) -> _Counting:
         return self
 
     def __next__(self) -> Any:
         self._loader._check_current(self._delivered)
+        epoch = self._delivered.run.progress.epoch
+        self._clock.asked(epoch)
         with self._ranges:
             output = next(self._iterator)
         self._delivered.taken += 1
+        self._clock.handed(epoch)
         return output
 
 
@@ -199,11 +210,13 @@ class SeedLoader(torch.utils.data.DataLoader[Any]):
 
     def __iter__(self) -> Any:
         """Begins a pass, the next epoch."""
-        run = self._tickets.begin()
-        self._delivered = delivered = _Delivered(run)
-        with self._tickets.reserved(run):
-            iterator = super().__iter__()
-        return _Counting(self, iterator, delivered)
+        clock = LoopClock()
+        with clock.starting():
+            run = self._tickets.begin()
+            self._delivered = delivered = _Delivered(run)
+            with self._tickets.reserved(run):
+                iterator = super().__iter__()
+        return _Counting(self, iterator, delivered, clock)
 
     def _check_current(self, delivered: _Delivered) -> None:
         """Persistent workers serve one pass at a time."""

@@ -70,6 +70,12 @@ class Pipeline(Iterator[Any]):
             self.close()
             raise
 
+    @property
+    def num_finished(self) -> int:
+        """Items behind the one that is being consumed that are through all stages."""
+        whole = len(self._stages) + 1
+        return sum(len(futures) == whole and futures[-1].done() for futures in self._pending)
+
     def _next(self) -> Any:
         if self._lookahead == 0:
             return self._through(next(self._items))

@@ -134,7 +134,7 @@ class _Fitting:
             sums.correct += (scores.detach().argmax(1) == labels).sum()
             sums.seeds += batch.batch_size
             sums.batches += 1
-            sums.waited += batch.stats.waited
+            sums.waited += batch.stats.disk
             sums.io = batch.stats.io
             self.bar.update()
             del batch, scores, labels, loss  # so that the next batch can use their memory

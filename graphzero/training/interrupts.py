@@ -11,6 +11,7 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from graphzero.loader.mini_batch import MiniBatch
+from graphzero.loader.timed import timed
 from graphzero.training.reports import TrainReport
 
 __all__ = ["Interrupts", "TrainingInterrupted", "ignore_interrupts", "start"]
@@ -85,7 +86,7 @@ def start(loader: DataLoader[Any]) -> Iterator[MiniBatch]:
     """
     earlier = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # workers inherit the mask
     try:
-        return iter(loader)
+        return iter(timed(loader))
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
 

@@ -1,0 +1,107 @@
+"""What a stage spends on work and on waiting for the disk."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from graphzero.loader import stage_clock
+from graphzero.loader.stage_clock import Moment, moment, spent
+
+pytestmark = pytest.mark.no_asan  # Python alone
+
+
+@pytest.mark.parametrize(
+    ("wall", "cpu", "queued", "faults", "has_read", "disk"),
+    [
+        (10.0, 4.0, 0.0, 0, True, 6.0),
+        (10.0, 4.0, 1.5, 0, True, 4.5),  # it was ready, and had no processor
+        (10.0, 4.0, 1.5, 3, False, 4.5),  # page faults say that it has read
+        (10.0, 4.0, 0.0, 0, False, 0.0),  # it was blocked by something else
+        (10.0, 9.0, 2.0, 1, True, 0.0),  # the clocks do not agree to the last digit
+        (10.0, -1.0, 0.0, 1, True, 10.0),
+        (0.0, 0.0, 0.0, 1, True, 0.0),
+    ],
+)
+def test_the_time_of_a_stage_is_work_and_disk(wall, cpu, queued, faults, has_read, disk):
+    begin = Moment(100.0, 7.0, 3.0, 20)
+    end = Moment(100.0 + wall, 7.0 + cpu, 3.0 + queued, 20 + faults)
+    got = spent(begin, end, has_read=has_read)
+    assert got.disk == pytest.approx(disk)
+    assert got.work + got.disk == pytest.approx(wall)
+
+
+def blocked(seconds):
+    begin = moment()
+    time.sleep(seconds)
+    return spent(begin, moment(), has_read=True)
+
+
+def test_a_thread_that_sleeps_is_blocked_and_one_that_computes_is_not():
+    assert blocked(0.05).disk > 0.049
+    begin = moment()
+    while time.thread_time() - begin.cpu < 0.05:
+        pass
+    busy = spent(begin, moment(), has_read=True)
+    assert busy.work >= 0.05
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/thread-self/schedstat"), reason="no such file")
+def test_waiting_for_a_processor_is_not_waiting_for_the_disk():
+    """Two threads on one processor: each is ready half of the time, and never blocked."""
+    source = (
+        "import os, threading, time\n"
+        "from graphzero.loader.stage_clock import moment, spent\n"
+        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+        "if os.fork() == 0:\n"
+        "    while os.getppid() != 1 and time.thread_time() < 0.4: pass\n"
+        "    os._exit(0)\n"
+        "begin = moment()\n"
+        "while time.thread_time() - begin.cpu < 0.2: pass\n"
+        "end = moment()\n"
+        "os.wait()\n"
+        "assert end.queued - begin.queued > 0.05, 'it had a processor all the time'\n"
+        "assert spent(begin, end, has_read=True).disk < 0.05\n"
+    )
+    subprocess.run([sys.executable, "-c", source], check=True, cwd="/")
+
+
+def test_where_the_system_tells_less_the_rest_still_counts(monkeypatch):
+    monkeypatch.setattr(stage_clock, "_SCHEDSTAT", "/nowhere/schedstat")
+    monkeypatch.setattr(stage_clock, "_WHOSE", None)
+    monkeypatch.setattr(stage_clock, "_here", stage_clock._Here())
+    now = moment()
+    assert (now.queued, now.faults) == (0.0, 0)
+    assert blocked(0.02).disk > 0.01
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_threads_that_end_and_forked_children_leave_no_descriptor():
+    moment()
+    before = len(os.listdir("/proc/self/fd"))
+    threads = [threading.Thread(target=moment) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
+    child = os.fork()
+    if child == 0:  # its thread is another one than the parent's
+        status = 1
+        try:
+            begin = moment()
+            own = os.stat(f"/proc/self/fd/{stage_clock._here.schedstat.descriptor}").st_ino
+            status = 0 if own == os.stat("/proc/thread-self/schedstat").st_ino else 2
+            status = (
+                status if begin.queued >= 0 and len(os.listdir("/proc/self/fd")) == before else 3
+            )
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
