@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from graphzero.loader.mini_batch import MiniBatch
     from graphzero.loader.neighbor_dataset import NeighborDataset
     from graphzero.loader.neighbor_loader import NeighborLoader
+    from graphzero.loader.profiler_ranges import profile
     from graphzero.loader.sampled_batch import SampledBatch
     from graphzero.loader.typed_mini_batch import TypedMiniBatch
     from graphzero.packs.packed_dataset import PackedDataset
@@ -101,6 +102,7 @@ __all__ = [
     "get_include",
     "memory_report",
     "pack",
+    "profile",
     "reorder",
     "verify",
 ]
@@ -132,6 +134,7 @@ _LAZY = {
     "from_scipy": "graphzero.datasets",
     "memory_report": "graphzero.report.memory",
     "pack": "graphzero.packs.packing",
+    "profile": "graphzero.loader.profiler_ranges",
     "reorder": "graphzero.api",
     "verify": "graphzero.report.verify",
 }

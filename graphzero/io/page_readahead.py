@@ -15,6 +15,7 @@ import numpy as np
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.ids import IdArray
 from graphzero.io.prefetch import Prefetch
+from graphzero.sampling.profiled import profiled
 from graphzero.sampling.threads import WorkerThreads
 from graphzero.store.residency import mincore_is_honest
 
@@ -139,6 +140,7 @@ class PageReadAhead:
         """The rows of a request were copied: others may take the room of its pages."""
         self._room.take(-requested.missing * PAGESIZE)
 
+    @profiled("graphzero: read ahead")
     def _request(self, rows: IdArray) -> PagesRequested:
         """The thread's work for one request."""
         done = PagesRequested()

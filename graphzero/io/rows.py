@@ -17,6 +17,7 @@ from graphzero.io.prefix_group import PrefixGroup
 from graphzero.io.row_sources import RowKey, RowSource
 from graphzero.io.strategies import STRATEGIES, Fetched, PageCacheReader, RowReader
 from graphzero.sampling.any_subgraph import AnySubgraph
+from graphzero.sampling.profiled import profiled
 from graphzero.store.resident_prefix import ResidentPrefix
 
 __all__ = ["RowIO"]
@@ -138,6 +139,7 @@ class RowIO:
             for source, readahead in self._readaheads
         ]
 
+    @profiled("graphzero: disk wait")
     def wait(self, requests: list[Future[PagesRequested]]) -> list[PagesRequested]:
         """The outcome of the requests of one mini-batch, the first whose rows were not copied."""
         return [
@@ -152,11 +154,17 @@ class RowIO:
 
     def fetch(self, name: RowKey, batch: int, subgraph: AnySubgraph) -> Fetched:
         """Brings an attribute's rows of a mini-batch into memory; see `RowReader.fetch`."""
-        return self._readers[name].fetch(self.sources[name].rows_of(batch, subgraph))
+        reader = self._readers[name]
+        with profiled("graphzero: disk wait" if reader.past_page_cache else "graphzero: gather"):
+            return reader.fetch(self.sources[name].rows_of(batch, subgraph))
 
     def place(self, name: RowKey, fetched: Fetched, num_threads: int) -> npt.NDArray[Any]:
         """All the rows of a mini-batch in one array; see `RowReader.place`."""
-        return self._readers[name].place(fetched, num_threads)
+        reader = self._readers[name]
+        if not reader.past_page_cache:  # `fetch` has gathered them
+            return reader.place(fetched, num_threads)
+        with profiled("graphzero: gather"):
+            return reader.place(fetched, num_threads)
 
     def close(self) -> None:
         """Ends the threads, after the calls that they are in."""

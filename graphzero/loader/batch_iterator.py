@@ -10,6 +10,7 @@ from typing import Any
 
 from graphzero.loader.loop_clock import LoopClock
 from graphzero.loader.preparation import prepare_batches
+from graphzero.loader.profiler_ranges import LoopRanges
 from graphzero.loader.publishing import publish_batch, publish_iteration
 from graphzero.loader.resume import Progress, State, check_share, read_progress
 from graphzero.loader.sampled_batch import SampledBatch
@@ -55,6 +56,7 @@ class BatchIterator(Iterator[SampledBatch]):
         self._even = even
         self._loop = LoopClock() if observes_loop and not in_worker() else None
         self._turn = threading.RLock()
+        self._ranges = LoopRanges(training=False)
         self._is_running = False
         self._start(progress)
 
@@ -99,7 +101,8 @@ class BatchIterator(Iterator[SampledBatch]):
                 raise ValueError("next() was called by a signal handler that interrupted next()")
             self._is_running = True
             try:
-                batch = self._next()
+                with self._ranges:
+                    batch = self._next()
             finally:
                 self._is_running = False
                 if self._is_closed:

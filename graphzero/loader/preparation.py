@@ -24,6 +24,7 @@ from graphzero.loader.stage_clock import Spent, moment, spent
 from graphzero.loader.world import default_threads
 from graphzero.sampling.order import Share, batch_positions
 from graphzero.sampling.pipeline import Pipeline, Stage
+from graphzero.sampling.profiled import profiled
 
 __all__ = ["prepare_batches"]
 
@@ -98,6 +99,7 @@ class _Preparation:
         self._order: IdArray = batches.epoch_order(epoch)
         self.threads = default_threads(batches.num_threads)
 
+    @profiled("graphzero: sample")
     def sample(self, number: int) -> _Sampled:
         """Samples a mini-batch, and requests the pages of its rows."""
         positions = batch_positions(self._order, number, self._batches.batch_size)
@@ -116,6 +118,7 @@ class _Preparation:
         cost.gather(spent(sampled, moment(), has_read=False))
         return _Sampled(number, batch, cost, requests)
 
+    @profiled("graphzero: fetch")
     def fetch(self, sampled: _Sampled) -> _WithRows:
         """Brings the rows into memory, once their pages were requested: then it is faster."""
         rows, cost = self._session.rows, sampled.cost
@@ -143,6 +146,7 @@ class _Preparation:
         subgraph = sampled.batch.subgraph.without_positions()
         return _WithRows(replace(sampled.batch, subgraph=subgraph), cost, fetched)
 
+    @profiled("graphzero: place")
     def place(self, prepared: _WithRows) -> _Placed:
         """The mini-batch with its rows in arrays."""
         begun = moment()

@@ -15,6 +15,7 @@ from graphzero.loader.given import as_dataset, as_loader_seed
 from graphzero.loader.loop_clock import LoopClock
 from graphzero.loader.mini_batch import MiniBatch
 from graphzero.loader.passes import MOST_EPOCH
+from graphzero.loader.profiler_ranges import LoopRanges
 from graphzero.loader.pyg_arguments import check_keywords
 from graphzero.loader.resume import Position, State
 from graphzero.loader.sampled_batch import SampledBatch
@@ -62,6 +63,7 @@ class _Counting(Iterator[Any]):
         self._loader = loader
         self._iterator = iterator
         self._delivered = delivered
+        self._ranges = LoopRanges(training=True)
         self._clock = clock
 
     def __iter__(self) -> _Counting:
@@ -69,7 +71,8 @@ class _Counting(Iterator[Any]):
 
     def __next__(self) -> Any:
         self._loader._check_current(self._delivered)
-        output = self._clock.next_of(self._iterator)
+        with self._ranges:
+            output = self._clock.next_of(self._iterator)
         self._delivered.taken += 1
         self._clock.handed(self._delivered.run.progress.epoch)
         return output

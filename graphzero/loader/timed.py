@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from graphzero.loader.loop_clock import LoopClock
+from graphzero.loader.profiler_ranges import LoopRanges
 from graphzero.loader.seed_dataset import SeedDataset
 
 __all__ = ["timed"]
@@ -28,9 +29,11 @@ class _Timed(Iterable[Any]):
 
     def _observed(self, iterator: Iterator[Any], clock: LoopClock, epoch: int) -> Iterator[Any]:
         source = getattr(self._loader, "dataset", None)
+        ranges = LoopRanges(training=True)
         while True:
             try:
-                batch = clock.next_of(iterator)
+                with ranges:
+                    batch = clock.next_of(iterator)
             except StopIteration:
                 return
             if isinstance(source, SeedDataset):

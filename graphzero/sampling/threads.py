@@ -77,12 +77,19 @@ class _Worker(threading.Thread):
 
     def run(self) -> None:
         _here.is_worker = True
+        _show_name(self.name)
         while not self.state.is_stopped:
             call = self.state.calls.get()
             if call is None:
                 return
             call.run()
             del call  # its result may be large
+
+
+def _show_name(name: str) -> None:
+    """Gives this thread the name that ``top``, ``perf`` and profilers show: at most 15 bytes."""
+    with suppress(OSError), open("/proc/thread-self/comm", "wb", 0) as file:  # Linux
+        file.write(name.replace("graphzero-", "gz-").encode()[:15])
 
 
 class _Closer(threading.Thread):
