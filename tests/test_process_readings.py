@@ -15,6 +15,7 @@ import pytest
 
 from graphzero.report.readings import process_files, processes
 from graphzero.report.readings.counters import Counters
+from graphzero.report.readings.inherited_reads import InheritedReads
 from graphzero.report.readings.processes import ProcessTree, read_processes
 from graphzero.report.recording import ProcessReading
 
@@ -135,6 +136,44 @@ def test_counters_are_those_of_the_kernel(tmp_path):
     used = psutil.Process().cpu_times()
     assert after.cpu_seconds == pytest.approx(used.user + used.system, abs=0.5)
     assert after.cpu_seconds > before.cpu_seconds > 0
+
+
+@linux_only
+def test_what_a_child_has_read_counts_once_after_its_parent_has_waited_for_it(tmp_path):
+    """The kernel adds it to what the parent has read."""
+    path = tmp_path / "cold"
+    path.write_bytes(os.urandom(4 * MB))
+    os.close(drop(path))
+    tree, alone = ProcessTree(), psutil.Process().io_counters().read_bytes
+    main = next(one for one in tree.read() if one.pid == os.getpid())
+    with others.child_of_this(path.read_bytes) as child:
+        read = next(one for one in tree.read() if one.pid == child).read_bytes
+        total = tree.counters.read_bytes
+    if psutil.Process().io_counters().read_bytes - alone < 2 * MB:
+        pytest.skip("this file system keeps pages that it was told to drop, or has no disk")
+    after = next(one for one in tree.read() if one.pid == os.getpid())
+    assert (after.read_bytes - main.read_bytes, tree.counters.ended.read_bytes) == (0, read)
+    assert tree.counters.read_bytes == total
+
+
+@pytest.mark.parametrize(
+    ("readings", "expected"),
+    [
+        ([{1: (0, 10), 2: (1, 50)}, {1: (0, 60)}], {1: 10}),
+        ([{1: (0, 10), 2: (1, 50)}, {1: (0, 67)}], {1: 17}),  # 7 bytes since the last reading
+        ([{1: (0, 10), 2: (1, 50)}, {1: (0, 12)}, {1: (0, 63)}], {1: 13}),  # it waited late
+        ([{1: (0, 10), 2: (1, 50)}, {1: (0, 12)}], {1: 12}),
+        ([{1: (0, 0), 2: (1, 5), 3: (1, 7)}, {1: (0, 12)}], {1: 0}),
+        ([{1: (0, 0), 2: (1, 5), 3: (2, 7)}, {1: (0, 0), 2: (1, 12)}, {1: (0, 12)}], {1: 0}),
+        ([{1: (0, 0), 2: (1, 5)}, *[{1: (0, 0)}] * 10, {1: (0, 20)}], {1: 20}),  # it never waits
+        ([{1: (0, 90), 2: (1, 5)}, {1: (0, 3)}], {1: 3}),  # another process with this number
+    ],
+)
+def test_inherited_reads(readings, expected):
+    reads = InheritedReads()
+    for reading in readings:
+        found = reads.own(reading)
+    assert found == expected
 
 
 @linux_only

@@ -54,7 +54,8 @@ ONLY_IN = {
     "torch_geometric": {"pyg"},
     "lightning": {"pyg"},
     "pytorch_lightning": {"pyg"},
-    "matplotlib": {"report.page"},
+    "matplotlib": {"report.page", "report.tuning.heat_map"},
+    "rich": {"report.tuning"},
 }
 MOST_MODULES_AT_THE_FRONT = 14
 MOST_LINES = 420

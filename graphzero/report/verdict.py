@@ -15,8 +15,9 @@ Bound = Literal["disk", "sampling", "gather", "model", "delivery", "unknown"]
 _STALLS = 0.1
 # Preparation that takes less than this share of the loop's waiting does not explain it.
 _EXPLAINS = 0.5
-# Mini-batches that waited to be taken for as long as this share of the time that it took to prepare
-# them were ready before they were needed. Where the loop waits all the same it takes more to say so.
+# Mini-batches that waited to be taken for as long as this share of the time that it took to
+# prepare them were ready before they were needed. Where the loop waits all the same, it takes more
+# to say so.
 _WAITED = 0.25
 _WAITED_BOTH = 0.5
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
 
 from graphzero.report.readings.counters import Counters
+from graphzero.report.readings.inherited_reads import InheritedReads
 from graphzero.report.readings.process_files import PROC, Ended, Figures, figures_source
 from graphzero.report.readings.reasons import Reasons, note
 from graphzero.report.recording import ProcessReading
@@ -107,6 +108,7 @@ class ProcessTree:
         self._known: dict[int, _Known] = {}
         self._workers = 0
         self._has_main = False
+        self._inherited = InheritedReads()
 
     def read(self, *, with_pss: bool = False) -> tuple[ProcessReading, ...]:
         """All processes at present; empty if the first one has ended.
@@ -118,7 +120,8 @@ class ProcessTree:
             has mapped: some milliseconds for each GiB.
         """
         readings = []
-        for pid, parent in descendants(self.pid, self._proc).items():
+        parents = descendants(self.pid, self._proc)
+        for pid, parent in parents.items():
             try:
                 figures = self._source.read(pid, self._unknown)
                 values = dict(figures.values)
@@ -130,8 +133,20 @@ class ProcessTree:
                     note(self._unknown, "processes", f"there is no process {pid}, or it is hidden")
                 continue
             readings.append(ProcessReading(pid, name, **values))  # type: ignore[arg-type]
+        readings = self._with_own_reads(readings, parents)
         self.counters.update(readings)
         return tuple(readings)
+
+    def _with_own_reads(
+        self, readings: list[ProcessReading], parents: dict[int, int]
+    ) -> list[ProcessReading]:
+        known = {
+            reading.pid: (parents[reading.pid], reading.read_bytes)
+            for reading in readings
+            if reading.read_bytes is not None
+        }
+        own = self._inherited.own(known)
+        return [replace(one, read_bytes=own.get(one.pid, one.read_bytes)) for one in readings]
 
     def _name(self, pid: int, parent: int, figures: Figures) -> str:
         known = self._known.get(pid)
