@@ -218,6 +218,22 @@ def test_a_loop_that_is_left_early_counts_what_it_was_given(ds) -> None:
     assert monitor.summary.batches.steps == 2
 
 
+def test_options_are_those_of_the_iterations_that_it_saw(ds) -> None:
+    one, other, running = (_loader(ds, num_neighbors=[fanout]) for fanout in (1, 2, 3))
+    list(other)
+    begun = iter(running)
+    next(begun)
+    with gz.Monitor() as monitor:
+        list(begun)
+        assert monitor.recording.options["fanouts"] == "[3]"
+        list(one)
+        list(other)
+    assert monitor.recording.options["fanouts"] == "[1] | [2]"
+    with gz.Monitor() as idle:
+        pass
+    assert idle.recording.options == {}
+
+
 def test_it_holds_no_file_open_afterwards(ds, folder: Path) -> None:
     before = _core.open_mappings()
     with gz.Monitor(folder) as monitor:
