@@ -33,6 +33,29 @@ class _Log:
             for epoch, sums in self.content.epochs.items()
         }
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """That were first read since. Those read before are mapped, if they still are read."""
+        before = () if self.first is None else self.first.files
+        return tuple(path for path in self.content.files if path not in before)
+
+    @property
+    def iterations(self) -> tuple[dict[str, str], ...]:
+        """Options of the iterations since, or else of the one that was under way."""
+        now = self.content.iterations
+        if self.first is None:
+            return now
+        before = list(self.first.iterations)
+        unused = 0
+        for options in now:  # one that begins goes to the end: the others stay in their order
+            if options not in before:
+                break
+            del before[: before.index(options) + 1]
+            unused += 1
+        if unused == len(now) and self.totals != BatchTotals():
+            unused -= 1
+        return now[unused:]
+
 
 class TreeLogs:
     """The batch logs of a tree of processes.
@@ -123,15 +146,15 @@ class TreeLogs:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """That the iterations of all processes read."""
-        return tuple(dict.fromkeys(path for log in self._all for path in log.content.files))
+        """That the iterations of all processes have begun to read."""
+        return tuple(dict.fromkeys(path for log in self._all for path in log.files))
 
     @property
     def iterations(self) -> tuple[dict[str, str], ...]:
         """The options of the iterations of all processes, each combination once."""
         found: list[dict[str, str]] = []
         for log in self._all:
-            found += [each for each in log.content.iterations if each not in found]
+            found += [each for each in log.iterations if each not in found]
         return tuple(found)
 
     def close(self) -> None:

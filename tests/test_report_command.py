@@ -1,0 +1,212 @@
+"""``graphzero report``: runs a command or watches a process, and does not come between."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from cli_program import only_line, run, subprocess_of
+
+from graphzero.report.recording_file import read_recording
+
+pytestmark = pytest.mark.no_asan  # starts processes
+
+# Says when it has begun, and how often it was interrupted.
+PATIENT = """
+import signal, sys, time
+counts = {signal.SIGINT: 0, signal.SIGTERM: 0}
+def count(number, frame):
+    counts[number] += 1
+for number in counts:
+    signal.signal(number, count)
+print("begun", flush=True)
+end = time.time() + float(sys.argv[1])
+while time.time() < end and not any(counts.values()):
+    time.sleep(0.01)
+time.sleep(0.3)
+print("int", counts[signal.SIGINT], "term", counts[signal.SIGTERM], flush=True)
+sys.exit(7)
+"""
+
+
+@pytest.fixture
+def patient(tmp_path: Path) -> list[str]:
+    path = tmp_path / "patient.py"
+    path.write_text(PATIENT)
+    return [sys.executable, str(path)]
+
+
+def _start(*words, cwd: Path, **options) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "graphzero", "report", *map(str, words)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
+    return subprocess.Popen(command, cwd=cwd, **pipes)
+
+
+def test_a_command_keeps_its_input_output_and_exit_code(tmp_path: Path) -> None:
+    code = "import sys; print(sys.stdin.read()[::-1]); sys.exit(3)"
+    command = [sys.executable, "-m", "graphzero", "report", "--", sys.executable, "-c", code]
+    done = subprocess.run(
+        command, input="olleh", capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert (done.returncode, done.stdout) == (3, "hello\n")
+    assert "verdict" in done.stderr
+    assert "graphzero prepared no mini-batch" in done.stderr
+    assert "memory      at most" in done.stderr
+
+
+def test_a_training_is_recorded(tmp_path: Path) -> None:
+    program = (
+        "import numpy as np, graphzero as gz\n"
+        "edges = np.random.default_rng(0).integers(0, 1000, (5000, 2))\n"
+        "rows = np.ones((1000, 8), np.float32)\n"
+        "ds = gz.build('data', edges, rows, num_nodes=1000)\n"
+        "for _ in range(2):\n"
+        "    for batch in gz.NeighborLoader(ds, [5], batch_size=100): pass\n"
+    )
+    (tmp_path / "train.py").write_text(program)
+    page, recorded = tmp_path / "page.html", tmp_path / "run.json"
+    outputs = ("--json", recorded, "--interval", "0.05")
+    done = subprocess_of("report", *outputs, "--", sys.executable, "train.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    recording = read_recording(recorded)
+    assert recording.readings[-1].batches.batches == 20
+    assert {Path(file.path).name for file in recording.files} >= {"graph.gl", "features.gd"}
+    assert recording.command[-1] == "train.py"
+    assert "20 prepared" in done.stderr
+    again = subprocess_of("report", recorded, "--html", page, cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.strip() == done.stderr[done.stderr.index("run  ") :].strip()
+    assert "<html" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--", "/nowhere/at-all"], 127, "graphzero: /nowhere/at-all: there is no such program"),
+        (["--", "/"], 126, "graphzero: /: Permission denied"),
+        (["--json", "/nowhere/x", "--", "true"], 1, "--json cannot be written"),
+        (["--dataset", "/nowhere", "--", "true"], 1, "/nowhere"),
+        (["--pid", str(2**22 + 5)], 1, "there is no process"),
+        (["missing.json"], 1, "missing.json"),
+    ],
+)
+def test_what_cannot_be_run_is_one_clear_line(words, code, message, capfd, tmp_path) -> None:
+    os.chdir(tmp_path)
+    assert run("report", *words) == code
+    assert message in only_line(capfd.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "give a command"),
+        (["--"], "give a command"),
+        (["--pid", "1", "--", "true"], "give a command"),
+        (["--pid", "x"], "'x' is not the number of a process"),
+        (["--interval", "0", "--", "true"], "'0' is not a positive number"),
+    ],
+)
+def test_wrong_usage_is_said(words, message, capfd) -> None:
+    with pytest.raises(SystemExit) as done:
+        run("report", *words)
+    assert done.value.code == 2
+    assert message in capfd.readouterr().err
+
+
+def test_options_of_the_command_are_its_own(tmp_path: Path) -> None:
+    show = "import sys; print(sys.argv[1:])"
+    words = ("--html", "x", "--", "--pid", "3", "--help")
+    done = subprocess_of("report", "--", sys.executable, "-c", show, *words, cwd=tmp_path)
+    assert done.stdout == f"{list(words)}\n"
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_signals_are_passed_on(patient, tmp_path: Path, name: str) -> None:
+    number = getattr(signal, name)
+    process = _start("--json", "r.json", "--", *patient, 30, cwd=tmp_path, start_new_session=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    counts = {"SIGINT": "int 1 term 0\n", "SIGTERM": "int 0 term 1\n"}
+    assert (process.returncode, out) == (7, counts[name])
+    assert "verdict" in err
+    assert json.loads((tmp_path / "r.json").read_text())["version"] == 1
+
+
+def test_ctrl_c_on_a_terminal_reaches_the_command_once(patient, tmp_path: Path) -> None:
+    ours, terminal = pty.openpty()
+    process = _start(
+        *("--", *patient, 30),
+        cwd=tmp_path,
+        start_new_session=True,
+        stdin=terminal,
+        preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),  # becomes its terminal
+    )
+    os.close(terminal)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    os.write(ours, b"\x03")
+    out, err = process.communicate(timeout=30)
+    os.close(ours)
+    assert (process.returncode, out) == (7, "int 1 term 0\n")
+    assert "verdict" in err
+
+
+def test_a_command_that_a_signal_ends(tmp_path: Path) -> None:
+    kill = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    done = subprocess_of("report", "--", sys.executable, "-c", kill, cwd=tmp_path)
+    assert done.returncode == 128 + signal.SIGKILL
+    assert "verdict" in done.stderr
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_a_running_process_is_watched(patient, tmp_path: Path, is_interrupted: bool) -> None:
+    target = subprocess.Popen(
+        [*patient, "30" if is_interrupted else "1.5"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert target.stdout is not None
+        assert target.stdout.readline() == "begun\n"
+        process = _start("--pid", target.pid, "--json", "r.json", cwd=tmp_path)
+        if is_interrupted:
+            time.sleep(1.5)
+            process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 0, err
+        assert "verdict" in err
+        assert (target.poll() is None) == is_interrupted  # it was left alone
+        recording = read_recording(tmp_path / "r.json")
+        assert recording.command[1] == patient[1]
+        assert recording.readings[0].processes[0].pid == target.pid
+        assert "processes" not in recording.unknown
+    finally:
+        target.kill()
+        target.communicate()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
+def test_a_process_of_another_user_is_unknown_with_the_reason() -> None:
+    target = subprocess.Popen(["sleep", "1.5"])
+    code = (
+        "import os, sys\n"
+        "import graphzero.report.monitor\n"  # now: another user may not read this installation
+        "from graphzero.cli import main\n"
+        "os.setuid(65534)\n"
+        f"sys.exit(main(['report', '--pid', '{target.pid}']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd="/"
+    )
+    target.wait()
+    assert done.returncode == 0, done.stderr
+    assert f"read_bytes: pid {target.pid} belongs to another user" in done.stderr
+    assert "processes unknown" in done.stderr
