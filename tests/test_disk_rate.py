@@ -87,7 +87,7 @@ def test_the_kernel_counts_the_same_bytes(path, engine):
     before = int(counted())
     found = _core.probe_disk(path, depth=4, seconds=SHORT, engine=engine)
     storage = int(counted()) - before
-    assert found["bytes"] <= storage <= found["bytes"] + 4 * 4096 + (1 << 20)
+    assert found["bytes"] <= storage <= 2 * found["bytes"] + (8 << 20)  # code may be read, too
 
 
 @pytest.mark.parametrize(
