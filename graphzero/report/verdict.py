@@ -16,7 +16,7 @@ _STALLS = 0.1
 # Preparation that takes less than this share of the loop's waiting does not explain it.
 _EXPLAINS = 0.5
 # Mini-batches that waited to be taken for as long as this share of the time that it took to prepare
-# them were ready before they were needed. Where the loop waits all the same it takes more to say so.
+# them were ready before they were needed. It takes more to say so where the loop waits as well.
 _WAITED = 0.25
 _WAITED_BOTH = 0.5
 
