@@ -26,6 +26,7 @@ from graphzero.report.thinning import thin
 __all__ = ["Logs", "Recorder", "Source"]
 
 _MOST_READINGS = 2000
+_SEARCH_EVERY = 10  # looks at the page cache: what processes have mapped hardly changes
 
 
 class Source(Protocol):
@@ -136,6 +137,8 @@ class Recorder:
         self._failures: dict[str, str] = {}
         self._own_cpu = self._cost = 0.0
         self._last_size = 0  # of the processes
+        self._searched: list[int] = []  # processes whose mapped files are known
+        self._looks = 0
         self._next = 0.0
         self._result: Recording | None = None
         self._started = datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -282,7 +285,10 @@ class Recorder:
         if not (is_last or work.is_affordable(self._source.size, now)):
             return None
         begun = time.thread_time()
-        self._source.add_mapped_files(pids)
+        if is_last or list(pids) != self._searched or self._looks % _SEARCH_EVERY == 0:
+            self._searched = list(pids)
+            self._source.add_mapped_files(pids)
+        self._looks += 1
         found = self._source.page_cache()
         spent = time.thread_time() - begun
         work.add(spent, self._source.size)

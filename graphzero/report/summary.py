@@ -29,11 +29,15 @@ class Course:
     mean : float
         Over time.
     last : int
+    looks : int
+        At how many readings it was known. Proportional memory is expensive to find out: of large
+        processes it is read seldom.
     """
 
     most: int
     mean: float
     last: int
+    looks: int
 
 
 @dataclass(frozen=True)
@@ -205,7 +209,7 @@ def _memory_rows(summary: Summary) -> Iterator[_Row]:
         yield (
             "",
             f"each page once (PSS): {_most(summary.pss)} at most, "
-            f"{_most(summary.pss_file)} of it mapped files",
+            f"{_most(summary.pss_file)} of mapped files, at {summary.pss.looks:,} looks",
         )
     yield "page cache", _page_cache_text(summary)
     if summary.group_usage is not None:
