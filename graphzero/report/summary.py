@@ -125,6 +125,10 @@ class Summary:
 
 
 _Row = tuple[str, str]
+# What the text does not have, known or not: the page and the JSON file do.
+_NOT_SHOWN = {
+    *("disk", "disk_rate", "file_system", "readahead_bytes", "rotational", "system.cached", "uss"),
+}
 
 
 def _rows(summary: Summary) -> Iterator[_Row]:
@@ -139,8 +143,9 @@ def _rows(summary: Summary) -> Iterator[_Row]:
     cores = UNKNOWN if summary.cores is None else f"{summary.cores:.2f} used on average"
     own = UNKNOWN if summary.own_cpu is None else f"{summary.own_cpu:.2%} of one"
     yield "processors", f"{cores}; the monitor took {own}"
-    for i, (name, reason) in enumerate(summary.unknown.items()):
-        yield UNKNOWN if i == 0 else "", f"{name}: {reason}"
+    shown = [name for name in summary.unknown if name not in _NOT_SHOWN]
+    for i, name in enumerate(shown):
+        yield UNKNOWN if i == 0 else "", f"{name}: {summary.unknown[name]}"
 
 
 def _batch_rows(summary: Summary) -> Iterator[_Row]:
