@@ -22,6 +22,12 @@ from graphzero.report.recording import (
 pytestmark = pytest.mark.no_asan
 
 
+def _work(seconds: float) -> None:
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
 class Source:
     """A process that reads more and more; of which one figure may fail."""
 
@@ -29,9 +35,10 @@ class Source:
         self.unknown = {"group": "there is none"}
         self.living = [7]
         self.paths: list[str] = []
-        self.looks = self.closed = 0
+        self.looks = self.pss_looks = self.closed = 0
+        self.size = 10**8
         self.failure: Exception | None = None
-        self.time_to_count_pages = 0.0
+        self.time_to_count_pages = self.time_to_share = 0.0
 
     def command(self) -> tuple[str, ...]:
         return ("train",)
@@ -39,10 +46,13 @@ class Source:
     def pids(self) -> list[int]:
         return self.living
 
-    def processes(self, *, complete: bool) -> tuple[ProcessReading, ...]:
+    def processes(self, *, with_pss: bool) -> tuple[ProcessReading, ...]:
         if self.failure is not None:
             raise self.failure
-        return tuple(ProcessReading(pid, "main", anonymous=pid) for pid in self.living)
+        self.pss_looks += with_pss
+        if with_pss:
+            _work(self.time_to_share)
+        return tuple(ProcessReading(pid, "main", rss=10**8) for pid in self.living)
 
     def system(self) -> SystemReading:
         return SystemReading()
@@ -61,9 +71,7 @@ class Source:
 
     def page_cache(self) -> dict[str, int]:
         self.looks += 1
-        end = time.thread_time() + self.time_to_count_pages
-        while time.thread_time() < end:
-            pass
+        _work(self.time_to_count_pages)
         return dict.fromkeys(self.paths, 1)
 
     def files(self) -> tuple[FileReading, ...]:
@@ -142,13 +150,21 @@ def test_a_long_run_keeps_a_bounded_number() -> None:
 
 def test_what_costs_much_is_done_seldom() -> None:
     source = Source()
-    source.time_to_count_pages = 0.02
-    recorder = _record(source, Logs(), waits=1000)  # 100 s, of which a look may take 0.4 s
-    assert 3 <= source.looks <= 25
+    source.time_to_count_pages, source.time_to_share = 0.01, 0.02
+    recorder = _record(source, Logs(), waits=1000)  # 100 s: 0.2 and 0.3 s, and 0.05 s more of each
+    assert 15 <= source.looks <= 27
+    assert 10 <= source.pss_looks <= 18
     recording = recorder.end()
     assert len(recording.readings) > 90  # the others come as often as ever
     assert sum(reading.page_cache is not None for reading in recording.readings) == source.looks
-    assert recording.own_cpu_seconds < 1.0 + 0.1  # of 100 s; the last look is not counted
+    assert 0.3 < recording.own_cpu_seconds < 1.0
+
+
+def test_what_costs_little_is_done_every_time() -> None:
+    source = Source()
+    recording = _record(source, Logs(), waits=100).end()
+    assert source.looks == len(recording.readings)
+    assert source.pss_looks == len(recording.readings)
 
 
 @pytest.mark.parametrize(
@@ -159,9 +175,16 @@ def test_the_pace_follows_the_cost(cost: float, interval: float, delay: float) -
     pace = Pace(interval)
     pace.add_cost(cost)
     assert pace.delay == pytest.approx(delay)
-    pace.add_complete_cost(cost, 10.0)
-    assert pace.wants_complete(10.0 + 251 * cost * min(1, interval))
-    assert cost == 0 or not pace.wants_complete(10.0 + 249 * cost * min(1, interval))
+
+
+def test_the_cost_of_more_memory_is_foreseen() -> None:
+    work = Pace(1.0).pss
+    assert work.is_affordable(10**9, 0.0)
+    assert not work.is_affordable(10**11, 0.0)  # before anything was measured
+    work.add(0.02, 10**9)
+    assert work.is_affordable(10**9, 1.0)
+    assert not work.is_affordable(10**10, 10.0)  # 0.2 s
+    assert work.is_affordable(10**10, 60.0)
 
 
 def test_the_pace_recovers_from_one_expensive_reading() -> None:
@@ -186,7 +209,7 @@ def test_the_thread_ends_with_the_process() -> None:
     recorder = Recorder(source, Logs(), 0.01)
     recorder.begin()
     recorder.run(threading.Event())  # returns
-    assert len(recorder.end().readings) == 2
+    assert len(recorder.end().readings) == 3  # one of its end
 
 
 def test_a_reading_that_fails_ends_nothing_and_is_said() -> None:

@@ -55,6 +55,14 @@ def test_the_sentence_says_how_much() -> None:
     assert "graphzero tune" in find_verdict(DISK).knob
 
 
+def test_a_loop_that_waits_at_first_only_is_bound_by_the_model() -> None:
+    totals = BatchTotals(100, 4.0, 1.0, 5.0, ready=30.0, steps=100, stall=20.0, training=80.0)
+    assert find_verdict(totals).bound == "model"
+    assert "first mini-batch of each pass" in find_verdict(totals).sentence
+    assert find_verdict(replace(totals, ready=8.0)).bound == "delivery"
+    assert find_verdict(replace(totals, stall=60.0)).bound == "delivery"
+
+
 def test_what_helps_the_delivery_depends_on_whether_there_are_workers() -> None:
     assert "num_workers=0" in find_verdict(DELIVERY, Workforce(workers=2)).knob
     assert "num_workers=0" not in find_verdict(DELIVERY, Workforce(workers=0)).knob

@@ -189,6 +189,6 @@ class Monitor:
 
 def write_page(path: Path, recording: Recording) -> None:
     """Writes the page of a recording."""
-    from graphzero.report.page import page  # matplotlib takes long to import
+    from graphzero.report.page.page import write_page as write  # matplotlib takes long
 
-    page.write_page(recording, path)
+    write(recording, path)

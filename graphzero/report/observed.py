@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,7 @@ class Observed:
         self._files = CachedFiles(files, self._unknown)
         self._device: Disk | None = None
         self._was_seen = False
+        self._size = _size_of(self._files.paths)
         self._find_device()
 
     @property
@@ -89,18 +91,16 @@ class Observed:
 
     def pids(self) -> Sequence[int]:
         """The process and its children; nothing once the process has ended."""
-        if self._pid == os.getpid():
-            return tuple(descendants(self._pid))
         try:
-            if not self._process.is_running() or self._process.status() == psutil.STATUS_ZOMBIE:
+            if self._pid != os.getpid() and not self._process.is_running():
                 return ()
         except psutil.Error:
             return ()
         return tuple(descendants(self._pid))
 
-    def processes(self, *, complete: bool) -> tuple[ProcessReading, ...]:
-        """Readings of them, and of those that have ended; complete, with proportional memory."""
-        found = self._tree.read(with_pss=complete)
+    def processes(self, *, with_pss: bool) -> tuple[ProcessReading, ...]:
+        """Readings of them, and of those that have ended."""
+        found = self._tree.read(with_pss=with_pss)
         self._was_seen = self._was_seen or bool(found)
         return (*found, self._tree.counters.ended)
 
@@ -118,12 +118,20 @@ class Observed:
 
     def add_files(self, paths: Iterable[str]) -> None:
         """Observes further files."""
+        before = self._files.paths
         self._files.add(paths)
-        self._find_device()
+        if self._files.paths != before:
+            self._size = _size_of(self._files.paths)
+            self._find_device()
 
     def add_mapped_files(self, pids: Iterable[int]) -> None:
         """Observes the files of datasets that processes have mapped."""
         self.add_files(mapped_files(pids, unknown=self._unknown))
+
+    @property
+    def size(self) -> int:
+        """Of the observed files, in bytes."""
+        return self._size
 
     def page_cache(self) -> dict[str, int]:
         """Bytes of the observed files in the page cache, without those where it is unknown."""
@@ -146,6 +154,14 @@ class Observed:
         paths = self._files.paths
         if self._device is None and paths and "device_bytes" not in self._unknown:
             self._device = find_device(paths[0], unknown=self._unknown)
+
+
+def _size_of(paths: Iterable[str]) -> int:
+    total = 0
+    for path in paths:
+        with suppress(OSError):  # it was deleted
+            total += os.stat(path).st_size
+    return total
 
 
 def files_of(dataset: Any) -> tuple[str, ...]:

@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
-__all__ = ["Pace"]
+__all__ = ["Pace", "Work"]
 
-# Of one processor, for readings and as much again for complete ones, at an interval of a second.
-_SHARE = 0.004
+# Shares of one processor at an interval of a second: of readings, of proportional memory, and of
+# counting what is in the page cache.
+_READINGS, _PSS, _PAGE_CACHE = 0.004, 0.003, 0.002
 _LONGEST = 60.0  # seconds between two readings, whatever they cost
 _LOOKS = 10  # for batch logs that are new, in the time of one reading
 _SHORTEST_LOOK = 0.05
+_CREDIT = 0.05  # seconds of a processor that each kind of work may take before its time
+_GUESS = 2e-11  # seconds a byte, until the cost was measured: 20 ms for a GB
+
+
+class Work:
+    """Something that the kernel must count page by page: its cost grows with the size.
+
+    Parameters
+    ----------
+    share : float
+        Of one processor, that it may take.
+    """
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+        self._rate = _GUESS
+        self._spent = 0.0
+
+    def is_affordable(self, size: float, now: float) -> bool:
+        """Whether it may be done now, for so many bytes, so many seconds after the beginning."""
+        return self._spent + self._rate * size <= self._share * now + _CREDIT
+
+    def add(self, cpu_seconds: float, size: float) -> None:
+        """What it took for so many bytes."""
+        self._spent += cpu_seconds
+        rate = cpu_seconds / max(size, 1e6)
+        self._rate = rate if self._rate == _GUESS else _smooth(self._rate, rate)
 
 
 class Pace:
-    """Decides when the next reading is due, and whether it is a complete one.
+    """Decides when the next reading is due, and what of the expensive work it includes.
 
-    A reading takes what is cheap to find out. A complete one also has what the kernel must count
-    page by page: proportional memory, and the page cache of files. Both become as rare as their
-    measured costs require.
+    Both become as rare as their measured costs require.
 
     Parameters
     ----------
@@ -26,10 +52,11 @@ class Pace:
 
     def __init__(self, interval: float) -> None:
         self.interval = interval
-        self._share = _SHARE * max(1.0, 1.0 / interval)
+        more = max(1.0, 1.0 / interval)
+        self._share = _READINGS * more
         self._cost = 0.0  # processor seconds from one reading to the next
-        self._complete_cost = 0.0
-        self._next_complete = 0.0
+        self.pss = Work(_PSS * more)
+        self.page_cache = Work(_PAGE_CACHE * more)
 
     @property
     def delay(self) -> float:
@@ -41,18 +68,9 @@ class Pace:
         """Seconds from one look for new batch logs to the next."""
         return max(_SHORTEST_LOOK, self.delay / _LOOKS)
 
-    def wants_complete(self, now: float) -> bool:
-        """Whether the reading that is due at a time should be a complete one."""
-        return now >= self._next_complete
-
     def add_cost(self, cpu_seconds: float) -> None:
         """What the last reading, and the looks since the one before, took."""
         self._cost = _smooth(self._cost, cpu_seconds)
-
-    def add_complete_cost(self, cpu_seconds: float, now: float) -> None:
-        """What the last complete reading took besides."""
-        self._complete_cost = _smooth(self._complete_cost, cpu_seconds)
-        self._next_complete = now + self._complete_cost / self._share
 
 
 def _smooth(before: float, value: float) -> float:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from graphzero.report.pace import Pace
 from graphzero.report.recording import (
+    ENDED,
     BatchTotals,
     Environment,
     FileReading,
@@ -25,6 +26,7 @@ from graphzero.report.thinning import thin
 __all__ = ["Logs", "Recorder", "Source"]
 
 _MOST_READINGS = 2000
+_SEARCH_EVERY = 10  # looks at the page cache: what processes have mapped hardly changes
 
 
 class Source(Protocol):
@@ -40,8 +42,8 @@ class Source(Protocol):
     def pids(self) -> Sequence[int]:
         """The process and its children; nothing once the process has ended."""
 
-    def processes(self, *, complete: bool) -> tuple[ProcessReading, ...]:
-        """Readings of them, and of those that have ended; complete, with proportional memory."""
+    def processes(self, *, with_pss: bool) -> tuple[ProcessReading, ...]:
+        """Readings of them, and of those that have ended."""
 
     def system(self) -> SystemReading:
         """The machine."""
@@ -57,6 +59,10 @@ class Source(Protocol):
 
     def add_mapped_files(self, pids: Iterable[int]) -> None:
         """Observes the files of datasets that processes have mapped."""
+
+    @property
+    def size(self) -> int:
+        """Of the observed files, in bytes."""
 
     def page_cache(self) -> dict[str, int]:
         """Bytes of the observed files in the page cache, without those where it is unknown."""
@@ -130,6 +136,9 @@ class Recorder:
         self._readings: list[Reading] = []
         self._failures: dict[str, str] = {}
         self._own_cpu = self._cost = 0.0
+        self._last_size = 0  # of the processes
+        self._searched: list[int] = []  # processes whose mapped files are known
+        self._looks = 0
         self._next = 0.0
         self._result: Recording | None = None
         self._started = datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -140,7 +149,7 @@ class Recorder:
         """Takes the first reading."""
         with self._turn, self._measured():
             self._command = self._source.command()
-            self._read(self._source.pids(), complete=True)
+            self._read()
 
     def run(self, stop: threading.Event) -> None:
         """Takes readings until the event is set or the observed process has ended."""
@@ -156,11 +165,8 @@ class Recorder:
         try:
             with self._measured():
                 if self._now() >= self._next:
-                    pids = self._source.pids()
-                    if not pids:
-                        return False
-                    self._read(pids, complete=self._pace.wants_complete(self._now()))
-                elif self._logs.has_news():
+                    return self._read()
+                if self._logs.has_news():
                     self._logs.look(self._source.pids())
         except Exception as error:  # the run goes on, and its report says what is missing
             self._failures["readings"] = f"some have failed: {type(error).__name__}: {error}"
@@ -186,7 +192,7 @@ class Recorder:
         environment = Environment()
         with self._measured():
             try:
-                self._read(self._source.pids(), complete=True)
+                self._read(is_last=True)
                 files = self._source.files()
                 environment = self._source.environment()
             except Exception as error:
@@ -230,30 +236,23 @@ class Recorder:
             self._own_cpu += spent
             self._cost += spent
 
-    def _read(self, pids: Sequence[int], *, complete: bool) -> None:
-        """Takes a reading; the caller measures what it costs."""
+    def _read(self, *, is_last: bool = False) -> bool:
+        """Takes a reading, whose cost the caller measures; False once the process has ended."""
         if self._readings:
             self._pace.add_cost(max(0.0, self._cost))
         self._cost = 0.0
+        now = self._now()
+        processes = self._processes(now)
+        pids = [process.pid for process in processes if process.pid != ENDED]
         self._logs.look(pids)
         batches = self._logs.read()
         self._source.add_files(self._logs.files)
-        begun = time.thread_time()
-        now = self._now()
-        processes = self._source.processes(complete=complete)
-        page_cache = None
-        if complete:
-            self._source.add_mapped_files(pids)
-            page_cache = self._source.page_cache()
-            cost = time.thread_time() - begun
-            self._pace.add_complete_cost(cost, now)
-            self._cost = -cost  # which the caller will add with the rest
         reading = Reading(
             seconds=now,
             processes=processes,
             system=self._source.system(),
             group=self._source.group(),
-            page_cache=page_cache,
+            page_cache=self._page_cache(pids, now, is_last=is_last),
             device_bytes=self._source.device_bytes(),
             batches=batches,
         )
@@ -261,6 +260,45 @@ class Recorder:
         if len(self._readings) > _MOST_READINGS:
             self._readings = thin(self._readings)
         self._next = now + self._pace.delay
+        return bool(pids)
+
+    def _processes(self, now: float) -> tuple[ProcessReading, ...]:
+        """With proportional memory, if it is time for it."""
+        if not self._readings:  # how large they are is not known
+            self._last_size = _size(self._source.processes(with_pss=False))
+        work, size = self._pace.pss, self._last_size
+        with_pss = work.is_affordable(size, now)
+        begun = time.thread_time()
+        found = self._source.processes(with_pss=with_pss)
+        self._last_size = _size(found)
+        if with_pss:
+            spent = time.thread_time() - begun
+            work.add(spent, self._last_size)
+            self._cost -= spent  # which the caller adds with the rest
+        return found
+
+    def _page_cache(
+        self, pids: Sequence[int], now: float, *, is_last: bool
+    ) -> dict[str, int] | None:
+        """Of all files that are known by then; None if it is not time for it."""
+        work = self._pace.page_cache
+        if not (is_last or work.is_affordable(self._source.size, now)):
+            return None
+        begun = time.thread_time()
+        if is_last or list(pids) != self._searched or self._looks % _SEARCH_EVERY == 0:
+            self._searched = list(pids)
+            self._source.add_mapped_files(pids)
+        self._looks += 1
+        found = self._source.page_cache()
+        spent = time.thread_time() - begun
+        work.add(spent, self._source.size)
+        self._cost -= spent
+        return found
+
+
+def _size(processes: Sequence[ProcessReading]) -> int:
+    """Resident memory, of which the kernel counts every page for a proportional reading."""
+    return sum(process.rss or 0 for process in processes)
 
 
 def _options(iterations: Sequence[Mapping[str, str]]) -> dict[str, str]:

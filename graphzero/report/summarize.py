@@ -77,7 +77,7 @@ def course(readings: Iterable[Reading], figure: _Figure) -> Course | None:
     area = sum((end - begin) * (first + last) / 2 for (begin, first), (end, last) in pairs)
     values = [value for _, value in points]
     mean = area / span if span > 0 else sum(values) / len(values)
-    return Course(int(max(values)), float(mean), int(values[-1]))
+    return Course(int(max(values)), float(mean), int(values[-1]), len(values))
 
 
 def _count(reading: Reading) -> int:

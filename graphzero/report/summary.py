@@ -29,11 +29,15 @@ class Course:
     mean : float
         Over time.
     last : int
+    looks : int
+        At how many readings it was known. Proportional memory is expensive to find out: of large
+        processes it is read seldom.
     """
 
     most: int
     mean: float
     last: int
+    looks: int
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,10 @@ class Summary:
 
 
 _Row = tuple[str, str]
+# What the text does not have, known or not: the page and the JSON file do.
+_NOT_SHOWN = {
+    *("disk", "disk_rate", "file_system", "readahead_bytes", "rotational", "system.cached", "uss"),
+}
 
 
 def _rows(summary: Summary) -> Iterator[_Row]:
@@ -135,8 +143,9 @@ def _rows(summary: Summary) -> Iterator[_Row]:
     cores = UNKNOWN if summary.cores is None else f"{summary.cores:.2f} used on average"
     own = UNKNOWN if summary.own_cpu is None else f"{summary.own_cpu:.2%} of one"
     yield "processors", f"{cores}; the monitor took {own}"
-    for i, (name, reason) in enumerate(summary.unknown.items()):
-        yield UNKNOWN if i == 0 else "", f"{name}: {reason}"
+    shown = [name for name in summary.unknown if name not in _NOT_SHOWN]
+    for i, name in enumerate(shown):
+        yield UNKNOWN if i == 0 else "", f"{name}: {summary.unknown[name]}"
 
 
 def _batch_rows(summary: Summary) -> Iterator[_Row]:
@@ -205,7 +214,7 @@ def _memory_rows(summary: Summary) -> Iterator[_Row]:
         yield (
             "",
             f"each page once (PSS): {_most(summary.pss)} at most, "
-            f"{_most(summary.pss_file)} of it mapped files",
+            f"{_most(summary.pss_file)} of mapped files, at {summary.pss.looks:,} looks",
         )
     yield "page cache", _page_cache_text(summary)
     if summary.group_usage is not None:

@@ -13,11 +13,12 @@ Bound = Literal["disk", "sampling", "gather", "model", "delivery", "unknown"]
 
 # A loop that waits less than this share of its time has nothing to gain from faster mini-batches.
 _STALLS = 0.1
+# The same where finished mini-batches wait for the loop longer than it took to prepare them.
+_STALLS_AT_FIRST = 0.3
 # Preparation that takes less than this share of the loop's waiting does not explain it.
 _EXPLAINS = 0.5
-# Mini-batches that waited to be taken for as long as this share of the time that it took to
-# prepare them were ready before they were needed. Where the loop waits all the same, it takes more
-# to say so.
+# Mini-batches that waited to be taken for as long as this share of the time that it took to prepare
+# them were ready before they were needed. It takes more to say so where the loop waits as well.
 _WAITED = 0.25
 _WAITED_BOTH = 0.5
 
@@ -166,23 +167,30 @@ def find_verdict(
         return _without_work(stalled)
     if stalled is None:
         return _unobserved(totals, work, workforce)
-    if stalled < _STALLS:
-        sentence = (
-            f"Bound by the model: the training loop waited {stalled:.0%} of its time for "
-            f"mini-batches."
-        )
-        return Verdict("model", stalled, sentence, _KNOBS["model"])
     each, waited = totals.stall / totals.steps, totals.ready / max(1, totals.batches)
     prepared = work.total * workforce.processes
+    if stalled < _STALLS or (stalled < _STALLS_AT_FIRST and waited >= prepared):
+        return _model(stalled)
     if work.total < _EXPLAINS * each or waited >= _WAITED_BOTH * prepared:
         return _delivery(stalled, each, prepared, waited, workforce)
     return _by_stage(work, stalled, f"the training loop waited {stalled:.0%} of its time, and ")
 
 
+def _model(stalled: float) -> Verdict:
+    sentence = f"Bound by the model: the training loop waited {stalled:.0%} of its time"
+    if stalled < _STALLS:
+        sentence += " for mini-batches."
+    else:
+        sentence += (
+            ", probably for the first mini-batch of each pass: most others were finished before "
+            "they were needed."
+        )
+    return Verdict("model", stalled, sentence, _KNOBS["model"])
+
+
 def _without_work(stalled: float | None) -> Verdict:
     if stalled is not None and stalled < _STALLS:
-        sentence = f"Bound by the model: the training loop waited {stalled:.0%} of its time."
-        return Verdict("model", stalled, sentence, _KNOBS["model"])
+        return _model(stalled)
     nothing = "graphzero prepared no mini-batch while the run was observed."
     if stalled is None:
         return Verdict("unknown", None, f"What the run was bound by is unknown: {nothing}", "")
