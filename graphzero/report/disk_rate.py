@@ -9,12 +9,12 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import psutil
 
 from graphzero import _core
+from graphzero.report.readings.storage import Device, find_device
 from graphzero.units import format_bytes
 
 __all__ = ["DiskRate", "largest_file", "measure_disk"]
@@ -165,30 +165,21 @@ class _Counters:
     device: int | None
 
     @classmethod
-    def now(cls, device: str | None) -> _Counters:
+    def now(cls, device: Device | None) -> _Counters:
         try:
             process = int(psutil.Process().io_counters().read_bytes)
         except (psutil.Error, OSError, AttributeError):  # macOS has no such counter
             process = None
-        disks = psutil.disk_io_counters(perdisk=True, nowrap=False) or {}
-        found = disks.get(device) if device is not None else None
         idle = ("idle", "iowait", "guest", "guest_nice")  # guests are within user and nice
         times = psutil.cpu_times()._asdict()
         busy = sum(seconds for name, seconds in times.items() if name not in idle)
-        read = None if found is None else int(found.read_bytes)
+        read = None if device is None else device.bytes_read()
         return cls(time.monotonic(), busy, time.process_time(), process, read)
 
     def others_share(self, before: _Counters) -> float:
         """Of the processors' time, what others took since then."""
         others = (self.busy - before.busy) - (self.own - before.own)
         return others / ((self.clock - before.clock) * (os.cpu_count() or 1))
-
-
-def _device_of(path: str) -> str | None:
-    """The kernel's name of the device that holds a file; None for what is no block device."""
-    number = os.stat(path).st_dev
-    folder = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
-    return folder.resolve().name if folder.exists() else None
 
 
 def _notes(before: _Counters, after: _Counters, read: int) -> Iterator[str]:
@@ -235,7 +226,7 @@ class _Measurement:
         if self.probe("first") is None:
             why = f"the file system of {self.path} has no reads past the page cache"
             return DiskRate(self.path, self.size, **self.given, unavailable=why)
-        device = _device_of(self.path)
+        device = find_device(self.path)
         before = _Counters.now(device)
         sequence = {"block_bytes": SEQUENTIAL_BYTES, "depth": SEQUENTIAL_DEPTH, "sequential": True}
         many, one = self.probe("many"), self.probe("one", depth=1)

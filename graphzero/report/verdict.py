@@ -17,8 +17,8 @@ _STALLS = 0.1
 _STALLS_AT_FIRST = 0.3
 # Preparation that takes less than this share of the loop's waiting does not explain it.
 _EXPLAINS = 0.5
-# Mini-batches that waited to be taken for as long as this share of the time that it took to prepare
-# them were ready before they were needed. It takes more to say so where the loop waits as well.
+# Mini-batches that waited to be taken for as long as this share of the time that it took to
+# prepare them were ready before they were needed. It takes more to say so where the loop waits too.
 _WAITED = 0.25
 _WAITED_BOTH = 0.5
 
