@@ -25,6 +25,7 @@ from graphzero.commands.description import (
     visits_line,
 )
 from graphzero.commands.options import SubParsers, add_command, describe_direction
+from graphzero.commands.tuning_info import describe_tuning, tuning_lines
 from graphzero.commands.typed_info import describe_typed, typed_lines
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
@@ -159,6 +160,7 @@ def _describe_dataset(path: str, ds: Dataset, *, degrees: bool) -> dict[str, Any
     content["edge_splits"] = {name: len(store) for name, store in ds.edge_splits.stores.items()}
     counted = manifest.presampling
     content["visits"] = None if counted is None else asdict(counted)
+    content["tuning"] = describe_tuning(ds)
     content["files"] = describe_files(path, ds)
     return content
 
@@ -234,6 +236,7 @@ def _lines(content: dict[str, Any]) -> Iterator[str]:
         yield from miss_lines(content["misses"])
     if "degrees" in content:
         yield from degree_lines(content["degrees"])
+    yield from tuning_lines(content)
     for file in content["files"]:
         yield from file_lines(file)
 

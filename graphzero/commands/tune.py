@@ -217,6 +217,7 @@ def _closing_lines(tuned: Tuned, path: Path, is_found: bool) -> Iterator[str]:
         yield f"{name + ':':14s} {text}"
     yield ""
     yield from heat_map_lines(tuned)
+    yield "* the choice; settings that are slow leave early, with figures of shorter trials"
     yield ""
     chosen = tuned.found.best
     seconds = tuned.seconds(chosen)

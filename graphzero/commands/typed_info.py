@@ -18,6 +18,7 @@ from graphzero.commands.description import (
     visits_line,
 )
 from graphzero.commands.options import describe_direction
+from graphzero.commands.tuning_info import describe_tuning, tuning_lines
 from graphzero.graph.typed_dataset import EdgeStore, NodeStore, TypedDataset
 from graphzero.store.edge_changes import EdgeChanges, describe_changes
 from graphzero.store.id_table import ids_text
@@ -50,6 +51,7 @@ def describe_typed(path: str, ds: TypedDataset, *, degrees: bool) -> dict[str, A
             for edges in ds.edges.values()
         ],
         "visits": None if counted is None else asdict(counted),
+        "tuning": describe_tuning(ds),
         "files": describe_files(path, ds),
     }
 
@@ -116,6 +118,7 @@ def typed_lines(content: dict[str, Any]) -> Iterator[str]:
         yield visits_line(content["visits"])
     if "misses" in content:
         yield from miss_lines(content["misses"])
+    yield from tuning_lines(content)
     for file in content["files"]:
         yield from file_lines(file)
 

@@ -201,6 +201,11 @@ class Dataset(ClosedAtExit):
             warnings.warn(note, UserWarning, stacklevel=5)  # the line that makes the loader
 
     @property
+    def any_tuning(self) -> Tuning | None:
+        """The content of the folder's ``tuning.json``, for whatever machine and files."""
+        return self._found_tuning
+
+    @property
     def tuning(self) -> Tuning | None:
         """What `graphzero tune` has found for these files on this machine; None without it.
 

@@ -56,7 +56,7 @@ class Schedule:
     batches : int
         Mini-batches that are measured on the first rung.
     finalists : int
-        With so many settings or fewer left, the finals begin.
+        With so many settings left, and perhaps some more within the noise, the finals begin.
     turns : int
         How often each is measured before the worse half leaves the finals.
     eliminates : bool
@@ -181,7 +181,7 @@ def search(
     left_out: list[K] = []
     turns: dict[K, list[float]] = {}
     rungs = _rungs(len(left), schedule)
-    while len(left) > schedule.finalists and not run.is_over:
+    while len(left) > _SPARED * schedule.finalists and not run.is_over:
         # Each rung has as much of the time as the others.
         end = run.share((1 - _OF_FINALS) / rungs * (rung + 1))
         costs, missed = run.measure_all(left, batches, end, rung)
@@ -204,7 +204,7 @@ def search(
 def _rungs(count: int, schedule: Schedule) -> int:
     """Rungs before the finals, if no setting is spared."""
     rungs = 0
-    while count > schedule.finalists:
+    while count > _SPARED * schedule.finalists:
         count, rungs = max(schedule.finalists, math.ceil(count / schedule.eta)), rungs + 1
     return max(1, rungs)
 

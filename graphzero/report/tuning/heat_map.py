@@ -71,9 +71,9 @@ def _axes(cells: dict[tuple[str, int], Cell]) -> tuple[list[str], list[int]]:
 
 
 def seconds_text(seconds: float) -> str:
-    """Three digits with a unit: "12.3 ms"."""
+    """Three digits with a unit, such as "12.3 ms"."""
     if seconds >= 0.9995:
-        return f"{seconds:.3g} s"
+        return f"{seconds:#.3g} s".replace(". ", " ")
     return f"{1000 * seconds:#.3g} ms".replace(". ", " ")
 
 

@@ -42,7 +42,7 @@ def disk_line(disk: DiskRate | None) -> str:
         return f"disk: unknown rate: {disk.unavailable}"
     sequential = disk.sequential_bytes_per_second
     return (
-        f"disk: {disk.reads_per_second:,.0f} random reads/s of {format_bytes(disk.block_bytes)} "
+        f"disk: {disk.reads_per_second:,.0f} random reads/s of {disk.block_bytes:,} bytes "
         f"(depth {disk.depth}, {disk.engine})"
         + ("" if sequential is None else f", {format_bytes(int(sequential))}/s in sequence")
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
+from graphzero.io.prefetch import Prefetch
 from graphzero.report.tuning.grid import describe
 from graphzero.report.tuning.heat_map import heat_map_svg, seconds_text
 from graphzero.report.tuning.live_table import disk_line
@@ -23,7 +24,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem }
 dt { color: #555 } dd { margin: 0 }
 table { border-collapse: collapse; width: 100% }
 th, td { text-align: left; padding: .2rem .6rem; border-bottom: 1px solid #ddd }
-td.number { text-align: right; font-variant-numeric: tabular-nums }
+.number { text-align: right; font-variant-numeric: tabular-nums }
 code { font-size: .9em }
 """
 
@@ -68,6 +69,7 @@ def tuning_page(tuned: Tuned) -> str:
     facts = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in conditions(tuned))
     finals = "".join(
         f"<tr><td><code>{escape(describe(setting))}</code></td>"
+        f'<td class="number">{tuned.turns(setting)}</td>'
         f'<td class="number">{_seconds(tuned, setting)}</td>'
         f'<td class="number">{ratio:.2f}</td></tr>'
         for setting, ratio in tuned.found.ratios.items()
@@ -78,18 +80,19 @@ def tuning_page(tuned: Tuned) -> str:
 <body><h1>Prefetch options of {escape(tuned.workload.folder)}</h1>
 <p>Chosen: <code>{escape(describe(tuned.found.best))}</code></p>
 <h2>Time a mini-batch, by strategy and lookahead</h2>
-<p>Each cell has the fastest setting with this strategy and lookahead. The choice has a frame.</p>
+<p>Each cell has the fastest setting with this strategy and lookahead. The choice has a frame. Slow
+settings leave early, so their figures are of shorter trials, and of an earlier time.</p>
 <div role="img" aria-label="Heat map of strategies and lookaheads">{svg}</div>
 <h2>The settings that were compared last</h2>
-<table><thead><tr><th>setting</th><th>a mini-batch</th><th>ratio to the choice</th></tr></thead>
-<tbody>{finals}</tbody></table>
+<p>They took turns. The ratio compares a setting with the choice turn by turn, so that it does not
+matter if the machine was slower at some times.</p>
+<table><thead><tr><th>setting</th><th class="number">turns</th>
+<th class="number">median time a mini-batch</th><th class="number">ratio to the choice</th></tr>
+</thead><tbody>{finals}</tbody></table>
 <h2>Conditions</h2><dl>{facts}</dl></body></html>
 """
 
 
-def _seconds(tuned: Tuned, setting: object) -> str:
-    from graphzero.io.prefetch import Prefetch
-
-    assert isinstance(setting, Prefetch)
+def _seconds(tuned: Tuned, setting: Prefetch) -> str:
     seconds = tuned.seconds(setting)
     return "-" if seconds is None else seconds_text(seconds)

@@ -22,6 +22,9 @@ __all__ = ["TrialResult", "Trials", "Workload"]
 _START_SECONDS = 60.0  # of the interpreter and its imports, on a slow machine
 _WINDOW = 2  # mini-batches: threads finish several at about the same time
 _ERROR_CHARACTERS = 300
+# Of the process that forks the trials: what a trial has copies of, as measured. It is added to the
+# limit, because a process of its own would not have it.
+_COPIED_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,7 @@ class Trials:
         self._finalizer = weakref.finalize(self, self._stack.close)  # at the latest at exit
         if memory_limit is not None:
             try:
-                self._group = self._stack.enter_context(memory_group(memory_limit))
+                self._group = self._stack.enter_context(memory_group(memory_limit + _COPIED_BYTES))
                 self.group = self._group.kind
             except NoMemoryGroup as error:
                 self.no_group = str(error)

@@ -6,6 +6,7 @@ need, which takes longer than many a trial, and forks one for each.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -208,6 +209,7 @@ def main() -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever wants the answers ends the trials
     alive = int(sys.argv[-1])
+    gc.freeze()  # the collector would write to pages that trials share with this process
     for line in sys.stdin:
         request = json.loads(line)
         trial = os.fork()

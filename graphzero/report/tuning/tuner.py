@@ -121,13 +121,21 @@ class Tuned:
         done = [result for result in of if result.reason is None]
         return done[-1] if done else of[-1] if of else None
 
+    def _last(self, setting: Prefetch) -> list[float]:
+        """Seconds a mini-batch, of the trials on the highest rung that a setting has reached."""
+        of = [one for one in self.records if one.result.setting == setting]
+        rung = max((one.rung for one in of if one.result.reason is None), default=-1)
+        times = [one.result.seconds_per_batch for one in of if one.rung == rung]
+        return [time for time in times if time is not None]
+
     def seconds(self, setting: Prefetch) -> float | None:
         """Seconds a mini-batch: median of the trials on the highest rung that it has reached."""
-        of = [one for one in self.records if one.result.setting == setting]
-        done = [one for one in of if one.result.reason is None]
-        last = max((one.rung for one in done), default=-1)
-        times = [one.result.seconds_per_batch for one in done if one.rung == last]
-        return median(time for time in times if time is not None) if times else None
+        times = self._last(setting)
+        return median(times) if times else None
+
+    def turns(self, setting: Prefetch) -> int:
+        """How many trials these are."""
+        return len(self._last(setting))
 
     def content(self) -> dict[str, Any]:
         """What is written into ``tuning.json``."""

@@ -1,0 +1,262 @@
+"""tuning.json: when loaders use it, when they do not, and how they say so."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import files
+import numpy as np
+import pytest
+from cli_program import run
+
+import graphzero as gz
+from graphzero.io.limits import available_memory
+from graphzero.loader import tuned_prefetch
+from graphzero.store.machine import Machine, machine_differences, this_machine
+from graphzero.store.tuning_file import (
+    TUNING_NAME,
+    files_digest,
+    read_tuning,
+    remove_tuning,
+    tuning_content,
+    write_tuning,
+)
+
+pytestmark = pytest.mark.no_asan  # pure Python but for the loader, which other tests check
+
+CHOSEN = {"strategy": "pread", "lookahead": 2, "resident": 0.25}
+
+
+def _build(folder: Path, seed: int = 0) -> Path:
+    features = np.random.default_rng(seed).standard_normal((60, 4)).astype(np.float32)
+    edges = files.random_edges(60, 300)
+    gz.build(folder, edges=edges, features=features, directed=True).close()
+    return folder
+
+
+def _tune(folder: Path, **changes: Any) -> Path:
+    with gz.open(folder) as ds:
+        content = tuning_content(
+            this_machine(folder),
+            date="2026-11-22T10:00:00+00:00",
+            prefetch=CHOSEN,
+            memory_limit=None,
+            available=available_memory(),
+            dataset=files_digest(ds.mappings),
+        )
+    write_tuning(folder / TUNING_NAME, {**content, **changes})
+    return folder
+
+
+@pytest.fixture
+def tuned(tmp_path: Path) -> Path:
+    """A dataset with a tuning of this machine."""
+    return _tune(_build(tmp_path / "data"))
+
+
+def _io(folder: Path, **options: Any) -> str:
+    """What the first mini-batch of a loader says."""
+    with gz.open(folder) as ds:
+        batches = gz.NeighborDataset(ds, None, [2], batch_size=60, **options)
+        (batch,) = map(gz.Collate(ds), batches)
+        io: str = batch.stats.io
+    return io
+
+
+def test_loaders_use_what_was_tuned_and_say_so(tuned: Path) -> None:
+    with gz.open(tuned) as ds:
+        assert ds.tuning is not None
+        assert ds.tuning.prefetch == CHOSEN
+        with pytest.raises(AttributeError):
+            ds.tuning.date = ""  # type: ignore[misc]
+        expected = gz.Prefetch(**CHOSEN)
+        assert gz.NeighborDataset(ds).prefetch == expected
+        assert gz.LinkNeighborDataset(ds, np.zeros((2, 1), int)).prefetch == expected
+        loader = gz.NeighborLoader(ds, [2], batch_size=60)
+        assert loader._source.prefetch == expected
+    io = _io(tuned)
+    assert io.startswith("pread")
+    assert ": as tuned on 2026-11-22 (tuning.json)" in io
+    assert "as requested" not in io
+
+
+def test_an_automatic_strategy_that_was_tuned_keeps_its_reason(tuned: Path) -> None:
+    _tune(tuned, prefetch={"strategy": "auto", "lookahead": 2})
+    io = _io(tuned)
+    assert "the dataset fits in memory; as tuned on 2026-11-22 (tuning.json)" in io
+
+
+def test_given_options_win(tuned: Path) -> None:
+    assert _io(tuned, prefetch=gz.Prefetch("none")).startswith("none: as requested")
+    assert _io(tuned, prefetch=gz.Prefetch()).startswith("willneed")
+    assert "tuned" not in _io(tuned, prefetch=gz.Prefetch())
+
+
+def test_without_the_file_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = _build(tmp_path / "data")
+
+    def refuse(_: object) -> None:
+        raise AssertionError("the machine was looked up")
+
+    monkeypatch.setattr("graphzero.graph.dataset.this_machine", refuse)
+    with gz.open(folder) as ds:
+        assert ds.tuning is None
+    assert "tun" not in _io(folder)
+
+
+def test_another_machine_is_silent_until_a_loader_runs(tuned: Path) -> None:
+    machine = asdict(replace(this_machine(tuned), cpu="Abacus 1", cores=999))
+    _tune(tuned, machine=machine)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with gz.open(tuned) as ds:
+            assert ds.tuning is None
+        io = _io(tuned)
+    assert io.startswith("willneed")
+    assert "tuning.json is not used: it is of another machine (processor Abacus 1, not " in io
+    assert "number of processors 999, not " in io
+
+
+def test_another_machine_differs_in_what_is_known() -> None:
+    here = Machine("cpu", 4, 8_000_000_000, "disk", "ext4")
+    assert machine_differences(here, replace(here, memory=8_100_000_000)) == []
+    assert machine_differences(here, replace(here, disk=None)) == []
+    assert machine_differences(replace(here, file_system="xfs"), here) == [
+        "file system xfs, not ext4"
+    ]
+    (text,) = machine_differences(replace(here, memory=16_000_000_000), here)
+    assert text == "memory of 16,000,000,000 bytes, not 8,000,000,000"
+
+
+def test_this_machine_is_told() -> None:
+    found = this_machine("/")
+    assert found.cpu
+    assert found.cores
+    assert found.memory
+    assert found == this_machine("/")
+
+
+def test_a_copy_of_the_folder_matches_and_other_files_do_not(tuned: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "copied"
+    copied.mkdir()
+    for path in tuned.iterdir():
+        (copied / path.name).write_bytes(path.read_bytes())
+    assert "as tuned" in _io(copied)
+    # other features of the same size, in the same place
+    other = _build(tmp_path / "other", seed=1)
+    assert (other / "features.gd").stat().st_size == (copied / "features.gd").stat().st_size
+    (copied / "features.gd").write_bytes((other / "features.gd").read_bytes())
+    assert "tuning.json is not used: it is of other files: run graphzero tune again" in _io(copied)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        lambda folder: _build(folder, seed=2),
+        lambda folder: gz.reorder(folder, "input").close(),
+    ],
+    ids=["built", "reordered"],
+)
+def test_a_rebuilt_dataset_has_no_tuning(tuned: Path, again: Callable[[Path], object]) -> None:
+    again(tuned)
+    assert not (tuned / TUNING_NAME).exists()
+    with gz.open(tuned) as ds:
+        assert ds.tuning is None
+
+
+def test_a_rebuild_leaves_another_programs_file_alone(tmp_path: Path) -> None:
+    folder = _build(tmp_path / "data")
+    foreign = folder / TUNING_NAME
+    foreign.write_text('{"mine": 1}')
+    remove_tuning(folder)
+    with pytest.warns(UserWarning, match="graphzero has not written it"):
+        _build(folder)
+    assert foreign.read_text() == '{"mine": 1}'
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text[:40], "Expecting|Unterminated|delimiter"),
+        (lambda text: "[1]", "graphzero has not written it"),
+        (lambda text: text.replace('"version": 1', '"version": 2'), "its version is 2, and not 1"),
+        (lambda text: text.replace('"date": "', '"other": "'), "'date'"),
+        (lambda text: text.replace('"available": ', '"available": true, "was": '), "is True"),
+        (lambda text: "\xff", "."),
+    ],
+    ids=["cut", "foreign", "newer", "without a field", "wrong type", "no text"],
+)
+def test_what_cannot_be_read_is_ignored_with_a_warning(
+    tuned: Path, change: Callable[[str], str], message: str
+) -> None:
+    path = tuned / TUNING_NAME
+    path.write_text(change(path.read_text()), encoding="latin-1")
+    with pytest.warns(UserWarning, match=message) as caught:
+        ds = gz.open(tuned)
+    with ds:
+        assert ds.tuning is None
+        assert gz.NeighborDataset(ds).prefetch == gz.Prefetch()
+    assert str(caught[0].message).startswith(f"{path} is ignored: ")
+
+
+def test_options_that_do_not_exist_are_ignored_with_a_warning(tuned: Path) -> None:
+    for wrong in ({"strategy": "magic"}, {"speed": 9}, {"lookahead": -1}):
+        _tune(tuned, prefetch=wrong)
+        with gz.open(tuned) as ds, pytest.warns(UserWarning, match="tuning.json is ignored"):
+            assert gz.NeighborDataset(ds).prefetch == gz.Prefetch()
+
+
+def test_a_pipe_of_that_name_is_not_waited_for(tuned: Path) -> None:
+    (tuned / TUNING_NAME).unlink()
+    (tuned / TUNING_NAME).mkdir()
+    assert read_tuning(tuned) is None
+
+
+def test_another_amount_of_memory_is_told(tuned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    note = tuned_prefetch.memory_note
+    size = 1_000_000_000
+    assert note(400_000_000, 480_000_000, size) == ""
+    assert note(400_000_000, 320_000_000, size) == ""
+    assert note(400_000_000, 520_000_000, size) == (
+        "it is for 400 MB of memory, and 520 MB are available"
+    )
+    assert note(400_000_000, 200_000_000, size) != ""
+    assert note(2_000_000_000, 30_000_000_000, size) == ""  # room for everything, in both
+    assert note(1_900_000_000, 30_000_000_000, size) != ""
+    _tune(tuned, available=10_000, memory_limit=10_000)
+    assert "tuning.json is not used: it is for 10 kB of memory, and" in _io(tuned)
+
+
+def test_packs_have_rows_of_their_own(tuned: Path, tmp_path: Path) -> None:
+    with gz.open(tuned) as ds:
+        pack = gz.pack(ds, tmp_path / "p.gd", np.arange(20), [2], epochs=1, batch_size=10)
+        assert gz.PackedDataset(ds, pack, np.arange(20)).prefetch == gz.Prefetch()
+
+
+def test_info_says_whether_it_is_used(tuned: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def line() -> str:
+        assert run("info", tuned) == 0
+        out = capfd.readouterr().out
+        return next((text for text in out.splitlines() if "tuning  " in text), "")
+
+    assert line().startswith("  tuning    pread, lookahead=2, resident=0.25; of 2026-11-22, with ")
+    assert line().endswith("of memory; loaders use it")
+    assert run("info", tuned, "--json") == 0
+    assert json.loads(capfd.readouterr().out)["tuning"]["not_used"] is None
+    machine = asdict(replace(this_machine(tuned), disk="Drum"))
+    _tune(tuned, machine=machine)
+    assert "not used: it is of another machine (disk Drum, not " in line()
+    _tune(tuned, prefetch={"strategy": "magic"})
+    assert "not used: it is corrupt (strategy must be one of" in line()
+    (tuned / TUNING_NAME).unlink()
+    assert line() == ""
+
+
+def test_verify_knows_the_file(tuned: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run("verify", tuned) == 0
+    assert TUNING_NAME not in capfd.readouterr().out
