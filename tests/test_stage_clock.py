@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import mmap
 import os
 import subprocess
 import sys
@@ -105,3 +106,23 @@ def test_threads_that_end_and_forked_children_leave_no_descriptor():
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="cannot empty the page cache")
+def test_page_faults_that_read_a_file_are_waiting_for_the_disk(tmp_path):
+    path = tmp_path / "cold"
+    path.write_bytes(os.urandom(4 << 20))
+    with open(path, "r+b") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            data.madvise(mmap.MADV_RANDOM)
+            begin = moment()
+            assert len(data[:: mmap.PAGESIZE]) == 1024
+            cold = moment()
+            assert len(data[:: mmap.PAGESIZE]) == 1024
+            warm = moment()
+    if cold.faults == begin.faults:
+        pytest.skip("this file system keeps its files in memory")
+    assert spent(begin, cold, has_read=False).disk > 0
+    assert spent(cold, warm, has_read=False).disk == 0

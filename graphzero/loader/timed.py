@@ -31,10 +31,9 @@ class _Timed(Iterable[Any]):
         source = getattr(self._loader, "dataset", None)
         ranges = LoopRanges(training=True)
         while True:
-            clock.asked(epoch)
             try:
                 with ranges:
-                    batch = next(iterator)
+                    batch = clock.next_of(iterator)
             except StopIteration:
                 return
             if isinstance(source, SeedDataset):
