@@ -164,6 +164,9 @@ def test_what_was_killed_is_a_row_with_the_reason(
     sweep(dataset[0], out, "--prefetch", "none")
     rows = read_rows(out, SETTINGS)
     assert len(asked) == 2  # it is not tried again
+    prefetch_sweep.journal_of(out).unlink()
+    sweep(dataset[0], out, "--prefetch", "none", "--resume")
+    assert len(asked) == 2
     for row in rows:
         assert row["failure"].startswith("killed")
         assert row["repeats"] == 0

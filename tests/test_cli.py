@@ -17,7 +17,7 @@ from graphzero.commands.options import as_prefetch
 from graphzero.io.prefetch import Prefetch
 from graphzero.store.format import read_header
 
-COMMANDS = ("build", "reorder", "pack", "info", "verify", "train", "report", "demo")
+COMMANDS = ("build", "reorder", "pack", "info", "verify", "tune", "train", "report", "demo")
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -109,6 +110,9 @@ def test_a_trace_shows_each_stage_on_its_thread(ds, tmp_path, strategy):
     assert len(threads - {trace.loop}) >= 2
     for name in ("sample", "fetch", "place"):
         assert trace.count(f"graphzero: {name}") == len(expected)
+    reads = 2 if strategy == "pread" else 1  # past the page cache, and requested pages
+    assert trace.count("graphzero: disk wait") == reads * len(expected)
+    assert trace.count("graphzero: gather") == 2 * len(expected)  # features and labels
     assert trace.count(WAIT) == len(expected) + 1  # the last one finds the end
     assert trace.count(TRAIN) == len(expected)
     assert trace.nests()
@@ -174,6 +178,8 @@ def test_a_loop_that_is_left_early(ds, tmp_path, end):
                 next(iterator)
             if end == "break":
                 del iterator
+                with record_function("after"):
+                    pass
             if end == "error":
                 raise KeyError("of the loop")
     except KeyError:
@@ -181,7 +187,10 @@ def test_a_loop_that_is_left_early(ds, tmp_path, end):
     trace = Trace(profiler, tmp_path / "trace.json")
     assert trace.count(TRAIN) == 2
     assert trace.nests()
-    if end != "break":
+    if end == "break":
+        (after,) = trace.ranges[trace.loop]["after"]
+        assert all(last <= after[0] for _, last in trace.ranges[trace.loop][TRAIN])
+    else:
         assert len(list(iterator)) > 0  # goes on without the profiler
 
 
@@ -316,6 +325,29 @@ def test_a_session_does_not_end_while_a_range_is_being_closed(sessions, monkeypa
     thread.join()
     ender.join()
     assert Recorded.closed == [("slow", 1, 1)]
+
+
+def test_a_session_that_is_ending_closes_its_ranges_itself(sessions):
+    begin, end = sessions
+    session = begin(1)
+    opened = session.begin("late")
+    session._is_running = False  # as `stop` does, in another thread, before it closes ranges
+    session.end(opened)
+    assert Recorded.closed == []
+    end(session)
+    assert Recorded.closed == [("late", 1, 1)]
+
+
+@pytest.mark.filterwarnings("ignore")  # of a fork beside threads
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_child_records_nothing(sessions):
+    begin, end = sessions
+    session = begin(1)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if low.attached() is None else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    end(session)
 
 
 def test_a_range_that_another_thread_drops_is_not_closed_there(sessions):
