@@ -220,12 +220,13 @@ def test_a_pipe_of_that_name_is_not_waited_for(tuned: Path) -> None:
 def test_another_amount_of_memory_is_told(tuned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     note = tuned_prefetch.memory_note
     size = 1_000_000_000
-    assert note(400_000_000, 480_000_000, size) == ""
-    assert note(400_000_000, 320_000_000, size) == ""
-    assert note(400_000_000, 520_000_000, size) == (
-        "it is for 400 MB of memory, and 520 MB are available"
+    for now in (300_000_000, 400_000_000, 600_000_000):
+        assert note(400_000_000, now, size) == ""
+    assert note(400_000_000, 601_000_000, size) == (
+        "it is for 400 MB of memory, and 601 MB are available"
     )
-    assert note(400_000_000, 200_000_000, size) != ""
+    assert note(400_000_000, 299_000_000, size) != ""
+    assert note(400_000_000, 0, size) != ""
     assert note(2_000_000_000, 30_000_000_000, size) == ""  # room for everything, in both
     assert note(1_900_000_000, 30_000_000_000, size) != ""
     _tune(tuned, available=10_000, memory_limit=10_000)

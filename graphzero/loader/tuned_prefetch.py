@@ -13,7 +13,9 @@ from graphzero.units import format_bytes
 
 __all__ = ["as_tuned", "memory_note", "prefetch_of"]
 
-_SAME_MEMORY = 0.25  # more or less, as a share of what the trials had
+# What may be available, as a share of what the trials had: a model, which these did not have, may
+# take its memory before the loader is made or after.
+_LEAST_MEMORY, _MOST_MEMORY = 0.75, 1.5
 _PLENTY = 2  # times the dataset: more than that changes nothing
 
 
@@ -75,6 +77,6 @@ def memory_note(tuned: int, now: int, size: int) -> str:
     size : int
         Bytes of the dataset: with more memory than twice that, all sizes are alike.
     """
-    if min(tuned, now) >= _PLENTY * size or abs(now - tuned) <= _SAME_MEMORY * tuned:
+    if min(tuned, now) >= _PLENTY * size or _LEAST_MEMORY * tuned <= now <= _MOST_MEMORY * tuned:
         return ""
     return f"it is for {format_bytes(tuned)} of memory, and {format_bytes(now)} are available"
