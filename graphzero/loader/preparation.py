@@ -139,9 +139,8 @@ class _Preparation:
         cost.pages_missed = missing + read_past
         end = moment()
         fetching = spent(after, end, has_read=missing > 0)
-        if read_past:  # rows are copied when they are placed: this was reading and nothing else
-            fetching = Spent(0.0, end.wall - after.wall)
-        cost.gather(fetching)
+        # past the page cache: rows are copied when they are placed, this was reading alone
+        cost.gather(Spent(0.0, end.wall - after.wall) if read_past else fetching)
         cost.finished = end.wall
         subgraph = sampled.batch.subgraph.without_positions()
         return _WithRows(replace(sampled.batch, subgraph=subgraph), cost, fetched)
