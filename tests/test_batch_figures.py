@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import packed_graphs
 import pytest
 from loaders import loader_of
@@ -19,8 +20,8 @@ from graphzero.io.rows import RowIO
 from graphzero.loader import batch_log as log_module
 from graphzero.loader import loop_clock, preparation
 from graphzero.loader.batch_log import BatchLogReader, logs_of
-from graphzero.loader.batch_stats import BatchStats
 from graphzero.loader.batch_totals import BatchTotals
+from graphzero.loader.sampled_batch import SampledBatch
 from graphzero.loader.stage_clock import Moment
 from graphzero.loader.timed import timed
 
@@ -135,21 +136,12 @@ class Prepared:
         finished, self._finished = self._finished[0], self._finished[1:]
         self.num_finished -= 1
         self._clock.wall = max(self._clock.wall, finished)
-        batch = SimpleBatch(BatchStats())
-        return SimpleNamespace(batch=batch, finished=finished)
+        batch = SampledBatch(None, np.arange(2))
+        cost = preparation._Cost(0, "", finished=finished)
+        return preparation._Placed(batch, cost, {})
 
 
-class SimpleBatch(SimpleNamespace):
-    def __init__(self, stats):
-        super().__init__(stats=stats)
-
-
-def test_a_finished_batch_is_ready_until_it_is_taken(clock, monkeypatch):
-    monkeypatch.setattr(
-        preparation,
-        "replace",
-        lambda of, stats=None, **new: SimpleBatch(stats) if stats else replace(of, **new),
-    )
+def test_a_finished_batch_is_ready_until_it_is_taken(clock):
     prepared = Prepared(clock, [1002.0, 1003.0, 1004.0])
     got = []
     for batch in preparation._taken(prepared, None):

@@ -6,6 +6,7 @@ import gc
 import threading
 import time
 import weakref
+from contextlib import closing
 
 import files
 import numpy as np
@@ -181,3 +182,25 @@ def test_tensors_outlive_the_batches_after_them(tmp_path):
     gc.collect()
     assert _core.pool_state()[0] == blocks
     ds.close()
+
+
+def test_it_says_how_many_results_wait():
+    release = threading.Event()
+
+    def until(count):
+        while got.num_finished != count:
+            time.sleep(0.001)
+
+    def work(item):
+        if item == 2:
+            release.wait()
+        return item
+
+    with closing(Pipeline([Stage(lambda x: x, 2), Stage(work, 2)], range(5), lookahead=3)) as got:
+        assert got.num_finished == 0  # none has begun
+        assert next(got) == 0
+        until(2)  # 1 and 3, while 2 waits
+        assert next(got) == 1
+        release.set()
+        until(3)
+        assert [next(got), next(got), next(got), got.num_finished] == [2, 3, 4, 0]

@@ -108,18 +108,16 @@ class BatchIterator(Iterator[SampledBatch]):
             return batch
 
     def _next(self) -> SampledBatch:
-        epoch = self._progress.epoch
-        if self._loop is not None:
-            self._loop.asked(epoch)
+        epoch, loop = self._progress.epoch, self._loop
         if not self._has_begun:
             self._describe("")
-        batch = next(self._batches)
+        batch = next(self._batches) if loop is None else loop.next_of(self._batches)
         if not self._has_begun:
             self._describe(batch.stats.io)
             self._has_begun = True
         publish_batch(batch, epoch, next(self._left))
-        if self._loop is not None:
-            self._loop.handed(epoch)
+        if loop is not None:
+            loop.handed(epoch)
         return batch
 
     def _describe(self, io: str) -> None:

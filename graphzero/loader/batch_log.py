@@ -12,7 +12,7 @@ import mmap
 import os
 import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from multiprocessing.util import Finalize
 from typing import Any
@@ -67,7 +67,7 @@ class BatchLog:
         self._publish()
         self._changes = memoryview(self._data)[layout.CHANGES : layout.CHANGES + 8].cast("q")
         self._totals: Sequence[Any] = layout.EMPTY
-        self._epochs: dict[int, Sequence[Any]] = {}  # the one that was used last stands last
+        self._epochs: OrderedDict[int, Sequence[Any]] = OrderedDict()  # the last one used is last
         self._rows: dict[int, int] = {layout.NO_EPOCH: 0}
         self._records = self._text_bytes = 0
         self._files: dict[str, None] = {}
@@ -133,10 +133,10 @@ class BatchLog:
             self._changes[0] = before + 2
 
     def _add(self, epoch: int, sums: Sequence[Any], record: BatchRecord | None) -> None:
-        before = self._epochs.pop(epoch, layout.EMPTY)
         if epoch not in self._rows:
             self._new_row(epoch)
-        self._epochs[epoch] = after = _sum(before, sums)
+        self._epochs[epoch] = after = _sum(self._epochs.get(epoch, layout.EMPTY), sums)
+        self._epochs.move_to_end(epoch)
         self._write_row(epoch, after)
         self._totals = _sum(self._totals, sums)
         if record is not None:
@@ -217,7 +217,9 @@ def batch_log() -> BatchLog:
 def _forget() -> None:
     """In a forked child: the log is the parent's."""
     global _log, _making
-    _log, _making = None, threading.RLock()
+    inherited, _log, _making = _log, None, threading.RLock()
+    if inherited is not None:
+        inherited.remove()  # closes its descriptor, and no more than that
 
 
 os.register_at_fork(after_in_child=_forget)

@@ -7,11 +7,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from graphzero.loader.batch_log import batch_log
 from graphzero.loader.batch_totals import BatchTotals
 
 __all__ = ["LoopClock"]
+
+_T = TypeVar("_T")
 
 
 class _Thread(threading.local):
@@ -33,9 +36,10 @@ class LoopClock:
     """
 
     def __init__(self) -> None:
-        self._waited = 0.0  # not published yet
+        self._waited = self._training = 0.0  # not published yet
+        self._epoch = 0  # of the mini-batch that it got last
         self._is_observed = False  # by another clock, in the iterator that this one times
-        self._since = _Mark()
+        self._since = _Mark()  # the last moment at which the loop asked or got something
         self._has_batch = False
 
     @contextmanager
@@ -43,30 +47,44 @@ class LoopClock:
         """While the loop waits for its iterator: this counts with the first mini-batch."""
         since = _Mark()
         yield
-        self._waited = _Mark().own_seconds(since)
-        _here.seconds += self._waited
+        now = _Mark()
+        self._waited = now.own_seconds(since)
+        now.count(self._waited)
 
-    def asked(self, epoch: int) -> None:
-        """The loop asks for a mini-batch, of an epoch."""
+    def next_of(self, batches: Iterator[_T]) -> _T:
+        """The loop asks for a mini-batch; whatever ``next`` raises is raised."""
         now = _Mark()
         if self._has_batch and not self._is_observed:
-            training = now.own_seconds(self._since)
-            batch_log().add(epoch, BatchTotals(training=training))
-            _here.seconds += training
+            self._training = now.own_seconds(self._since)
+            now.count(self._training)
         self._has_batch = False
-        self._since = _Mark()
+        self._since = now
+        try:
+            return next(batches)
+        except BaseException:
+            self._publish_training()
+            raise
 
     def handed(self, epoch: int) -> None:
-        """It gets one."""
+        """It gets the mini-batch, of this epoch."""
         now = _Mark()
         self._is_observed = now.has_steps_since(self._since)
+        if epoch != self._epoch or self._is_observed:
+            self._publish_training()
+        self._epoch = epoch
         if not self._is_observed:
             stall = now.own_seconds(self._since)
-            batch_log().add(epoch, BatchTotals(steps=1, stall=stall + self._waited))
-            _here.seconds += stall
-            _here.steps += 1
-        self._waited, self._has_batch = 0.0, True
-        self._since = _Mark()
+            now.count(stall, steps=1)
+            stall, training = stall + self._waited, self._training
+            self._waited = self._training = 0.0
+            batch_log().add(epoch, BatchTotals(steps=1, stall=stall, training=training))
+        self._has_batch = True
+        self._since = now
+
+    def _publish_training(self) -> None:
+        training, self._training = self._training, 0.0
+        if training:
+            batch_log().add(self._epoch, BatchTotals(training=training))
 
 
 class _Mark:
@@ -79,6 +97,12 @@ class _Mark:
         self.thread = (os.getpid(), threading.get_ident())
         self.counted = _here.seconds
         self.steps = _here.steps
+
+    def count(self, seconds: float, steps: int = 0) -> None:
+        """They belong to what ends now."""
+        _here.seconds += seconds
+        _here.steps += steps
+        self.counted, self.steps = _here.seconds, _here.steps
 
     def own_seconds(self, since: _Mark) -> float:
         """Since an earlier moment, without those that were counted meanwhile."""

@@ -9,6 +9,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy.typing as npt
+
 from graphzero.graph.ids import IdArray
 from graphzero.io.page_readahead import PagesRequested
 from graphzero.io.row_sources import RowKey
@@ -26,12 +28,45 @@ from graphzero.sampling.pipeline import Pipeline, Stage
 __all__ = ["prepare_batches"]
 
 
+@dataclass
+class _Cost:
+    """Of a mini-batch so far; the stages work on it one after the other."""
+
+    topology_missed: int
+    io: str
+    sampled: float = 0.0
+    disk: float = 0.0
+    gathered: float = 0.0
+    pages_missed: int = 0
+    row_bytes: int = 0
+    finished: float = 0.0  # when the last stage was
+
+    def gather(self, seconds: Spent) -> None:
+        self.gathered += seconds.work
+        self.disk += seconds.disk
+
+    def stats(self, waited: float, ready: float, queue_depth: int) -> BatchStats:
+        return BatchStats(
+            sampled=self.sampled,
+            disk=self.disk,
+            gathered=self.gathered,
+            ready=ready,
+            waited=waited,
+            queue_depth=queue_depth,
+            row_bytes=self.row_bytes,
+            pages_missed=self.pages_missed,
+            topology_missed=self.topology_missed,
+            io=self.io,
+        )
+
+
 @dataclass(frozen=True)
 class _Sampled:
     """A mini-batch that was sampled, and the requests for its pages."""
 
     number: int
     batch: SampledBatch
+    cost: _Cost
     requests: list[Future[PagesRequested]]
 
 
@@ -40,16 +75,17 @@ class _WithRows:
     """A mini-batch whose rows are in memory, and not in their arrays yet."""
 
     batch: SampledBatch
+    cost: _Cost
     fetched: dict[RowKey, Fetched]
-    finished: float  # when they were
 
 
 @dataclass(frozen=True)
 class _Placed:
-    """A mini-batch that is complete."""
+    """A mini-batch that has its rows."""
 
     batch: SampledBatch
-    finished: float
+    cost: _Cost
+    rows: dict[RowKey, npt.NDArray[Any]]
 
 
 class _Preparation:
@@ -74,27 +110,21 @@ class _Preparation:
         )
         missed = batch.subgraph.pages_missed
         sampled = moment()
-        time_sampling = spent(begun, sampled, has_read=missed > 0)
+        sampling = spent(begun, sampled, has_read=missed > 0)
+        cost = _Cost(missed, self._session.describe(), sampling.work, sampling.disk)
         requests = self._session.rows.submit(number, batch.subgraph)
-        time_looking = spent(sampled, moment(), has_read=False)
-        stats = BatchStats(
-            sampled=time_sampling.work,
-            disk=time_sampling.disk + time_looking.disk,
-            gathered=time_looking.work,
-            topology_missed=missed,
-            io=self._session.describe(),
-        )
-        return _Sampled(number, replace(batch, stats=stats), requests)
+        cost.gather(spent(sampled, moment(), has_read=False))
+        return _Sampled(number, batch, cost, requests)
 
     def fetch(self, sampled: _Sampled) -> _WithRows:
         """Brings the rows into memory, once their pages were requested: then it is faster."""
-        rows = self._session.rows
-        begun = moment()
+        rows, cost = self._session.rows, sampled.cost
+        begun = time.perf_counter()
         requested = rows.wait(sampled.requests)
-        missing = sum(pages.missing for pages in requested)
         after = moment()
-        wall = after.wall - begun.wall
-        waited = Spent(0.0, wall) if missing else Spent(wall, 0.0)
+        missing = sum(pages.missing for pages in requested)
+        waited = after.wall - begun
+        cost.gather(Spent(0.0, waited) if missing else Spent(waited, 0.0))
         try:
             fetched = {
                 name: rows.fetch(name, sampled.number, sampled.batch.subgraph)
@@ -102,6 +132,7 @@ class _Preparation:
             }
         finally:
             rows.finish(requested)
+<<<<<<< HEAD
         read_past = sum(map(pages_read, fetched.values()))
         missing += read_past
         end = moment()
@@ -115,30 +146,30 @@ class _Preparation:
             gathered=stats.gathered + waited.work + time_fetching.work,
             pages_missed=missing,
         )
+=======
+        cost.pages_missed = missing + sum(map(pages_read, fetched.values()))
+        end = moment()
+        cost.gather(spent(after, end, has_read=cost.pages_missed > 0))
+        cost.finished = end.wall
+>>>>>>> help-a
         subgraph = sampled.batch.subgraph.without_positions()
-        return _WithRows(replace(sampled.batch, subgraph=subgraph, stats=stats), fetched, end.wall)
+        return _WithRows(replace(sampled.batch, subgraph=subgraph), cost, fetched)
 
     def place(self, prepared: _WithRows) -> _Placed:
         """The mini-batch with its rows in arrays."""
         begun = moment()
-        session_rows = self._session.rows
-        rows = {
-            name: session_rows.place(name, fetched, self.threads)
+        rows, cost = self._session.rows, prepared.cost
+        placed = {
+            name: rows.place(name, fetched, self.threads)
             for name, fetched in prepared.fetched.items()
         }
         end = moment()
-        time_placing = spent(begun, end, has_read=False)
-        stats = prepared.batch.stats
-        stats = replace(
-            stats,
-            disk=stats.disk + time_placing.disk,
-            gathered=stats.gathered + time_placing.work,
-            row_bytes=sum(
-                len(placed) * session_rows.sources[name].store.row_bytes
-                for name, placed in rows.items()
-            ),
+        cost.gather(spent(begun, end, has_read=False))
+        cost.finished = end.wall
+        cost.row_bytes = sum(
+            len(array) * rows.sources[name].store.row_bytes for name, array in placed.items()
         )
-        return _Placed(replace(prepared.batch, rows=rows, stats=stats), end.wall)
+        return _Placed(prepared.batch, cost, placed)
 
 
 def prepare_batches(
@@ -183,12 +214,13 @@ def _taken(
         done: Any = next(prepared, None)
         if done is None:
             return
-        depth, ready = prepared.num_finished, time.perf_counter() - done.finished
+        ready = time.perf_counter() - done.cost.finished
+        queue_depth = prepared.num_finished
         placed: _Placed = done if place is None else place(done)
         del done
         waited = time.perf_counter() - asked
-        stats = replace(placed.batch.stats, waited=waited, ready=ready, queue_depth=depth)
-        batch = replace(placed.batch, stats=stats)
+        stats = placed.cost.stats(waited, ready, queue_depth)
+        batch = replace(placed.batch, rows=placed.rows, stats=stats)
         del placed
         yield batch
         del batch  # its memory is needed for the next one

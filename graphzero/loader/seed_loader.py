@@ -69,11 +69,9 @@ class _Counting(Iterator[Any]):
 
     def __next__(self) -> Any:
         self._loader._check_current(self._delivered)
-        epoch = self._delivered.run.progress.epoch
-        self._clock.asked(epoch)
-        output = next(self._iterator)
+        output = self._clock.next_of(self._iterator)
         self._delivered.taken += 1
-        self._clock.handed(epoch)
+        self._clock.handed(self._delivered.run.progress.epoch)
         return output
 
 

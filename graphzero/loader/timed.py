@@ -29,9 +29,8 @@ class _Timed(Iterable[Any]):
     def _observed(self, iterator: Iterator[Any], clock: LoopClock, epoch: int) -> Iterator[Any]:
         source = getattr(self._loader, "dataset", None)
         while True:
-            clock.asked(epoch)
             try:
-                batch = next(iterator)
+                batch = clock.next_of(iterator)
             except StopIteration:
                 return
             if isinstance(source, SeedDataset):
