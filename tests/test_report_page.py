@@ -151,6 +151,9 @@ def test_ids_are_unique_and_what_refers_to_them_finds_them(each: tuple[Recording
 
 def test_the_page_holds_the_whole_recording(each: tuple[Recording, str]) -> None:
     assert data_of(each[1]) == each[0]
+    data = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', each[1], re.S)
+    assert len(data) == 2
+    assert not set("".join(data)) & set("<>&")  # not even a comment or an element can begin
 
 
 def test_every_chart_is_drawn_or_says_why_not(each: tuple[Recording, str]) -> None:
@@ -189,6 +192,7 @@ def test_the_same_recording_gives_the_same_bytes_whatever_the_style(tmp_path: Pa
 def test_charts_are_vectors_with_text_in_the_font_of_the_page() -> None:
     page = page_of("out_of_core")[1]
     assert not Parsed(page).of("image")
+    assert not re.search(r' d="[^"]*\.\d{3}', page)  # digits that nobody sees
     assert "DejaVu Sans" not in "".join(figure(page, name) for name in FIGURES)
     for name, words in {
         "memory": ["anonymous", "mapped files", "page cache", "limit of the group", "GB"],
