@@ -132,26 +132,13 @@ class _Preparation:
             }
         finally:
             rows.finish(requested)
-<<<<<<< HEAD
         read_past = sum(map(pages_read, fetched.values()))
-        missing += read_past
+        cost.pages_missed = missing + read_past
         end = moment()
-        time_fetching = spent(after, end, has_read=missing > 0)
-        if read_past:  # rows are copied when they are placed: this was reading and nothing else
-            time_fetching = Spent(0.0, end.wall - after.wall)
-        stats = sampled.batch.stats
-        stats = replace(
-            stats,
-            disk=stats.disk + waited.disk + time_fetching.disk,
-            gathered=stats.gathered + waited.work + time_fetching.work,
-            pages_missed=missing,
-        )
-=======
-        cost.pages_missed = missing + sum(map(pages_read, fetched.values()))
-        end = moment()
-        cost.gather(spent(after, end, has_read=cost.pages_missed > 0))
+        fetching = spent(after, end, has_read=missing > 0)
+        # past the page cache: rows are copied when they are placed, this was reading alone
+        cost.gather(Spent(0.0, end.wall - after.wall) if read_past else fetching)
         cost.finished = end.wall
->>>>>>> help-a
         subgraph = sampled.batch.subgraph.without_positions()
         return _WithRows(replace(sampled.batch, subgraph=subgraph), cost, fetched)
 
