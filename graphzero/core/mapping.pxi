@@ -204,7 +204,7 @@ cdef class Mapping:
         cdef gz_error err
         cdef gz_code code
         cdef gz_residency_source value = _SOURCES[source]
-        pages = np.zeros(max(parts, 1), dtype=np.uint64)
+        pages = np.zeros(parts if parts > 0 else 1, dtype=np.uint64)
         cdef uint64_t[::1] view = pages
         self.acquire()
         try:

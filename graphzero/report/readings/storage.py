@@ -50,7 +50,7 @@ def find_mount(path: str | os.PathLike[str]) -> Mount | None:
 
 
 @dataclass(frozen=True)
-class Device:
+class Disk:
     """A disk, as the kernel shows it below ``/sys``.
 
     Attributes
@@ -79,7 +79,7 @@ class Device:
             return maker
         parts = sorted(part.name for part in _entries(self.folder / "slaves"))
         if len(parts) == 1:  # encrypted, or a volume of one disk
-            return Device(parts[0], (self.folder / "slaves" / parts[0]).resolve()).model
+            return Disk(parts[0], (self.folder / "slaves" / parts[0]).resolve()).model
         if parts:
             return f"{self.name} ({' + '.join(parts)})"
         return f"{_VIRTUAL[self._driver]} {self.name}" if self._driver in _VIRTUAL else self.name
@@ -136,7 +136,7 @@ class OnlyDisk:
         return self.name
 
 
-Disk = Device | OnlyDisk
+Device = Disk | OnlyDisk
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -148,7 +148,7 @@ def _entries(folder: Path) -> list[Path]:
 
 def find_device(
     path: str | os.PathLike[str], *, sys_folder: Path = SYS, unknown: Reasons | None = None
-) -> Disk | None:
+) -> Device | None:
     """The disk that holds a path: the whole disk, where a partition of it is mounted.
 
     Parameters
@@ -168,7 +168,7 @@ def find_device(
         if folder.exists():
             folder = folder.resolve()
             whole = folder.parent if (folder / "partition").exists() else folder
-            return Device(whole.name, whole)
+            return Disk(whole.name, whole)
     kind = "its file system" if mount is None else f"{mount.file_system} at {path}"
     note(unknown, "device_bytes", f"{kind} is not on one disk of this machine")
     return None
