@@ -340,9 +340,8 @@ def test_datasets_leave_no_descriptor_behind(folder):
 def test_a_process_without_room_for_its_epochs_does_not_share_those_of_another(folder):
     batches = make(folder)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    free = os.open(os.devnull, os.O_RDONLY)  # the lowest number that is free
-    os.close(free)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+    # None at all: a forked child closes what it inherits and may not use.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
     child = os.fork()
     if child == 0:
         try:

@@ -63,12 +63,12 @@ def test_a_command_keeps_its_input_output_and_exit_code(tmp_path: Path) -> None:
 
 def test_a_training_is_recorded(tmp_path: Path) -> None:
     program = (
-        "import numpy as np, graphzero as gz\n"
+        "import time, numpy as np, graphzero as gz\n"
         "edges = np.random.default_rng(0).integers(0, 1000, (5000, 2))\n"
         "rows = np.ones((1000, 8), np.float32)\n"
         "ds = gz.build('data', edges, rows, num_nodes=1000)\n"
         "for _ in range(2):\n"
-        "    for batch in gz.NeighborLoader(ds, [5], batch_size=100): pass\n"
+        "    for batch in gz.NeighborLoader(ds, [5], batch_size=100): time.sleep(0.04)\n"
     )
     (tmp_path / "train.py").write_text(program)
     page, recorded = tmp_path / "page.html", tmp_path / "run.json"
@@ -109,6 +109,7 @@ def test_what_cannot_be_run_is_one_clear_line(words, code, message, capfd, tmp_p
         ([], "give a command"),
         (["--"], "give a command"),
         (["--pid", "1", "--", "true"], "give a command"),
+        (["some.json", "other"], "a recording is shown alone"),
         (["--pid", "x"], "'x' is not the number of a process"),
         (["--interval", "0", "--", "true"], "'0' is not a positive number"),
     ],
@@ -120,10 +121,11 @@ def test_wrong_usage_is_said(words, message, capfd) -> None:
     assert message in capfd.readouterr().err
 
 
-def test_options_of_the_command_are_its_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dashes", [["--"], []])
+def test_options_of_the_command_are_its_own(tmp_path: Path, dashes: list[str]) -> None:
     show = "import sys; print(sys.argv[1:])"
     words = ("--html", "x", "--", "--pid", "3", "--help")
-    done = subprocess_of("report", "--", sys.executable, "-c", show, *words, cwd=tmp_path)
+    done = subprocess_of("report", *dashes, sys.executable, "-c", show, *words, cwd=tmp_path)
     assert done.stdout == f"{list(words)}\n"
     assert not (tmp_path / "x").exists()
 

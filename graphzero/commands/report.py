@@ -41,10 +41,10 @@ def add_parser(commands: SubParsers) -> None:
     )
     parser.add_argument(
         "target",
-        nargs="*",
+        nargs=argparse.REMAINDER,
         metavar="COMMAND",
-        help="what to run, after '--'; its exit code becomes that of this command. Or a recording "
-        "that --json has written, to be shown again",
+        help="what to run, with all words that follow; its exit code becomes that of this command. "
+        "Or a recording that --json has written, to be shown again",
     )
     parser.add_argument(
         "--pid", type=_as_pid, metavar="PID", help="watch this process until it ends, or Ctrl-C"
@@ -85,18 +85,20 @@ def _as_interval(text: str) -> float:
 
 def run(args: argparse.Namespace) -> int:
     """Records, and prints the summary on stderr."""
+    if args.target[:1] == ["--"]:
+        del args.target[0]
+    elif args.target and _is_recording(args.target[0]):
+        return _show(args)
     if (args.pid is None) == (not args.target):
         args.parser.error("give a command to run after '--', or the --pid of a process")
     if args.pid is not None:
         return _watch(args)
-    if _is_recording(args.target):
-        return _show(args)
     _check_outputs(args)
     return _run_command(args)
 
 
-def _is_recording(target: list[str]) -> bool:
-    return len(target) == 1 and target[0].endswith(".json") and not os.access(target[0], os.X_OK)
+def _is_recording(path: str) -> bool:
+    return path.endswith(".json") and not os.access(path, os.X_OK)
 
 
 def _check_outputs(args: argparse.Namespace) -> None:
@@ -156,8 +158,12 @@ def _show(args: argparse.Namespace) -> int:
     from graphzero.report.recording_file import read_recording
     from graphzero.report.summarize import summarize
 
+    path, *options = args.target
+    args.parser.parse_args(options, args)  # those that stand behind it
+    if args.target or args.pid is not None:
+        args.parser.error("a recording is shown alone")
     _check_outputs(args)
-    recording = read_recording(args.target[0])
+    recording = read_recording(path)
     if args.html is not None:
         write_page(args.html, recording)
     print(summarize(recording))

@@ -49,7 +49,7 @@ def shortened(value: object, most: int = 30) -> str:
 def because(recording: Recording, *names: str, otherwise: str = "") -> str:
     """The words for an unknown figure: the reason that the recording has for one of its names."""
     found = next((recording.unknown[name] for name in names if name in recording.unknown), None)
-    return f"unknown ({plain(found or otherwise or 'the system does not tell')})"
+    return f"unknown ({plain(found or otherwise or 'not recorded')})"
 
 
 def disk_rate_unknown(recording: Recording) -> str:
