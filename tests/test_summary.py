@@ -82,7 +82,7 @@ def test_proportional_memory_of_the_beginning_is_not_that_of_the_run() -> None:
     assert summarize(grown).pss is not None
     grown = _recording(*grown.readings, _reading(2, later[1]))
     assert summarize(grown).pss is None
-    assert "so large" in summarize(grown).unknown["pss"]
+    assert "so large that" in summarize(grown).unknown["pss"]
 
 
 def test_counters_are_differences_and_count_ended_processes() -> None:

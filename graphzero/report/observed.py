@@ -16,7 +16,7 @@ from graphzero.report.readings.memory_group import find_group
 from graphzero.report.readings.page_cache import CachedFiles
 from graphzero.report.readings.processes import ProcessTree, descendants
 from graphzero.report.readings.reasons import Reasons
-from graphzero.report.readings.storage import Disk, find_device
+from graphzero.report.readings.storage import Device, find_device
 from graphzero.report.readings.system import read_system
 from graphzero.report.recording import (
     Environment,
@@ -66,7 +66,7 @@ class Observed:
         self._tree = ProcessTree(pid, unknown=self._unknown)
         self._group = find_group(pid, unknown=self._unknown)
         self._files = CachedFiles(files, self._unknown)
-        self._device: Disk | None = None
+        self._device: Device | None = None
         self._was_seen = False
         self._size = _size_of(self._files.paths)
         self._find_device()

@@ -20,8 +20,8 @@ __all__ = ["course", "summarize"]
 
 _COUNTERS = ("major_faults", "read_bytes", "cpu_seconds")
 _WHILE_SMALL = (
-    "the processes became so large that counting their shared pages would have taken too much time: "
-    "a longer run affords it"
+    "the processes became so large that counting their shared pages would have taken too long: a "
+    "longer run affords it"
 )
 _Figure = Callable[[Reading], int | float | None]
 
