@@ -76,6 +76,15 @@ def test_a_figure_that_is_unknown_of_one_process_is_unknown() -> None:
     assert (found.file, found.pss, found.read_bytes, found.cores) == (None, None, None, None)
 
 
+def test_proportional_memory_of_the_beginning_is_not_that_of_the_run() -> None:
+    later = [replace(_process(1, size), pss=None) for size in (15, 25)]
+    grown = _recording(_reading(0, _process(1, 10)), _reading(1, later[0]))
+    assert summarize(grown).pss is not None
+    grown = _recording(*grown.readings, _reading(2, later[1]))
+    assert summarize(grown).pss is None
+    assert "so large that" in summarize(grown).unknown["pss"]
+
+
 def test_counters_are_differences_and_count_ended_processes() -> None:
     found = summarize(
         _recording(

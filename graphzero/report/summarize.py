@@ -19,6 +19,10 @@ from graphzero.report.verdict import Workforce, find_verdict
 __all__ = ["course", "summarize"]
 
 _COUNTERS = ("major_faults", "read_bytes", "cpu_seconds")
+_WHILE_SMALL = (
+    "the processes became so large that counting their shared pages would have taken too long: a "
+    "longer run affords it"
+)
 _Figure = Callable[[Reading], int | float | None]
 
 
@@ -30,6 +34,11 @@ def summarize(recording: Recording) -> Summary:
     cpu = _growth(readings, _over_processes("cpu_seconds"))
     batches = readings[-1].batches if readings else BatchTotals()
     seconds = recording.seconds
+    unknown = dict(recording.unknown)
+    pss = course(readings, _over_processes("pss"))
+    if pss is not None and _is_of_small_processes(readings):
+        pss = None
+        unknown.setdefault("pss", _WHILE_SMALL)
     return Summary(
         seconds=seconds,
         processes=max((_count(reading) for reading in readings), default=0),
@@ -37,8 +46,8 @@ def summarize(recording: Recording) -> Summary:
         file=course(readings, _over_processes("file")),
         shared=course(readings, _over_processes("shared")),
         rss=course(readings, _over_processes("rss")),
-        pss=course(readings, _over_processes("pss")),
-        pss_file=course(readings, _over_processes("pss_file")),
+        pss=pss,
+        pss_file=None if pss is None else course(readings, _over_processes("pss_file")),
         page_cache=_page_cache(readings, recording.files),
         dataset=sum(file.size for file in recording.files) if recording.files else None,
         files=tuple(replace(file, residency=None) for file in recording.files),
@@ -59,7 +68,7 @@ def summarize(recording: Recording) -> Summary:
         epochs=dict(recording.epochs),
         verdict=find_verdict(batches, _workforce(recording), major_faults=faults),
         own_cpu=recording.own_cpu_seconds / seconds if seconds > 0 else None,
-        unknown=dict(recording.unknown),
+        unknown=unknown,
     )
 
 
@@ -96,6 +105,14 @@ def _over_processes(name: str) -> _Figure:
         return sum(values) if values and None not in values else None
 
     return total
+
+
+def _is_of_small_processes(readings: Sequence[Reading]) -> bool:
+    """Whether proportional memory was read only when the processes were not half as large."""
+    rss, pss = _over_processes("rss"), _over_processes("pss")
+    sizes = [(rss(reading) or 0, pss(reading) is not None) for reading in readings]
+    largest = max((size for size, looked in sizes if looked), default=0)
+    return largest < max(size for size, _ in sizes) / 2
 
 
 def _of_group(reading: Reading, name: str) -> int | None:
