@@ -260,4 +260,4 @@ def test_info_says_whether_it_is_used(tuned: Path, capfd: pytest.CaptureFixture[
 
 def test_verify_knows_the_file(tuned: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run("verify", tuned) == 0
-    assert TUNING_NAME not in capfd.readouterr().out
+    assert TUNING_NAME not in capfd.readouterr().err
