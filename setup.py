@@ -127,6 +127,7 @@ setup(
             sources=["graphzero/_core.pyx", *sorted(map(str, Path("src").glob("*.c")))],
             depends=[
                 "graphzero/_core.pxd",
+                "graphzero/_disk.pxd",
                 "graphzero/_ingest.pxd",
                 *sorted(map(str, Path("graphzero/core").glob("*.pxi"))),
                 *sorted(map(str, Path("include").glob("*/*.h"))),

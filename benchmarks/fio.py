@@ -10,10 +10,11 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["NoFio", "ReadRate", "read_rate"]
+__all__ = ["ENGINES", "NoFio", "ReadRate", "command", "parse_reads", "read_rate", "version"]
 
 DEPTH = 128
 BLOCK_BYTES = 4096
+ENGINES = ("io_uring", "libaio")  # in the order of preference
 
 
 class NoFio(RuntimeError):
@@ -43,31 +44,64 @@ class ReadRate:
         return statistics.median(self.iops)
 
 
-def _command(program: str, path: str, engine: str, seconds: float) -> list[str]:
+def command(
+    path: str | os.PathLike[str],
+    engine: str,
+    seconds: float,
+    *,
+    depth: int = DEPTH,
+    block_bytes: int = BLOCK_BYTES,
+) -> list[str]:
+    """The command line of random reads past the page cache.
+
+    Raises
+    ------
+    NoFio
+        If fio is not installed.
+    """
+    program = shutil.which("fio")
+    if program is None:
+        raise NoFio("fio is not installed: nothing says what the disk itself can do")
     options = {
         "name": "random-read",
-        "filename": path,
+        "filename": os.fspath(path),
         "rw": "randread",
-        "bs": BLOCK_BYTES,
+        "bs": block_bytes,
         "direct": 1,
         "ioengine": engine,
-        "iodepth": DEPTH,
+        "iodepth": depth,
         "runtime": seconds,
         "time_based": 1,
         "randrepeat": 0,
         "norandommap": 1,
+        "lat_percentiles": 1,
         "output-format": "json",
     }
     return [program, "--readonly", *(f"--{name}={value}" for name, value in options.items())]
 
 
-def parse_iops(output: str) -> float:
-    """Reads per second from fio's JSON output, which may follow warnings."""
+def version() -> str:
+    """Of fio, which must be installed."""
+    done = subprocess.run(["fio", "--version"], capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def parse_reads(output: str) -> dict[str, Any]:
+    """What fio's JSON output, which may follow warnings, says of the reads and the processors."""
     begin = output.find("{")
     try:
         answer: dict[str, Any] = json.loads(output[begin:]) if begin >= 0 else {}
-        return float(answer["jobs"][0]["read"]["iops"])
-    except (ValueError, KeyError, IndexError) as error:
+        job = answer["jobs"][0]
+        return {"usr_cpu": 0.0, "sys_cpu": 0.0, **job, **job["read"]}
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise NoFio(f"fio's answer cannot be read: {error!r}") from error
+
+
+def parse_iops(output: str) -> float:
+    """Reads per second."""
+    try:
+        return float(parse_reads(output)["iops"])
+    except (ValueError, KeyError) as error:
         raise NoFio(f"fio's answer cannot be read: {error!r}") from error
 
 
@@ -86,20 +120,16 @@ def read_rate(path: str | os.PathLike[str], *, seconds: float = 4.0, runs: int =
     ------
     NoFio
     """
-    program = shutil.which("fio")
-    if program is None:
-        raise NoFio("fio is not installed: nothing says what the disk itself can do")
-    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
     reasons = []
-    for engine in ("io_uring", "libaio"):
-        command, iops = _command(program, os.fspath(path), engine, seconds), []
+    for engine in ENGINES:
+        line, iops = command(path, engine, seconds), []
         for _ in range(runs):
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            done = subprocess.run(line, capture_output=True, text=True, check=False)
             if done.returncode != 0:
                 lines = (done.stderr.strip() or done.stdout.strip()).splitlines()[:1]
                 reasons.append(f"{engine}: {' '.join(lines)}")
                 break
             iops.append(parse_iops(done.stdout))
         else:
-            return ReadRate(engine, tuple(iops), version.stdout.strip())
+            return ReadRate(engine, tuple(iops), version())
     raise NoFio(f"fio cannot read {os.fspath(path)} past the page cache ({'; '.join(reasons)})")

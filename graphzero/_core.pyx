@@ -21,6 +21,7 @@ from libc.stdint cimport INT64_MAX
 from libc.string cimport memchr, memcpy, memset
 from posix.unistd cimport getpid, pid_t
 
+from graphzero._disk cimport *
 from graphzero._ingest cimport *
 
 from graphzero.errors import FormatError

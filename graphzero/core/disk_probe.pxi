@@ -6,7 +6,8 @@ PROBE_MOST_THREADS = GZ_PROBE_MOST_THREADS
 PROBE_MOST_MEMORY = GZ_PROBE_MOST_MEMORY
 
 cdef double PROBE_TURN = 0.05  # seconds of a C call: a signal is noticed after it
-LEAST_PROBE_BLOCKS = 4
+cdef enum:
+    LEAST_PROBE_BLOCKS = 4
 
 
 def _check_probe(path, size, block_bytes, depth, seconds, engine):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+import psutil
 
 from graphzero import _core
 from graphzero.units import format_bytes
@@ -16,6 +21,8 @@ __all__ = ["DiskRate", "largest_file", "measure_disk"]
 
 SEQUENTIAL_BYTES, SEQUENTIAL_DEPTH = 1 << 20, 8
 LEAST_BLOCKS = 4
+BUSY = 0.25  # share of the processors' time
+CLEARLY = 0.1  # share of the bytes read that is worth a note
 # Of the whole time: reads that load the file's metadata, many at a time, one at a time, sequential.
 SHARES = {"first": 0.05, "many": 0.45, "one": 0.2, "sequential": 0.3}
 
@@ -119,6 +126,8 @@ def measure_disk(
         If an argument is out of range.
     """
     path = os.path.abspath(os.fspath(path))
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"seconds must be positive and finite, not {seconds}")
     if engine is None:
         engine = "uring" if _core.uring_refusal() is None else "pread"
     given: dict[str, Any] = {"engine": engine, "block_bytes": block_bytes, "depth": depth}
@@ -132,9 +141,80 @@ def measure_disk(
 
 
 def _as_seed(seed: int | None) -> int:
-    if seed is None:
-        return secrets.randbits(64)
-    return seed
+    return secrets.randbits(64) if seed is None else seed
+
+
+@dataclass(frozen=True)
+class _Counters:
+    """What the kernel has counted; None where it does not tell.
+
+    Attributes
+    ----------
+    clock, busy, own : float
+        Seconds: of the clock, of the processors' work, and of this process's part of it.
+    process : int or None
+        Bytes that this process had read from storage.
+    device : int or None
+        Bytes that anyone has read from the device of the file.
+    """
+
+    clock: float
+    busy: float
+    own: float
+    process: int | None
+    device: int | None
+
+    @classmethod
+    def now(cls, device: str | None) -> _Counters:
+        try:
+            process = int(psutil.Process().io_counters().read_bytes)
+        except (psutil.Error, OSError, AttributeError):  # macOS has no such counter
+            process = None
+        disks = psutil.disk_io_counters(perdisk=True, nowrap=False) or {}
+        found = disks.get(device) if device is not None else None
+        idle = ("idle", "iowait", "guest", "guest_nice")  # guests are within user and nice
+        times = psutil.cpu_times()._asdict()
+        busy = sum(seconds for name, seconds in times.items() if name not in idle)
+        read = None if found is None else int(found.read_bytes)
+        return cls(time.monotonic(), busy, time.process_time(), process, read)
+
+    def others_share(self, before: _Counters) -> float:
+        """Of the processors' time, what others took since then."""
+        others = (self.busy - before.busy) - (self.own - before.own)
+        return others / ((self.clock - before.clock) * (os.cpu_count() or 1))
+
+
+def _device_of(path: str) -> str | None:
+    """The kernel's name of the device that holds a file; None for what is no block device."""
+    number = os.stat(path).st_dev
+    folder = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
+    return folder.resolve().name if folder.exists() else None
+
+
+def _notes(before: _Counters, after: _Counters, read: int) -> Iterator[str]:
+    """What the kernel's counters say against the rates of `read` bytes."""
+    own = read
+    if before.process is not None and after.process is not None:
+        own = after.process - before.process
+        if own < (1 - CLEARLY) * read:
+            yield (
+                f"the kernel counted {format_bytes(own)} of {format_bytes(read)} as read from "
+                f"storage: the file has holes, or its file system answers from memory or from "
+                f"elsewhere"
+            )
+    share = after.others_share(before)
+    if share > BUSY:
+        yield (
+            f"others took {share:.0%} of the processors' time meanwhile: with idle processors the "
+            f"disk may give more"
+        )
+    if before.device is not None and after.device is not None:
+        others = after.device - before.device - own
+        if others > CLEARLY * read:
+            yield (
+                f"others read {format_bytes(others)} from the same disk meanwhile, and "
+                f"graphzero {format_bytes(own)}: the disk alone gives more"
+            )
 
 
 @dataclass(frozen=True)
@@ -151,15 +231,19 @@ class _Measurement:
         return _core.probe_disk(self.path, seconds=self.seconds * SHARES[part], **arguments)
 
     def rate(self) -> DiskRate:
+        start = time.perf_counter()
         if self.probe("first") is None:
             why = f"the file system of {self.path} has no reads past the page cache"
             return DiskRate(self.path, self.size, **self.given, unavailable=why)
+        device = _device_of(self.path)
+        before = _Counters.now(device)
         sequence = {"block_bytes": SEQUENTIAL_BYTES, "depth": SEQUENTIAL_DEPTH, "sequential": True}
         many, one = self.probe("many"), self.probe("one", depth=1)
         sequential = self.probe("sequential", **sequence)
         assert many is not None
         assert one is not None
         assert sequential is not None
+        read = sum(part["bytes"] for part in (many, one, sequential))
         return DiskRate(
             self.path,
             self.size,
@@ -171,5 +255,6 @@ class _Measurement:
             queued_latency_p50=many["p50"],
             queued_latency_p99=many["p99"],
             sequential_bytes_per_second=sequential["bytes"] / sequential["seconds"],
-            seconds=self.seconds,
+            seconds=time.perf_counter() - start,
+            notes=tuple(_notes(before, _Counters.now(device), read)),
         )

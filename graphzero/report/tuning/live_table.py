@@ -41,10 +41,12 @@ def disk_line(disk: DiskRate | None) -> str:
     if disk.reads_per_second is None:
         return f"disk: unknown rate: {disk.unavailable}"
     sequential = disk.sequential_bytes_per_second
+    notes = "".join(f"; {note}" for note in disk.notes)
     return (
         f"disk: {disk.reads_per_second:,.0f} random reads/s of {disk.block_bytes:,} bytes "
         f"(depth {disk.depth}, {disk.engine})"
         + ("" if sequential is None else f", {format_bytes(int(sequential))}/s in sequence")
+        + notes
     )
 
 
