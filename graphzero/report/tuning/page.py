@@ -56,10 +56,23 @@ def conditions(tuned: Tuned) -> Iterator[tuple[str, str]]:
     yield (
         "trials",
         f"{len(tuned.records)}, of {len(tuned.settings)} settings, each in a process of its own "
-        f"that begins without any page of the dataset in memory",
+        f"that begins {_cache_state(tuned.warm_trials)}",
     )
     for name, why in tuned.unavailable.items():
         yield f"without {name}", why
+
+
+def _cache_state(warm: int | None) -> str:
+    if warm == 0:
+        return "without any page of the dataset in memory"
+    if warm is None:
+        return (
+            "with the pages of the dataset dropped, though the system does not tell whether it did"
+        )
+    return (
+        f"with the pages of the dataset dropped; but {warm} of them began with some in memory, "
+        f"because another process uses the files: their figures do not compare with the others"
+    )
 
 
 def tuning_page(tuned: Tuned) -> str:
