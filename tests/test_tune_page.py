@@ -137,8 +137,8 @@ def test_trials_that_began_warm_are_told(tuned: Tuned) -> None:
         return dict(conditions(replace(tuned, records=records)))["trials"]
 
     assert text(0.0, 0.01).endswith("begins without any page of the dataset in memory")
-    assert "but 1 of them began with some in memory" in text(0.0, 0.5)
-    assert "does not tell" in text(0.0, None)
+    assert "but 1 began with pages of it" in text(0.0, 0.5)
+    assert "as far as the system tells" in text(0.0, None)
 
 
 def test_seconds_have_three_digits() -> None:

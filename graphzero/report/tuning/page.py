@@ -66,11 +66,9 @@ def _cache_state(warm: int | None) -> str:
     if warm == 0:
         return "without any page of the dataset in memory"
     if warm is None:
-        return (
-            "with the pages of the dataset dropped, though the system does not tell whether it did"
-        )
+        return "after the dataset was dropped from the page cache, as far as the system tells"
     return (
-        f"with the pages of the dataset dropped; but {warm} of them began with some in memory, "
+        f"after the dataset was dropped from the page cache; but {warm} began with pages of it, "
         f"because another process uses the files: their figures do not compare with the others"
     )
 
