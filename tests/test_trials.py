@@ -93,6 +93,20 @@ def test_each_trial_begins_cold_and_measures_as_told(trials: Trials, folder: Pat
             assert result.peak_anonymous > 20 * MB
 
 
+@linux
+def test_pages_that_were_in_memory_are_missing_again(trials: Trials, folder: Path) -> None:
+    missed = []
+    for _ in range(2):
+        _fill_cache(folder)
+        result = trials.run(gz.Prefetch("willneed"), batches=1, warm_up=0)
+        missed.append(result.pages_missed)
+    if result.in_memory is None or result.in_memory > 0.05:
+        pytest.skip("this file system keeps pages that it was told to drop")
+    assert missed[0] == missed[1]
+    assert missed[0] is not None
+    assert missed[0] > 100
+
+
 def test_epochs_follow_one_another_and_a_step_takes_its_time(
     trials: Trials, work: Workload
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -13,7 +14,7 @@ import graphzero as gz
 from graphzero.report.tuning.grid import LOOKAHEADS, describe, grid
 from graphzero.report.tuning.halving import Search
 from graphzero.report.tuning.heat_map import heat_map, heat_map_lines, heat_map_svg, seconds_text
-from graphzero.report.tuning.page import tuning_page
+from graphzero.report.tuning.page import conditions, tuning_page
 from graphzero.report.tuning.trial import TrialResult, Workload
 from graphzero.report.tuning.tuner import Record, Tuned
 
@@ -44,6 +45,7 @@ def tuned(tmp_path: Path) -> Tuned:
         None,
         900_000,
         5_000_000,
+        "digest",
         tuple(settings),
         tuple(records),
         Search(BEST, {BEST: 1.0, settings[0]: 1.25}, [gz.Prefetch("auto", lookahead=4)]),
@@ -126,6 +128,17 @@ def test_the_page_is_complete_and_loads_nothing(tuned: Tuned) -> None:
     assert "<data>" not in page
     for text in (describe(BEST), "1.25", "without pread", "cgroup version 2"):
         assert text in page
+
+
+def test_trials_that_began_warm_are_told(tuned: Tuned) -> None:
+    def text(*shares: float | None) -> str:
+        results = [TrialResult(BEST, (0.1,) * 2, in_memory=share) for share in shares]
+        records = tuple(Record(0, result) for result in results)
+        return dict(conditions(replace(tuned, records=records)))["trials"]
+
+    assert text(0.0, 0.01).endswith("begins without any page of the dataset in memory")
+    assert "but 1 began with pages of it" in text(0.0, 0.5)
+    assert "as far as the system tells" in text(0.0, None)
 
 
 def test_seconds_have_three_digits() -> None:

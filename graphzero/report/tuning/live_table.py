@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from graphzero.io.prefetch import Prefetch
 from graphzero.report.disk_rate import DiskRate
 from graphzero.report.tuning.grid import describe
-from graphzero.report.tuning.heat_map import seconds_text
+from graphzero.report.tuning.heat_map import seconds_text, short_reason
 from graphzero.report.tuning.trial import Trials
 from graphzero.report.tuning.tuner import Record
 from graphzero.units import format_bytes
@@ -19,6 +19,7 @@ from graphzero.units import format_bytes
 __all__ = ["LiveTable", "PlainLines", "disk_line", "limit_line"]
 
 _FRAME_LINES = 8  # of the terminal, that rows of the table cannot have
+_STATE_WIDTH = 8
 
 
 def limit_line(trials: Trials) -> str:
@@ -41,10 +42,12 @@ def disk_line(disk: DiskRate | None) -> str:
     if disk.reads_per_second is None:
         return f"disk: unknown rate: {disk.unavailable}"
     sequential = disk.sequential_bytes_per_second
+    notes = "".join(f"; {note}" for note in disk.notes)
     return (
         f"disk: {disk.reads_per_second:,.0f} random reads/s of {disk.block_bytes:,} bytes "
         f"(depth {disk.depth}, {disk.engine})"
         + ("" if sequential is None else f", {format_bytes(int(sequential))}/s in sequence")
+        + notes
     )
 
 
@@ -148,6 +151,7 @@ class LiveTable:
         return median(time for time in times if time is not None) if times else float("inf")
 
     def _table(self) -> Any:
+        from rich.box import SIMPLE_HEAD
         from rich.table import Table
 
         done = sum(map(len, self._records.values()))
@@ -155,11 +159,13 @@ class LiveTable:
             title=f"{len(self._left)} of {len(self._settings)} settings left, {done} trials",
             caption=self._caption,
             caption_justify="left",
+            box=SIMPLE_HEAD,
+            padding=(0, 1, 0, 0),
         )
         table.add_column("setting", no_wrap=True)
-        for name in ("a mini-batch", "trials", "pages missed", "own memory"):
-            table.add_column(name, justify="right")
-        table.add_column("", no_wrap=True)
+        for name in ("mini-batch", "trials", "pages missed", "memory"):
+            table.add_column(name, justify="right", no_wrap=True)
+        table.add_column("", no_wrap=True, min_width=_STATE_WIDTH)
         order = sorted(self._settings, key=lambda one: (one not in self._left, self._seconds(one)))
         room = max(3, self._console.height - _FRAME_LINES)
         shown = order[:room]
@@ -181,7 +187,7 @@ class LiveTable:
             return [describe(setting), "", "", "", "", state], style
         last = records[-1].result
         if seconds == float("inf"):
-            state = state or (last.reason or "")[:40]
+            state = state or short_reason(last.reason)
             return [describe(setting), "-", str(len(records)), "", "", state], style or "red"
         missed, own = last.pages_missed, last.peak_anonymous
         return [

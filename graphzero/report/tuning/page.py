@@ -56,10 +56,21 @@ def conditions(tuned: Tuned) -> Iterator[tuple[str, str]]:
     yield (
         "trials",
         f"{len(tuned.records)}, of {len(tuned.settings)} settings, each in a process of its own "
-        f"that begins without any page of the dataset in memory",
+        f"that begins {_cache_state(tuned.warm_trials)}",
     )
     for name, why in tuned.unavailable.items():
         yield f"without {name}", why
+
+
+def _cache_state(warm: int | None) -> str:
+    if warm == 0:
+        return "without any page of the dataset in memory"
+    if warm is None:
+        return "after the dataset was dropped from the page cache, as far as the system tells"
+    return (
+        f"after the dataset was dropped from the page cache; but {warm} began with pages of it, "
+        f"because another process uses the files: their figures do not compare with the others"
+    )
 
 
 def tuning_page(tuned: Tuned) -> str:

@@ -34,6 +34,7 @@ _MOST_SECONDS = 60.0  # that one trial warms up, and measures
 _OF_WARM_UP = 0.55  # of the time that a trial has for its mini-batches
 _LEAST_SECONDS = 0.25
 _FIRST_OVERHEAD = 1.0  # seconds, until a trial has shown what it takes to start its process
+_COLD = 0.02  # of the files: what the kernel reads along
 _DEFAULTS = [Prefetch(), *(Prefetch("auto", lookahead=n) for n in (2, 0, 4))]
 
 
@@ -85,6 +86,8 @@ class Tuned:
         Bytes that were available to the trials when they began.
     size : int
         Bytes of the dataset.
+    digest : str
+        `files_digest` of its files, before the first trial.
     settings : tuple of Prefetch
         That were to be compared.
     records : tuple of Record
@@ -101,6 +104,7 @@ class Tuned:
     no_group: str | None
     available: int
     size: int
+    digest: str
     settings: tuple[Prefetch, ...]
     records: tuple[Record, ...]
     found: Search[Prefetch]
@@ -111,6 +115,14 @@ class Tuned:
     def fits(self) -> bool:
         """Whether there is memory for the whole dataset."""
         return self.size <= self.available
+
+    @property
+    def warm_trials(self) -> int | None:
+        """Trials that began with pages of the dataset in memory; None if that is unknown."""
+        shares = [record.result.in_memory for record in self.records]
+        if None in shares:
+            return None
+        return sum(share > _COLD for share in shares if share is not None)
 
     def best_trial(self, setting: Prefetch) -> TrialResult | None:
         """The last trial of a setting that did not fail, or else the last; None if there is none.
@@ -140,8 +152,6 @@ class Tuned:
     def content(self) -> dict[str, Any]:
         """What is written into ``tuning.json``."""
         work = self.workload
-        with open_dataset(work.folder) as ds:
-            digest = files_digest(ds.mappings)
         chosen = self.found.best
         return tuning_content(
             this_machine(work.folder),
@@ -149,7 +159,7 @@ class Tuned:
             prefetch={"strategy": chosen.strategy, **changed_fields(chosen)},
             memory_limit=self.memory_limit,
             available=self.available,
-            dataset=digest,
+            dataset=self.digest,
             limited_by=self.group or None,
             not_limited=self.no_group,
             workload={**asdict(work), "folder": None},
@@ -219,7 +229,7 @@ def tune(
     with closing(open_dataset(workload.folder)) as ds:
         seeds_of_split(ds, workload.split, workload.node_type)  # errors before any trial
         features = managed_bytes(row_sources(ds))
-        size = _size(ds)
+        size, digest = _size(ds), files_digest(ds.mappings)
     unavailable = unavailable_strategies()
     if settings is None:
         room = available_memory()
@@ -253,6 +263,7 @@ def tune(
         trials.no_group,
         available,
         size,
+        digest,
         tuple(settings),
         tuple(run.records),
         found,
