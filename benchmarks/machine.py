@@ -11,10 +11,11 @@ from typing import Any
 
 import psutil
 
-from graphzero.report.readings.environment import cpu_name, system_name, usable_cores
+from graphzero.report.readings.environment import system_name
 from graphzero.report.readings.environment import versions_of as versions
 from graphzero.report.readings.page_cache import CachedFiles
 from graphzero.report.readings.storage import find_device, find_mount
+from graphzero.store.machine import cpu_name, usable_cores
 
 __all__ = [
     "Usage",

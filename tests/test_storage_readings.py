@@ -6,6 +6,7 @@ import mmap
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +16,8 @@ import pytest
 from graphzero.report.readings.environment import read_environment, versions_of
 from graphzero.report.readings.storage import SYS, find_device, find_mount
 from graphzero.report.readings.system import read_system
+from graphzero.store.machine import this_machine
+from graphzero.store.tuning_file import TUNING_NAME, tuning_content, write_tuning
 
 pytestmark = pytest.mark.no_asan  # pure Python; starts processes
 MB = 1 << 20
@@ -209,3 +212,28 @@ def test_memory_of_the_machine(monkeypatch):
     monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory())  # as on macOS
     assert read_system(unknown).cached is None
     assert "does not tell" in unknown["system.cached"]
+
+
+@pytest.mark.parametrize(
+    ("machine", "content", "rate", "reason"),
+    [
+        ({}, {"bytes_per_second": 2e8}, 2e8, None),
+        ({}, None, None, "does not have it"),
+        ({"cpu": "another"}, {"bytes_per_second": 2e8}, None, "of another machine: processor"),
+        (None, None, None, "graphzero tune"),
+    ],
+)
+def test_the_rate_of_the_disk_is_that_which_tune_has_measured(
+    tmp_path, machine, content, rate, reason
+):
+    if machine is not None:
+        known = replace(this_machine(tmp_path), **machine)
+        fields = {"date": "2026", "prefetch": {}, "memory_limit": None, "available": 1}
+        write_tuning(
+            tmp_path / TUNING_NAME,
+            tuning_content(known, **fields, dataset="", disk_rate=content),
+        )
+    unknown: dict[str, str] = {}
+    assert read_environment(tmp_path / "features.gd", unknown).disk_rate == rate
+    assert (reason is None) == ("disk_rate" not in unknown)
+    assert (reason or "") in unknown.get("disk_rate", "")

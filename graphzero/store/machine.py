@@ -7,7 +7,7 @@ import platform
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Machine", "machine_differences", "this_machine"]
+__all__ = ["Machine", "cpu_name", "machine_differences", "this_machine", "usable_cores"]
 
 _CPU_INFO = Path("/proc/cpuinfo")
 _MOUNTS = Path("/proc/self/mountinfo")
@@ -43,7 +43,7 @@ class Machine:
 
 def this_machine(folder: str | os.PathLike[str]) -> Machine:
     """The machine that this process runs on, with the disk that holds a folder."""
-    return Machine(_cpu(), _cores(), _memory(), _disk(folder), _file_system(folder))
+    return Machine(cpu_name(), usable_cores(), _memory(), _disk(folder), _file_system(folder))
 
 
 def machine_differences(one: Machine, other: Machine) -> list[str]:
@@ -64,7 +64,8 @@ def machine_differences(one: Machine, other: Machine) -> list[str]:
     return found
 
 
-def _cpu() -> str | None:
+def cpu_name() -> str | None:
+    """The processor's name, or at least its architecture."""
     try:
         with open(_CPU_INFO, "rb") as file:
             lines = file.read(_FIRST_PROCESSOR).decode(errors="replace").splitlines()
@@ -76,7 +77,8 @@ def _cpu() -> str | None:
     return platform.machine() or None
 
 
-def _cores() -> int | None:
+def usable_cores() -> int | None:
+    """Processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import warnings
 from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
@@ -13,30 +14,12 @@ import psutil
 from graphzero.report.readings.reasons import Reasons, note
 from graphzero.report.readings.storage import find_device, find_mount
 from graphzero.report.recording import Environment
+from graphzero.store.machine import cpu_name, machine_differences, this_machine, usable_cores
+from graphzero.store.tuning_file import TUNING_NAME, read_tuning
 
 __all__ = ["cpu_name", "read_environment", "system_name", "usable_cores", "versions_of"]
 
 _PACKAGES = ("graphzero", "numpy", "torch", "torch_geometric")
-_CPU_INFO = Path("/proc/cpuinfo")
-
-
-def cpu_name() -> str | None:
-    """The processor's name, or at least its architecture."""
-    try:
-        lines = _CPU_INFO.read_text().splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine() or None
-
-
-def usable_cores() -> int | None:
-    """Processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count()
 
 
 def system_name() -> str:
@@ -58,7 +41,7 @@ def versions_of(packages: Iterable[str]) -> dict[str, str | None]:
 def read_environment(
     path: str | os.PathLike[str] | None = None, unknown: Reasons | None = None
 ) -> Environment:
-    """Everything but the disk's measured rate.
+    """The machine, its disk and versions; the disk's rate as `graphzero tune` has measured it.
 
     Parameters
     ----------
@@ -87,8 +70,27 @@ def read_environment(
         mount_options=None if mount is None else mount.options,
         rotational=None if device is None else device.rotational,
         readahead_bytes=None if device is None else device.readahead_bytes,
+        disk_rate=None if path is None else _disk_rate(Path(path).parent, unknown),
         versions={
             "python": platform.python_version(),
             **{package: version for package, version in versions.items() if version is not None},
         },
     )
+
+
+def _disk_rate(folder: Path, unknown: Reasons | None) -> float | None:
+    """Bytes a second of random reads that the disk of a dataset was measured to give."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # whoever opens the dataset is told
+        tuning = read_tuning(folder)
+    if tuning is None:
+        reason = f"it was not measured: graphzero tune {folder} does"
+    elif differing := machine_differences(this_machine(folder), tuning.machine):
+        reason = f"{TUNING_NAME} is of another machine: {', '.join(differing)}"
+    else:
+        rate = (tuning.content.get("disk_rate") or {}).get("bytes_per_second")
+        if isinstance(rate, int | float) and rate > 0:
+            return float(rate)
+        reason = f"{TUNING_NAME} does not have it"
+    note(unknown, "disk_rate", reason)
+    return None
