@@ -246,24 +246,22 @@ def test_it_holds_no_file_open_afterwards(ds, folder: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_leaves_it_alone(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "run.json"
-    pid = 1
-    try:
-        with gz.Monitor(json=path) as monitor:
-            pid = os.fork()
-            if pid == 0:
-                assert list(monitor.watch([1, 2])) == [1, 2]
+    with gz.Monitor(json=path) as monitor:
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                watched = list(monitor.watch([1, 2]))
                 with pytest.raises(RuntimeError, match="parent process"):
                     _ = monitor.summary
-        if pid == 0:
-            assert not path.exists() or "nothing is written twice"
-    except BaseException:
-        if pid == 0:
-            os._exit(1)
-        raise
-    if pid == 0:
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert read_recording(path).seconds > 0
+                monitor.__exit__(None, None, None)
+                code = 0 if watched == [1, 2] else 2
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert not path.exists()  # the child has left the block, and written nothing
+        assert len(_threads()) == 1
+    assert read_recording(path) == monitor.recording
 
 
 def _program(tmp_path: Path, text: str, **options) -> subprocess.CompletedProcess[str]:

@@ -58,7 +58,7 @@ def test_the_sentence_says_how_much() -> None:
 def test_a_loop_that_waits_at_first_only_is_bound_by_the_model() -> None:
     totals = BatchTotals(100, 4.0, 1.0, 5.0, ready=30.0, steps=100, stall=20.0, training=80.0)
     assert find_verdict(totals).bound == "model"
-    assert "first mini-batch of each pass" in find_verdict(totals).sentence
+    assert "for the first one of each pass" in find_verdict(totals).sentence
     assert find_verdict(replace(totals, ready=8.0)).bound == "delivery"
     assert find_verdict(replace(totals, stall=60.0)).bound == "delivery"
 

@@ -182,8 +182,8 @@ def _model(stalled: float) -> Verdict:
         sentence += " for mini-batches."
     else:
         sentence += (
-            ", probably for the first mini-batch of each pass: most others were finished before "
-            "they were needed."
+            ", although mini-batches were finished before they were needed: for the first one of "
+            "each pass, or until others were delivered."
         )
     return Verdict("model", stalled, sentence, _KNOBS["model"])
 
