@@ -11,7 +11,7 @@ from graphzero.io.prefetch import Prefetch
 from graphzero.report.tuning.grid import changed_fields
 from graphzero.report.tuning.tuner import Tuned
 
-__all__ = ["Cell", "heat_map", "heat_map_lines", "heat_map_svg", "seconds_text"]
+__all__ = ["Cell", "heat_map", "heat_map_lines", "heat_map_svg", "seconds_text", "short_reason"]
 
 _STRATEGIES = ("auto", "uring", "pread", "willneed", "none")
 _FAILED_COLOUR = "#d9d9d9"
@@ -95,16 +95,15 @@ def _cell_text(cell: Cell | None, tuned: Tuned) -> str:
     if cell is None:
         return "-"
     if cell.seconds is None:
-        return short_reason(cell)
+        return short_reason(cell.reason)
     mark = " *" if cell.setting == tuned.found.best else "  "
     return seconds_text(cell.seconds) + mark
 
 
-def short_reason(cell: Cell) -> str:
-    """One or two words for why there is no figure."""
-    reason = cell.reason or ""
+def short_reason(reason: str | None) -> str:
+    """One or two words for why a trial has no figure."""
     for word in ("killed", "took longer", "failed"):
-        if reason.startswith(word):
+        if reason is not None and reason.startswith(word):
             return "too long" if word == "took longer" else word
     return "failed"
 
@@ -187,7 +186,7 @@ def _draw_cell(
     ink = "white" if share is not None and 1 - share < _DARK else "black"
     if cell.seconds is None:
         back = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-        axes.text(x, y, short_reason(cell), ha="center", va="center", bbox=back, fontsize=8)
+        axes.text(x, y, short_reason(cell.reason), ha="center", va="center", bbox=back, fontsize=8)
         return
     details = cell.details
     axes.text(

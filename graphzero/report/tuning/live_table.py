@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from graphzero.io.prefetch import Prefetch
 from graphzero.report.disk_rate import DiskRate
 from graphzero.report.tuning.grid import describe
-from graphzero.report.tuning.heat_map import seconds_text
+from graphzero.report.tuning.heat_map import seconds_text, short_reason
 from graphzero.report.tuning.trial import Trials
 from graphzero.report.tuning.tuner import Record
 from graphzero.units import format_bytes
@@ -150,6 +150,7 @@ class LiveTable:
         return median(time for time in times if time is not None) if times else float("inf")
 
     def _table(self) -> Any:
+        from rich.box import SIMPLE_HEAD
         from rich.table import Table
 
         done = sum(map(len, self._records.values()))
@@ -157,11 +158,12 @@ class LiveTable:
             title=f"{len(self._left)} of {len(self._settings)} settings left, {done} trials",
             caption=self._caption,
             caption_justify="left",
+            box=SIMPLE_HEAD,
+            padding=(0, 1, 0, 0),
         )
         table.add_column("setting", no_wrap=True)
-        for name in ("a mini-batch", "trials", "pages missed", "own memory"):
-            table.add_column(name, justify="right")
-        table.add_column("", no_wrap=True)
+        for name in ("mini-batch", "trials", "missed", "memory"):
+            table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
         order = sorted(self._settings, key=lambda one: (one not in self._left, self._seconds(one)))
         room = max(3, self._console.height - _FRAME_LINES)
         shown = order[:room]
@@ -171,26 +173,25 @@ class LiveTable:
             cells, style = self._row(setting)
             table.add_row(*cells, style=style)
         if len(order) > len(shown):
-            table.add_row(f"... and {len(order) - len(shown)} more", style="dim")
+            table.add_row(f"  ... and {len(order) - len(shown)} more", style="dim")
         return table
 
     def _row(self, setting: Prefetch) -> tuple[list[str], str]:
         records = self._records.get(setting, [])
         seconds = self._seconds(setting)
-        state = "running" if setting == self._running else ""
-        style = "bold" if state else "" if setting in self._left else "dim"
+        is_running = setting == self._running
+        style = "bold" if is_running else "" if setting in self._left else "dim"
+        name = f"{'>' if is_running else ' '} {describe(setting)}"
         if not records:
-            return [describe(setting), "", "", "", "", state], style
+            return [name, "running" if is_running else "", "", "", ""], style
         last = records[-1].result
         if seconds == float("inf"):
-            state = state or (last.reason or "")[:40]
-            return [describe(setting), "-", str(len(records)), "", "", state], style or "red"
+            return [name, short_reason(last.reason), str(len(records)), "", ""], style or "red"
         missed, own = last.pages_missed, last.peak_anonymous
         return [
-            describe(setting),
+            name,
             seconds_text(seconds),
             str(len(records)),
             "" if missed is None else f"{missed:,.0f}",
             "" if own is None else format_bytes(own),
-            state or ("" if setting in self._left else "out"),
         ], style
