@@ -19,7 +19,6 @@ from graphzero.units import format_bytes
 __all__ = ["LiveTable", "PlainLines", "disk_line", "limit_line"]
 
 _FRAME_LINES = 8  # of the terminal, that rows of the table cannot have
-_STATE_WIDTH = 8
 
 
 def limit_line(trials: Trials) -> str:
@@ -163,9 +162,8 @@ class LiveTable:
             padding=(0, 1, 0, 0),
         )
         table.add_column("setting", no_wrap=True)
-        for name in ("mini-batch", "trials", "pages missed", "memory"):
-            table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("", no_wrap=True, min_width=_STATE_WIDTH)
+        for name in ("mini-batch", "trials", "missed", "memory"):
+            table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
         order = sorted(self._settings, key=lambda one: (one not in self._left, self._seconds(one)))
         room = max(3, self._console.height - _FRAME_LINES)
         shown = order[:room]
@@ -175,26 +173,25 @@ class LiveTable:
             cells, style = self._row(setting)
             table.add_row(*cells, style=style)
         if len(order) > len(shown):
-            table.add_row(f"... and {len(order) - len(shown)} more", style="dim")
+            table.add_row(f"  ... and {len(order) - len(shown)} more", style="dim")
         return table
 
     def _row(self, setting: Prefetch) -> tuple[list[str], str]:
         records = self._records.get(setting, [])
         seconds = self._seconds(setting)
-        state = "running" if setting == self._running else ""
-        style = "bold" if state else "" if setting in self._left else "dim"
+        is_running = setting == self._running
+        style = "bold" if is_running else "" if setting in self._left else "dim"
+        name = f"{'>' if is_running else ' '} {describe(setting)}"
         if not records:
-            return [describe(setting), "", "", "", "", state], style
+            return [name, "running" if is_running else "", "", "", ""], style
         last = records[-1].result
         if seconds == float("inf"):
-            state = state or short_reason(last.reason)
-            return [describe(setting), "-", str(len(records)), "", "", state], style or "red"
+            return [name, short_reason(last.reason), str(len(records)), "", ""], style or "red"
         missed, own = last.pages_missed, last.peak_anonymous
         return [
-            describe(setting),
+            name,
             seconds_text(seconds),
             str(len(records)),
             "" if missed is None else f"{missed:,.0f}",
             "" if own is None else format_bytes(own),
-            state or ("" if setting in self._left else "out"),
         ], style
