@@ -101,6 +101,7 @@ def test_counters_are_differences_and_count_ended_processes() -> None:
     assert found.cores == pytest.approx(1.0)
     assert (found.read_bytes, found.device_bytes) == (30 * MB, 80 * MB)
     assert found.read_amplification == pytest.approx(2.0)
+    assert found.own_read_amplification == pytest.approx(0.75)
     assert found.major_faults is None
 
 

@@ -31,6 +31,7 @@ def summarize(recording: Recording) -> Summary:
     readings = recording.readings
     faults = _whole(_growth(readings, _over_processes("major_faults")))
     device = _growth(readings, lambda reading: reading.device_bytes)
+    own_reads = _growth(readings, _over_processes("read_bytes"))
     cpu = _growth(readings, _over_processes("cpu_seconds"))
     batches = readings[-1].batches if readings else BatchTotals()
     seconds = recording.seconds
@@ -57,11 +58,10 @@ def summarize(recording: Recording) -> Summary:
         refaults=_whole(_growth(readings, lambda reading: _of_group(reading, "refaults"))),
         kills=_whole(_growth(readings, lambda reading: _of_group(reading, "kills"))),
         major_faults=faults,
-        read_bytes=_whole(_growth(readings, _over_processes("read_bytes"))),
+        read_bytes=_whole(own_reads),
         device_bytes=_whole(device),
-        read_amplification=None
-        if device is None or batches.row_bytes == 0
-        else device / batches.row_bytes,
+        read_amplification=_ratio(device, batches.row_bytes),
+        own_read_amplification=_ratio(own_reads, batches.row_bytes),
         cores=None if cpu is None or seconds <= 0 else cpu / seconds,
         batches=batches,
         batches_per_second=_batch_rate(readings),
@@ -128,6 +128,10 @@ def _growth(readings: Sequence[Reading], figure: _Figure) -> int | float | None:
 
 def _whole(value: int | float | None) -> int | None:
     return None if value is None else int(value)
+
+
+def _ratio(num_bytes: float | None, of: int) -> float | None:
+    return None if num_bytes is None or of == 0 else num_bytes / of
 
 
 def _least(values: Iterable[int | None]) -> int | None:

@@ -77,6 +77,8 @@ class Summary:
     read_amplification : float or None
         `device_bytes` for each byte of rows in the mini-batches. Less than 1 if rows were in the
         page cache already.
+    own_read_amplification : float or None
+        `read_bytes` for each byte of rows: what is left where others read from the disk as well.
     cores : float or None
         Processors used, on average.
     batches : BatchTotals
@@ -111,6 +113,7 @@ class Summary:
     read_bytes: int | None
     device_bytes: int | None
     read_amplification: float | None
+    own_read_amplification: float | None
     cores: float | None
     batches: BatchTotals
     batches_per_second: float | None
@@ -267,11 +270,19 @@ def _reading_rows(summary: Summary) -> Iterator[_Row]:
         f"for anybody; {_count(summary.major_faults)} page faults waited for it",
     )
     if summary.batches.row_bytes:
-        ratio = summary.read_amplification
-        each = UNKNOWN if ratio is None else "less than 0.01" if ratio < 0.01 else f"{ratio:.3g}"
-        hits = " (rows from the page cache are not read)" if ratio is not None and ratio < 1 else ""
-        rows = bytes_text(summary.batches.row_bytes)
-        yield "", f"rows in mini-batches {rows}; the disk read {each} bytes for each of them{hits}"
+        both = (summary.own_read_amplification, summary.read_amplification)
+        own, ratio = both
+        is_cached = any(each is not None and each < 1 for each in both)
+        hits = " (rows from the page cache are not read)" if is_cached else ""
+        yield (
+            "",
+            f"rows in mini-batches {bytes_text(summary.batches.row_bytes)}; for each byte of them "
+            f"the processes read {_ratio(own)}, and the disk {_ratio(ratio)} for anybody{hits}",
+        )
+
+
+def _ratio(ratio: float | None) -> str:
+    return UNKNOWN if ratio is None else "less than 0.01" if 0 < ratio < 0.01 else f"{ratio:.3g}"
 
 
 def _most(figure: Course | None) -> str:

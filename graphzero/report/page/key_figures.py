@@ -77,6 +77,8 @@ def _page_cache(recording: Recording, summary: Summary) -> tuple[str, str]:
 
 def _amplification(recording: Recording, summary: Summary) -> tuple[str, str]:
     note = "bytes from the device for each byte of rows"
+    if summary.own_read_amplification is not None:
+        note += f"; {summary.own_read_amplification:.2g} of them for these processes"
     if summary.read_amplification is not None:
         if 0 < summary.read_amplification < 0.01:
             return "< 0.01", note
