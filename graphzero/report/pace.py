@@ -4,9 +4,9 @@ from __future__ import annotations
 
 __all__ = ["Pace", "Work"]
 
-# Shares of one processor at an interval of a second: of readings, of proportional memory, and of
-# counting what is in the page cache.
-_READINGS, _PSS, _PAGE_CACHE = 0.004, 0.004, 0.0015
+# Shares of one processor at an interval of a second: of readings, of proportional memory, of
+# counting what is in the page cache, and of the search for files that processes have mapped.
+_READINGS, _PSS, _PAGE_CACHE, _SEARCH = 0.004, 0.0035, 0.0015, 0.0005
 _LONGEST = 60.0  # seconds between two readings, whatever they cost
 _LOOKS = 10  # for batch logs that are new, in the time of one reading
 _SHORTEST_LOOK = 0.05
@@ -62,6 +62,7 @@ class Pace:
         self._cost = 0.0  # processor seconds from one reading to the next
         self.pss = Work(_PSS * more, 1e8)
         self.page_cache = Work(_PAGE_CACHE * more, 1e9)
+        self.search = Work(_SEARCH * more, 1e9)
 
     @property
     def delay(self) -> float:
