@@ -6,11 +6,11 @@ __all__ = ["Pace", "Work"]
 
 # Shares of one processor at an interval of a second: of readings, of proportional memory, of
 # counting what is in the page cache, and of the search for files that processes have mapped.
-_READINGS, _PSS, _PAGE_CACHE, _SEARCH = 0.004, 0.0035, 0.0015, 0.0005
+_READINGS, _PSS, _PAGE_CACHE, _SEARCH = 0.004, 0.003, 0.0015, 0.0005
 _LONGEST = 60.0  # seconds between two readings, whatever they cost
 _LOOKS = 10  # for batch logs that are new, in the time of one reading
 _SHORTEST_LOOK = 0.05
-_CREDIT = 0.05  # seconds of a processor that each kind of work may take before its time
+_CREDIT = 0.03  # seconds of a processor that each kind of work may take before its time
 _GUESS = 2e-11  # seconds a byte, until the cost was measured: 20 ms for a GB
 
 
