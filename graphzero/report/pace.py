@@ -4,13 +4,13 @@ from __future__ import annotations
 
 __all__ = ["Pace", "Work"]
 
-# Shares of one processor at an interval of a second: of readings, of proportional memory, and of
-# counting what is in the page cache.
-_READINGS, _PSS, _PAGE_CACHE = 0.004, 0.003, 0.002
+# Shares of one processor at an interval of a second: of readings, of proportional memory, of
+# counting what is in the page cache, and of the search for files that processes have mapped.
+_READINGS, _PSS, _PAGE_CACHE, _SEARCH = 0.004, 0.003, 0.0015, 0.0005
 _LONGEST = 60.0  # seconds between two readings, whatever they cost
 _LOOKS = 10  # for batch logs that are new, in the time of one reading
 _SHORTEST_LOOK = 0.05
-_CREDIT = 0.05  # seconds of a processor that each kind of work may take before its time
+_CREDIT = 0.03  # seconds of a processor that each kind of work may take before its time
 _GUESS = 2e-11  # seconds a byte, until the cost was measured: 20 ms for a GB
 
 
@@ -21,21 +21,26 @@ class Work:
     ----------
     share : float
         Of one processor, that it may take.
+    least : float
+        Bytes below which the cost is taken to be that of so many: a part of it does not depend on
+        the size.
     """
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, share: float, least: float) -> None:
         self._share = share
+        self._least = least
         self._rate = _GUESS
         self._spent = 0.0
 
     def is_affordable(self, size: float, now: float) -> bool:
         """Whether it may be done now, for so many bytes, so many seconds after the beginning."""
-        return self._spent + self._rate * size <= self._share * now + _CREDIT
+        cost = self._rate * max(size, self._least)
+        return self._spent + cost <= self._share * now + _CREDIT
 
     def add(self, cpu_seconds: float, size: float) -> None:
         """What it took for so many bytes."""
         self._spent += cpu_seconds
-        rate = cpu_seconds / max(size, 1e6)
+        rate = cpu_seconds / max(size, self._least)
         self._rate = rate if self._rate == _GUESS else _smooth(self._rate, rate)
 
 
@@ -55,8 +60,9 @@ class Pace:
         more = max(1.0, 1.0 / interval)
         self._share = _READINGS * more
         self._cost = 0.0  # processor seconds from one reading to the next
-        self.pss = Work(_PSS * more)
-        self.page_cache = Work(_PAGE_CACHE * more)
+        self.pss = Work(_PSS * more, 1e8)
+        self.page_cache = Work(_PAGE_CACHE * more, 1e9)
+        self.search = Work(_SEARCH * more, 1e9)
 
     @property
     def delay(self) -> float:

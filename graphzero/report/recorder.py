@@ -26,7 +26,7 @@ from graphzero.report.thinning import thin
 __all__ = ["Logs", "Recorder", "Source"]
 
 _MOST_READINGS = 2000
-_SEARCH_EVERY = 10  # looks at the page cache: what processes have mapped hardly changes
+_SEARCH_EVERY = 10.0  # seconds: what processes have mapped hardly changes
 
 
 class Source(Protocol):
@@ -137,8 +137,8 @@ class Recorder:
         self._failures: dict[str, str] = {}
         self._own_cpu = self._cost = 0.0
         self._last_size = 0  # of the processes
-        self._searched: list[int] = []  # processes whose mapped files are known
-        self._looks = 0
+        self._searched: set[int] = set()  # processes whose mapped files are known
+        self._next_search = 0.0
         self._next = 0.0
         self._result: Recording | None = None
         self._started = datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -247,12 +247,13 @@ class Recorder:
         self._logs.look(pids)
         batches = self._logs.read()
         self._source.add_files(self._logs.files)
+        self._search(pids, now, is_last=is_last)
         reading = Reading(
             seconds=now,
             processes=processes,
             system=self._source.system(),
             group=self._source.group(),
-            page_cache=self._page_cache(pids, now, is_last=is_last),
+            page_cache=self._page_cache(now, is_last=is_last),
             device_bytes=self._source.device_bytes(),
             batches=batches,
         )
@@ -272,28 +273,34 @@ class Recorder:
         found = self._source.processes(with_pss=with_pss)
         self._last_size = _size(found)
         if with_pss:
-            spent = time.thread_time() - begun
-            work.add(spent, self._last_size)
-            self._cost -= spent  # which the caller adds with the rest
+            work.add(self._since(begun), self._last_size)
         return found
 
-    def _page_cache(
-        self, pids: Sequence[int], now: float, *, is_last: bool
-    ) -> dict[str, int] | None:
+    def _search(self, pids: Sequence[int], now: float, *, is_last: bool) -> None:
+        """Finds files that processes have mapped: once there are others, and now and then."""
+        is_due = set(pids) != self._searched or now >= self._next_search
+        if is_last or (is_due and self._pace.search.is_affordable(0, now)):
+            self._searched = set(pids)
+            self._next_search = now + _SEARCH_EVERY
+            begun = time.thread_time()
+            self._source.add_mapped_files(pids)
+            self._pace.search.add(self._since(begun), 0)
+
+    def _page_cache(self, now: float, *, is_last: bool) -> dict[str, int] | None:
         """Of all files that are known by then; None if it is not time for it."""
         work = self._pace.page_cache
         if not (is_last or work.is_affordable(self._source.size, now)):
             return None
         begun = time.thread_time()
-        if is_last or list(pids) != self._searched or self._looks % _SEARCH_EVERY == 0:
-            self._searched = list(pids)
-            self._source.add_mapped_files(pids)
-        self._looks += 1
         found = self._source.page_cache()
-        spent = time.thread_time() - begun
-        work.add(spent, self._source.size)
-        self._cost -= spent
+        work.add(self._since(begun), self._source.size)
         return found
+
+    def _since(self, begun: float) -> float:
+        """Seconds of this thread that do not count for the interval: they have their own budget."""
+        spent = time.thread_time() - begun
+        self._cost -= spent  # which the caller adds with the rest
+        return spent
 
 
 def _size(processes: Sequence[ProcessReading]) -> int:
