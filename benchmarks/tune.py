@@ -67,21 +67,30 @@ def measure_grid(
     return times, failed
 
 
-def compare(trials: Trials, settings: Sequence[gz.Prefetch], options: argparse.Namespace) -> Times:
-    """Seconds a mini-batch of a few settings in turns; turns in which one failed do not count."""
+def compare(
+    trials: Trials, settings: Sequence[gz.Prefetch], options: argparse.Namespace
+) -> tuple[Times, list[float]]:
+    """Seconds a mini-batch of a few settings in turns, and of the first at the end of each turn.
+
+    The first against itself shows how much of a difference is noise. Turns in which one failed do
+    not count.
+    """
     times: Times = {setting: [] for setting in settings}
+    again: list[float] = []
     for number in range(options.turns):
-        turn = {}
-        for setting in settings:
+        turn: list[float] = []
+        for setting in [*settings, settings[0]]:
             result = trials.run(
                 setting, batches=options.batches, warm_up=WARM_UP, seconds=options.most_seconds
             )
-            turn[setting] = result.seconds_per_batch
             say(f"turn {number + 1}: {describe(setting)}: {_text(result.seconds_per_batch)}")
-        for setting, seconds in turn.items():
-            if seconds is not None and None not in turn.values():
+            if result.seconds_per_batch is not None:
+                turn.append(result.seconds_per_batch)
+        if len(turn) == len(settings) + 1:
+            for setting, seconds in zip(settings, turn, strict=False):
                 times[setting].append(seconds)
-    return times
+            again.append(turn[-1])
+    return times, again
 
 
 def _text(seconds: float | None) -> str:
@@ -98,18 +107,21 @@ def best_of(times: Times, number: int) -> list[gz.Prefetch]:
     return sorted(times, key=lambda setting: median(times[setting]))[:number]
 
 
-def losses(chosen: gz.Prefetch, grid: Times, turns: Times) -> dict[str, float | None]:
+def losses(
+    chosen: gz.Prefetch, grid: Times, turns: Times, again: Sequence[float]
+) -> dict[str, float | None]:
     """How much slower the choice is than the best, as a share: by the grid alone, and in turns.
 
-    None where the choice has no figure.
+    Also than itself: ``itself``. None where the choice has no figure.
     """
-    found: dict[str, float | None] = {"grid": None, "turns": None}
+    found: dict[str, float | None] = {"grid": None, "turns": None, "itself": None}
     if chosen in grid:
         best = min(median(times) for times in grid.values())
         found["grid"] = median(grid[chosen]) / best - 1
     if turns.get(chosen):
         compared = ratios(turns)
         found["turns"] = compared[chosen] / min(compared.values()) - 1
+        found["itself"] = median(a / b for a, b in zip(again, turns[chosen], strict=True)) - 1
     return found
 
 
@@ -131,7 +143,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     with Trials(work, memory_limit=options.limit + own) as trials:
         grid, failed = measure_grid(trials, tuned.settings, options)
         finalists = list(dict.fromkeys([tuned.found.best, *best_of(grid, options.compared)]))
-        turns = compare(trials, finalists, options)
+        turns, again = compare(trials, finalists, options)
     others = others_share(usage, read_usage(), os.cpu_count() or 1)
     plain = {name: value for name, value in vars(options).items() if not isinstance(value, Path)}
     return {
@@ -152,7 +164,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "grid": {describe(one): times for one, times in grid.items()},
         "failed": failed,
         "turns": {describe(one): times for one, times in turns.items()},
-        "losses": losses(tuned.found.best, grid, turns),
+        "again": again,
+        "losses": losses(tuned.found.best, grid, turns, again),
         "versions": {"graphzero": gz.__version__, **versions(["numpy", "torch"])},
     }
 
@@ -204,6 +217,8 @@ def report(found: dict[str, Any]) -> str:
         else:
             verdict = "within" if loss <= GOAL else "beyond"
             lines.append(f"against the best {text}: {loss:+.1%}, {verdict} {GOAL:.0%}")
+    if found["losses"]["itself"] is not None:
+        lines.append(f"against itself in the same turns: {found['losses']['itself']:+.1%}")
     return "\n".join(lines)
 
 

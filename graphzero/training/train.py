@@ -150,7 +150,7 @@ def train(
     device : str
         A torch device, or "auto": CUDA where it is available, else the CPU.
     prefetch : Prefetch, optional
-        How feature rows are read.
+        How feature rows are read. Default: as for `NeighborDataset`.
     pack : path-like, optional
         A file that `graphzero.pack` has written for the labelled nodes of the training split.
         Training then uses its batches (see `PackedDataset`).

@@ -240,28 +240,23 @@ def tune(
         run = _Measurements(trials, observer)
         if observer is not None:
             observer.started(trials, settings, rate)
-        schedule = Schedule(seconds=seconds)
-        if full:
-            schedule = Schedule(finalists=len(settings), eliminates=False)
         found = search(
             settings,
             run,
-            schedule,
+            Schedule(finalists=len(settings), eliminates=False)
+            if full
+            else Schedule(seconds=seconds),
             preferred=_DEFAULTS,
             on_cut=(lambda _: None) if observer is None else observer.left,
         )
         if found is None:
             raise RuntimeError(_all_failed(trials, run.records))
-    began = [record.result.available for record in run.records]
-    available = int(median(one for one in began if one is not None))
-    if trials.no_group is not None and memory_limit is not None:
-        available = min(available, memory_limit)
     return Tuned(
         workload,
         memory_limit,
         trials.group,
         trials.no_group,
-        available,
+        _available(trials, run.records),
         size,
         digest,
         tuple(settings),
@@ -274,6 +269,15 @@ def tune(
 
 def _size(ds: Dataset) -> int:
     return sum(mapping.size for mapping in ds.mappings)
+
+
+def _available(trials: Trials, records: Sequence[Record]) -> int:
+    """Bytes that trials had when they began."""
+    found = [record.result.available for record in records]
+    available = int(median(one for one in found if one is not None))
+    if trials.no_group is not None and trials.memory_limit is not None:
+        available = min(available, trials.memory_limit)
+    return available
 
 
 def _all_failed(trials: Trials, records: Sequence[Record]) -> str:
