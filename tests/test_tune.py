@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,10 @@ def test_the_fastest_setting_is_chosen(folder: Path, monkeypatch: pytest.MonkeyP
     assert "none:lookahead=1: killed: it needs more memory than 1 MB" in out.getvalue()
     assert found.available == 10**9
     assert found.fits
+    assert found.chosen == gz.Prefetch()  # once everything is in memory, nothing is read
+    larger = replace(found, available=found.size - 1)
+    assert larger.chosen == SETTINGS[1]
+    assert larger.content()["prefetch"]["strategy"] == "pread"
 
 
 def test_if_everything_fails_the_reason_is_told(

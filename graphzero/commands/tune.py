@@ -219,7 +219,7 @@ def _closing_lines(tuned: Tuned, path: Path, is_found: bool) -> Iterator[str]:
     yield from heat_map_lines(tuned)
     yield "* the choice; settings that are slow leave early, with figures of shorter trials"
     yield ""
-    chosen = tuned.found.best
+    chosen = tuned.chosen
     seconds = tuned.seconds(chosen)
     rate = "" if seconds is None else f", {seconds_text(seconds)} a mini-batch"
     yield f"chosen: {describe(chosen)}{rate}"
@@ -228,9 +228,9 @@ def _closing_lines(tuned: Tuned, path: Path, is_found: bool) -> Iterator[str]:
             f"{len(tuned.found.left_out)} settings were not measured, because the time was over: "
             f"give a larger --budget"
         )
-    if tuned.fits and tuned.no_group is None:
+    if tuned.fits:
         yield (
-            "the dataset fits in memory: once it is there, all settings are about as fast, and "
-            "these trials show how fast it comes there"
+            "the dataset fits in memory: these trials show how fast it comes there; once it is "
+            "there, all settings are about as fast, so the default stays"
         )
     yield f"{path}: {'loaders of this dataset use it from now on' if is_found else 'written'}"

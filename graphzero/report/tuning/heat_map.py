@@ -55,7 +55,7 @@ def heat_map(tuned: Tuned) -> dict[tuple[str, int], Cell]:
         before = cells.get(key)
         if before is None or _rank(here) < _rank(before):
             cells[key] = here
-    chosen = tuned.found.best  # and not one that a shorter trial has shown to be faster
+    chosen = tuned.chosen  # and not one that a shorter trial has shown to be faster
     if (seconds := tuned.seconds(chosen)) is not None:
         cells[chosen.strategy, chosen.lookahead] = Cell(chosen, seconds)
     return cells
@@ -96,7 +96,7 @@ def _cell_text(cell: Cell | None, tuned: Tuned) -> str:
         return "-"
     if cell.seconds is None:
         return short_reason(cell.reason)
-    mark = " *" if cell.setting == tuned.found.best else "  "
+    mark = " *" if cell.setting == tuned.chosen else "  "
     return seconds_text(cell.seconds) + mark
 
 
@@ -136,7 +136,7 @@ def _draw(tuned: Tuned, title: str) -> str:
         for x, lookahead in enumerate(lookaheads):
             cell = cells.get((name, lookahead))
             _draw_cell(axes, x, y, cell, None if cell is None else _share(norm, cell), scale)
-            if cell is not None and cell.setting == tuned.found.best:
+            if cell is not None and cell.setting == tuned.chosen:
                 frame = Rectangle(
                     (x - 0.47, y - 0.45), 0.94, 0.9, fill=False, edgecolor="#d55e00", linewidth=2.5
                 )

@@ -89,13 +89,13 @@ def tuning_page(tuned: Tuned) -> str:
 <html lang="en"><head><meta charset="utf-8"><title>graphzero tune</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>
 <body><h1>Prefetch options of {escape(tuned.workload.folder)}</h1>
-<p>Chosen: <code>{escape(describe(tuned.found.best))}</code></p>
+<p>Chosen: <code>{escape(describe(tuned.chosen))}</code></p>
 <h2>Time a mini-batch, by strategy and lookahead</h2>
 <p>Each cell has the fastest setting with this strategy and lookahead. The choice has a frame. Slow
 settings leave early, so their figures are of shorter trials, and of an earlier time.</p>
 <div role="img" aria-label="Heat map of strategies and lookaheads">{svg}</div>
 <h2>The settings that were compared last</h2>
-<p>They took turns. The ratio compares a setting with the choice turn by turn, so that it does not
+<p>They took turns. The ratio compares a setting with the fastest turn by turn, so that it does not
 matter if the machine was slower at some times.</p>
 <table><thead><tr><th>setting</th><th class="number">turns</th>
 <th class="number">median time a mini-batch</th><th class="number">ratio to the choice</th></tr>

@@ -117,6 +117,18 @@ class Tuned:
         return self.size <= self.available
 
     @property
+    def chosen(self) -> Prefetch:
+        """The setting for loaders: the fastest, or the default where the dataset fits in memory.
+
+        Trials begin without any page of it, so they show how fast it comes into memory. Once it is
+        there, what is fastest in reading has nothing left to read.
+        """
+        default = self.best_trial(Prefetch())
+        if self.fits and default is not None and default.reason is None:
+            return Prefetch()
+        return self.found.best
+
+    @property
     def warm_trials(self) -> int | None:
         """Trials that began with pages of the dataset in memory; None if that is unknown."""
         shares = [record.result.in_memory for record in self.records]
@@ -152,7 +164,7 @@ class Tuned:
     def content(self) -> dict[str, Any]:
         """What is written into ``tuning.json``."""
         work = self.workload
-        chosen = self.found.best
+        chosen = self.chosen
         return tuning_content(
             this_machine(work.folder),
             date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
