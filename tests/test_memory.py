@@ -147,7 +147,8 @@ def test_pages_that_a_fork_shares_are_counted_once(wide):
             os.close(reader)
             os.close(writer)
     assert during.anonymous - before.anonymous > 60 * MB
-    assert abs(during.pss_anonymous - before.pss_anonymous) < 16 * MB
+    # what parent and child have written since stands in both
+    assert abs(during.pss_anonymous - before.pss_anonymous) < 40 * MB
     assert during.pss_anonymous < during.pss < during.resident
     assert ", each page once; " in format_memory(during)
 

@@ -101,9 +101,9 @@ def test_threads_that_end_and_forked_children_leave_no_descriptor():
             begin = moment()
             own = os.stat(f"/proc/self/fd/{stage_clock._here.schedstat.descriptor}").st_ino
             status = 0 if own == os.stat("/proc/thread-self/schedstat").st_ino else 2
-            status = (
-                status if begin.queued >= 0 and len(os.listdir("/proc/self/fd")) == before else 3
-            )
+            # what else the parent publishes, the child closes
+            if begin.queued < 0 or len(os.listdir("/proc/self/fd")) > before:
+                status = 3
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
