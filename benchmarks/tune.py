@@ -238,7 +238,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--fanouts", type=int, nargs="+", default=[15, 10, 5])
     add("--batch-size", type=int, default=1024)
     add("--threads", type=int, default=2)
-    add("--budget", type=float, default=300.0, help="seconds of tuning")
+    add("--budget", type=float, default=360.0, help="seconds of tuning")
     add("--batches", type=int, default=24, help="of a trial outside of tuning")
     add("--most-seconds", type=float, default=4.0, help="of warming up, and of measuring, a trial")
     add("--grid-rounds", type=int, default=1, help="how often the full grid is measured")
