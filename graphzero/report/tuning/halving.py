@@ -21,7 +21,6 @@ K = TypeVar("K", bound=Hashable)
 _Contra = TypeVar("_Contra", bound=Hashable, contravariant=True)
 
 _SPARED = 1.5  # times the number to keep: as many at most, where the cut falls within the noise
-_OF_FINALS = 0.5  # of the time
 _LEAST_SECONDS = 1.0
 
 
@@ -180,10 +179,9 @@ def search(
     left, batches, rung = list(settings), schedule.batches, 0
     left_out: list[K] = []
     turns: dict[K, list[float]] = {}
-    rungs = _rungs(len(left), schedule)
+    ends = _ends(len(left), schedule)
     while len(left) > _SPARED * schedule.finalists and not run.is_over:
-        # Each rung has as much of the time as the others.
-        end = run.share((1 - _OF_FINALS) / rungs * (rung + 1))
+        end = run.share(ends[min(rung, len(ends) - 1)])
         costs, missed = run.measure_all(left, batches, end, rung)
         left_out += missed if rung == 0 else []
         if not costs:
@@ -201,12 +199,18 @@ def search(
     return Search(best, {one: ratio / found[best] for one, ratio in found.items()}, left_out)
 
 
-def _rungs(count: int, schedule: Schedule) -> int:
-    """Rungs before the finals, if no setting is spared."""
-    rungs = 0
+def _ends(count: int, schedule: Schedule) -> list[float]:
+    """When the rungs before the finals end, as shares of the time, if no setting is spared.
+
+    All measurements have about as much time: most of it is for starting and warming up, which are
+    alike on all rungs.
+    """
+    counts = []
     while count > _SPARED * schedule.finalists:
-        count, rungs = max(schedule.finalists, math.ceil(count / schedule.eta)), rungs + 1
-    return max(1, rungs)
+        counts.append(count)
+        count = max(schedule.finalists, math.ceil(count / schedule.eta))
+    total = sum(counts) + _measurements(count, schedule.turns)
+    return [sum(counts[: rung + 1]) / total for rung in range(len(counts))]
 
 
 class _Run(Generic[K]):
