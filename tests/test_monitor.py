@@ -346,3 +346,16 @@ def test_workers_that_have_ended_take_no_memory(monkeypatch) -> None:
     assert logs.iterations == ({"fanouts": "5", "io": ""},)
     gc.collect()
     assert sum(each() is not None for each in contents) == 1  # of the last one
+
+
+def test_its_files_are_where_it_was_made_and_one_may_fail(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monitor = gz.Monitor(json="gone/r.json", html="r.html")
+    Path("gone").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"r\.json"), monitor:
+        Path("gone").rmdir()
+        os.chdir("elsewhere")
+    assert "<html" in (tmp_path / "r.html").read_text()
+    assert os.listdir() == []
+    assert monitor.summary.processes == 1
