@@ -6,6 +6,7 @@ import gc
 import json
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -359,3 +360,11 @@ def test_its_files_are_where_it_was_made_and_one_may_fail(tmp_path: Path, monkey
     assert "<html" in (tmp_path / "r.html").read_text()
     assert os.listdir() == []
     assert monitor.summary.processes == 1
+
+
+def test_a_dataset_that_is_deleted_is_unknown_with_the_reason(folder: Path, tmp_path: Path) -> None:
+    gc.collect()  # no other dataset is mapped then
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    with gz.Monitor(copy) as monitor:
+        shutil.rmtree(copy)
+    assert "page cache  unknown: the dataset's files were deleted" in str(monitor.summary)
