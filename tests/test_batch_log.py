@@ -323,3 +323,40 @@ def test_an_exception_within_a_change_leaves_the_log_readable(writer):
 def test_it_imports_no_torch():
     source = "import sys, graphzero.loader.batch_log; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", source], check=True, cwd="/")
+
+
+@pytest.mark.parametrize("where", ["a link", "another user"])
+def test_a_folder_of_somebody_else_is_not_touched(where, folder, tmp_path):
+    target = folder if where == "another user" else tmp_path / "precious"
+    target.mkdir()
+    (target / "thesis.tex").write_text("mine")
+    if where == "a link":
+        folder.symlink_to(target)
+    elif os.getuid() == 0:
+        os.chown(folder, 12345, 12345)
+    else:
+        pytest.skip("only root can give a folder away")
+    log = batch_log()
+    assert "belongs to another user" in log.unpublished
+    assert [path.name for path in target.iterdir()] == ["thesis.tex"]
+
+
+def test_a_link_among_the_logs_is_not_followed(folder, tmp_path):
+    folder.mkdir()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    link = folder / "1-0-link"
+    link.symlink_to(pipe)
+    assert logs_of([1]) == {}
+    assert link.is_symlink()
+
+
+def test_a_file_that_was_cut_short_keeps_its_last_figures(writer, folder):
+    process = writer()
+    reader = BatchLogReader(process.pid)
+    assert reader.read().totals.batches == 5
+    (path,) = folder.iterdir()
+    os.truncate(path, 0)
+    assert reader.read().totals.batches == 5
+    assert BatchLogReader(process.pid).read() is None
+    reader.close()

@@ -6,10 +6,12 @@ import gc
 import json
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,8 +21,11 @@ import pytest
 
 import graphzero as gz
 from graphzero import _core
+from graphzero.loader.batch_log import BatchLog, LogContent
+from graphzero.loader.batch_totals import BatchTotals
 from graphzero.report.recording_file import read_recording
 from graphzero.report.summarize import summarize
+from graphzero.report.tree_logs import TreeLogs
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.no_asan  # starts processes, and measures memory
@@ -315,3 +320,59 @@ def test_what_the_system_hides_is_unknown(tmp_path: Path) -> None:
     )
     assert done.stderr == ""
     assert done.stdout == "None True True\nthis system does not tell them apart\n"
+
+
+def test_workers_that_have_ended_take_no_memory(monkeypatch) -> None:
+    """Each epoch may have others, and a log has 200 kB."""
+    log = BatchLog()
+    log.add(3, BatchTotals(batches=2))
+    log.describe(["/data/graph.gl"], {"fanouts": "5"}, "")
+    data, contents = log.content().data, []
+    log.remove()
+
+    class Reader:
+        unknown = None
+
+        def __init__(self, pid: int, user: int | None) -> None:
+            pass
+
+        def read(self) -> LogContent:
+            content = LogContent(bytes(bytearray(data)))
+            contents.append(weakref.ref(content))
+            return content
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr("graphzero.report.tree_logs.BatchLogReader", Reader)
+    logs = TreeLogs()
+    logs.look([])
+    for pid in range(100, 105):
+        logs.look([pid])
+    assert logs.read() == BatchTotals(batches=10)
+    assert logs.epochs == {3: BatchTotals(batches=10)}
+    assert logs.files == ("/data/graph.gl",)
+    assert logs.iterations == ({"fanouts": "5", "io": ""},)
+    gc.collect()
+    assert sum(each() is not None for each in contents) == 1  # of the last one
+
+
+def test_its_files_are_where_it_was_made_and_one_may_fail(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monitor = gz.Monitor(json="gone/r.json", html="r.html")
+    Path("gone").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"r\.json"), monitor:
+        Path("gone").rmdir()
+        os.chdir("elsewhere")
+    assert "<html" in (tmp_path / "r.html").read_text()
+    assert os.listdir() == []
+    assert monitor.summary.processes == 1
+
+
+def test_a_dataset_that_is_deleted_is_unknown_with_the_reason(folder: Path, tmp_path: Path) -> None:
+    gc.collect()  # no other dataset is mapped then
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    with gz.Monitor(copy) as monitor:
+        shutil.rmtree(copy)
+    assert "page cache  unknown: the dataset's files were deleted" in str(monitor.summary)

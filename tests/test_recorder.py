@@ -18,6 +18,7 @@ from graphzero.report.recording import (
     ProcessReading,
     SystemReading,
 )
+from graphzero.report.summarize import summarize
 
 pytestmark = pytest.mark.no_asan
 
@@ -264,3 +265,12 @@ def test_batches_that_nobody_has_seen_are_unknown(totals, reason, expected) -> N
     logs.totals, logs.unknown = totals, reason
     unknown = _record(Source(), logs, waits=0).end().unknown
     assert unknown.get("batches", "None").startswith(str(expected))
+
+
+def test_a_disk_that_was_seen_once_is_unknown_with_the_reason() -> None:
+    source = Source()
+    recorder = _record(source, Logs(), waits=10)
+    source.device_bytes = lambda: 10  # type: ignore[method-assign]
+    recording = recorder.end()
+    assert recording.unknown["device_bytes"].startswith("the dataset was seen at the last reading")
+    assert summarize(recording).device_bytes is None

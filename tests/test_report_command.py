@@ -169,8 +169,28 @@ def test_a_command_that_a_signal_ends(tmp_path: Path) -> None:
     assert "verdict" in done.stderr
 
 
-@pytest.mark.parametrize("is_interrupted", [False, True])
-def test_a_running_process_is_watched(patient, tmp_path: Path, is_interrupted: bool) -> None:
+def test_the_summary_is_printed_although_the_disk_is_full(small_disk: Path, tmp_path: Path) -> None:
+    fill = f"open({str(small_disk / 'filler')!r}, 'wb', 0).write(bytes(1 << 23))"
+    outputs = ["--json", small_disk / "r.json", "--html", tmp_path / "r.html"]
+    done = subprocess_of("report", *outputs, "--", sys.executable, "-c", fill, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "verdict" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith(f"graphzero: {small_disk / 'r.json'}: No space")
+    assert "verdict" in (tmp_path / "r.html").read_text()
+
+
+def test_the_exit_code_is_kept_if_nobody_reads_the_summary(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    process = _start("--", "sh", "-c", "sleep 0.3; exit 7", cwd=tmp_path, stderr=write)
+    os.close(write)
+    os.close(read)
+    process.communicate(timeout=30)
+    assert process.returncode == 7
+
+
+@pytest.mark.parametrize("ended_by", [None, signal.SIGINT, signal.SIGTERM])
+def test_a_running_process_is_watched(patient, tmp_path: Path, ended_by: int | None) -> None:
+    is_interrupted = ended_by is not None
     target = subprocess.Popen(
         [*patient, "30" if is_interrupted else "1.5"], stdout=subprocess.PIPE, text=True
     )
@@ -180,7 +200,7 @@ def test_a_running_process_is_watched(patient, tmp_path: Path, is_interrupted: b
         process = _start("--pid", target.pid, "--json", "r.json", cwd=tmp_path)
         if is_interrupted:
             time.sleep(1.5)
-            process.send_signal(signal.SIGINT)
+            process.send_signal(ended_by)
         _, err = process.communicate(timeout=30)
         assert process.returncode == 0, err
         assert "verdict" in err

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psutil
@@ -125,12 +128,23 @@ def _run_command(args: argparse.Namespace) -> int:
         except OSError as error:
             return _refuse(args.target[0], error.strerror or str(error), _NOT_EXECUTABLE)
         try:
-            with _monitor(args, pid) as monitor:
-                child.wait()
+            _record(_monitor(args, pid), child.wait, before="\n")
         finally:
             code = child.wait()  # whatever has become of the recording
-    print(f"\n{monitor.summary}", file=sys.stderr)
     return code
+
+
+def _record(monitor: Any, wait: Callable[[], object], *, before: str = "") -> None:
+    """Records until `wait` returns; prints the summary, also if the files cannot be written."""
+    has_begun = False
+    try:
+        with monitor:
+            has_begun = True
+            wait()
+    finally:
+        if has_begun:
+            with suppress(BrokenPipeError):  # the reader of stderr has gone
+                print(f"{before}{monitor.summary}", file=sys.stderr)
 
 
 def _refuse(program: str, reason: str, code: int) -> int:
@@ -139,18 +153,31 @@ def _refuse(program: str, reason: str, code: int) -> int:
 
 
 def _watch(args: argparse.Namespace) -> int:
-    with _monitor(args, args.pid) as monitor:
-        try:
-            ended = threading.Event()
-            process = psutil.Process(args.pid)
-            while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
-                ended.wait(0.2)
-        except psutil.NoSuchProcess:
-            pass
-        except KeyboardInterrupt:
-            pass
-    print(monitor.summary, file=sys.stderr)
+    with _ended_like_ctrl_c():
+        _record(_monitor(args, args.pid), lambda: _wait_for(args.pid))
     return 0
+
+
+def _wait_for(pid: int) -> None:
+    """Until a process has ended, or Ctrl-C."""
+    pause = threading.Event()
+    with suppress(psutil.NoSuchProcess, KeyboardInterrupt):
+        process = psutil.Process(pid)
+        while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+            pause.wait(0.2)
+
+
+@contextmanager
+def _ended_like_ctrl_c() -> Iterator[None]:
+    """Signals that end this process, as those of `timeout` do, let it report first."""
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    taken = [each for each in numbers if signal.getsignal(each) is not signal.SIG_IGN]
+    before = {each: signal.signal(each, signal.default_int_handler) for each in taken}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _show(args: argparse.Namespace) -> int:

@@ -1,15 +1,18 @@
 """Small files by which the processes of a user tell each other what they do.
 
 Each process holds a lock on its files. The lock ends with the process, however it dies, and a file
-without its lock is void: whoever reads it removes it.
+without its lock is void: whoever reads it removes it. A folder or file of somebody else, or a link,
+is not touched: anybody may put one where all users keep temporary files.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import itertools
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,6 +79,9 @@ def _publish(folder: Path, content: bytes) -> tuple[Path, Any]:
     for _ in range(_TRIES):
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
+            if not _is_folder_of(folder, None):
+                reason = "it is a link, or belongs to another user: remove it"
+                raise PermissionError(errno.EPERM, reason, os.fspath(folder))
             path = folder / f"{os.getpid()}-{next(_numbers)}-{os.urandom(4).hex()}"
             file = open(path, "x+b", buffering=0)  # noqa: SIM115 - `remove` closes it
         except OSError as error:  # perhaps another process has just removed the empty folder
@@ -110,17 +116,32 @@ def living_files(kind: str, pid: int | None = None, user: int | None = None) -> 
     """
     own = f"{os.getpid()}-"
     prefix = "" if pid is None else f"{pid}-"
+    folder = process_folder(kind, user)
     try:
-        paths = [path for path in process_folder(kind, user).iterdir()]
+        paths = list(folder.iterdir()) if _is_folder_of(folder, user) else []
     except OSError:
         return
     for path in paths:
         if path.name.startswith(prefix) and not path.name.startswith(own):
-            with contextlib.suppress(OSError), open(path, "r+b", buffering=0) as file:
+            with contextlib.suppress(OSError), _opened(path) as file:
                 if _is_locked(file):
                     yield file
                 else:
                     path.unlink()
+
+
+def _is_folder_of(folder: Path, user: int | None) -> bool:
+    """Whether it is a folder, no link to one, and the user's: nobody else can write there."""
+    info = folder.lstat()
+    return stat.S_ISDIR(info.st_mode) and info.st_uid == (os.geteuid() if user is None else user)
+
+
+def _opened(path: Path) -> Any:
+    """A regular file, no link: opening a device may have effects."""
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise OSError(errno.EINVAL, "no regular file", os.fspath(path))
+    number = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    return os.fdopen(number, "r+b", buffering=0)
 
 
 def _is_locked(file: Any) -> bool:

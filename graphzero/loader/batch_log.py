@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import sys
 import threading
 import time
 from collections import OrderedDict, deque
@@ -249,7 +250,7 @@ class BatchLogReader:
         self.pid = pid
         self.unknown: str | None = None
         self._user = user
-        self._data: mmap.mmap | None = None
+        self._file: int | None = None
         self._last: LogContent | None = None
         self._fence = _Fence()
 
@@ -261,7 +262,7 @@ class BatchLogReader:
                 self.unknown = "the process has not iterated over mini-batches"
                 return None
             return _log.content()
-        if self._data is None and not self._find():
+        if self._file is None and not self._find():
             return None
         return self._consistent()
 
@@ -272,48 +273,51 @@ class BatchLogReader:
         )
         ticks = _ticks(self.pid)
         for file in living_files(LOG_KIND, self.pid, self._user):
-            try:
-                data = mmap.mmap(file.fileno(), layout.SIZE, access=mmap.ACCESS_READ)
-            except (OSError, ValueError) as error:  # it is not complete, or no such file
-                self.unknown = f"the file of process {self.pid} cannot be read: {error}"
+            content = os.pread(file.fileno(), layout.SIZE, 0)
+            if len(content) < layout.SIZE:
+                self.unknown = f"the file of process {self.pid} is not complete"
                 continue
-            magic, version, pid, since = layout.HEADER.unpack_from(data)
+            magic, version, pid, since = layout.HEADER.unpack_from(content)
             if magic != layout.MAGIC or (pid, since) != (self.pid, ticks):
-                data.close()  # of a process of the same number, in another container
-            elif version != layout.VERSION:
+                continue  # of a process of the same number, in another container
+            if version != layout.VERSION:
                 self.unknown = f"process {self.pid} runs another version of graphzero"
-                data.close()
-            else:
-                self._data, self.unknown = data, None
-                return True
+                continue
+            self._file, self.unknown = os.dup(file.fileno()), None
+            return True
         return False
 
     def _consistent(self) -> LogContent | None:
-        data = self._data
-        assert data is not None
-        changes = memoryview(data)[layout.CHANGES : layout.CHANGES + 8].cast("q")
+        """Reads it without a map: whoever cuts the file short would end this process by SIGBUS."""
+        file = self._file
+        assert file is not None
         end = time.monotonic() + _PATIENCE
         while True:
-            before = changes[0]
+            before = os.pread(file, 8, layout.CHANGES)
             self._fence()
-            content = data[:]
+            content = os.pread(file, layout.SIZE, 0)
             self._fence()
-            if before == changes[0] and before % 2 == 0:
+            is_same = before == os.pread(file, 8, layout.CHANGES)
+            is_even = int.from_bytes(before, sys.byteorder) % 2 == 0
+            if is_same and is_even and len(content) == layout.SIZE:
                 self._last = LogContent(content)
                 return self._last
             if time.monotonic() > end:
                 break
             time.sleep(0.0002)
-        # It was ended in the middle of a change, or stopped.
+        # It was ended in the middle of a change, or stopped; or its file was cut short.
         if self._last is None:
             self.unknown = f"process {self.pid} is changing its figures, and does not go on"
         return self._last
 
     def close(self) -> None:
         """Gives the file up."""
-        data, self._data = self._data, None
-        if data is not None:
-            data.close()
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+    def __del__(self) -> None:
+        self.close()
 
 
 def logs_of(pids: Iterable[int], user: int | None = None) -> dict[int, LogContent]:

@@ -40,7 +40,8 @@ class Monitor:
     interval : float
         Seconds between readings. Shorter intervals cost more in proportion.
     html : path-like, optional
-        Where to write a page with charts at the end, also if the block raises an exception.
+        Where to write a page with charts at the end, also if the block raises an exception. A
+        relative path is that of the folder in which the monitor was made.
     json : path-like, optional
         Where to write the recording at the end.
     pid : int, optional
@@ -53,7 +54,8 @@ class Monitor:
     ProcessLookupError
         If there is no process `pid`.
     OSError
-        If `html` or `json` cannot be written: at the beginning of the block.
+        If `html` or `json` cannot be written: at the beginning of the block, or else at its end,
+        with a recording that is complete.
 
     Examples
     --------
@@ -76,8 +78,9 @@ class Monitor:
             raise ValueError(f"interval must be a positive number of seconds, not {interval!r}")
         self._files = files_of(dataset)
         self._interval = float(interval)
-        self._html = html
-        self._json = json
+        # the program may change its folder
+        self._html = None if html is None else os.path.abspath(html)
+        self._json = None if json is None else os.path.abspath(json)
         self._pid = pid
         self._process: int | None = None  # which has entered the block
         self._recorder: Recorder | None = None
@@ -120,10 +123,12 @@ class Monitor:
             self._recorder.end()
         finally:
             self._threads.close()
-        if self._json is not None:
-            self.write_json(self._json)
-        if self._html is not None:
-            self.write_html(self._html)
+        try:
+            if self._json is not None:
+                self.write_json(self._json)
+        finally:  # the disk of one of them may be full
+            if self._html is not None:
+                self.write_html(self._html)
 
     @property
     def recording(self) -> Recording:

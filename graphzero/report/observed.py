@@ -15,7 +15,7 @@ from graphzero.report.readings.files import mapped_files
 from graphzero.report.readings.memory_group import find_group
 from graphzero.report.readings.page_cache import CachedFiles
 from graphzero.report.readings.processes import ProcessTree, descendants
-from graphzero.report.readings.reasons import Reasons
+from graphzero.report.readings.reasons import Reasons, note
 from graphzero.report.readings.storage import Device, find_device
 from graphzero.report.readings.system import read_system
 from graphzero.report.recording import (
@@ -139,7 +139,10 @@ class Observed:
 
     def files(self) -> tuple[FileReading, ...]:
         """The observed files, with maps of their residency."""
-        return self._files.read_parts(_PARTS)
+        found = self._files.read_parts(_PARTS)
+        if self._files.paths and not found:
+            note(self._unknown, "files", "the dataset's files were deleted, or cannot be opened")
+        return found
 
     def environment(self) -> Environment:
         """The machine, and the disk that has the dataset."""

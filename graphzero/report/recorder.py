@@ -26,6 +26,7 @@ from graphzero.report.thinning import thin
 __all__ = ["Logs", "Recorder", "Source"]
 
 _MOST_READINGS = 2000
+_ONCE = "the dataset was seen at the last reading only: name it, as Monitor(dataset) or --dataset"
 _SEARCH_EVERY = 10.0  # seconds: what processes have mapped hardly changes
 
 
@@ -212,6 +213,8 @@ class Recorder:
 
     def _unknown(self) -> dict[str, str]:
         unknown = {**self._source.unknown, **self._failures}
+        if sum(reading.device_bytes is not None for reading in self._readings) == 1:
+            unknown.setdefault("device_bytes", _ONCE)
         totals = self._readings[-1].batches if self._readings else BatchTotals()
         if totals.batches == 0 and self._logs.unknown is not None:
             unknown["batches"] = self._logs.unknown

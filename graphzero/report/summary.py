@@ -244,7 +244,7 @@ def _parts_text(summary: Summary) -> str:
 
 def _page_cache_text(summary: Summary) -> str:
     if summary.dataset is None:
-        return "unknown: no file of a dataset was seen"
+        return f"unknown: {summary.unknown.get('files', 'no file of a dataset was seen')}"
     cached = summary.page_cache
     whole = bytes_text(summary.dataset)
     if cached is None:

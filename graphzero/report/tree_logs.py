@@ -57,6 +57,24 @@ class _Log:
         return now[unused:]
 
 
+class _Sums:
+    """What the logs of ended processes have counted, without the logs: 200 kB each."""
+
+    def __init__(self) -> None:
+        self.totals = BatchTotals()
+        self.epochs: dict[int, BatchTotals] = {}
+        self.files: dict[str, None] = {}
+        self.iterations: list[dict[str, str]] = []
+
+    def add(self, log: _Log) -> None:
+        self.totals += log.totals
+        for epoch, totals in log.epochs.items():
+            if totals != BatchTotals():
+                self.epochs[epoch] = self.epochs.get(epoch, BatchTotals()) + totals
+        self.files.update(dict.fromkeys(log.files))
+        self.iterations += [each for each in log.iterations if each not in self.iterations]
+
+
 class TreeLogs:
     """The batch logs of a tree of processes.
 
@@ -77,7 +95,7 @@ class TreeLogs:
         self.unknown: str | None = None
         self._user = user
         self._logs: dict[int, _Log] = {}
-        self._ended: list[_Log] = []
+        self._ended = _Sums()  # of processes: each epoch may have other workers
         self._readers: dict[int, BatchLogReader] = {}  # of processes that have no log so far
         self._has_begun = False
         self._folder = process_folder(LOG_KIND, user)
@@ -111,7 +129,7 @@ class TreeLogs:
             log = self._logs.pop(pid)
             log.content = log.reader.read() or log.content
             log.reader.close()
-            self._ended.append(log)
+            self._ended.add(log)
         for pid in [pid for pid in self._readers if pid not in living]:
             del self._readers[pid]
         self._has_begun = True
@@ -131,8 +149,8 @@ class TreeLogs:
         return sum((log.totals for log in self._all), BatchTotals())
 
     @property
-    def _all(self) -> list[_Log]:
-        return [*self._ended, *self._logs.values()]
+    def _all(self) -> list[_Log | _Sums]:
+        return [self._ended, *self._logs.values()]
 
     @property
     def epochs(self) -> dict[int, BatchTotals]:
