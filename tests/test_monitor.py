@@ -178,6 +178,7 @@ def test_the_dataset_may_be_given_in_many_ways(folder: Path, ds, kind: str) -> N
         ({"interval": 0}, ValueError, "interval must be a positive number"),
         ({"interval": "1"}, ValueError, "interval must be a positive number"),
         ({"interval": float("nan")}, ValueError, "interval must be a positive number"),
+        ({"interval": float("inf")}, ValueError, "interval must be a positive number"),
         ({"dataset": 5}, TypeError, "dataset must be a path"),
         ({"dataset": "/nowhere"}, FileNotFoundError, "/nowhere"),
         ({"pid": 2**22 + 5}, ProcessLookupError, "no process"),

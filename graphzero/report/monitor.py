@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Iterable
@@ -74,7 +75,8 @@ class Monitor:
         json: Path | None = None,
         pid: int | None = None,
     ) -> None:
-        if isinstance(interval, bool) or not isinstance(interval, int | float) or not interval > 0:
+        number = isinstance(interval, int | float) and not isinstance(interval, bool)
+        if not (number and 0 < interval < math.inf):
             raise ValueError(f"interval must be a positive number of seconds, not {interval!r}")
         self._files = files_of(dataset)
         self._interval = float(interval)
