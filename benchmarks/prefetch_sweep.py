@@ -283,6 +283,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error(f"--grid: {error}")
     if not options.settings:
         parser.error("no setting: give --prefetch or --grid")
+    for path in filter(None, (options.out, options.long)):
+        if not path.parent.is_dir():
+            parser.error(f"{path}: the folder {path.parent} does not exist; make it")
     journal = journal_of(options.out)
     if not options.resume and (options.out.exists() or journal.exists()):
         parser.error(f"{options.out} or {journal} exists: --resume goes on with it")

@@ -208,6 +208,16 @@ def test_a_wrong_grid_is_refused(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["--out", "--long"])
+def test_a_missing_folder_is_refused_before_any_trial(
+    dataset: Any, tmp_path: Path, asked: list[Any], capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    with pytest.raises(SystemExit):
+        sweep(dataset[0], tmp_path / "sweep.csv", name, str(tmp_path / "none" / "sweep.csv"))
+    assert "does not exist; make it" in capsys.readouterr().err
+    assert asked == []
+
+
 def test_other_files_are_not_replaced(
     dataset: Any, tmp_path: Path, asked: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

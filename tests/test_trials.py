@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -194,6 +195,39 @@ def test_typed_graphs_and_named_attributes(tmp_path: Path) -> None:
         result = trials.run(gz.Prefetch("uring"), batches=7, warm_up=1)
     assert result.reason is None
     assert len(result.seconds) == 7
+
+
+def test_modules_in_the_current_folder_are_not_imported(
+    work: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "queue.py").write_text("raise RuntimeError('not the one of Python')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [part for part in sys.path if part not in ("", ".")])
+    with Trials(work) as trials:
+        assert trials.run(gz.Prefetch(), batches=1, warm_up=0).reason is None
+
+
+@linux
+def test_a_trial_does_not_outlive_its_server_into_the_next_one(work: Workload) -> None:
+    with Trials(replace(work, step_ms=1e6)) as trials:
+        server = trials._running_server()
+
+        def kill_server() -> None:
+            while not psutil.Process(server._process.pid).children():
+                time.sleep(0.02)
+            below.extend(psutil.Process(server._process.pid).children())
+            server._process.kill()
+
+        below: list[psutil.Process] = []
+        killer = threading.Thread(target=kill_server)
+        killer.start()
+        result = trials.run(gz.Prefetch(), batches=9)
+        killer.join()
+        assert result.reason is not None
+        trials.workload = work
+        assert trials.run(gz.Prefetch(), batches=1, warm_up=0).reason is None
+        _, alive = psutil.wait_procs(below, 5)
+        assert not alive
 
 
 @linux

@@ -23,6 +23,7 @@ import pytest
 from cli_program import run
 
 import graphzero as gz
+from graphzero.commands import tune as tune_command
 from graphzero.report.tuning import memory_group, tuner
 from graphzero.report.tuning.grid import describe
 from graphzero.report.tuning.live_table import PlainLines
@@ -180,6 +181,9 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_trial(
         (["--split", "missing"], "no split 'missing'"),
         (["--node-type", "paper"], "--node-type is for typed graphs"),
         (["--memory-limit", "much"], "memory limit 'much' is not a size"),
+        (["--batch-size", "0"], "graphzero: batch_size must be at least 1, not 0"),
+        (["--threads", "-1"], "graphzero: num_threads must be at least 1, not -1"),
+        (["--gather", "nope"], "graphzero: gather names ['nope'], and the dataset has"),
     ],
 )
 def test_wrong_options_are_refused_before_any_trial(
@@ -188,6 +192,41 @@ def test_wrong_options_are_refused_before_any_trial(
     assert run("tune", folder, *words) == 1
     assert message in capfd.readouterr().err
     assert TUNING_NAME not in _files(folder)
+
+
+@pytest.mark.parametrize("text", ["nan", "-1", "inf", "some"])
+def test_a_step_takes_a_finite_time(
+    folder: Path, text: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run("tune", folder, f"--step-ms={text}")
+    assert f"'{text}' is not a number of milliseconds" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_cleaning_up_is_not_interrupted_by_further_signals(name: str) -> None:
+    number = signal.Signals[name]
+    before = signal.getsignal(number)
+    steps = []
+    with pytest.raises(KeyboardInterrupt), tune_command._ended_by_signals():
+        try:
+            signal.raise_signal(number)
+            steps.append("went on")
+        finally:
+            signal.raise_signal(number)
+            signal.raise_signal(signal.SIGINT)
+            steps.append("cleaned up")
+    assert steps == ["cleaned up"]
+    assert signal.getsignal(number) is before
+
+
+def test_a_program_that_ignores_the_end_of_its_terminal_goes_on() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with tune_command._ended_by_signals():
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for the processes below one")

@@ -199,8 +199,19 @@ def test_a_rebuild_leaves_another_programs_file_alone(tmp_path: Path) -> None:
         (lambda text: text.replace('"date": "', '"other": "'), "'date'"),
         (lambda text: text.replace('"available": ', '"available": true, "was": '), "is True"),
         (lambda text: "\xff", "."),
+        (lambda text: text.replace('"version": 1', '"other": 1'), "its version is None"),
+        (lambda text: text.replace('"memory": ', '"memory": "24GB", "was": '), "is '24GB'"),
+        (lambda text: text.replace('"memory": ', '"memory": NaN, "was": '), "memory is nan"),
+        (lambda text: text.replace('"cpu": ', '"cpu": 5, "was": '), "cpu is 5"),
+        (lambda text: text.replace('"machine": ', '"machine": null, "was": '), "machine is None"),
+        (lambda text: text.replace('"available": ', '"available": -5, "was": '), "out of range"),
+        (lambda text: text.replace('"available": ', f'"available": {10**400}, "was": '), "range"),
+        (lambda text: text.replace('"date": "', '"date": "\\u001b[31m'), "Invalid isoformat"),
     ],
-    ids=["cut", "foreign", "newer", "without a field", "wrong type", "no text"],
+    ids=[
+        *("cut", "foreign", "newer", "without a field", "wrong type", "no text", "no version"),
+        *("memory in words", "memory NaN", "processor", "machine", "negative", "huge", "date"),
+    ],
 )
 def test_what_cannot_be_read_is_ignored_with_a_warning(
     tuned: Path, change: Callable[[str], str], message: str
@@ -213,6 +224,7 @@ def test_what_cannot_be_read_is_ignored_with_a_warning(
         assert ds.tuning is None
         assert gz.NeighborDataset(ds).prefetch == gz.Prefetch()
     assert str(caught[0].message).startswith(f"{path} is ignored: ")
+    assert caught[0].filename == __file__
 
 
 def test_options_that_do_not_exist_are_ignored_with_a_warning(tuned: Path) -> None:

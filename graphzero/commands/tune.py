@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +29,9 @@ _EXAMPLES = """\
   graphzero tune data/ --fanouts 15,10,5 --batch-size 1024 --html tuning.html
   graphzero tune data/ --memory-limit 2GB --step-ms 20 --budget 120
 """
+
+_ENDING = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+_CLEANING_SECONDS = 15.0  # longer than the removal of a memory group is tried
 
 
 def add_parser(commands: SubParsers) -> None:
@@ -106,7 +111,7 @@ def _add_workload_options(parser: argparse.ArgumentParser) -> None:
     add("--threads", type=int, metavar="N", help="sampling threads (default: all processors)")
     add(
         "--step-ms",
-        type=float,
+        type=_as_milliseconds,
         default=0.0,
         metavar="MS",
         help="sleep so long for each mini-batch, in place of a model on a GPU; 0 compares how fast "
@@ -122,6 +127,16 @@ def _as_seconds(text: str) -> float:
     if not seconds > 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
     return seconds
+
+
+def _as_milliseconds(text: str) -> float:
+    try:
+        milliseconds = float(text)
+    except ValueError:
+        milliseconds = -1.0
+    if not 0 <= milliseconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of milliseconds")
+    return milliseconds
 
 
 def run(args: argparse.Namespace) -> int:
@@ -183,16 +198,26 @@ def _tune(args: argparse.Namespace, workload: Workload, limit: int | None) -> Tu
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """A request to end leaves no process and no memory group behind, as Ctrl-C does."""
+    """Ctrl-C and other requests to end leave no process and no memory group behind.
+
+    Nor do further ones, which would interrupt the cleaning up.
+    """
+    last = -math.inf
 
     def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+        nonlocal last
+        now = time.monotonic()
+        if now - last > _CLEANING_SECONDS:
+            last = now
+            raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    wanted = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in wanted}  # nohup ignores one
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _write_charts(args: argparse.Namespace, tuned: Tuned) -> None:

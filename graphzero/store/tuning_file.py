@@ -6,7 +6,8 @@ import json
 import os
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ __all__ = [
 TUNING_NAME = "tuning.json"
 _FORMAT, _VERSION = "graphzero-tuning", 1
 _MOST_BYTES = 16 << 20
+_MOST_INTEGER = 2**63 - 1
 _WRONG = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
@@ -97,38 +99,58 @@ def read_tuning(folder: str | os.PathLike[str]) -> Tuning | None:
         content = json.loads(path.read_bytes())
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
             raise ValueError("graphzero has not written it")
-        if content["version"] != _VERSION:
-            raise ValueError(f"its version is {content['version']!r:.80}, and not {_VERSION}")
+        if content.get("version") != _VERSION:
+            raise ValueError(f"its version is {content.get('version')!r:.80}, and not {_VERSION}")
         return _parse(path, content)
     except (OSError, *_WRONG) as error:
         warnings.warn(
             f"{path} is ignored: {error}; remove it, or run graphzero tune again",
             UserWarning,
-            stacklevel=4,
+            stacklevel=3,  # the line that opens the dataset
         )
         return None
 
 
 def _parse(path: Path, content: dict[str, Any]) -> Tuning:
-    limit = content["memory_limit"]
-    machine = content["machine"]
+    date = _of_type(content, "date", str)
+    datetime.fromisoformat(date)  # what is no date could draw on the terminal
+    machine = _of_type(content, "machine", dict)
     return Tuning(
         path=os.fspath(path),
-        date=_of_type(content, "date", str),
+        date=date,
         prefetch=_of_type(content, "prefetch", dict),
-        memory_limit=None if limit is None else _of_type(content, "memory_limit", int),
+        memory_limit=_unless_null(content, "memory_limit", int),
         available=_of_type(content, "available", int),
-        machine=Machine(**{field.name: machine[field.name] for field in fields(Machine)}),
+        machine=Machine(
+            cpu=_unless_null(machine, "cpu", str),
+            cores=_unless_null(machine, "cores", int),
+            memory=_unless_null(machine, "memory", int),
+            disk=_unless_null(machine, "disk", str),
+            file_system=_unless_null(machine, "file_system", str),
+        ),
         dataset=_of_type(content, "dataset", str),
         content=content,
     )
 
 
+def _unless_null(content: Mapping[str, Any], name: str, kind: type) -> Any:
+    value = _field(content, name)
+    return None if value is None else _of_type(content, name, kind)
+
+
 def _of_type(content: Mapping[str, Any], name: str, kind: type) -> Any:
-    value = content[name]
+    value = _field(content, name)
     if not isinstance(value, kind) or isinstance(value, bool):
         raise ValueError(f"{name} is {value!r:.80}")
+    if isinstance(value, int) and not 0 <= value <= _MOST_INTEGER:
+        raise ValueError(f"{name} is out of range")
     return value
+
+
+def _field(content: Mapping[str, Any], name: str) -> Any:
+    if name not in content:
+        raise ValueError(f"it has no {name!r}")
+    return content[name]
 
 
 def tuning_content(machine: Machine, **content: Any) -> dict[str, Any]:

@@ -69,7 +69,8 @@ def _cache_state(warm: int | None) -> str:
         return "after the dataset was dropped from the page cache, as far as the system tells"
     return (
         f"after the dataset was dropped from the page cache; but {warm} began with pages of it, "
-        f"because another process uses the files: their figures do not compare with the others"
+        f"because another process uses the files, or the file system keeps them in memory: their "
+        f"figures do not compare with the others"
     )
 
 

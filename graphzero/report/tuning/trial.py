@@ -248,6 +248,8 @@ class Trials:
     def _running_server(self) -> TrialServer:
         """The process that forks trials; another one if it was killed."""
         if self._server is None or not self._server.is_running:
+            if self._server is not None:
+                self._server.close()  # its trial may have outlived it
             self._server = TrialServer(() if self._group is None else self._group.prefix)
             self._stack.callback(self._server.close)
         return self._server

@@ -33,7 +33,7 @@ from graphzero.loader.collate import Collate
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.store.residency import resident_bytes
 
-__all__ = ["main", "measure"]
+__all__ = ["main", "measure", "mini_batches"]
 
 _WATCH_SECONDS = 0.02
 # Warming up ends when so many mini-batches have added less than this share to the pages in memory.
@@ -114,6 +114,36 @@ class _Loop:
         self.seconds, self.stats = [], []
 
 
+def mini_batches(ds: Dataset, work: dict[str, Any], prefetch: Prefetch) -> NeighborDataset:
+    """What a trial iterates over.
+
+    Parameters
+    ----------
+    ds : Dataset
+    work : dict
+        The fields of a `Workload`.
+    prefetch : Prefetch
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the workload is not of this dataset, or wrong in itself.
+    """
+    return NeighborDataset(
+        ds,
+        seeds_of_split(ds, work["split"], work["node_type"]),
+        work["fanouts"],
+        batch_size=work["batch_size"],
+        shuffle=True,
+        seed=work["seed"],
+        prefetch=prefetch,
+        gather=work["gather"],
+        feature_dtype=work["feature_dtype"],
+        num_threads=work["num_threads"],
+        **work["sampling"],
+    )
+
+
 def measure(request: dict[str, Any]) -> dict[str, Any]:
     """Runs one trial in this process.
 
@@ -132,19 +162,7 @@ def measure(request: dict[str, Any]) -> dict[str, Any]:
     work = request["workload"]
     available = available_memory()
     with _PeakAnonymous() as anonymous, open_dataset(work["folder"]) as ds:
-        batches = NeighborDataset(
-            ds,
-            seeds_of_split(ds, work["split"], work["node_type"]),
-            work["fanouts"],
-            batch_size=work["batch_size"],
-            shuffle=True,
-            seed=work["seed"],
-            prefetch=Prefetch(**request["setting"]),
-            gather=work["gather"],
-            feature_dtype=work["feature_dtype"],
-            num_threads=work["num_threads"],
-            **work["sampling"],
-        )
+        batches = mini_batches(ds, work, Prefetch(**request["setting"]))
         with closing(_Loop(ds, batches, work["step_ms"] / 1000)) as loop:
             started = time.perf_counter()
             warmed_up = _warm_up(ds, loop, request["warm_up"], request["warm_up_seconds"])

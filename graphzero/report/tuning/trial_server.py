@@ -16,13 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import graphzero
-
 __all__ = ["Answer", "TrialServer"]
 
-# -c: a program's folder would come first on the path, and with -m the current one.
+# The path of this process: -c alone would put the current folder first, with whatever is in it.
 _PROGRAM = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "import sys; sys.path[:] = sys.argv[1:-1]; "
     "from graphzero.report.tuning.trial_process import main; main()"
 )
 
@@ -59,14 +57,15 @@ class TrialServer:
         self._folder = tempfile.TemporaryDirectory(prefix="graphzero-trials-")
         self._read = b""
         self._trial: int | None = None
+        self._alive: int | None
         alive, self._alive = os.pipe()
         # OpenMP's waiting threads would otherwise take the time of those that read.
         environment = {"OMP_WAIT_POLICY": "passive", **os.environ}
-        root = str(Path(graphzero.__file__).parents[1])
+        path = [part for part in sys.path if isinstance(part, str)]
         try:
             with open(self._path("server"), "wb") as errors:
                 self._process = subprocess.Popen(
-                    [*prefix, sys.executable, "-c", _PROGRAM, root, str(alive)],
+                    [*prefix, sys.executable, "-c", _PROGRAM, *path, str(alive)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=errors,
@@ -115,9 +114,12 @@ class TrialServer:
         return Answer(int(code), figures, self._text("errors"))
 
     def close(self) -> None:
-        """Ends the process and its trial, and waits for both."""
+        """Ends the process and its trial, and waits for both; does nothing a second time."""
+        if self._alive is None:
+            return
         self._end_trial()
-        os.close(self._alive)  # a trial that is about to begin ends as well
+        alive, self._alive = self._alive, None
+        os.close(alive)  # a trial that is about to begin, or has lost its server, ends as well
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with suppress(BrokenPipeError):

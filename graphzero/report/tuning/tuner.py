@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from importlib import metadata
@@ -14,7 +13,6 @@ from typing import Any, Protocol
 
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.opening import open_dataset
-from graphzero.graph.split_seeds import seeds_of_split
 from graphzero.io.limits import available_memory
 from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_sources import managed_bytes, row_sources
@@ -23,6 +21,7 @@ from graphzero.report.disk_rate import DiskRate, largest_file, measure_disk
 from graphzero.report.tuning.grid import changed_fields, grid
 from graphzero.report.tuning.halving import Schedule, Search, search
 from graphzero.report.tuning.trial import TrialResult, Trials, Workload
+from graphzero.report.tuning.trial_process import mini_batches
 from graphzero.store.machine import this_machine
 from graphzero.store.tuning_file import files_digest, tuning_content
 from graphzero.units import format_bytes
@@ -236,10 +235,10 @@ def tune(
     RuntimeError
         If every setting failed; with the reason of the first.
     ValueError
-        If the split has no seeds, or does not exist.
+        If the workload is wrong, before any trial.
     """
-    with closing(open_dataset(workload.folder)) as ds:
-        seeds_of_split(ds, workload.split, workload.node_type)  # errors before any trial
+    with open_dataset(workload.folder) as ds:
+        mini_batches(ds, asdict(workload), Prefetch())  # errors before any trial
         features = managed_bytes(row_sources(ds))
         size, digest = _size(ds), files_digest(ds.mappings)
     unavailable = unavailable_strategies()
