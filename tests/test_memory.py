@@ -146,9 +146,10 @@ def test_pages_that_a_fork_shares_are_counted_once(wide):
             os.waitpid(child, 0)
             os.close(reader)
             os.close(writer)
-    assert during.anonymous - before.anonymous > 60 * MB
-    # what parent and child have written since stands in both
-    assert abs(during.pss_anonymous - before.pss_anonymous) < 40 * MB
+    counted_twice = during.anonymous - before.anonymous
+    assert counted_twice > 60 * MB
+    # pages that parent or child has written since the fork are two
+    assert abs(during.pss_anonymous - before.pss_anonymous) < counted_twice / 2
     assert during.pss_anonymous < during.pss < during.resident
     assert ", each page once; " in format_memory(during)
 
