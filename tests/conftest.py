@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import subprocess
+import threading
 from pathlib import Path
 
 import files
@@ -13,6 +15,16 @@ import pytest
 
 import graphzero as gz
 from graphzero import _core
+
+# A shell's background jobs ignore Ctrl-C, and those of nohup the end of their terminal. Tests and
+# the programs that they start would inherit it.
+if threading.current_thread() is threading.main_thread():
+    for number, usual in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 @pytest.fixture(autouse=True)

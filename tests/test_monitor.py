@@ -150,9 +150,11 @@ def test_the_page_cache_of_four_processes_counts_once(folder: Path) -> None:
     assert features <= summary.page_cache.last <= size
     assert summary.file is not None
     assert summary.file.last >= 4 * features
-    assert summary.pss_file is not None
-    assert summary.pss_file.last < 3 * features + 100_000_000
     assert monitor.summary.batches.batches == 8  # seen, although they have ended
+    if summary.pss_file is None:  # of a process of gigabytes, it is not read within so short a time
+        assert "so large that" in summary.unknown["pss"]
+    else:
+        assert summary.pss_file.last < 3 * features + 100_000_000
 
 
 @pytest.mark.parametrize("kind", ["folder", "text", "dataset", "loader's dataset", "file", "list"])
@@ -361,6 +363,7 @@ def test_workers_that_have_ended_take_no_memory(monkeypatch) -> None:
 def test_its_files_are_where_it_was_made_and_one_may_fail(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
+    others = _processes()
     monitor = gz.Monitor(json="gone/r.json", html="r.html")
     Path("gone").mkdir()
     with pytest.raises(FileNotFoundError, match=r"r\.json"), monitor:
@@ -368,7 +371,7 @@ def test_its_files_are_where_it_was_made_and_one_may_fail(tmp_path: Path, monkey
         os.chdir("elsewhere")
     assert "<html" in (tmp_path / "r.html").read_text()
     assert os.listdir() == []
-    assert monitor.summary.processes == 1
+    assert monitor.summary.processes == others
 
 
 def test_a_dataset_that_is_deleted_is_unknown_with_the_reason(folder: Path, tmp_path: Path) -> None:

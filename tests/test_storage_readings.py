@@ -228,7 +228,12 @@ def test_the_rate_of_the_disk_is_that_which_tune_has_measured(
 ):
     if machine is not None:
         known = replace(this_machine(tmp_path), **machine)
-        fields = {"date": "2026", "prefetch": {}, "memory_limit": None, "available": 1}
+        fields = {
+            "date": "2026-11-22T10:00:00+00:00",
+            "prefetch": {},
+            "memory_limit": None,
+            "available": 1,
+        }
         write_tuning(
             tmp_path / TUNING_NAME,
             tuning_content(known, **fields, dataset="", disk_rate=content),
