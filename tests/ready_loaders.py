@@ -37,6 +37,12 @@ def open_form(source, epoch=None):
     return list(map(gz.Collate(source.dataset), source))
 
 
+def double(batch):
+    """A transform for spawned workers, which cannot import a file of tests."""
+    batch.x = batch.x * 2
+    return batch
+
+
 def loader_of(ds, input_nodes="train", workers=0, method="fork", **options):
     if workers:
         options.update(num_workers=workers, multiprocessing_context=method)

@@ -8,14 +8,15 @@ import io
 import multiprocessing
 import os
 import pickle
-import resource
 import signal
+import subprocess
+import sys
 import threading
 
 import files
 import numpy as np
 import pytest
-from loaders import loader_of
+from loaders import loader_of, passes_of_rank, positions
 
 import graphzero as gz
 from graphzero.sampling.order import epoch_order
@@ -52,10 +53,6 @@ def make(folder, **options):
     ds = gz.open(folder)
     how = {"fanouts": [2], "batch_size": 8, "shuffle": True, "seed": 5, "num_threads": 1}
     return gz.NeighborDataset(ds, ds.splits["train"][:SEEDS], **{**how, **options})
-
-
-def positions(taken):
-    return tuple(i for batch in taken for i in batch.input_id.tolist())
 
 
 def epoch_of(taken):
@@ -254,14 +251,6 @@ def test_packs_repeat_their_epochs(dataset, tmp_path):
         del loader
 
 
-def epochs_of_rank(batches, workers, chosen, results):
-    """What a process of its own does with a dataset that it was given."""
-    loader = loader_of(batches, workers, persistent_workers=workers > 0)
-    found = [epoch_of(loader), epoch_of(loader)]
-    batches.set_epoch(chosen)
-    results.put([*found, epoch_of(loader), epoch_of(loader)])
-
-
 @pytest.mark.parametrize(("method", "workers"), [("fork", 0), ("fork", 2), ("spawn", 2)])
 def test_other_processes_have_epochs_of_their_own(folder, method, workers):
     """Ranks: each of them counts, and its own workers follow it."""
@@ -272,11 +261,12 @@ def test_other_processes_have_epochs_of_their_own(folder, method, workers):
     ranks = []
     for rank in range(2):
         arguments = (batches, workers, 8 + 10 * rank, results)
-        ranks.append(context.Process(target=epochs_of_rank, args=arguments))
+        ranks.append(context.Process(target=passes_of_rank, args=arguments))
         ranks[-1].start()
     batches.set_epoch(15)  # not theirs
     assert epoch_of(batches) == 15
-    found = sorted(results.get(timeout=120) for _ in ranks)
+    passes = [results.get(timeout=120) for _ in ranks]
+    found = sorted([ORDERS[each] for each in of_rank] for of_rank in passes)
     assert found == [[3, 4, 8, 9], [3, 4, 18, 19]]
     for rank in ranks:
         rank.join()
@@ -337,21 +327,32 @@ def test_datasets_leave_no_descriptor_behind(folder):
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_process_without_room_for_its_epochs_does_not_share_those_of_another(folder):
-    batches = make(folder)
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # None at all: a forked child closes what it inherits and may not use.
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
-    child = os.fork()
-    if child == 0:
-        try:
-            batches.set_epoch(5)
-        except OSError as error:
-            os._exit(0 if "ulimit -n" in str(error) else 1)
-        os._exit(2)
-    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert batches.epoch == 0
+WITHOUT_ROOM = """
+import os, resource, sys
+import graphzero as gz
+ds = gz.open(sys.argv[1])
+batches = gz.NeighborDataset(ds, ds.splits["train"][:8], [2], batch_size=8)
+limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+# None at all: a forked child closes what it inherits and may not use.
+resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+child = os.fork()
+if child == 0:
+    try:
+        batches.set_epoch(5)
+    except OSError as error:
+        os._exit(0 if "ulimit -n" in str(error) else 1)
+    os._exit(2)
+resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert batches.epoch == 0
+"""
+
+
+def test_a_process_without_room_for_its_epochs_does_not_share_those_of_another(folder, tmp_path):
+    # In a process of its own: pyarrow opens a pipe in every forked child, or ends it.
+    command = [sys.executable, "-c", WITHOUT_ROOM, str(folder)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_states_name_a_graph_of_another_order(tmp_path):

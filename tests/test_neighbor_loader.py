@@ -12,7 +12,16 @@ import weakref
 import files
 import numpy as np
 import pytest
-from ready_loaders import OPTIONS, WORKERS, all_same, loader_of, open_form, reference, same
+from ready_loaders import (
+    OPTIONS,
+    WORKERS,
+    all_same,
+    double,
+    loader_of,
+    open_form,
+    reference,
+    same,
+)
 
 import graphzero as gz
 
@@ -26,11 +35,6 @@ pytestmark = pytest.mark.no_asan
 def ds(dataset):
     with gz.open(dataset[0]) as opened:
         yield opened
-
-
-def double(batch):
-    batch.x = batch.x * 2
-    return batch
 
 
 def number_and_x(batch):

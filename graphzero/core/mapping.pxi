@@ -190,7 +190,7 @@ cdef class Mapping:
             first; parts beyond the number of pages are empty.
         source : {"fastest", "mincore", "cachestat"}
             Of these system calls, ``mincore`` visits every page of the file, ``cachestat`` (Linux
-            6.5) only those in memory. "fastest": ``cachestat`` where it works and is right.
+            6.5) only those in memory. "fastest": ``cachestat`` of large parts where it works.
 
         Returns
         -------

@@ -9,7 +9,7 @@
 #include "graphzero/status.h"
 
 typedef enum gz_residency_source {
-    GZ_RESIDENCY_FASTEST = 0,   /* cachestat where it works and is right, else mincore */
+    GZ_RESIDENCY_FASTEST = 0,   /* cachestat of large parts where it works, else mincore */
     GZ_RESIDENCY_MINCORE = 1,   /* visits every page */
     GZ_RESIDENCY_CACHESTAT = 2, /* visits pages that are in memory; Linux 6.5 */
 } gz_residency_source;

@@ -64,7 +64,18 @@ static gz_probe_counts counts_of(const rows_file *rows, const gz_probe_plan *pla
         if (!CHECK_EQ(gz_disk_probe_run(probe, A_MOMENT, &err), GZ_OK))
             puts(err.message);
     gz_disk_probe_stop(probe, &counts);
+    CHECK(counts.seconds >= runs * A_MOMENT);
     gz_disk_probe_close(probe);
+    return counts;
+}
+
+/* The same, with so many runs that something was read: where others want the processors, none of
+ * 128 large reads that share them may end in a moment. */
+static gz_probe_counts counts_of_reads(const rows_file *rows, const gz_probe_plan *plan)
+{
+    gz_probe_counts counts = {0};
+    for (int runs = 3; runs < 2000 && counts.reads == 0; runs *= 4)
+        counts = counts_of(rows, plan, runs);
     return counts;
 }
 
@@ -76,10 +87,9 @@ static void reads_of_all_calls_are_counted(rows_file *rows, gz_probe_plan plan)
         plan.depth = depths[i % 3];
         plan.block_bytes = blocks[i / 3];
         plan.is_sequential = i % 2;
-        gz_probe_counts counts = counts_of(rows, &plan, 3);
+        gz_probe_counts counts = counts_of_reads(rows, &plan);
         CHECK(counts.reads > 0);
         CHECK_EQ(counts.bytes, counts.reads * plan.block_bytes);
-        CHECK(counts.seconds >= 3 * A_MOMENT);
         CHECK_EQ(counts.depth, plan.depth);
         CHECK(0 < counts.p50_ns && counts.p50_ns <= counts.p99_ns);
         CHECK((double)counts.p50_ns <= counts.seconds * 1e9);
@@ -198,7 +208,7 @@ static void on_alarm(int number) { (void)number; }
 static void signals_change_nothing(rows_file *rows, gz_probe_plan plan)
 {
     set_alarms(on_alarm, 500, 500);
-    gz_probe_counts counts = counts_of(rows, &plan, 5);
+    gz_probe_counts counts = counts_of_reads(rows, &plan);
     end_alarms();
     CHECK(counts.reads > 0);
 }

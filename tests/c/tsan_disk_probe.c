@@ -21,7 +21,7 @@ static bool counts_reads(const gz_direct *file, gz_probe_plan plan)
         return false;
     bool fine = true;
     for (int i = 0; fine && i < ROUNDS; i++)
-        fine = gz_disk_probe_run(probe, 0.02, &err) == GZ_OK;
+        fine = gz_disk_probe_run(probe, 0.1, &err) == GZ_OK;
     gz_disk_probe_stop(probe, &counts);
     gz_disk_probe_close(probe);
     return fine && counts.reads > 0 && counts.depth == plan.depth;
