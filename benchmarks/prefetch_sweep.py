@@ -15,6 +15,7 @@ import json
 import random
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 from pathlib import Path
@@ -35,8 +36,11 @@ from benchmarks.sweep_table import (
     write_rows,
 )
 from graphzero.commands.options import as_fanouts, as_prefetch
+from graphzero.commands.signals import ended_by_signals
 from graphzero.graph.opening import open_dataset
 from graphzero.io.prefetch import Prefetch
+from graphzero.report.tuning.alone import measuring_alone
+from graphzero.report.tuning.cache_state import dataset_files
 from graphzero.report.tuning.grid import describe
 from graphzero.report.tuning.trial import TrialResult, Trials, Workload
 from graphzero.store.machine import this_machine
@@ -166,14 +170,24 @@ class Sweep:
 
     def __post_init__(self) -> None:
         self._trials: dict[tuple[str, int | None], Trials] = {}
+        self._stack = ExitStack()
         self._kernel = describe_machine()["kernel"]
         found = versions(PACKAGES)
         self._versions = ", ".join(f"{name} {version}" for name, version in found.items())
 
+    def __enter__(self) -> Sweep:
+        for folder in dict.fromkeys(cell.about["dataset"] for cell in self.cells):
+            self._stack.enter_context(measuring_alone(dataset_files(folder)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
     def rounds(self) -> Iterable[tuple[int, Cell]]:
         """Trials that are to be made, in order; a cell that needs none is left out."""
         done = {key_of(row) for row in self.kept if row["repeats"] >= self.options.repeats}
-        done |= {key_of(row) for row in self.kept if row["failure"]}
+        if not self.options.retry_failed:
+            done |= {key_of(row) for row in self.kept if row["failure"]}
         for repeat in range(self.options.repeats):
             cells = list(self.cells)  # the order does not depend on what is left out
             random.Random(f"{self.options.order_seed}/{repeat}").shuffle(cells)
@@ -210,6 +224,7 @@ class Sweep:
                 seed=options.seed,
             )
             trials = Trials(work, memory_limit=where[1])
+            self._stack.callback(trials.close)
             if trials.no_group is not None:
                 print(f"{trials.no_group}: the page cache has no limit", file=sys.stderr)
             self._trials[where] = trials
@@ -272,6 +287,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--out", type=as_table, required=True, help="the table: .csv or .parquet")
     add("--long", type=as_table, help="a table with a row for each mini-batch")
     add("--resume", action="store_true", help="keep the rows of --out, and measure what they lack")
+    add("--retry-failed", action="store_true", help="with --resume: also what failed, once more")
     options = parser.parse_args(arguments)
     require_positive(parser, options, ["repeats", "batches", "batch_size"])
     try:
@@ -303,12 +319,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         kept = read_rows(options.out, SETTINGS)
         batches = read_rows(options.long, BATCHES) if options.long is not None else []
-        sweep = Sweep(options, cells_of(options), Journal(journal_of(options.out)), kept, batches)
+        journal = Journal(journal_of(options.out))
+        if options.retry_failed:
+            journal.forget_failures()
+        sweep = Sweep(options, cells_of(options), journal, kept, batches)
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     try:
-        sweep.run()
+        with ended_by_signals(), sweep:
+            sweep.run()
+    except BlockingIOError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print(
             f"interrupted: {options.out} has what was measured; --resume goes on", file=sys.stderr

@@ -171,7 +171,7 @@ class Journal:
             trial = json.loads(line)
             self.trials.setdefault(trial["key"], []).append(trial)
         if lines and lines[-1]:
-            write_atomically(path, "".join(f"{line}\n" for line in lines[:-1]).encode())
+            self._rewrite()
 
     def add(self, key: str, trial: Row) -> None:
         """Adds a trial, here and in the file."""
@@ -179,6 +179,17 @@ class Journal:
         with open(self._path, "a") as file:
             file.write(json.dumps(trial) + "\n")
         self.trials.setdefault(key, []).append(trial)
+
+    def forget_failures(self) -> None:
+        """Removes trials without figures, so that they are made once more."""
+        for key, trials in self.trials.items():
+            self.trials[key] = [trial for trial in trials if not trial["reason"]]
+        if self._path.exists():
+            self._rewrite()
+
+    def _rewrite(self) -> None:
+        trials = [trial for of_cell in self.trials.values() for trial in of_cell]
+        write_atomically(self._path, "".join(json.dumps(one) + "\n" for one in trials).encode())
 
     def is_done(self, key: str, repeats: int) -> bool:
         """Whether a cell needs no further trial: another one would fail like the last."""

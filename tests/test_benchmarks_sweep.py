@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -18,6 +20,8 @@ sys.path.append(str(Path(__file__).parents[1]))
 from benchmarks import prefetch_sweep, sweep_table
 from benchmarks.sweep_table import BATCHES, SETTINGS, confidence_interval, read_rows, write_rows
 from graphzero.io.prefetch import Prefetch
+from graphzero.report.tuning.alone import measuring_alone
+from graphzero.report.tuning.cache_state import dataset_files
 from graphzero.report.tuning.trial import TrialResult
 
 pytestmark = pytest.mark.no_asan
@@ -28,15 +32,20 @@ class FakeTrials:
 
     asked: list[tuple[int | None, str]]
     end_after: int | None = None
+    ending = signal.SIGINT
+    closed: list[int | None]
     no_group = None
     group = "cgroup version 2"
 
     def __init__(self, workload: Any, *, memory_limit: int | None = None) -> None:
         self.memory_limit = memory_limit
 
+    def close(self) -> None:
+        self.closed.append(self.memory_limit)
+
     def run(self, setting: Prefetch, *, batches: int, **_: Any) -> TrialResult:
         if len(self.asked) == self.end_after:
-            raise KeyboardInterrupt
+            signal.raise_signal(self.ending)
         self.asked.append((self.memory_limit, setting.strategy))
         if setting.strategy == "none":
             return TrialResult(setting, reason="killed: it needs more memory than 1 MB")
@@ -57,6 +66,7 @@ def order() -> str:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int | None, str]]:
     found: list[tuple[int | None, str]] = []
     monkeypatch.setattr(FakeTrials, "asked", found, raising=False)
+    monkeypatch.setattr(FakeTrials, "closed", [], raising=False)
     monkeypatch.setattr(prefetch_sweep, "Trials", FakeTrials)
     return found
 
@@ -114,6 +124,30 @@ def test_each_round_has_every_setting_once_in_an_order_of_its_own(
     assert asked != first
 
 
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_sweep_that_is_ended_ends_its_trials(
+    dataset: Any,
+    tmp_path: Path,
+    asked: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    ending: signal.Signals,
+) -> None:
+    monkeypatch.setattr(FakeTrials, "end_after", 7)
+    monkeypatch.setattr(FakeTrials, "ending", ending)
+    assert sweep(dataset[0], tmp_path / "sweep.csv") == 130
+    assert set(FakeTrials.closed) == {1_000_000, None}
+
+
+def test_a_sweep_refuses_a_dataset_that_is_measured(
+    dataset: Any, tmp_path: Path, asked: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with measuring_alone(dataset_files(dataset[0])):
+        assert sweep(dataset[0], tmp_path / "sweep.csv") == 1
+    assert "another tuning or sweep measures this dataset" in capsys.readouterr().err
+    assert not asked
+    assert sweep(dataset[0], tmp_path / "sweep.csv", "--resume") == 0
+
+
 @pytest.mark.parametrize("journal", [True, False])
 def test_an_interrupted_sweep_goes_on(
     dataset: Any,
@@ -167,6 +201,11 @@ def test_what_was_killed_is_a_row_with_the_reason(
     prefetch_sweep.journal_of(out).unlink()
     sweep(dataset[0], out, "--prefetch", "none", "--resume")
     assert len(asked) == 2
+    sweep(dataset[0], out, "--prefetch", "none", "--resume", "--retry-failed")
+    assert len(asked) == 4
+    assert read_rows(out, SETTINGS) == [{**row, "date": ANY} for row in rows]
+    sweep(dataset[0], out, "--prefetch", "none", "--resume", "--retry-failed")
+    assert len(asked) == 6  # with the journal of the last one
     for row in rows:
         assert row["failure"].startswith("killed")
         assert row["repeats"] == 0

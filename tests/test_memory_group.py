@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import others
 import pytest
 
 from graphzero.report.readings.memory_group import find_group, read_group
 from graphzero.report.recording import GroupReading
+from graphzero.report.tuning import memory_group as making
 from graphzero.report.tuning.memory_group import NoMemoryGroup, memory_group
 
 pytestmark = pytest.mark.no_asan  # pure Python; starts processes
@@ -303,3 +305,34 @@ def test_the_group_of_this_process_is_found_or_explained():
     assert (found is None) == ("group" in unknown)
     with others.child_of_this() as child:
         assert (find_group(child) is None) == (found is None)
+
+
+MAKER = """
+import sys
+from graphzero.report.tuning.memory_group import memory_group
+with memory_group(64 << 20) as group:
+    print(group.folder, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_group_whose_maker_was_killed_is_removed_by_the_next(tmp_path, monkeypatch):
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", MAKER]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=pipe, stdout=pipe, text=True) as maker:
+        folder = maker.stdout.readline().strip()
+        if folder in ("", "None"):
+            maker.kill()
+            pytest.skip("no memory group whose folder is known can be made here")
+        monkeypatch.setattr(making, "_MAKING_SECONDS", 0.0)
+        with memory_group(64 * MB):
+            assert Path(folder).exists()  # its maker lives, and may be about to use it
+        maker.kill()
+        maker.wait()
+        assert Path(folder).exists()
+        monkeypatch.setattr(making, "_MAKING_SECONDS", 60.0)
+        with memory_group(64 * MB):
+            assert Path(folder).exists()  # so young that it may not have been locked yet
+        monkeypatch.setattr(making, "_MAKING_SECONDS", 0.0)
+        with memory_group(64 * MB):
+            assert not Path(folder).exists()

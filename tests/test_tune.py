@@ -23,7 +23,7 @@ import pytest
 from cli_program import run
 
 import graphzero as gz
-from graphzero.commands import tune as tune_command
+from graphzero.commands.signals import ended_by_signals
 from graphzero.report.tuning import memory_group, tuner
 from graphzero.report.tuning.grid import describe
 from graphzero.report.tuning.live_table import PlainLines
@@ -175,6 +175,48 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_trial(
     assert "--html cannot be written" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("content", [b"my own notes", b"{}", b'{"format": "another"}'])
+def test_a_file_of_another_program_is_not_replaced(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], content: bytes
+) -> None:
+    monkeypatch.setattr(tuner, "Trials", None)  # none is made
+    (folder / TUNING_NAME).write_bytes(content)
+    assert run("tune", folder) == 1
+    assert "graphzero tune did not write this file: rename it" in capfd.readouterr().err
+    assert (folder / TUNING_NAME).read_bytes() == content
+
+
+HOLDS = """
+import sys
+from graphzero.report.tuning.alone import measuring_alone
+from graphzero.report.tuning.cache_state import dataset_files
+with measuring_alone(dataset_files(sys.argv[1])):
+    print("holds", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_two_do_not_measure_one_dataset_at_a_time(
+    folder: Path, few: None, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def measured(self: Trials, setting: gz.Prefetch, **_: Any) -> TrialResult:
+        return TrialResult(setting, (0.1, 0.1), available=1 << 20)
+
+    monkeypatch.setattr(Trials, "run", measured)
+    command = [sys.executable, "-c", HOLDS, str(folder)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=folder, stdin=pipe, stdout=pipe) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"holds\n"
+        assert run("tune", folder, "--budget", "1") == 1
+        assert "another tuning or sweep measures this dataset" in capfd.readouterr().err
+        assert TUNING_NAME not in _files(folder)
+        gz.open(folder).close()  # what trains is not concerned
+        other.kill()
+    assert run("tune", folder, "--budget", "1") == 0
+    assert TUNING_NAME in _files(folder)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -208,7 +250,7 @@ def test_cleaning_up_is_not_interrupted_by_further_signals(name: str) -> None:
     number = signal.Signals[name]
     before = signal.getsignal(number)
     steps = []
-    with pytest.raises(KeyboardInterrupt), tune_command._ended_by_signals():
+    with pytest.raises(KeyboardInterrupt), ended_by_signals():
         try:
             signal.raise_signal(number)
             steps.append("went on")
@@ -223,7 +265,7 @@ def test_cleaning_up_is_not_interrupted_by_further_signals(name: str) -> None:
 def test_a_program_that_ignores_the_end_of_its_terminal_goes_on() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with tune_command._ended_by_signals():
+        with ended_by_signals():
             signal.raise_signal(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)

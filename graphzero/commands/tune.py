@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import signal
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphzero.commands.options import SubParsers, add_command, as_fanouts, shows_progress
+from graphzero.commands.signals import ended_by_signals
 from graphzero.graph.opening import open_dataset
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
-from graphzero.store.tuning_file import TUNING_NAME, write_tuning
+from graphzero.store.tuning_file import TUNING_NAME, require_replaceable, write_tuning
 from graphzero.units import parse_size
 
 if TYPE_CHECKING:
@@ -29,9 +27,6 @@ _EXAMPLES = """\
   graphzero tune data/ --fanouts 15,10,5 --batch-size 1024 --html tuning.html
   graphzero tune data/ --memory-limit 2GB --step-ms 20 --budget 120
 """
-
-_ENDING = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
-_CLEANING_SECONDS = 15.0  # longer than the removal of a memory group is tried
 
 
 def add_parser(commands: SubParsers) -> None:
@@ -147,8 +142,9 @@ def run(args: argparse.Namespace) -> int:
     outputs += [Output(f"--{n}", getattr(args, n)) for n in ("html", "svg") if getattr(args, n)]
     with open_dataset(args.dir) as ds:
         check_outputs(outputs, files_of_dataset(ds.paths))
+    require_replaceable(path)
     limit = args.memory_limit
-    with _ended_by_signals():
+    with ended_by_signals():
         tuned = _tune(args, workload, None if limit is None else parse_size(limit, "memory limit"))
     content = tuned.content()
     write_tuning(path, content)
@@ -194,30 +190,6 @@ def _tune(args: argparse.Namespace, workload: Workload, limit: int | None) -> Tu
         return tune(workload, **options)
     with LiveTable() if shows_progress(args) else PlainLines() as observer:
         return tune(workload, **options, observer=observer)
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Ctrl-C and other requests to end leave no process and no memory group behind.
-
-    Nor do further ones, which would interrupt the cleaning up.
-    """
-    last = -math.inf
-
-    def interrupt(*_: object) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last > _CLEANING_SECONDS:
-            last = now
-            raise KeyboardInterrupt
-
-    wanted = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, interrupt) for number in wanted}  # nohup ignores one
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _write_charts(args: argparse.Namespace, tuned: Tuned) -> None:

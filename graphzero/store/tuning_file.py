@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import warnings
@@ -23,6 +24,7 @@ __all__ = [
     "files_digest",
     "read_tuning",
     "remove_tuning",
+    "require_replaceable",
     "tuning_content",
     "write_tuning",
 ]
@@ -182,9 +184,26 @@ def remove_tuning(folder: str | os.PathLike[str]) -> None:
     Another program's file of this name stays.
     """
     path = Path(folder) / TUNING_NAME
-    try:
-        is_ours = path.is_file() and json.loads(path.read_bytes()).get("format") == _FORMAT
-    except (OSError, *_WRONG):
-        return
-    if is_ours:
+    if _is_ours(path):
         path.unlink(missing_ok=True)
+
+
+def require_replaceable(path: str | os.PathLike[str]) -> None:
+    """Refuses to write where there is a file that no `tune` has written, and that is not empty.
+
+    Raises
+    ------
+    FileExistsError
+        With the path.
+    """
+    where = Path(path)
+    if where.exists() and where.stat().st_size > 0 and not _is_ours(where):
+        reason = "graphzero tune did not write this file: rename it, or write to another with --out"
+        raise FileExistsError(errno.EEXIST, reason, os.fspath(path))
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        return path.is_file() and json.loads(path.read_bytes()).get("format") == _FORMAT
+    except (OSError, *_WRONG):
+        return False

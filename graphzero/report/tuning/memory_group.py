@@ -8,6 +8,7 @@ library, so that a process is inside the group before it imports or maps anythin
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import subprocess
@@ -21,6 +22,8 @@ from pathlib import Path
 __all__ = ["MemoryGroup", "NoMemoryGroup", "memory_group"]
 
 REMOVE_SECONDS = 10.0
+_PREFIX = "graphzero-"
+_MAKING_SECONDS = 60.0  # so old is no group that is being made, and not yet locked
 # By version of the interface: limit, limit with swap, and the names of two counts in memory.stat.
 FILES = {
     1: ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", ("rss", "cache")),
@@ -112,6 +115,26 @@ def hierarchies(mounts: str, own: str) -> list[tuple[int, list[Path]]]:
     return found
 
 
+def _remove_left(parent: Path) -> None:
+    """Removes groups whose makers were killed: they are locked by nobody, and have no process."""
+    for folder in parent.glob(f"{_PREFIX}*"):
+        made = folder.name.rpartition("-")[2]
+        if made.isdecimal() and time.monotonic_ns() - int(made) > _MAKING_SECONDS * 1e9:
+            with contextlib.suppress(OSError), _locked(folder):
+                folder.rmdir()
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Whoever makes a group keeps a lock on its folder, which ends with the process."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _make(version: int, parent: Path, limit: int) -> MemoryGroup:
     """Makes a group within another; raises OSError on failure."""
     if version == 2:
@@ -119,7 +142,8 @@ def _make(version: int, parent: Path, limit: int) -> MemoryGroup:
             raise OSError(f"{parent} has no memory controller")
         if "memory" not in (parent / "cgroup.subtree_control").read_text().split():
             (parent / "cgroup.subtree_control").write_text("+memory")
-    folder = parent / f"graphzero-{os.getpid()}-{time.monotonic_ns()}"
+    _remove_left(parent)
+    folder = parent / f"{_PREFIX}{os.getpid()}-{time.monotonic_ns()}"
     folder.mkdir()
     try:
         most, with_swap, _ = FILES[version]
@@ -200,11 +224,14 @@ def memory_group(limit: int) -> Iterator[MemoryGroup]:
     NoMemoryGroup
     """
     group = _find(limit)
-    try:
+    if group.folder is None:
         yield group
+        return
+    try:
+        with _locked(group.folder):
+            yield group
     finally:
-        if group.folder is not None:
-            _remove(group.folder)
+        _remove(group.folder)
 
 
 def enter(procs: str, command: Sequence[str]) -> None:

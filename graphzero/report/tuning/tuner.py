@@ -18,6 +18,8 @@ from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_sources import managed_bytes, row_sources
 from graphzero.io.strategies import unavailable_strategies
 from graphzero.report.disk_rate import DiskRate, largest_file, measure_disk
+from graphzero.report.tuning.alone import measuring_alone
+from graphzero.report.tuning.cache_state import dataset_files
 from graphzero.report.tuning.grid import changed_fields, grid
 from graphzero.report.tuning.halving import Schedule, Search, search
 from graphzero.report.tuning.trial import TrialResult, Trials, Workload
@@ -232,6 +234,8 @@ def tune(
 
     Raises
     ------
+    BlockingIOError
+        If another process measures this dataset.
     RuntimeError
         If every setting failed; with the reason of the first.
     ValueError
@@ -246,7 +250,10 @@ def tune(
         room = available_memory()
         room = room if memory_limit is None else min(room, memory_limit)
         settings = grid(features, room, unavailable)
-    with Trials(workload, memory_limit=memory_limit) as trials:
+    with (
+        measuring_alone(dataset_files(workload.folder)),
+        Trials(workload, memory_limit=memory_limit) as trials,
+    ):
         rate = measure_disk(largest_file(trials.files)) if disk else None
         run = _Measurements(trials, observer)
         if observer is not None:
