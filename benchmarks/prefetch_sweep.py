@@ -176,8 +176,10 @@ class Sweep:
         self._versions = ", ".join(f"{name} {version}" for name, version in found.items())
 
     def __enter__(self) -> Sweep:
-        for folder in dict.fromkeys(cell.about["dataset"] for cell in self.cells):
-            self._stack.enter_context(measuring_alone(dataset_files(folder)))
+        with self._stack as locks:
+            for folder in dict.fromkeys(cell.about["dataset"] for cell in self.cells):
+                locks.enter_context(measuring_alone(dataset_files(folder)))
+            self._stack = locks.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -197,6 +199,8 @@ class Sweep:
 
     def run(self) -> None:
         """Makes the trials; the files have each one as soon as it has ended."""
+        if self.options.retry_failed:
+            self.journal.forget_failures()
         self.write()
         for repeat, cell in self.rounds():
             trials = self._trials_of(cell)
@@ -319,10 +323,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         kept = read_rows(options.out, SETTINGS)
         batches = read_rows(options.long, BATCHES) if options.long is not None else []
-        journal = Journal(journal_of(options.out))
-        if options.retry_failed:
-            journal.forget_failures()
-        sweep = Sweep(options, cells_of(options), journal, kept, batches)
+        sweep = Sweep(options, cells_of(options), Journal(journal_of(options.out)), kept, batches)
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
