@@ -37,7 +37,7 @@ from benchmarks.options import QUICK_EDGES, QUICK_SCALE, count, list_of, require
 from benchmarks.peers import Peer, PeerError, Worker, install
 from benchmarks.report import machine_lines, markdown, rate_table, ratio_table, to_json
 from benchmarks.timing import Comparison, Dropped, Run, compare
-from graphzero.report.tuning.memory_group import NoMemoryGroup, memory_group
+from graphzero.report.tuning.limited_memory import NoMemoryGroup, memory_group
 
 PARTS = ("rate", "memory", "size", "features")
 GOALS = {"graphzero02": 5.0, "duckdb": 2.0}

@@ -20,7 +20,7 @@ from benchmarks.machine import drop_cached, resident_share
 from benchmarks.meter import Plan
 from benchmarks.peers import PeerError, Worker, install
 from benchmarks.saved_batches import load_batches
-from graphzero.report.tuning.memory_group import MemoryGroup, memory_group
+from graphzero.report.tuning.limited_memory import MemoryGroup, memory_group
 
 __all__ = ["Runner", "Training"]
 

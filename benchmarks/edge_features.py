@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.machine import describe_disk, describe_machine, drop_cached
 from benchmarks.report import markdown
 from benchmarks.rmat import write_edges
-from graphzero.report.tuning.memory_group import memory_group
+from graphzero.report.tuning.limited_memory import memory_group
 
 CHUNK = 1 << 18
 DIM, CLASSES = 16, 16  # of the nodes' features, which are small beside those of the edges

@@ -52,7 +52,7 @@ from benchmarks.machine import (
 from benchmarks.meter import Plan
 from benchmarks.options import count, list_of, require_positive
 from benchmarks.report import machine_lines, versions_line
-from graphzero.report.tuning.memory_group import NoMemoryGroup, memory_group
+from graphzero.report.tuning.limited_memory import NoMemoryGroup, memory_group
 
 ORDERS = ("input", "hot", "presample")
 LIMIT_SHARE = 5 / 16  # 640 MiB of 2 GiB

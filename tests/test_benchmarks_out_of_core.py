@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero.report.tuning import memory_group
+from graphzero.report.tuning import limited_memory
 
 # Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
 sys.path.append(str(Path(__file__).parents[1]))
@@ -42,9 +42,9 @@ def test_the_benchmark_stops_without_a_group(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def refuse(limit: int) -> None:
-        raise memory_group.NoMemoryGroup("no memory group can be made: not here")
+        raise limited_memory.NoMemoryGroup("no memory group can be made: not here")
 
-    monkeypatch.setattr(memory_group, "_find", refuse)
+    monkeypatch.setattr(limited_memory, "_find", refuse)
     assert out_of_core.main(["--quick", "--data", str(tmp_path)]) == 1
     assert "not here" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
@@ -286,9 +286,9 @@ class TestCommandLine:
 @pytest.mark.no_asan  # a limit that fits the plain interpreter does not fit the checked one
 def test_a_small_run_from_end_to_end(tmp_path: Path) -> None:
     try:
-        with memory_group.memory_group(1 << 30):
+        with limited_memory.memory_group(1 << 30):
             pass
-    except memory_group.NoMemoryGroup as error:
+    except limited_memory.NoMemoryGroup as error:
         pytest.skip(str(error))
     out = tmp_path / "out.json"
     arguments = ["--quick", "--only", "auto,memmap-random", "--orders", "hot", "--json", out]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from graphzero.report.tuning import memory_group
+from graphzero.report.tuning import limited_memory
 
 pytestmark = pytest.mark.no_asan  # starts processes
 
@@ -18,9 +18,9 @@ pytestmark = pytest.mark.no_asan  # starts processes
 def limited() -> Any:
     """A memory group of 64 MiB."""
     try:
-        with memory_group.memory_group(64 << 20) as group:
+        with limited_memory.memory_group(64 << 20) as group:
             yield group
-    except memory_group.NoMemoryGroup as error:
+    except limited_memory.NoMemoryGroup as error:
         pytest.skip(str(error))
 
 
@@ -32,11 +32,11 @@ def test_version_1_is_found_with_the_groups_above() -> None:
     )
     own = "5:cpu,cpuacct:/\n4:memory:/a/b\n0::/\n"
     memory = Path("/sys/fs/cgroup/memory")
-    assert memory_group.hierarchies(mounts, own) == [(1, [memory / "a/b", memory / "a", memory])]
+    assert limited_memory.hierarchies(mounts, own) == [(1, [memory / "a/b", memory / "a", memory])]
 
 
 def test_version_2_is_found() -> None:
-    found = memory_group.hierarchies("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n", "0::/user\n")
+    found = limited_memory.hierarchies("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n", "0::/user\n")
     assert found == [(2, [Path("/sys/fs/cgroup/user"), Path("/sys/fs/cgroup")])]
 
 
@@ -59,9 +59,9 @@ def test_the_limit_is_kept_and_the_killed_are_counted(limited: Any) -> None:
 
 def test_nothing_is_left_behind() -> None:
     try:
-        with memory_group.memory_group(64 << 20) as group:
+        with limited_memory.memory_group(64 << 20) as group:
             subprocess.run([*group.prefix, "true"], check=True)
-    except memory_group.NoMemoryGroup as error:
+    except limited_memory.NoMemoryGroup as error:
         pytest.skip(str(error))
     assert group.folder is None or not group.folder.exists()
 
@@ -70,10 +70,10 @@ def test_without_any_group_all_that_was_tried_is_named(monkeypatch: pytest.Monke
     def refuse(*_: object) -> None:
         raise OSError("not here")
 
-    monkeypatch.setattr(memory_group, "_make", refuse)
-    monkeypatch.setattr(memory_group, "_scope", refuse)
+    monkeypatch.setattr(limited_memory, "_make", refuse)
+    monkeypatch.setattr(limited_memory, "_scope", refuse)
     with (
-        pytest.raises(memory_group.NoMemoryGroup, match="not here"),
-        memory_group.memory_group(1 << 30),
+        pytest.raises(limited_memory.NoMemoryGroup, match="not here"),
+        limited_memory.memory_group(1 << 30),
     ):
         pass

@@ -11,8 +11,8 @@ import pytest
 
 from graphzero.report.readings.memory_group import find_group, read_group
 from graphzero.report.recording import GroupReading
-from graphzero.report.tuning import memory_group as making
-from graphzero.report.tuning.memory_group import NoMemoryGroup, memory_group
+from graphzero.report.tuning import limited_memory as making
+from graphzero.report.tuning.limited_memory import NoMemoryGroup, memory_group
 
 pytestmark = pytest.mark.no_asan  # pure Python; starts processes
 MB = 1 << 20
@@ -309,7 +309,7 @@ def test_the_group_of_this_process_is_found_or_explained():
 
 MAKER = """
 import sys
-from graphzero.report.tuning.memory_group import memory_group
+from graphzero.report.tuning.limited_memory import memory_group
 with memory_group(64 << 20) as group:
     print(group.folder, flush=True)
     sys.stdin.read()

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero.report.tuning.memory_group import NoMemoryGroup, memory_group
+from graphzero.report.tuning.limited_memory import NoMemoryGroup, memory_group
 
 pytestmark = [
     pytest.mark.slow,

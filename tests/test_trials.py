@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 import graphzero as gz
-from graphzero.report.tuning import memory_group, trial
+from graphzero.report.tuning import limited_memory, trial
 from graphzero.report.tuning.cache_state import dataset_files, drop_files, share_in_memory
 from graphzero.report.tuning.trial import Trials, Workload
 
@@ -168,9 +168,9 @@ def test_without_a_group_trials_run_and_say_so(
     work: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(limit: int) -> None:
-        raise memory_group.NoMemoryGroup("no memory group can be made: not here")
+        raise limited_memory.NoMemoryGroup("no memory group can be made: not here")
 
-    monkeypatch.setattr(memory_group, "_find", refuse)
+    monkeypatch.setattr(limited_memory, "_find", refuse)
     with Trials(work, memory_limit=300 * MB) as trials:
         assert (trials.group, trials.no_group) == ("", "no memory group can be made: not here")
         result = trials.run(gz.Prefetch("auto"), batches=1, warm_up=0)

@@ -24,7 +24,7 @@ from cli_program import run
 
 import graphzero as gz
 from graphzero.commands.signals import ended_by_signals
-from graphzero.report.tuning import memory_group, tuner
+from graphzero.report.tuning import limited_memory, tuner
 from graphzero.report.tuning.grid import describe
 from graphzero.report.tuning.live_table import PlainLines
 from graphzero.report.tuning.trial import TrialResult, Trials, Workload
@@ -145,9 +145,9 @@ def test_without_a_memory_group_the_output_says_so(
     folder: Path, few: None, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(limit: int) -> None:
-        raise memory_group.NoMemoryGroup("no memory group can be made: not here")
+        raise limited_memory.NoMemoryGroup("no memory group can be made: not here")
 
-    monkeypatch.setattr(memory_group, "_find", refuse)
+    monkeypatch.setattr(limited_memory, "_find", refuse)
     monkeypatch.setattr(Trials, "run", _run_nothing)
     assert run("tune", folder, "--memory-limit", "1GB", "--budget", 5) == 0
     out, err = capfd.readouterr()

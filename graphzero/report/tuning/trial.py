@@ -13,7 +13,7 @@ from typing import Any
 
 from graphzero.io.prefetch import Prefetch
 from graphzero.report.tuning.cache_state import dataset_files, drop_files
-from graphzero.report.tuning.memory_group import MemoryGroup, NoMemoryGroup, memory_group
+from graphzero.report.tuning.limited_memory import MemoryGroup, NoMemoryGroup, memory_group
 from graphzero.report.tuning.trial_server import Answer, TrialServer
 from graphzero.units import format_bytes
 

@@ -1,8 +1,8 @@
 """Memory control groups: a limit on the memory and page cache of a process.
 
 Uses version 1 or 2 where a group can be made, and otherwise a systemd scope. This file is also the
-program that enters a group: ``python memory_group.py PROCS COMMAND...``. It needs only the standard
-library, so that a process is inside the group before it imports or maps anything.
+program that enters a group: ``python limited_memory.py PROCS COMMAND...``. It needs only the
+standard library, so that a process is inside the group before it imports or maps anything.
 """
 
 from __future__ import annotations
