@@ -266,7 +266,8 @@ cdef class Mapping:
         gap_pages : int
             Unwanted pages that a run may include to merge two runs.
         trust_mincore : bool
-            False where ``mincore`` is known to lie: then every run is requested.
+            False where ``mincore`` is known to lie: then every run is requested, and the pages that
+            the kernel reads count as missing (all of them where it does not say how many).
         only_count : bool
             Only count the missing pages.
 

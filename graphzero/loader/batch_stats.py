@@ -36,7 +36,8 @@ class BatchStats:
         Bytes of all its rows, as they are stored.
     pages_missed : int
         Pages of its rows that were not in memory when they were requested, or were read past the
-        page cache; 0 where no pages are requested (see `Prefetch`).
+        page cache; 0 where no pages are requested (see `Prefetch`). Of files that belong to others,
+        whose residency the kernel hides: that it read when they were requested.
     topology_missed : int
         Pages of topology that were not in memory when hop read-ahead requested them; 0 without
         hop read-ahead.

@@ -27,8 +27,8 @@ typedef struct gz_willneed_counts {
 
 /* Whether residency is checked, and whether missing pages are requested. */
 typedef enum gz_willneed_mode {
-    GZ_WILLNEED_ALL, /* request every run without a check (see gz_mapping_resident); all pages count
-                        as missing */
+    GZ_WILLNEED_ALL, /* request every run without a check (see gz_mapping_resident); the pages that
+                        the kernel reads then count as missing, or all where it does not say */
     GZ_WILLNEED_MISSING,    /* request runs that are not resident */
     GZ_WILLNEED_ONLY_COUNT, /* only count missing pages */
 } gz_willneed_mode;

@@ -118,8 +118,7 @@ static void what_a_hop_reads_is_requested(void)
                 gz_read_hop_ahead(&readahead, &csr, &hop, &frontier, WANTED, picks, picks + WANTED,
                                   &counts);
                 CHECK_EQ(counts.pages, naive_pages(&hop, &frontier, WANTED, resident[k]));
-                CHECK_EQ(counts.missing,
-                         counts.pages); /* without a check, all pages count as missing */
+                CHECK(counts.missing <= counts.pages);
                 CHECK((counts.calls == 0) == (resident[k] == NODES));
             }
         unmap();

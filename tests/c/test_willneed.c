@@ -3,6 +3,7 @@
 
 #include "graphzero/willneed.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -101,10 +102,34 @@ static void long_runs_are_split(void)
     page = gz_system_page_bytes();
     CHECK_EQ(gz_willneed(&mapping, runs, 2, GZ_WILLNEED_ALL, &counts, &err), GZ_OK);
     CHECK_EQ(counts.pages, (5 << 20) / page + 1);
-    CHECK_EQ(counts.missing, counts.pages); /* without a check, all count as missing */
-    CHECK_EQ(counts.calls, 4);              /* 2 + 2 + 1 MiB, and the tail */
+    CHECK_EQ(counts.calls, 4); /* 2 + 2 + 1 MiB, and the tail */
     gz_mapping_close(&mapping);
 }
+
+#if defined(__linux__)
+/* Of the files of others, mincore says that all is in memory. */
+static void without_a_check_what_is_read_counts_as_missing(void)
+{
+    const gz_run runs[] = {{0, 5 << 20}};
+    gz_mapping mapping;
+    gz_willneed_counts counts;
+    gz_error err;
+    uint64_t resident;
+    if (!map_file(&mapping))
+        return;
+    page = gz_system_page_bytes();
+    CHECK_EQ(fsync(mapping.fd), 0);
+    CHECK_EQ(posix_fadvise(mapping.fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+    CHECK_EQ(gz_mapping_resident(&mapping, 0, 5 << 20, &resident, &err), GZ_OK);
+    uint64_t missing = (5 << 20) / page - resident; /* none on tmpfs */
+    CHECK_EQ(gz_willneed(&mapping, runs, 1, GZ_WILLNEED_ALL, &counts, &err), GZ_OK);
+    bool is_counted = access("/proc/self/io", F_OK) == 0;
+    CHECK(!is_counted || counts.missing >= missing);
+    CHECK_EQ(gz_willneed(&mapping, runs, 1, GZ_WILLNEED_ALL, &counts, &err), GZ_OK);
+    CHECK_EQ(counts.missing, is_counted ? 0 : counts.pages);
+    gz_mapping_close(&mapping);
+}
+#endif
 
 static void resident_pages_are_not_requested(void)
 {
@@ -142,6 +167,9 @@ void test_willneed(void)
     RUN(runs_are_those_of_the_naive_version);
     RUN(no_rows_make_no_runs);
     RUN(long_runs_are_split);
+#if defined(__linux__)
+    RUN(without_a_check_what_is_read_counts_as_missing);
+#endif
     RUN(resident_pages_are_not_requested);
     RUN(runs_beyond_the_file_are_refused);
 }
