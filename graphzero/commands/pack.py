@@ -80,7 +80,7 @@ def add_parser(commands: SubParsers) -> None:
         type=as_fanouts,
         default="15,10,5",
         metavar="N,N",
-        help="neighbours per node in each hop; -1 is all of them",
+        help="neighbours per node in each hop; -1 is all of them, as in --fanouts=-1,10",
     )
     add("--batch-size", type=int, default=1024, metavar="N", help="seed nodes in a mini-batch")
     add("--no-shuffle", action="store_true", help="keep the order of the seeds in every epoch")
