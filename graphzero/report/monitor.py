@@ -52,7 +52,7 @@ class Monitor:
     Raises
     ------
     ValueError
-        If `interval` is not positive.
+        If `interval` is not positive, or `pid` is a thread of the kernel.
     ProcessLookupError
         If there is no process `pid`.
     OSError
