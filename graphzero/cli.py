@@ -85,6 +85,18 @@ def _let_threads_sleep() -> None:
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
+def _open_closed_streams() -> None:
+    """Drops what is printed to a stream that the program was started without, as by ``>&-``.
+
+    Its descriptor would be that of the next file that is opened, and libraries print to it.
+    Commands that are run still start without it, because these descriptors are not inherited.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            dropped = open(os.devnull, mode, encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+            setattr(sys, name, dropped)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line.
 
@@ -98,6 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         Exit code.
     """
+    _open_closed_streams()
     args = make_parser().parse_args(argv)
     if argv is None and args.command in ("train", "demo"):
         _let_threads_sleep()

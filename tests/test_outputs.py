@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
+from graphzero.store.atomic import replace_file, write_atomically
+from graphzero.store.outputs import (
+    Output,
+    check_outputs,
+    files_of_dataset,
+    replaced_file,
+    writing,
+)
 
 
 def refused(kind, path, *, inputs=(), num_bytes=0):
@@ -165,3 +172,25 @@ def test_a_full_disk_is_named_by_the_users_path(tmp_path):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "x"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_names_the_file_and_not_its_unfinished_one(tmp_path):
+    path = tmp_path / "gone" / "x.json"
+    with pytest.raises(FileNotFoundError) as caught:
+        write_atomically(path, b"")
+    assert caught.value.filename == str(path)
+    with pytest.raises(FileNotFoundError) as caught:
+        replace_file(tmp_path / "staged", path)
+    assert (caught.value.filename, caught.value.filename2) == (str(path), None)
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [(errno.ENOSPC, "free some, or choose another path"), (errno.EIO, "choose another path")],
+)
+def test_a_failure_after_the_work_names_the_option(tmp_path, code, advice):
+    path = str(tmp_path / "x.json")
+    with pytest.raises(OSError, match="--json") as caught, writing(Output("--json", path)):
+        raise OSError(code, os.strerror(code))
+    expected = f"{os.strerror(code)}: --json was not written; {advice}"
+    assert (caught.value.strerror, caught.value.filename) == (expected, path)

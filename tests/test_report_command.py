@@ -179,6 +179,18 @@ def test_the_summary_is_printed_although_the_disk_is_full(small_disk: Path, tmp_
     assert "verdict" in (tmp_path / "r.html").read_text()
 
 
+def test_a_folder_that_goes_away_is_named_with_its_option(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    outputs = ("--json", "a/r.json", "--html", "b/r.html")
+    done = subprocess_of("report", *outputs, "--", "rmdir", "a", "b", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "verdict" in done.stderr
+    for path, option in (("a/r.json", "--json"), ("b/r.html", "--html")):
+        assert f"{path}: its folder is gone: {option} was not written; keep" in done.stderr
+    assert "staged" not in done.stderr
+
+
 def test_the_exit_code_is_kept_if_nobody_reads_the_summary(tmp_path: Path) -> None:
     read, write = os.pipe()
     process = _start("--", "sh", "-c", "sleep 0.3; exit 7", cwd=tmp_path, stderr=write)

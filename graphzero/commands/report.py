@@ -15,7 +15,7 @@ import psutil
 
 from graphzero.commands.child import Child, passing_signals_on
 from graphzero.commands.options import SubParsers, add_command
-from graphzero.store.outputs import Output, check_outputs
+from graphzero.store.outputs import Output
 
 __all__ = ["add_parser"]
 
@@ -94,9 +94,9 @@ def run(args: argparse.Namespace) -> int:
         return _show(args)
     if (args.pid is None) == (not args.target):
         args.parser.error("give a command to run after '--', or the --pid of a process")
+    _files(args).check()
     if args.pid is not None:
         return _watch(args)
-    _check_outputs(args)
     return _run_command(args)
 
 
@@ -104,17 +104,17 @@ def _is_recording(path: str) -> bool:
     return path.endswith(".json") and not os.access(path, os.X_OK)
 
 
-def _check_outputs(args: argparse.Namespace) -> None:
-    given = (("--html", args.html), ("--json", args.json))
-    check_outputs([Output(option, path) for option, path in given if path is not None])
+def _files(args: argparse.Namespace) -> Any:
+    from graphzero.report.report_files import ReportFiles
+
+    given = (("--json", args.json), ("--html", args.html))
+    return ReportFiles(*(None if path is None else Output(name, path) for name, path in given))
 
 
 def _monitor(args: argparse.Namespace, pid: int) -> Any:
     from graphzero.report.monitor import Monitor  # imports what the other commands do not need
 
-    return Monitor(
-        args.dataset, interval=args.interval or 1.0, html=args.html, json=args.json, pid=pid
-    )
+    return Monitor(args.dataset, interval=args.interval or 1.0, pid=pid)
 
 
 def _run_command(args: argparse.Namespace) -> int:
@@ -128,13 +128,15 @@ def _run_command(args: argparse.Namespace) -> int:
         except OSError as error:
             return _refuse(args.target[0], error.strerror or str(error), _NOT_EXECUTABLE)
         try:
-            _record(_monitor(args, pid), child.wait, before="\n")
+            _record(args, _monitor(args, pid), child.wait, before="\n")
         finally:
             code = child.wait()  # whatever has become of the recording
     return code
 
 
-def _record(monitor: Any, wait: Callable[[], object], *, before: str = "") -> None:
+def _record(
+    args: argparse.Namespace, monitor: Any, wait: Callable[[], object], *, before: str = ""
+) -> None:
     """Records until `wait` returns; prints the summary, also if the files cannot be written."""
     has_begun = False
     try:
@@ -143,8 +145,11 @@ def _record(monitor: Any, wait: Callable[[], object], *, before: str = "") -> No
             wait()
     finally:
         if has_begun:
-            with suppress(BrokenPipeError):  # the reader of stderr has gone
-                print(f"{before}{monitor.summary}", file=sys.stderr)
+            try:
+                _files(args).write(monitor.recording)
+            finally:
+                with suppress(BrokenPipeError):  # the reader of stderr has gone
+                    print(f"{before}{monitor.summary}", file=sys.stderr)
 
 
 def _refuse(program: str, reason: str, code: int) -> int:
@@ -154,7 +159,7 @@ def _refuse(program: str, reason: str, code: int) -> int:
 
 def _watch(args: argparse.Namespace) -> int:
     with _ended_like_ctrl_c():
-        _record(_monitor(args, args.pid), lambda: _wait_for(args.pid))
+        _record(args, _monitor(args, args.pid), lambda: _wait_for(args.pid))
     return 0
 
 
@@ -181,7 +186,6 @@ def _ended_like_ctrl_c() -> Iterator[None]:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from graphzero.report.monitor import write_page
     from graphzero.report.recording_file import read_recording
     from graphzero.report.summarize import summarize
 
@@ -189,9 +193,9 @@ def _show(args: argparse.Namespace) -> int:
     args.parser.parse_args(options, args)  # those that stand behind it
     if args.target or args.pid is not None:
         args.parser.error("a recording is shown alone")
-    _check_outputs(args)
+    files = _files(args)
+    files.check()
     recording = read_recording(path)
-    if args.html is not None:
-        write_page(args.html, recording)
+    files.write(recording)
     print(summarize(recording))
     return 0

@@ -13,11 +13,12 @@ from graphzero.report.observed import Observed, files_of
 from graphzero.report.recorder import Recorder
 from graphzero.report.recording import Recording
 from graphzero.report.recording_file import write_recording
+from graphzero.report.report_files import ReportFiles, write_page
 from graphzero.report.summarize import summarize
 from graphzero.report.summary import Summary
 from graphzero.report.tree_logs import TreeLogs
 from graphzero.sampling.threads import WorkerThreads
-from graphzero.store.outputs import Output, check_outputs
+from graphzero.store.outputs import Output
 
 __all__ = ["Monitor"]
 
@@ -51,12 +52,13 @@ class Monitor:
     Raises
     ------
     ValueError
-        If `interval` is not positive.
+        If `interval` is not positive, or `pid` is a thread of the kernel.
     ProcessLookupError
         If there is no process `pid`.
     OSError
         If `html` or `json` cannot be written: at the beginning of the block, or else at its end,
-        with a recording that is complete.
+        with a recording that is complete. At the end of a block that raises an exception, it is a
+        warning instead.
 
     Examples
     --------
@@ -80,9 +82,7 @@ class Monitor:
             raise ValueError(f"interval must be a positive number of seconds, not {interval!r}")
         self._files = files_of(dataset)
         self._interval = float(interval)
-        # the program may change its folder
-        self._html = None if html is None else os.path.abspath(html)
-        self._json = None if json is None else os.path.abspath(json)
+        self._outputs = ReportFiles(_output("json", json), _output("html", html))
         self._pid = pid
         self._process: int | None = None  # which has entered the block
         self._recorder: Recorder | None = None
@@ -98,8 +98,7 @@ class Monitor:
         """
         if self._process is not None:
             raise RuntimeError("this Monitor has been used already: make another one")
-        given = (("html", self._html), ("json", self._json))
-        check_outputs([Output(name, path) for name, path in given if path is not None])
+        self._outputs.check()
         observed = Observed(os.getpid() if self._pid is None else self._pid, self._files)
         self._process = os.getpid()
         self._recorder = recorder = Recorder(observed, TreeLogs(observed.user), self._interval)
@@ -125,12 +124,7 @@ class Monitor:
             self._recorder.end()
         finally:
             self._threads.close()
-        try:
-            if self._json is not None:
-                self.write_json(self._json)
-        finally:  # the disk of one of them may be full
-            if self._html is not None:
-                self.write_html(self._html)
+        self._outputs.write(self._recorder.recording(), error=error)
 
     @property
     def recording(self) -> Recording:
@@ -194,8 +188,6 @@ class Monitor:
         write_page(path, self.recording)
 
 
-def write_page(path: Path, recording: Recording) -> None:
-    """Writes the page of a recording."""
-    from graphzero.report.page.page import write_page as write  # matplotlib takes long
-
-    write(recording, path)
+def _output(name: str, path: Path | None) -> Output | None:
+    """With an absolute path: the program may change its folder."""
+    return None if path is None else Output(name, os.path.abspath(path))

@@ -14,6 +14,7 @@ from graphzero.report.readings.environment import read_environment
 from graphzero.report.readings.files import mapped_files
 from graphzero.report.readings.memory_group import find_group
 from graphzero.report.readings.page_cache import CachedFiles
+from graphzero.report.readings.process_files import is_kernel_thread
 from graphzero.report.readings.processes import ProcessTree, descendants
 from graphzero.report.readings.reasons import Reasons, note
 from graphzero.report.readings.storage import Device, find_device
@@ -50,6 +51,8 @@ class Observed:
     ------
     ProcessLookupError
         If there is no such process.
+    ValueError
+        If it is a thread of the kernel.
     """
 
     def __init__(self, pid: int, files: Sequence[str] = ()) -> None:
@@ -62,6 +65,11 @@ class Observed:
             raise ProcessLookupError(f"there is no process {pid}") from None
         except psutil.AccessDenied:
             user = os.getuid()
+        if is_kernel_thread(pid):
+            raise ValueError(
+                f"process {pid} is a thread of the kernel, which has no memory of its own: "
+                f"name the process of a program"
+            )
         self.user = None if user == os.getuid() else user
         self._tree = ProcessTree(pid, unknown=self._unknown)
         self._group = find_group(pid, unknown=self._unknown)

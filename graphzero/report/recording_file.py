@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
 
 from graphzero.errors import FormatError
-from graphzero.report.recording import (
-    BatchTotals,
-    Environment,
-    FileReading,
-    GroupReading,
-    ProcessReading,
-    Reading,
-    Recording,
-    SystemReading,
-)
+from graphzero.report.plain_values import from_plain
+from graphzero.report.recording import Recording
 from graphzero.report.summarize import summarize
 from graphzero.store.atomic import write_atomically
 
@@ -27,7 +17,12 @@ __all__ = ["VERSION", "from_json", "read_recording", "to_json", "write_recording
 
 VERSION = 1
 _FORMAT = "graphzero.Recording"
-_T = TypeVar("_T")
+# All recordings have them. Without them, one would pass for that of a run without mini-batches.
+_REQUIRED = frozenset(
+    {f"Recording.{name}" for name in ("environment", "readings", "files", "epochs")}
+    | {f"Reading.{name}" for name in ("processes", "system", "group", "batches")}
+    | {"FileReading.residency"}
+)
 
 
 def to_json(recording: Recording) -> str:
@@ -51,11 +46,11 @@ def from_json(text: str) -> Recording:
     Raises
     ------
     FormatError
-        If it is none, or of a version that is not known.
+        If it is none, of a version that is not known, or a field of it is missing or wrong.
     """
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FormatError(f"is not JSON: {error}") from None
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise FormatError(f"is no recording: it lacks 'format': {_FORMAT!r}")
@@ -66,8 +61,8 @@ def from_json(text: str) -> Recording:
             f"use the graphzero that wrote it, or record again"
         )
     try:
-        return _recording(content["recording"])
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        return from_plain(Recording, content.get("recording"), _REQUIRED)
+    except ValueError as error:
         raise FormatError(f"is a recording that is not complete: {error}") from None
 
 
@@ -92,32 +87,3 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
 
 def _reason(error: ValueError) -> str:
     return str(error) if isinstance(error, FormatError) else "is not JSON: it is no text"
-
-
-def _recording(data: Mapping[str, Any]) -> Recording:
-    nested: dict[str, Any] = {
-        "command": tuple(data["command"]),
-        "environment": Environment(**data["environment"]),
-        "readings": tuple(map(_reading, data["readings"])),
-        "files": tuple(map(_file, data["files"])),
-        "epochs": {int(epoch): BatchTotals(**each) for epoch, each in data["epochs"].items()},
-    }
-    return Recording(**{**data, **nested})
-
-
-def _reading(data: Mapping[str, Any]) -> Reading:
-    nested: dict[str, Any] = {
-        "processes": tuple(ProcessReading(**each) for each in data["processes"]),
-        "system": SystemReading(**data["system"]),
-        "group": _if_known(lambda each: GroupReading(**each), data["group"]),
-        "batches": BatchTotals(**data["batches"]),
-    }
-    return Reading(**{**data, **nested})
-
-
-def _file(data: Mapping[str, Any]) -> FileReading:
-    return FileReading(**{**data, "residency": _if_known(tuple, data["residency"])})
-
-
-def _if_known(make: Callable[[Any], _T], value: Any) -> _T | None:
-    return None if value is None else make(value)

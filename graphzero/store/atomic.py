@@ -65,7 +65,16 @@ def refuse_special(path: str | os.PathLike[str]) -> None:
 def replace_file(staged: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
     """``os.replace`` that replaces regular files and links to them only; see `refuse_special`."""
     refuse_special(path)
-    os.replace(staged, path)
+    try:
+        os.replace(staged, path)
+    except OSError as error:
+        raise _of_path(error, path) from error
+
+
+def _of_path(error: OSError, path: str | os.PathLike[str]) -> OSError:
+    """The same error with the final path: the unfinished file means nothing to the user."""
+    code = error.errno or 0
+    return OSError(code, os.strerror(code), os.fspath(path))
 
 
 class StagedFile:
@@ -106,9 +115,9 @@ class StagedFile:
         self._is_unfinished = True
         try:
             self.fd = os.open(self.staged_path, flags, 0o644)
-        except OSError:
+        except OSError as error:
             self._is_unfinished = False
-            raise
+            raise _of_path(error, self.path) from error
         self._open = True
         if size > 0:
             try:

@@ -15,7 +15,7 @@ from graphzero.errors import FormatError
 from graphzero.store.atomic import SPECIAL_FILE, StagedFile
 from graphzero.store.manifest import MANIFEST_NAME, read_manifest
 
-__all__ = ["Output", "check_outputs", "files_of_dataset", "replaced_file"]
+__all__ = ["Output", "check_outputs", "files_of_dataset", "replaced_file", "writing"]
 
 _ELSEWHERE = "choose another path"
 
@@ -120,12 +120,34 @@ def _try_to_write(output: Output) -> StagedFile:
     try:
         return StagedFile(output.target, output.num_bytes)
     except OSError as error:
-        # The error names the unfinished file, which means nothing to the user.
         code = error.errno or 0
         reason = f"{os.strerror(code)}; {_ELSEWHERE}"
         if code in (errno.ENOSPC, errno.EDQUOT):
             reason = f"there is no space for {output.num_bytes:,} bytes; free some, or {_ELSEWHERE}"
         raise _refusal(code, output, reason) from error
+
+
+@contextmanager
+def writing(output: Output) -> Iterator[None]:
+    """Errors of the block, which writes an output after the work, say which one and what to do.
+
+    Raises
+    ------
+    OSError
+        With errno and path, for every OSError of the block.
+    """
+    try:
+        yield
+    except OSError as error:
+        code = error.errno or 0
+        reason = os.strerror(code) if code else str(error)
+        advice = _ELSEWHERE
+        if not output.target.parent.exists():
+            reason, advice = "its folder is gone", f"keep the folder until the end, or {_ELSEWHERE}"
+        elif code in (errno.ENOSPC, errno.EDQUOT):
+            advice = f"free some, or {_ELSEWHERE}"
+        message = f"{reason}: {output.option} was not written; {advice}"
+        raise OSError(code, message, os.fspath(output.path)) from error
 
 
 def files_of_dataset(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:

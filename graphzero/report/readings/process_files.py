@@ -12,10 +12,20 @@ import psutil
 
 from graphzero.report.readings.reasons import Reasons, note
 
-__all__ = ["PROC", "Ended", "Figures", "Kernel", "System", "denied", "figures_source"]
+__all__ = [
+    "PROC",
+    "Ended",
+    "Figures",
+    "Kernel",
+    "System",
+    "denied",
+    "figures_source",
+    "is_kernel_thread",
+]
 
 PROC = Path("/proc")
 _KB = 1024
+_PF_KTHREAD = 0x00200000  # of the kernel's include/linux/sched.h
 _PSS = ("pss", "pss_anonymous", "pss_file", "pss_shared")
 
 
@@ -48,6 +58,15 @@ def denied(pid: int, proc: Path = PROC) -> str:
     if ours:
         return f"pid {pid} runs with privileges that forbid to inspect it: run as root"
     return f"pid {pid} belongs to another user: run as that user or as root"
+
+
+def is_kernel_thread(pid: int, proc: Path = PROC) -> bool:
+    """Whether this is a thread of the kernel itself, which has no memory of its own."""
+    try:
+        text = (proc / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:  # it has ended or is hidden, or this is not Linux
+        return False
+    return bool(int(text.rpartition(")")[2].split()[6]) & _PF_KTHREAD)
 
 
 class Kernel:
