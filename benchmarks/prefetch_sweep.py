@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
+from hashlib import blake2b
 from pathlib import Path
 
 from benchmarks.machine import describe_machine, versions
@@ -45,6 +46,7 @@ from graphzero.report.tuning.grid import describe
 from graphzero.report.tuning.trial import TrialResult, Trials, Workload
 from graphzero.store.machine import this_machine
 from graphzero.store.manifest import read_manifest
+from graphzero.store.tuning_file import files_digest
 from graphzero.units import format_bytes, parse_size
 
 PACKAGES = ("graphzero", "torch", "numpy")
@@ -105,16 +107,17 @@ def read_grid(path: Path) -> list[Prefetch]:
 def about_dataset(folder: Path) -> Row:
     """What the rows say of a dataset; None for what a typed graph has none of."""
     with open_dataset(folder) as ds:
-        order = read_manifest(folder).order
+        digest = blake2b(files_digest(ds.mappings).encode(), digest_size=8).hexdigest()
+        shared = {"files": digest, "order": read_manifest(folder).order}
         if not hasattr(ds, "attributes") or not isinstance(ds.num_nodes, int):
-            return {"nodes": None, "edges": None, "row_bytes": None, "order": order}
+            return {**shared, "nodes": None, "edges": None, "row_bytes": None}
         row_bytes = sum(store.row_bytes for store in ds.attributes.values())
         return {
+            **shared,
             "nodes": ds.num_nodes,
             "edges": ds.num_edges,
             # rows of edges are read as well: a number of rows says nothing then
             "row_bytes": None if ds.edge_attributes else row_bytes,
-            "order": order,
         }
 
 

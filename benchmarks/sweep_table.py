@@ -68,7 +68,8 @@ _MACHINE = {
     "file_system": pa.string(),
 }
 _DATA = {"nodes": pa.int64(), "edges": pa.int64(), "row_bytes": pa.int64(), "order": pa.string()}
-_WHERE = {"dataset": pa.string(), "limit_bytes": pa.int64()}
+# `files`: a hash of what the folder has, because another graph can be built there.
+_WHERE = {"dataset": pa.string(), "files": pa.string(), "limit_bytes": pa.int64()}
 _FIGURES = {
     "repeats": pa.int64(),
     "seconds_per_batch_median": pa.float64(),
@@ -265,7 +266,7 @@ def read_rows(path: Path, schema: pa.Schema) -> list[Row]:
     Raises
     ------
     ValueError
-        If it has other columns.
+        If it has other columns, such as a table of an earlier version.
     """
     if not path.exists():
         return []
@@ -279,6 +280,9 @@ def read_rows(path: Path, schema: pa.Schema) -> list[Row]:
     except pa.ArrowInvalid as error:
         raise ValueError(f"{path} is no table of a sweep: {error}") from None
     if not table.schema.equals(schema):
-        raise ValueError(f"{path} is no table of a sweep, or one of another version: move it away")
+        raise ValueError(
+            f"{path} is no table of a sweep, or one of another version, whose figures cannot be "
+            f"told from those of other files: move it away"
+        )
     rows: list[Row] = table.to_pylist()
     return rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import sys
 from itertools import pairwise
@@ -13,6 +14,7 @@ from unittest.mock import ANY
 
 import numpy as np
 import pytest
+from files import random_edges, write_dataset
 
 # Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
 sys.path.append(str(Path(__file__).parents[1]))
@@ -189,6 +191,44 @@ def test_rows_of_other_settings_stay(dataset: Any, tmp_path: Path, asked: list[A
     assert len(asked) == 12
     assert sorted(row["batch_size"] for row in read_rows(out, SETTINGS)) == [7] * 4 + [1024] * 4
     assert len(read_rows(long, BATCHES)) == 2 * 24
+
+
+def test_another_graph_in_the_same_folder_has_rows_of_its_own(
+    tmp_path: Path, asked: list[Any]
+) -> None:
+    folder, out, long = tmp_path / "data", tmp_path / "sweep.csv", tmp_path / "batches.csv"
+    for repeats, nodes in ((2, 300), (3, 400), (3, 300)):
+        shutil.rmtree(folder, ignore_errors=True)
+        edges = random_edges(nodes, 2000)
+        write_dataset(folder, edges, nodes, splits={"train": np.arange(40)})
+        sweep(folder, out, "--long", str(long), "--resume", repeats=repeats)
+        found = [(row["nodes"], row["repeats"]) for row in read_rows(out, SETTINGS)]
+        if nodes == 400:
+            assert sorted(found) == [(300, 2)] * 4 + [(400, 3)] * 4
+    assert sorted(found) == [(300, 3)] * 4 + [(400, 3)] * 4  # those of the first graph went on
+    assert len(asked) == 4 * 6
+    assert len(read_rows(long, BATCHES)) == 2 * len(asked)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_table_of_unknown_files_is_not_gone_on_with(
+    dataset: Any,
+    tmp_path: Path,
+    asked: list[Any],
+    capsys: pytest.CaptureFixture[str],
+    suffix: str,
+) -> None:
+    out = tmp_path / f"sweep{suffix}"
+    sweep(dataset[0], out)
+    rows = read_rows(out, SETTINGS)
+    without = SETTINGS.remove(SETTINGS.get_field_index("files"))
+    write_rows(out, [{name: row[name] for name in without.names} for row in rows], without)
+    before, made = out.read_bytes(), len(asked)
+    assert sweep(dataset[0], out, "--resume", repeats=4) == 1
+    error = capsys.readouterr().err
+    assert f"{out} is no table of a sweep, or one of another version" in error
+    assert "move it away" in error
+    assert (out.read_bytes(), len(asked)) == (before, made)
 
 
 def test_what_was_killed_is_a_row_with_the_reason(
