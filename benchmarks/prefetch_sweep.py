@@ -22,7 +22,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from benchmarks.machine import describe_machine, versions
-from benchmarks.options import require_positive
+from benchmarks.options import require_not_negative, require_positive
 from benchmarks.sweep_table import (
     BATCHES,
     SETTINGS,
@@ -46,6 +46,7 @@ from graphzero.report.tuning.grid import describe
 from graphzero.report.tuning.trial import TrialResult, Trials, Workload
 from graphzero.store.machine import this_machine
 from graphzero.store.manifest import read_manifest
+from graphzero.store.outputs import Output, check_outputs
 from graphzero.store.tuning_file import files_digest
 from graphzero.units import format_bytes, parse_size
 
@@ -270,8 +271,8 @@ class Sweep:
             write_rows(self.options.long, others + each, BATCHES)
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+def make_parser() -> argparse.ArgumentParser:
+    """The options."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.prefetch_sweep", description=__doc__
     )
@@ -295,8 +296,15 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--long", type=as_table, help="a table with a row for each mini-batch")
     add("--resume", action="store_true", help="keep the rows of --out, and measure what they lack")
     add("--retry-failed", action="store_true", help="with --resume: also what failed, once more")
+    return parser
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line; exits with a message where something is wrong."""
+    parser = make_parser()
     options = parser.parse_args(arguments)
     require_positive(parser, options, ["repeats", "batches", "batch_size"])
+    require_not_negative(parser, options, ["warm_up", "seconds", "step_ms"])
     try:
         options.settings = [
             *options.prefetch,
@@ -306,10 +314,17 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error(f"--grid: {error}")
     if not options.settings:
         parser.error("no setting: give --prefetch or --grid")
-    for path in filter(None, (options.out, options.long)):
-        if not path.parent.is_dir():
-            parser.error(f"{path}: the folder {path.parent} does not exist; make it")
     journal = journal_of(options.out)
+    outputs = [Output("--out", options.out), Output("the trials of --out", journal)]
+    outputs += [] if options.long is None else [Output("--long", options.long)]
+    try:
+        check_outputs(outputs)
+    except OSError as error:
+        parser.error(f"{error.filename}: {error.strerror}")
+    except ValueError as error:
+        parser.error(str(error))
+    if options.retry_failed and not options.resume:
+        parser.error("--retry-failed goes on with a table: give --resume, too")
     if not options.resume and (options.out.exists() or journal.exists()):
         parser.error(f"{options.out} or {journal} exists: --resume goes on with it")
     return options

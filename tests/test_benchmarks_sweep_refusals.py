@@ -1,0 +1,85 @@
+"""What the sweep over prefetch settings refuses before its first trial, and leaves as it was."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
+sys.path.append(str(Path(__file__).parents[1]))
+
+from benchmarks import prefetch_sweep
+
+pytestmark = pytest.mark.no_asan
+
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def order() -> str:
+    return "hot"
+
+
+@pytest.fixture
+def refused(
+    dataset: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Refused:
+    """Makes a sweep to ``sweep.csv``, asserts that it makes no trial, and returns the message."""
+
+    def no_trials(*_: Any, **__: Any) -> None:
+        raise AssertionError("there was a trial")
+
+    def run(*more: str, folder: Path = dataset[0]) -> str:
+        arguments = ["--datasets", str(folder), "--prefetch", "none"]
+        arguments += ["--out", str(tmp_path / "sweep.csv"), *more]
+        try:
+            code = prefetch_sweep.main(arguments)
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        assert code != 0
+        message: str = capsys.readouterr().err
+        return message
+
+    monkeypatch.setattr(prefetch_sweep, "Trials", no_trials)
+    return run
+
+
+@pytest.mark.parametrize("link", [None, os.symlink, os.link])
+def test_two_tables_in_one_file(refused: Refused, tmp_path: Path, link: Any) -> None:
+    out = long = tmp_path / "sweep.csv"
+    if link is not None:
+        long = tmp_path / "link.csv"
+        out.touch()
+        link(out, long)
+    assert "--out and --long are the same file" in refused("--long", str(long), "--resume")
+    assert not out.exists() or out.read_bytes() == b""
+
+
+def test_a_table_in_the_file_of_the_trials(refused: Refused, tmp_path: Path) -> None:
+    long = tmp_path / "long.csv"
+    long.symlink_to(tmp_path / "sweep.csv.trials.jsonl")
+    assert "the trials of --out and --long are the same file" in refused("--long", str(long))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "long.csv"]
+
+
+@pytest.mark.parametrize("name", ["seconds", "warm-up", "step-ms"])
+def test_numbers_below_zero(refused: Refused, name: str) -> None:
+    assert f"--{name} must be 0 or a positive number" in refused(f"--{name}=-3")
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+@pytest.mark.parametrize("name", ["seconds", "step-ms"])
+def test_times_that_are_none(refused: Refused, name: str, value: str) -> None:
+    assert f"--{name} must be 0 or a positive number" in refused(f"--{name}", value)
+
+
+def test_failures_are_tried_again_in_a_table_that_is_gone_on_with(refused: Refused) -> None:
+    assert "--retry-failed goes on with a table: give --resume" in refused("--retry-failed")
