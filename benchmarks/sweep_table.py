@@ -102,6 +102,10 @@ BATCHES = pa.schema(
 )
 # What makes two rows figures of one thing. Of the machine, what it has of its own accord.
 KEY = (*_WHERE, *_PREFETCH, *_WORK, "cpu", "cores", "disk", "file_system")
+# What each line of a journal has: what a row is made of, and how the line begins.
+_TRIAL = {"key", "reason", "seconds", "stats", "io", "in_memory", "peak_anonymous"}
+_TRIAL |= {"limit_by", *_ABOUT}
+_BEGINNING = b'{"key": "'
 _RESAMPLES = 10_000
 _CONFIDENCE = 0.95
 
@@ -151,6 +155,27 @@ def key_of(row: Row) -> str:
     return json.dumps([row[name] for name in KEY])
 
 
+def _trial_of(line: bytes) -> Row | None:
+    """The trial of a line of a journal; None if it is no such line."""
+    try:
+        trial = json.loads(line)
+        is_one = len(json.loads(trial["key"])) == len(KEY) and trial.keys() >= _TRIAL
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    return trial if is_one else None
+
+
+def _is_beginning(line: bytes) -> bool:
+    """Whether a line is empty, or that of a trial which was not written to its end."""
+    try:
+        json.loads(line)
+    except ValueError:
+        return line.startswith(_BEGINNING) or _BEGINNING.startswith(line)
+    except RecursionError:
+        pass
+    return False
+
+
 class Journal:
     """One line per trial, appended when it has ended: what an interrupted sweep goes on from.
 
@@ -162,20 +187,33 @@ class Journal:
     ----------
     trials : dict of str to list of dict
         By `Cell.key`.
+
+    Raises
+    ------
+    ValueError
+        If it is another program's file, or has trials of another version; it stays as it is. Only
+        a last line that was not written to its end is left out, and goes with the next trial.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.trials: dict[str, list[Row]] = {}
-        lines = path.read_text().split("\n") if path.exists() else []
-        for line in lines[:-1]:  # the last one was not written to its end, or is empty
-            trial = json.loads(line)
+        *lines, last = path.read_bytes().split(b"\n") if path.exists() else [b""]
+        if not _is_beginning(last):
+            lines.append(last)
+        for number, line in enumerate(lines, 1):
+            if (trial := _trial_of(line)) is None:
+                raise ValueError(
+                    f"{path} has no trial of a sweep, or one of another version, in line {number}: "
+                    f"move it away"
+                )
             self.trials.setdefault(trial["key"], []).append(trial)
-        if lines and lines[-1]:
-            self._rewrite()
+        self._is_cut = last != b""  # the last line was not written to its end
 
     def add(self, key: str, trial: Row) -> None:
         """Adds a trial, here and in the file."""
+        if self._is_cut:
+            self._rewrite()
         trial = {"key": key, **trial}
         with open(self._path, "a") as file:
             file.write(json.dumps(trial) + "\n")
@@ -191,6 +229,7 @@ class Journal:
     def _rewrite(self) -> None:
         trials = [trial for of_cell in self.trials.values() for trial in of_cell]
         write_atomically(self._path, "".join(json.dumps(one) + "\n" for one in trials).encode())
+        self._is_cut = False
 
     def is_done(self, key: str, repeats: int) -> bool:
         """Whether a cell needs no further trial: another one would fail like the last."""

@@ -182,6 +182,23 @@ def test_an_interrupted_sweep_goes_on(
     assert out.read_bytes() == before
 
 
+@pytest.mark.parametrize("cut", [1, 2, 40, None])
+def test_only_an_unfinished_last_line_of_the_trials_is_dropped(
+    dataset: Any, tmp_path: Path, asked: list[Any], cut: int | None
+) -> None:
+    out = tmp_path / "sweep.csv"
+    sweep(dataset[0], out)
+    trials = prefetch_sweep.journal_of(out)
+    *lines, last = trials.read_bytes().splitlines(keepends=True)
+    part = last[: -cut if cut else 3]  # 1: only the end of the line is missing
+    trials.write_bytes(b"".join(lines) + part)
+    out.unlink()
+    assert sweep(dataset[0], out, "--resume", repeats=4) == 0
+    assert len(asked) == 12 + 4 + (cut != 1)
+    assert [row["repeats"] for row in read_rows(out, SETTINGS)] == [4] * 4
+    assert len([json.loads(line) for line in trials.read_bytes().splitlines()]) == 16
+
+
 def test_rows_of_other_settings_stay(dataset: Any, tmp_path: Path, asked: list[Any]) -> None:
     out, long = tmp_path / "sweep.parquet", tmp_path / "batches.parquet"
     sweep(dataset[0], out, "--long", str(long))

@@ -83,3 +83,32 @@ def test_times_that_are_none(refused: Refused, name: str, value: str) -> None:
 
 def test_failures_are_tried_again_in_a_table_that_is_gone_on_with(refused: Refused) -> None:
     assert "--retry-failed goes on with a table: give --resume" in refused("--retry-failed")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "my notes",
+        "my notes\n",
+        '{"a": 1}\n',
+        '{"a": 1}',
+        '{"key": 3}\n',
+        '{"key": "note"}',
+        '{"key": "[\\"data\\"]", "reason": null, "seconds": []}\n',  # of an earlier version
+        "[1]\n",
+        "\n",
+        "[" * 100_000 + "\n",
+        "[" * 100_000,
+        b"\xff\xfe\n",
+    ],
+)
+@pytest.mark.parametrize("more", [[], ["--retry-failed"]])
+def test_a_file_of_others_in_place_of_the_trials(
+    refused: Refused, tmp_path: Path, text: str | bytes, more: list[str]
+) -> None:
+    path = tmp_path / "sweep.csv.trials.jsonl"
+    before = text.encode() if isinstance(text, str) else text
+    path.write_bytes(before)
+    message = refused("--resume", *more)
+    assert f"error: {path} has no trial of a sweep, or one of another version, in line 1" in message
+    assert path.read_bytes() == before
