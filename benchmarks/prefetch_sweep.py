@@ -44,6 +44,7 @@ from graphzero.report.tuning.alone import measuring_alone
 from graphzero.report.tuning.cache_state import dataset_files
 from graphzero.report.tuning.grid import describe
 from graphzero.report.tuning.trial import TrialResult, Trials, Workload
+from graphzero.report.tuning.trial_process import mini_batches
 from graphzero.store.machine import this_machine
 from graphzero.store.manifest import read_manifest
 from graphzero.store.outputs import Output, check_outputs
@@ -105,11 +106,36 @@ def read_grid(path: Path) -> list[Prefetch]:
     return settings
 
 
-def about_dataset(folder: Path) -> Row:
-    """What the rows say of a dataset; None for what a typed graph has none of."""
-    with open_dataset(folder) as ds:
+def workload_of(options: argparse.Namespace, folder: str) -> Workload:
+    """What the trials on a dataset iterate over."""
+    return Workload(
+        folder,
+        options.fanouts,
+        options.batch_size,
+        options.split,
+        options.node_type,
+        num_threads=options.threads,
+        step_ms=options.step_ms,
+        seed=options.seed,
+    )
+
+
+def about_dataset(work: Workload) -> Row:
+    """What the rows say of a dataset; None for what a typed graph has none of.
+
+    Raises
+    ------
+    ValueError
+        If the workload is not one of this dataset.
+    """
+    with open_dataset(work.folder) as ds:
+        try:
+            if len(mini_batches(ds, asdict(work), Prefetch())) == 0:
+                raise ValueError("it has no nodes: choose another")
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{work.folder}, --split {work.split}: {error}") from None
         digest = blake2b(files_digest(ds.mappings).encode(), digest_size=8).hexdigest()
-        shared = {"files": digest, "order": read_manifest(folder).order}
+        shared = {"files": digest, "order": read_manifest(work.folder).order}
         if not hasattr(ds, "attributes") or not isinstance(ds.num_nodes, int):
             return {**shared, "nodes": None, "edges": None, "row_bytes": None}
         row_bytes = sum(store.row_bytes for store in ds.attributes.values())
@@ -129,6 +155,7 @@ def cells_of(options: argparse.Namespace) -> list[Cell]:
         "fanouts": " ".join(map(str, options.fanouts)),
         "batch_size": options.batch_size,
         "split": options.split,
+        "node_type": options.node_type,
         "sampling_threads": options.threads,
         "step_ms": options.step_ms,
         "seed": options.seed,
@@ -139,7 +166,7 @@ def cells_of(options: argparse.Namespace) -> list[Cell]:
         machine = this_machine(folder)
         about = {
             "dataset": str(folder.resolve()),
-            **about_dataset(folder),
+            **about_dataset(workload_of(options, str(folder))),
             **work,
             "cpu": machine.cpu,
             "cores": machine.cores,
@@ -221,16 +248,7 @@ class Sweep:
     def _trials_of(self, cell: Cell) -> Trials:
         where = cell.about["dataset"], cell.about["limit_bytes"]
         if where not in self._trials:
-            options = self.options
-            work = Workload(
-                where[0],
-                options.fanouts,
-                options.batch_size,
-                options.split,
-                num_threads=options.threads,
-                step_ms=options.step_ms,
-                seed=options.seed,
-            )
+            work = workload_of(self.options, where[0])
             trials = Trials(work, memory_limit=where[1])
             self._stack.callback(trials.close)
             if trials.no_group is not None:
@@ -288,6 +306,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--fanouts", type=as_fanouts, default=[15, 10, 5])
     add("--batch-size", type=int, default=1024)
     add("--split", default="train", help="whose nodes are the seeds; all: all nodes")
+    add("--node-type", help="of a typed graph: type of the seeds; default: the one with the split")
     add("--threads", type=int, help="that sample")
     add("--step-ms", type=float, default=0.0, help="sleep a mini-batch, in place of a model")
     add("--seed", type=int, default=0, help="of the mini-batches")

@@ -54,6 +54,7 @@ _WORK = {
     "fanouts": pa.string(),
     "batch_size": pa.int64(),
     "split": pa.string(),
+    "node_type": pa.string(),
     "sampling_threads": pa.int64(),
     "step_ms": pa.float64(),
     "seed": pa.int64(),

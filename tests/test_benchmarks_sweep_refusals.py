@@ -8,12 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from files import random_edges, write_dataset
+
+import graphzero as gz
 
 # Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
 sys.path.append(str(Path(__file__).parents[1]))
 
 from benchmarks import prefetch_sweep
+from benchmarks.sweep_table import SETTINGS, read_rows
 
 pytestmark = pytest.mark.no_asan
 
@@ -23,6 +28,15 @@ Refused = Callable[..., str]
 @pytest.fixture
 def order() -> str:
     return "hot"
+
+
+@pytest.fixture
+def typed(tmp_path: Path) -> Path:
+    """A dataset with two types of nodes, and without splits."""
+    nodes = {"a": {"x": np.ones((9, 2), np.float32)}, "b": {"x": np.ones((8, 2), np.float32)}}
+    edges = {("a", "to", "b"): np.zeros((2, 3), int)}
+    gz.build(tmp_path / "typed", nodes=nodes, edges=edges).close()
+    return tmp_path / "typed"
 
 
 @pytest.fixture
@@ -83,6 +97,51 @@ def test_times_that_are_none(refused: Refused, name: str, value: str) -> None:
 
 def test_failures_are_tried_again_in_a_table_that_is_gone_on_with(refused: Refused) -> None:
     assert "--retry-failed goes on with a table: give --resume" in refused("--retry-failed")
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--split", "test"], "no split 'test'; there are ['train', 'val'], and 'all' for all"),
+        (["--split", "none"], "--split none: it has no nodes"),
+        (["--threads", "0"], "num_threads must be at least 1"),
+        (["--node-type", "a"], "--node-type is for typed graphs"),
+    ],
+)
+def test_mini_batches_that_the_dataset_does_not_have(
+    refused: Refused, tmp_path: Path, dataset: Any, more: list[str], message: str
+) -> None:
+    folder = dataset[0]
+    if "none" in more:
+        folder = tmp_path / "other"
+        write_dataset(folder, random_edges(30, 60), 30, splits={"none": np.arange(0)})
+    error = refused(*more, folder=folder)
+    assert error.startswith(f"error: {folder}, --split ")
+    assert message in error
+    assert not (tmp_path / "sweep.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ([], "no split 'train'; there are [], and 'all' for all nodes"),
+        (["--split", "all"], "several node types have seeds: give --node-type, one of ['a', 'b']"),
+        (["--split", "all", "--node-type", "c"], "no node type 'c'; there are ['a', 'b']"),
+    ],
+)
+def test_mini_batches_that_a_typed_graph_does_not_have(
+    refused: Refused, typed: Path, more: list[str], message: str
+) -> None:
+    assert message in refused(*more, folder=typed)
+
+
+def test_a_typed_graph_is_swept_with_the_node_type(tmp_path: Path, typed: Path) -> None:
+    out = tmp_path / "sweep.csv"
+    arguments = ["--datasets", str(typed), "--prefetch", "none", "--out", str(out)]
+    arguments += ["--fanouts", "2", "--repeats", "1", "--batches", "2", "--split", "all"]
+    assert prefetch_sweep.main([*arguments, "--node-type", "b"]) == 0
+    (row,) = read_rows(out, SETTINGS)
+    assert (row["node_type"], row["failure"]) == ("b", None)
 
 
 @pytest.mark.parametrize(
