@@ -191,6 +191,8 @@ class Sweep:
     journal : Journal
     kept, kept_batches : list of dict
         Rows of the two tables that earlier sweeps have left.
+    rows : list of dict
+        Of the first table, as it was last written.
     """
 
     options: argparse.Namespace
@@ -200,6 +202,7 @@ class Sweep:
     kept_batches: list[Row]
 
     def __post_init__(self) -> None:
+        self.rows: list[Row] = []
         self._trials: dict[tuple[str, int | None], Trials] = {}
         self._stack = ExitStack()
         self._kernel = describe_machine()["kernel"]
@@ -280,8 +283,8 @@ class Sweep:
         measured = [(cell, trials) for cell, trials in found if trials]
         rows = [summary(cell, trials) for cell, trials in measured]
         own = {key_of(row) for row in rows}
-        rows = [row for row in self.kept if key_of(row) not in own] + rows
-        write_rows(self.options.out, rows, SETTINGS)
+        self.rows = [row for row in self.kept if key_of(row) not in own] + rows
+        write_rows(self.options.out, self.rows, SETTINGS)
         if self.options.long is not None:
             each = [row for cell, trials in measured for row in batch_rows(cell, trials)]
             own = {setting_of(cell.row) for cell, _ in measured}
@@ -375,7 +378,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"interrupted: {options.out} has what was measured; --resume goes on", file=sys.stderr
         )
         return 130
-    print(f"{len(sweep.cells)} settings in {options.out}")
+    return conclude(sweep)
+
+
+def conclude(sweep: Sweep) -> int:
+    """Says how a sweep has ended; the exit status, which is 0 where any setting has figures."""
+    out, own = sweep.options.out, {cell.key for cell in sweep.cells}
+    rows = [row for row in sweep.rows if key_of(row) in own]
+    failures = [row["failure"] for row in rows if row["failure"]]
+    if not any(row["repeats"] for row in rows):
+        reason = f"the first: {failures[0]}; {out} has all reasons"
+        print(f"error: every setting failed; {reason}", file=sys.stderr)
+        return 1
+    said = f"; {len(failures)} of them failed: the column failure says why" if failures else ""
+    print(f"{len(rows)} settings in {out}{said}")
     return 0
 
 

@@ -270,6 +270,24 @@ def test_what_was_killed_is_a_row_with_the_reason(
             assert row[name] is None
 
 
+def test_a_sweep_without_any_figures_has_failed(
+    dataset: Any, tmp_path: Path, asked: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "sweep.csv"
+    for more in ([], ["--resume"]):  # also where nothing is left to do
+        assert sweep(dataset[0], out, "--prefetch", "none", *more) == 1
+        error = (
+            f"error: every setting failed; the first: killed: it needs more memory than 1 MB; {out}"
+        )
+        assert error in capsys.readouterr().err
+    # what an earlier sweep has measured does not help, what this one has does
+    assert sweep(dataset[0], out, "--resume") == 0
+    assert sweep(dataset[0], out, "--prefetch", "none", "--resume") == 1
+    capsys.readouterr()
+    assert sweep(dataset[0], out, "--prefetch", "none", "uring", "--resume") == 0
+    assert f"4 settings in {out}; 2 of them failed" in capsys.readouterr().out
+
+
 def test_settings_of_a_grid(tmp_path: Path) -> None:
     path = tmp_path / "grid.json"
     path.write_text('{"strategy": ["uring", "pread"], "lookahead": [1, 2], "gap_pages": 3}')
