@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable, Sequence
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "add_graph",
     "count",
     "list_of",
+    "require_not_negative",
     "require_positive",
     "require_scale",
 ]
@@ -52,6 +54,15 @@ def require_positive(
     for name in names:
         if getattr(options, name) < 1:
             parser.error(f"--{name.replace('_', '-')} must be positive")
+
+
+def require_not_negative(
+    parser: argparse.ArgumentParser, options: argparse.Namespace, names: Sequence[str]
+) -> None:
+    """Exits with a message where one of these options is below 0, infinite, or no number."""
+    for name in names:
+        if not 0 <= getattr(options, name) < math.inf:
+            parser.error(f"--{name.replace('_', '-')} must be 0 or a positive number")
 
 
 def require_scale(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:

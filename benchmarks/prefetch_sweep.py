@@ -18,10 +18,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
+from hashlib import blake2b
 from pathlib import Path
 
 from benchmarks.machine import describe_machine, versions
-from benchmarks.options import require_positive
+from benchmarks.options import require_not_negative, require_positive
 from benchmarks.sweep_table import (
     BATCHES,
     SETTINGS,
@@ -43,8 +44,11 @@ from graphzero.report.tuning.alone import measuring_alone
 from graphzero.report.tuning.cache_state import dataset_files
 from graphzero.report.tuning.grid import describe
 from graphzero.report.tuning.trial import TrialResult, Trials, Workload
+from graphzero.report.tuning.trial_process import mini_batches
 from graphzero.store.machine import this_machine
 from graphzero.store.manifest import read_manifest
+from graphzero.store.outputs import Output, check_outputs
+from graphzero.store.tuning_file import files_digest
 from graphzero.units import format_bytes, parse_size
 
 PACKAGES = ("graphzero", "torch", "numpy")
@@ -102,19 +106,45 @@ def read_grid(path: Path) -> list[Prefetch]:
     return settings
 
 
-def about_dataset(folder: Path) -> Row:
-    """What the rows say of a dataset; None for what a typed graph has none of."""
-    with open_dataset(folder) as ds:
-        order = read_manifest(folder).order
+def workload_of(options: argparse.Namespace, folder: str) -> Workload:
+    """What the trials on a dataset iterate over."""
+    return Workload(
+        folder,
+        options.fanouts,
+        options.batch_size,
+        options.split,
+        options.node_type,
+        num_threads=options.threads,
+        step_ms=options.step_ms,
+        seed=options.seed,
+    )
+
+
+def about_dataset(work: Workload) -> Row:
+    """What the rows say of a dataset; None for what a typed graph has none of.
+
+    Raises
+    ------
+    ValueError
+        If the workload is not one of this dataset.
+    """
+    with open_dataset(work.folder) as ds:
+        try:
+            if len(mini_batches(ds, asdict(work), Prefetch())) == 0:
+                raise ValueError("it has no nodes: choose another")
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{work.folder}, --split {work.split}: {error}") from None
+        digest = blake2b(files_digest(ds.mappings).encode(), digest_size=8).hexdigest()
+        shared = {"files": digest, "order": read_manifest(work.folder).order}
         if not hasattr(ds, "attributes") or not isinstance(ds.num_nodes, int):
-            return {"nodes": None, "edges": None, "row_bytes": None, "order": order}
+            return {**shared, "nodes": None, "edges": None, "row_bytes": None}
         row_bytes = sum(store.row_bytes for store in ds.attributes.values())
         return {
+            **shared,
             "nodes": ds.num_nodes,
             "edges": ds.num_edges,
             # rows of edges are read as well: a number of rows says nothing then
             "row_bytes": None if ds.edge_attributes else row_bytes,
-            "order": order,
         }
 
 
@@ -125,6 +155,7 @@ def cells_of(options: argparse.Namespace) -> list[Cell]:
         "fanouts": " ".join(map(str, options.fanouts)),
         "batch_size": options.batch_size,
         "split": options.split,
+        "node_type": options.node_type,
         "sampling_threads": options.threads,
         "step_ms": options.step_ms,
         "seed": options.seed,
@@ -135,7 +166,7 @@ def cells_of(options: argparse.Namespace) -> list[Cell]:
         machine = this_machine(folder)
         about = {
             "dataset": str(folder.resolve()),
-            **about_dataset(folder),
+            **about_dataset(workload_of(options, str(folder))),
             **work,
             "cpu": machine.cpu,
             "cores": machine.cores,
@@ -160,6 +191,8 @@ class Sweep:
     journal : Journal
     kept, kept_batches : list of dict
         Rows of the two tables that earlier sweeps have left.
+    rows : list of dict
+        Of the first table, as it was last written.
     """
 
     options: argparse.Namespace
@@ -169,6 +202,7 @@ class Sweep:
     kept_batches: list[Row]
 
     def __post_init__(self) -> None:
+        self.rows: list[Row] = []
         self._trials: dict[tuple[str, int | None], Trials] = {}
         self._stack = ExitStack()
         self._kernel = describe_machine()["kernel"]
@@ -217,16 +251,7 @@ class Sweep:
     def _trials_of(self, cell: Cell) -> Trials:
         where = cell.about["dataset"], cell.about["limit_bytes"]
         if where not in self._trials:
-            options = self.options
-            work = Workload(
-                where[0],
-                options.fanouts,
-                options.batch_size,
-                options.split,
-                num_threads=options.threads,
-                step_ms=options.step_ms,
-                seed=options.seed,
-            )
+            work = workload_of(self.options, where[0])
             trials = Trials(work, memory_limit=where[1])
             self._stack.callback(trials.close)
             if trials.no_group is not None:
@@ -258,8 +283,8 @@ class Sweep:
         measured = [(cell, trials) for cell, trials in found if trials]
         rows = [summary(cell, trials) for cell, trials in measured]
         own = {key_of(row) for row in rows}
-        rows = [row for row in self.kept if key_of(row) not in own] + rows
-        write_rows(self.options.out, rows, SETTINGS)
+        self.rows = [row for row in self.kept if key_of(row) not in own] + rows
+        write_rows(self.options.out, self.rows, SETTINGS)
         if self.options.long is not None:
             each = [row for cell, trials in measured for row in batch_rows(cell, trials)]
             own = {setting_of(cell.row) for cell, _ in measured}
@@ -267,8 +292,8 @@ class Sweep:
             write_rows(self.options.long, others + each, BATCHES)
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+def make_parser() -> argparse.ArgumentParser:
+    """The options."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.prefetch_sweep", description=__doc__
     )
@@ -284,6 +309,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--fanouts", type=as_fanouts, default=[15, 10, 5])
     add("--batch-size", type=int, default=1024)
     add("--split", default="train", help="whose nodes are the seeds; all: all nodes")
+    add("--node-type", help="of a typed graph: type of the seeds; default: the one with the split")
     add("--threads", type=int, help="that sample")
     add("--step-ms", type=float, default=0.0, help="sleep a mini-batch, in place of a model")
     add("--seed", type=int, default=0, help="of the mini-batches")
@@ -292,8 +318,15 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--long", type=as_table, help="a table with a row for each mini-batch")
     add("--resume", action="store_true", help="keep the rows of --out, and measure what they lack")
     add("--retry-failed", action="store_true", help="with --resume: also what failed, once more")
+    return parser
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line; exits with a message where something is wrong."""
+    parser = make_parser()
     options = parser.parse_args(arguments)
     require_positive(parser, options, ["repeats", "batches", "batch_size"])
+    require_not_negative(parser, options, ["warm_up", "seconds", "step_ms"])
     try:
         options.settings = [
             *options.prefetch,
@@ -303,10 +336,17 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error(f"--grid: {error}")
     if not options.settings:
         parser.error("no setting: give --prefetch or --grid")
-    for path in filter(None, (options.out, options.long)):
-        if not path.parent.is_dir():
-            parser.error(f"{path}: the folder {path.parent} does not exist; make it")
     journal = journal_of(options.out)
+    outputs = [Output("--out", options.out), Output("the trials of --out", journal)]
+    outputs += [] if options.long is None else [Output("--long", options.long)]
+    try:
+        check_outputs(outputs)
+    except OSError as error:
+        parser.error(f"{error.filename}: {error.strerror}")
+    except ValueError as error:
+        parser.error(str(error))
+    if options.retry_failed and not options.resume:
+        parser.error("--retry-failed goes on with a table: give --resume, too")
     if not options.resume and (options.out.exists() or journal.exists()):
         parser.error(f"{options.out} or {journal} exists: --resume goes on with it")
     return options
@@ -338,7 +378,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"interrupted: {options.out} has what was measured; --resume goes on", file=sys.stderr
         )
         return 130
-    print(f"{len(sweep.cells)} settings in {options.out}")
+    return conclude(sweep)
+
+
+def conclude(sweep: Sweep) -> int:
+    """Says how a sweep has ended; the exit status, which is 0 where any setting has figures."""
+    out, own = sweep.options.out, {cell.key for cell in sweep.cells}
+    rows = [row for row in sweep.rows if key_of(row) in own]
+    failures = [row["failure"] for row in rows if row["failure"]]
+    if not any(row["repeats"] for row in rows):
+        reason = f"the first: {failures[0]}; {out} has all reasons"
+        print(f"error: every setting failed; {reason}", file=sys.stderr)
+        return 1
+    said = f"; {len(failures)} of them failed: the column failure says why" if failures else ""
+    print(f"{len(rows)} settings in {out}{said}")
     return 0
 
 

@@ -54,6 +54,7 @@ _WORK = {
     "fanouts": pa.string(),
     "batch_size": pa.int64(),
     "split": pa.string(),
+    "node_type": pa.string(),
     "sampling_threads": pa.int64(),
     "step_ms": pa.float64(),
     "seed": pa.int64(),
@@ -68,7 +69,8 @@ _MACHINE = {
     "file_system": pa.string(),
 }
 _DATA = {"nodes": pa.int64(), "edges": pa.int64(), "row_bytes": pa.int64(), "order": pa.string()}
-_WHERE = {"dataset": pa.string(), "limit_bytes": pa.int64()}
+# `files`: a hash of what the folder has, because another graph can be built there.
+_WHERE = {"dataset": pa.string(), "files": pa.string(), "limit_bytes": pa.int64()}
 _FIGURES = {
     "repeats": pa.int64(),
     "seconds_per_batch_median": pa.float64(),
@@ -101,6 +103,10 @@ BATCHES = pa.schema(
 )
 # What makes two rows figures of one thing. Of the machine, what it has of its own accord.
 KEY = (*_WHERE, *_PREFETCH, *_WORK, "cpu", "cores", "disk", "file_system")
+# What each line of a journal has: what a row is made of, and how the line begins.
+_TRIAL = {"key", "reason", "seconds", "stats", "io", "in_memory", "peak_anonymous"}
+_TRIAL |= {"limit_by", *_ABOUT}
+_BEGINNING = b'{"key": "'
 _RESAMPLES = 10_000
 _CONFIDENCE = 0.95
 
@@ -150,6 +156,27 @@ def key_of(row: Row) -> str:
     return json.dumps([row[name] for name in KEY])
 
 
+def _trial_of(line: bytes) -> Row | None:
+    """The trial of a line of a journal; None if it is no such line."""
+    try:
+        trial = json.loads(line)
+        is_one = len(json.loads(trial["key"])) == len(KEY) and trial.keys() >= _TRIAL
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    return trial if is_one else None
+
+
+def _is_beginning(line: bytes) -> bool:
+    """Whether a line is empty, or that of a trial which was not written to its end."""
+    try:
+        json.loads(line)
+    except ValueError:
+        return line.startswith(_BEGINNING) or _BEGINNING.startswith(line)
+    except RecursionError:
+        pass
+    return False
+
+
 class Journal:
     """One line per trial, appended when it has ended: what an interrupted sweep goes on from.
 
@@ -161,20 +188,33 @@ class Journal:
     ----------
     trials : dict of str to list of dict
         By `Cell.key`.
+
+    Raises
+    ------
+    ValueError
+        If it is another program's file, or has trials of another version; it stays as it is. Only
+        a last line that was not written to its end is left out, and goes with the next trial.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.trials: dict[str, list[Row]] = {}
-        lines = path.read_text().split("\n") if path.exists() else []
-        for line in lines[:-1]:  # the last one was not written to its end, or is empty
-            trial = json.loads(line)
+        *lines, last = path.read_bytes().split(b"\n") if path.exists() else [b""]
+        if not _is_beginning(last):
+            lines.append(last)
+        for number, line in enumerate(lines, 1):
+            if (trial := _trial_of(line)) is None:
+                raise ValueError(
+                    f"{path} has no trial of a sweep, or one of another version, in line {number}: "
+                    f"move it away"
+                )
             self.trials.setdefault(trial["key"], []).append(trial)
-        if lines and lines[-1]:
-            self._rewrite()
+        self._is_cut = last != b""  # the last line was not written to its end
 
     def add(self, key: str, trial: Row) -> None:
         """Adds a trial, here and in the file."""
+        if self._is_cut:
+            self._rewrite()
         trial = {"key": key, **trial}
         with open(self._path, "a") as file:
             file.write(json.dumps(trial) + "\n")
@@ -190,6 +230,7 @@ class Journal:
     def _rewrite(self) -> None:
         trials = [trial for of_cell in self.trials.values() for trial in of_cell]
         write_atomically(self._path, "".join(json.dumps(one) + "\n" for one in trials).encode())
+        self._is_cut = False
 
     def is_done(self, key: str, repeats: int) -> bool:
         """Whether a cell needs no further trial: another one would fail like the last."""
@@ -265,7 +306,7 @@ def read_rows(path: Path, schema: pa.Schema) -> list[Row]:
     Raises
     ------
     ValueError
-        If it has other columns.
+        If it has other columns, such as a table of an earlier version.
     """
     if not path.exists():
         return []
@@ -279,6 +320,9 @@ def read_rows(path: Path, schema: pa.Schema) -> list[Row]:
     except pa.ArrowInvalid as error:
         raise ValueError(f"{path} is no table of a sweep: {error}") from None
     if not table.schema.equals(schema):
-        raise ValueError(f"{path} is no table of a sweep, or one of another version: move it away")
+        raise ValueError(
+            f"{path} is no table of a sweep, or one of another version, whose figures cannot be "
+            f"told from those of other files: move it away"
+        )
     rows: list[Row] = table.to_pylist()
     return rows

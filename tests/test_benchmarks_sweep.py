@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import sys
 from itertools import pairwise
@@ -13,6 +14,7 @@ from unittest.mock import ANY
 
 import numpy as np
 import pytest
+from files import random_edges, write_dataset
 
 # Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
 sys.path.append(str(Path(__file__).parents[1]))
@@ -180,6 +182,23 @@ def test_an_interrupted_sweep_goes_on(
     assert out.read_bytes() == before
 
 
+@pytest.mark.parametrize("cut", [1, 2, 40, None])
+def test_only_an_unfinished_last_line_of_the_trials_is_dropped(
+    dataset: Any, tmp_path: Path, asked: list[Any], cut: int | None
+) -> None:
+    out = tmp_path / "sweep.csv"
+    sweep(dataset[0], out)
+    trials = prefetch_sweep.journal_of(out)
+    *lines, last = trials.read_bytes().splitlines(keepends=True)
+    part = last[: -cut if cut else 3]  # 1: only the end of the line is missing
+    trials.write_bytes(b"".join(lines) + part)
+    out.unlink()
+    assert sweep(dataset[0], out, "--resume", repeats=4) == 0
+    assert len(asked) == 12 + 4 + (cut != 1)
+    assert [row["repeats"] for row in read_rows(out, SETTINGS)] == [4] * 4
+    assert len([json.loads(line) for line in trials.read_bytes().splitlines()]) == 16
+
+
 def test_rows_of_other_settings_stay(dataset: Any, tmp_path: Path, asked: list[Any]) -> None:
     out, long = tmp_path / "sweep.parquet", tmp_path / "batches.parquet"
     sweep(dataset[0], out, "--long", str(long))
@@ -189,6 +208,44 @@ def test_rows_of_other_settings_stay(dataset: Any, tmp_path: Path, asked: list[A
     assert len(asked) == 12
     assert sorted(row["batch_size"] for row in read_rows(out, SETTINGS)) == [7] * 4 + [1024] * 4
     assert len(read_rows(long, BATCHES)) == 2 * 24
+
+
+def test_another_graph_in_the_same_folder_has_rows_of_its_own(
+    tmp_path: Path, asked: list[Any]
+) -> None:
+    folder, out, long = tmp_path / "data", tmp_path / "sweep.csv", tmp_path / "batches.csv"
+    for repeats, nodes in ((2, 300), (3, 400), (3, 300)):
+        shutil.rmtree(folder, ignore_errors=True)
+        edges = random_edges(nodes, 2000)
+        write_dataset(folder, edges, nodes, splits={"train": np.arange(40)})
+        sweep(folder, out, "--long", str(long), "--resume", repeats=repeats)
+        found = [(row["nodes"], row["repeats"]) for row in read_rows(out, SETTINGS)]
+        if nodes == 400:
+            assert sorted(found) == [(300, 2)] * 4 + [(400, 3)] * 4
+    assert sorted(found) == [(300, 3)] * 4 + [(400, 3)] * 4  # those of the first graph went on
+    assert len(asked) == 4 * 6
+    assert len(read_rows(long, BATCHES)) == 2 * len(asked)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_table_of_unknown_files_is_not_gone_on_with(
+    dataset: Any,
+    tmp_path: Path,
+    asked: list[Any],
+    capsys: pytest.CaptureFixture[str],
+    suffix: str,
+) -> None:
+    out = tmp_path / f"sweep{suffix}"
+    sweep(dataset[0], out)
+    rows = read_rows(out, SETTINGS)
+    without = SETTINGS.remove(SETTINGS.get_field_index("files"))
+    write_rows(out, [{name: row[name] for name in without.names} for row in rows], without)
+    before, made = out.read_bytes(), len(asked)
+    assert sweep(dataset[0], out, "--resume", repeats=4) == 1
+    error = capsys.readouterr().err
+    assert f"{out} is no table of a sweep, or one of another version" in error
+    assert "move it away" in error
+    assert (out.read_bytes(), len(asked)) == (before, made)
 
 
 def test_what_was_killed_is_a_row_with_the_reason(
@@ -211,6 +268,24 @@ def test_what_was_killed_is_a_row_with_the_reason(
         assert row["repeats"] == 0
         for name in ("seconds_per_batch_median", "ci_low", "rows_per_second", "peak_anonymous"):
             assert row[name] is None
+
+
+def test_a_sweep_without_any_figures_has_failed(
+    dataset: Any, tmp_path: Path, asked: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "sweep.csv"
+    for more in ([], ["--resume"]):  # also where nothing is left to do
+        assert sweep(dataset[0], out, "--prefetch", "none", *more) == 1
+        error = (
+            f"error: every setting failed; the first: killed: it needs more memory than 1 MB; {out}"
+        )
+        assert error in capsys.readouterr().err
+    # what an earlier sweep has measured does not help, what this one has does
+    assert sweep(dataset[0], out, "--resume") == 0
+    assert sweep(dataset[0], out, "--prefetch", "none", "--resume") == 1
+    capsys.readouterr()
+    assert sweep(dataset[0], out, "--prefetch", "none", "uring", "--resume") == 0
+    assert f"4 settings in {out}; 2 of them failed" in capsys.readouterr().out
 
 
 def test_settings_of_a_grid(tmp_path: Path) -> None:

@@ -269,7 +269,9 @@ def test_info_says_whether_it_is_used(tuned: Path, capfd: pytest.CaptureFixture[
         return next((text for text in out.splitlines() if "tuning  " in text), "")
 
     assert line().startswith("  tuning    pread, lookahead=2, resident=0.25; of 2026-11-22, with ")
-    assert line().endswith("of memory; loaders use it")
+    # the memory is plenty for this dataset, whatever loaders find available
+    assert "; files and machine match: loaders that find " in line()
+    assert line().endswith(" or more of memory available use it, and batch.stats.io says so")
     assert run("info", tuned, "--json") == 0
     assert json.loads(capfd.readouterr().out)["tuning"]["not_used"] is None
     machine = asdict(replace(this_machine(tuned), disk="Drum"))
@@ -279,6 +281,31 @@ def test_info_says_whether_it_is_used(tuned: Path, capfd: pytest.CaptureFixture[
     assert "not used: it is corrupt (strategy must be one of" in line()
     (tuned / TUNING_NAME).unlink()
     assert line() == ""
+
+
+def test_info_does_not_judge_by_its_own_memory(
+    tuned: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # far less than this process has, and than twice the dataset: a larger process may have as much
+    _tune(tuned, available=10_000, memory_limit=30_000)
+    assert run("info", tuned) == 0
+    out = capfd.readouterr().out
+    assert "with 10 kB of memory; files and machine match: loaders that find 7.5 kB to 15 kB" in out
+    assert "not used" not in out
+    assert run("info", tuned, "--json") == 0
+    tuning = json.loads(capfd.readouterr().out)["tuning"]
+    assert (tuning["least_available"], tuning["most_available"]) == (7_500, 15_000)
+    assert tuning["not_used"] is None
+
+
+@pytest.mark.parametrize("available", [400, 401, 1_999, 2_000, 3_000])
+def test_the_amounts_that_info_tells_are_those_that_loaders_go_by(available: int) -> None:
+    least, most = tuned_prefetch.suitable_memory(available, 1_000)
+    for now in range(8_000):
+        as_much = 0.75 * available <= now <= 1.5 * available or min(available, now) >= 2_000
+        assert (now >= least and (most is None or now <= most)) == as_much
+        assert (tuned_prefetch.memory_note(available, now, 1_000) == "") == as_much
+    assert (most is None) == (available >= 2_000)
 
 
 def test_verify_knows_the_file(tuned: Path, capfd: pytest.CaptureFixture[str]) -> None:

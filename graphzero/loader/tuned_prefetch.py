@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -11,7 +12,7 @@ from graphzero.io.prefetch import Prefetch
 from graphzero.store.tuning_file import TUNING_NAME, Tuning
 from graphzero.units import format_bytes
 
-__all__ = ["as_tuned", "memory_note", "prefetch_of"]
+__all__ = ["as_tuned", "memory_note", "prefetch_of", "suitable_memory"]
 
 # What may be available, as a share of what the trials had: a model, which these did not have, may
 # take its memory before the loader is made or after.
@@ -67,6 +68,22 @@ def as_tuned(tuned: Tuning) -> Prefetch:
     return Prefetch(**fields)
 
 
+def suitable_memory(tuned: int, size: int) -> tuple[int, int | None]:
+    """The least and the most available memory that options suit; None for any amount.
+
+    Parameters
+    ----------
+    tuned : int
+        Bytes that were available to the trials.
+    size : int
+        Bytes of the dataset: with more memory than twice that, all sizes are alike.
+    """
+    least, plenty = math.ceil(_LEAST_MEMORY * tuned), _PLENTY * size
+    if tuned >= plenty:
+        return min(least, plenty), None
+    return least, math.floor(_MOST_MEMORY * tuned)
+
+
 def memory_note(tuned: int, now: int, size: int) -> str:
     """Why options that were tuned with some memory do not suit what is available; empty if they do.
 
@@ -75,8 +92,9 @@ def memory_note(tuned: int, now: int, size: int) -> str:
     tuned, now : int
         Bytes that were available to the trials, and are to this process.
     size : int
-        Bytes of the dataset: with more memory than twice that, all sizes are alike.
+        Bytes of the dataset.
     """
-    if min(tuned, now) >= _PLENTY * size or _LEAST_MEMORY * tuned <= now <= _MOST_MEMORY * tuned:
+    least, most = suitable_memory(tuned, size)
+    if least <= now and (most is None or now <= most):
         return ""
     return f"it is for {format_bytes(tuned)} of memory, and {format_bytes(now)} are available"
