@@ -242,3 +242,10 @@ def test_thinning_keeps_ends_peaks_and_looks_at_the_page_cache() -> None:
     assert looks == pytest.approx(count / 7 / 8, abs=3)
     gaps = [after - before for before, after in pairwise(times)]
     assert max(gaps) <= 32
+
+
+def test_a_recording_that_knows_nothing_of_who_worked_can_be_read() -> None:
+    content = json.loads(to_json(recordings.out_of_core()))
+    for reading in content["recording"]["readings"]:
+        del reading["batches"]["unsplit"]
+    assert from_json(json.dumps(content)).readings == recordings.out_of_core().readings

@@ -108,3 +108,29 @@ def test_without_mini_batches_nothing_is_guessed() -> None:
 def test_batches_whose_work_nobody_measured_say_nothing() -> None:
     assert find_verdict(BatchTotals(batches=1, ready=1.0)).bound == "unknown"
     assert find_verdict(BatchTotals(batches=1, steps=1)).stalled is None
+
+
+def test_what_only_the_dataset_saw_is_not_said_to_be_the_model() -> None:
+    knob = find_verdict(MODEL).knob
+    assert "only a faster step" in knob
+    for totals in (
+        replace(MODEL, unsplit=96.0),
+        replace(MODEL, stall=25.0, training=75.0, unsplit=75.0),  # "although ..."
+        BatchTotals(steps=10, stall=0.1, training=9.9, unsplit=9.9),
+        BatchTotals(100, 5.0, 60.0, 10.0, ready=90.0),  # nobody saw the loop
+    ):
+        verdict = find_verdict(totals)
+        assert "by the model or by the delivery" in verdict.sentence
+        assert "collate_fn" in verdict.sentence
+        assert "monitor.watch(loader)" in verdict.sentence
+        assert "monitor.watch(loader)" in verdict.knob
+        assert "only a faster step" not in verdict.knob
+    assert find_verdict(replace(MODEL, unsplit=5.0)) == find_verdict(MODEL)  # one loop of many
+
+
+def test_what_a_data_loader_did_may_be_more_than_the_dataset() -> None:
+    sure = find_verdict(DISK)
+    maybe = find_verdict(replace(DISK, unsplit=39.0))
+    assert maybe.bound == sure.bound == "disk"
+    assert maybe.sentence.startswith(sure.sentence)
+    assert "collate_fn" in maybe.sentence

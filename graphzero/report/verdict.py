@@ -61,6 +61,17 @@ _BESIDE = (
 _WATCH = (
     "How long the training loop waited is unknown; `for batch in monitor.watch(loader)` measures it"
 )
+# Instead of the knobs of "model" and "delivery", where it may be either.
+_EITHER = (
+    "First measure which it is: `for batch in monitor.watch(loader)`. If it is the model, a faster "
+    "step helps (a larger batch_size, trimmed layers, a GPU); if it is the delivery, a cheaper "
+    "collate_fn, or num_workers=0 instead of workers."
+)
+# Where a dataset's iterator has seen the loop, and work in between may be the DataLoader's.
+_UNSPLIT = (
+    "This is as the dataset saw it: if a DataLoader is in between, its collate_fn and pin_memory "
+    "count as work of the loop, and `for batch in monitor.watch(loader)` measures them apart."
+)
 
 
 @dataclass(frozen=True)
@@ -99,8 +110,8 @@ class Verdict:
         "delivery": mini-batches were prepared fast enough, and the training loop waited all the
         same, for their transfer between processes, for transforms, or for workers to start.
     stalled : float or None
-        Share of its time that the training loop waited for mini-batches. None if it was not
-        observed.
+        Share of its time that the training loop waited for mini-batches; at least that much where
+        `BatchTotals.unsplit` is part of the rest. None if it was not observed.
     sentence : str
         Why.
     knob : str
@@ -145,9 +156,10 @@ def find_verdict(
 ) -> Verdict:
     """What a run was bound by; a pure function.
 
-    If the training loop hardly waits, it is bound by the model. If finished mini-batches wait as
-    well, it is bound by their delivery. Otherwise it is bound by the stage that takes the most time
-    for one mini-batch, divided by the threads that work on that stage.
+    If the training loop hardly waits, it is bound by the model, unless what it worked may have been
+    the work of a ``DataLoader``: then the sentence and the knob say that it may be either. If
+    finished mini-batches wait as well, it is bound by their delivery. Otherwise it is bound by the
+    stage that takes the most time for one mini-batch, divided by the threads that work on it.
 
     Parameters
     ----------
@@ -163,10 +175,14 @@ def find_verdict(
     stalled = totals.stall / looped if totals.steps > 0 and looped > 0 else None
     workforce = workforce or Workforce()
     work = _work(totals, workforce, major_faults or 0)
-    if work.total == 0:
-        return _without_work(stalled)
     if stalled is None:
-        return _unobserved(totals, work, workforce)
+        return _unobserved(totals, work, workforce) if work.total else _without_work(None)
+    found = _observed(totals, stalled, work, workforce) if work.total else _without_work(stalled)
+    return found if totals.unsplit < _STALLS * looped else _hedged(found)
+
+
+def _observed(totals: BatchTotals, stalled: float, work: _Work, workforce: Workforce) -> Verdict:
+    """From how long the loop waited, as far as it is known."""
     each, waited = totals.stall / totals.steps, totals.ready / max(1, totals.batches)
     prepared = work.total * workforce.processes
     if stalled < _STALLS or (stalled < _STALLS_AT_FIRST and waited >= prepared):
@@ -186,6 +202,17 @@ def _model(stalled: float) -> Verdict:
             "each pass, or until others were delivered."
         )
     return Verdict("model", stalled, sentence, _KNOBS["model"])
+
+
+def _hedged(found: Verdict) -> Verdict:
+    """Where the loop waited for the dataset as long as it says, and maybe for its DataLoader."""
+    if found.bound != "model":
+        return replace(found, sentence=f"{found.sentence} {_UNSPLIT}")
+    sentence = (
+        "Bound by the model or by the delivery of mini-batches (collate_fn, pin_memory): "
+        f"{found.stalled:.0%} of the loop's time was waiting for the dataset. {_UNSPLIT}"
+    )
+    return replace(found, sentence=sentence, knob=_EITHER)
 
 
 def _without_work(stalled: float | None) -> Verdict:
@@ -220,10 +247,11 @@ def _unobserved(totals: BatchTotals, work: _Work, workforce: Workforce) -> Verdi
         found = _by_stage(work, None, "mini-batches were taken as soon as they were finished, and ")
         return replace(found, sentence=f"{found.sentence} {_WATCH}.")
     sentence = (
-        f"Probably bound by the model: finished mini-batches waited {_seconds(waited)} until they "
-        f"were taken, and preparing one took {_seconds(prepared)}. {_WATCH}."
+        "Probably bound by the model or by the delivery of mini-batches (collate_fn, transfer to "
+        f"the training process): finished ones waited {_seconds(waited)} until they were taken, "
+        f"and preparing one took {_seconds(prepared)}. {_WATCH}."
     )
-    return Verdict("model", None, sentence, _KNOBS["model"])
+    return Verdict("model", None, sentence, _EITHER)
 
 
 def _delivery(
