@@ -134,3 +134,16 @@ def test_what_a_data_loader_did_may_be_more_than_the_dataset() -> None:
     assert maybe.bound == sure.bound == "disk"
     assert maybe.sentence.startswith(sure.sentence)
     assert "collate_fn" in maybe.sentence
+
+
+def test_the_sentence_says_so_if_most_of_the_run_was_outside_of_the_loops() -> None:
+    alone = find_verdict(DISK)
+    assert find_verdict(DISK, recorded=124.0) == alone  # the loops took 100 s of it
+    most = find_verdict(DISK, recorded=800.0)
+    assert most.sentence == (
+        f"{alone.sentence} The loops that were observed took 100.0 s in all, 12% of the recorded "
+        "time: this is about them alone."
+    )
+    assert replace(most, sentence=alone.sentence) == alone
+    unseen = BatchTotals(100, 5.0, 60.0, 10.0, ready=0.5)
+    assert find_verdict(unseen, recorded=800.0) == find_verdict(unseen)

@@ -21,6 +21,8 @@ _EXPLAINS = 0.5
 # prepare them were ready before they were needed. It takes more to say so where the loop waits too.
 _WAITED = 0.25
 _WAITED_BOTH = 0.5
+# Loops that took less than this share of the recorded time do not explain it.
+_LOOPED = 0.8
 
 # About what a page fault takes that reads from a solid-state disk, the kernel's work included. A
 # clock that sees how long a thread was blocked sees a part of it.
@@ -152,7 +154,11 @@ class _Work:
 
 
 def find_verdict(
-    totals: BatchTotals, workforce: Workforce | None = None, *, major_faults: int | None = None
+    totals: BatchTotals,
+    workforce: Workforce | None = None,
+    *,
+    major_faults: int | None = None,
+    recorded: float | None = None,
 ) -> Verdict:
     """What a run was bound by; a pure function.
 
@@ -170,6 +176,9 @@ def find_verdict(
     major_faults : int, optional
         Page faults of the run that read from the disk. If they took
         longer than `totals.disk`, the rest is taken from gathering, and then from sampling.
+    recorded : float, optional
+        Seconds of the recording. The sentence says so if the loops that were observed took much
+        less: nothing is known of the rest.
     """
     looped = totals.stall + totals.training
     stalled = totals.stall / looped if totals.steps > 0 and looped > 0 else None
@@ -178,7 +187,13 @@ def find_verdict(
     if stalled is None:
         return _unobserved(totals, work, workforce) if work.total else _without_work(None)
     found = _observed(totals, stalled, work, workforce) if work.total else _without_work(stalled)
-    return found if totals.unsplit < _STALLS * looped else _hedged(found)
+    if totals.unsplit >= _STALLS * looped:
+        found = _hedged(found)
+    if recorded is None or looped >= _LOOPED * recorded:
+        return found
+    share = f"The loops that were observed took {_seconds(looped)} in all, {looped / recorded:.0%}"
+    outside = f"{share} of the recorded time: this is about them alone."
+    return replace(found, sentence=f"{found.sentence} {outside}")
 
 
 def _observed(totals: BatchTotals, stalled: float, work: _Work, workforce: Workforce) -> Verdict:
