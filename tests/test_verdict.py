@@ -79,6 +79,7 @@ def test_page_faults_that_read_from_the_disk_are_no_gathering() -> None:
     verdict = find_verdict(GATHER, major_faults=600_000)  # 60 s, and 10 of them are known
     assert verdict.bound == "disk"
     assert "as its page faults imply" in verdict.sentence
+    assert "the measured seconds of the stages count that time as gathering" in verdict.sentence
     assert "imply" not in find_verdict(DISK, major_faults=10**6).sentence
     # ... and never more than was measured
     assert find_verdict(SAMPLING, major_faults=10**12).bound == "disk"

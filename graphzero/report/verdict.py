@@ -69,6 +69,11 @@ _EITHER = (
     "step helps (a larger batch_size, trimmed layers, a GPU); if it is the delivery, a cheaper "
     "collate_fn, or num_workers=0 instead of workers."
 )
+# The disk's share, where the clocks of the stages have not seen most of it.
+_ESTIMATED = (
+    ", as its page faults imply: this is an estimate, and the measured seconds of the stages count "
+    "that time as gathering or sampling"
+)
 # Where a dataset's iterator has seen the loop, and work in between may be the DataLoader's.
 _UNSPLIT = (
     "This is as the dataset saw it: if a DataLoader is in between, its collate_fn and pin_memory "
@@ -284,7 +289,7 @@ def _delivery(
 
 def _by_stage(work: _Work, stalled: float | None, why: str) -> Verdict:
     stage = work.longest
-    estimated = ", as its page faults imply" if stage == "disk" and work.is_estimated else ""
+    estimated = _ESTIMATED if stage == "disk" and work.is_estimated else ""
     sentence = (
         f"Bound by {_NAMES[stage]}: {why}{work.share(stage):.0%} of the work on a mini-batch was "
         f"{_WORK[stage]}{estimated}."
