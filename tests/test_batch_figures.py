@@ -123,6 +123,24 @@ def test_the_times_of_a_mini_batch_do_not_overlap(
     assert stats.row_bytes == len(batch.subgraph.n_id) * 7 * 4
 
 
+def test_a_batch_without_rows_gathers_nothing_while_other_threads_run(dataset, clock, monkeypatch):
+    submit = RowIO.submit
+
+    def submitted(*args):
+        clock.spend(1)  # another thread has its turn
+        return submit(*args)
+
+    monkeypatch.setattr(RowIO, "submit", submitted)
+    with gz.open(dataset[0]) as ds:
+        prefetch = gz.Prefetch("willneed", lookahead=0)
+        batches = gz.NeighborDataset(
+            ds, ds.splits["train"], [3], batch_size=50, prefetch=prefetch, gather=[]
+        )
+        stats = [batch.stats for batch in batches]
+    assert [each.gathered for each in stats] == [0] * 5
+    assert [each.row_bytes for each in stats] == [0] * 5
+
+
 class Prepared:
     """A pipeline that finished its items at some moments."""
 

@@ -148,3 +148,16 @@ def test_the_sentence_says_so_if_most_of_the_run_was_outside_of_the_loops() -> N
     assert replace(most, sentence=alone.sentence) == alone
     unseen = BatchTotals(100, 5.0, 60.0, 10.0, ready=0.5)
     assert find_verdict(unseen, recorded=800.0) == find_verdict(unseen)
+
+
+def test_where_no_rows_are_copied_fewer_attributes_do_not_help() -> None:
+    rows = find_verdict(replace(GATHER, row_bytes=10**9))
+    assert rows.sentence.startswith("Bound by gathering rows: ")
+    assert "gather=" in rows.knob
+    for totals in (GATHER, replace(GATHER, steps=0, stall=0.0, training=0.0)):
+        nothing = find_verdict(totals)
+        assert nothing.bound == "gather"
+        assert nothing.sentence.startswith("Bound by handing mini-batches over: ")
+        assert "rows" not in nothing.sentence
+        assert "gather=" not in nothing.knob
+        assert "batch_size" in nothing.knob

@@ -69,6 +69,11 @@ _EITHER = (
     "step helps (a larger batch_size, trimmed layers, a GPU); if it is the delivery, a cheaper "
     "collate_fn, or num_workers=0 instead of workers."
 )
+# Instead of the knob of "gather", where mini-batches have no rows.
+_NO_ROWS = (
+    "The mini-batches have no rows to copy, and little else to do: use a larger batch_size, so "
+    "that fewer of them are handed from thread to thread."
+)
 # The disk's share, where the clocks of the stages have not seen most of it.
 _ESTIMATED = (
     ", as its page faults imply: this is an estimate, and the measured seconds of the stages count "
@@ -139,6 +144,7 @@ class _Work:
     disk: float
     gather: float
     is_estimated: bool = False  # whether most of `disk` is estimated from page faults
+    has_rows: bool = True  # whether anything was gathered at all
 
     @property
     def total(self) -> float:
@@ -256,6 +262,7 @@ def _work(totals: BatchTotals, workforce: Workforce, major_faults: int) -> _Work
         disk=disk / batches,
         gather=(totals.gathering - of_rows) / processes / batches,
         is_estimated=of_rows + of_topology > totals.disk,
+        has_rows=totals.row_bytes > 0,
     )
 
 
@@ -289,12 +296,15 @@ def _delivery(
 
 def _by_stage(work: _Work, stalled: float | None, why: str) -> Verdict:
     stage = work.longest
+    name, doing, knob = _NAMES[stage], _WORK[stage], _KNOBS[stage]
+    if stage == "gather" and not work.has_rows:
+        name, doing, knob = "handing mini-batches over", "between the stages", _NO_ROWS
     estimated = _ESTIMATED if stage == "disk" and work.is_estimated else ""
     sentence = (
-        f"Bound by {_NAMES[stage]}: {why}{work.share(stage):.0%} of the work on a mini-batch was "
-        f"{_WORK[stage]}{estimated}."
+        f"Bound by {name}: {why}{work.share(stage):.0%} of the work on a mini-batch was "
+        f"{doing}{estimated}."
     )
-    return Verdict(stage, stalled, sentence, _KNOBS[stage])
+    return Verdict(stage, stalled, sentence, knob)
 
 
 def _seconds(seconds: float) -> str:
