@@ -366,3 +366,13 @@ def test_a_ready_made_loader_counts_its_collate_function_as_waiting(dataset, clo
             clock.spend(5)
         got = BatchLogReader(os.getpid()).read().totals
         assert (got.steps, got.stall, got.training) == (5, 15, 25)
+
+
+def test_a_watched_loop_has_the_epochs_of_the_loader_within(dataset):
+    with gz.open(dataset[0]) as ds:
+        loader = gz.NeighborLoader(ds, [4, 3], "train", batch_size=50)
+        for epoch in (5, 8):
+            loader.set_epoch(epoch)
+            assert len(list(timed(loader))) == 5
+        epochs = BatchLogReader(os.getpid()).read().epochs
+        assert {epoch: sums.steps for epoch, sums in epochs.items()} == {5: 5, 8: 5}
