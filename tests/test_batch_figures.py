@@ -123,6 +123,24 @@ def test_the_times_of_a_mini_batch_do_not_overlap(
     assert stats.row_bytes == len(batch.subgraph.n_id) * 7 * 4
 
 
+def test_a_batch_without_rows_gathers_nothing_while_other_threads_run(dataset, clock, monkeypatch):
+    submit = RowIO.submit
+
+    def submitted(*args):
+        clock.spend(1)  # another thread has its turn
+        return submit(*args)
+
+    monkeypatch.setattr(RowIO, "submit", submitted)
+    with gz.open(dataset[0]) as ds:
+        prefetch = gz.Prefetch("willneed", lookahead=0)
+        batches = gz.NeighborDataset(
+            ds, ds.splits["train"], [3], batch_size=50, prefetch=prefetch, gather=[]
+        )
+        stats = [batch.stats for batch in batches]
+    assert [each.gathered for each in stats] == [0] * 5
+    assert [each.row_bytes for each in stats] == [0] * 5
+
+
 class Prepared:
     """A pipeline that finished its items at some moments."""
 
@@ -233,7 +251,8 @@ def sums_of_stats(batches):
     return total
 
 
-PREPARED = [field for field in vars(BatchTotals()) if field not in ("steps", "stall", "training")]
+LOOP = ("steps", "stall", "training", "unsplit")
+PREPARED = [field for field in vars(BatchTotals()) if field not in LOOP]
 
 
 @pytest.mark.parametrize(
@@ -271,6 +290,8 @@ def test_what_is_published_is_the_sum_of_the_stats(dataset, make, workers, obser
                 assert getattr(got, name) == pytest.approx(getattr(expected, name)), name
             assert got.steps == (len(batches) if observed else 0)
             assert (got.stall > 0) == observed
+            split = make not in (plain, packed) or workers > 0
+            assert got.unsplit == (0 if split else got.training)
         if make is packed:
             assert any("pack" in path for log in logs.values() for path in log.files)
         preparing = [logs[pid] for pid in workers_of or [os.getpid()]]
@@ -308,6 +329,29 @@ def test_the_files_of_workers_end_with_them(dataset, tmp_path):
         assert path.name.startswith(f"{os.getpid()}-")
 
 
+def test_a_watched_loop_counts_the_collate_function_as_waiting(dataset, clock, monkeypatch):
+    watch = SimpleNamespace(perf_counter=lambda: clock.wall)
+    monkeypatch.setattr(loop_clock, "time", watch)
+
+    def collate(sampled):
+        clock.spend(3)
+        return sampled
+
+    with gz.open(dataset[0]) as ds:
+        batches = gz.NeighborDataset(ds, ds.splits["train"], [4, 3], batch_size=50)
+        loader = torch.utils.data.DataLoader(batches, batch_size=None, collate_fn=collate)
+        for _ in timed(loader):
+            clock.spend(5)
+        watched = BatchLogReader(os.getpid()).read().totals
+        assert (watched.steps, watched.stall, watched.training) == (5, 15, 25)
+        assert watched.unsplit == 0
+        for _ in loader:  # its dataset cannot tell who works on a mini-batch
+            clock.spend(5)
+        alone = BatchLogReader(os.getpid()).read()
+        assert (alone.epochs[1].steps, alone.epochs[1].stall) == (5, 0)
+        assert alone.epochs[1].training == alone.epochs[1].unsplit == 4 * (3 + 5) + 3 + 5
+
+
 def test_a_ready_made_loader_counts_its_collate_function_as_waiting(dataset, clock, monkeypatch):
     watch = SimpleNamespace(perf_counter=lambda: clock.wall)
     monkeypatch.setattr(loop_clock, "time", watch)
@@ -322,3 +366,13 @@ def test_a_ready_made_loader_counts_its_collate_function_as_waiting(dataset, clo
             clock.spend(5)
         got = BatchLogReader(os.getpid()).read().totals
         assert (got.steps, got.stall, got.training) == (5, 15, 25)
+
+
+def test_a_watched_loop_has_the_epochs_of_the_loader_within(dataset):
+    with gz.open(dataset[0]) as ds:
+        loader = gz.NeighborLoader(ds, [4, 3], "train", batch_size=50)
+        for epoch in (5, 8):
+            loader.set_epoch(epoch)
+            assert len(list(timed(loader))) == 5
+        epochs = BatchLogReader(os.getpid()).read().epochs
+        assert {epoch: sums.steps for epoch, sums in epochs.items()} == {5: 5, 8: 5}

@@ -111,7 +111,7 @@ def write():
     n = 0
     while True:
         n += 1
-        batch_log().add(n % 100, BatchTotals(*[1] * 15), BatchRecord(n, *[n] * 14))
+        batch_log().add(n % 100, BatchTotals(*[1] * 16), BatchRecord(n, *[n] * 14))
 
 batch_log().describe(["/data/graph.gl"], {"batch_size": "4"}, "uring")
 batch_log().add(3, BatchTotals(batches=5))

@@ -123,6 +123,16 @@ def timed_twice(clock, source):
         clock.spend(5)
 
 
+def timed_within(clock, source):
+    def prepared():
+        for item in timed(source):
+            clock.spend(4)  # on the item, before the loop gets it
+            yield item
+
+    for _ in timed(prepared()):
+        clock.spend(5)
+
+
 @pytest.mark.parametrize(
     ("loop", "steps", "stall", "training"),
     [
@@ -134,6 +144,7 @@ def timed_twice(clock, source):
         (interleaved, 6, 14, 15),
         (nested, 6, 14, 37),
         (timed_twice, 3, 7, 15),
+        (timed_within, 3, 19, 15),
     ],
 )
 def test_no_second_of_a_loop_is_lost_or_counts_twice(clock, loop, steps, stall, training):

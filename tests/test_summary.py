@@ -242,3 +242,17 @@ def test_thinning_keeps_ends_peaks_and_looks_at_the_page_cache() -> None:
     assert looks == pytest.approx(count / 7 / 8, abs=3)
     gaps = [after - before for before, after in pairwise(times)]
     assert max(gaps) <= 32
+
+
+def test_a_recording_that_knows_nothing_of_who_worked_can_be_read() -> None:
+    content = json.loads(to_json(recordings.out_of_core()))
+    for reading in content["recording"]["readings"]:
+        del reading["batches"]["unsplit"]
+    assert from_json(json.dumps(content)).readings == recordings.out_of_core().readings
+
+
+def test_the_verdict_is_told_how_long_the_recording_is() -> None:
+    totals = BatchTotals(100, 5.0, 60.0, 10.0, steps=100, stall=0.6, training=0.4)
+    long, short = (_recording(_reading(0), _reading(s, batches=totals)) for s in (10, 1))
+    assert "10% of the recorded time" in summarize(long).verdict.sentence
+    assert "recorded" not in summarize(short).verdict.sentence

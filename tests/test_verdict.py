@@ -79,6 +79,7 @@ def test_page_faults_that_read_from_the_disk_are_no_gathering() -> None:
     verdict = find_verdict(GATHER, major_faults=600_000)  # 60 s, and 10 of them are known
     assert verdict.bound == "disk"
     assert "as its page faults imply" in verdict.sentence
+    assert "the measured seconds of the stages count that time as gathering" in verdict.sentence
     assert "imply" not in find_verdict(DISK, major_faults=10**6).sentence
     # ... and never more than was measured
     assert find_verdict(SAMPLING, major_faults=10**12).bound == "disk"
@@ -108,3 +109,55 @@ def test_without_mini_batches_nothing_is_guessed() -> None:
 def test_batches_whose_work_nobody_measured_say_nothing() -> None:
     assert find_verdict(BatchTotals(batches=1, ready=1.0)).bound == "unknown"
     assert find_verdict(BatchTotals(batches=1, steps=1)).stalled is None
+
+
+def test_what_only_the_dataset_saw_is_not_said_to_be_the_model() -> None:
+    knob = find_verdict(MODEL).knob
+    assert "only a faster step" in knob
+    for totals in (
+        replace(MODEL, unsplit=96.0),
+        replace(MODEL, stall=25.0, training=75.0, unsplit=75.0),  # "although ..."
+        BatchTotals(steps=10, stall=0.1, training=9.9, unsplit=9.9),
+        BatchTotals(100, 5.0, 60.0, 10.0, ready=90.0),  # nobody saw the loop
+    ):
+        verdict = find_verdict(totals)
+        assert "by the model or by the delivery" in verdict.sentence
+        assert "collate_fn" in verdict.sentence
+        assert "monitor.watch(loader)" in verdict.sentence
+        assert "monitor.watch(loader)" in verdict.knob
+        assert "only a faster step" not in verdict.knob
+    assert find_verdict(replace(MODEL, unsplit=5.0)) == find_verdict(MODEL)  # one loop of many
+
+
+def test_what_a_data_loader_did_may_be_more_than_the_dataset() -> None:
+    sure = find_verdict(DISK)
+    maybe = find_verdict(replace(DISK, unsplit=39.0))
+    assert maybe.bound == sure.bound == "disk"
+    assert maybe.sentence.startswith(sure.sentence)
+    assert "collate_fn" in maybe.sentence
+
+
+def test_the_sentence_says_so_if_most_of_the_run_was_outside_of_the_loops() -> None:
+    alone = find_verdict(DISK)
+    assert find_verdict(DISK, recorded=124.0) == alone  # the loops took 100 s of it
+    most = find_verdict(DISK, recorded=800.0)
+    assert most.sentence == (
+        f"{alone.sentence} The loops that were observed took 100.0 s in all, 12% of the recorded "
+        "time: this is about them alone."
+    )
+    assert replace(most, sentence=alone.sentence) == alone
+    unseen = BatchTotals(100, 5.0, 60.0, 10.0, ready=0.5)
+    assert find_verdict(unseen, recorded=800.0) == find_verdict(unseen)
+
+
+def test_where_no_rows_are_copied_fewer_attributes_do_not_help() -> None:
+    rows = find_verdict(replace(GATHER, row_bytes=10**9))
+    assert rows.sentence.startswith("Bound by gathering rows: ")
+    assert "gather=" in rows.knob
+    for totals in (GATHER, replace(GATHER, steps=0, stall=0.0, training=0.0)):
+        nothing = find_verdict(totals)
+        assert nothing.bound == "gather"
+        assert nothing.sentence.startswith("Bound by handing mini-batches over: ")
+        assert "rows" not in nothing.sentence
+        assert "gather=" not in nothing.knob
+        assert "batch_size" in nothing.knob

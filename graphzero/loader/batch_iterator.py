@@ -54,7 +54,7 @@ class BatchIterator(Iterator[SampledBatch]):
         self._source = batches
         self._on_load = on_load
         self._even = even
-        self._loop = LoopClock() if observes_loop and not in_worker() else None
+        self._loop = LoopClock(of_dataset=True) if observes_loop and not in_worker() else None
         self._turn = threading.RLock()
         self._ranges = LoopRanges(training=False)
         self._is_running = False

@@ -37,7 +37,7 @@ __all__ = [
     "record_format",
 ]
 
-MAGIC, VERSION = b"GZBATCH\0", 1
+MAGIC, VERSION = b"GZBATCH\0", 2
 HEADER = struct.Struct("8sqqq")  # magic, version, pid, start of the process in ticks or -1
 CHANGES = 32  # the counter
 _KINDS = {"int": "q", "float": "d"}

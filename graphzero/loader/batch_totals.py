@@ -37,6 +37,9 @@ class BatchTotals:
         Sum over mini-batches of how many were finished when the loop took one.
     seeds, nodes, edges : int
         In the mini-batches.
+    unsplit : float
+        Seconds of `training` that only the iterator of a dataset has seen: what a ``DataLoader``
+        without workers did meanwhile (collate_fn, pin_memory) is in them.
     """
 
     batches: int = 0
@@ -54,6 +57,7 @@ class BatchTotals:
     seeds: int = 0
     nodes: int = 0
     edges: int = 0
+    unsplit: float = 0.0
 
     def __add__(self, other: BatchTotals) -> BatchTotals:
         return BatchTotals(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))

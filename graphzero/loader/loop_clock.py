@@ -21,88 +21,123 @@ class _Thread(threading.local):
     """What the clocks of one thread have counted."""
 
     def __init__(self) -> None:
-        self.steps = 0
         self.seconds = 0.0
+        self.asking: int | None = None  # process in which the iterator of a clock runs
+        self.epoch: int | None = None  # that an inner clock has told it
 
 
 _here = _Thread()
 
 
+@contextmanager
+def _asking() -> Iterator[None]:
+    _here.asking = os.getpid()
+    try:
+        yield
+    finally:
+        _here.asking = None
+
+
+def _is_inner() -> bool:
+    return _here.asking == os.getpid()  # a child may be forked meanwhile
+
+
 class LoopClock:
     """Publishes how long a loop waits for its mini-batches, and how long it works on them.
 
-    Loops may be nested or interleaved in a thread: no second of it counts twice. Of a mini-batch
-    whose successor is never asked for, the work does not count.
+    Loops may be nested or interleaved in a thread: no second of it counts twice. Where an iterator
+    takes its mini-batches from another one that has a clock, the outer clock alone counts: it is
+    the one that the loop sees. Of a mini-batch whose successor is never asked for, the work does
+    not count.
+
+    Parameters
+    ----------
+    of_dataset : bool
+        It is in the iterator of a dataset, so that a ``DataLoader`` may work on its mini-batches
+        before the loop does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, of_dataset: bool = False) -> None:
+        self._of_dataset = of_dataset
         self._waited = self._training = 0.0  # not published yet
         self._epoch = 0  # of the mini-batch that it got last
-        self._is_observed = False  # by another clock, in the iterator that this one times
         self._since = _Mark()  # the last moment at which the loop asked or got something
         self._has_batch = False
 
     @contextmanager
     def starting(self) -> Iterator[None]:
         """While the loop waits for its iterator: this counts with the first mini-batch."""
+        if _is_inner():
+            yield
+            return
         since = _Mark()
-        yield
+        with _asking():
+            yield
         now = _Mark()
         self._waited = now.own_seconds(since)
         now.count(self._waited)
 
     def next_of(self, batches: Iterator[_T]) -> _T:
         """The loop asks for a mini-batch; whatever ``next`` raises is raised."""
+        if _is_inner():
+            self._has_batch = False
+            return next(batches)
         now = _Mark()
-        if self._has_batch and not self._is_observed:
+        if self._has_batch:
             self._training = now.own_seconds(self._since)
             now.count(self._training)
         self._has_batch = False
         self._since = now
+        _here.epoch = None
         try:
-            return next(batches)
+            with _asking():
+                return next(batches)
         except BaseException:
             self._publish_training()
             raise
 
     def handed(self, epoch: int) -> None:
-        """It gets the mini-batch, of this epoch."""
+        """It gets the mini-batch, of this epoch, unless an inner clock knows better."""
+        if _is_inner():
+            _here.epoch = epoch
+            return
         now = _Mark()
-        self._is_observed = now.has_steps_since(self._since)
-        if epoch != self._epoch or self._is_observed:
+        epoch = epoch if _here.epoch is None else _here.epoch
+        if epoch != self._epoch:
             self._publish_training()
         self._epoch = epoch
-        if not self._is_observed:
-            stall = now.own_seconds(self._since)
-            now.count(stall, steps=1)
-            stall, training = stall + self._waited, self._training
-            self._waited = self._training = 0.0
-            batch_log().add(epoch, BatchTotals(steps=1, stall=stall, training=training))
+        stall = now.own_seconds(self._since)
+        now.count(stall)
+        worked = self._worked()
+        batch_log().add(epoch, BatchTotals(steps=1, stall=stall + self._waited) + worked)
+        self._waited = 0.0
         self._has_batch = True
         self._since = now
 
     def _publish_training(self) -> None:
+        if self._training:
+            batch_log().add(self._epoch, self._worked())
+
+    def _worked(self) -> BatchTotals:
+        """What is to be published of its work."""
         training, self._training = self._training, 0.0
-        if training:
-            batch_log().add(self._epoch, BatchTotals(training=training))
+        return BatchTotals(training=training, unsplit=training if self._of_dataset else 0.0)
 
 
 class _Mark:
     """A moment of a thread."""
 
-    __slots__ = ("counted", "steps", "thread", "wall")
+    __slots__ = ("counted", "thread", "wall")
 
     def __init__(self) -> None:
         self.wall = time.perf_counter()
         self.thread = (os.getpid(), threading.get_ident())
         self.counted = _here.seconds
-        self.steps = _here.steps
 
-    def count(self, seconds: float, steps: int = 0) -> None:
+    def count(self, seconds: float) -> None:
         """They belong to what ends now."""
         _here.seconds += seconds
-        _here.steps += steps
-        self.counted, self.steps = _here.seconds, _here.steps
+        self.counted = _here.seconds
 
     def own_seconds(self, since: _Mark) -> float:
         """Since an earlier moment, without those that were counted meanwhile."""
@@ -111,6 +146,3 @@ class _Mark:
         same = self.thread == since.thread
         counted = self.counted - since.counted if same else 0.0
         return max(0.0, self.wall - since.wall - counted)
-
-    def has_steps_since(self, since: _Mark) -> bool:
-        return self.thread == since.thread and self.steps != since.steps

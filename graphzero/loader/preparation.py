@@ -115,7 +115,8 @@ class _Preparation:
         sampling = spent(begun, sampled, has_read=missed > 0)
         cost = _Cost(missed, self._session.describe(), sampling.work, sampling.disk)
         requests = self._session.rows.submit(number, batch.subgraph)
-        cost.gather(spent(sampled, moment(), has_read=False))
+        if requests:  # otherwise it was no work, and the clocks see how threads take turns
+            cost.gather(spent(sampled, moment(), has_read=False))
         return _Sampled(number, batch, cost, requests)
 
     @profiled("graphzero: fetch")

@@ -46,10 +46,11 @@ class _Timed(Iterable[Any]):
 def timed(loader: Iterable[Any]) -> Iterable[Any]:
     """The same mini-batches; publishes how long the loop over them waits and works.
 
-    Ready-made loaders and datasets that are iterated over in this process publish it by themselves,
-    and this adds nothing to them. It is for a ``DataLoader`` with workers, or for any other
-    iterable. The epoch is that of the pass over a graphzero dataset, and otherwise the number of
-    the pass over what is returned.
+    Ready-made loaders publish it by themselves, and this adds nothing to them. It is for a plain
+    ``DataLoader``, or for any other iterable. A dataset that is iterated over in this process
+    publishes what it sees by itself, which cannot tell the ``collate_fn`` of a ``DataLoader`` from
+    the work of the loop; this can, and counts in its place. The epoch is that of the pass over a
+    graphzero dataset, and otherwise the number of the pass over what is returned.
 
     Parameters
     ----------

@@ -151,8 +151,10 @@ class Monitor:
     def watch(self, loader: Iterable[_T]) -> Iterable[_T]:
         """A loader that yields the same, and tells the monitor what the loop over it does.
 
-        Ready-made loaders, and datasets without DataLoader workers, tell it by themselves; watching
-        them changes nothing. It is for a plain ``DataLoader`` with workers, or any other iterable.
+        Ready-made loaders tell it by themselves; watching them changes nothing. It is for a plain
+        ``DataLoader``, or any other iterable. Without it, nothing is known of the loop over a
+        ``DataLoader`` with workers, and without workers, its ``collate_fn`` cannot be told from the
+        loop.
 
         Parameters
         ----------

@@ -66,7 +66,7 @@ def summarize(recording: Recording) -> Summary:
         batches=batches,
         batches_per_second=_batch_rate(readings),
         epochs=dict(recording.epochs),
-        verdict=find_verdict(batches, _workforce(recording), major_faults=faults),
+        verdict=find_verdict(batches, _workforce(recording), major_faults=faults, recorded=seconds),
         own_cpu=recording.own_cpu_seconds / seconds if seconds > 0 else None,
         unknown=unknown,
     )

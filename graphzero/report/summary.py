@@ -186,10 +186,11 @@ def _loop_text(totals: BatchTotals) -> str:
     if totals.steps == 0:
         return "how long it waited is unknown: it was not observed"
     looped = totals.stall + totals.training
+    maybe = ", or their DataLoader did" if totals.unsplit else ""
     return (
         f"waited {seconds_text(totals.stall)} ({share_text(totals.stall, looped)}) for "
         f"{totals.steps:,} mini-batches, worked on them {seconds_text(totals.training)} "
-        f"({share_text(totals.training, looped)})"
+        f"({share_text(totals.training, looped)}){maybe}"
     )
 
 

@@ -21,6 +21,8 @@ _EXPLAINS = 0.5
 # prepare them were ready before they were needed. It takes more to say so where the loop waits too.
 _WAITED = 0.25
 _WAITED_BOTH = 0.5
+# Loops that took less than this share of the recorded time do not explain it.
+_LOOPED = 0.8
 
 # About what a page fault takes that reads from a solid-state disk, the kernel's work included. A
 # clock that sees how long a thread was blocked sees a part of it.
@@ -61,6 +63,27 @@ _BESIDE = (
 _WATCH = (
     "How long the training loop waited is unknown; `for batch in monitor.watch(loader)` measures it"
 )
+# Instead of the knobs of "model" and "delivery", where it may be either.
+_EITHER = (
+    "First measure which it is: `for batch in monitor.watch(loader)`. If it is the model, a faster "
+    "step helps (a larger batch_size, trimmed layers, a GPU); if it is the delivery, a cheaper "
+    "collate_fn, or num_workers=0 instead of workers."
+)
+# Instead of the knob of "gather", where mini-batches have no rows.
+_NO_ROWS = (
+    "The mini-batches have no rows to copy, and little else to do: use a larger batch_size, so "
+    "that fewer of them are handed from thread to thread."
+)
+# The disk's share, where the clocks of the stages have not seen most of it.
+_ESTIMATED = (
+    ", as its page faults imply: this is an estimate, and the measured seconds of the stages count "
+    "that time as gathering or sampling"
+)
+# Where a dataset's iterator has seen the loop, and work in between may be the DataLoader's.
+_UNSPLIT = (
+    "This is as the dataset saw it: if a DataLoader is in between, its collate_fn and pin_memory "
+    "count as work of the loop, and `for batch in monitor.watch(loader)` measures them apart."
+)
 
 
 @dataclass(frozen=True)
@@ -99,8 +122,8 @@ class Verdict:
         "delivery": mini-batches were prepared fast enough, and the training loop waited all the
         same, for their transfer between processes, for transforms, or for workers to start.
     stalled : float or None
-        Share of its time that the training loop waited for mini-batches. None if it was not
-        observed.
+        Share of its time that the training loop waited for mini-batches; at least that much where
+        `BatchTotals.unsplit` is part of the rest. None if it was not observed.
     sentence : str
         Why.
     knob : str
@@ -121,6 +144,7 @@ class _Work:
     disk: float
     gather: float
     is_estimated: bool = False  # whether most of `disk` is estimated from page faults
+    has_rows: bool = True  # whether anything was gathered at all
 
     @property
     def total(self) -> float:
@@ -141,13 +165,18 @@ class _Work:
 
 
 def find_verdict(
-    totals: BatchTotals, workforce: Workforce | None = None, *, major_faults: int | None = None
+    totals: BatchTotals,
+    workforce: Workforce | None = None,
+    *,
+    major_faults: int | None = None,
+    recorded: float | None = None,
 ) -> Verdict:
     """What a run was bound by; a pure function.
 
-    If the training loop hardly waits, it is bound by the model. If finished mini-batches wait as
-    well, it is bound by their delivery. Otherwise it is bound by the stage that takes the most time
-    for one mini-batch, divided by the threads that work on that stage.
+    If the training loop hardly waits, it is bound by the model, unless what it worked may have been
+    the work of a ``DataLoader``: then the sentence and the knob say that it may be either. If
+    finished mini-batches wait as well, it is bound by their delivery. Otherwise it is bound by the
+    stage that takes the most time for one mini-batch, divided by the threads that work on it.
 
     Parameters
     ----------
@@ -158,15 +187,28 @@ def find_verdict(
     major_faults : int, optional
         Page faults of the run that read from the disk. If they took
         longer than `totals.disk`, the rest is taken from gathering, and then from sampling.
+    recorded : float, optional
+        Seconds of the recording. The sentence says so if the loops that were observed took much
+        less: nothing is known of the rest.
     """
     looped = totals.stall + totals.training
     stalled = totals.stall / looped if totals.steps > 0 and looped > 0 else None
     workforce = workforce or Workforce()
     work = _work(totals, workforce, major_faults or 0)
-    if work.total == 0:
-        return _without_work(stalled)
     if stalled is None:
-        return _unobserved(totals, work, workforce)
+        return _unobserved(totals, work, workforce) if work.total else _without_work(None)
+    found = _observed(totals, stalled, work, workforce) if work.total else _without_work(stalled)
+    if totals.unsplit >= _STALLS * looped:
+        found = _hedged(found)
+    if recorded is None or looped >= _LOOPED * recorded:
+        return found
+    share = f"The loops that were observed took {_seconds(looped)} in all, {looped / recorded:.0%}"
+    outside = f"{share} of the recorded time: this is about them alone."
+    return replace(found, sentence=f"{found.sentence} {outside}")
+
+
+def _observed(totals: BatchTotals, stalled: float, work: _Work, workforce: Workforce) -> Verdict:
+    """From how long the loop waited, as far as it is known."""
     each, waited = totals.stall / totals.steps, totals.ready / max(1, totals.batches)
     prepared = work.total * workforce.processes
     if stalled < _STALLS or (stalled < _STALLS_AT_FIRST and waited >= prepared):
@@ -186,6 +228,17 @@ def _model(stalled: float) -> Verdict:
             "each pass, or until others were delivered."
         )
     return Verdict("model", stalled, sentence, _KNOBS["model"])
+
+
+def _hedged(found: Verdict) -> Verdict:
+    """Where the loop waited for the dataset as long as it says, and maybe for its DataLoader."""
+    if found.bound != "model":
+        return replace(found, sentence=f"{found.sentence} {_UNSPLIT}")
+    sentence = (
+        "Bound by the model or by the delivery of mini-batches (collate_fn, pin_memory): "
+        f"{found.stalled:.0%} of the loop's time was waiting for the dataset. {_UNSPLIT}"
+    )
+    return replace(found, sentence=sentence, knob=_EITHER)
 
 
 def _without_work(stalled: float | None) -> Verdict:
@@ -209,6 +262,7 @@ def _work(totals: BatchTotals, workforce: Workforce, major_faults: int) -> _Work
         disk=disk / batches,
         gather=(totals.gathering - of_rows) / processes / batches,
         is_estimated=of_rows + of_topology > totals.disk,
+        has_rows=totals.row_bytes > 0,
     )
 
 
@@ -220,10 +274,11 @@ def _unobserved(totals: BatchTotals, work: _Work, workforce: Workforce) -> Verdi
         found = _by_stage(work, None, "mini-batches were taken as soon as they were finished, and ")
         return replace(found, sentence=f"{found.sentence} {_WATCH}.")
     sentence = (
-        f"Probably bound by the model: finished mini-batches waited {_seconds(waited)} until they "
-        f"were taken, and preparing one took {_seconds(prepared)}. {_WATCH}."
+        "Probably bound by the model or by the delivery of mini-batches (collate_fn, transfer to "
+        f"the training process): finished ones waited {_seconds(waited)} until they were taken, "
+        f"and preparing one took {_seconds(prepared)}. {_WATCH}."
     )
-    return Verdict("model", None, sentence, _KNOBS["model"])
+    return Verdict("model", None, sentence, _EITHER)
 
 
 def _delivery(
@@ -241,12 +296,15 @@ def _delivery(
 
 def _by_stage(work: _Work, stalled: float | None, why: str) -> Verdict:
     stage = work.longest
-    estimated = ", as its page faults imply" if stage == "disk" and work.is_estimated else ""
+    name, doing, knob = _NAMES[stage], _WORK[stage], _KNOBS[stage]
+    if stage == "gather" and not work.has_rows:
+        name, doing, knob = "handing mini-batches over", "between the stages", _NO_ROWS
+    estimated = _ESTIMATED if stage == "disk" and work.is_estimated else ""
     sentence = (
-        f"Bound by {_NAMES[stage]}: {why}{work.share(stage):.0%} of the work on a mini-batch was "
-        f"{_WORK[stage]}{estimated}."
+        f"Bound by {name}: {why}{work.share(stage):.0%} of the work on a mini-batch was "
+        f"{doing}{estimated}."
     )
-    return Verdict(stage, stalled, sentence, _KNOBS[stage])
+    return Verdict(stage, stalled, sentence, knob)
 
 
 def _seconds(seconds: float) -> str:

@@ -50,6 +50,8 @@ def epoch_chart(recording: Recording) -> Chart:
         "waited for the training loop to take them. "
     )
     loop = "Training loop: seconds that it waited for mini-batches, and that it worked on them."
+    if any(totals.unsplit for totals in epochs.values()):
+        loop += " What a DataLoader without workers did with them (collate_fn) counts as its work."
     if not any(getattr(t, k) > 0 for t in epochs.values() for k in LOOP):
         loop = f"Training loop: {because(recording, 'stall', 'training', 'steps')}."
     return Chart("epochs", TITLE, threads + loop, partial(_draw, epochs))

@@ -98,4 +98,5 @@ def _stall(recording: Recording, summary: Summary) -> tuple[str, str]:
     note = "of the loop's time, waiting for mini-batches"
     if summary.verdict.stalled is None:
         return because(recording, "stall", otherwise="the training loop was not observed"), note
-    return f"{summary.verdict.stalled:.0%}", note
+    least = "at least " if summary.batches.unsplit else ""
+    return f"{least}{summary.verdict.stalled:.0%}", note
