@@ -118,8 +118,8 @@ class Reading:
         Since the recording began.
     processes : tuple of ProcessReading
         The process and its children, and with the pid `ENDED`, those of them that have ended: they
-        take no memory, and their counters are as they were last seen. So the sum of a counter over
-        all of these never falls.
+        take no memory, and their counters are as they were last seen, with what their parents have
+        got beyond that. So the sum of a counter over all of these never falls.
     system : SystemReading
     group : GroupReading or None
     page_cache : dict of str to int, or None
