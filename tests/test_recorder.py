@@ -267,6 +267,18 @@ def test_batches_that_nobody_has_seen_are_unknown(totals, reason, expected) -> N
     assert unknown.get("batches", "None").startswith(str(expected))
 
 
+@pytest.mark.parametrize(("lives", "names"), [(0, {"anonymous", "rss", "cores"}), (1, {"cores"})])
+def test_processes_that_were_hardly_seen_are_unknown(lives: int, names: set[str]) -> None:
+    source = Source()
+    source.living = [7] * lives
+    recorder = Recorder(source, Logs(), 1.0)
+    recorder.begin()
+    source.living = []
+    unknown = recorder.end().unknown
+    assert {*names, "major_faults", "read_bytes"} <= set(unknown)
+    assert ("anonymous" in unknown) == ("anonymous" in names)
+
+
 def test_a_disk_that_was_seen_once_is_unknown_with_the_reason() -> None:
     source = Source()
     recorder = _record(source, Logs(), waits=10)

@@ -113,6 +113,19 @@ def test_a_process_that_has_ended_takes_no_memory() -> None:
     assert found.cores == pytest.approx(4.0)
 
 
+@pytest.mark.parametrize("running", [0, 1])
+def test_counters_of_processes_that_were_not_seen_to_count_are_unknown(running: int) -> None:
+    """A command that ended before the first reading, or before the second."""
+    zeros: dict[str, float] = {"major_faults": 0, "read_bytes": 0, "cpu_seconds": 0.0}
+    ended = _process(ENDED, 0, **zeros)
+    first = [_process(1, 10, **zeros)] * running
+    found = summarize(_recording(_reading(0, *first, ended), _reading(2, ended)))
+    assert (found.major_faults, found.read_bytes, found.cores) == (None, None, None)
+    lasting = _recording(*(_reading(i, _process(1, 10, **zeros), ended) for i in range(2)))
+    found = summarize(lasting)
+    assert (found.major_faults, found.read_bytes, found.cores) == (0, 0, 0)
+
+
 def test_page_cache_counts_each_file_once_and_not_where_one_is_unknown() -> None:
     files = (FileReading("a", 100), FileReading("b", 50))
     looks = [{"a": 100, "b": 20}, None, {"a": 40, "b": 50}]
@@ -185,7 +198,8 @@ def test_every_recording_has_a_text_and_a_file(make, tmp_path: Path) -> None:
 
 def test_the_text_says_what_is_unknown_and_why() -> None:
     text = str(summarize(recordings.without_figures()))
-    assert "unknown     anonymous: this system does not tell it" in text
+    names = "anonymous, pss, page_cache, device_bytes, group, major_faults"
+    assert f"unknown {names}: this system does not tell it" in " ".join(text.split())
     assert "0 bytes" not in text
     bound = str(summarize(recordings.out_of_core()))
     assert "Bound by the disk" in bound

@@ -27,6 +27,10 @@ __all__ = ["Logs", "Recorder", "Source"]
 
 _MOST_READINGS = 2000
 _ONCE = "the dataset was seen at the last reading only: name it, as Monitor(dataset) or --dataset"
+_MEMORY = ("anonymous", "file", "shared", "rss", "pss", "pss_file")
+_COUNTED = ("major_faults", "read_bytes", "cores")
+_NO_PROCESS = "no process was seen: it had ended before the first reading, or is hidden"
+_SEEN_ONCE = "the processes were seen at one reading only: a shorter interval sees more of them"
 _SEARCH_EVERY = 10.0  # seconds: what processes have mapped hardly changes
 
 
@@ -215,6 +219,11 @@ class Recorder:
         unknown = {**self._source.unknown, **self._failures}
         if sum(reading.device_bytes is not None for reading in self._readings) == 1:
             unknown.setdefault("device_bytes", _ONCE)
+        seen = sum(any(map(_is_running, reading.processes)) for reading in self._readings)
+        if seen < 2:
+            reason = _SEEN_ONCE if seen else _NO_PROCESS
+            for name in _COUNTED if seen else (*_MEMORY, *_COUNTED):
+                unknown.setdefault(name, reason)
         totals = self._readings[-1].batches if self._readings else BatchTotals()
         if totals.batches == 0 and self._logs.unknown is not None:
             unknown["batches"] = self._logs.unknown
@@ -246,7 +255,7 @@ class Recorder:
         self._cost = 0.0
         now = self._now()
         processes = self._processes(now)
-        pids = [process.pid for process in processes if process.pid != ENDED]
+        pids = [process.pid for process in processes if _is_running(process)]
         self._logs.look(pids)
         batches = self._logs.read()
         self._source.add_files(self._logs.files)
@@ -304,6 +313,10 @@ class Recorder:
         spent = time.thread_time() - begun
         self._cost -= spent  # which the caller adds with the rest
         return spent
+
+
+def _is_running(process: ProcessReading) -> bool:
+    return process.pid != ENDED
 
 
 def _size(processes: Sequence[ProcessReading]) -> int:

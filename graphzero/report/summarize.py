@@ -29,10 +29,10 @@ _Figure = Callable[[Reading], int | float | None]
 def summarize(recording: Recording) -> Summary:
     """The figures of a recording."""
     readings = recording.readings
-    faults = _whole(_growth(readings, _over_processes("major_faults")))
+    faults = _whole(_counted(readings, "major_faults"))
     device = _growth(readings, lambda reading: reading.device_bytes)
-    own_reads = _growth(readings, _over_processes("read_bytes"))
-    cpu = _growth(readings, _over_processes("cpu_seconds"))
+    own_reads = _counted(readings, "read_bytes")
+    cpu = _counted(readings, "cpu_seconds")
     batches = readings[-1].batches if readings else BatchTotals()
     seconds = recording.seconds
     unknown = dict(recording.unknown)
@@ -124,6 +124,13 @@ def _growth(readings: Sequence[Reading], figure: _Figure) -> int | float | None:
     """By how much a counter has grown."""
     values = [value for reading in readings if (value := figure(reading)) is not None]
     return values[-1] - values[0] if len(values) > 1 else None
+
+
+def _counted(readings: Sequence[Reading], name: str) -> int | float | None:
+    """What the processes have counted; None if it could not be seen to grow."""
+    grown = _growth(readings, _over_processes(name))
+    was_seen_twice = sum(_count(reading) > 0 for reading in readings) > 1
+    return grown if grown or was_seen_twice else None
 
 
 def _whole(value: int | float | None) -> int | None:

@@ -146,9 +146,12 @@ def _rows(summary: Summary) -> Iterator[_Row]:
     cores = UNKNOWN if summary.cores is None else f"{summary.cores:.2f} used on average"
     own = UNKNOWN if summary.own_cpu is None else f"{summary.own_cpu:.2%} of one"
     yield "processors", f"{cores}; the monitor took {own}"
-    shown = [name for name in summary.unknown if name not in _NOT_SHOWN]
-    for i, name in enumerate(shown):
-        yield UNKNOWN if i == 0 else "", f"{name}: {summary.unknown[name]}"
+    reasons: dict[str, list[str]] = {}
+    for name, reason in summary.unknown.items():
+        if name not in _NOT_SHOWN:
+            reasons.setdefault(reason, []).append(name)
+    for i, (reason, names) in enumerate(reasons.items()):
+        yield UNKNOWN if i == 0 else "", f"{', '.join(names)}: {reason}"
 
 
 def _batch_rows(summary: Summary) -> Iterator[_Row]:

@@ -92,7 +92,9 @@ def _run(recording: Recording, summary: Summary) -> list[tuple[str, str]]:
 
 
 def _cores(recording: Recording, summary: Summary) -> str:
-    return because(recording, "cpu_seconds") if summary.cores is None else f"{summary.cores:.2f}"
+    if summary.cores is None:
+        return because(recording, "cores", "cpu_seconds")
+    return f"{summary.cores:.2f}"
 
 
 def _memory(recording: Recording, summary: Summary) -> str:
