@@ -91,6 +91,7 @@ class Logs:
     def __init__(self) -> None:
         self.unknown: str | None = None
         self.files = ("logged",)
+        self.pids: set[int] = set()
         self.iterations = ({"fanouts": "5", "io": "a"}, {"fanouts": "5", "io": "b"})
         self.epochs = {0: BatchTotals(batches=3)}
         self.totals = BatchTotals()
@@ -277,6 +278,14 @@ def test_processes_that_were_hardly_seen_are_unknown(lives: int, names: set[str]
     unknown = recorder.end().unknown
     assert {*names, "major_faults", "read_bytes"} <= set(unknown)
     assert ("anonymous" in unknown) == ("anonymous" in names)
+
+
+def test_workers_that_no_reading_saw_are_said() -> None:
+    logs = Logs()
+    logs.pids = {7, 8, 9}
+    recording = _record(Source(), logs, waits=0).end()
+    assert recording.unknown["processes"].startswith("2 that prepared mini-batches lived between")
+    assert "1 process seen at most" in str(summarize(recording))
 
 
 def test_a_disk_that_was_seen_once_is_unknown_with_the_reason() -> None:

@@ -97,6 +97,10 @@ class Logs(Protocol):
         """The sum since the first look."""
 
     @property
+    def pids(self) -> set[int]:
+        """The processes that have prepared them."""
+
+    @property
     def epochs(self) -> dict[int, BatchTotals]:
         """By epoch."""
 
@@ -142,6 +146,7 @@ class Recorder:
         self._failures: dict[str, str] = {}
         self._own_cpu = self._cost = 0.0
         self._last_size = 0  # of the processes
+        self._seen: set[int] = set()  # processes of all readings
         self._searched: set[int] = set()  # processes whose mapped files are known
         self._next_search = 0.0
         self._next = 0.0
@@ -224,13 +229,20 @@ class Recorder:
             reason = _SEEN_ONCE if seen else _NO_PROCESS
             for name in _COUNTED if seen else (*_MEMORY, *_COUNTED):
                 unknown.setdefault(name, reason)
+        unseen = len(self._logs.pids - self._seen)
+        if unseen:
+            unknown["processes"] = (
+                f"{unseen:,} that prepared mini-batches lived between two readings: memory is "
+                f"without theirs; use persistent_workers=True, or a shorter interval"
+            )
         totals = self._readings[-1].batches if self._readings else BatchTotals()
         if totals.batches == 0 and self._logs.unknown is not None:
             unknown["batches"] = self._logs.unknown
         elif 0 < totals.batches < totals.steps:
             unknown["batches"] = (
                 f"{totals.steps - totals.batches:,} mini-batches were prepared by processes that "
-                f"ended before they were seen: use persistent_workers=True, or a shorter interval"
+                f"ended before they were seen, and memory is without theirs: use "
+                f"persistent_workers=True, or a shorter interval"
             )
         return unknown
 
@@ -256,6 +268,7 @@ class Recorder:
         now = self._now()
         processes = self._processes(now)
         pids = [process.pid for process in processes if _is_running(process)]
+        self._seen.update(pids)
         self._logs.look(pids)
         batches = self._logs.read()
         self._source.add_files(self._logs.files)

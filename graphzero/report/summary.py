@@ -136,7 +136,8 @@ _NOT_SHOWN = {
 
 def _rows(summary: Summary) -> Iterator[_Row]:
     count = f"{summary.processes} process{'' if summary.processes == 1 else 'es'}"
-    yield "run", f"{seconds_text(summary.seconds)}, {count} at most"
+    seen = " seen" if "processes" in summary.unknown else ""
+    yield "run", f"{seconds_text(summary.seconds)}, {count}{seen} at most"
     yield "verdict", summary.verdict.sentence
     if summary.verdict.knob:
         yield "to do", summary.verdict.knob

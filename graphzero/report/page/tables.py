@@ -82,7 +82,7 @@ def _run(recording: Recording, summary: Summary) -> list[tuple[str, str]]:
         ("readings", f"{len(recording.readings):,}"),
         ("between readings", interval),
         ("cost of the recording", cost),
-        ("processes", f"{summary.processes} at most"),
+        ("processes", f"{summary.processes} seen at most"),
         ("processors used, on average", _cores(recording, summary)),
         ("read by the processes", _bytes(summary.read_bytes, recording, "read_bytes")),
         ("read from the device", _bytes(summary.device_bytes, recording, "device_bytes")),
