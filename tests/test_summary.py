@@ -174,6 +174,23 @@ def test_the_group_and_the_machine() -> None:
     assert found.group_usage.most == 350
 
 
+@pytest.mark.parametrize(
+    ("readings", "peak", "text"),
+    [
+        ([(300, 900), (400, 950), (350, 950)], 950, "at most 950 bytes; "),  # between two readings
+        ([(300, 900), (400, 900)], None, "400 bytes at the highest of 2 readings; "),
+        ([(900, 900), (400, 900)], 900, "at most 900 bytes; "),  # at the first one
+        ([(300, 900), (400, 500), (400, 600)], None, "400 bytes at the highest of 3 readings; "),
+        ([(300, None), (400, None)], None, "400 bytes at the highest of 2 readings; "),
+    ],
+)
+def test_the_peak_of_the_group_is_the_kernels_if_it_was_in_the_run(readings, peak, text) -> None:
+    groups = [GroupReading(2, usage=usage, peak=most) for usage, most in readings]
+    found = summarize(_recording(*(_reading(i, group=each) for i, each in enumerate(groups))))
+    assert (found.group_peak, "group_peak" in found.unknown) == (peak, peak is None)
+    assert f"group       {text}" in str(found)
+
+
 def test_the_options_say_who_samples() -> None:
     totals = BatchTotals(100, 400.0, 50.0, 60.0, steps=100, stall=61.0, training=39.0)
     options = {"num_workers": "0 | 4", "num_threads": "2 | 1"}

@@ -96,6 +96,9 @@ class GroupReading:
         Counter: pages of files that had to be read again (``workingset_refault``).
     kills : int or None
         Counter: processes that the kernel has killed.
+    peak : int or None
+        The most that `usage` has ever been, as the kernel keeps it. None on older kernels, and in
+        older recordings.
     """
 
     version: int
@@ -106,6 +109,7 @@ class GroupReading:
     refaults: int | None = None
     kills: int | None = None
     shared: int | None = None
+    peak: int | None = None
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,10 @@ _WHILE_SMALL = (
     "the processes became so large that counting their shared pages would have taken too long: a "
     "longer run affords it"
 )
+_PEAK_BEFORE = (
+    "the group had used more before the recording, or the kernel does not keep it: the readings "
+    "tell the most that they saw"
+)
 _Figure = Callable[[Reading], int | float | None]
 
 
@@ -40,6 +44,10 @@ def summarize(recording: Recording) -> Summary:
     if pss is not None and _is_of_small_processes(readings):
         pss = None
         unknown.setdefault("pss", _WHILE_SMALL)
+    usage = course(readings, lambda reading: _of_group(reading, "usage"))
+    peak = _group_peak(readings)
+    if usage is not None and peak is None:
+        unknown.setdefault("group_peak", _PEAK_BEFORE)
     return Summary(
         seconds=seconds,
         processes=max((_count(reading) for reading in readings), default=0),
@@ -54,7 +62,8 @@ def summarize(recording: Recording) -> Summary:
         files=tuple(replace(file, residency=None) for file in recording.files),
         available=_least(reading.system.available for reading in readings),
         group_limit=_least(_of_group(reading, "limit") for reading in readings),
-        group_usage=course(readings, lambda reading: _of_group(reading, "usage")),
+        group_usage=usage,
+        group_peak=peak,
         refaults=_whole(_growth(readings, lambda reading: _of_group(reading, "refaults"))),
         kills=_whole(_growth(readings, lambda reading: _of_group(reading, "kills"))),
         major_faults=faults,
@@ -118,6 +127,15 @@ def _is_of_small_processes(readings: Sequence[Reading]) -> bool:
 def _of_group(reading: Reading, name: str) -> int | None:
     value: int | None = None if reading.group is None else getattr(reading.group, name)
     return value
+
+
+def _group_peak(readings: Sequence[Reading]) -> int | None:
+    """The most that the group has used, if that was during the recording."""
+    peaks = [peak for reading in readings if (peak := _of_group(reading, "peak")) is not None]
+    if not peaks or peaks != sorted(peaks):  # somebody has set it back
+        return None
+    usages = (_of_group(reading, "usage") or 0 for reading in readings)
+    return peaks[-1] if peaks[-1] > peaks[0] or peaks[-1] == max(usages) else None
 
 
 def _growth(readings: Sequence[Reading], figure: _Figure) -> int | float | None:

@@ -26,6 +26,7 @@ class Course:
     Attributes
     ----------
     most : int
+        At a reading; there may have been more between two of them.
     mean : float
         Over time.
     last : int
@@ -65,6 +66,10 @@ class Summary:
     group_limit : int or None
         Of the memory group; None without a limit as well.
     group_usage : Course or None
+        At the readings: there may have been more between two of them.
+    group_peak : int or None
+        The most that the group has used during the run, as the kernel keeps it. None if it had used
+        more before.
     refaults, kills : int or None
         In the memory group: pages that were read again, because memory was short; processes that
         the kernel killed.
@@ -107,6 +112,7 @@ class Summary:
     available: int | None
     group_limit: int | None
     group_usage: Course | None
+    group_peak: int | None
     refaults: int | None
     kills: int | None
     major_faults: int | None
@@ -130,7 +136,8 @@ class Summary:
 _Row = tuple[str, str]
 # What the text does not have, known or not: the page and the JSON file do.
 _NOT_SHOWN = {
-    *("disk", "disk_rate", "file_system", "readahead_bytes", "rotational", "system.cached", "uss"),
+    *("disk", "disk_rate", "file_system", "group_peak", "readahead_bytes", "rotational"),
+    *("system.cached", "uss"),
 }
 
 
@@ -214,7 +221,8 @@ def _epochs_text(epochs: dict[int, BatchTotals]) -> str:
 
 def _memory_rows(summary: Summary) -> Iterator[_Row]:
     if summary.anonymous is None and summary.rss is not None:
-        yield "memory", f"at most {_most(summary.rss)} resident; its parts are unknown"
+        looks = f"in {summary.rss.looks:,} readings"
+        yield "memory", f"at most {_most(summary.rss)} resident, {looks}; its parts are unknown"
     else:
         yield "memory", _parts_text(summary)
     if summary.pss is not None:
@@ -229,11 +237,17 @@ def _memory_rows(summary: Summary) -> Iterator[_Row]:
         of = "; it has no limit" if limit is None else f" of {bytes_text(limit)}"
         yield (
             "group",
-            f"at most {bytes_text(summary.group_usage.most)}{of}; "
+            f"{_group_most(summary, summary.group_usage)}{of}; "
             f"{_count(summary.refaults)} pages read again (refaults), "
             f"{_count(summary.kills)} processes killed",
         )
     yield "machine", f"{bytes_text(summary.available)} of memory available at the least"
+
+
+def _group_most(summary: Summary, usage: Course) -> str:
+    if summary.group_peak is not None:
+        return f"at most {bytes_text(summary.group_peak)}"
+    return f"{bytes_text(usage.most)} at the highest of {usage.looks:,} readings"
 
 
 def _parts_text(summary: Summary) -> str:
@@ -241,8 +255,8 @@ def _parts_text(summary: Summary) -> str:
         return UNKNOWN
     return (
         f"at most {_most(summary.anonymous)} anonymous, {_most(summary.file)} of mapped files, "
-        f"{_most(summary.shared)} shared; on average {_mean(summary.anonymous)}, "
-        f"{_mean(summary.file)}, {_mean(summary.shared)}"
+        f"{_most(summary.shared)} shared, in {summary.anonymous.looks:,} readings; on average "
+        f"{_mean(summary.anonymous)}, {_mean(summary.file)}, {_mean(summary.shared)}"
     )
 
 

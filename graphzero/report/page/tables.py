@@ -113,9 +113,16 @@ def _memory(recording: Recording, summary: Summary) -> str:
         if course is None:
             rows.append((label, because(recording, name), "", ""))
         else:
-            sizes = (course.most, course.mean, course.last)
+            peak = summary.group_peak if name == "group" else None
+            sizes = (course.most if peak is None else peak, course.mean, course.last)
             rows.append((label, *(format_bytes(int(size)) for size in sizes)))
-    return table(("", "at most", "on average", "at the end"), rows, numbers=(1, 2, 3))
+    return table(("", _at_most(summary), "on average", "at the end"), rows, numbers=(1, 2, 3))
+
+
+def _at_most(summary: Summary) -> str:
+    """The kernel keeps only the group's peak."""
+    looks = "at most, at the readings"
+    return looks if summary.group_peak is None else f"{looks} (group: of the whole run)"
 
 
 def _machine(recording: Recording) -> list[tuple[str, str]]:
