@@ -162,6 +162,23 @@ def test_what_costs_much_is_done_seldom() -> None:
     assert 0.3 < recording.own_cpu_seconds < 1.0
 
 
+def test_shared_pages_are_counted_at_the_end_if_that_is_affordable() -> None:
+    class Shrinking(Source):
+        size_of_process = 10**12
+
+        def processes(self, *, with_pss: bool) -> tuple[ProcessReading, ...]:
+            self.pss_looks += with_pss
+            return (ProcessReading(7, "main", rss=self.size_of_process),)
+
+    for size, looks in ((10**12, 0), (10**9, 1)):
+        source = Shrinking()
+        recorder = _record(source, Logs(), waits=10)
+        assert source.pss_looks == 0
+        source.size_of_process = size  # its workers have ended
+        recorder.end()
+        assert source.pss_looks == looks
+
+
 def test_what_costs_little_is_done_every_time() -> None:
     source = Source()
     recording = _record(source, Logs(), waits=100).end()

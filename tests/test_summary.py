@@ -126,6 +126,19 @@ def test_counters_of_processes_that_were_not_seen_to_count_are_unknown(running: 
     assert (found.major_faults, found.read_bytes, found.cores) == (0, 0, 0)
 
 
+def test_an_earlier_look_at_shared_pages_is_not_the_end() -> None:
+    """Workers may have ended since."""
+    before, after = _process(1, 100), replace(_process(1, 60), pss=None)
+    ended = _process(ENDED, 0)
+    found = summarize(_recording(_reading(0, before), _reading(1, after), _reading(2, ended)))
+    assert found.pss is not None
+    assert (found.pss.most, found.pss.last, "pss.last" in found.unknown) == (200, None, True)
+    assert str(found)
+    found = summarize(_recording(_reading(0, after), _reading(1, before), _reading(2, ended)))
+    assert found.pss is not None
+    assert (found.pss.last, "pss.last" in found.unknown) == (200, False)
+
+
 def test_page_cache_counts_each_file_once_and_not_where_one_is_unknown() -> None:
     files = (FileReading("a", 100), FileReading("b", 50))
     looks = [{"a": 100, "b": 20}, None, {"a": 40, "b": 50}]

@@ -266,7 +266,7 @@ class Recorder:
             self._pace.add_cost(max(0.0, self._cost))
         self._cost = 0.0
         now = self._now()
-        processes = self._processes(now)
+        processes = self._processes(now, is_last=is_last)
         pids = [process.pid for process in processes if _is_running(process)]
         self._seen.update(pids)
         self._logs.look(pids)
@@ -288,12 +288,12 @@ class Recorder:
         self._next = now + self._pace.delay
         return bool(pids)
 
-    def _processes(self, now: float) -> tuple[ProcessReading, ...]:
+    def _processes(self, now: float, *, is_last: bool) -> tuple[ProcessReading, ...]:
         """With proportional memory, if it is time for it."""
-        if not self._readings:  # how large they are is not known
+        if is_last or not self._readings:  # how large they are by now is not known
             self._last_size = _size(self._source.processes(with_pss=False))
         work, size = self._pace.pss, self._last_size
-        with_pss = work.is_affordable(size, now)
+        with_pss = work.is_affordable(size, now, is_last=is_last)
         begun = time.thread_time()
         found = self._source.processes(with_pss=with_pss)
         self._last_size = _size(found)

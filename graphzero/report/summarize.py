@@ -27,6 +27,7 @@ _PEAK_BEFORE = (
     "the group had used more before the recording, or the kernel does not keep it: the readings "
     "tell the most that they saw"
 )
+_NOT_LAST = "at the last reading, to count the pages of the processes would have taken too long"
 _Figure = Callable[[Reading], int | float | None]
 
 
@@ -44,6 +45,11 @@ def summarize(recording: Recording) -> Summary:
     if pss is not None and _is_of_small_processes(readings):
         pss = None
         unknown.setdefault("pss", _WHILE_SMALL)
+    pss_file = None if pss is None else course(readings, _over_processes("pss_file"))
+    if pss is not None and not _has_pss_last(readings):
+        pss = replace(pss, last=None)
+        pss_file = None if pss_file is None else replace(pss_file, last=None)
+        unknown.setdefault("pss.last", _NOT_LAST)
     usage = course(readings, lambda reading: _of_group(reading, "usage"))
     peak = _group_peak(readings)
     if usage is not None and peak is None:
@@ -56,7 +62,7 @@ def summarize(recording: Recording) -> Summary:
         shared=course(readings, _over_processes("shared")),
         rss=course(readings, _over_processes("rss")),
         pss=pss,
-        pss_file=None if pss is None else course(readings, _over_processes("pss_file")),
+        pss_file=pss_file,
         page_cache=_page_cache(readings, recording.files),
         dataset=sum(file.size for file in recording.files) if recording.files else None,
         files=tuple(replace(file, residency=None) for file in recording.files),
@@ -122,6 +128,12 @@ def _is_of_small_processes(readings: Sequence[Reading]) -> bool:
     sizes = [(rss(reading) or 0, pss(reading) is not None) for reading in readings]
     largest = max((size for size, looked in sizes if looked), default=0)
     return largest < max(size for size, _ in sizes) / 2
+
+
+def _has_pss_last(readings: Sequence[Reading]) -> bool:
+    """Whether proportional memory was read when there were processes for the last time."""
+    last = next((reading for reading in reversed(readings) if _count(reading)), None)
+    return last is not None and _over_processes("pss")(last) is not None
 
 
 def _of_group(reading: Reading, name: str) -> int | None:

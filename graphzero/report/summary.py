@@ -29,7 +29,9 @@ class Course:
         At a reading; there may have been more between two of them.
     mean : float
         Over time.
-    last : int
+    last : int or None
+        At the end, or when there was one of the processes for the last time. None if it was read
+        before that only.
     looks : int
         At how many readings it was known. Proportional memory is expensive to find out: of large
         processes it is read seldom.
@@ -37,7 +39,7 @@ class Course:
 
     most: int
     mean: float
-    last: int
+    last: int | None
     looks: int
 
 
@@ -136,8 +138,8 @@ class Summary:
 _Row = tuple[str, str]
 # What the text does not have, known or not: the page and the JSON file do.
 _NOT_SHOWN = {
-    *("disk", "disk_rate", "file_system", "group_peak", "readahead_bytes", "rotational"),
-    *("system.cached", "uss"),
+    *("disk", "disk_rate", "file_system", "group_peak", "pss.last", "readahead_bytes"),
+    *("rotational", "system.cached", "uss"),
 }
 
 

@@ -19,7 +19,7 @@ from graphzero.report.page.html import (
 from graphzero.report.page.residency_chart import common_folder
 from graphzero.report.recording import ENDED, Recording
 from graphzero.report.summary import Summary
-from graphzero.report.text import seconds_text
+from graphzero.report.text import bytes_text, seconds_text
 from graphzero.units import format_bytes
 
 __all__ = ["tables"]
@@ -115,7 +115,7 @@ def _memory(recording: Recording, summary: Summary) -> str:
         else:
             peak = summary.group_peak if name == "group" else None
             sizes = (course.most if peak is None else peak, course.mean, course.last)
-            rows.append((label, *(format_bytes(int(size)) for size in sizes)))
+            rows.append((label, *(bytes_text(size) for size in sizes)))
     return table(("", _at_most(summary), "on average", "at the end"), rows, numbers=(1, 2, 3))
 
 
