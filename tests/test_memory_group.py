@@ -116,6 +116,7 @@ def group_1(folder, limit=9223372036854771712, kills=0, stat=STAT_1):
         {
             "memory.limit_in_bytes": f"{limit}\n",
             "memory.usage_in_bytes": "1850000000\n",
+            "memory.max_usage_in_bytes": "1900000000\n",
             "memory.stat": stat,
             "memory.oom_control": f"oom_kill_disable 0\nunder_oom 0\noom_kill {kills}\n",
         },
@@ -129,6 +130,7 @@ def group_2(folder, limit="max", high="max", stat=STAT_2):
             "memory.max": f"{limit}\n",
             "memory.high": f"{high}\n",
             "memory.current": "1950351360\n",
+            "memory.peak": "2000000000\n",
             "memory.stat": stat,
             "memory.events": EVENTS_2,
         },
@@ -165,6 +167,7 @@ def test_version_1(system):
         shared=9031680,
         refaults=38046177,
         kills=5,
+        peak=1900000000,
     )
     assert system.unknown == {}
 
@@ -181,6 +184,7 @@ def test_version_2(system):
         shared=67108864,
         refaults=987654,
         kills=1,
+        peak=2000000000,
     )
     assert system.unknown == {}
 

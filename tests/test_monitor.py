@@ -357,6 +357,7 @@ def test_workers_that_have_ended_take_no_memory(monkeypatch) -> None:
         logs.look([pid])
     assert logs.read() == BatchTotals(batches=10)
     assert logs.epochs == {3: BatchTotals(batches=10)}
+    assert logs.pids == set(range(100, 105))
     assert logs.files == ("/data/graph.gl",)
     assert logs.iterations == ({"fanouts": "5", "io": ""},)
     gc.collect()

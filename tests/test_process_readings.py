@@ -15,7 +15,6 @@ import pytest
 
 from graphzero.report.readings import process_files, processes
 from graphzero.report.readings.counters import Counters
-from graphzero.report.readings.inherited_reads import InheritedReads
 from graphzero.report.readings.processes import ProcessTree, read_processes
 from graphzero.report.recording import ProcessReading
 
@@ -154,26 +153,6 @@ def test_what_a_child_has_read_counts_once_after_its_parent_has_waited_for_it(tm
     after = next(one for one in tree.read() if one.pid == os.getpid())
     assert (after.read_bytes - main.read_bytes, tree.counters.ended.read_bytes) == (0, read)
     assert tree.counters.read_bytes == total
-
-
-@pytest.mark.parametrize(
-    ("readings", "expected"),
-    [
-        ([{1: (0, 10), 2: (1, 50)}, {1: (0, 60)}], {1: 10}),
-        ([{1: (0, 10), 2: (1, 50)}, {1: (0, 67)}], {1: 17}),  # 7 bytes since the last reading
-        ([{1: (0, 10), 2: (1, 50)}, {1: (0, 12)}, {1: (0, 63)}], {1: 13}),  # it waited late
-        ([{1: (0, 10), 2: (1, 50)}, {1: (0, 12)}], {1: 12}),
-        ([{1: (0, 0), 2: (1, 5), 3: (1, 7)}, {1: (0, 12)}], {1: 0}),
-        ([{1: (0, 0), 2: (1, 5), 3: (2, 7)}, {1: (0, 0), 2: (1, 12)}, {1: (0, 12)}], {1: 0}),
-        ([{1: (0, 0), 2: (1, 5)}, *[{1: (0, 0)}] * 10, {1: (0, 20)}], {1: 20}),  # it never waits
-        ([{1: (0, 90), 2: (1, 5)}, {1: (0, 3)}], {1: 3}),  # another process with this number
-    ],
-)
-def test_inherited_reads(readings, expected):
-    reads = InheritedReads()
-    for reading in readings:
-        found = reads.own(reading)
-    assert found == expected
 
 
 @linux_only
@@ -337,6 +316,8 @@ def test_figures_of_old_kernels(old_proc):
         "rss": 1744 * 1024,
         "read_bytes": 8192,
     }
+    ticks = os.sysconf("SC_CLK_TCK")
+    assert found.collected == {"major_faults": 13, "cpu_seconds": (16 + 17) / ticks}
     assert kernel.read_pss(7, unknown) == {"pss": 4096, "uss": 0}
     parts = ("anonymous", "file", "shared")
     assert set(unknown) == {*parts, *(f"pss_{name}" for name in parts)}

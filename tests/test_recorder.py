@@ -91,6 +91,7 @@ class Logs:
     def __init__(self) -> None:
         self.unknown: str | None = None
         self.files = ("logged",)
+        self.pids: set[int] = set()
         self.iterations = ({"fanouts": "5", "io": "a"}, {"fanouts": "5", "io": "b"})
         self.epochs = {0: BatchTotals(batches=3)}
         self.totals = BatchTotals()
@@ -159,6 +160,23 @@ def test_what_costs_much_is_done_seldom() -> None:
     assert len(recording.readings) > 90  # the others come as often as ever
     assert sum(reading.page_cache is not None for reading in recording.readings) == source.looks
     assert 0.3 < recording.own_cpu_seconds < 1.0
+
+
+def test_shared_pages_are_counted_at_the_end_if_that_is_affordable() -> None:
+    class Shrinking(Source):
+        size_of_process = 10**12
+
+        def processes(self, *, with_pss: bool) -> tuple[ProcessReading, ...]:
+            self.pss_looks += with_pss
+            return (ProcessReading(7, "main", rss=self.size_of_process),)
+
+    for size, looks in ((10**12, 0), (10**9, 1)):
+        source = Shrinking()
+        recorder = _record(source, Logs(), waits=10)
+        assert source.pss_looks == 0
+        source.size_of_process = size  # its workers have ended
+        recorder.end()
+        assert source.pss_looks == looks
 
 
 def test_what_costs_little_is_done_every_time() -> None:
@@ -265,6 +283,26 @@ def test_batches_that_nobody_has_seen_are_unknown(totals, reason, expected) -> N
     logs.totals, logs.unknown = totals, reason
     unknown = _record(Source(), logs, waits=0).end().unknown
     assert unknown.get("batches", "None").startswith(str(expected))
+
+
+@pytest.mark.parametrize(("lives", "names"), [(0, {"anonymous", "rss", "cores"}), (1, {"cores"})])
+def test_processes_that_were_hardly_seen_are_unknown(lives: int, names: set[str]) -> None:
+    source = Source()
+    source.living = [7] * lives
+    recorder = Recorder(source, Logs(), 1.0)
+    recorder.begin()
+    source.living = []
+    unknown = recorder.end().unknown
+    assert {*names, "major_faults", "read_bytes"} <= set(unknown)
+    assert ("anonymous" in unknown) == ("anonymous" in names)
+
+
+def test_workers_that_no_reading_saw_are_said() -> None:
+    logs = Logs()
+    logs.pids = {7, 8, 9}
+    recording = _record(Source(), logs, waits=0).end()
+    assert recording.unknown["processes"].startswith("2 that prepared mini-batches lived between")
+    assert "1 process seen at most" in str(summarize(recording))
 
 
 def test_a_disk_that_was_seen_once_is_unknown_with_the_reason() -> None:

@@ -61,6 +61,16 @@ def test_a_command_keeps_its_input_output_and_exit_code(tmp_path: Path) -> None:
     assert "memory      at most" in done.stderr
 
 
+def test_figures_of_a_command_that_nobody_has_seen_are_unknown(tmp_path: Path) -> None:
+    done = subprocess_of("report", "--json", tmp_path / "r.json", "--", "true", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((tmp_path / "r.json").read_text())["summary"]
+    names = {"major_faults", "read_bytes", "cores"}
+    assert {name for name in names if summary[name] is None} == names <= set(summary["unknown"])
+    assert "processes unknown" in done.stderr
+    assert "processors  unknown" in done.stderr
+
+
 def test_a_training_is_recorded(tmp_path: Path) -> None:
     program = (
         "import time, numpy as np, graphzero as gz\n"
@@ -241,5 +251,7 @@ def test_a_process_of_another_user_is_unknown_with_the_reason() -> None:
     )
     target.wait()
     assert done.returncode == 0, done.stderr
-    assert f"read_bytes: pid {target.pid} belongs to another user" in done.stderr
+    reason = f": pid {target.pid} belongs to another user: run as that user or as root"
+    names = " ".join(done.stderr.split()).rpartition(reason)[0].replace(",", "").split()
+    assert {"read_bytes", "pss", "pss_file"} <= set(names)
     assert "processes unknown" in done.stderr

@@ -113,6 +113,32 @@ def test_a_process_that_has_ended_takes_no_memory() -> None:
     assert found.cores == pytest.approx(4.0)
 
 
+@pytest.mark.parametrize("running", [0, 1])
+def test_counters_of_processes_that_were_not_seen_to_count_are_unknown(running: int) -> None:
+    """A command that ended before the first reading, or before the second."""
+    zeros: dict[str, float] = {"major_faults": 0, "read_bytes": 0, "cpu_seconds": 0.0}
+    ended = _process(ENDED, 0, **zeros)
+    first = [_process(1, 10, **zeros)] * running
+    found = summarize(_recording(_reading(0, *first, ended), _reading(2, ended)))
+    assert (found.major_faults, found.read_bytes, found.cores) == (None, None, None)
+    lasting = _recording(*(_reading(i, _process(1, 10, **zeros), ended) for i in range(2)))
+    found = summarize(lasting)
+    assert (found.major_faults, found.read_bytes, found.cores) == (0, 0, 0)
+
+
+def test_an_earlier_look_at_shared_pages_is_not_the_end() -> None:
+    """Workers may have ended since."""
+    before, after = _process(1, 100), replace(_process(1, 60), pss=None)
+    ended = _process(ENDED, 0)
+    found = summarize(_recording(_reading(0, before), _reading(1, after), _reading(2, ended)))
+    assert found.pss is not None
+    assert (found.pss.most, found.pss.last, "pss.last" in found.unknown) == (200, None, True)
+    assert str(found)
+    found = summarize(_recording(_reading(0, after), _reading(1, before), _reading(2, ended)))
+    assert found.pss is not None
+    assert (found.pss.last, "pss.last" in found.unknown) == (200, False)
+
+
 def test_page_cache_counts_each_file_once_and_not_where_one_is_unknown() -> None:
     files = (FileReading("a", 100), FileReading("b", 50))
     looks = [{"a": 100, "b": 20}, None, {"a": 40, "b": 50}]
@@ -161,6 +187,23 @@ def test_the_group_and_the_machine() -> None:
     assert found.group_usage.most == 350
 
 
+@pytest.mark.parametrize(
+    ("readings", "peak", "text"),
+    [
+        ([(300, 900), (400, 950), (350, 950)], 950, "at most 950 bytes; "),  # between two readings
+        ([(300, 900), (400, 900)], None, "400 bytes at the highest of 2 readings; "),
+        ([(900, 900), (400, 900)], 900, "at most 900 bytes; "),  # at the first one
+        ([(300, 900), (400, 500), (400, 600)], None, "400 bytes at the highest of 3 readings; "),
+        ([(300, None), (400, None)], None, "400 bytes at the highest of 2 readings; "),
+    ],
+)
+def test_the_peak_of_the_group_is_the_kernels_if_it_was_in_the_run(readings, peak, text) -> None:
+    groups = [GroupReading(2, usage=usage, peak=most) for usage, most in readings]
+    found = summarize(_recording(*(_reading(i, group=each) for i, each in enumerate(groups))))
+    assert (found.group_peak, "group_peak" in found.unknown) == (peak, peak is None)
+    assert f"group       {text}" in str(found)
+
+
 def test_the_options_say_who_samples() -> None:
     totals = BatchTotals(100, 400.0, 50.0, 60.0, steps=100, stall=61.0, training=39.0)
     options = {"num_workers": "0 | 4", "num_threads": "2 | 1"}
@@ -185,7 +228,8 @@ def test_every_recording_has_a_text_and_a_file(make, tmp_path: Path) -> None:
 
 def test_the_text_says_what_is_unknown_and_why() -> None:
     text = str(summarize(recordings.without_figures()))
-    assert "unknown     anonymous: this system does not tell it" in text
+    names = "anonymous, pss, page_cache, device_bytes, group, major_faults"
+    assert f"unknown {names}: this system does not tell it" in " ".join(text.split())
     assert "0 bytes" not in text
     bound = str(summarize(recordings.out_of_core()))
     assert "Bound by the disk" in bound

@@ -23,8 +23,8 @@ class Interface:
     version : int
     limits : tuple of str
         Files. Beyond the first of them the kernel kills; beyond the second it slows processes down.
-    usage : str
-        A file.
+    usage, peak : str
+        Files; the most that was used is in newer kernels only (version 2: Linux 5.19).
     kills : str
         A file with a line ``oom_kill``.
     cached, anonymous, shared : str
@@ -39,6 +39,7 @@ class Interface:
     version: int
     limits: tuple[str, ...]
     usage: str
+    peak: str
     kills: str
     cached: str
     anonymous: str
@@ -53,6 +54,7 @@ INTERFACES = (
         version=1,
         limits=("memory.limit_in_bytes",),
         usage="memory.usage_in_bytes",
+        peak="memory.max_usage_in_bytes",
         kills="memory.oom_control",
         cached="total_cache",
         anonymous="total_rss",
@@ -64,6 +66,7 @@ INTERFACES = (
         version=2,
         limits=("memory.max", "memory.high"),
         usage="memory.current",
+        peak="memory.peak",
         kills="memory.events",
         cached="file",
         anonymous="anon",

@@ -11,6 +11,7 @@ _LONGEST = 60.0  # seconds between two readings, whatever they cost
 _LOOKS = 10  # for batch logs that are new, in the time of one reading
 _SHORTEST_LOOK = 0.05
 _CREDIT = 0.03  # seconds of a processor that each kind of work may take before its time
+_LAST = 0.1  # and as much more for the last reading
 _GUESS = 2e-11  # seconds a byte, until the cost was measured: 20 ms for a GB
 
 
@@ -32,10 +33,11 @@ class Work:
         self._rate = _GUESS
         self._spent = 0.0
 
-    def is_affordable(self, size: float, now: float) -> bool:
+    def is_affordable(self, size: float, now: float, *, is_last: bool = False) -> bool:
         """Whether it may be done now, for so many bytes, so many seconds after the beginning."""
         cost = self._rate * max(size, self._least)
-        return self._spent + cost <= self._share * now + _CREDIT
+        credit = _CREDIT + _LAST if is_last else _CREDIT
+        return self._spent + cost <= self._share * now + credit
 
     def add(self, cpu_seconds: float, size: float) -> None:
         """What it took for so many bytes."""

@@ -27,6 +27,10 @@ __all__ = ["Logs", "Recorder", "Source"]
 
 _MOST_READINGS = 2000
 _ONCE = "the dataset was seen at the last reading only: name it, as Monitor(dataset) or --dataset"
+_MEMORY = ("anonymous", "file", "shared", "rss", "pss", "pss_file")
+_COUNTED = ("major_faults", "read_bytes", "cores")
+_NO_PROCESS = "no process was seen: it had ended before the first reading, or is hidden"
+_SEEN_ONCE = "the processes were seen at one reading only: a shorter interval sees more of them"
 _SEARCH_EVERY = 10.0  # seconds: what processes have mapped hardly changes
 
 
@@ -93,6 +97,10 @@ class Logs(Protocol):
         """The sum since the first look."""
 
     @property
+    def pids(self) -> set[int]:
+        """The processes that have prepared them."""
+
+    @property
     def epochs(self) -> dict[int, BatchTotals]:
         """By epoch."""
 
@@ -138,6 +146,7 @@ class Recorder:
         self._failures: dict[str, str] = {}
         self._own_cpu = self._cost = 0.0
         self._last_size = 0  # of the processes
+        self._seen: set[int] = set()  # processes of all readings
         self._searched: set[int] = set()  # processes whose mapped files are known
         self._next_search = 0.0
         self._next = 0.0
@@ -215,13 +224,25 @@ class Recorder:
         unknown = {**self._source.unknown, **self._failures}
         if sum(reading.device_bytes is not None for reading in self._readings) == 1:
             unknown.setdefault("device_bytes", _ONCE)
+        seen = sum(any(map(_is_running, reading.processes)) for reading in self._readings)
+        if seen < 2:
+            reason = _SEEN_ONCE if seen else _NO_PROCESS
+            for name in _COUNTED if seen else (*_MEMORY, *_COUNTED):
+                unknown.setdefault(name, reason)
+        unseen = len(self._logs.pids - self._seen)
+        if unseen:
+            unknown["processes"] = (
+                f"{unseen:,} that prepared mini-batches lived between two readings: memory is "
+                f"without theirs; use persistent_workers=True, or a shorter interval"
+            )
         totals = self._readings[-1].batches if self._readings else BatchTotals()
         if totals.batches == 0 and self._logs.unknown is not None:
             unknown["batches"] = self._logs.unknown
         elif 0 < totals.batches < totals.steps:
             unknown["batches"] = (
                 f"{totals.steps - totals.batches:,} mini-batches were prepared by processes that "
-                f"ended before they were seen: use persistent_workers=True, or a shorter interval"
+                f"ended before they were seen, and memory is without theirs: use "
+                f"persistent_workers=True, or a shorter interval"
             )
         return unknown
 
@@ -245,8 +266,9 @@ class Recorder:
             self._pace.add_cost(max(0.0, self._cost))
         self._cost = 0.0
         now = self._now()
-        processes = self._processes(now)
-        pids = [process.pid for process in processes if process.pid != ENDED]
+        processes = self._processes(now, is_last=is_last)
+        pids = [process.pid for process in processes if _is_running(process)]
+        self._seen.update(pids)
         self._logs.look(pids)
         batches = self._logs.read()
         self._source.add_files(self._logs.files)
@@ -266,12 +288,12 @@ class Recorder:
         self._next = now + self._pace.delay
         return bool(pids)
 
-    def _processes(self, now: float) -> tuple[ProcessReading, ...]:
+    def _processes(self, now: float, *, is_last: bool) -> tuple[ProcessReading, ...]:
         """With proportional memory, if it is time for it."""
-        if not self._readings:  # how large they are is not known
+        if is_last or not self._readings:  # how large they are by now is not known
             self._last_size = _size(self._source.processes(with_pss=False))
         work, size = self._pace.pss, self._last_size
-        with_pss = work.is_affordable(size, now)
+        with_pss = work.is_affordable(size, now, is_last=is_last)
         begun = time.thread_time()
         found = self._source.processes(with_pss=with_pss)
         self._last_size = _size(found)
@@ -304,6 +326,10 @@ class Recorder:
         spent = time.thread_time() - begun
         self._cost -= spent  # which the caller adds with the rest
         return spent
+
+
+def _is_running(process: ProcessReading) -> bool:
+    return process.pid != ENDED
 
 
 def _size(processes: Sequence[ProcessReading]) -> int:

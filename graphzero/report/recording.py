@@ -96,6 +96,9 @@ class GroupReading:
         Counter: pages of files that had to be read again (``workingset_refault``).
     kills : int or None
         Counter: processes that the kernel has killed.
+    peak : int or None
+        The most that `usage` has ever been, as the kernel keeps it. None on older kernels, and in
+        older recordings.
     """
 
     version: int
@@ -106,6 +109,7 @@ class GroupReading:
     refaults: int | None = None
     kills: int | None = None
     shared: int | None = None
+    peak: int | None = None
 
 
 @dataclass(frozen=True)
@@ -118,8 +122,8 @@ class Reading:
         Since the recording began.
     processes : tuple of ProcessReading
         The process and its children, and with the pid `ENDED`, those of them that have ended: they
-        take no memory, and their counters are as they were last seen. So the sum of a counter over
-        all of these never falls.
+        take no memory, and their counters are as they were last seen, with what their parents have
+        got beyond that. So the sum of a counter over all of these never falls.
     system : SystemReading
     group : GroupReading or None
     page_cache : dict of str to int, or None

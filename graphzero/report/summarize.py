@@ -23,16 +23,21 @@ _WHILE_SMALL = (
     "the processes became so large that counting their shared pages would have taken too long: a "
     "longer run affords it"
 )
+_PEAK_BEFORE = (
+    "the group had used more before the recording, or the kernel does not keep it: the readings "
+    "tell the most that they saw"
+)
+_NOT_LAST = "at the last reading, to count the pages of the processes would have taken too long"
 _Figure = Callable[[Reading], int | float | None]
 
 
 def summarize(recording: Recording) -> Summary:
     """The figures of a recording."""
     readings = recording.readings
-    faults = _whole(_growth(readings, _over_processes("major_faults")))
+    faults = _whole(_counted(readings, "major_faults"))
     device = _growth(readings, lambda reading: reading.device_bytes)
-    own_reads = _growth(readings, _over_processes("read_bytes"))
-    cpu = _growth(readings, _over_processes("cpu_seconds"))
+    own_reads = _counted(readings, "read_bytes")
+    cpu = _counted(readings, "cpu_seconds")
     batches = readings[-1].batches if readings else BatchTotals()
     seconds = recording.seconds
     unknown = dict(recording.unknown)
@@ -40,6 +45,15 @@ def summarize(recording: Recording) -> Summary:
     if pss is not None and _is_of_small_processes(readings):
         pss = None
         unknown.setdefault("pss", _WHILE_SMALL)
+    pss_file = None if pss is None else course(readings, _over_processes("pss_file"))
+    if pss is not None and not _has_pss_last(readings):
+        pss = replace(pss, last=None)
+        pss_file = None if pss_file is None else replace(pss_file, last=None)
+        unknown.setdefault("pss.last", _NOT_LAST)
+    usage = course(readings, lambda reading: _of_group(reading, "usage"))
+    peak = _group_peak(readings)
+    if usage is not None and peak is None:
+        unknown.setdefault("group_peak", _PEAK_BEFORE)
     return Summary(
         seconds=seconds,
         processes=max((_count(reading) for reading in readings), default=0),
@@ -48,13 +62,14 @@ def summarize(recording: Recording) -> Summary:
         shared=course(readings, _over_processes("shared")),
         rss=course(readings, _over_processes("rss")),
         pss=pss,
-        pss_file=None if pss is None else course(readings, _over_processes("pss_file")),
+        pss_file=pss_file,
         page_cache=_page_cache(readings, recording.files),
         dataset=sum(file.size for file in recording.files) if recording.files else None,
         files=tuple(replace(file, residency=None) for file in recording.files),
         available=_least(reading.system.available for reading in readings),
         group_limit=_least(_of_group(reading, "limit") for reading in readings),
-        group_usage=course(readings, lambda reading: _of_group(reading, "usage")),
+        group_usage=usage,
+        group_peak=peak,
         refaults=_whole(_growth(readings, lambda reading: _of_group(reading, "refaults"))),
         kills=_whole(_growth(readings, lambda reading: _of_group(reading, "kills"))),
         major_faults=faults,
@@ -115,15 +130,37 @@ def _is_of_small_processes(readings: Sequence[Reading]) -> bool:
     return largest < max(size for size, _ in sizes) / 2
 
 
+def _has_pss_last(readings: Sequence[Reading]) -> bool:
+    """Whether proportional memory was read when there were processes for the last time."""
+    last = next((reading for reading in reversed(readings) if _count(reading)), None)
+    return last is not None and _over_processes("pss")(last) is not None
+
+
 def _of_group(reading: Reading, name: str) -> int | None:
     value: int | None = None if reading.group is None else getattr(reading.group, name)
     return value
+
+
+def _group_peak(readings: Sequence[Reading]) -> int | None:
+    """The most that the group has used, if that was during the recording."""
+    peaks = [peak for reading in readings if (peak := _of_group(reading, "peak")) is not None]
+    if not peaks or peaks != sorted(peaks):  # somebody has set it back
+        return None
+    usages = (_of_group(reading, "usage") or 0 for reading in readings)
+    return peaks[-1] if peaks[-1] > peaks[0] or peaks[-1] == max(usages) else None
 
 
 def _growth(readings: Sequence[Reading], figure: _Figure) -> int | float | None:
     """By how much a counter has grown."""
     values = [value for reading in readings if (value := figure(reading)) is not None]
     return values[-1] - values[0] if len(values) > 1 else None
+
+
+def _counted(readings: Sequence[Reading], name: str) -> int | float | None:
+    """What the processes have counted; None if it could not be seen to grow."""
+    grown = _growth(readings, _over_processes(name))
+    was_seen_twice = sum(_count(reading) > 0 for reading in readings) > 1
+    return grown if grown or was_seen_twice else None
 
 
 def _whole(value: int | float | None) -> int | None:

@@ -26,9 +26,12 @@ class Course:
     Attributes
     ----------
     most : int
+        At a reading; there may have been more between two of them.
     mean : float
         Over time.
-    last : int
+    last : int or None
+        At the end, or when there was one of the processes for the last time. None if it was read
+        before that only.
     looks : int
         At how many readings it was known. Proportional memory is expensive to find out: of large
         processes it is read seldom.
@@ -36,7 +39,7 @@ class Course:
 
     most: int
     mean: float
-    last: int
+    last: int | None
     looks: int
 
 
@@ -65,6 +68,10 @@ class Summary:
     group_limit : int or None
         Of the memory group; None without a limit as well.
     group_usage : Course or None
+        At the readings: there may have been more between two of them.
+    group_peak : int or None
+        The most that the group has used during the run, as the kernel keeps it. None if it had used
+        more before.
     refaults, kills : int or None
         In the memory group: pages that were read again, because memory was short; processes that
         the kernel killed.
@@ -107,6 +114,7 @@ class Summary:
     available: int | None
     group_limit: int | None
     group_usage: Course | None
+    group_peak: int | None
     refaults: int | None
     kills: int | None
     major_faults: int | None
@@ -130,13 +138,15 @@ class Summary:
 _Row = tuple[str, str]
 # What the text does not have, known or not: the page and the JSON file do.
 _NOT_SHOWN = {
-    *("disk", "disk_rate", "file_system", "readahead_bytes", "rotational", "system.cached", "uss"),
+    *("disk", "disk_rate", "file_system", "group_peak", "pss.last", "readahead_bytes"),
+    *("rotational", "system.cached", "uss"),
 }
 
 
 def _rows(summary: Summary) -> Iterator[_Row]:
     count = f"{summary.processes} process{'' if summary.processes == 1 else 'es'}"
-    yield "run", f"{seconds_text(summary.seconds)}, {count} at most"
+    seen = " seen" if "processes" in summary.unknown else ""
+    yield "run", f"{seconds_text(summary.seconds)}, {count}{seen} at most"
     yield "verdict", summary.verdict.sentence
     if summary.verdict.knob:
         yield "to do", summary.verdict.knob
@@ -146,9 +156,12 @@ def _rows(summary: Summary) -> Iterator[_Row]:
     cores = UNKNOWN if summary.cores is None else f"{summary.cores:.2f} used on average"
     own = UNKNOWN if summary.own_cpu is None else f"{summary.own_cpu:.2%} of one"
     yield "processors", f"{cores}; the monitor took {own}"
-    shown = [name for name in summary.unknown if name not in _NOT_SHOWN]
-    for i, name in enumerate(shown):
-        yield UNKNOWN if i == 0 else "", f"{name}: {summary.unknown[name]}"
+    reasons: dict[str, list[str]] = {}
+    for name, reason in summary.unknown.items():
+        if name not in _NOT_SHOWN:
+            reasons.setdefault(reason, []).append(name)
+    for i, (reason, names) in enumerate(reasons.items()):
+        yield UNKNOWN if i == 0 else "", f"{', '.join(names)}: {reason}"
 
 
 def _batch_rows(summary: Summary) -> Iterator[_Row]:
@@ -211,7 +224,8 @@ def _epochs_text(epochs: dict[int, BatchTotals]) -> str:
 
 def _memory_rows(summary: Summary) -> Iterator[_Row]:
     if summary.anonymous is None and summary.rss is not None:
-        yield "memory", f"at most {_most(summary.rss)} resident; its parts are unknown"
+        looks = f"in {summary.rss.looks:,} readings"
+        yield "memory", f"at most {_most(summary.rss)} resident, {looks}; its parts are unknown"
     else:
         yield "memory", _parts_text(summary)
     if summary.pss is not None:
@@ -226,11 +240,17 @@ def _memory_rows(summary: Summary) -> Iterator[_Row]:
         of = "; it has no limit" if limit is None else f" of {bytes_text(limit)}"
         yield (
             "group",
-            f"at most {bytes_text(summary.group_usage.most)}{of}; "
+            f"{_group_most(summary, summary.group_usage)}{of}; "
             f"{_count(summary.refaults)} pages read again (refaults), "
             f"{_count(summary.kills)} processes killed",
         )
     yield "machine", f"{bytes_text(summary.available)} of memory available at the least"
+
+
+def _group_most(summary: Summary, usage: Course) -> str:
+    if summary.group_peak is not None:
+        return f"at most {bytes_text(summary.group_peak)}"
+    return f"{bytes_text(usage.most)} at the highest of {usage.looks:,} readings"
 
 
 def _parts_text(summary: Summary) -> str:
@@ -238,8 +258,8 @@ def _parts_text(summary: Summary) -> str:
         return UNKNOWN
     return (
         f"at most {_most(summary.anonymous)} anonymous, {_most(summary.file)} of mapped files, "
-        f"{_most(summary.shared)} shared; on average {_mean(summary.anonymous)}, "
-        f"{_mean(summary.file)}, {_mean(summary.shared)}"
+        f"{_most(summary.shared)} shared, in {summary.anonymous.looks:,} readings; on average "
+        f"{_mean(summary.anonymous)}, {_mean(summary.file)}, {_mean(summary.shared)}"
     )
 
 

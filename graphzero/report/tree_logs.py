@@ -96,6 +96,7 @@ class TreeLogs:
         self._user = user
         self._logs: dict[int, _Log] = {}
         self._ended = _Sums()  # of processes: each epoch may have other workers
+        self._ended_pids: set[int] = set()  # of those that have prepared mini-batches
         self._readers: dict[int, BatchLogReader] = {}  # of processes that have no log so far
         self._has_begun = False
         self._folder = process_folder(LOG_KIND, user)
@@ -130,6 +131,8 @@ class TreeLogs:
             log.content = log.reader.read() or log.content
             log.reader.close()
             self._ended.add(log)
+            if log.totals.batches:
+                self._ended_pids.add(pid)
         for pid in [pid for pid in self._readers if pid not in living]:
             del self._readers[pid]
         self._has_begun = True
@@ -147,6 +150,11 @@ class TreeLogs:
         for log in self._logs.values():
             log.content = log.reader.read() or log.content
         return sum((log.totals for log in self._all), BatchTotals())
+
+    @property
+    def pids(self) -> set[int]:
+        """The processes that have prepared mini-batches since the first look."""
+        return self._ended_pids | {pid for pid, log in self._logs.items() if log.totals.batches}
 
     @property
     def _all(self) -> list[_Log | _Sums]:

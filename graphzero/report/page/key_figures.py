@@ -59,11 +59,12 @@ def _anonymous(recording: Recording, summary: Summary) -> tuple[str, str]:
     parts = memory_parts(recording)
     if parts is not None and parts.shares and "anonymous" in parts.parts:
         most = int(max(parts.parts["anonymous"]))
-        return format_bytes(most), "of all processes, each page once; no file backs it"
+        note = "of all processes, each page once, at the readings; no file backs it"
+        return format_bytes(most), note
     if summary.anonymous is None:
         return because(recording, "anonymous"), "no file backs it"
     whose = "of all processes, summed" if summary.processes > 1 else "of the process"
-    return format_bytes(summary.anonymous.most), f"{whose}; no file backs it"
+    return format_bytes(summary.anonymous.most), f"{whose}, at the readings; no file backs it"
 
 
 def _page_cache(recording: Recording, summary: Summary) -> tuple[str, str]:

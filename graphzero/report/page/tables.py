@@ -19,7 +19,7 @@ from graphzero.report.page.html import (
 from graphzero.report.page.residency_chart import common_folder
 from graphzero.report.recording import ENDED, Recording
 from graphzero.report.summary import Summary
-from graphzero.report.text import seconds_text
+from graphzero.report.text import bytes_text, seconds_text
 from graphzero.units import format_bytes
 
 __all__ = ["tables"]
@@ -82,7 +82,7 @@ def _run(recording: Recording, summary: Summary) -> list[tuple[str, str]]:
         ("readings", f"{len(recording.readings):,}"),
         ("between readings", interval),
         ("cost of the recording", cost),
-        ("processes", f"{summary.processes} at most"),
+        ("processes", f"{summary.processes} seen at most"),
         ("processors used, on average", _cores(recording, summary)),
         ("read by the processes", _bytes(summary.read_bytes, recording, "read_bytes")),
         ("read from the device", _bytes(summary.device_bytes, recording, "device_bytes")),
@@ -92,7 +92,9 @@ def _run(recording: Recording, summary: Summary) -> list[tuple[str, str]]:
 
 
 def _cores(recording: Recording, summary: Summary) -> str:
-    return because(recording, "cpu_seconds") if summary.cores is None else f"{summary.cores:.2f}"
+    if summary.cores is None:
+        return because(recording, "cores", "cpu_seconds")
+    return f"{summary.cores:.2f}"
 
 
 def _memory(recording: Recording, summary: Summary) -> str:
@@ -111,9 +113,16 @@ def _memory(recording: Recording, summary: Summary) -> str:
         if course is None:
             rows.append((label, because(recording, name), "", ""))
         else:
-            sizes = (course.most, course.mean, course.last)
-            rows.append((label, *(format_bytes(int(size)) for size in sizes)))
-    return table(("", "at most", "on average", "at the end"), rows, numbers=(1, 2, 3))
+            peak = summary.group_peak if name == "group" else None
+            sizes = (course.most if peak is None else peak, course.mean, course.last)
+            rows.append((label, *(bytes_text(size) for size in sizes)))
+    return table(("", _at_most(summary), "on average", "at the end"), rows, numbers=(1, 2, 3))
+
+
+def _at_most(summary: Summary) -> str:
+    """The kernel keeps only the group's peak."""
+    looks = "at most, at the readings"
+    return looks if summary.group_peak is None else f"{looks} (group: of the whole run)"
 
 
 def _machine(recording: Recording) -> list[tuple[str, str]]:

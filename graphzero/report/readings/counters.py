@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from graphzero.report.recording import ProcessReading
 
@@ -15,7 +15,8 @@ _MEMORY = ("rss", "anonymous", "file", "shared", "pss", "pss_anonymous", "pss_fi
 class Counters:
     """Sums of counters over processes, which do not go down when one of them ends.
 
-    What a process has counted between its last reading and its end is not known.
+    What a process has counted between its last reading and its end is known once its parent has
+    waited for it.
     """
 
     def __init__(self) -> None:
@@ -23,9 +24,20 @@ class Counters:
         self._running: set[int] = set()
         # of processes whose numbers have been given to others
         self._replaced: dict[str, float | None] = dict.fromkeys(_NAMES, 0)
+        self._unseen: Mapping[str, float] = {}
 
-    def update(self, readings: Iterable[ProcessReading]) -> None:
-        """Takes a reading of all processes: those that are not in it have ended."""
+    def update(
+        self, readings: Iterable[ProcessReading], unseen: Mapping[str, float] | None = None
+    ) -> None:
+        """Takes a reading of all processes: those that are not in it have ended.
+
+        Parameters
+        ----------
+        readings : iterable of ProcessReading
+        unseen : mapping of str to int or float, optional
+            What those that have ended have counted, by name, beyond what was ever seen of them.
+        """
+        self._unseen = unseen or {}
         self._running.clear()
         for reading in readings:
             new: dict[str, float | None] = {name: getattr(reading, name) for name in _NAMES}
@@ -74,7 +86,7 @@ class Counters:
         )
 
     def _total(self, name: str, pids: Iterable[int]) -> float | None:
-        total = self._replaced[name]
+        total = _sum(self._replaced[name], self._unseen.get(name, 0))
         for pid in pids:
             total = _sum(total, self._last[pid][name])
         return total

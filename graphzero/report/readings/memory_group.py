@@ -58,7 +58,8 @@ class BoundingGroup:
             if values[name] is None:
                 reason = f"the files in {self.folder} do not tell it, or may not be read"
                 note(unknown, f"group.{name}", reason)
-        return GroupReading(files.version, limit_of(self.folder, files), **values)
+        peak = number(self.folder / files.peak)  # after the usage, which is never more
+        return GroupReading(files.version, limit_of(self.folder, files), **values, peak=peak)
 
     def _kills(self) -> int | None:
         """Version 1 counts a kill in the group of the process alone, version 2 in all above it."""

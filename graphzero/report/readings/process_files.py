@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +43,13 @@ class Figures:
         When it began, in a unit of the source.
     values : dict of str to int or float
         The figures of a `ProcessReading` that are known.
+    collected : dict of str to int or float
+        Of children that it has waited for, where the system tells them apart.
     """
 
     started: float
     values: dict[str, int | float]
+    collected: dict[str, int | float] = field(default_factory=dict)
 
 
 def denied(pid: int, proc: Path = PROC) -> str:
@@ -95,9 +98,13 @@ class Kernel:
             "major_faults": int(fields[9]),
             "cpu_seconds": (int(fields[11]) + int(fields[12])) / self._ticks,
         }
+        collected: dict[str, int | float] = {
+            "major_faults": int(fields[10]),
+            "cpu_seconds": (int(fields[13]) + int(fields[14])) / self._ticks,
+        }
         values |= self._resident(pid, unknown)
         values |= self._permitted(pid, unknown, ("read_bytes",), self._read_bytes)
-        return Figures(float(fields[19]), values)
+        return Figures(float(fields[19]), values, collected)
 
     def read_pss(self, pid: int, unknown: Reasons | None) -> dict[str, int | float]:
         """Memory where shared pages are divided. The kernel visits every page that is mapped."""

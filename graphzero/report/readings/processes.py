@@ -9,13 +9,14 @@ from pathlib import Path
 import psutil
 
 from graphzero.report.readings.counters import Counters
-from graphzero.report.readings.inherited_reads import InheritedReads
+from graphzero.report.readings.inherited import Counted, Inherited
 from graphzero.report.readings.process_files import PROC, Ended, Figures, figures_source
 from graphzero.report.readings.reasons import Reasons, note
 from graphzero.report.recording import ProcessReading
 
 __all__ = ["ProcessTree", "descendants", "read_processes"]
 
+_COLLECTED = ("major_faults", "cpu_seconds")  # told apart from those of children
 _FORK_SERVER = "fork server"
 # What helpers of multiprocessing are called, by what stands in their command line.
 _HELPERS = {
@@ -108,7 +109,8 @@ class ProcessTree:
         self._known: dict[int, _Known] = {}
         self._workers = 0
         self._has_main = False
-        self._inherited = InheritedReads()
+        self._inherited_reads = Inherited()
+        self._inherited = {name: Inherited() for name in _COLLECTED}
 
     def read(self, *, with_pss: bool = False) -> tuple[ProcessReading, ...]:
         """All processes at present; empty if the first one has ended.
@@ -120,6 +122,7 @@ class ProcessTree:
             has mapped: some milliseconds for each GiB.
         """
         readings = []
+        seen: dict[int, Figures] = {}
         parents = descendants(self.pid, self._proc)
         for pid, parent in parents.items():
             try:
@@ -132,21 +135,35 @@ class ProcessTree:
                 if pid == self.pid:
                     note(self._unknown, "processes", f"there is no process {pid}, or it is hidden")
                 continue
+            seen[pid] = figures
             readings.append(ProcessReading(pid, name, **values))  # type: ignore[arg-type]
         readings = self._with_own_reads(readings, parents)
-        self.counters.update(readings)
+        self.counters.update(readings, self._unseen(seen, parents))
         return tuple(readings)
 
     def _with_own_reads(
         self, readings: list[ProcessReading], parents: dict[int, int]
     ) -> list[ProcessReading]:
+        """The kernel adds what children have read to what their parent has read."""
         known = {
-            reading.pid: (parents[reading.pid], reading.read_bytes)
+            reading.pid: Counted(parents[reading.pid], reading.read_bytes)
             for reading in readings
             if reading.read_bytes is not None
         }
-        own = self._inherited.own(known)
+        self._inherited_reads.update(known, parents)
+        own = {pid: int(self._inherited_reads.beyond(pid)) for pid in known}
         return [replace(one, read_bytes=own.get(one.pid, one.read_bytes)) for one in readings]
+
+    def _unseen(self, seen: dict[int, Figures], parents: dict[int, int]) -> dict[str, int | float]:
+        """What children counted that have ended, before they were first seen or after the last."""
+        for name, inherited in self._inherited.items():
+            counted = {
+                pid: Counted(parents[pid], figures.collected[name], figures.values[name])
+                for pid, figures in seen.items()
+                if name in figures.collected
+            }
+            inherited.update(counted, parents)
+        return {name: inherited.unseen for name, inherited in self._inherited.items()}
 
     def _name(self, pid: int, parent: int, figures: Figures) -> str:
         known = self._known.get(pid)
