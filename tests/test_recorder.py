@@ -196,6 +196,11 @@ def test_the_pace_follows_the_cost(cost: float, interval: float, delay: float) -
     assert pace.delay == pytest.approx(delay)
 
 
+@pytest.mark.parametrize("interval", [0.1, 1.0, 60.0])
+def test_logs_of_short_lived_workers_are_found_at_any_interval(interval: float) -> None:
+    assert 0.05 <= Pace(interval).look_delay <= 0.1
+
+
 def test_the_cost_of_more_memory_is_foreseen() -> None:
     work = Pace(1.0).pss
     assert work.is_affordable(10**9, 0.0)

@@ -9,7 +9,7 @@ __all__ = ["Pace", "Work"]
 _READINGS, _PSS, _PAGE_CACHE, _SEARCH = 0.004, 0.003, 0.0015, 0.0005
 _LONGEST = 60.0  # seconds between two readings, whatever they cost
 _LOOKS = 10  # for batch logs that are new, in the time of one reading
-_SHORTEST_LOOK = 0.05
+_SHORTEST_LOOK, _LONGEST_LOOK = 0.05, 0.1  # workers may live for as long, at any interval
 _CREDIT = 0.03  # seconds of a processor that each kind of work may take before its time
 _LAST = 0.1  # and as much more for the last reading
 _GUESS = 2e-11  # seconds a byte, until the cost was measured: 20 ms for a GB
@@ -74,7 +74,7 @@ class Pace:
     @property
     def look_delay(self) -> float:
         """Seconds from one look for new batch logs to the next."""
-        return max(_SHORTEST_LOOK, self.delay / _LOOKS)
+        return min(_LONGEST_LOOK, max(_SHORTEST_LOOK, self.delay / _LOOKS))
 
     def add_cost(self, cpu_seconds: float) -> None:
         """What the last reading, and the looks since the one before, took."""
