@@ -189,8 +189,7 @@ def test_a_file_of_another_program_is_not_replaced(
 HOLDS = """
 import sys
 from graphzero.report.tuning.alone import measuring_alone
-from graphzero.report.tuning.cache_state import dataset_files
-with measuring_alone(dataset_files(sys.argv[1])):
+with measuring_alone(sys.argv[1]):
     print("holds", flush=True)
     sys.stdin.read()
 """

@@ -18,8 +18,7 @@ from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_sources import managed_bytes, row_sources
 from graphzero.io.strategies import unavailable_strategies
 from graphzero.report.disk_rate import DiskRate, largest_file, measure_disk
-from graphzero.report.tuning.alone import measuring_alone
-from graphzero.report.tuning.cache_state import dataset_files
+from graphzero.report.tuning.alone import measuring_alone, unchanged_files
 from graphzero.report.tuning.grid import changed_fields, grid
 from graphzero.report.tuning.halving import Schedule, Search, search
 from graphzero.report.tuning.trial import TrialResult, Trials, Workload
@@ -235,40 +234,34 @@ def tune(
     Raises
     ------
     BlockingIOError
-        If another process measures this dataset.
+        If another process builds or measures this dataset.
     RuntimeError
-        If every setting failed; with the reason of the first.
+        If every setting failed; with the reason of the first. Or if the files have changed.
     ValueError
         If the workload is wrong, before any trial.
     """
-    with open_dataset(workload.folder) as ds:
-        mini_batches(ds, asdict(workload), Prefetch())  # errors before any trial
-        features = managed_bytes(row_sources(ds))
-        size, digest = _size(ds), files_digest(ds.mappings)
-    unavailable = unavailable_strategies()
-    if settings is None:
-        room = available_memory()
-        room = room if memory_limit is None else min(room, memory_limit)
-        settings = grid(features, room, unavailable)
-    with (
-        measuring_alone(dataset_files(workload.folder)),
-        Trials(workload, memory_limit=memory_limit) as trials,
-    ):
-        rate = measure_disk(largest_file(trials.files)) if disk else None
-        run = _Measurements(trials, observer)
-        if observer is not None:
-            observer.started(trials, settings, rate)
-        found = search(
-            settings,
-            run,
-            Schedule(finalists=len(settings), eliminates=False)
-            if full
-            else Schedule(seconds=seconds),
-            preferred=_DEFAULTS,
-            on_cut=(lambda _: None) if observer is None else observer.left,
-        )
-        if found is None:
-            raise RuntimeError(_all_failed(trials, run.records))
+    with measuring_alone(workload.folder), unchanged_files(workload.folder):
+        with open_dataset(workload.folder) as ds:
+            mini_batches(ds, asdict(workload), Prefetch())  # errors before any trial
+            features = managed_bytes(row_sources(ds))
+            size, digest = _size(ds), files_digest(ds.mappings)
+        unavailable = unavailable_strategies()
+        if settings is None:
+            room = available_memory()
+            room = room if memory_limit is None else min(room, memory_limit)
+            settings = grid(features, room, unavailable)
+        schedule = Schedule(seconds=seconds)
+        if full:
+            schedule = Schedule(finalists=len(settings), eliminates=False)
+        with Trials(workload, memory_limit=memory_limit) as trials:
+            rate = measure_disk(largest_file(trials.files)) if disk else None
+            run = _Measurements(trials, observer)
+            if observer is not None:
+                observer.started(trials, settings, rate)
+            on_cut = (lambda _: None) if observer is None else observer.left
+            found = search(settings, run, schedule, preferred=_DEFAULTS, on_cut=on_cut)
+            if found is None:
+                raise RuntimeError(_all_failed(trials, run.records))
     return Tuned(
         workload,
         memory_limit,
