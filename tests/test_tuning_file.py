@@ -234,6 +234,16 @@ def test_options_that_do_not_exist_are_ignored_with_a_warning(tuned: Path) -> No
             assert gz.NeighborDataset(ds).prefetch == gz.Prefetch()
 
 
+def test_a_link_stays_one_and_its_file_is_replaced(tuned: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "mine.json"
+    (tuned / TUNING_NAME).rename(elsewhere)
+    (tuned / TUNING_NAME).symlink_to(elsewhere)
+    _tune(tuned, date="2026-12-24T10:00:00+00:00")
+    assert (tuned / TUNING_NAME).is_symlink()
+    assert json.loads(elsewhere.read_text())["date"].startswith("2026-12-24")
+    assert "as tuned on 2026-12-24" in _io(tuned)
+
+
 def test_a_pipe_of_that_name_is_not_waited_for(tuned: Path) -> None:
     (tuned / TUNING_NAME).unlink()
     (tuned / TUNING_NAME).mkdir()

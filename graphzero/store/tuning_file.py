@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from graphzero import _core
-from graphzero.store.atomic import write_atomically
 from graphzero.store.format import PAGE_BYTES
 from graphzero.store.machine import Machine
+from graphzero.store.outputs import replaced_file
 
 __all__ = [
     "TUNING_NAME",
@@ -168,14 +168,15 @@ def tuning_content(machine: Machine, **content: Any) -> dict[str, Any]:
 
 
 def write_tuning(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None:
-    """Replaces the file in one step.
+    """Replaces the file in one step; where the path is a symbolic link, the file it points to.
 
     Raises
     ------
     OSError
         With errno and path.
     """
-    write_atomically(path, (json.dumps(content, indent=2) + "\n").encode())
+    with replaced_file(path) as file:
+        file.write((json.dumps(content, indent=2) + "\n").encode())
 
 
 def remove_tuning(folder: str | os.PathLike[str]) -> None:
