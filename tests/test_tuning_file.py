@@ -228,7 +228,8 @@ def test_what_cannot_be_read_is_ignored_with_a_warning(
 
 
 def test_options_that_do_not_exist_are_ignored_with_a_warning(tuned: Path) -> None:
-    for wrong in ({"strategy": "magic"}, {"speed": 9}, {"lookahead": -1}):
+    too_many = {"strategy": "pread", "threads": 100_000}
+    for wrong in ({"strategy": "magic"}, {"speed": 9}, {"lookahead": -1}, too_many):
         _tune(tuned, prefetch=wrong)
         with gz.open(tuned) as ds, pytest.warns(UserWarning, match="tuning.json is ignored"):
             assert gz.NeighborDataset(ds).prefetch == gz.Prefetch()
