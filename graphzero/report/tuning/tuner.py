@@ -35,6 +35,10 @@ _OF_WARM_UP = 0.55  # of the time that a trial has for its mini-batches
 _LEAST_SECONDS = 0.25
 _FIRST_OVERHEAD = 1.0  # seconds, until a trial has shown what it takes to start its process
 _COLD = 0.02  # of the files: what the kernel reads along
+_LEAST_LIMIT = 32_000_000  # bytes: an interpreter with PyTorch takes several times that
+# Of the memory that a plain trial takes, what a limit must have at least: the kernel's own tables
+# count too, and other settings hold more.
+_WITH_REST = 1.25
 _DEFAULTS = [Prefetch(), *(Prefetch("auto", lookahead=n) for n in (2, 0, 4))]
 
 
@@ -236,10 +240,16 @@ def tune(
     BlockingIOError
         If another process builds or measures this dataset.
     RuntimeError
-        If every setting failed; with the reason of the first. Or if the files have changed.
+        If every setting failed; with the reason of the first. Or if the time was over before
+        settings could be compared, or the files have changed.
     ValueError
-        If the workload is wrong, before any trial.
+        If the workload is wrong, or the limit far too low; before any trial.
     """
+    if memory_limit is not None and memory_limit < _LEAST_LIMIT:
+        raise ValueError(
+            f"the memory limit is {memory_limit:,} bytes, and Python with PyTorch takes more than "
+            f"{format_bytes(_LEAST_LIMIT)}: write it with a unit, like '2GB'"
+        )
     with measuring_alone(workload.folder), unchanged_files(workload.folder):
         with open_dataset(workload.folder) as ds:
             mini_batches(ds, asdict(workload), Prefetch())  # errors before any trial
@@ -261,7 +271,7 @@ def tune(
             on_cut = (lambda _: None) if observer is None else observer.left
             found = search(settings, run, schedule, preferred=_DEFAULTS, on_cut=on_cut)
             if found is None:
-                raise RuntimeError(_all_failed(trials, run.records))
+                raise RuntimeError(_no_choice(trials, run.records, len(settings)))
     return Tuned(
         workload,
         memory_limit,
@@ -291,15 +301,21 @@ def _available(trials: Trials, records: Sequence[Record]) -> int:
     return available
 
 
-def _all_failed(trials: Trials, records: Sequence[Record]) -> str:
-    reason = records[0].result.reason or "no reason is known"
-    text = f"every setting failed; the first: {reason}"
+def _no_choice(trials: Trials, records: Sequence[Record], count: int) -> str:
+    """Why nothing was found among so many settings."""
+    if any(record.result.reason is None for record in records):
+        return "the time was over before settings could be compared: give a larger --budget"
+    tried = len({record.result.setting for record in records})
+    which = "every setting" if tried == count else f"all {tried} of {count} settings tried"
+    reason = records[0].result.reason or ""
+    text = f"{which} failed; the first: {reason}"
     if trials.memory_limit is not None and "killed" in reason:
         own = trials.own_memory()
         if own is not None:
             text += (
-                f". The interpreter, its libraries, the seeds and one mini-batch take "
-                f"{format_bytes(own)}: give --memory-limit more than that"
+                f". The interpreter, its libraries, the seeds and one mini-batch take about "
+                f"{format_bytes(own)}, and more with what is read ahead: give --memory-limit at "
+                f"least {format_bytes(int(_WITH_REST * own))}"
             )
     return text
 
