@@ -41,7 +41,6 @@ from graphzero.commands.signals import ended_by_signals
 from graphzero.graph.opening import open_dataset
 from graphzero.io.prefetch import Prefetch
 from graphzero.report.tuning.alone import measuring_alone
-from graphzero.report.tuning.cache_state import dataset_files
 from graphzero.report.tuning.grid import describe
 from graphzero.report.tuning.trial import TrialResult, Trials, Workload
 from graphzero.report.tuning.trial_process import mini_batches
@@ -212,7 +211,7 @@ class Sweep:
     def __enter__(self) -> Sweep:
         with self._stack as locks:
             for folder in dict.fromkeys(cell.about["dataset"] for cell in self.cells):
-                locks.enter_context(measuring_alone(dataset_files(folder)))
+                locks.enter_context(measuring_alone(folder))
             self._stack = locks.pop_all()
         return self
 

@@ -261,8 +261,8 @@ def build(
     IndexError
         If a split has a node that does not exist.
     OSError
-        With errno and path: no such file, no permission, no disk space, or another build is
-        writing to the folder.
+        With errno and path: no such file, no permission, no disk space, or another build or
+        a measurement (``graphzero tune``) uses the folder.
     """
     options: dict[str, Any] = {
         "nodes": nodes,

@@ -141,6 +141,7 @@ def _out_of_core_reading(i: int, read: int, whole: BatchTotals) -> Reading:
             *(2, 4 * GB, min(4 * GB - 8 * MB, used + int(cached * 1.02)), used, cached),
             refaults=int(2100 * max(0, at - 90)),
             kills=0,
+            peak=4 * GB - 8 * MB,
         ),
         {
             "data/products/features.gd": prefix + (cached - prefix) * 6 // 10,

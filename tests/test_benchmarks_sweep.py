@@ -23,7 +23,6 @@ from benchmarks import prefetch_sweep, sweep_table
 from benchmarks.sweep_table import BATCHES, SETTINGS, confidence_interval, read_rows, write_rows
 from graphzero.io.prefetch import Prefetch
 from graphzero.report.tuning.alone import measuring_alone
-from graphzero.report.tuning.cache_state import dataset_files
 from graphzero.report.tuning.trial import TrialResult
 
 pytestmark = pytest.mark.no_asan
@@ -143,7 +142,7 @@ def test_a_sweep_that_is_ended_ends_its_trials(
 def test_a_sweep_refuses_a_dataset_that_is_measured(
     dataset: Any, tmp_path: Path, asked: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with measuring_alone(dataset_files(dataset[0])):
+    with measuring_alone(dataset[0]):
         assert sweep(dataset[0], tmp_path / "sweep.csv") == 1
     assert "another tuning or sweep measures this dataset" in capsys.readouterr().err
     assert not asked

@@ -238,6 +238,12 @@ def test_options_that_make_no_sense_are_refused(many):
         many.reader("aio")
     with pytest.raises(ValueError, match="threads must be 1 to 4096, not 0"):
         many.reader("pread", threads=0)
+    most = gz.Prefetch("pread", threads=4096)  # what a `Prefetch` takes, a reader takes as well
+    many.reader("pread", threads=most.threads).close()
+    with pytest.raises(ValueError, match="threads must be 1 to 4096, not 4097"):
+        many.reader("pread", threads=4097)
+    with pytest.raises(ValueError, match="threads must be at most 4096, not 4097"):
+        gz.Prefetch("pread", threads=4097)
     with pytest.raises(ValueError, match="depth must be 1 to 4096, not 5000"):
         many.reader("uring", depth=5000)
     many.mapping.close()

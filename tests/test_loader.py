@@ -240,6 +240,7 @@ def test_bad_loader_options_are_named(dataset, options, error, part):
     [
         ({"strategy": "magic"}, "strategy must be one of"),
         ({"lookahead": -1}, "lookahead must be at least 0"),
+        ({"lookahead": 2**63 - 1}, "lookahead must be at most"),
         ({"readahead_limit": 0.5}, "readahead_limit must be an integer"),
         ({"advice": "maybe"}, "advice must be one of"),
     ],

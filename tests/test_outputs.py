@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import sys
 
 import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero.store.atomic import replace_file, write_atomically
+from graphzero.store.atomic import StagedFile, replace_file, write_atomically
 from graphzero.store.outputs import (
     Output,
     check_outputs,
@@ -65,6 +66,32 @@ def test_special_files_are_no_outputs(tmp_path):
             assert error.errno == errno.EINVAL
             assert error.filename == str(path)
             assert "choose the path of a regular file" in error.strerror
+
+
+OPEN_FILES = ["/dev/stdout", "/dev/fd/{0}", "/proc/self/fd/{0}", "/proc/thread-self/fd/{0}"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.parametrize("name", OPEN_FILES)
+@pytest.mark.parametrize("is_linked", [False, True], ids=["itself", "by a link"])
+def test_an_open_file_is_not_replaced_under_its_writer(tmp_path, name, is_linked):
+    """Also where it is a regular file, as standard output is after "> file"."""
+    with open(tmp_path / "open", "w") as file:
+        path = name.format(file.fileno())
+        if is_linked:
+            (tmp_path / "link").symlink_to(path)
+            path = str(tmp_path / "link")
+        error = refused(OSError, path)
+        assert error.filename == path
+        assert "--json cannot be written: this is an open file of a process" in error.strerror
+        with pytest.raises(OSError, match="open file of a process") as caught:
+            replaced_file(path).__enter__()
+        assert caught.value.filename == path
+        with pytest.raises(OSError, match="open file of a process"):
+            StagedFile(path)
+        file.write("goes on")
+    assert (tmp_path / "open").read_text() == "goes on"
+    assert len(list(tmp_path.iterdir())) == 1 + is_linked
 
 
 def test_a_file_that_is_read_only_is_not_replaced(tmp_path, monkeypatch):

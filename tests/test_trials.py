@@ -20,6 +20,7 @@ import graphzero as gz
 from graphzero.report.tuning import limited_memory, trial
 from graphzero.report.tuning.cache_state import dataset_files, drop_files, share_in_memory
 from graphzero.report.tuning.trial import Trials, Workload
+from graphzero.report.tuning.trial_server import TrialServer
 
 pytestmark = pytest.mark.no_asan  # starts processes with a limit that fits the plain interpreter
 
@@ -228,6 +229,45 @@ def test_a_trial_does_not_outlive_its_server_into_the_next_one(work: Workload) -
         assert trials.run(gz.Prefetch(), batches=1, warm_up=0).reason is None
         _, alive = psutil.wait_procs(below, 5)
         assert not alive
+
+
+HOLDS = """
+import sys, tempfile
+from graphzero.report.tuning.trial_server import TrialServer
+tempfile.tempdir = sys.argv[1]
+server = TrialServer()
+print("made", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_folders_of_the_killed_are_removed_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "graphzero-trials-of-others").mkdir()
+    (tmp_path / "graphzero-trials-1-5").symlink_to(tmp_path)
+    others = set(os.listdir(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def left_after_another() -> set[str]:
+        TrialServer().close()
+        return set(os.listdir(tmp_path)) - others
+
+    command = [sys.executable, "-c", HOLDS, str(tmp_path)]
+    pipe = subprocess.PIPE
+    now = time.monotonic_ns
+    with subprocess.Popen(command, cwd="/", stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"made\n"
+        (made,) = set(os.listdir(tmp_path)) - others
+        monkeypatch.setattr(time, "monotonic_ns", lambda: now() + 61_000_000_000)
+        assert left_after_another() == {made}  # its process is alive
+        process.kill()
+    monkeypatch.setattr(time, "monotonic_ns", now)
+    assert left_after_another() == {made}  # perhaps it is being made
+    monkeypatch.setattr(time, "monotonic_ns", lambda: now() + 61_000_000_000)
+    assert left_after_another() == set()
+    assert others <= set(os.listdir(tmp_path))
 
 
 @linux

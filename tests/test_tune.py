@@ -138,7 +138,18 @@ def test_if_everything_fails_the_reason_is_told(
     monkeypatch.setattr(Trials, "own_memory", lambda self: 150_000_000)
     with pytest.raises(RuntimeError, match="every setting failed; the first: killed") as error:
         tune(Workload(str(folder)), memory_limit=1 << 30, disk=False, settings=[SETTINGS[2]])
-    assert "take 150 MB: give --memory-limit more than that" in str(error.value)
+    assert "take about 150 MB, and more with what is read ahead" in str(error.value)
+    assert str(error.value).endswith("give --memory-limit at least 188 MB")
+
+
+def test_a_time_that_is_too_short_is_the_reason(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Trials, "run", _run_nothing)
+    with pytest.raises(RuntimeError, match="^the time was over before .* a larger --budget$"):
+        tune(Workload(str(folder)), disk=False, settings=SETTINGS, seconds=1e-9)
+    with pytest.raises(RuntimeError, match="^all 1 of 3 settings tried failed; "):
+        tune(Workload(str(folder)), disk=False, settings=SETTINGS[::-1], seconds=1e-9)
 
 
 def test_without_a_memory_group_the_output_says_so(
@@ -189,8 +200,7 @@ def test_a_file_of_another_program_is_not_replaced(
 HOLDS = """
 import sys
 from graphzero.report.tuning.alone import measuring_alone
-from graphzero.report.tuning.cache_state import dataset_files
-with measuring_alone(dataset_files(sys.argv[1])):
+with measuring_alone(sys.argv[1]):
     print("holds", flush=True)
     sys.stdin.read()
 """
@@ -223,6 +233,8 @@ def test_two_do_not_measure_one_dataset_at_a_time(
         (["--split", "missing"], "no split 'missing'"),
         (["--node-type", "paper"], "--node-type is for typed graphs"),
         (["--memory-limit", "much"], "memory limit 'much' is not a size"),
+        (["--memory-limit", "0"], "the memory limit is 0 bytes, and Python with PyTorch takes"),
+        (["--memory-limit", "2.5"], "the memory limit is 2 bytes"),
         (["--batch-size", "0"], "graphzero: batch_size must be at least 1, not 0"),
         (["--threads", "-1"], "graphzero: num_threads must be at least 1, not -1"),
         (["--gather", "nope"], "graphzero: gather names ['nope'], and the dataset has"),

@@ -23,6 +23,7 @@ from graphzero.store.tuning_file import (
     files_digest,
     read_tuning,
     remove_tuning,
+    require_replaceable,
     tuning_content,
     write_tuning,
 )
@@ -227,11 +228,79 @@ def test_what_cannot_be_read_is_ignored_with_a_warning(
     assert caught[0].filename == __file__
 
 
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        *(("cpu", text) for text in ("\x1b[31m", "a\nb", "\ud800", "\x9b2J", "\u202e")),
+        *((name, "\x1b[31m") for name in ("disk", "file_system", "strategy", "option", "value")),
+        ("option", "\ud800"),
+    ],
+)
+def test_what_cannot_be_printed_is_refused(
+    tuned: Path, field: str, text: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    changes: dict[str, Any] = {"prefetch": {"strategy": "pread", text: 1}}
+    if field in ("strategy", "value"):
+        changes = {"prefetch": {"strategy": text} if field == "strategy" else {"resident": [text]}}
+    elif field != "option":
+        changes = {"machine": {**asdict(this_machine(tuned)), field: text}}
+    _tune(tuned, **changes)
+    with pytest.warns(UserWarning, match="it has .*, which cannot be printed") as caught:
+        gz.open(tuned).close()
+    assert str(caught[0].message).isprintable()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert run("info", tuned) == 0
+    assert text not in capfd.readouterr().out
+
+
+def test_after_the_advice_of_the_warning_a_tuning_can_be_written(tuned: Path) -> None:
+    path = tuned / TUNING_NAME
+    path.write_text(path.read_text()[:60])
+    with pytest.warns(UserWarning, match="; remove it, and run graphzero tune again$"):
+        gz.open(tuned).close()
+    with pytest.raises(FileExistsError):
+        require_replaceable(path)
+    path.unlink()
+    require_replaceable(path)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda ds: gz.NeighborDataset(ds),
+        lambda ds: gz.LinkNeighborDataset(ds, np.zeros((2, 1), int)),
+        lambda ds: gz.NeighborLoader(ds, [2], batch_size=60),
+        lambda ds: gz.LinkNeighborLoader(ds, [2], edge_label_index=np.zeros((2, 1), int)),
+    ],
+    ids=["nodes", "links", "node loader", "link loader"],
+)
+def test_the_warning_is_of_the_line_that_makes_the_loader(
+    tuned: Path, make: Callable[[gz.Dataset], object]
+) -> None:
+    _tune(tuned, prefetch={"speed": 9})
+    with gz.open(tuned) as ds, pytest.warns(UserWarning, match="is ignored") as caught:
+        make(ds)
+    (lines,) = [one.filename for one in caught]
+    assert lines == __file__
+
+
 def test_options_that_do_not_exist_are_ignored_with_a_warning(tuned: Path) -> None:
-    for wrong in ({"strategy": "magic"}, {"speed": 9}, {"lookahead": -1}):
+    too_many = {"strategy": "pread", "threads": 100_000}
+    for wrong in ({"strategy": "magic"}, {"speed": 9}, {"lookahead": -1}, too_many):
         _tune(tuned, prefetch=wrong)
         with gz.open(tuned) as ds, pytest.warns(UserWarning, match="tuning.json is ignored"):
             assert gz.NeighborDataset(ds).prefetch == gz.Prefetch()
+
+
+def test_a_link_stays_one_and_its_file_is_replaced(tuned: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "mine.json"
+    (tuned / TUNING_NAME).rename(elsewhere)
+    (tuned / TUNING_NAME).symlink_to(elsewhere)
+    _tune(tuned, date="2026-12-24T10:00:00+00:00")
+    assert (tuned / TUNING_NAME).is_symlink()
+    assert json.loads(elsewhere.read_text())["date"].startswith("2026-12-24")
+    assert "as tuned on 2026-12-24" in _io(tuned)
 
 
 def test_a_pipe_of_that_name_is_not_waited_for(tuned: Path) -> None:

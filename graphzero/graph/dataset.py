@@ -21,6 +21,7 @@ from graphzero.store.machine import machine_differences, this_machine
 from graphzero.store.mapped_file import ClosedAtExit
 from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT, Driving, Neighbors
 from graphzero.store.tuning_file import Tuning, files_digest
+from graphzero.store.user_line import user_line
 
 __all__ = ["Dataset", "Splits"]
 
@@ -198,7 +199,7 @@ class Dataset(ClosedAtExit):
         """Warns, once, of messages against the edges that nobody has chosen: see `open_dataset`."""
         note, self._direction_note = self._direction_note, None
         if note is not None:
-            warnings.warn(note, UserWarning, stacklevel=5)  # the line that makes the loader
+            warnings.warn(note, UserWarning, stacklevel=user_line())
 
     @property
     def any_tuning(self) -> Tuning | None:

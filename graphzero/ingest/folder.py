@@ -35,18 +35,20 @@ __all__ = ["check_names", "entry_of", "folder_lock", "recover", "replace_dataset
 
 @contextmanager
 def folder_lock(folder: Path, *, shared: bool = False) -> Iterator[None]:
-    """Locks a folder against other builds; the lock ends with the process at the latest.
+    """Locks a folder against builds; the lock ends with the process at the latest.
 
     Parameters
     ----------
     folder : pathlib.Path
     shared : bool
-        For writers of single files: several at the same time, but not during a build.
+        For writers of single files and for measurements: several at the same time, but not during
+        a build.
 
     Raises
     ------
     BlockingIOError
-        With the folder, if another process is building there.
+        With the folder, if another process is building there, or has the lock that this one wants
+        for itself.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -55,7 +57,8 @@ def folder_lock(folder: Path, *, shared: bool = False) -> Iterator[None]:
         except BlockingIOError:
             raise BlockingIOError(
                 errno.EWOULDBLOCK,
-                "another build is writing to this folder: wait until it ends",
+                "another build, conversion or measurement (graphzero tune) uses this folder: wait "
+                "until it ends",
                 os.fspath(folder),
             ) from None
         yield

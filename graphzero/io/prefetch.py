@@ -15,6 +15,8 @@ __all__ = ["Prefetch"]
 
 _STRATEGIES = ("auto", *STRATEGIES)
 _ADVICE = ("normal", "random", "sequential")
+_MOST_THREADS = 4096  # MOST_IN_FLIGHT of `core/direct.pxi`
+_MOST_LOOKAHEAD = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Prefetch:
         nothing stays resident; ``batch.stats.io`` says that no memory is available. Default:
         what the process's control groups and the machine have available when an iteration begins.
     threads : int
-        Threads of "pread".
+        Threads of "pread": 1 to 4096.
     advice : {"random", "normal", "sequential"}
         ``madvise`` for the feature files while they are read. "random" stops the kernel from
         reading around each page.
@@ -63,7 +65,7 @@ class Prefetch:
     Raises
     ------
     ValueError
-        If a value is not one of these, or negative.
+        If a value is not one of these, negative, or too large.
     """
 
     strategy: str = "auto"
@@ -85,9 +87,10 @@ class Prefetch:
             value = getattr(self, name)
             if isinstance(value, str):
                 object.__setattr__(self, name, parse_size(value, name))
-        counts = (("lookahead", 0), ("readahead_limit", 0), ("gap_pages", 0), ("threads", 1))
-        for name, least in counts:
-            as_count(getattr(self, name), name, least)
+        as_count(self.lookahead, "lookahead", 0, _MOST_LOOKAHEAD)
+        as_count(self.readahead_limit, "readahead_limit", 0)
+        as_count(self.gap_pages, "gap_pages", 0)
+        as_count(self.threads, "threads", 1, _MOST_THREADS)
         if self.memory_limit is not None:
             as_count(self.memory_limit, "memory_limit", 0)
 

@@ -10,6 +10,7 @@ from graphzero.graph.dataset import Dataset
 from graphzero.io.limits import available_memory
 from graphzero.io.prefetch import Prefetch
 from graphzero.store.tuning_file import TUNING_NAME, Tuning
+from graphzero.store.user_line import user_line
 from graphzero.units import format_bytes
 
 __all__ = ["as_tuned", "memory_note", "prefetch_of", "suitable_memory"]
@@ -45,9 +46,9 @@ def prefetch_of(dataset: Dataset, given: Prefetch | None) -> tuple[Prefetch, str
         prefetch = as_tuned(tuned)
     except (TypeError, ValueError) as error:
         warnings.warn(
-            f"{tuned.path} is ignored: {error}; remove it, or run graphzero tune again",
+            f"{tuned.path} is ignored: {error}; remove it, and run graphzero tune again",
             UserWarning,
-            stacklevel=5,
+            stacklevel=user_line(),
         )
         return Prefetch(), f"{TUNING_NAME} is not used: it is corrupt"
     size = sum(mapping.size for mapping in dataset.mappings)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import stat
 from contextlib import suppress
@@ -26,6 +27,12 @@ __all__ = [
 
 _SUFFIX = ".gz-staged"
 SPECIAL_FILE = "this is a device or another special file; choose the path of a regular file"
+_OPEN_FILE = (
+    "this is an open file of a process, such as its standard output, which cannot be replaced; "
+    "choose the path of a regular file"
+)
+_OPEN_FILES = re.compile("/dev/fd|/proc/[0-9]+/(task/[0-9]+/)?fd")
+_MOST_LINKS = 40  # that a path may lead through; the kernel's limit
 
 
 def is_staging_name(name: str) -> bool:
@@ -48,8 +55,11 @@ def refuse_special(path: str | os.PathLike[str]) -> None:
     Raises
     ------
     OSError
-        With errno and path: a folder, a device, a pipe, a socket, or a link to one of them.
+        With errno and path: a folder, a device, a pipe, a socket, or a link to one of them; also
+        an open file such as ``/dev/stdout``, whose writer would go on in the file replaced.
     """
+    if _is_open_file(path):
+        raise OSError(errno.EINVAL, _OPEN_FILE, os.fspath(path))
     try:
         mode = os.stat(path).st_mode
     except OSError:  # a missing file, or a link that leads nowhere; making the file says the rest
@@ -60,6 +70,21 @@ def refuse_special(path: str | os.PathLike[str]) -> None:
         )
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, SPECIAL_FILE, os.fspath(path))
+
+
+def _is_open_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a path, or a link that it leads through, names a descriptor of a process."""
+    here = os.fspath(path)
+    for _ in range(_MOST_LINKS):
+        folder, name = os.path.split(here)
+        folder = os.path.realpath(folder)
+        if _OPEN_FILES.fullmatch(folder):
+            return True
+        try:
+            here = os.path.join(folder, os.readlink(os.path.join(folder, name)))
+        except OSError:  # no link
+            return False
+    return False
 
 
 def replace_file(staged: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from graphzero.errors import FormatError
-from graphzero.store.atomic import SPECIAL_FILE, StagedFile
+from graphzero.store.atomic import StagedFile, refuse_special
 from graphzero.store.manifest import MANIFEST_NAME, read_manifest
 
 __all__ = ["Output", "check_outputs", "files_of_dataset", "replaced_file", "writing"]
@@ -90,6 +89,10 @@ def _refusal(code: int, output: Output, reason: str) -> OSError:
 
 def _check_kind(output: Output) -> None:
     """Refuses what is no regular file, and a folder that is not there."""
+    try:
+        refuse_special(output.path)
+    except OSError as error:
+        raise _refusal(error.errno or 0, output, error.strerror or "") from None
     folder = output.target.parent
     if not folder.exists():
         raise _refusal(
@@ -99,12 +102,10 @@ def _check_kind(output: Output) -> None:
         )
     if not folder.is_dir():
         raise _refusal(errno.ENOTDIR, output, f"{folder} is not a folder; {_ELSEWHERE}")
-    if os.fspath(output.path).endswith(os.sep) or output.target.is_dir():
+    if os.fspath(output.path).endswith(os.sep):
         raise _refusal(errno.EISDIR, output, "this is a folder; add the name of a file")
     if not output.target.exists():
         return
-    if not stat.S_ISREG(output.target.stat().st_mode):
-        raise _refusal(errno.EINVAL, output, SPECIAL_FILE)
     if not os.access(output.target, os.W_OK):
         reason = f"the file exists and is read-only; allow writing to it, or {_ELSEWHERE}"
         raise _refusal(errno.EACCES, output, reason)
@@ -181,6 +182,7 @@ def replaced_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     OSError
         With errno and path.
     """
+    refuse_special(path)
     staged = StagedFile(os.path.realpath(path))
     try:
         with os.fdopen(os.dup(staged.fd), "w+b") as file:

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from graphzero import _core
-from graphzero.store.atomic import write_atomically
 from graphzero.store.format import PAGE_BYTES
 from graphzero.store.machine import Machine
+from graphzero.store.outputs import replaced_file
+from graphzero.store.user_line import user_line
 
 __all__ = [
     "TUNING_NAME",
@@ -106,17 +107,18 @@ def read_tuning(folder: str | os.PathLike[str]) -> Tuning | None:
         return _parse(path, content)
     except (OSError, *_WRONG) as error:
         warnings.warn(
-            f"{path} is ignored: {error}; remove it, or run graphzero tune again",
+            f"{path} is ignored: {error}; remove it, and run graphzero tune again",
             UserWarning,
-            stacklevel=3,  # the line that opens the dataset
+            stacklevel=user_line(),
         )
         return None
 
 
 def _parse(path: Path, content: dict[str, Any]) -> Tuning:
     date = _of_type(content, "date", str)
-    datetime.fromisoformat(date)  # what is no date could draw on the terminal
+    datetime.fromisoformat(date)
     machine = _of_type(content, "machine", dict)
+    _require_printable([date, machine, content.get("prefetch")])  # they are printed and logged
     return Tuning(
         path=os.fspath(path),
         date=date,
@@ -133,6 +135,17 @@ def _parse(path: Path, content: dict[str, Any]) -> Tuning:
         dataset=_of_type(content, "dataset", str),
         content=content,
     )
+
+
+def _require_printable(value: Any) -> None:
+    """Refuses texts that could draw on a terminal, or cannot be written to one."""
+    if isinstance(value, Mapping):
+        _require_printable([*value.keys(), *value.values()])
+    elif isinstance(value, list):
+        for each in value:
+            _require_printable(each)
+    elif isinstance(value, str) and not value.isprintable():
+        raise ValueError(f"it has {value!a:.80}, which cannot be printed")
 
 
 def _unless_null(content: Mapping[str, Any], name: str, kind: type) -> Any:
@@ -168,14 +181,15 @@ def tuning_content(machine: Machine, **content: Any) -> dict[str, Any]:
 
 
 def write_tuning(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None:
-    """Replaces the file in one step.
+    """Replaces the file in one step; where the path is a symbolic link, the file it points to.
 
     Raises
     ------
     OSError
         With errno and path.
     """
-    write_atomically(path, (json.dumps(content, indent=2) + "\n").encode())
+    with replaced_file(path) as file:
+        file.write((json.dumps(content, indent=2) + "\n").encode())
 
 
 def remove_tuning(folder: str | os.PathLike[str]) -> None:

@@ -173,7 +173,7 @@ def search(
     Returns
     -------
     Search or None
-        None if every setting failed.
+        None if every setting failed, or the time was over before any turn was complete.
     """
     run = _Run(measure, schedule, on_cut, clock)
     left, batches, rung = list(settings), schedule.batches, 0

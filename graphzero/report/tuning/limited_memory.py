@@ -14,16 +14,16 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["MemoryGroup", "NoMemoryGroup", "memory_group"]
+__all__ = ["MemoryGroup", "NoMemoryGroup", "locked", "memory_group", "own_name", "remove_left"]
 
 REMOVE_SECONDS = 10.0
 _PREFIX = "graphzero-"
-_MAKING_SECONDS = 60.0  # so old is no group that is being made, and not yet locked
+_MAKING_SECONDS = 60.0  # so old is no folder that is being made, and not yet locked
 # By version of the interface: limit, limit with swap, and the names of two counts in memory.stat.
 FILES = {
     1: ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", ("rss", "cache")),
@@ -115,19 +115,25 @@ def hierarchies(mounts: str, own: str) -> list[tuple[int, list[Path]]]:
     return found
 
 
-def _remove_left(parent: Path) -> None:
-    """Removes groups whose makers were killed: they are locked by nobody, and have no process."""
-    for folder in parent.glob(f"{_PREFIX}*"):
+def own_name(prefix: str) -> str:
+    """A name for a folder of this process, which says when it was made."""
+    return f"{prefix}{os.getpid()}-{time.monotonic_ns()}"
+
+
+def remove_left(parent: Path, prefix: str, remove: Callable[[Path], object]) -> None:
+    """Removes folders with an `own_name` whose makers were killed: nobody has them `locked`."""
+    for folder in parent.glob(f"{prefix}*"):
         made = folder.name.rpartition("-")[2]
-        if made.isdecimal() and time.monotonic_ns() - int(made) > _MAKING_SECONDS * 1e9:
-            with contextlib.suppress(OSError), _locked(folder):
-                folder.rmdir()
+        # The clock begins again with the machine: a folder of the future is of the past.
+        if made.isdecimal() and abs(time.monotonic_ns() - int(made)) > _MAKING_SECONDS * 1e9:
+            with contextlib.suppress(OSError), locked(folder):
+                remove(folder)
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Whoever makes a group keeps a lock on its folder, which ends with the process."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+def locked(folder: Path) -> Iterator[None]:
+    """Whoever makes a folder keeps a lock on it, which ends with the process."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
@@ -142,8 +148,8 @@ def _make(version: int, parent: Path, limit: int) -> MemoryGroup:
             raise OSError(f"{parent} has no memory controller")
         if "memory" not in (parent / "cgroup.subtree_control").read_text().split():
             (parent / "cgroup.subtree_control").write_text("+memory")
-    _remove_left(parent)
-    folder = parent / f"{_PREFIX}{os.getpid()}-{time.monotonic_ns()}"
+    remove_left(parent, _PREFIX, os.rmdir)
+    folder = parent / own_name(_PREFIX)
     folder.mkdir()
     try:
         most, with_swap, _ = FILES[version]
@@ -228,7 +234,7 @@ def memory_group(limit: int) -> Iterator[MemoryGroup]:
         yield group
         return
     try:
-        with _locked(group.folder):
+        with locked(group.folder):
             yield group
     finally:
         _remove(group.folder)

@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from graphzero.report.tuning.limited_memory import locked, own_name, remove_left
+
 __all__ = ["Answer", "TrialServer"]
 
+_PREFIX = "graphzero-trials-"
 # The path of this process: -c alone would put the current folder first, with whatever is in it.
 _PROGRAM = (
     "import sys; sys.path[:] = sys.argv[1:-1]; "
@@ -54,7 +58,8 @@ class TrialServer:
     """
 
     def __init__(self, prefix: Sequence[str] = ()) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="graphzero-trials-")
+        self._stack = ExitStack()
+        self._folder = self._stack.enter_context(_temporary_folder())
         self._read = b""
         self._trial: int | None = None
         self._alive: int | None
@@ -72,6 +77,9 @@ class TrialServer:
                     env=environment,
                     pass_fds=[alive],
                 )
+        except BaseException:
+            self._stack.close()
+            raise
         finally:
             os.close(alive)
 
@@ -127,7 +135,7 @@ class TrialServer:
         self._process.kill()
         self._process.wait()
         self._process.stdout.close()
-        self._folder.cleanup()
+        self._stack.close()
 
     def _end_trial(self) -> None:
         # The server has not waited for it yet: the number is still the trial's.
@@ -158,10 +166,26 @@ class TrialServer:
         return line.decode()
 
     def _path(self, name: str) -> str:
-        return os.path.join(self._folder.name, name)
+        return os.path.join(self._folder, name)
 
     def _text(self, name: str) -> str:
         try:
             return Path(self._path(name)).read_text(errors="replace")
         except FileNotFoundError:
             return ""
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    """A folder for the context; those of processes that were killed are removed before."""
+    parent = Path(tempfile.gettempdir())
+    remove_left(parent, _PREFIX, shutil.rmtree)
+    folder = parent / own_name(_PREFIX)
+    folder.mkdir(mode=0o700)
+    try:
+        with ExitStack() as lock:
+            with suppress(OSError):  # a file system without locks, where nobody removes it
+                lock.enter_context(locked(folder))
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -18,8 +18,7 @@ from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_sources import managed_bytes, row_sources
 from graphzero.io.strategies import unavailable_strategies
 from graphzero.report.disk_rate import DiskRate, largest_file, measure_disk
-from graphzero.report.tuning.alone import measuring_alone
-from graphzero.report.tuning.cache_state import dataset_files
+from graphzero.report.tuning.alone import measuring_alone, unchanged_files
 from graphzero.report.tuning.grid import changed_fields, grid
 from graphzero.report.tuning.halving import Schedule, Search, search
 from graphzero.report.tuning.trial import TrialResult, Trials, Workload
@@ -36,6 +35,10 @@ _OF_WARM_UP = 0.55  # of the time that a trial has for its mini-batches
 _LEAST_SECONDS = 0.25
 _FIRST_OVERHEAD = 1.0  # seconds, until a trial has shown what it takes to start its process
 _COLD = 0.02  # of the files: what the kernel reads along
+_LEAST_LIMIT = 32_000_000  # bytes: an interpreter with PyTorch takes several times that
+# Of the memory that a plain trial takes, what a limit must have at least: the kernel's own tables
+# count too, and other settings hold more.
+_WITH_REST = 1.25
 _DEFAULTS = [Prefetch(), *(Prefetch("auto", lookahead=n) for n in (2, 0, 4))]
 
 
@@ -235,40 +238,40 @@ def tune(
     Raises
     ------
     BlockingIOError
-        If another process measures this dataset.
+        If another process builds or measures this dataset.
     RuntimeError
-        If every setting failed; with the reason of the first.
+        If every setting failed; with the reason of the first. Or if the time was over before
+        settings could be compared, or the files have changed.
     ValueError
-        If the workload is wrong, before any trial.
+        If the workload is wrong, or the limit far too low; before any trial.
     """
-    with open_dataset(workload.folder) as ds:
-        mini_batches(ds, asdict(workload), Prefetch())  # errors before any trial
-        features = managed_bytes(row_sources(ds))
-        size, digest = _size(ds), files_digest(ds.mappings)
-    unavailable = unavailable_strategies()
-    if settings is None:
-        room = available_memory()
-        room = room if memory_limit is None else min(room, memory_limit)
-        settings = grid(features, room, unavailable)
-    with (
-        measuring_alone(dataset_files(workload.folder)),
-        Trials(workload, memory_limit=memory_limit) as trials,
-    ):
-        rate = measure_disk(largest_file(trials.files)) if disk else None
-        run = _Measurements(trials, observer)
-        if observer is not None:
-            observer.started(trials, settings, rate)
-        found = search(
-            settings,
-            run,
-            Schedule(finalists=len(settings), eliminates=False)
-            if full
-            else Schedule(seconds=seconds),
-            preferred=_DEFAULTS,
-            on_cut=(lambda _: None) if observer is None else observer.left,
+    if memory_limit is not None and memory_limit < _LEAST_LIMIT:
+        raise ValueError(
+            f"the memory limit is {memory_limit:,} bytes, and Python with PyTorch takes more than "
+            f"{format_bytes(_LEAST_LIMIT)}: write it with a unit, like '2GB'"
         )
-        if found is None:
-            raise RuntimeError(_all_failed(trials, run.records))
+    with measuring_alone(workload.folder), unchanged_files(workload.folder):
+        with open_dataset(workload.folder) as ds:
+            mini_batches(ds, asdict(workload), Prefetch())  # errors before any trial
+            features = managed_bytes(row_sources(ds))
+            size, digest = _size(ds), files_digest(ds.mappings)
+        unavailable = unavailable_strategies()
+        if settings is None:
+            room = available_memory()
+            room = room if memory_limit is None else min(room, memory_limit)
+            settings = grid(features, room, unavailable)
+        schedule = Schedule(seconds=seconds)
+        if full:
+            schedule = Schedule(finalists=len(settings), eliminates=False)
+        with Trials(workload, memory_limit=memory_limit) as trials:
+            rate = measure_disk(largest_file(trials.files)) if disk else None
+            run = _Measurements(trials, observer)
+            if observer is not None:
+                observer.started(trials, settings, rate)
+            on_cut = (lambda _: None) if observer is None else observer.left
+            found = search(settings, run, schedule, preferred=_DEFAULTS, on_cut=on_cut)
+            if found is None:
+                raise RuntimeError(_no_choice(trials, run.records, len(settings)))
     return Tuned(
         workload,
         memory_limit,
@@ -298,15 +301,21 @@ def _available(trials: Trials, records: Sequence[Record]) -> int:
     return available
 
 
-def _all_failed(trials: Trials, records: Sequence[Record]) -> str:
-    reason = records[0].result.reason or "no reason is known"
-    text = f"every setting failed; the first: {reason}"
+def _no_choice(trials: Trials, records: Sequence[Record], count: int) -> str:
+    """Why nothing was found among so many settings."""
+    if any(record.result.reason is None for record in records):
+        return "the time was over before settings could be compared: give a larger --budget"
+    tried = len({record.result.setting for record in records})
+    which = "every setting" if tried == count else f"all {tried} of {count} settings tried"
+    reason = records[0].result.reason or ""
+    text = f"{which} failed; the first: {reason}"
     if trials.memory_limit is not None and "killed" in reason:
         own = trials.own_memory()
         if own is not None:
             text += (
-                f". The interpreter, its libraries, the seeds and one mini-batch take "
-                f"{format_bytes(own)}: give --memory-limit more than that"
+                f". The interpreter, its libraries, the seeds and one mini-batch take about "
+                f"{format_bytes(own)}, and more with what is read ahead: give --memory-limit at "
+                f"least {format_bytes(int(_WITH_REST * own))}"
             )
     return text
 
