@@ -83,7 +83,7 @@ def _add_workload_options(parser: argparse.ArgumentParser) -> None:
         type=as_fanouts,
         default="15,10,5",
         metavar="N,N",
-        help="neighbours per node in each hop; -1 is all of them",
+        help="neighbours per node in each hop; -1 is all of them, as in --fanouts=-1,10",
     )
     add("--batch-size", type=int, default=1024, metavar="N", help="seed nodes in a mini-batch")
     add(
