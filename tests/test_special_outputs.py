@@ -99,6 +99,18 @@ def test_a_link_to_one_is_refused_too(special, csv, tmp_path, writer):
     assert (tmp_path / "link").is_symlink()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.parametrize("writer", ["staged", "atomic", "replaced", "gl"])
+def test_an_open_file_is_not_replaced_by_its_descriptor(tmp_path, csv, writer):
+    with open(tmp_path / "open", "w") as file:
+        path = f"/proc/self/fd/{file.fileno()}"
+        with pytest.raises(OSError, match="open file of a process") as caught:
+            WRITERS[writer](csv, path)
+    assert caught.value.filename == path
+    assert (tmp_path / "open").read_text() == ""
+    assert sorted(os.listdir(tmp_path)) == ["e.csv", "open"]
+
+
 def test_one_that_appears_during_the_work_is_not_replaced(tmp_path):
     staged = StagedFile(tmp_path / "x")
     staged.seal()
