@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -313,8 +314,9 @@ def test_the_group_of_this_process_is_found_or_explained():
 
 MAKER = """
 import sys
-from graphzero.report.tuning.limited_memory import memory_group
-with memory_group(64 << 20) as group:
+from graphzero.report.tuning import limited_memory
+limited_memory._PREFIX = sys.argv[1]
+with limited_memory.memory_group(64 << 20) as group:
     print(group.folder, flush=True)
     sys.stdin.read()
 """
@@ -322,7 +324,10 @@ with memory_group(64 << 20) as group:
 
 def test_a_group_whose_maker_was_killed_is_removed_by_the_next(tmp_path, monkeypatch):
     pipe = subprocess.PIPE
-    command = [sys.executable, "-c", MAKER]
+    # Groups of tests that run beside this one are not looked at.
+    prefix = f"graphzero-test{os.getpid()}-"
+    monkeypatch.setattr(making, "_PREFIX", prefix)
+    command = [sys.executable, "-c", MAKER, prefix]
     with subprocess.Popen(command, cwd=tmp_path, stdin=pipe, stdout=pipe, text=True) as maker:
         folder = maker.stdout.readline().strip()
         if folder in ("", "None"):
