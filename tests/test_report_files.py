@@ -59,3 +59,15 @@ def test_a_file_that_cannot_be_written_is_named_as_it_was_given(tmp_path: Path) 
     with pytest.raises(FileNotFoundError) as caught:
         monitor.write_json(path)
     assert caught.value.filename == str(path)
+
+
+def test_a_link_is_kept_and_its_file_written(tmp_path: Path) -> None:
+    links = [tmp_path / "link.json", tmp_path / "link.html"]
+    (tmp_path / "files").mkdir()
+    for link in links:
+        link.symlink_to(tmp_path / "files" / link.name)
+    with gz.Monitor(json=links[0], html=links[1]):
+        pass
+    for link in links:
+        assert link.is_symlink()
+        assert (tmp_path / "files" / link.name).stat().st_size > 0

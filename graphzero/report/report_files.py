@@ -47,7 +47,7 @@ class ReportFiles:
         for output, write in self._writers:
             try:
                 with writing(output):
-                    write(output.path, recording)
+                    write(output.target, recording)  # of a link, the file that it leads to
             except Exception as failure:
                 failures.append(failure)
         last = failures.pop() if failures and error is None else None
