@@ -118,7 +118,6 @@ setup(
     package_dir={"graphzero.include": "include"},
     package_data={
         "graphzero": ["py.typed", "*.pyi", "*.pxd"],
-        "graphzero.report.page": ["*.css", "*.js"],
         "graphzero.include": ["graphzero/*.h"],
     },
     include_package_data=False,

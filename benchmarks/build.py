@@ -1,307 +1,286 @@
-"""The one-time build: against graphzero 0.2.0 and DuckDB, under memory limits, and by size.
+"""The one-time build and ``graphzero verify``: speed, memory, and growth with size.
 
-``python -m benchmarks.build`` writes an R-MAT edge list and measures, in one run:
+The parts, all by default:
 
-- edges a second from one CSV: graphzero, graphzero 0.2.0's `convert_csv_to_gl`, and DuckDB's
-  ``COPY (SELECT ... ORDER BY src, dst)`` to Parquet, in turns;
-- the peak of anonymous memory of builds with several memory limits, in a memory cgroup of that
-  limit, so that page cache is bounded too but not counted;
-- seconds per edge from the smallest to the largest edge list, from CSV and from ``.npy``;
-- rows of features a second, against a plain copy of the same bytes, both from the disk and synced.
+- rate: edges a second from one CSV in the page cache: graphzero, graphzero 0.2.0's
+  `convert_csv_to_gl`, and DuckDB's ``COPY (SELECT ... ORDER BY src, dst)`` to Parquet, in turns;
+- memory: the peak of anonymous memory of builds with several memory limits, in a memory cgroup of
+  that limit, so that page cache is bounded too but not counted;
+- size: seconds per edge from the smallest to the largest edge list, from CSV and from ``.npy``;
+- verify: GB a second of ``gz.verify`` on files in the page cache, against a plain read of them.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import shutil
-import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from benchmarks.build_inputs import copy_bytes, edges_csv, edges_npy, features_npy
-from benchmarks.machine import (
-    describe_disk,
-    describe_machine,
-    drop_cached,
-    others_share,
-    read_usage,
-)
-from benchmarks.options import QUICK_EDGES, QUICK_SCALE, count, list_of, require_positive
-from benchmarks.peers import Peer, PeerError, Worker, install
-from benchmarks.report import machine_lines, markdown, rate_table, ratio_table, to_json
-from benchmarks.timing import Comparison, Dropped, Run, compare
-from graphzero.report.tuning.limited_memory import NoMemoryGroup, memory_group
+import numpy as np
 
-PARTS = ("rate", "memory", "size", "features")
-GOALS = {"graphzero02": 5.0, "duckdb": 2.0}
-MOST_GROWTH, LEAST_DISK_SHARE = 1.3, 0.8
-OWN = Peer("graphzero", (), "session_build.py")
-PEERS = (
-    Peer("graphzero02", (("graphzero==0.2.0", "numpy"),), "peer_graphzero02_build.py"),
-    Peer("duckdb", (("duckdb",),), "peer_duckdb_build.py"),
-)
+from benchmarks import machine, timing
+from benchmarks.inputs import edge_chunk, write_csv, write_edges
+from benchmarks.peers import DUCKDB, GRAPHZERO02, PeerError, Worker, start_own, start_peer
+from graphzero.report.limited_memory import NoMemoryGroup, memory_group
+
+GOALS = {GRAPHZERO02: 5.0, DUCKDB: 2.0}
+MOST_GROWTH = 1.3
+VERIFIED_EDGES, VERIFIED_SCALE = 16_000_000, 20
 
 
-def _work(
+def written(path: Path, write: Callable[[Path], object]) -> Path:
+    """A file that the first call writes, whole or not at all."""
+    if not path.exists():
+        unfinished = path.with_suffix(".unfinished.npy")
+        write(unfinished)
+        unfinished.rename(path)
+    return path
+
+
+def edges_npy(options: argparse.Namespace, edges: int) -> Path:
+    """An edge list as ``.npy``."""
+    path = options.data / f"edges_{options.scale}_{edges}.npy"
+    return written(path, lambda to: write_edges(to, options.scale, edges))
+
+
+def edges_csv(options: argparse.Namespace, edges: int) -> Path:
+    """The same edge list as CSV."""
+    source = edges_npy(options, edges)
+    path = source.with_suffix(".csv")
+    return written(path, lambda to: write_csv(to, np.load(source, mmap_mode="r")))
+
+
+def one_build(
     worker: Worker, out: Path, num_edges: int, **arguments: Any
-) -> tuple[Run, dict[str, Any]]:
-    """One build by one process, into a path that is empty before and after."""
-    _remove(out)
+) -> tuple[timing.Run, Any]:
+    """One build by one process, into a path that is removed before and after."""
+
+    def remove() -> None:
+        shutil.rmtree(out, ignore_errors=True)
+        with suppress(OSError):
+            out.unlink()
+
+    remove()
     try:
         answer = worker.call("convert", out=str(out), **arguments)
-        if answer["num_edges"] != num_edges:
-            raise PeerError(f"{worker.name} has {answer['num_edges']} edges of {num_edges}")
     finally:
-        _remove(out)
-    return Run(num_edges, answer["seconds"], answer["processor_seconds"]), answer
+        remove()
+    if answer["num_edges"] != num_edges:
+        raise PeerError(f"{worker.name} has {answer['num_edges']} edges of {num_edges}")
+    return timing.Run(num_edges, answer["seconds"], answer["processor_seconds"]), answer
 
 
-def _remove(path: Path) -> None:
-    shutil.rmtree(path, ignore_errors=True)
-    with suppress(OSError):
-        path.unlink()
-
-
-def _own_worker(folder: Path, threads: int, prefix: Sequence[str] = ()) -> Worker:
-    return Worker(
-        OWN,
-        sys.executable,
-        log=folder / "graphzero.log",
-        threads=threads,
-        prefix=prefix,
-        isolated=False,
-    )
-
-
-def rate(options: argparse.Namespace, folder: Path) -> Comparison:
+def rate(options: argparse.Namespace) -> timing.Comparison:
     """Edges a second from one CSV, in the page cache for everyone."""
-    path = edges_csv(folder, options.scale, options.edges)
+    path, folder = edges_csv(options, options.edges), options.data
     notes: dict[str, list[str]] = {}
     with ExitStack() as stack:
-        own = stack.enter_context(_own_worker(folder, options.threads))
+        own = stack.enter_context(start_own(folder=folder, threads=options.threads))
         workers = {"graphzero": own}
-        for peer in PEERS:
-            if peer.name not in options.peers:
-                continue
+        for name in options.peers:
             try:
-                python = install(peer, options.environments)
+                peer = start_peer(name, options.peer_dir, folder=folder, threads=options.threads)
+                workers[name] = stack.enter_context(peer)
             except PeerError as error:
-                notes[peer.name] = [str(error)]
-                continue
-            log = folder / f"{peer.name}.log"
-            worker = Worker(peer, python, log=log, threads=options.threads)
-            workers[peer.name] = stack.enter_context(worker)
+                notes[name] = [str(error)]
 
-        def contestant(name: str) -> Callable[[int], Run]:
-            extra = {"threads": options.threads} if name == "duckdb" else {}
+        def contestant(name: str) -> Callable[[int], timing.Run]:
+            extra = {"threads": options.threads} if name == DUCKDB else {}
             out = folder / f"out_{name}"
 
-            def run(_: int) -> Run:
+            def run(_: int) -> timing.Run:
                 try:
-                    return _work(workers[name], out, options.edges, edges=str(path), **extra)[0]
+                    return one_build(workers[name], out, options.edges, edges=str(path), **extra)[0]
                 except PeerError as error:
                     if name == "graphzero":
                         raise
-                    raise Dropped(str(error)) from error
+                    raise timing.Dropped(str(error)) from error
 
             return run
 
-        return compare(
+        return timing.compare(
             f"{options.edges:,} edges from CSV",
             "edges/s",
             {name: contestant(name) for name in workers},
             options.runs,
-            goals=GOALS,
+            goals={name: GOALS[name] for name in options.peers},
             notes=notes,
         )
 
 
-def memory(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
+def memory(options: argparse.Namespace) -> list[dict[str, Any]]:
     """The peak of anonymous memory of the whole process, by memory limit."""
-    path = edges_csv(folder, options.scale, options.edges)
+    path = edges_csv(options, options.edges)
     found: list[dict[str, Any]] = []
     for limit in options.limits:
         try:
-            with (
-                memory_group(limit) as group,
-                _own_worker(folder, options.threads, group.prefix) as worker,
-            ):
-                run, answer = _work(
-                    worker, folder / "out", options.edges, edges=str(path), memory_limit=limit
+            with ExitStack() as stack:
+                group = stack.enter_context(memory_group(limit))
+                worker = stack.enter_context(
+                    start_own(folder=options.data, threads=options.threads, prefix=group.prefix)
                 )
-                peak = answer["peak_anonymous"]
-                found.append({"limit": limit, "peak": peak, "rate": run.rate, "group": group.kind})
+                run, answer = one_build(
+                    worker, options.data / "out", options.edges, edges=str(path), memory_limit=limit
+                )
+                found.append({"limit": limit, "peak": answer["peak_anonymous"], "rate": run.rate})
         except (NoMemoryGroup, PeerError) as error:
             found.append({"limit": limit, "error": str(error)})
     return found
 
 
-def size(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
-    """Seconds per edge by size and kind of file, medians; inputs beyond the others are removed."""
-    found = []
-    with _own_worker(folder, options.threads) as worker:
+def size(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Seconds per edge by size and kind of file, medians."""
+    found: list[dict[str, Any]] = []
+    with start_own(folder=options.data, threads=options.threads) as worker:
         for edges in options.sizes:
             for kind, make in (("npy", edges_npy), ("csv", edges_csv)):
-                path = make(folder, options.scale, edges)
+                path = make(options, edges)
                 runs = [
-                    _work(worker, folder / "out", edges, edges=str(path))[0]
-                    for _ in range(options.size_runs)
+                    one_build(worker, options.data / "out", edges, edges=str(path))[0]
+                    for _ in range(options.runs)
                 ]
-                seconds = statistics.median(run.seconds for run in runs) / edges
-                found.append({"kind": kind, "edges": edges, "seconds_per_edge": seconds})
-            if edges != options.edges:
-                for kind in ("npy", "csv"):
-                    (folder / f"edges_{options.scale}_{edges}.{kind}").unlink()
-    for entry in found:
-        first = next(one for one in found if one["kind"] == entry["kind"])
-        entry["growth"] = entry["seconds_per_edge"] / first["seconds_per_edge"]
+                seconds = median(run.seconds for run in runs) / edges
+                first = next((one for one in found if one["kind"] == kind), None)
+                growth = seconds / first["seconds_per_edge"] if first else 1.0
+                found.append(
+                    {"kind": kind, "edges": edges, "seconds_per_edge": seconds, "growth": growth}
+                )
     return found
 
 
-def features(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Bytes of rows a second: those of a build, less the build without them, and of a copy."""
-    edges = edges_npy(folder, options.scale, min(options.edges, 1 << options.scale))
-    path = features_npy(folder, 1 << options.scale, options.dim)
-    num_edges, nodes = min(options.edges, 1 << options.scale), 1 << options.scale
-    seconds: dict[str, list[float]] = {"copy": [], "without": [], "input": [], "hot": []}
-    kinds: Mapping[str, dict[str, Any]] = {
-        "without": {"order": "hot", "num_nodes": nodes},
-        "input": {"order": "input", "features": str(path)},
-        "hot": {"order": "hot", "features": str(path)},
+def verify(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """GB a second of `gz.verify` and of a plain read, for several kinds of datasets."""
+    import graphzero as gz
+
+    scale = min(options.scale, VERIFIED_SCALE)
+    rng = np.random.default_rng(0)
+    edges = edge_chunk(rng, scale, min(options.edges, VERIFIED_EDGES))
+    weights, times = rng.random(len(edges), np.float32), rng.integers(0, 2**40, len(edges))
+    kinds: dict[str, dict[str, Any]] = {
+        "lists of in-neighbours": {},
+        "and edge ids": {"edge_ids": True},
+        "both directions": {"neighbors": "both", "edge_ids": True},
+        "undirected": {"directed": False},
+        "weights and times": {"weight": weights, "timestamp": times},
+        f"rows of {options.dim} float32": {
+            "features": rng.standard_normal((1 << scale, options.dim), np.float32)
+        },
     }
-    with _own_worker(folder, options.threads) as worker:
+    found = []
+    folder = options.data / "verified"
+    for name, how in kinds.items():
+        gz.build(folder, edges, num_nodes=1 << scale, **how).close()
+        files = [path for path in folder.iterdir() if path.suffix in (".gl", ".gd")]
+        num_bytes = sum(path.stat().st_size for path in files)
+        seconds: dict[str, list[float]] = {"verify": [], "read": []}
+        machine.read_through(files)
         for _ in range(options.runs):
-            drop_cached([path])
             begin = time.perf_counter()
-            copied = copy_bytes(path, folder / "copy")
-            seconds["copy"].append(time.perf_counter() - begin)
-            (folder / "copy").unlink()
-            for name, given in kinds.items():
-                drop_cached([path])
-                run, _ = _work(worker, folder / "out", num_edges, edges=str(edges), **given)
-                seconds[name].append(run.seconds)
-    median = {name: statistics.median(values) for name, values in seconds.items()}
-    rows = {name: copied / max(1e-9, median[name] - median["without"]) for name in ("input", "hot")}
-    return {"bytes": copied, "seconds": seconds, "copy_rate": copied / median["copy"], **rows}
-
-
-def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """All requested parts, as plain values."""
-    folder = Path(options.data)
-    folder.mkdir(parents=True, exist_ok=True)
-    machine, before = describe_machine(), read_usage()
-    found: dict[str, Any] = {"machine": machine, "disk": describe_disk(folder)}
-    parts: Mapping[str, Callable[[argparse.Namespace, Path], Any]] = {
-        "rate": rate,
-        "memory": memory,
-        "size": size,
-        "features": features,
-    }
-    for name in options.parts:
-        print(f"{name} ...", file=sys.stderr)
-        found[name] = parts[name](options, folder)
-    found["others_processor_share"] = others_share(before, read_usage(), machine["cores"])
+            errors = gz.verify(folder)
+            seconds["verify"].append(time.perf_counter() - begin)
+            assert not errors, errors
+            begin = time.perf_counter()
+            machine.read_through(files)
+            seconds["read"].append(time.perf_counter() - begin)
+        shutil.rmtree(folder)
+        rates = {key: num_bytes / median(values) for key, values in seconds.items()}
+        found.append({"dataset": name, "bytes": num_bytes, **rates})
     return found
 
 
-def _verdict(holds: bool) -> str:
-    return "met" if holds else "missed"
+PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
+    "rate": rate,
+    "memory": memory,
+    "size": size,
+    "verify": verify,
+}
+
+
+VERDICTS = {True: "met", False: "missed"}
 
 
 def tables(found: Mapping[str, Any]) -> str:
     """The results as Markdown."""
-    shown = machine_lines(found)
+    shown: list[str] = []
     if "rate" in found:
-        result = replace(found["rate"], goals=GOALS)
-        names = ["graphzero", *(peer.name for peer in PEERS)]
-        shown += ["", rate_table([result], names), "", ratio_table([result], names)]
+        result = found["rate"]
+        names = ["graphzero", *GOALS]
+        shown += [timing.rate_table([result], names), timing.ratio_table([result], names)]
     if "memory" in found:
-        rows = [["memory limit", "peak of anonymous memory", "edges/s", "goal"]]
+        cells = [["memory limit", "peak of anonymous memory", "edges/s", "goal"]]
         for one in found["memory"]:
-            cells = [one.get("error", ""), "-", "-"]
+            row = [one.get("error", ""), "-", "-"]
             if "peak" in one:
-                met = _verdict(one["peak"] <= one["limit"])
-                cells = [f"{one['peak'] / 1e6:,.0f} MB", f"{one['rate']:,.0f}", met]
-            rows.append([f"{one['limit'] / 1e6:,.0f} MB", *cells])
-        shown += ["", markdown(rows)]
+                met = VERDICTS[one["peak"] <= one["limit"]]
+                row = [f"{one['peak'] / 1e6:,.0f} MB", f"{one['rate']:,.0f}", met]
+            cells.append([f"{one['limit'] / 1e6:,.0f} MB", *row])
+        shown.append(timing.markdown(cells))
     if "size" in found:
-        rows = [["edges", "file", "ns/edge", "of the smallest", f"goal {MOST_GROWTH}x"]]
+        cells = [["edges", "file", "ns/edge", "of the smallest", f"goal {MOST_GROWTH}x"]]
         for one in found["size"]:
-            nanoseconds, met = one["seconds_per_edge"] * 1e9, _verdict(one["growth"] <= MOST_GROWTH)
+            nanoseconds, met = one["seconds_per_edge"] * 1e9, VERDICTS[one["growth"] <= MOST_GROWTH]
             growth = f"{one['growth']:.2f}x"
-            rows.append([f"{one['edges']:,}", one["kind"], f"{nanoseconds:.1f}", growth, met])
-        shown += ["", markdown(rows)]
-    if "features" in found:
-        copy = found["features"]["copy_rate"]
-        rows = [["rows", "MB/s", "of the copy", f"goal {LEAST_DISK_SHARE}"]]
-        rows.append(["plain copy, synced", f"{copy / 1e6:,.0f}", "1.00", "-"])
-        for name in ("input", "hot"):
-            share = found["features"][name] / copy
-            rows.append(
-                [
-                    f"build, order={name}",
-                    f"{found['features'][name] / 1e6:,.0f}",
-                    f"{share:.2f}",
-                    _verdict(share >= LEAST_DISK_SHARE),
-                ]
-            )
-        shown += ["", markdown(rows)]
-    return "\n".join(shown)
+            cells.append([f"{one['edges']:,}", one["kind"], f"{nanoseconds:.1f}", growth, met])
+        shown.append(timing.markdown(cells))
+    if "verify" in found:
+        cells = [["dataset", "size", "verify, GB/s", "plain read, GB/s"]]
+        for one in found["verify"]:
+            speeds = [f"{one[name] / 1e9:.3g}" for name in ("verify", "read")]
+            cells.append([one["dataset"], f"{one['bytes'] / 1e6:,.0f} MB", *speeds])
+        shown.append(timing.markdown(cells))
+    return "\n\n".join(shown)
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """The command line."""
+    parser = timing.parser_of("benchmarks.build", __doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
-    add("--edges", type=count, default=32_000_000, help="of the comparison, such as 32e6")
-    add("--scale", type=int, default=21, help="edge lists have 2^SCALE nodes")
-    add("--dim", type=int, default=128, help="float32 columns of the rows")
-    add("--sizes", type=count, nargs="+", default=[4_000_000, 32_000_000, 256_000_000])
-    add("--limits", type=count, nargs="+", default=[256_000_000, 10**9, 4 * 10**9], help="bytes")
-    add("--runs", type=int, default=5, help="counted runs of each contestant")
-    add("--size-runs", type=int, default=3, help="runs of each size")
-    add("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    names = [peer.name for peer in PEERS]
-    add("--peers", type=list_of(names, "peer"), default=names, help="such as duckdb; none: ,")
-    add("--parts", type=list_of(PARTS, "part"), default=list(PARTS), help=",".join(PARTS))
+    add("--sizes", type=timing.count, nargs="+", default=[4_000_000, 32_000_000, 256_000_000])
     add(
-        "--data",
-        default=str(Path(__file__).parent / ".data" / "build"),
-        help="folder of inputs; needs 30 GB for 256e6",
+        "--limits",
+        type=timing.count,
+        nargs="+",
+        default=[256_000_000, 10**9, 4 * 10**9],
+        help="bytes",
     )
-    add("--environments", default=str(Path(__file__).parent / ".peer"), help="folder of the peers")
-    add("--json", help="file for all results")
-    add("--quick", action="store_true", help="a smoke test; its figures mean nothing")
+    add("--peers", type=timing.list_of(list(GOALS), "peer"), default=list(GOALS), help="none: ,")
+    add(
+        "--parts",
+        type=timing.list_of(list(PARTS), "part"),
+        default=list(PARTS),
+        help=",".join(PARTS),
+    )
+    add("--peer-dir", type=Path, default=timing.PEERS, help="folder for peers")
     options = parser.parse_args(arguments)
     if options.quick:
-        options.edges, options.scale, options.runs, options.size_runs = (
-            QUICK_EDGES,
-            QUICK_SCALE,
-            1,
-            1,
-        )
-        options.sizes, options.limits, options.dim = [250_000, QUICK_EDGES], [256_000_000], 16
-    require_positive(parser, options, ["edges", "dim", "runs", "size_runs", "threads"])
+        options.edges, options.scale, options.dim = timing.QUICK_EDGES, timing.QUICK_SCALE, 16
+        options.runs = 1
+        options.sizes, options.limits = [250_000, timing.QUICK_EDGES], [256_000_000]
+    timing.require_positive(parser, options, ["edges", "dim", "runs", "threads"])
     return options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures, prints the tables, and writes the JSON file."""
     options = parse(arguments)
-    found = measure(options)
-    print(tables(found))
-    if options.json:
-        plain = {**found, "rate": to_json(found["rate"])} if "rate" in found else found
-        Path(options.json).write_text(json.dumps(plain, indent=1) + "\n")
+    options.data.mkdir(parents=True, exist_ok=True)
+    found = machine.conditions("build", options.data, settings=timing.settings(options))
+    with machine.OtherProcesses() as others:
+        for name in options.parts:
+            print(f"{name} ...", file=sys.stderr)
+            found[name] = PARTS[name](options)
+    found["others_share"] = others.share
+    print(machine.heading(found), tables(found), sep="\n\n")
+    timing.write_json(options, found | ({"rate": found["rate"].plain()} if "rate" in found else {}))
     return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())

@@ -1,6 +1,6 @@
-"""The probe of the disk (`graphzero.report.disk_rate`) against fio: random reads of one file.
+"""The library's own probe of a disk against fio: random reads of one file, in turns.
 
-Both read past the page cache, in turns, so that what others read at the same time affects both.
+Both read past the page cache. This module also runs fio for other benchmarks.
 """
 
 from __future__ import annotations
@@ -9,233 +9,182 @@ import argparse
 import json
 import os
 import shlex
-import statistics
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-import numpy as np
+from benchmarks import machine, timing
 
-from benchmarks.fio import ENGINES, NoFio, command, parse_reads, version
-from benchmarks.machine import describe_disk, describe_machine, others_share, read_usage, versions
-from benchmarks.options import count, require_positive
-from benchmarks.report import machine_lines, markdown, versions_line
-from benchmarks.serve import Stopwatch
-
-GOAL, GOAL_DEPTH = 0.1, 128
-CHUNK = 1 << 24
+GOALS = {"fio": 0.9}
+BLOCK_BYTES, DEPTH = 4096, 128
+ENGINES = ("io_uring", "libaio")  # of fio, in the order of preference
 PROBES = {"probe": "uring", "probe by threads": "pread"}
 
 
-@dataclass(frozen=True)
-class Reads:
-    """One run: reads a second, the median seconds of a read, and busy processors."""
-
-    rate: float
-    latency: float
-    cores: float
+class NoFio(RuntimeError):
+    """fio is not installed or cannot read the file; the message says which."""
 
 
-def probe(path: Path, engine: str, options: argparse.Namespace, workload: Sequence[int]) -> Reads:
-    """A run of the probe; it draws other blocks each time."""
-    from graphzero import _core
+def command(
+    path: str | os.PathLike[str],
+    engine: str,
+    seconds: float,
+    *,
+    depth: int = DEPTH,
+    block_bytes: int = BLOCK_BYTES,
+) -> list[str]:
+    """fio's command line of random reads past the page cache.
 
-    block_bytes, depth, seed = workload
-    with Stopwatch() as watch:
-        found = _core.probe_disk(
-            path,
-            block_bytes=block_bytes,
-            depth=depth,
-            seconds=options.seconds,
-            engine=engine,
-            seed=seed,
-        )
-    if found is None:
-        raise NoFio(f"{path} cannot be read past the page cache: choose another folder by --data")
-    cores = watch.processor_seconds / watch.seconds
-    return Reads(found["reads"] / found["seconds"], found["p50"], cores)
+    Raises
+    ------
+    NoFio
+        If fio is not installed.
+    """
+    program = shutil.which("fio")
+    if program is None:
+        raise NoFio("fio is not installed: nothing says what the disk itself can do")
+    options = {
+        "name": "random-read",
+        "filename": os.fspath(path),
+        "rw": "randread",
+        "bs": block_bytes,
+        "direct": 1,
+        "ioengine": engine,
+        "iodepth": depth,
+        "runtime": seconds,
+        "time_based": 1,
+        "randrepeat": 0,
+        "norandommap": 1,
+        "output-format": "json",
+    }
+    return [program, "--readonly", *(f"--{name}={value}" for name, value in options.items())]
 
 
-def run_fio(line: Sequence[str]) -> Reads:
-    """A run of fio."""
+def parse_reads(output: str) -> timing.Run:
+    """The reads of a second, from fio's JSON output, which may follow warnings."""
+    begin = output.find("{")
+    try:
+        job = json.loads(output[begin:])["jobs"][0]
+        cores = (job.get("usr_cpu", 0.0) + job.get("sys_cpu", 0.0)) / 100
+        return timing.Run(float(job["read"]["iops"]), 1.0, cores)
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise NoFio(f"fio's answer cannot be read: {error!r}") from error
+
+
+def run_fio(line: Sequence[str]) -> timing.Run:
+    """A run of fio.
+
+    Raises
+    ------
+    NoFio
+    """
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise NoFio((done.stderr or done.stdout).strip())
-    reads = parse_reads(done.stdout)
-    latency = reads["lat_ns"]["percentile"]["50.000000"] / 1e9
-    return Reads(reads["iops"], latency, (reads["usr_cpu"] + reads["sys_cpu"]) / 100)
+        raise NoFio(" ".join((done.stderr.strip() or done.stdout.strip()).splitlines()[:1]))
+    return parse_reads(done.stdout)
 
 
-def fio_engine(path: Path, least_bytes: int) -> str:
-    """The first engine by which fio reads the file."""
+def fio_engine(path: str | os.PathLike[str], block_bytes: int = BLOCK_BYTES) -> str:
+    """The first engine by which fio reads the file.
+
+    Raises
+    ------
+    NoFio
+    """
     reasons = []
     for engine in ENGINES:
         try:
-            run_fio(command(path, engine, 0.1, depth=1, block_bytes=least_bytes))
+            run_fio(command(path, engine, 0.1, depth=1, block_bytes=block_bytes))
         except NoFio as error:
             reasons.append(f"{engine}: {error}")
-            continue
-        return engine
-    raise NoFio("; ".join(reasons))
+        else:
+            return engine
+    raise NoFio(f"fio cannot read {os.fspath(path)} past the page cache ({'; '.join(reasons)})")
 
 
-def find_file(options: argparse.Namespace) -> Path:
-    """The file to read: the user's, or one of random bytes, which is written once."""
-    if options.file is not None:
-        return Path(options.file)
-    path = Path(options.data) / f"disk-probe-{options.bytes}.bin"
-    if not path.exists():
-        draw = np.random.default_rng(0)
-        partial = path.with_suffix(".partial")
-        with open(partial, "wb") as file:
-            for begin in range(0, options.bytes, CHUNK):
-                file.write(draw.bytes(min(CHUNK, options.bytes - begin)))
-            os.fsync(file.fileno())
-        partial.rename(path)
-    return path
+def disk_rate(path: str | os.PathLike[str], *, seconds: float = 4.0, runs: int = 3) -> float:
+    """Median random reads of 4 KiB a second at depth 128.
+
+    The file should be as large as the data: the disk's own cache may hold a small one.
+
+    Raises
+    ------
+    NoFio
+    """
+    line = command(path, fio_engine(path), seconds)
+    return median(run_fio(line).rate for _ in range(runs))
 
 
-def in_turns(contestants: dict[str, Callable[[int], Reads]], runs: int) -> dict[str, list[Reads]]:
-    """Runs of all; each turn begins with another one, and the first turn is not counted."""
-    done: dict[str, list[Reads]] = {name: [] for name in contestants}
-    for number in range(runs + 1):
-        first = number % len(done)
-        for name in [*done][first:] + [*done][:first]:
-            reads = contestants[name](number)
-            if number > 0:
-                done[name].append(reads)
-    return done
-
-
-def summary(runs: Sequence[Reads], base: Sequence[Reads]) -> dict[str, Any]:
-    """Rates of one contestant, and their ratio to those of the same turns of fio."""
-    rates = [one.rate for one in runs]
-    ratios = [one.rate / other.rate for one, other in zip(runs, base, strict=True)]
-    middle = statistics.median(rates) / statistics.median(one.rate for one in base)
-    return {
-        "median": statistics.median(rates),
-        "min": min(rates),
-        "max": max(rates),
-        "runs": rates,
-        "latency": statistics.median(one.latency for one in runs),
-        "cores": statistics.median(one.cores for one in runs),
-        "ratio": {"of_medians": middle, "min": min(ratios), "max": max(ratios)},
-    }
-
-
-def compare(path: Path, options: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]]:
-    """Results by block size and depth, and fio's command lines."""
+def probe(path: Path, engine: str, seconds: float, block_bytes: int, depth: int) -> Any:
+    """A contestant: a run of the probe, which draws other blocks each time."""
     from graphzero import _core
 
-    engine, results, lines = fio_engine(path, min(options.blocks)), [], []
-    probes = {name: by for name, by in PROBES.items() if by == "pread" or not _core.uring_refusal()}
-    for block_bytes in options.blocks:
-        for depth in options.depths:
-            line = command(path, engine, options.seconds, depth=depth, block_bytes=block_bytes)
-            contestants: dict[str, Callable[[int], Reads]] = {
-                name: lambda number, by=by, b=block_bytes, d=depth: probe(  # type: ignore[misc]
-                    path, by, options, (b, d, number)
-                )
-                for name, by in probes.items()
-            }
-            contestants["fio"] = lambda _, line=line: run_fio(line)  # type: ignore[misc]
-            done = in_turns(contestants, options.runs)
-            contest = {name: summary(runs, done["fio"]) for name, runs in done.items()}
-            results.append({"block_bytes": block_bytes, "depth": depth, "contestants": contest})
-            lines.append(shlex.join(line))
-    return results, lines
+    def run(number: int) -> timing.Run:
+        with machine.Stopwatch() as watch:
+            found = _core.probe_disk(
+                path,
+                block_bytes=block_bytes,
+                depth=depth,
+                seconds=seconds,
+                engine=engine,
+                seed=number,
+            )
+        if found is None:
+            raise NoFio(f"{path} cannot be read past the page cache: choose another folder")
+        cores = watch.processor_seconds / watch.seconds
+        return timing.Run(found["reads"], found["seconds"], cores * found["seconds"])
+
+    return run
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Runs everything; results and what they were measured on, as plain values."""
-    import graphzero as gz
+    """Runs everything; results and what they were measured on."""
+    from graphzero import _core
 
-    path = find_file(options)
-    before = read_usage()
-    results, lines = compare(path, options)
-    return {
-        "benchmark": "disk_probe",
-        "machine": describe_machine(),
-        "disk": describe_disk(path.parent),
-        "file_bytes": path.stat().st_size,
-        "settings": {
-            name: value for name, value in vars(options).items() if not isinstance(value, Path)
-        },
-        "versions": {"graphzero": gz.__version__, "fio": version(), **versions(["numpy"])},
-        "others_processor_share": others_share(before, read_usage(), os.cpu_count() or 1),
-        "goal": {"within": GOAL, "depth": GOAL_DEPTH},
-        "fio": lines,
-        "results": results,
-    }
-
-
-def heading(found: dict[str, Any]) -> str:
-    """What was measured on what, in a few lines."""
-    disk, settings = found["disk"], found["settings"]
-    return "\n".join(
-        [
-            *machine_lines(found),
-            f"file of {found['file_bytes'] / 2**30:.2f} GiB on {disk['file_system']} "
-            f"({disk['device']}), past the page cache",
-            f"{settings['runs']} runs of {settings['seconds']:g} seconds, in turns, each with its "
-            f"own blocks; medians (lowest to highest)",
-            versions_line(found["versions"]),
-            f"fio: {found['fio'][0]}",
-        ]
+    path = options.file
+    engine, results = fio_engine(path, min(options.blocks)), []
+    probes = {name: by for name, by in PROBES.items() if by == "pread" or not _core.uring_refusal()}
+    with machine.OtherProcesses() as others:
+        for block_bytes in options.blocks:
+            for depth in options.depths:
+                line = command(path, engine, options.seconds, depth=depth, block_bytes=block_bytes)
+                contestants: dict[str, Callable[[int], timing.Run]] = {
+                    name: probe(path, by, options.seconds, block_bytes, depth)
+                    for name, by in probes.items()
+                }
+                contestants["fio"] = lambda _, line=line: run_fio(line)  # type: ignore[misc]
+                name = f"{block_bytes >> 10} KiB, depth {depth}"
+                results.append(
+                    timing.compare(name, "reads/s", contestants, options.runs, goals=GOALS)
+                )
+    return machine.conditions(
+        "disk_probe",
+        path.parent,
+        file_bytes=path.stat().st_size,
+        settings=timing.settings(options),
+        others_share=others.share,
+        fio=shlex.join(line),
+        results=results,
     )
-
-
-def table(found: dict[str, Any]) -> str:
-    """A row per block size, depth and contestant."""
-    rows = [["block", "depth", "", "reads/s", "p50, us", "processors", "of fio's", "goal"]]
-    for one in found["results"]:
-        for name, reads in one["contestants"].items():
-            ratio = reads["ratio"]
-            rows.append(
-                [
-                    f"{one['block_bytes'] >> 10} KiB",
-                    str(one["depth"]),
-                    name,
-                    f"{reads['median']:,.0f} ({reads['min']:,.0f} to {reads['max']:,.0f})",
-                    f"{reads['latency'] * 1e6:,.0f}",
-                    f"{reads['cores']:.2f}",
-                    "-"
-                    if name == "fio"
-                    else f"{ratio['of_medians']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f})",
-                    _verdict(name, one["depth"], ratio["of_medians"]),
-                ]
-            )
-    return markdown(rows)
-
-
-def _verdict(name: str, depth: int, ratio: float) -> str:
-    if name == "fio" or depth != GOAL_DEPTH:
-        return "-"
-    met = abs(ratio - 1) <= GOAL
-    return f"{1 - GOAL:g} to {1 + GOAL:g}: {'met' if met else 'missed'}"
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.disk_probe", description=__doc__)
+    parser = timing.parser_of("benchmarks.disk_probe", __doc__, scale=None)
     add = parser.add_argument
-    add("--file", type=Path, help="read this file; default: one that is made")
-    add("--data", type=Path, default=Path(__file__).parent / ".data", help="folder for the file")
-    add("--bytes", type=count, default=2 << 30, help="of the file that is made")
+    add("--file", type=Path, required=True, help="the file to read, such as data/features.gd")
     add("--blocks", type=int, nargs="+", default=[4096, 131072], help="bytes of a read")
     add("--depths", type=int, nargs="+", default=[1, 32, 128], help="reads under way at a time")
-    add("--runs", type=int, default=5, help="counted runs of each contestant")
     add("--seconds", type=float, default=2.0, help="of a run")
-    add("--json", type=Path, help="write the results there as well")
-    add("--quick", action="store_true", help="64 MiB, short runs: a smoke test")
     options = parser.parse_args(arguments)
     if options.quick:
-        options.bytes, options.runs, options.seconds = 64 << 20, 1, 0.2
+        options.runs, options.seconds = 1, 0.2
         options.depths = [1, 128]
-    require_positive(parser, options, ["bytes", "runs"])
+    timing.require_positive(parser, options, ["runs"])
     if options.seconds <= 0:
         parser.error("--seconds must be positive")
     return options
@@ -244,16 +193,21 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints."""
     options = parse(arguments)
-    os.makedirs(options.data, exist_ok=True)
     try:
         found = measure(options)
     except (NoFio, OSError, ValueError) as error:
         print(f"stopped: {error}", file=sys.stderr)
         return 1
-    print(heading(found), end="\n\n")
-    print(table(found))
-    if options.json is not None:
-        options.json.write_text(json.dumps(found, indent=2) + "\n")
+    line = (
+        f"file of {found['file_bytes'] / 2**30:.2f} GiB, past the page cache; medians of "
+        f"{options.runs} runs of {options.seconds:g} seconds, each with its own blocks"
+    )
+    results, names = found["results"], [*PROBES, "fio"]
+    print(
+        machine.heading(found, [line, found["fio"]]), timing.rate_table(results, names), sep="\n\n"
+    )
+    print("", timing.ratio_table(results, names), sep="\n")
+    timing.write_json(options, {**found, "results": [result.plain() for result in results]})
     return 0
 
 

@@ -1,371 +1,394 @@
 """Reading rows and training on data larger than memory, under a limit that the kernel enforces.
 
-Run ``python -m benchmarks.out_of_core`` from the repository's root, with graphzero installed, where
-a memory cgroup can be made: as root, in a delegated group, or with systemd-run. It writes the data,
-measures the disk with fio, and runs every contestant in its own process with limited memory, page
-cache included. ``--quick`` takes a minute; ``--nodes 111e6 --edges 1.6e9`` has the size of
+It must be able to make a memory cgroup: as root, in a delegated group, or with systemd-run. Every
+contestant runs in a process of its own with limited memory, page cache included, from a cold cache;
+the limit comes on top of the anonymous memory that the process needs by itself. If fio is
+installed, it says what the disk can do. ``--nodes 111e6 --edges 1.6e9`` has the size of
 ogbn-papers100M, and ``--nodes 11e6 --edges 160e6 --limit 1.6e9`` a tenth of it.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-import psutil
+import numpy as np
 
-from benchmarks import disk_contestants as who
-from benchmarks.contestants import GRAPHZERO02, PYG
-from benchmarks.disk_inputs import (
-    DiskInputs,
-    build_order,
-    prepare_disk,
-    write_features02,
-    write_pyg_graph,
+from benchmarks import machine, timing
+from benchmarks.disk_probe import NoFio, disk_rate
+from benchmarks.inputs import Inputs, build_once, prepare, row_batches
+from benchmarks.peers import PeerError, Worker, start_own
+from graphzero.report.limited_memory import NoMemoryGroup, memory_group
+
+ORDERS = ("input", "hot")
+STRATEGIES = ("none", "willneed", "pread", "uring", "auto")
+BASELINE, RAM, PACKED = "memmap", "ram", "packed"
+NAMES = (
+    *(BASELINE, RAM, PACKED, *STRATEGIES),
+    *(f"{name}+resident" for name in STRATEGIES[1:]),
 )
-from benchmarks.disk_results import (
-    RowsResult,
-    TrainResult,
-    rows_result,
-    rows_table,
-    train_result,
-    train_table,
-)
-from benchmarks.disk_run import Runner, Training
-from benchmarks.fio import NoFio, ReadRate, read_rate
-from benchmarks.machine import (
-    describe_disk,
-    describe_machine,
-    others_share,
-    read_usage,
-    versions,
-)
-from benchmarks.meter import Plan
-from benchmarks.options import count, list_of, require_positive
-from benchmarks.report import machine_lines, versions_line
-from graphzero.report.tuning.limited_memory import NoMemoryGroup, memory_group
-
-ORDERS = ("input", "hot", "presample")
-LIMIT_SHARE = 5 / 16  # 640 MiB of 2 GiB
-QUICK_LIMIT = 16 << 20  # of 32 MiB: the kernel's own tables take a part of a small limit
-BASELINE_ORDER = "input"
+PAGE_BYTES = 4096
+MOST_CACHED = 0.01
 
 
-def build_orders(
-    inputs: DiskInputs, options: argparse.Namespace, notes: dict[str, str]
-) -> dict[str, Path]:
-    """Folders of the datasets by order, always with input order, which the peers need."""
-    datasets = {}
-    for order in dict.fromkeys([BASELINE_ORDER, *options.orders]):
-        try:
-            datasets[order] = build_order(inputs, order, options.build_memory)
-        except ValueError as error:
-            notes[f"order {order}"] = str(error)
-    return datasets
+@dataclass(frozen=True)
+class Contestant:
+    """One way of reading rows or of training.
+
+    Attributes
+    ----------
+    name, order : str
+    request : dict
+        An operation of `sessions.Own`, and its arguments.
+    dataset : pathlib.Path
+    limited : bool
+        Whether its memory is limited and its cache cold; else its files are read beforehand.
+    step : str
+        What is done with a batch.
+    """
+
+    name: str
+    order: str
+    request: dict[str, Any]
+    dataset: Path
+    limited: bool = True
+    step: str = ""
+
+    @property
+    def label(self) -> str:
+        """For notes."""
+        return ", ".join(filter(None, [self.name, self.order, self.step]))
 
 
-def save_all_batches(
-    inputs: DiskInputs, datasets: dict[str, Path], options: argparse.Namespace, folder: Path
-) -> dict[str, str]:
-    """Paths of the sampled batches by order."""
+def prefetch_of(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Fields of `gz.Prefetch` of a contestant."""
+    strategy, plus, _ = name.partition("+")
+    return {"strategy": strategy} | ({"resident": options.resident} if plus else {})
+
+
+def rows_contestants(inputs: Inputs, options: argparse.Namespace) -> Iterator[Contestant]:
+    """Every way of reading rows, in every order that it can have."""
     import graphzero as gz
-    from benchmarks.saved_batches import save_batches
 
-    with ExitStack() as stack:
-        opened = {order: stack.enter_context(gz.open(path)) for order, path in datasets.items()}
-        stores = {order: ds.features for order, ds in opened.items() if ds.features is not None}
-        return save_batches(
-            folder,
-            opened[BASELINE_ORDER],
-            stores,
-            inputs.train,
-            fanouts=options.fanouts,
-            batch_size=options.batch_size,
-            count=plan_of(options).total,
+    for order in options.orders:
+        total = options.warm_up + options.runs * options.batches + 4
+        size = options.batch_size
+        paths = row_batches(inputs, order, options.fanouts, batch_size=size, count=total)
+        folder = paths["nodes"].with_name("dataset")
+        if not (folder / "dataset.json").exists():
+            how: dict[str, Any] = {"num_nodes": inputs.num_nodes, "order": "input"}
+            gz.build(folder, paths["edges"], paths["features"], **how).close()
+        request = {"op": "rows", **{name: str(paths[name]) for name in ("seeds", "nodes")}}
+        for name in NAMES:
+            if name in (RAM, PACKED) or (name == BASELINE and order != "input"):
+                continue
+            if name == BASELINE:
+                yield Contestant(name, order, {**request, "how": name}, folder)
+            else:
+                how = {"how": "loader", "prefetch": prefetch_of(name, options)}
+                yield Contestant(name, order, {**request, **how}, folder)
+
+
+def training_contestants(inputs: Inputs, options: argparse.Namespace) -> Iterator[Contestant]:
+    """Every strategy, from a pack, and everything in memory; with a model, then with sleeps."""
+    seeds, batches = inputs.path("batches.npy"), options.epoch_batches
+    train = np.resize(np.load(inputs.path("train.npy")), batches * options.batch_size)
+    np.save(seeds, train.reshape(batches, -1))
+    for order in options.orders:
+        folder = build_once(
+            inputs, f"dataset-{order}", order=order, memory_limit=options.build_memory
         )
+        request = {"op": "load", "fanouts": options.fanouts, "seeds": str(seeds)}
+        request["train"] = {"hidden": options.hidden}
+        for name in (RAM, PACKED, *STRATEGIES):
+            strategy = {RAM: "none", PACKED: "auto"}.get(name, name)
+            how = {"prefetch": prefetch_of(strategy, options)}
+            one = Contestant(
+                name, order, {**request, **how}, folder, limited=name != RAM, step="GraphSAGE"
+            )
+            yield one
+            for sleep in options.sleeps if name in (RAM, "auto") else ():
+                changed = {**one.request, "train": {"sleep_ms": sleep}}
+                yield replace(one, request=changed, step=f"sleep of {sleep} ms")
 
 
-def plan_of(options: argparse.Namespace) -> Plan:
-    """The number of batches that a contestant reads."""
-    return Plan(
-        options.warm_up, options.runs, options.batches, options.checked, options.most_seconds
-    )
+class Runner:
+    """Runs contestants one after another."""
+
+    def __init__(self, inputs: Inputs, options: argparse.Namespace, scratch: Path) -> None:
+        self.inputs, self.options, self.scratch = inputs, options, scratch
+        self.own: dict[str, int] = {}  # anonymous memory by kind of process
+        self.notes: dict[str, str] = {}
+
+    def run(self, one: Contestant, batches: Sequence[int]) -> list[dict[str, Any]]:
+        """The answers of runs with so many batches each; none on failure, which is noted."""
+        try:
+            if not one.limited:
+                machine.read_through(self._files(one))
+                return self._answers(one, batches)
+            kind = f"{one.request['op']} {one.request.get('how', '')} {one.step}"
+            if kind not in self.own:
+                plain = {**one.request, "prefetch": {"strategy": "none", "lookahead": 0}}
+                alone = self._answers(replace(one, request=plain), [*batches[:1]] * 2)
+                self.own[kind] = max(answer["anonymous"] for answer in alone)
+            self._drop(one)
+            with memory_group(self.options.limit + self.own[kind]) as group:
+                try:
+                    return self._answers(one, batches, group.prefix)
+                except PeerError as error:
+                    if group.kills():
+                        raise PeerError(f"killed: it needs more than the limit ({error})") from None
+                    raise
+        except PeerError as error:
+            self._note(one, str(error))
+            return []
+
+    def pack(self, one: Contestant, epochs: int) -> Contestant:
+        """The same from a pack of all its batches, which is made without the limit."""
+        path = self.scratch / "pack.gd"
+        path.unlink(missing_ok=True)
+        request = {name: one.request[name] for name in ("fanouts", "seeds")}
+        with self._start(one) as worker:
+            answer = worker.call("pack", **request, out=str(path), epochs=epochs)
+        self._note(one, f"packed in {answer['seconds']:.1f} s, {answer['bytes'] >> 20:,} MiB")
+        return replace(one, request={**one.request, "pack": str(path)})
+
+    def _start(self, one: Contestant, prefix: Sequence[str] = ()) -> Worker:
+        worker = start_own(folder=self.scratch, threads=self.options.threads, prefix=prefix)
+        try:
+            worker.call("open", dataset=str(one.dataset), threads=self.options.threads)
+        except PeerError:
+            worker.close()
+            raise
+        return worker
+
+    def _answers(
+        self, one: Contestant, batches: Sequence[int], prefix: Sequence[str] = ()
+    ) -> list[dict[str, Any]]:
+        answers: list[dict[str, Any]] = []
+        with self._start(one, prefix) as worker:
+            for number, count_of_run in enumerate(batches):
+                more: dict[str, Any] = (
+                    {"count": count_of_run} if one.request["op"] == "rows" else {}
+                )
+                answers.append(worker.call(**one.request, **more, number=number))
+                if sum(answer["seconds"] for answer in answers) > self.options.most_seconds:
+                    break
+        return answers
+
+    def _files(self, one: Contestant) -> list[Path]:
+        folders = [one.dataset, Path(self.inputs.folder)]
+        return [path for folder in folders for path in folder.iterdir() if path.is_file()]
+
+    def _drop(self, one: Contestant) -> None:
+        time.sleep(1.0)  # pages that are being read cannot be dropped
+        machine.drop_cached(self._files(one))
+        cached = machine.resident_share(self._files(one)) or 0.0
+        if cached > MOST_CACHED:
+            self._note(one, f"{cached:.0%} of the files' pages stayed in the cache at the start")
+
+    def _note(self, one: Contestant, what: str) -> None:
+        self.notes[one.label] = what
+        print(f"{one.label}: {what}", file=sys.stderr)
 
 
-def make_runner(
-    inputs: DiskInputs, options: argparse.Namespace, scratch: Path
-) -> tuple[Runner, list[who.Contestant]]:
-    """Data and contestants; what is unavailable is noted."""
-    import graphzero as gz
+def run_rows(runner: Runner) -> list[dict[str, Any]]:
+    """Seconds, bytes and major faults of a batch, by contestant."""
+    options, results = runner.options, []
+    for one in rows_contestants(runner.inputs, options):
+        if options.only and one.name not in options.only:
+            continue
+        print(f"rows: {one.label} ...", file=sys.stderr)
+        answers = runner.run(one, [options.warm_up, *[options.batches] * options.runs])[1:]
+        if answers:
+            results.append(
+                {
+                    "contestant": one.name,
+                    "order": one.order,
+                    "seconds": [answer["seconds"] / options.batches for answer in answers],
+                    "rows": median(answer["rows"] / options.batches for answer in answers),
+                    **_costs(answers, options.batches),
+                }
+            )
+    return results
 
-    notes: dict[str, str] = {}
-    datasets = build_orders(inputs, options, notes)
-    found, missing = who.strategies(options.resident, options.prefetch)
-    contestants = who.chosen([*found, *who.baselines()], options.only)
-    notes |= {
-        name: why for name, why in missing.items() if not options.only or name in options.only
+
+def run_training(runner: Runner) -> list[dict[str, Any]]:
+    """Seconds of the first and of later epochs, by contestant."""
+    options, results = runner.options, []
+    epochs, batches = options.epochs, options.epoch_batches
+    for one in training_contestants(runner.inputs, options):
+        if options.only and one.name not in options.only:
+            continue
+        print(f"training: {one.label} ...", file=sys.stderr)
+        trained = runner.pack(one, epochs) if one.name == PACKED else one
+        answers = runner.run(trained, [batches] * epochs)
+        if len(answers) > 1:
+            later = answers[1:]
+            results.append(
+                {
+                    "contestant": one.name,
+                    "order": one.order,
+                    "step": one.step,
+                    "first": answers[0]["seconds"],
+                    "seconds": [answer["seconds"] for answer in later],
+                    "waited": median(answer["waited"] for answer in later),
+                    **_costs(later, batches),
+                }
+            )
+    return results
+
+
+def _costs(answers: Sequence[dict[str, Any]], batches: int) -> dict[str, float]:
+    """Of a batch, medians; and the most anonymous memory."""
+    return {
+        "read_bytes": median(answer["read_bytes"] / batches for answer in answers),
+        "major_faults": median(answer["major_faults"] / batches for answer in answers),
+        "anonymous": max(answer["anonymous"] for answer in answers),
     }
-    pyg_graph: dict[str, str] = {}
-    names = {one.name for one in contestants} if "rows" in options.parts else set()
-    if GRAPHZERO02 in names:
-        write_features02(inputs)
-    if PYG in names:
-        with gz.open(datasets[BASELINE_ORDER]) as ds:
-            pyg_graph = write_pyg_graph(inputs, ds)
-    runner = Runner(
-        inputs=inputs,
-        datasets=datasets,
-        batches=save_all_batches(inputs, datasets, options, scratch),
-        pyg_graph=pyg_graph,
-        limit=options.limit,
-        threads=options.threads,
-        plan=plan_of(options),
-        training=Training(
-            options.fanouts,
-            options.batch_size,
-            options.hidden,
-            options.epochs,
-            options.epoch_batches,
-        ),
-        peer_dir=options.peer_dir,
-        scratch=scratch,
-        notes=notes,
-    )
-    return runner, contestants
 
 
-def run_rows(
-    runner: Runner, contestants: Sequence[who.Contestant], orders: Sequence[str]
-) -> list[RowsResult]:
-    """Every contestant in every order that it reads."""
-    results = []
-    for one in contestants:
-        for order in orders if one.any_order else [BASELINE_ORDER]:
-            print(f"rows: {one.name}, {order} ...", file=sys.stderr)
-            done = runner.rows(one, order)
-            if done is not None:
-                whole = runner.rows_of_batch if one.parts > 1 else None
-                batches = runner.plan.batches
-                results.append(rows_result(one.name, order, batches, *done, whole=whole))
-                print(f"    {results[-1].median:.3f} s/batch", file=sys.stderr)
-    return results
+def rows_table(results: Sequence[dict[str, Any]], rate: float | None) -> str:
+    """A row per contestant and order; `rate` is the disk's in pages a second."""
+    base = next((median(one["seconds"]) for one in results if one["contestant"] == BASELINE), None)
+    heads = ["rows are read by", "order", "s/batch", f"against {BASELINE}", "rows/s"]
+    heads += ["MiB read/batch", "major faults/batch", "pages/s of fio's"]
+    table = [heads]
+    for one in results:
+        seconds = median(one["seconds"])
+        pages = one["read_bytes"] / PAGE_BYTES / seconds
+        table.append(
+            [
+                one["contestant"],
+                one["order"],
+                timing.span(one["seconds"]),
+                "-" if base is None else f"{base / seconds:.1f}x",
+                f"{one['rows'] / seconds:,.0f}",
+                f"{one['read_bytes'] / 2**20:,.1f}",
+                f"{one['major_faults']:,.0f}",
+                "-" if rate is None else f"{pages / rate:.2f}",
+            ]
+        )
+    return timing.markdown(table)
 
 
-def run_training(
-    runner: Runner,
-    contestants: Sequence[who.Contestant],
-    orders: Sequence[str],
-    only: Sequence[str],
-    sleeps: Sequence[int],
-) -> list[TrainResult]:
-    """Every strategy in every order, and everything in memory; "auto" with sleeps as well."""
-    trained = [one for one in contestants if one.operation == "pipeline"]
-    if not only or who.RAM in only:
-        size = sum(path.stat().st_size for path in runner.datasets[BASELINE_ORDER].iterdir())
-        if size < psutil.virtual_memory().available // 2:
-            trained.insert(0, who.Contestant(who.RAM, "pipeline", {"strategy": "none"}))
-        else:
-            runner.notes[who.RAM] = "the data do not fit into this machine's memory"
-    if not only or who.PACKED in only:
-        trained.append(who.Contestant(who.PACKED, "packed", {"strategy": "auto"}))
-    slept = [one for one in trained if one.name in (who.RAM, "auto")]
-    trained += [replace(one, sleep_ms=sleep) for sleep in sleeps for one in slept]
-    results = []
-    for one in trained:
-        for order in orders:
-            print(f"training: {one.name}, {order}, {one.step} ...", file=sys.stderr)
-            done = runner.train(one, order)
-            if done is not None:
-                results.append(train_result(one.name, order, one.step, *done))
-                print(f"    {results[-1].cold:.1f} s, {results[-1].warm:.1f} s", file=sys.stderr)
-    return results
-
-
-def ask_fio(path: Path, options: argparse.Namespace, notes: dict[str, str]) -> ReadRate | None:
-    """The disk's rate; None, with a note, if fio cannot measure it."""
-    try:
-        return read_rate(path, seconds=options.fio_seconds)
-    except NoFio as error:
-        notes["fio"] = str(error)
-        print(f"without fio: {error}", file=sys.stderr)
-        return None
+def training_table(results: Sequence[dict[str, Any]]) -> str:
+    """A row per contestant and order; speeds are relative to the fastest with everything in RAM."""
+    fastest: dict[str, float] = {}
+    for one in results:
+        if one["contestant"] == RAM:
+            seconds = median(one["seconds"])
+            fastest[one["step"]] = min(seconds, fastest.get(one["step"], seconds))
+    heads = ["contestant", "order", "step", "first epoch, s", "later epochs, s", "speed of RAM's"]
+    heads += ["waited, s/epoch", "MiB read/batch", "major faults/batch", "anonymous MiB"]
+    table = [heads]
+    for one in results:
+        ram = fastest.get(one["step"])
+        table.append(
+            [
+                one["contestant"],
+                one["order"],
+                one["step"],
+                f"{one['first']:.3g}",
+                timing.span(one["seconds"]),
+                "-" if ram is None else f"{ram / median(one['seconds']):.3f}",
+                f"{one['waited']:.3g}",
+                f"{one['read_bytes'] / 2**20:,.1f}",
+                f"{one['major_faults']:,.0f}",
+                f"{one['anonymous'] / 2**20:,.0f}",
+            ]
+        )
+    return timing.markdown(table)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Runs everything; results as plain values, but for `rows` and `training`."""
-    inputs = prepare_disk(
+    """Runs everything; results and what they were measured on."""
+    inputs = prepare(
         options.data, num_nodes=options.nodes, num_edges=options.edges, dim=options.dim
     )
-    with tempfile.TemporaryDirectory(dir=options.data) as scratch:
-        runner, contestants = make_runner(inputs, options, Path(scratch))
-        orders = [order for order in options.orders if order in runner.datasets]
-        features = inputs.path("features.npy")
-        rate = ask_fio(features, options, runner.notes)
-        usage = read_usage()
-        rows = run_rows(runner, contestants, orders) if "rows" in options.parts else []
-        again = ask_fio(features, options, runner.notes) if rate is not None else None
-        training = []
-        if "train" in options.parts:
-            names = options.only if options.trained is None else options.trained
-            trained = who.chosen(contestants, names)
-            training = run_training(runner, trained, orders, names, options.sleeps)
-        others = others_share(usage, read_usage(), os.cpu_count() or 1)
-    return {
-        **describe(options, inputs, runner),
-        "fio": {"before": rate and asdict(rate), "after": again and asdict(again)},
-        "disk_rate": rate and max(rate.median, (again or rate).median),
-        "others_processor_share": others,
-        "rows": rows,
-        "training": training,
-    }
-
-
-def describe(options: argparse.Namespace, inputs: DiskInputs, runner: Runner) -> dict[str, Any]:
-    """Machine, disk, cache, limit, settings and versions, as plain values."""
-    import graphzero as gz
-
-    plain = {name: value for name, value in vars(options).items() if not isinstance(value, Path)}
-    return {
-        "benchmark": "out_of_core",
-        "machine": describe_machine(),
-        "disk": describe_disk(options.data),
-        "cache": "dropped before each contestant; rows after warm-up batches, first epochs cold",
-        "graph": {"kind": "R-MAT, directed, scrambled ids", **asdict(inputs), "folder": None},
-        "memory": {
-            "group": runner.kind,
-            "limit": runner.limit,
-            "own_anonymous": runner.own,
-            "features_bytes": inputs.features_bytes,
-        },
-        "settings": plain,
-        "counters": "read bytes: /proc/self/io of the process; IOPS: the device's, by anyone",
-        "versions": {"graphzero": gz.__version__, **versions(["numpy", "torch"])},
-        "peer_versions": runner.versions,
-        "notes": runner.notes,
-    }
-
-
-def heading(found: dict[str, Any]) -> str:
-    """What was measured on what, in a few lines."""
-    disk, settings = found["disk"], found["settings"]
-    graph, memory, fio = found["graph"], found["memory"], found["fio"]
-    own = ", ".join(f"{kind} {size / 2**20:,.0f}" for kind, size in memory["own_anonymous"].items())
-    lines = [
-        *machine_lines(found),
-        f"data on {disk['file_system']} ({disk['device']}), the kernel reads on by up to "
-        f"{disk['read_ahead_kb']} KiB, cache {found['cache']}",
-        f"{graph['kind']}, {graph['num_nodes']:,} nodes, {graph['num_edges']:,} edges, "
-        f"{graph['dim']} float32 columns ({memory['features_bytes'] / 2**20:,.0f} MiB)",
-        f"limit {memory['limit'] / 2**20:,.0f} MiB by {memory['group'] or 'none'}, plus the "
-        f"process's own anonymous memory, measured first (MiB): {own}",
-        f"{settings['threads']} threads, batches of {settings['batch_size']} seeds, fanouts "
-        f"{settings['fanouts']}; rows: {settings['warm_up']} batches to warm up, then "
-        f"{settings['runs']} runs of {settings['batches']}, median (lowest to highest); training: "
-        f"{settings['epochs']} epochs of {settings['epoch_batches']} batches, hidden "
-        f"{settings['hidden']}, OMP_WAIT_POLICY=passive",
-        versions_line(found["versions"] | found["peer_versions"]),
-    ]
-    for when in ("before", "after"):
-        if fio[when] is not None:
-            iops = ", ".join(f"{rate:,.0f}" for rate in fio[when]["iops"])
-            lines.append(
-                f"{fio[when]['version']} {when}: {iops} random reads/s of 4 KiB "
-                f"(O_DIRECT, depth 128, {fio[when]['engine']})"
-            )
-    return "\n".join([*lines, *(f"{name}: {why}" for name, why in found["notes"].items())])
-
-
-def _fields(text: str) -> dict[str, Any]:
-    """gap_pages=3,advice=normal as a dict; numbers as numbers."""
-    found: dict[str, Any] = {}
-    for pair in filter(None, text.split(",")):
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise argparse.ArgumentTypeError(f"{pair!r} is not FIELD=VALUE")
+    with ExitStack() as stack:
+        scratch = stack.enter_context(tempfile.TemporaryDirectory(dir=options.data))
+        others = stack.enter_context(machine.OtherProcesses())
+        runner = Runner(inputs, options, Path(scratch))
+        rate = None
         try:
-            found[name] = json.loads(value)
-        except ValueError:
-            found[name] = value
-    return found
+            rate = disk_rate(inputs.path("features.npy"), seconds=options.fio_seconds)
+        except NoFio as error:
+            runner.notes["fio"] = str(error)
+        rows = run_rows(runner) if "rows" in options.parts else []
+        training = run_training(runner) if "train" in options.parts else []
+    return machine.conditions(
+        "out_of_core",
+        options.data,
+        settings=timing.settings(options),
+        features_bytes=inputs.features_bytes,
+        own_anonymous=runner.own,
+        disk_rate=rate,
+        others_share=others.share,
+        rows=rows,
+        training=training,
+        notes=runner.notes,
+    )
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
-    here = Path(__file__).parent
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.out_of_core", description=__doc__)
+    parser = timing.parser_of("benchmarks.out_of_core", __doc__, scale=None)
     add = parser.add_argument
-    add("--nodes", type=count, default=1 << 22, help="such as 11e6")
-    add("--scale", type=int, help="2^SCALE nodes")
-    add("--edges", type=count, default=64_000_000, help="such as 64e6")
+    add("--nodes", type=timing.count, default=1 << 22, help="such as 11e6")
+    add("--edges", type=timing.count, default=64_000_000, help="such as 64e6")
     add("--dim", type=int, default=128, help="float32 columns of the rows")
-    add("--limit", type=count, help="bytes; default: 5/16 of those of the rows")
-    add("--orders", type=list_of(ORDERS), default=list(ORDERS), help=",".join(ORDERS))
-    add("--only", type=list_of(who.all_names()), default=[], help="contestants, by their names")
-    add("--trained", type=list_of(who.all_names()), help="of these; default: all that can train")
-    add("--parts", type=list_of(("rows", "train")), default=["rows", "train"], help="rows,train")
-    add("--resident", type=float, default=0.2, help="share of the rows in the resident prefix")
+    add("--limit", type=timing.count, help="bytes; default: 5/16 of those of the rows")
+    add("--orders", type=timing.list_of(ORDERS), default=list(ORDERS), help=",".join(ORDERS))
+    add("--only", type=timing.list_of(NAMES), default=[], help=",".join(NAMES))
     add(
-        "--prefetch",
-        type=_fields,
-        default={},
-        help="more fields, such as gap_pages=3,lookahead=2",
+        "--parts",
+        type=timing.list_of(("rows", "train")),
+        default=["rows", "train"],
+        help="rows,train",
     )
+    add("--resident", type=float, default=0.2, help="share of the rows in the resident prefix")
     add("--fanouts", type=int, nargs="+", default=[15, 10, 5])
     add("--batch-size", type=int, default=1024)
-    add("--runs", type=int, default=5, help="counted runs of each contestant")
     add("--batches", type=int, default=2, help="batches of a run")
     add("--warm-up", type=int, default=6, help="batches before the first run, not counted")
-    add(
-        "--checked", type=int, default=1, help="batches after the runs; all their bytes are checked"
-    )
     add("--most-seconds", type=float, default=120.0, help="a slower contestant makes fewer runs")
     add("--epochs", type=int, default=4, help="of training; the first one starts with a cold cache")
     add("--epoch-batches", type=int, default=20, help="batches of an epoch")
     add("--hidden", type=int, default=256)
-    add(
-        "--sleeps",
-        type=count,
-        nargs="*",
-        default=[20, 50],
-        help='"auto" is trained with these sleeps too, in ms a batch, in place of a model',
-    )
-    add("--threads", type=int, default=2)
-    add("--fio-seconds", type=float, default=4.0, help="of each of three runs, before and after")
-    add("--build-memory", help="memory limit of graphzero.build, such as 2GB")
-    add("--data", type=Path, default=here / ".data", help="folder for the data")
-    add("--peer-dir", type=Path, default=here / ".peer", help="folder for peers")
-    add("--json", type=Path, help="write the results there as well")
-    add("--quick", action="store_true", help="2^16 nodes, 1 M edges, small batches: a smoke test")
+    sleeps = "train with these sleeps too, in ms a batch, in place of a model"
+    add("--sleeps", type=timing.count, nargs="*", default=[20, 50], help=sleeps)
+    add("--fio-seconds", type=float, default=4.0, help="of each of three runs")
+    add("--build-memory", default="2GB", help="memory limit of graphzero.build")
     options = parser.parse_args(arguments)
     if options.quick:
-        options.nodes, options.edges, options.scale = 1 << 16, 1_000_000, None
-        options.batch_size, options.fanouts = 32, [5, 5]
+        options.nodes, options.edges, options.dim = 1 << 16, 1_000_000, 64
+        options.batch_size, options.fanouts, options.hidden = 32, [5, 5], 16
         options.epochs, options.epoch_batches, options.fio_seconds = 3, 5, 0.5
-        options.limit = options.limit or QUICK_LIMIT
-    if options.scale is not None:
-        options.nodes = 1 << options.scale
-    positive = ["nodes", "edges", "dim", "runs", "batches", "epoch_batches", "threads"]
-    require_positive(parser, options, positive)
+        options.only = options.only or [BASELINE, RAM, PACKED, "uring+resident", "auto"]
+        options.limit, options.sleeps = options.limit or 64 << 20, [5]
+    names = ["nodes", "edges", "dim", "runs", "batches", "warm_up", "epoch_batches", "threads"]
+    timing.require_positive(parser, options, names)
     if options.epochs < 2:
         parser.error("--epochs must be at least 2: the first one is reported by itself")
     if options.limit is None:
-        options.limit = int(options.nodes * options.dim * 4 * LIMIT_SHARE)
+        options.limit = options.nodes * options.dim * 4 * 5 // 16  # 640 MiB of 2 GiB
     return options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints."""
     options = parse(arguments)
-    os.makedirs(options.data, exist_ok=True)
+    options.data.mkdir(parents=True, exist_ok=True)
     try:
         with memory_group(1 << 30):
             pass
@@ -373,18 +396,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"stopped: this benchmark needs a memory limit; {error}", file=sys.stderr)
         return 1
     found = measure(options)
-    print(heading(found), end="\n\n")
+    own = ", ".join(f"{kind} {size >> 20:,}" for kind, size in found["own_anonymous"].items())
+    rate = found["disk_rate"]
+    lines = [
+        f"R-MAT, {options.nodes:,} nodes, {options.edges:,} edges, {options.dim} float32 columns "
+        f"({found['features_bytes'] >> 20:,} MiB)",
+        f"limit {options.limit >> 20:,} MiB beyond the process's own memory (MiB: {own})",
+        f"{options.threads} threads, batches of {options.batch_size} seeds, fanouts "
+        f"{options.fanouts}; rows: {options.runs} runs of {options.batches} batches after "
+        f"{options.warm_up}; training: {options.epochs} epochs of {options.epoch_batches} batches",
+        "fio: " + ("unknown" if rate is None else f"{rate:,.0f} random reads of 4 KiB a second"),
+        *(f"{name}: {why}" for name, why in found["notes"].items()),
+    ]
+    print(machine.heading(found, lines))
     if found["rows"]:
-        print(rows_table(found["rows"], who.BASELINE, found["disk_rate"]), end="\n\n")
+        print("", rows_table(found["rows"], rate), sep="\n")
     if found["training"]:
-        print(train_table(found["training"], who.RAM))
-    if options.json is not None:
-        plain = {
-            **found,
-            "rows": [{**asdict(one), "median": one.median} for one in found["rows"]],
-            "training": [asdict(one) for one in found["training"]],
-        }
-        options.json.write_text(json.dumps(plain, indent=2) + "\n")
+        print("", training_table(found["training"]), sep="\n")
+    timing.write_json(options, found)
     return 0
 
 

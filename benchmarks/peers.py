@@ -1,8 +1,4 @@
-"""Peers: other libraries, each in its own virtual environment and process.
-
-A peer's process runs ``serve.py``: it reads one JSON object per line from its standard input and
-answers each with one on its standard output.
-"""
+"""Processes of contestants: other libraries, each in its own virtual environment, and graphzero."""
 
 from __future__ import annotations
 
@@ -13,15 +9,13 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
-from types import TracebackType
 from typing import Any
-
-__all__ = ["Peer", "PeerError", "Worker", "install"]
-
 
 # Compiling the extensions of torch takes minutes on a fast machine, an hour on a slow one.
 INSTALL_SECONDS = 7200
+SESSIONS = Path(__file__).with_name("sessions.py")
 
 
 class PeerError(RuntimeError):
@@ -30,30 +24,38 @@ class PeerError(RuntimeError):
 
 @dataclass(frozen=True)
 class Peer:
-    """Libraries to compare with that share an environment.
-
-    Attributes
-    ----------
-    name : str
-        Its name on the command line and of its environment's folder.
-    installs : tuple of tuple of str
-        Arguments of one ``pip install`` each.
-    script : str
-        The file in this folder whose ``Session`` runs inside the environment.
-    """
+    """Libraries that share an environment; the arguments of one ``pip install`` each."""
 
     name: str
     installs: tuple[tuple[str, ...], ...]
-    script: str
+
+
+GRAPHZERO02, PYG, DUCKDB = "graphzero02", "pyg", "duckdb"
+
+
+def known_peers() -> dict[str, Peer]:
+    """Every peer, by the name of its session."""
+    # PyG's extensions are compiled against torch, so the peer gets the same torch as graphzero.
+    torch = metadata.version("torch").partition("+")[0]
+    extensions = ("torch-scatter", "torch-sparse", "torch-cluster")
+    peers = [
+        # It requires torch but does not import it.
+        Peer(GRAPHZERO02, (("--no-deps", "graphzero==0.2.0"), ("numpy",))),
+        Peer(
+            PYG,
+            (
+                (f"torch=={torch}", "numpy", "setuptools<82", "wheel"),
+                ("--no-build-isolation", *extensions),
+                ("torch_geometric",),
+            ),
+        ),
+        Peer(DUCKDB, (("duckdb",),)),
+    ]
+    return {peer.name: peer for peer in peers}
 
 
 def install(peer: Peer, folder: str | os.PathLike[str]) -> Path:
-    """Makes a peer's virtual environment, unless an earlier call has made it.
-
-    Returns
-    -------
-    pathlib.Path
-        Its Python.
+    """The Python of a peer's virtual environment, which the first call makes.
 
     Raises
     ------
@@ -88,52 +90,42 @@ def _step(command: Sequence[str]) -> None:
 
 
 class Worker:
-    """A peer's process, from start to `close`; a context manager.
+    """A process that answers requests, one JSON object per line; a context manager.
 
     Parameters
     ----------
-    peer : Peer
-    python : path-like
-        From `install`.
+    name : str
+        For messages.
+    command : sequence of str
+        Its command line.
     log : path-like
-        File for the standard error of the process.
-    threads : int
-        ``OMP_NUM_THREADS`` of the process.
-    prefix : sequence of str
-        A command that enters a group and runs the rest of the command line.
-    isolated : bool
-        Ignore the caller's environment variables for Python, and so its graphzero.
+        File for its standard error.
     environment : mapping of str to str, optional
-        Further variables of the process.
+        Further environment variables.
     """
 
     def __init__(
         self,
-        peer: Peer,
-        python: str | os.PathLike[str],
+        name: str,
+        command: Sequence[str],
         *,
         log: str | os.PathLike[str],
-        threads: int,
-        prefix: Sequence[str] = (),
-        isolated: bool = True,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        self.name = peer.name
+        self.name = name
         self._log = Path(log)
-        here = Path(__file__).parent
-        served = [str(here / "serve.py"), str(here / peer.script)]
         with open(self._log, "wb") as errors:
             self._process = subprocess.Popen(
-                [*prefix, str(python), *(["-I"] if isolated else []), *served],
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env={**os.environ, "OMP_NUM_THREADS": str(threads), **(environment or {})},
+                env={**os.environ, **(environment or {})},
                 text=True,
             )
 
     def call(self, op: str, **arguments: Any) -> dict[str, Any]:
-        """Runs one operation in the peer.
+        """Runs one operation in the process.
 
         Raises
         ------
@@ -173,10 +165,51 @@ class Worker:
     def __enter__(self) -> Worker:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def start_peer(
+    name: str, peer_dir: str | os.PathLike[str], *, folder: Path, threads: int
+) -> Worker:
+    """Installs a peer and starts its session; its log goes to a folder.
+
+    Raises
+    ------
+    PeerError
+    """
+    python = install(known_peers()[name], peer_dir)
+    command = [str(python), "-I", str(SESSIONS), name]
+    variables = {"OMP_NUM_THREADS": str(threads)}
+    return Worker(name, command, log=folder / f"{name}.log", environment=variables)
+
+
+def start_own(
+    *,
+    folder: Path,
+    threads: int,
+    prefix: Sequence[str] = (),
+    tree: Path | None = None,
+    name: str = "",
+) -> Worker:
+    """Starts the session of graphzero, of this environment or of a source tree.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        For its log.
+    threads : int
+        ``OMP_NUM_THREADS``.
+    prefix : sequence of str
+        A command that runs the rest of the command line, such as one that enters a memory group.
+    tree : pathlib.Path, optional
+        A source folder with its built extension; default: the graphzero of this process.
+    name : str
+        Of the log and of messages; default "graphzero".
+    """
+    variables = {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "passive"}
+    if tree is not None:
+        variables["PYTHONPATH"] = str(tree)
+    name = name or "graphzero"
+    command = [*prefix, sys.executable, str(SESSIONS), "graphzero"]
+    return Worker(name, command, log=folder / f"{name}.log", environment=variables)

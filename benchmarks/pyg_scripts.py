@@ -117,17 +117,10 @@ def compare(data: Path, what: str, seeds: int, *, same_weights: bool) -> dict[st
     return found
 
 
-def _difference(figures: dict[str, list[float]]) -> str:
-    """Mean of graphzero's figures less PyG's, with its standard error."""
-    pairs = zip(figures["graphzero"], figures["PyG"], strict=True)
-    differences = [ours - theirs for ours, theirs in pairs]
-    spread = statistics.stdev(differences) if len(differences) > 1 else 0.0
-    return f"{statistics.mean(differences):+.4f} ± {spread / len(differences) ** 0.5:.4f}"
-
-
-def _cell(values: list[float]) -> str:
+def _cell(values: list[float], root: float = 1.0) -> str:
+    """Mean, and standard deviation divided by `root`."""
     spread = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{statistics.mean(values):.4f} ± {spread:.4f}"
+    return f"{statistics.mean(values):.4f} ± {spread / root:.4f}"
 
 
 def main() -> None:
@@ -147,7 +140,9 @@ def main() -> None:
         options.json.write_text(json.dumps(found, indent=1) + "\n")
     print("| graph and model | PyG | graphzero | difference |\n|---|---|---|---|")
     for what, figures in found.items():
-        cells = _cell(figures["PyG"]), _cell(figures["graphzero"]), _difference(figures)
+        pairs = zip(figures["graphzero"], figures["PyG"], strict=True)
+        difference = _cell([ours - theirs for ours, theirs in pairs], options.seeds**0.5)
+        cells = _cell(figures["PyG"]), _cell(figures["graphzero"]), difference
         print(f"| {what} | {' | '.join(cells)} |")
 
 

@@ -1,222 +1,354 @@
-"""Walks, one hop, multi-hop and the loader, side by side with peers.
+"""Walks, one hop, multi-hop and the loader in memory, side by side with other libraries.
 
-Run ``python -m benchmarks.sampling`` from the repository's root, with graphzero installed. Peers
-are graphzero 0.2.0, and torch-cluster, torch-sparse and PyG's NeighborLoader. Each is installed
-into its own virtual environment; compiling the extensions of torch takes long, once. ``--quick``
-makes a small graph.
+Peers are graphzero 0.2.0, and torch-cluster, torch-sparse and PyG's NeighborLoader, each in a
+virtual environment of its own; compiling the extensions of torch takes long, once. Every result is
+checked against the edge list: a fast but wrong answer does not count.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
+import filecmp
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.contestants import known_peers, our_run, peer_run, start_peer
-from benchmarks.inputs import Inputs, open_warm, prepare
-from benchmarks.machine import (
-    describe_disk,
-    describe_machine,
-    others_share,
-    read_usage,
-    resident_share,
-    versions,
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks import machine, timing
+from benchmarks.inputs import (
+    Inputs,
+    IntArray,
+    build_once,
+    feature_rows,
+    labels_of,
+    prepare,
+    write_graph02,
 )
-from benchmarks.options import (
-    QUICK_EDGES,
-    QUICK_SCALE,
-    add_graph,
-    list_of,
-    require_positive,
-    require_scale,
-)
-from benchmarks.peers import PeerError, Worker
-from benchmarks.report import (
-    machine_lines,
-    rate_table,
-    ratio_table,
-    to_json,
-    versions_line,
-    warm_cache_line,
-)
-from benchmarks.timing import Comparison, Run, compare, lasting
-from benchmarks.workload import Workload
+from benchmarks.peers import GRAPHZERO02, PYG, PeerError, Worker, start_own, start_peer
+
+Arrays = Mapping[str, npt.NDArray[Any]]
 
 OURS = "graphzero"
 SHORTEST_RUN = 0.2
+CHECKED_EDGES = 20_000
+
+FEWER = "from fewer starts, because it is slow"
+OPERATOR = (
+    "the operator itself, parallel over the starts, on a CSR made beforehand: its Python wrapper "
+    "sorts all edges in each call"
+)
+ACCEPTS = "its rejection accepts every proposal where q is least of p, q and 1: uniform walks"
+SERIAL = "neighbor_sample runs on one thread: it has no parallel code"
+ON_SPARSE = "samples by torch-sparse's neighbor_sample on one thread, gathers on all"
 
 
-def start_peers(
-    stack: ExitStack, options: argparse.Namespace, inputs: Inputs, scratch: Path
-) -> tuple[dict[str, Worker], dict[str, dict[str, Any]]]:
-    """Starts the chosen peers; reports and skips those that are unavailable.
+class WrongResult(RuntimeError):
+    """A result that cannot come from the graph."""
 
-    Returns
-    -------
-    dict of str to Worker
-    dict of str to dict
-        For each chosen peer, the versions of its packages, and why it is unavailable or None.
+
+def _require(holds: bool | np.bool_, what: str) -> None:
+    if not holds:
+        raise WrongResult(what)
+
+
+def _require_edges(inputs: Inputs, source: IntArray, target: IntArray) -> None:
+    """Checks an evenly spaced selection of edges."""
+    at = np.linspace(0, source.size - 1, min(source.size, CHECKED_EDGES)).astype(np.int64)
+    _require(inputs.has_edges(source[at], target[at]), "an edge that the graph does not have")
+
+
+def check_walks(inputs: Inputs, seeds: IntArray, arrays: Arrays, length: int) -> int:
+    """Number of steps taken in `walks`, (n, length + 1) int64; dead ends take none."""
+    walks = arrays["walks"]
+    _require(walks.shape == (seeds.size, length + 1), f"walks of the wrong shape {walks.shape}")
+    _require((walks[:, 0] == seeds).all(), "a walk that does not begin at its start")
+    before, after = walks[:, :-1], walks[:, 1:]
+    going = np.logical_and.accumulate(inputs.degrees[before] > 0, axis=1)
+    stays = (after == -1) | (after == before)
+    _require((going | stays).all(), "a step out of a dead end")
+    _require_edges(inputs, before[going], after[going])
+    return int(going.sum())
+
+
+def check_one_hop(inputs: Inputs, seeds: IntArray, arrays: Arrays, fanout: int) -> int:
+    """Number of edges from `target`, the seeds repeated, to `source`, their neighbours."""
+    source, target = arrays["source"], arrays["target"]
+    expected = np.minimum(inputs.degrees[seeds], fanout)
+    _require(np.array_equal(target, np.repeat(seeds, expected)), "a wrong number of neighbours")
+    _require_edges(inputs, target, source)
+    return int(source.size)
+
+
+def check_subgraph(
+    inputs: Inputs, seeds: IntArray, arrays: Arrays, fanouts: list[int], with_rows: bool
+) -> int:
+    """Number of batches in `seeds`, (batches, batch_size); the arrays are those of the last."""
+    n_id, (source, target) = arrays["n_id"], arrays["edge_index"]
+    batch = seeds[-1]
+    _require(np.array_equal(n_id[: batch.size], batch), "seeds that are not the first nodes")
+    _require(np.unique(n_id).size == n_id.size, "a node with two numbers")
+    sampled = np.bincount(target, minlength=n_id.size)
+    expected = np.minimum(inputs.degrees[batch], fanouts[0])
+    _require((sampled[: batch.size] == expected).all(), "a wrong number of neighbours")
+    _require_edges(inputs, n_id[target], n_id[source])
+    if with_rows:
+        rows = feature_rows(n_id, inputs.dim)
+        _require(np.array_equal(arrays["x"], rows), "a row that is not its node's")
+        _require(np.array_equal(arrays["y"], labels_of(n_id)), "a label that is not its node's")
+    return len(seeds)
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """How a process runs a workload: its request, and the goal for our ratio to it."""
+
+    session: str
+    request: dict[str, Any]
+    goal: float | None = None
+    seeds: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One row of the table.
+
+    Attributes
+    ----------
+    name, unit : str
+    scale : float
+        Steps, edges or batches per unit of work.
+    seeds : callable
+        Run number to seeds.
+    check : callable
+        Seeds and arrays to the work done; raises WrongResult.
+    contestants : mapping of str to Contestant
+        By the name that the table shows; graphzero is the first.
     """
-    known = known_peers()
+
+    name: str
+    unit: str
+    scale: float
+    seeds: Callable[[int], IntArray]
+    check: Callable[[IntArray, Arrays], int]
+    contestants: Mapping[str, Contestant]
+
+
+def workloads(inputs: Inputs, options: argparse.Namespace) -> list[Workload]:
+    """All workloads over one graph."""
+    fanouts = list(options.fanouts)
+
+    def nodes(number: int) -> IntArray:
+        return inputs.seeds(1, number, options.starts)
+
+    def batches(number: int) -> IntArray:
+        chosen = inputs.seeds(2, number, options.batches * options.batch_size)
+        return chosen.reshape(options.batches, -1)
+
+    def walks(name: str, q: float, old: dict[str, Any], cluster: dict[str, Any]) -> Workload:
+        request = {"op": "walk", "length": options.length, "p": 1.0, "q": q}
+        check = partial(check_walks, inputs, length=options.length)
+        contestants = {
+            OURS: Contestant(OURS, request),
+            "graphzero 0.2.0": Contestant(GRAPHZERO02, request, **old),
+            "torch-cluster": Contestant(PYG, request, **cluster),
+        }
+        return Workload(name, "M steps/s", 1e6, nodes, check, contestants)
+
+    def subgraphs(name: str, rows: bool, rival: str, op: str, goal: float, note: str) -> Workload:
+        request = {"op": "load", "fanouts": fanouts}
+        check = partial(check_subgraph, inputs, fanouts=fanouts, with_rows=rows)
+        contestants = {
+            OURS: Contestant(OURS, {**request, "rows": rows}),
+            rival: Contestant(PYG, {**request, "op": op}, goal, notes=(note,)),
+        }
+        return Workload(name, "batches/s", 1.0, batches, check, contestants)
+
+    one_hop = {"op": "one_hop", "fanout": options.fanout}
+    hops = {
+        OURS: Contestant(OURS, one_hop),
+        "graphzero 0.2.0": Contestant(GRAPHZERO02, one_hop, 8),
+    }
+    check = partial(check_one_hop, inputs, fanout=options.fanout)
+    fewer = {"seeds": max(1, options.starts // 40), "notes": (FEWER,)}
+    as_loader = f"loader {fanouts}, {inputs.dim} float32"
+    return [
+        walks("uniform walks", 1.0, {"goal": 15}, {"goal": 5, "notes": (OPERATOR,)}),
+        walks("node2vec walks, p=1, q=0.5", 0.5, fewer, {"goal": 40, "notes": (OPERATOR, ACCEPTS)}),
+        Workload(f"one hop, K={options.fanout}", "M edges/s", 1e6, nodes, check, hops),
+        subgraphs(f"multi-hop {fanouts}", False, "torch-sparse", "multi_hop", 40, SERIAL),
+        subgraphs(as_loader, True, "PyG NeighborLoader", "load", 18, ON_SPARSE),
+    ]
+
+
+def check_layout(worker: Worker, folder: Path) -> None:
+    """Compares our writer of 0.2's files with 0.2's own converter, byte by byte.
+
+    Raises
+    ------
+    PeerError
+        If the bytes differ.
+    """
+    edges = np.array([[0, 1], [0, 3], [2, 0], [2, 1], [2, 3], [4, 2], [6, 0]])
+    text, converted, own = folder / "edges.csv", folder / "02.gl", folder / "own.gl"
+    np.savetxt(text, edges, "%d", ",", header="src,dst", comments="")
+    worker.call("convert", edges=str(text), out=str(converted))
+    write_graph02(own, np.bincount(edges[:, 0], minlength=7), edges[:, 1])
+    if not filecmp.cmp(own, converted, shallow=False):
+        raise PeerError(f"{worker.name} writes another file layout than this benchmark")
+
+
+def start_sessions(
+    stack: ExitStack, options: argparse.Namespace, inputs: Inputs, dataset: Path, folder: Path
+) -> tuple[dict[str, Worker], dict[str, Any]]:
+    """All processes with their files open; and versions of each, or why it is unavailable."""
+    path = {name: str(inputs.path(f"{name}.npy")) for name in ("edges", "features", "labels")}
+    degrees, graph02 = folder / "degrees.npy", inputs.path("graph02.gl")
+    files: dict[str, dict[str, Any]] = {
+        OURS: {"dataset": str(dataset), "threads": options.threads},
+        GRAPHZERO02: {"graph": str(graph02), "degrees": str(degrees)},
+        PYG: {**path, "num_nodes": inputs.num_nodes},
+    }
     workers: dict[str, Worker] = {}
-    about: dict[str, dict[str, Any]] = {}
-    for name in options.peers:
-        starting = start_peer(known[name], inputs, options.peer_dir, scratch, options.threads)
+    about: dict[str, Any] = {}
+    for name in (OURS, *options.peers):
+        how: dict[str, Any] = {"folder": folder, "threads": options.threads}
         try:
-            workers[name], parts = stack.enter_context(starting)
-            about[name] = {"versions": parts, "missing": None}
+            start = start_own if name == OURS else partial(start_peer, name, options.peer_dir)
+            worker = stack.enter_context(start(**how))
+            if name == GRAPHZERO02:
+                check_layout(worker, folder)
+                np.save(degrees, inputs.degrees)
+                if not graph02.exists():
+                    write_graph02(graph02, inputs.degrees, inputs.keys % inputs.num_nodes)
+            opened = worker.call("open", **files[name])
+            if opened["num_edges"] != inputs.num_edges:
+                raise PeerError(f"{name} sees {opened['num_edges']} edges")
+            workers[name], about[name] = worker, opened["versions"]
         except PeerError as error:
-            about[name] = {"versions": {}, "missing": str(error)}
+            if name == OURS:
+                raise
+            about[name] = str(error)
             print(f"without {name}: {error}", file=sys.stderr)
     return workers, about
 
 
+def run_of(
+    work: Workload, one: Contestant, worker: Worker, folder: Path
+) -> Callable[[int], timing.Run]:
+    """One run, timed in the contestant's process and checked here."""
+
+    def run(number: int) -> timing.Run:
+        seeds = work.seeds(number)[: one.seeds]
+        given, out = folder / "seeds.npy", folder / "out.npz"
+        np.save(given, seeds)
+        try:
+            answer = worker.call(**one.request, seeds=str(given), out=str(out))
+            with np.load(out) as arrays:
+                done = work.check(seeds, dict(arrays)) / work.scale
+        except (PeerError, WrongResult) as error:
+            if worker.name == OURS:
+                raise
+            raise timing.Dropped(f"{worker.name} in '{one.request['op']}': {error}") from error
+        return timing.Run(done, answer["seconds"], answer["processor_seconds"])
+
+    return run
+
+
 def run_workload(
-    work: Workload, workers: Mapping[str, Worker], scratch: Path, options: argparse.Namespace
-) -> Comparison:
-    """Times graphzero and every rival whose peer runs; other chosen rivals keep their goals."""
-    rivals = {name: rival for name, rival in work.rivals.items() if rival.peer in options.peers}
-    contestants: dict[str, Callable[[int], Run]] = {OURS: our_run(work)}
-    for name, rival in rivals.items():
-        if rival.peer in workers:
-            contestants[name] = peer_run(work, rival, workers[rival.peer], scratch)
-    return compare(
+    work: Workload, workers: Mapping[str, Worker], folder: Path, options: argparse.Namespace
+) -> timing.Comparison:
+    """Times every contestant whose process runs; other chosen ones keep their goals."""
+    chosen = {
+        name: one for name, one in work.contestants.items() if one.session in (OURS, *options.peers)
+    }
+    running = {name: one for name, one in chosen.items() if one.session in workers}
+    return timing.compare(
         work.name,
         work.unit,
-        {name: lasting(run, SHORTEST_RUN) for name, run in contestants.items()},
+        {
+            name: timing.lasting(run_of(work, one, workers[one.session], folder), SHORTEST_RUN)
+            for name, one in running.items()
+        },
         options.runs,
-        goals={name: rival.goal for name, rival in rivals.items() if rival.goal is not None},
-        notes={name: rival.notes if name in contestants else () for name, rival in rivals.items()},
+        goals={name: one.goal for name, one in chosen.items() if one.goal is not None},
+        notes={name: one.notes if name in running else () for name, one in chosen.items()},
     )
 
 
-def measure(options: argparse.Namespace) -> tuple[list[Comparison], dict[str, Any]]:
-    """Runs every workload.
-
-    Returns
-    -------
-    list of Comparison
-    dict
-        What was measured on what, as plain values.
-    """
-    from benchmarks.workloads import Sizes, workloads
-
-    sizes, comparisons = Sizes(), []
-    inputs = prepare(options.data, scale=options.scale, num_edges=options.edges, dim=options.dim)
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Runs every workload; results and what they were measured on."""
+    inputs = prepare(
+        options.data, num_nodes=1 << options.scale, num_edges=options.edges, dim=options.dim
+    )
+    # Walks need the targets of edges; the contestants sample the same lists.
+    dataset = build_once(inputs, "out-lists", neighbors="out", order="input")
+    files = [path for path in dataset.iterdir() if path.suffix in (".gl", ".gd")]
+    machine.read_through(files)
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=options.data)))
-        dataset = stack.enter_context(open_warm(inputs, "labelled", "input"))
-        workers, peers = start_peers(stack, options, inputs, scratch)
-        before = read_usage()
-        for work in workloads(dataset, inputs, options.threads, sizes):
-            print(f"{work.name} ...", file=sys.stderr)
-            comparisons.append(run_workload(work, workers, scratch, options))
-        after = read_usage()
-        about = describe(options, inputs, asdict(sizes), dataset.paths)
-        others = others_share(before, after, os.cpu_count() or 1)
-        about |= {"others_processor_share": others, "peers": peers}
-    return comparisons, about
-
-
-def describe(
-    options: argparse.Namespace, inputs: Inputs, sizes: dict[str, Any], paths: Sequence[str]
-) -> dict[str, Any]:
-    """Disk, cache, settings and versions, as plain values."""
-    import graphzero as gz
-
-    graph = {
-        "kind": "R-MAT, directed",
-        "num_nodes": inputs.num_nodes,
-        "num_edges": inputs.num_edges,
-        "dim": inputs.dim,
-        "seed": inputs.seed,
-    }
-    return {
-        "benchmark": "sampling",
-        "machine": describe_machine(),
-        "disk": describe_disk(options.data),
-        "cache": {"state": "warm", "resident_share": resident_share(paths)},
-        "settings": {
-            "runs": options.runs,
-            "shortest_run_seconds": SHORTEST_RUN,
-            "threads": options.threads,
-            "workers": 0,
-            "order": "input",
-            "graph": graph,
-            **sizes,
-        },
-        "versions": {OURS: gz.__version__, **versions(["numpy", "torch"])},
-    }
-
-
-def heading(about: dict[str, Any]) -> str:
-    """What was measured on what, in a few lines."""
-    settings = about["settings"]
-    graph = settings["graph"]
-    lines = [
-        *machine_lines(about),
-        warm_cache_line(about),
-        f"{graph['kind']}, {graph['num_nodes']:,} nodes, {graph['num_edges']:,} edges, "
-        f"{graph['dim']} float32 columns, order {settings['order']}",
-        f"{settings['threads']} threads, {settings['workers']} workers, batches of "
-        f"{settings['batch_size']} seeds, fanouts {list(settings['fanouts'])}, walks of "
-        f"{settings['length']} steps from {settings['starts']:,} starts",
-        versions_line(about["versions"]),
-    ]
-    for name, peer in about["peers"].items():
-        if peer["missing"] is None:
-            lines.append(f"{name}: {versions_line(peer['versions'])}")
-        else:
-            lines.append(f"without {name}: {peer['missing']}")
-    lines.append(
-        f"median (lowest to highest) of {settings['runs']} runs, taken in turns, "
-        "followed by the number of busy processors"
+        workers, sessions = start_sessions(stack, options, inputs, dataset, scratch)
+        results = []
+        with machine.OtherProcesses() as others:
+            for work in workloads(inputs, options):
+                print(f"{work.name} ...", file=sys.stderr)
+                results.append(run_workload(work, workers, scratch, options))
+    return machine.conditions(
+        "sampling",
+        options.data,
+        others_share=others.share,
+        resident_share=machine.resident_share(files),
+        settings=timing.settings(options),
+        sessions=sessions,
+        results=results,
     )
-    return "\n".join(lines)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
-    here = Path(__file__).parent
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.sampling", description=__doc__)
-    add_graph(parser)
-    parser.add_argument("--runs", type=int, default=5, help="counted runs of each contestant")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--data", type=Path, default=here / ".data", help="folder for the graph")
-    parser.add_argument("--peer-dir", type=Path, default=here / ".peer", help="folder for peers")
-    peers = list(known_peers())
-    parser.add_argument(
-        "--peers", type=list_of(peers, "peer"), default=peers, help="such as graphzero02,pyg"
-    )
-    parser.add_argument("--json", type=Path, help="write the results there as well")
-    parser.add_argument("--quick", action="store_true", help="2^16 nodes, 1 M edges: a smoke test")
+    parser = timing.parser_of("benchmarks.sampling", __doc__)
+    add = parser.add_argument
+    add("--starts", type=int, default=200_000, help="of walks and of one hop")
+    add("--length", type=int, default=10, help="steps of a walk")
+    add("--fanout", type=int, default=10, help="of one hop")
+    add("--fanouts", type=int, nargs="+", default=[15, 10, 5])
+    add("--batch-size", type=int, default=1024)
+    add("--batches", type=int, default=10, help="of a run")
+    add("--peer-dir", type=Path, default=timing.PEERS, help="folder for peers")
+    names = [GRAPHZERO02, PYG]
+    add("--peers", type=timing.list_of(names, "peer"), default=names, help="such as pyg; none: ,")
     options = parser.parse_args(arguments)
-    require_positive(parser, options, ["runs", "threads"])
     if options.quick:
-        options.scale, options.edges = QUICK_SCALE, QUICK_EDGES
-    require_scale(parser, options)
+        options.scale, options.edges = timing.QUICK_SCALE, timing.QUICK_EDGES
+    timing.require_positive(parser, options, ["runs", "threads", "edges", "batch_size", "batches"])
     return options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints."""
     options = parse(arguments)
-    os.makedirs(options.data, exist_ok=True)
-    comparisons, about = measure(options)
-    print(heading(about), end="\n\n")
-    names = list(dict.fromkeys([OURS, *(name for result in comparisons for name in result.notes)]))
-    print(rate_table(comparisons, names), end="\n\n")
-    print(ratio_table(comparisons, names))
-    if options.json is not None:
-        results = {**about, "results": [to_json(comparison) for comparison in comparisons]}
-        options.json.write_text(json.dumps(results, indent=2) + "\n")
+    options.data.mkdir(parents=True, exist_ok=True)
+    found = measure(options)
+    results = found["results"]
+    names = list(dict.fromkeys([OURS, *(name for result in results for name in result.notes)]))
+    lines = [
+        f"cache warm, resident share {found['resident_share']}",
+        f"R-MAT, {1 << options.scale:,} nodes, {options.edges:,} edges, {options.dim} float32 "
+        f"columns; {options.threads} threads, batches of {options.batch_size} seeds",
+        *(f"{name}: {about}" for name, about in found["sessions"].items()),
+        f"median (lowest to highest) of {options.runs} runs in turns, on busy processors",
+    ]
+    print(machine.heading(found, lines), end="\n\n")
+    print(timing.rate_table(results, names), end="\n\n")
+    print(timing.ratio_table(results, names))
+    timing.write_json(options, {**found, "results": [result.plain() for result in results]})
     return 0
 
 

@@ -10,6 +10,7 @@ torch and pyarrow are imported at the first use of a name that needs them.
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 try:
@@ -22,43 +23,31 @@ except ImportError as error:
     ) from error
 
 from graphzero.errors import FormatError
-from graphzero.graph.dataset import Dataset
+from graphzero.graph.dataset import Dataset, TypedDataset, open_dataset
 from graphzero.graph.features import FeatureStore
-from graphzero.graph.graph import Graph
-from graphzero.graph.opening import open_dataset
-from graphzero.graph.sampled_neighbors import SampledNeighbors
+from graphzero.graph.graph import Graph, SampledNeighbors
 from graphzero.graph.sampling_options import Sampling
-from graphzero.graph.typed_dataset import TypedDataset
-from graphzero.include_dir import get_include
 from graphzero.io.prefetch import Prefetch
 from graphzero.sampling.presample import Presample
-from graphzero.sampling.sampler import NeighborSampler
-from graphzero.sampling.subgraph import Subgraph
+from graphzero.sampling.sampler import NeighborSampler, Subgraph
 from graphzero.store.format import BFLOAT16
 
 if TYPE_CHECKING:
-    from graphzero.api import build, reorder
-    from graphzero.datasets import from_graphbolt, from_ogb, from_pandas, from_scipy
-    from graphzero.ingest.converters import DataType as DataType
-    from graphzero.ingest.converters import convert_csv_to_gd as convert_csv_to_gd
-    from graphzero.ingest.converters import convert_csv_to_gl as convert_csv_to_gl
+    from graphzero.api import build, from_ogb, reorder
+    from graphzero.compat02 import DataType as DataType
+    from graphzero.compat02 import convert_csv_to_gd as convert_csv_to_gd
+    from graphzero.compat02 import convert_csv_to_gl as convert_csv_to_gl
     from graphzero.ingest.source import Source
-    from graphzero.loader.batch_stats import BatchStats
-    from graphzero.loader.collate import Collate
-    from graphzero.loader.link_neighbor_dataset import LinkNeighborDataset
-    from graphzero.loader.link_neighbor_loader import LinkNeighborLoader
-    from graphzero.loader.mini_batch import MiniBatch
+    from graphzero.loader.link_dataset import LinkNeighborDataset
+    from graphzero.loader.mini_batch import Collate, MiniBatch, SampledBatch, TypedMiniBatch
     from graphzero.loader.neighbor_dataset import NeighborDataset
-    from graphzero.loader.neighbor_loader import NeighborLoader
-    from graphzero.loader.profiler_ranges import profile
-    from graphzero.loader.sampled_batch import SampledBatch
-    from graphzero.loader.typed_mini_batch import TypedMiniBatch
-    from graphzero.packs.packed_dataset import PackedDataset
-    from graphzero.packs.packing import pack
-    from graphzero.report.checks.finding import Finding
-    from graphzero.report.memory import MemoryReport, memory_report
+    from graphzero.loader.neighbor_loader import LinkNeighborLoader, NeighborLoader
+    from graphzero.loader.profiler import profile
+    from graphzero.loader.stats import BatchStats
+    from graphzero.packs.packing import PackedDataset, pack
     from graphzero.report.monitor import Monitor
-    from graphzero.report.verify import verify
+    from graphzero.report.readings import MemoryReport, memory_report
+    from graphzero.report.verify import Finding, verify
     from graphzero.training.graphsage import GraphSAGE
 
 __version__ = "1.0.0.dev0"
@@ -95,10 +84,7 @@ __all__ = [
     "TypedDataset",
     "TypedMiniBatch",
     "build",
-    "from_graphbolt",
     "from_ogb",
-    "from_pandas",
-    "from_scipy",
     "get_include",
     "memory_report",
     "pack",
@@ -107,44 +93,47 @@ __all__ = [
     "verify",
 ]
 
-# Names whose modules need torch, pyarrow or psutil, with these modules; imported at first use.
+# Names that are imported at their first use, because their modules need torch, pyarrow or psutil.
 _LAZY = {
-    "BatchStats": "graphzero.loader.batch_stats",
-    "Collate": "graphzero.loader.collate",
-    "DataType": "graphzero.ingest.converters",
-    "Finding": "graphzero.report.checks.finding",
-    "GraphSAGE": "graphzero.training.graphsage",
-    "LinkNeighborDataset": "graphzero.loader.link_neighbor_dataset",
-    "LinkNeighborLoader": "graphzero.loader.link_neighbor_loader",
-    "MemoryReport": "graphzero.report.memory",
-    "MiniBatch": "graphzero.loader.mini_batch",
-    "Monitor": "graphzero.report.monitor",
-    "NeighborDataset": "graphzero.loader.neighbor_dataset",
-    "NeighborLoader": "graphzero.loader.neighbor_loader",
-    "PackedDataset": "graphzero.packs.packed_dataset",
-    "SampledBatch": "graphzero.loader.sampled_batch",
-    "Source": "graphzero.ingest.source",
-    "TypedMiniBatch": "graphzero.loader.typed_mini_batch",
-    "build": "graphzero.api",
-    "convert_csv_to_gd": "graphzero.ingest.converters",
-    "convert_csv_to_gl": "graphzero.ingest.converters",
-    "from_graphbolt": "graphzero.datasets",
-    "from_ogb": "graphzero.datasets",
-    "from_pandas": "graphzero.datasets",
-    "from_scipy": "graphzero.datasets",
-    "memory_report": "graphzero.report.memory",
-    "pack": "graphzero.packs.packing",
-    "profile": "graphzero.loader.profiler_ranges",
-    "reorder": "graphzero.api",
-    "verify": "graphzero.report.verify",
+    name: module
+    for module, names in {
+        "graphzero.api": ("build", "from_ogb", "reorder"),
+        "graphzero.compat02": ("DataType", "convert_csv_to_gd", "convert_csv_to_gl"),
+        "graphzero.ingest.source": ("Source",),
+        "graphzero.loader.link_dataset": ("LinkNeighborDataset",),
+        "graphzero.loader.mini_batch": ("Collate", "MiniBatch", "SampledBatch", "TypedMiniBatch"),
+        "graphzero.loader.neighbor_dataset": ("NeighborDataset",),
+        "graphzero.loader.neighbor_loader": ("LinkNeighborLoader", "NeighborLoader"),
+        "graphzero.loader.profiler": ("profile",),
+        "graphzero.loader.stats": ("BatchStats",),
+        "graphzero.packs.packing": ("PackedDataset", "pack"),
+        "graphzero.report.readings": ("MemoryReport", "memory_report"),
+        "graphzero.report.monitor": ("Monitor",),
+        "graphzero.report.verify": ("Finding", "verify"),
+        "graphzero.training.graphsage": ("GraphSAGE",),
+    }.items()
+    for name in names
 }
 
-# Not listed by ``dir``, and so not offered by autocompletion: names of 0.2, and of this module's
-# own imports.
+# Names that `dir` does not list: those of 0.2, and of this module's own imports.
 _UNLISTED = {
     *("DataType", "convert_csv_to_gd", "convert_csv_to_gl"),
-    *("Any", "TYPE_CHECKING", "annotations", "importlib", "open_dataset"),
+    *("Any", "Path", "TYPE_CHECKING", "annotations", "importlib", "open_dataset"),
 }
+
+
+def get_include() -> str:
+    """Folder to pass to a C compiler (``-I``) for ``#include "graphzero/format.h"``.
+
+    Returns
+    -------
+    str
+        The headers installed with the package, or those of the source tree if the package is used
+        from there.
+    """
+    package = Path(__file__).resolve().parent
+    installed = package / "include"
+    return str(installed if installed.is_dir() else package.parent / "include")
 
 
 def __getattr__(name: str) -> Any:

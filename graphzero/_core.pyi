@@ -137,16 +137,6 @@ class Batch:
     def __new__(cls) -> Batch: ...
     def sample(
         self,
-        csr: CSR,
-        seeds: _Int64s,
-        fanouts: _Int64s,
-        sampling: _Sampling,
-        draws: Draws,
-        until: _Int64s | None = None,
-        readahead: _HopReadAhead | None = None,
-    ) -> tuple[_Int64s, _Int64s, _Int64s, _Int64s | None, list[int], list[int], int]: ...
-    def sample_typed(
-        self,
         csrs: Sequence[CSR],
         ends: _Int64s,
         num_nodes: _Int64s,
@@ -242,6 +232,7 @@ class Rows:
     @property
     def num_rows(self) -> int: ...
     def to_stored(self, ids: _Int64s, num_threads: int = 1) -> _Int64s: ...
+    def to_user(self, rows: _Int64s, num_threads: int = 1) -> _Int64s: ...
     def gather(self, rows: _Int64s, out: _Bytes, num_threads: int, from_dtype: int = 0) -> None: ...
 
 HAVE_URING: bool

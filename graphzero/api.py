@@ -1,28 +1,26 @@
-"""`build` and `reorder`: they write a dataset with `graphzero.ingest`, and open it."""
+"""`build`, `reorder` and `from_ogb` write a dataset with `graphzero.ingest`, and open it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
-from graphzero.graph.dataset import Dataset
-from graphzero.graph.opening import open_dataset
-from graphzero.ingest.attributes import is_typed_input
-from graphzero.ingest.build import build_dataset
-from graphzero.ingest.closing import Closing
-from graphzero.ingest.reorder import reorder_dataset
-from graphzero.ingest.typed_build import build_typed_dataset
+from graphzero import ingest
+from graphzero.graph.dataset import Dataset, open_dataset
+from graphzero.ingest.ogb import find_ogb
+from graphzero.ingest.options import BuildOptions, Closing, check_memory_limit
 from graphzero.sampling.presample import Presample
 from graphzero.store.manifest import EdgeType, Neighbors
 
-__all__ = ["build", "reorder", "write_dataset"]
-
 Order = Literal["hot", "input", "presample"]
 
-
-def _presampler(order: str, presample: Presample | None) -> Presample | None:
-    return Presample() if order == "presample" and presample is None else presample
+# What the files say, so that it is not an option.
+_IN_THE_FILES = {
+    *("edges", "features", "labels", "splits", "nodes", "edge_splits", "num_nodes", "src", "dst"),
+    *("weight", "timestamp", "header", "delimiter", "edge_attrs", "id_column", "ids"),
+}
 
 
 def build(
@@ -37,7 +35,7 @@ def build(
     weight_attrs: str | Iterable[str] | None = None,
     time_attrs: str | Iterable[str] | None = None,
     num_nodes: int | None = None,
-    ids: Literal["dense", "map", "integer", "string"] | None = "dense",
+    ids: Literal["dense", "map"] | None = "dense",
     directed: bool = True,
     neighbors: Neighbors = "in",
     order: Order = "hot",
@@ -48,7 +46,6 @@ def build(
     timestamp: Any = None,
     header: bool | Literal["auto"] = "auto",
     delimiter: str = "auto",
-    on_bad_rows: Literal["raise", "skip"] = "raise",
     edge_ids: bool = False,
     coalesce: bool | str | Mapping[Any, Any] = False,
     drop_self_loops: bool | Mapping[EdgeType, bool] = False,
@@ -61,198 +58,69 @@ def build(
 ) -> Dataset:
     """Builds a dataset folder from edges and attributes of nodes and edges, and opens it.
 
-    The dataset appears in one step, when all files are complete; until then, an earlier dataset
-    in the folder is unchanged. Temporary files of an interrupted build are removed by the next
-    build. Other files in the folder are not touched. Parallel edges are kept,
-    unless `coalesce` merges them.
-
-    Columns of tables are never guessed: their names say what they are (``docs/building.md`` lists
-    those that are recognised), or options do, or the table is refused. Wherever a path can stand, a
-    `Source` can, which has reading options of its own.
+    An earlier dataset in the folder is replaced in one step, when the new one is complete. Files
+    are read in pieces and are never modified. ``docs/ingest.md`` describes every kind of input,
+    ``docs/building.md`` every option.
 
     Parameters
     ----------
     path : path-like
-        Folder of the dataset; created if it does not exist.
-    edges : path, array or tensor, or dict
-        The edge list: text such as ``.csv`` or ``.txt`` (also with ``.gz``, ``.zst``, ``.bz2`` or
-        ``.xz``), Parquet, Arrow IPC or Feather, in one file or as a list, a pattern or a folder of
-        files; a table of pandas, polars or pyarrow; a file of arrays, or integers in memory, of
-        shape (E, 2) or (2, E). Comment lines (``#``, ``%``) at the top of a text file and blank
-        lines are skipped. An edge (s, d) leads from s to d.
-
-        Files of arrays, here and for all other arguments, are ``.npy``, ``.npz``, ``.safetensors``
-        and torch's ``.pt``. They are mapped, or streamed where they are compressed, and never
-        loaded. ``"data.npz:edge_index"`` names one of several arrays; without a name there must be
-        one array, or one with a usual name, such as edge_index, x or node_feat, y or labels, or
-        that of the attribute or split. Of a ``.pt`` file only tensors are read, and no code in it
-        is executed; "paper/x" is a tensor in a dictionary or graph within it.
-
-        Or a sparse matrix: of SciPy or torch in memory, a ``.npz`` file of
-        ``scipy.sparse.save_npz``, or a ``.gl`` file of graphzero 0.2. The entry (i, j) is the edge
-        from i to j, explicit zeros and duplicates included. Its values are the weights, unless
-        ``weight=False``. Its shape is the number of nodes.
-
-        Or an iterator of chunks, or a function that returns one: pairs of vectors (sources,
-        targets), arrays of shape (2, n) or (n, 2), or dictionaries of vectors by the names of the
-        columns, such as {"src": ..., "dst": ..., "weight": ...}. It is read once. Features, labels,
-        attributes and splits may be iterators as well, of arrays of rows; these are kept in an
-        unnamed temporary file in the folder until the build ends. Errors that an iterator raises
-        pass unchanged.
-
-        Or a dictionary with the edge list as "edge_index", where an array of two edges is (2, E),
-        and attributes of the edges under their names: arrays or files of arrays, (E, ...),
-        CSV or Parquet files with a record for each edge and values in all columns, in the order of
-        the edge list. Attributes keep their dtype and shape; of CSV files, "edge_attr" becomes
-        float32, and the first record decides whether others are int64 or float32.
-
-        Of a typed graph: a dictionary by edge type, (source type, relation, target type), of edge
-        lists or of such dictionaries. An array of two edges is (2, E).
-
-        Columns of a table that are not used cause a `UserWarning` that names them.
-    features : path, array or tensor, optional
-        A file of arrays (or a ``.gd`` file of graphzero 0.2), an array or an iterator of arrays,
-        of shape (num_nodes, dim), (num_nodes,) or with more dimensions.
-        Or a table, as `edges` may be one, with node ids in any order (see `id_column`); nodes that
-        it does not name get zeros, and a `UserWarning` counts them. Values of text become float32,
-        others keep their dtype. Columns of lists of one length are vectors; one without a node id
-        beside it is in the order of the nodes. A list of files, or of matrices, has the rows one
-        after the other, as that of any attribute.
-    labels : path, array or tensor, optional
-        As `features`: a number or a row of numbers for each node. A CSV or Parquet file of one
-        column holds the labels in the order of the nodes. Every node needs a label; -1, or NaN
-        among floats, is the usual value for "no label".
-    splits : mapping of str to path, array or tensor, optional
-        Node ids, or a boolean mask over all nodes. Of a typed graph, dictionaries of these by node
-        type; of `edge_splits`, by edge type.
+        The folder.
+    edges : path, array, tensor, table, sparse matrix, iterator or dict
+        An edge list: a file or several, a folder or pattern, a table with a column for either end,
+        an array of shape (E, 2) or (2, E). ``{"edge_index": ..., "edge_weight": ...}`` has
+        attributes beside it. Of a typed graph, such values by (source type, relation, target type).
+    features, labels : path, array, tensor or table, optional
+        A row or a number for each node; `nodes` takes them as "x" and "y".
+    splits, edge_splits : dict, optional
+        Node ids, or positions in the edge list, or a boolean mask, by name. Of a typed graph, by
+        name and by type.
     nodes : dict, optional
-        Attributes of the nodes by name, each as `labels`; "x" is another way to give `features`,
-        and "y" to give `labels`. Names are Python identifiers, different for nodes and edges, and
-        not those of what a mini-batch has besides, such as "n_id" or "to".
-
-        Of a typed graph: such dictionaries by node type, for every type that edges lead from or to;
-        {} for nodes without attributes, with "num_nodes" if the edges do not name all of them.
-        `features`, `labels`, `num_nodes`, `src`, `dst`, `edge_attrs`, ``directed=False`` and
-        ``neighbors="both"`` are for graphs without types.
-    edge_splits : mapping of str to path, array or tensor, optional
-        Positions in the edge list, or a boolean mask over it.
-    weight_attrs : str or list of str, optional
-        The edge attribute that is the weight of edges in weighted sampling: a vector of finite
-        numbers that are not negative, stored as float32. Default: "edge_weight" or "weight", if
-        the edges have an attribute of that name; an empty list for none.
-    time_attrs : str or list of str, optional
-        The attribute by whose times edges are sampled: a vector of integers. If it is one of the
-        edges, it is stored as int64. If it is one of the nodes, the time of an edge is that of the
-        sampled neighbour. Default: "edge_time", "timestamp" or "time", if the edges have an
-        attribute of that name; an empty list for none.
+        Attributes of the nodes by name; of a typed graph, by node type and by name, with
+        "num_nodes" for nodes that nothing else counts.
+    weight_attrs, time_attrs : str or list of str, optional
+        Attributes by which neighbours are sampled. Default: the edge attributes named edge_weight
+        or weight, and edge_time, timestamp or time; an empty list for none.
     num_nodes : int, optional
-        Default: the number of rows of a node attribute; without any, the largest id + 1.
-    ids : {"dense", "map", "integer", "string"}
-        What names the nodes in edges, splits and tables with a column of node ids. "dense", or
-        None: their numbers, 0 to num_nodes - 1. "map": any integers of 64 bits, or any texts. Node
-        i is then the one with the i-th smallest of all ids of edges and tables; ids of splits must
-        be among them. ``ds.node_ids`` has the user's id of each node, ``ds.lookup(ids)`` the node
-        of each id; everything else, seeds and ``batch.n_id`` included, has the numbers of nodes.
-        A typed graph has ids of its own for each node type.
-
-        With "map", the ids of a node type are integers if all of them are, in arrays and columns
-        of integers and as the text of an integer as Python writes it; else all are texts. So "007"
-        and "7" are two nodes. "integer" reads every text as an integer, and refuses others;
-        "string" leaves them texts. Texts are sorted by UTF-8 bytes; empty ones, those of more than
-        4096 bytes and those that begin or end with a blank are refused. Attributes of nodes need a
-        column of ids (see `id_column`), splits ids rather than a mask; `num_nodes`, sparse matrices
-        and iterators that can be read only once are refused, and so is ``on_bad_rows="skip"``. A
-        split that is a list of str has ids; ``gz.Source([...])`` has files.
+        Default: the rows of an attribute, else the largest id + 1.
+    ids : {"dense", "map"}
+        "dense": ids are the numbers 0 to num_nodes - 1. "map": any integers of 64 bits or any
+        texts; ``ds.node_ids`` and ``ds.lookup`` lead from one to the other.
     directed : bool
-        If False, each edge is stored in both directions, a self-loop once. An edge list that has
-        both directions of every edge already (as PyG's ``edge_index`` does) is recognised: each
-        pair is stored as one edge, and a `UserWarning` says so. Both directions must then have the
-        same attributes. If only a part of the edges, at least half, have their reverse, all are
-        stored, and a `UserWarning` says how many.
+        If False, each edge is stored in both directions, a self-loop once; a list that has both
+        directions of every edge is recognised, with a warning.
     neighbors : {"in", "out", "both"}
-        Which neighbours of a node are stored, and sampled. "in": the sources of its incoming edges,
-        so that messages flow along the edges, as in PyG, DGL and GraphBolt. "out": the targets of
-        its outgoing edges, which random walks need; messages then flow against the edges. "both":
-        "in" is what is sampled, and walks have a second file. An undirected graph has both in one
-        file, whatever is chosen.
+        Which neighbours are sampled. Messages flow along the edges with "in"; random walks need
+        "out" or "both".
     order : {"hot", "input", "presample"}
-        How nodes are ordered in the files. "hot": by how often a node stands in the neighbour lists
-        that are sampled, descending, ties by id. "input": by id. "presample": by descending number
-        of visits in a few sampled epochs, ties as in "hot"; the seeds are the split "train", or all
-        nodes if there is none. The visit counts are stored in the dataset. Of a typed graph, each
-        node type has an order of its own, and the seeds are the splits "train" of the node types
-        that have one, or all nodes of all types.
+        How nodes are ordered in the files: by occurrences in neighbour lists, by id, or by visits
+        in sampled mini-batches.
     presample : Presample, optional
         How to sample for order="presample".
-    src, dst : str or int, optional
-        Columns of the edge list, by name, or by position from 0. Default: the one pair of columns
-        whose names are recognised, such as src and dst, source and target, or from and to; of a
-        table of two columns whose names say nothing, the first and the second.
-    weight, timestamp : str, int, False or array, optional
-        A column by name or position; for edges in an array, an (E,) array or the path of a
-        file of arrays. Default: the column with a recognised name, such as weight, edge_weight,
-        timestamp or time, if there is one; False ignores it. Weights become float32, and must not
-        be negative; timestamps become int64. They are the attributes "edge_weight" and "edge_time".
-    header : bool or "auto"
-        Whether the edge list begins with a header; "auto" takes the first line for a header if
-        none of its cells is a number.
-    delimiter : str
-        Of the edge list: one character, "whitespace" for any number of blanks and tabs, or "auto"
-        for tab, semicolon, comma or whitespace.
-    on_bad_rows : {"raise", "skip"}
-        What becomes of records of an edge list in text files that cannot be read: with another
-        number of columns, with a cell that is empty or no number, with an id or a weight that is
-        out of range. "raise": a `ValueError` names the file and the line of the first one. "skip":
-        they are left out, and a `UserWarning` counts them and shows the first ten. The position of
-        an edge is then its number among those that were kept, so that `edge_splits` and attributes
-        of edges, which belong to edges by their positions, are refused.
+    src, dst, weight, timestamp : str, int, False or array, optional
+        Columns of the edge list, by name or position; weights and times also as arrays. Default:
+        columns with recognised names; False ignores them.
+    header, delimiter : bool or str
+        Of text: whether it begins with names, and what stands between cells; "auto" looks.
     edge_ids : bool
-        Whether to store each edge's position in the edge list. Always stored with `edge_splits`
-        and with edge attributes that do not drive sampling.
+        Whether to store the position of each edge in the edge list.
     coalesce : bool, str or dict
-        Whether to merge parallel edges: those with the same source and target; of an undirected
-        graph, with the same two ends. With True, the attributes of merged edges must be equal, else
-        an error names the two edges. "sum", "mean", "min", "max", "first" and "last" (of the edge
-        list) merge the attributes, and a dictionary names the aggregation of some of them:
-        ``{"edge_weight": "sum"}``. Results have the dtype of the attribute: sums of integers are
-        exact, sums and means of floats are made in float64, a result that does not fit is an error,
-        and integers have no mean. "sum" and "mean" for all attributes leave out the times that
-        drive sampling, which must be equal or named. The position of a merged edge (``e_id``) is
-        that of the first of its edges; positions in `edge_splits` become that one, once.
-        Of a typed graph, for all edge types, or a dictionary of these by edge type.
-    drop_self_loops : bool or dict
-        Whether to leave out edges from a node to itself; positions of them in `edge_splits` are
-        left out as well. Of a typed graph, for all edge types whose ends have one type, or a
-        dictionary by edge type.
-    reverse : bool or dict
-        Whether to exchange the source and the target of every edge. Of a typed graph, a dictionary
-        by edge type: the targets come first in these lists.
-    feature_dtype : str or dtype-like, optional
-        Dtype to store features in: "float16", "bfloat16", or another of ``docs/format.md``.
-        Floats are rounded to nearest, ties to even; a number that does not fit is an error. A
-        ``.npy`` or ``.npz`` file of dtype ``|V2``, as NumPy saves ml_dtypes' bfloat16, needs
-        "bfloat16". Default: the dtype of the input.
-    edge_attrs : list of str, or dict of str to str or int, optional
-        Columns of the edge list that become attributes of the edges, under their names; or a
-        dictionary with the column, by name or position, for the name of each attribute. Columns of
-        Parquet keep their dtype; of CSV files, the first record decides between int64 and float32.
-        An empty list says that the columns that are not used are not needed: no warning.
+        Whether to merge parallel edges. True: their attributes must be equal. "sum", "mean", "min",
+        "max", "first" or "last", also by attribute, merges these. Of a typed graph, also by type.
+    drop_self_loops, reverse : bool or dict
+        Whether to leave out self-loops; whether the edge list has the targets first.
+    feature_dtype : dtype-like, optional
+        To store features in, such as "float16" or "bfloat16".
+    edge_attrs : list of str, or dict of str to column, optional
+        Columns of the edge list that become attributes; an empty list for none, without a warning.
     id_column : str, int or False, optional
-        The column of node ids in CSV and Parquet files of features, labels and other attributes of
-        nodes, by name or position. False: there is none, and the records are in the order of the
-        nodes. Default: the column named id, node_id, node, nid, vertex or vertex_id; without one,
-        only a file of one column is accepted, whose records are in the order of the nodes.
+        The column of node ids in tables of attributes; False: records are in the order of the
+        nodes. Default: the column named id, node_id, node, nid, vertex or vertex_id.
     memory_limit : int or str
-        Bytes, or a text such as "2GB" or "512MiB". Limits what the build itself allocates, besides
-        the interpreter and pyarrow's buffers (some 20 MB, whatever the size of the input). What
-        does not fit is written to unnamed temporary files in the folder.
+        Bytes, or a text such as "2GB", at least 256MB. What does not fit is written to unnamed
+        temporary files in the folder.
     progress : bool
-        Whether to show progress on stderr, and at the end which columns were read and which were
-        not.
-
-    Returns
-    -------
-    Dataset
+        Whether to show progress and the columns that were read, on stderr.
 
     Raises
     ------
@@ -261,38 +129,9 @@ def build(
     IndexError
         If a split has a node that does not exist.
     OSError
-        With errno and path: no such file, no permission, no disk space, or another build or
-        a measurement (``graphzero tune``) uses the folder.
+        With errno and path: no file, no permission, no disk space, or the folder is in use.
     """
-    options: dict[str, Any] = {
-        "nodes": nodes,
-        "edge_splits": edge_splits,
-        "weight_attrs": weight_attrs,
-        "time_attrs": time_attrs,
-        "num_nodes": num_nodes,
-        "ids": ids,
-        "directed": directed,
-        "neighbors": neighbors,
-        "order": order,
-        "presample": presample,
-        "src": src,
-        "dst": dst,
-        "weight": weight,
-        "timestamp": timestamp,
-        "header": header,
-        "delimiter": delimiter,
-        "on_bad_rows": on_bad_rows,
-        "edge_ids": edge_ids,
-        "coalesce": coalesce,
-        "drop_self_loops": drop_self_loops,
-        "reverse": reverse,
-        "feature_dtype": feature_dtype,
-        "edge_attrs": edge_attrs,
-        "id_column": id_column,
-        "memory_limit": memory_limit,
-        "progress": progress,
-    }
-    closing = write_dataset(path, edges, features, labels, splits, **options)
+    closing = write_dataset(**locals())
     closing.tell(progress, stacklevel=2)
     return open_dataset(path)
 
@@ -303,18 +142,14 @@ def write_dataset(
     features: Any = None,
     labels: Any = None,
     splits: Mapping[str, Any] | None = None,
-    *,
-    nodes: Mapping[str, Any] | None = None,
-    presample: Presample | None = None,
-    order: Order = "hot",
     **options: Any,
 ) -> Closing:
     """As `build`, but returns what is to be said at the end, and neither says it nor opens it."""
-    closing = Closing()
-    options = {**options, "order": order, "presample": _presampler(order, presample)}
-    write = build_typed_dataset if is_typed_input(nodes, edges) else build_dataset
-    write(path, edges, features, labels, splits, nodes=nodes, closing=closing, **options)
-    return closing
+    wanted = BuildOptions(edges, features, labels, splits, **options)
+    check_memory_limit(wanted.memory_limit)
+    if wanted.order == "presample" and wanted.presample is None:
+        wanted = replace(wanted, presample=Presample())
+    return ingest.write_dataset(path, wanted)[1]
 
 
 def reorder(
@@ -345,9 +180,9 @@ def reorder(
     presample : Presample, optional
         How to sample for order="presample".
     memory_limit : int or str
-        Bytes, or a text such as "2GB". Limits what this allocates, except for the mini-batches
-        that presampling draws. What does not fit is written to unnamed temporary files in the
-        folder.
+        Bytes, or a text such as "2GB", at least 256MB. Limits what this allocates, except for the
+        mini-batches that presampling draws. What does not fit is written to unnamed temporary
+        files in the folder.
     progress : bool
         Whether to show progress on stderr.
 
@@ -364,13 +199,77 @@ def reorder(
     OSError
         With errno and path: no permission, no disk space, or a build is writing to the folder.
     """
-    presampler = _presampler(order, presample)
-    reorder_dataset(
+    check_memory_limit(memory_limit)
+    if order == "presample" and presample is None:
+        presample = Presample()
+    ingest.reorder_dataset(
         path,
         order,
         neighbors=neighbors,
-        presample=presampler,
+        presample=presample,
         memory_limit=memory_limit,
         progress=progress,
     )
     return open_dataset(path)
+
+
+def from_ogb(
+    path: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    directed: bool | None = None,
+    split_type: str | None = None,
+    **options: Any,
+) -> Dataset:
+    """Builds a dataset folder from a folder of the Open Graph Benchmark, without the ogb package.
+
+    It reads the raw files, as text or binary, of datasets for nodes (``ogbn-``) and links
+    (``ogbl-``), with and without types. ``docs/ingest.md`` has what becomes of each file.
+
+    Node features are "x", labels "y", features of edges "edge_attr"; ``node_year`` is "year", and
+    ``edge_weight``, ``edge_year`` and ``edge_reltype`` keep their names. The splits are "train",
+    "val" (OGB's ``valid``) and "test". Labels of one task are integers, -1 for nodes without a
+    label, where OGB has NaN.
+
+    Of a dataset for links, the graph has the edges that OGB's graph has, which are edges for
+    training only. The lists of edges that OGB's ``get_edge_split`` returns are not imported, and a
+    `UserWarning` says so; ``docs/ingest.md`` shows how to load them.
+
+    Parameters
+    ----------
+    path : path-like
+        The folder that has ``raw`` and ``split``, such as ``dataset/ogbn_arxiv``.
+    out : path-like
+        Folder of the dataset, as in `build`.
+    name : str, optional
+        Such as "ogbn-arxiv". Default: by the name of the folder, or the note of the release in it.
+    directed : bool, optional
+        Default: what OGB says of the dataset. Of others, the folder does not say it, so that it
+        must be given; edges in binary files are stored as they are.
+    split_type : str, optional
+        Folder in ``split``. Default: the one that OGB prescribes, or the only one.
+    **options
+        Of `build`: `neighbors`, `order`, `presample`, `weight_attrs`, `time_attrs`, `edge_ids`,
+        `feature_dtype`, `memory_limit`, `progress`.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    OSError
+        If a file is missing: which one, and how to get it.
+    ValueError
+        If a file is damaged, or it is not known whether the graph is directed.
+    TypeError
+        If an option is one that the files decide.
+    """
+    for option in options:
+        if option in _IN_THE_FILES:
+            raise TypeError(f"{option}= is not an option here: the files of the dataset say it")
+    found = find_ogb(path, name=name, directed=directed, split_type=split_type)
+    closing = write_dataset(out, **{**found, **options})
+    closing.tell(bool(options.get("progress", False)), stacklevel=2)
+    return open_dataset(out)

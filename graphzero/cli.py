@@ -16,22 +16,32 @@ from typing import Any
 
 import graphzero
 from graphzero.commands import (
-    build,
-    demo,
-    import_,
-    info,
-    pack,
-    reorder,
-    report,
-    train,
-    tune,
-    verify,
+    build_command,
+    demo_command,
+    import_command,
+    info_command,
+    pack_command,
+    reorder_command,
+    report_command,
+    train_command,
+    tune_command,
+    verify_command,
 )
 from graphzero.commands.options import add_flags
 
-__all__ = ["main"]
-
 _EPILOG = "'graphzero COMMAND --help' explains a command. Start with 'graphzero demo'."
+_COMMANDS = (
+    build_command,
+    import_command,
+    reorder_command,
+    pack_command,
+    info_command,
+    verify_command,
+    tune_command,
+    train_command,
+    report_command,
+    demo_command,
+)
 _EXPECTED = (OSError, ValueError, IndexError, KeyError, ImportError, MemoryError, RuntimeError)
 
 
@@ -47,7 +57,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", required=True
     )
-    for command in (build, import_, reorder, pack, info, verify, tune, train, report, demo):
+    for command in _COMMANDS:
         command.add_parser(commands)
     return parser
 

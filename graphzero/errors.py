@@ -1,8 +1,8 @@
-"""graphzero's only exception of its own; all others are built-in."""
+"""graphzero's only exception of its own, and where its warnings point to."""
 
 from __future__ import annotations
 
-__all__ = ["FormatError"]
+import sys
 
 
 class FormatError(ValueError):
@@ -10,3 +10,13 @@ class FormatError(ValueError):
 
     The message names the file, the fault, and what to do.
     """
+
+
+def user_line() -> int:
+    """``stacklevel`` for a `warnings.warn` in the calling function: the first line outside."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_globals.get("__name__", "").split(".")[0] == "graphzero":
+        if frame.f_back is None:
+            break
+        level, frame = level + 1, frame.f_back
+    return level

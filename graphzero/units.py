@@ -1,10 +1,14 @@
-"""Sizes as text."""
+"""Sizes as text, and counts that users pass in."""
 
 from __future__ import annotations
 
+import operator
 import re
+from typing import Any
 
-__all__ = ["format_bytes", "parse_size"]
+__all__ = ["MOST_COUNT", "as_count", "format_bytes", "parse_size"]
+
+MOST_COUNT = (1 << 63) - 1  # as the core counts
 
 _STEPS = ("bytes", "kB", "MB", "GB", "TB")
 _UNITS = {
@@ -55,3 +59,22 @@ def parse_size(size: int | str, what: str) -> int:
     if isinstance(size, int) and not isinstance(size, bool):
         return size
     raise ValueError(f"{what} {size!r} is neither a number of bytes nor a text like '2GB'")
+
+
+def as_count(value: Any, name: str, least: int = 1, most: int = MOST_COUNT) -> int:
+    """An integer from `least` to `most`.
+
+    Raises
+    ------
+    ValueError
+        If the value is not an integer, too small or too large.
+    """
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be an integer, not {value!r}") from None
+    if isinstance(value, bool) or count < least:
+        raise ValueError(f"{name} must be at least {least}, not {value!r}")
+    if count > most:
+        raise ValueError(f"{name} must be at most {most}, not {value!r}")
+    return count

@@ -27,6 +27,31 @@ if threading.current_thread() is threading.main_thread():
             signal.signal(number, usual)
 
 
+# Files of which every test is an extended one: `tox -e extended` runs them, and `tox` does not.
+EXTENDED = (
+    "accelerate attributes_memory bounds build_killed build_memory distribution huge_counts "
+    "iterators_end leaves_nothing loader_lightning memory_limit program_ends pyg_lightning "
+    "pyg_properties pyg_scripts ranks_processes report_command report_page_browser "
+    "sources_memory training truncated tune typed_distribution typed_examples"
+)
+# Files that run the compiled core hard: AddressSanitizer watches them as well.
+CORE = (
+    "chosen_negatives direct direction edge_keys features find_texts format graph hostile links "
+    "mapping narrow_rows node_ids recorded_batches rng row_io sampler text threads time_order "
+    "topology typed_sampler weighted"
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Marks the tests of whole files."""
+    for item in items:
+        name = item.path.stem.removeprefix("test_")
+        if name in EXTENDED.split():
+            item.add_marker(pytest.mark.extended)
+        if name in CORE.split():
+            item.add_marker(pytest.mark.core)
+
+
 @pytest.fixture(autouse=True)
 def no_mapping_is_left_behind():
     """Whatever a test opens must be gone when it has ended."""

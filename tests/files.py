@@ -11,8 +11,18 @@ import pytest
 import reference
 
 from graphzero.store import format as gz_format
-from graphzero.store.filewriter import FileWriter
-from graphzero.store.manifest import FileEntry, Manifest, write_manifest
+from graphzero.store.format import FileWriter
+from graphzero.store.manifest import (
+    EDGE_TIME,
+    EDGE_WEIGHT,
+    EDGES,
+    NODES,
+    EdgeTable,
+    FileEntry,
+    Manifest,
+    NodeTable,
+    write_manifest,
+)
 
 
 def write_graph(
@@ -92,25 +102,29 @@ def write_dataset(folder, edges, num_nodes, *, features=None, labels=None, split
     def entry(name):
         return FileEntry(name, f".{name}.0.gz-staged")
 
-    entries = {}
+    attributes = {}
     for name, rows in (("features", features), ("labels", labels)):
         if rows is not None:
             write_rows(folder / f"{name}.gd", rows, rank=rank)
-            entries[name] = entry(f"{name}.gd")
+            attributes["x" if name == "features" else "y"] = entry(f"{name}.gd")
     for name, ids in (splits or {}).items():
         write_rows(folder / f"split_{name}.gd", np.asarray(ids, dtype=np.int64))
     directed, incoming = options.get("directed", True), options.get("incoming", False)
+    nodes = NodeTable(
+        num_nodes,
+        attributes,
+        {name: entry(f"split_{name}.gd") for name in (splits or {})},
+        None if labels is None else int(np.max(labels)) + 1,
+    )
+    edge_table = EdgeTable(
+        int(graph.indptr[-1]), len(edges), entry("graph.gl"), weight=EDGE_WEIGHT, time=EDGE_TIME
+    )
     manifest = Manifest(
-        num_nodes=num_nodes,
-        num_edges=int(graph.indptr[-1]),
-        num_input_edges=len(edges),
-        directed=directed,
+        nodes={NODES: nodes},
+        edges={EDGES: edge_table},
         neighbors="both" if not directed else "in" if incoming else "out",
         order=options.get("order", "input"),
-        num_classes=None if labels is None else int(np.max(labels)) + 1,
-        graph=entry("graph.gl"),
-        splits={name: entry(f"split_{name}.gd") for name in (splits or {})},
-        **entries,
+        directed=directed,
     )
     write_manifest(folder, manifest)
     return graph

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow.parquet  # noqa: F401  # before the clock starts
 
 from graphzero.ingest import build_dataset
-from graphzero.store.filewriter import FileWriter
+from graphzero.store.format import FileWriter
 
 
 def build(folder: Path, target: Path, limit: str) -> None:

@@ -14,13 +14,13 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 import graphzero as gz
-from graphzero.io.budget import budget
 from graphzero.io.limits import _anonymous_bytes, available_memory
+from graphzero.io.resident import BUDGET
 
 # Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
 sys.path.append(str(Path(__file__).parents[1]))
 
-from benchmarks.meter import PeakAnonymous
+from benchmarks.machine import PeakAnonymous
 
 FANOUTS, BATCH_SIZE, EPOCHS, THREADS = [10, 5], 256, 2, 2
 
@@ -63,7 +63,7 @@ def iterate(folder: str, prefetch: dict[str, Any]) -> dict[str, Any]:
             batches.set_epoch(epoch)
             for batch in loader:
                 fingerprints.append(fingerprint(batch))
-                now = budget().kept_bytes()
+                now = BUDGET.kept_bytes()
                 kept[epoch] = max(kept[epoch], now)
                 together = max(together, now + _anonymous_bytes() - before.peak)
                 io = batch.stats.io

@@ -8,9 +8,9 @@ import random
 from collections.abc import Callable
 from itertools import accumulate
 
+from graphzero.loader.stats import BatchTotals
 from graphzero.report.recording import (
     ENDED,
-    BatchTotals,
     Environment,
     FileReading,
     GroupReading,

@@ -1,8 +1,8 @@
-"""Runs a command with the sanitizers' run-time libraries loaded before anything else.
+"""Runs a command over a build of graphzero that AddressSanitizer and UBSan watch.
 
-``python tests/sanitized.py pytest ...``, for an extension that was built with
-``-fsanitize=address,undefined``: the interpreter itself was not, and must have them preloaded.
-So must ``fork_when_quiet.c``, which says why.
+``python tests/sanitized.py FOLDER pytest ...`` builds into the folder. The interpreter itself is
+not sanitized, so the libraries are loaded before anything else. So is ``fork_when_quiet.c``, which
+says why.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 
 # libstdc++: without it the sanitizer's __cxa_throw finds nothing to call when torch throws.
+OPTIONS = "-fsanitize=address,undefined"
+COMPILE = f"{OPTIONS} -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O1"
 LIBRARIES = ("libasan.so", "libubsan.so", "libstdc++.so.6")
 SETTINGS = {
     # Python never frees what lives as long as it does: leaks are looked for in the C tests.
@@ -24,6 +26,7 @@ SETTINGS = {
 }
 
 
+ROOT = Path(__file__).resolve().parents[1]
 COMPILER = shlex.split(os.environ.get("CC", "gcc"))
 FORK_WHEN_QUIET = Path(__file__).with_name("fork_when_quiet.c")
 
@@ -37,19 +40,36 @@ def library(name: str) -> str:
     return str(Path(path).resolve())
 
 
-def fork_when_quiet() -> str:
-    """Full path of the compiled library, which is kept in the virtual environment."""
-    target = Path(sys.prefix) / "fork_when_quiet.so"
+def fork_when_quiet(folder: Path) -> str:
+    """Full path of the compiled library."""
+    target = folder / "fork_when_quiet.so"
     options = ["-shared", "-fPIC", "-O1", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
     subprocess.run([*COMPILER, *options, str(FORK_WHEN_QUIET), "-o", str(target)], check=True)
     return str(target)
 
 
+def build(folder: Path) -> Path:
+    """The folder of a package that was built with the sanitizers."""
+    command = [sys.executable, "setup.py", "-q", "build"]
+    command += ["--build-base", str(folder / "build"), "--build-lib", str(folder / "lib")]
+    flags = {"GRAPHZERO_CFLAGS": COMPILE, "GRAPHZERO_LDFLAGS": OPTIONS}
+    subprocess.run(command, cwd=ROOT, env={**os.environ, **flags}, check=True)
+    return folder / "lib"
+
+
 def main() -> None:
     """Replaces this process by the command."""
-    preloaded = [*map(library, LIBRARIES), fork_when_quiet()]
-    environment = {**os.environ, **SETTINGS, "LD_PRELOAD": " ".join(preloaded)}
-    os.execvpe(sys.argv[1], sys.argv[1:], environment)
+    folder = Path(sys.argv[1]).resolve()
+    package = build(folder)
+    preloaded = [*map(library, LIBRARIES), fork_when_quiet(folder)]
+    paths = [str(package), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {
+        **os.environ,
+        **SETTINGS,
+        "LD_PRELOAD": " ".join(preloaded),
+        "PYTHONPATH": os.pathsep.join(paths),
+    }
+    os.execvpe(sys.argv[2], sys.argv[2:], environment)
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def outputs(store, form, processes, *options):
 
 
 @needs_accelerate
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize("options", [["--shuffle"], [], ["--dispatch"]])
 @pytest.mark.parametrize("form", ["open", "ready"])
 def test_wrapped_in_two_processes_they_say_what_to_prepare(store, form, options):
@@ -70,31 +70,17 @@ def test_wrapped_in_two_processes_they_say_what_to_prepare(store, form, options)
 
 
 @needs_accelerate
-@pytest.mark.slow
-@pytest.mark.parametrize("form", ["open", "ready"])
-def test_wrapped_in_one_process_they_work(store, form):
-    assert outputs(store, form, 1, "--shuffle") == ["seeds: 112"]
+@pytest.mark.extended
+def test_wrapped_in_one_process_the_open_form_works(store):
+    assert outputs(store, "open", 1, "--shuffle") == ["seeds: 112"]
+    (text,) = outputs(store, "ready", 1, "--shuffle")  # accelerate would batch its batches
+    assert text.startswith("refused:")
+    assert "accelerator.prepare(model, optimizer)" in text
 
 
 @needs_accelerate
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize("form", ["open", "ready"])
 def test_beside_accelerate_they_deal_the_batches_themselves(store, form):
     found = outputs(store, form, 2, "--shuffle", "--alone")
     assert found == ["seeds: 64", "seeds: 64"]  # 7 batches of 16, and one again
-
-
-def test_another_loader_over_the_tickets_is_refused_in_several_processes(store, monkeypatch):
-    with gz.open(store) as ds:
-        loader = gz.NeighborLoader(ds, [3], "train", batch_size=16, distributed=False)
-        other = torch.utils.data.DataLoader(
-            loader.dataset, batch_sampler=loader.batch_sampler, collate_fn=loader.collate_fn
-        )
-        assert sum(batch.batch_size for batch in other) == 112
-        monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-        monkeypatch.setattr(torch.distributed, "get_world_size", lambda group=None: 2)
-        monkeypatch.setattr(torch.distributed, "get_rank", lambda group=None: 0)
-        with pytest.raises(RuntimeError, match="has put the parts of a graphzero loader"):
-            next(iter(other))
-        monkeypatch.undo()
-        assert sum(batch.batch_size for batch in loader) == 112

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -232,46 +230,6 @@ def test_a_column_of_the_edge_list_drives_sampling_as_ever(tmp_path: Path) -> No
         np.testing.assert_array_equal(np.sort(ds.graph.weights), rows)
 
 
-def test_sources(tmp_path: Path) -> None:
-    """Arrays, tensors, files, and parts of these give the same files."""
-    torch = pytest.importorskip("torch")
-    rows = np.arange(12.0, dtype=np.float32).reshape(6, 2)
-    times, weights = np.arange(6), np.arange(6, dtype=np.float32) + 0.5
-    np.save(tmp_path / "rows.npy", rows)
-    np.save(tmp_path / "a.npy", rows[:2])
-    np.save(tmp_path / "b.npy", rows[2:])
-    pq.write_table(pa.table({"a": rows[:, 0], "b": rows[:, 1]}), tmp_path / "rows.parquet")
-    (tmp_path / "rows.csv").write_text("".join(f"{a},{b}\n" for a, b in rows.tolist()))
-    (tmp_path / "t.csv").write_text("".join(f"{t}\n" for t in times))
-    (tmp_path / "w.csv").write_text("w\n" + "".join(f"{w}\n" for w in weights))
-    (tmp_path / "e.csv").write_text("".join(f"{s},{t}\n" for s, t in EDGES))
-    np.save(tmp_path / "e.npy", EDGES)
-    expected = {"edge_attr": rows, "time": times, "weight": weights}
-    rows_of = (
-        rows, torch.from_numpy(rows), tmp_path / "rows.npy", tmp_path / "rows.parquet",
-        str(tmp_path / "rows.csv"), [tmp_path / "a.npy", str(tmp_path / "b.npy")],
-        (rows[:5], torch.from_numpy(rows[5:])), rows.tolist(),
-    )  # fmt: skip
-    lists = (EDGES, EDGES.T, tmp_path / "e.csv", tmp_path / "e.npy", torch.from_numpy(EDGES.T))
-    for i, source in enumerate(rows_of):
-        edges = {"edge_index": lists[i % len(lists)], "edge_attr": source}
-        edges["time"] = tmp_path / "t.csv" if i % 2 else times
-        edges["weight"] = weights.tolist() if i % 2 else tmp_path / "w.csv"
-        build_dataset(tmp_path / "d", edges, memory_limit="1MiB")
-        with gz.open(tmp_path / "d") as ds:
-            found = ds.edge_attributes["edge_attr"].dtype
-            assert found == ("<f8" if i == len(rows_of) - 1 else "<f4")  # a list of Python floats
-            wanted = {**expected, "edge_attr": rows.astype(found)}
-            assert_edges(ds, EDGES, wanted, directed=True)
-    nodes = {"x": [rows[:1], rows[1:4]], "y": tmp_path / "y.csv", "year": tmp_path / "y.csv"}
-    (tmp_path / "y.csv").write_text("".join(f"{i},{i * i}\n" for i in (3, 1, 0, 2)))
-    build_dataset(tmp_path / "d", EDGES, nodes=nodes, id_column=0)
-    with gz.open(tmp_path / "d") as ds:
-        squares = np.arange(4) ** 2
-        assert_nodes(ds, {"x": rows[:4], "y": squares, "year": squares})
-        assert ds.num_classes == 10
-
-
 def test_two_edges_as_edge_index(tmp_path: Path) -> None:
     """[[0, 1], [2, 3]] is read as PyG does under that name."""
     two = np.array([[0, 1], [2, 3]])
@@ -294,19 +252,6 @@ def test_labels_of_several_kinds(tmp_path: Path) -> None:
         with gz.open(tmp_path) as ds:
             assert ds.num_classes == num_classes
             assert_nodes(ds, {"y": labels})
-
-
-def test_short_forms_are_the_same(tmp_path: Path) -> None:
-    x, y = np.ones((4, 3), np.float32), np.arange(4)
-    build_dataset(tmp_path / "a", EDGES, x, y, feature_dtype="float16")
-    build_dataset(tmp_path / "b", EDGES, nodes={"y": y, "x": x}, feature_dtype="float16")
-    for entry in read_manifest(tmp_path / "a").entries():
-        assert (tmp_path / "a" / entry.name).read_bytes() == (
-            tmp_path / "b" / entry.name
-        ).read_bytes()
-    for option, name in (("features", "x"), ("labels", "y")):
-        with pytest.raises(ValueError, match=rf"{option}= is nodes\['{name}'\]"):
-            build_dataset(tmp_path / "a", EDGES, nodes={name: x}, **{option: x})
 
 
 def test_edge_splits(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphzero.ingest import attribute_names, build, build_dataset
-from graphzero.ingest.row_input import ArrayRows, PartRows
+from graphzero.ingest import build, build_dataset, rows
+from graphzero.ingest.rows import ArrayPart, Rows
 
 EDGES = np.array([[0, 1], [1, 2], [2, 0], [3, 1], [2, 2], [0, 1]])
 
@@ -30,11 +30,11 @@ def test_no_attribute_hides_what_a_mini_batch_or_data_has() -> None:
 
     known = {"x", "y", "pos", "time", "edge_attr", "edge_weight", "edge_time"}
     fields = {*dir(MiniBatch), *MiniBatch.__dataclass_fields__}
-    assert {name for name in fields if name[0] != "_"} <= attribute_names.RESERVED | known
+    assert {name for name in fields if name[0] != "_"} <= rows.RESERVED | known
     data = pytest.importorskip("torch_geometric.data")
     for kind in (data.Data, data.HeteroData):
         names = {name for name in dir(kind) if name[0] != "_"}
-        assert names <= attribute_names.RESERVED | known
+        assert names <= rows.RESERVED | known
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
@@ -45,10 +45,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"nodes": {"tag": np.array([None] * 4)}}, "node attribute 'tag' has dtype object"),
     ({"nodes": {"tag": np.ones(4) * 1j}}, "node attribute 'tag' has dtype complex128"),
     ({"nodes": {"tag": 7}}, r"node attribute 'tag' has shape \(\)"),
-    # `graphzero.build` takes these two for typed graphs; this is the build of those without types.
-    ({"nodes": {"a": {"x": np.ones(4)}}}, "node attribute 'a' has dtype object"),
-    ({"edges": {("a", "to", "b"): {"edge_index": EDGES}}}, "edges has no 'edge_index'"),
-    ({"edges": {"edge_attr": np.ones(6)}}, "edges has no 'edge_index'.* it has edge_attr"),
+    ({"edges": {"edge_attr": np.ones(6)}}, "edges has no 'edge_index'.* it has 'edge_attr'"),
     ({"w": np.ones(5)}, "edge attribute 'w' has 5 rows for 6 edges"),
     ({"w": np.ones(7)}, "edge attribute 'w' has 7 rows for 6 edges"),
     ({"w": [[1, 2], [3]]}, "inhomogeneous"),
@@ -116,11 +113,11 @@ def test_a_wrong_count_is_found_before_the_work(
 
 
 def test_parts_must_be_alike() -> None:
-    one = ArrayRows("a", np.ones((2, 3)))
+    one = ArrayPart("a", np.ones((2, 3)))
     for other in (np.ones((2, 4)), np.ones((2, 3), np.float32), np.ones((2, 3, 1))):
         with pytest.raises(ValueError, match="the parts of one attribute must be alike"):
-            PartRows("both", [one, ArrayRows("b", other)])
-    parts = PartRows("both", [one, ArrayRows("b", np.zeros((5, 3)))])
+            Rows("both", [one, ArrayPart("b", other)])
+    parts = Rows("both", [one, ArrayPart("b", np.zeros((5, 3)))])
     chunks = list(parts.chunks(2))
     assert parts.count() == 7
     assert np.concatenate([ids for ids, _ in chunks]).tolist() == list(range(7))

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from peak_memory import peak_of
 
-from graphzero.ingest import build_dataset, reorder_dataset, staging
-from graphzero.ingest.edge_rows import write_edge_rows
-from graphzero.ingest.spill import TempFile
+from graphzero.ingest import build, build_dataset, reorder_dataset
+from graphzero.ingest.row_files import write_edge_rows
+from graphzero.ingest.sort import TempFile
 from graphzero.store.format import BFLOAT16
 from graphzero.store.manifest import read_manifest
 
@@ -81,8 +81,8 @@ def test_the_temporary_data_is_known_beforehand(
         return write_edge_rows(*args, **options)
 
     monkeypatch.setattr(TempFile, "write", count)
-    monkeypatch.setattr(staging, "write_edge_rows", writing)
-    monkeypatch.setattr(staging, "require_disk_space", lambda _, size, __: required.append(size))
+    monkeypatch.setattr(build, "write_edge_rows", writing)
+    monkeypatch.setattr(build, "require_disk_space", lambda _, size, __: required.append(size))
     if again:
         reorder_dataset(tmp_path, "input", memory_limit="1MiB")
     else:

@@ -1,10 +1,13 @@
-"""The parts of the benchmarks that a wrong number could hide in; no peer, no clock."""
+"""The benchmarks: where a wrong number could hide, and each script at a tiny size; no clock."""
 
 from __future__ import annotations
 
 import argparse
-import subprocess
+import json
+import os
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,19 +16,43 @@ from typing import Any
 import numpy as np
 import pytest
 
+import graphzero as gz
+from graphzero import _core
+
 # Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
 sys.path.append(str(Path(__file__).parents[1]))
 
-from benchmarks import edge_layout, files02, ordering, report, rmat, sampling, timing, verify
-from benchmarks.checks import WrongResult, check_one_hop, check_subgraph, check_walks
-from benchmarks.inputs import Inputs, feature_rows, labels_of, prepare
+from benchmarks import (
+    build,
+    compare,
+    disk_probe,
+    machine,
+    ordering,
+    out_of_core,
+    peers,
+    sampling,
+    timing,
+    typed,
+)
+from benchmarks import inputs as inputs_module
+from benchmarks.inputs import Cut, Inputs, feature_rows, labels_of, prepare, write_edges
+from benchmarks.sampling import WrongResult, check_one_hop, check_subgraph, check_walks
 
+pytestmark = pytest.mark.no_asan  # pure Python, and processes of their own
+ROOT = Path(__file__).parents[1]
 SCALE = 8
 
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
-    return prepare(tmp_path_factory.mktemp("inputs"), scale=SCALE, num_edges=4_000, dim=3)
+    folder = tmp_path_factory.mktemp("inputs")
+    return prepare(folder, num_nodes=1 << SCALE, num_edges=4_000, dim=3)
+
+
+@pytest.fixture
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that a benchmark starts import the graphzero of this one."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(gz.__file__).parents[1]))
 
 
 def neighbors_of(inputs: Inputs, node: int) -> np.ndarray:
@@ -33,42 +60,32 @@ def neighbors_of(inputs: Inputs, node: int) -> np.ndarray:
     return np.sort(edges[edges[:, 0] == node, 1])
 
 
-class TestRmat:
+class TestInputs:
     def test_equal_seeds_give_equal_files(self, tmp_path: Path) -> None:
         for name, seed in (("a", 7), ("b", 7), ("c", 8)):
-            rmat.write_edges(tmp_path / f"{name}.npy", SCALE, 1000, seed=seed)
+            write_edges(tmp_path / f"{name}.npy", SCALE, 1000, seed=seed)
         a, b, c = ((tmp_path / f"{name}.npy").read_bytes() for name in "abc")
         assert a == b
         assert a != c
 
-    def test_ids_are_in_range_and_reach_the_upper_half(self, tmp_path: Path) -> None:
-        edges = rmat.write_edges(tmp_path / "edges.npy", SCALE, 5000)
-        assert edges.shape == (5000, 2)
-        assert edges.dtype == np.int64
-        assert edges.min() >= 0
-        assert (1 << SCALE) // 2 <= edges.max() < 1 << SCALE
-
-    def test_pieces_differ(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(rmat, "CHUNK_EDGES", 300)
-        edges = rmat.write_edges(tmp_path / "edges.npy", 16, 1000)
+    def test_ids_are_in_range_and_pieces_differ(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(inputs_module, "CHUNK_EDGES", 300)
+        edges = write_edges(tmp_path / "edges.npy", 16, 1000)
+        assert edges.shape == (1000, 2)
         assert len(np.unique(edges, axis=0)) > 950
+        fewer = write_edges(tmp_path / "fewer.npy", 10, 20_000, num_nodes=600)
+        assert fewer.min() >= 0
+        assert 590 < fewer.max() < 600
 
     def test_quadrants_have_their_probabilities(self) -> None:
-        edges = rmat.edge_chunk(np.random.default_rng(0), 4, 100_000)
+        edges = inputs_module.edge_chunk(np.random.default_rng(0), 4, 100_000)
         quadrant = 2 * (edges[:, 0] >> 3) + (edges[:, 1] >> 3)
         shares = np.bincount(quadrant, minlength=4) / len(edges)
-        assert shares == pytest.approx(rmat.QUADRANTS, abs=0.01)
+        assert shares == pytest.approx(inputs_module.QUADRANTS, abs=0.01)
 
-    def test_degrees_are_skewed_and_scrambled(self, tmp_path: Path) -> None:
-        edges = rmat.write_edges(tmp_path / "edges.npy", 12, 50_000)
-        degrees = np.bincount(edges[:, 0], minlength=1 << 12)
-        assert degrees.max() > 20 * degrees.mean()
-        hubs = np.argsort(degrees)[-64:]
-        assert 0.3 < (hubs >= 1 << 11).mean() < 0.7
-
-
-class TestInputs:
-    def test_knows_the_edges(self, inputs: Inputs) -> None:
+    def test_edges_and_seeds_are_known(self, inputs: Inputs) -> None:
         edges = np.load(inputs.path("edges.npy"))
         assert inputs.has_edges(edges[:, 0], edges[:, 1])
         node = int(edges[0, 0])
@@ -76,21 +93,57 @@ class TestInputs:
         assert not inputs.has_edges(np.array([node]), absent)
         # An id beyond the last one would alias an edge of the next node.
         alias = edges[edges[:, 0] > 0][:1]
-        beyond = alias[:, 1] + inputs.num_nodes
-        assert not inputs.has_edges(alias[:, 0] - 1, beyond)
-
-    def test_seeds_are_distinct_and_have_neighbors(self, inputs: Inputs) -> None:
+        assert not inputs.has_edges(alias[:, 0] - 1, alias[:, 1] + inputs.num_nodes)
         seeds = inputs.seeds(1, 0, 50)
         assert np.unique(seeds).size == 50
         assert (inputs.degrees[seeds] > 0).all()
         assert not np.array_equal(seeds, inputs.seeds(1, 1, 50))
+        assert np.isin(np.load(inputs.path("train.npy")), edges[:, 1]).all()
+
+    def test_csv_has_the_same_edges(self, tmp_path: Path) -> None:
+        edges = write_edges(tmp_path / "e.npy", SCALE, 300)
+        inputs_module.write_csv(tmp_path / "e.csv", edges)
+        text = (tmp_path / "e.csv").read_text().splitlines()
+        assert text[0].replace('"', "") == "src,dst"
+        assert [[int(cell) for cell in line.split(",")] for line in text[1:]] == edges.tolist()
 
     def test_files_of_02_are_its_header_and_raw_arrays(self, tmp_path: Path) -> None:
-        files02.write_graph(tmp_path / "g.gl", np.array([2, 0, 1]), np.array([1, 2, 0]))
+        degrees, targets = np.array([2, 0, 1]), np.array([1, 2, 0])
+        inputs_module.write_graph02(tmp_path / "g.gl", degrees, targets)
         words = np.fromfile(tmp_path / "g.gl", "<u8")
         assert words[1:8].tolist() == [32, 24, 64, 128, 3, 3, 0]
         assert words[8:12].tolist() == [0, 2, 2, 3]
         assert words[16:].tolist() == [1, 2, 0]
+
+    @pytest.mark.parametrize("order", ["input", "hot"])
+    def test_a_loader_over_row_batches_reads_exactly_their_rows(
+        self, inputs: Inputs, tmp_path: Path, order: str
+    ) -> None:
+        paths = inputs_module.row_batches(inputs, order, [5, 5], batch_size=4, count=3)
+        nodes, seeds = np.load(paths["nodes"]), np.load(paths["seeds"])
+        how: dict[str, Any] = {"num_nodes": inputs.num_nodes, "order": "input"}
+        with gz.build(tmp_path / "rows", paths["edges"], paths["features"], **how) as ds:
+            flat, size = seeds.reshape(-1), seeds.shape[1]
+            read = [
+                gz.Collate(ds)(one) for one in gz.NeighborDataset(ds, flat, [1], batch_size=size)
+            ]
+        assert len(read) == 3
+        for batch, ids in zip(read, seeds, strict=True):
+            assert batch.n_id.tolist() == ids.tolist()
+            assert batch.x is not None
+            assert batch.x.numpy().tobytes() == feature_rows(nodes[ids], 3).tobytes()
+
+    @pytest.mark.parametrize("num_types", [1, 4])
+    def test_a_cut_has_every_edge_once(self, inputs: Inputs, num_types: int) -> None:
+        edges = np.load(inputs.path("edges.npy"))
+        cut = Cut(edges, inputs.num_nodes, num_types)
+        nodes = {name: np.flatnonzero(cut.type_of == i) for i, name in enumerate(cut.node_types)}
+        found = [
+            np.stack([nodes[a][ends[0]], nodes[b][ends[1]]]) for (a, _, b), ends in cut.edge_lists()
+        ]
+        assert len(found) == num_types**2
+        keys = np.concatenate(found, axis=1).T @ [inputs.num_nodes, 1]
+        assert np.array_equal(np.sort(keys), inputs.keys)
 
 
 class TestChecks:
@@ -103,12 +156,9 @@ class TestChecks:
         for wrong in (np.stack([start, absent[:1]], axis=1), good[:, ::-1], good[:, :1]):
             with pytest.raises(WrongResult):
                 check_walks(inputs, start, {"walks": wrong}, 1)
-
-    def test_dead_ends_take_no_steps(self, inputs: Inputs) -> None:
         dead = np.flatnonzero(inputs.degrees == 0)[:1]
         for stays in (dead, np.array([-1])):
-            walks = np.stack([dead, stays], axis=1)
-            assert check_walks(inputs, dead, {"walks": walks}, 1) == 0
+            assert check_walks(inputs, dead, {"walks": np.stack([dead, stays], axis=1)}, 1) == 0
         walks = np.stack([dead, (dead + 1) % inputs.num_nodes], axis=1)
         with pytest.raises(WrongResult, match="dead end"):
             check_walks(inputs, dead, {"walks": walks}, 1)
@@ -128,8 +178,7 @@ class TestChecks:
         seeds = inputs.seeds(1, 0, 1).reshape(1, 1)
         node = int(seeds[0, 0])
         neighbors = neighbors_of(inputs, node)
-        new = np.setdiff1d(neighbors, [node])
-        n_id = np.concatenate([seeds[0], new])
+        n_id = np.concatenate([seeds[0], np.setdiff1d(neighbors, [node])])
         local = np.array([int(np.flatnonzero(n_id == other)[0]) for other in neighbors])
         arrays = {
             "n_id": n_id,
@@ -139,13 +188,11 @@ class TestChecks:
         }
         arguments = ([neighbors.size], True)
         assert check_subgraph(inputs, seeds, arrays, *arguments) == 1
-        absent = np.setdiff1d(np.arange(inputs.num_nodes), n_id)[0]
         foreign = n_id.copy()
-        foreign[-1] = absent
-        twice = np.append(n_id, n_id[-1])
+        foreign[-1] = np.setdiff1d(np.arange(inputs.num_nodes), n_id)[0]
         wrong = [
             ({"n_id": n_id[::-1]}, "first nodes"),
-            ({"n_id": twice}, "two numbers"),
+            ({"n_id": np.append(n_id, n_id[-1])}, "two numbers"),
             ({"edge_index": arrays["edge_index"][:, 1:]}, "number of neighbours"),
             ({"n_id": foreign}, "does not have"),
             ({"x": arrays["x"][::-1]}, "row"),
@@ -173,14 +220,11 @@ class TestTiming:
 
         both = {"ours": contestant("ours", 0.5), "peer": contestant("peer", 2.0)}
         result = timing.compare("work", "items/s", both, 3)
-        assert calls == [(name, number) for number in range(4) for name in ("ours", "peer")]
+        assert "".join(name[0] for name, _ in calls) == "oppooppo"
+        assert [number for _, number in calls] == [0, 0, 1, 1, 2, 2, 3, 3]
         assert result.rates["ours"] == timing.Spread(2.0, 2.0, 2.0, 3, 2.0)
         assert result.rates["peer"].cores == 0.5
         assert result.ratio("peer") == pytest.approx(4.0)
-
-    def test_spread_is_of_the_rates(self) -> None:
-        runs = [timing.Run(10, seconds, 2 * seconds) for seconds in (1, 2, 10)]
-        assert timing.spread(runs) == timing.Spread(5.0, 1.0, 10.0, 3, 2.0)
 
     def test_a_dropped_contestant_leaves_the_others(self) -> None:
         def broken(number: int) -> timing.Run:
@@ -195,8 +239,7 @@ class TestTiming:
         assert list(result.rates) == ["ours"]
         assert result.rates["ours"].runs == 3
         assert result.notes == {"peer": ["slow", "it died"]}
-        assert result.ratio("peer") is None
-        assert result.met("peer") is None
+        assert result.ratio("peer") is result.met("peer") is None
 
     def test_short_runs_are_repeated_with_other_numbers(self) -> None:
         numbers: list[int] = []
@@ -206,159 +249,333 @@ class TestTiming:
             return timing.Run(3, 0.25, 0.5)
 
         repeated = timing.lasting(run, 1.0)
-        assert repeated(0) == timing.Run(12, 1.0, 2.0)
-        assert repeated(1) == timing.Run(12, 1.0, 2.0)
+        assert repeated(0) == repeated(1) == timing.Run(12, 1.0, 2.0)
         assert len(set(numbers)) == 8
 
-    @pytest.mark.parametrize(("goal", "met"), [(7.5, True), (7.6, False)])
-    def test_a_goal_is_met_from_its_value_on(self, goal: float, met: bool) -> None:
-        rates = {"ours": steady(30.0), "peer": steady(4.0), "other": steady(1.0)}
-        result = timing.Comparison("walks", "M/s", "ours", rates, {"peer": goal})
-        assert result.met("peer") is met
-        assert result.met("other") is None
+    def test_spreads_and_intervals_are_of_medians(self) -> None:
+        runs = [timing.Run(10, seconds, 2 * seconds) for seconds in (1, 2, 10)]
+        assert timing.spread(runs) == timing.Spread(5.0, 1.0, 10.0, 3, 2.0)
+        low, high = timing.bootstrap([0.9, 1.0, 1.0, 1.1, 1.2])
+        assert 0.9 <= low <= 1.0 <= high <= 1.2
+        assert timing.bootstrap([1.5] * 5) == (1.5, 1.5)
 
-
-def cells(table: str) -> list[list[str]]:
-    lines = [line for line in table.splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-
-
-class TestReport:
-    def test_rates_have_numbered_notes_of_their_contestants(self) -> None:
-        both = {"ours": steady(30.0), "peer": steady(4.0)}
-        notes = {"peer": ["slow"]}, {"peer": ["gone", "slow"]}
-        rows = [
-            timing.Comparison("walks", "M/s", "ours", both, {}, notes[0]),
-            timing.Comparison("loader", "b/s", "ours", {"ours": steady(30.0)}, {}, notes[1]),
+    def test_tables_have_notes_goals_and_verdicts(self) -> None:
+        rates = {"ours": steady(30.0), "a": steady(4.0), "b": steady(10.0)}
+        goals = {"a": 7.5, "b": 5.0, "absent": 2.5}
+        notes = {"a": ["slow"], "absent": ["gone", "slow"]}
+        row = timing.Comparison("walks", "M/s", "ours", rates, goals, notes)
+        table = timing.rate_table([row], ["ours", "a", "absent"]).splitlines()
+        cells = [cell.strip() for cell in table[2].strip("|").split("|")]
+        assert cells == [
+            *("walks", "M/s", "30 (15 to 60) on 1.9"),
+            *("4 (2 to 8) on 1.9 [1]", "- [2] [1]"),
         ]
-        table = report.rate_table(rows, ["ours", "peer"])
-        ours = "30 (15 to 60) on 1.9"
-        assert cells(table)[0] == ["workload", "unit", "ours", "peer"]
-        assert cells(table)[2] == ["walks", "M/s", ours, "4 (2 to 8) on 1.9 [1]"]
-        assert cells(table)[3] == ["loader", "b/s", ours, "- [2] [1]"]
-        assert table.splitlines()[4:] == ["[1] slow", "[2] gone"]
-        assert len({len(line) for line in table.splitlines()[:4]}) == 1
-
-    def test_ratios_have_goals_and_whether_they_are_met(self) -> None:
-        rates = {"ours": steady(30.0), "a": steady(4.0), "b": steady(10.0), "c": steady(3.0)}
-        goals = {"a": 7.0, "b": 5.0, "absent": 2.5}
-        rows = [timing.Comparison("walks", "M/s", "ours", rates, goals)]
-        table = report.ratio_table(rows, ["ours", "a", "b", "c", "absent", "elsewhere"])
-        assert cells(table)[2:] == [
-            ["walks", "a", "7.5x", "7x", "met"],
-            ["walks", "b", "3.0x", "5x", "missed"],
-            ["walks", "c", "10.0x", "-", "-"],
-            ["walks", "absent", "not measured", "2.5x", "-"],
+        assert table[3:] == ["[1] slow", "[2] gone"]
+        verdicts = timing.ratio_table([row], ["ours", "a", "b", "absent", "elsewhere"])
+        found = [
+            [cell.strip() for cell in line.strip("|").split("|")][1:]
+            for line in verdicts.splitlines()[2:]
         ]
-
-    def test_json_has_what_the_tables_have(self) -> None:
-        rates = {"ours": steady(6.0), "peer": steady(2.0)}
-        goals, notes = {"peer": 2.0, "absent": 1.0}, {"peer": ["slow"]}
-        plain = report.to_json(timing.Comparison("walks", "M/s", "ours", rates, goals, notes))
-        expected = {"median": 6.0, "min": 3.0, "max": 12.0, "runs": 5, "cores": 1.9}
-        assert plain["rates"]["ours"] == expected
-        assert plain["ratios"] == {"peer": 3.0}
-        assert plain["goals"] == goals
-        assert plain["met"] == {"peer": True, "absent": None}
-        assert plain["notes"] == notes
+        assert found == [
+            ["a", "7.5x", "7.5x", "met"],
+            ["b", "3.0x", "5x", "missed"],
+            ["absent", "not measured", "2.5x", "-"],
+        ]
+        plain = row.plain()
+        assert plain["ratios"] == {"a": 7.5, "b": 3.0}
+        assert plain["met"] == {"a": True, "b": False, "absent": None}
+        assert plain["rates"]["ours"]["median"] == 30.0
 
 
-def echoing_workload() -> Any:
-    """A workload of two rivals; ours and checks are trivial."""
-    rivals = {
-        name: SimpleNamespace(peer=peer, request={"op": op}, goal=2.0, seeds=2, notes=(name,))
-        for name, peer, op in (("good", "a", "rest"), ("lost", "b", "rest"), ("odd", "c", "rest"))
-    }
-    watch = SimpleNamespace(seconds=1.0, processor_seconds=2.0)
-    return SimpleNamespace(
-        name="work",
-        unit="items/s",
-        scale=1.0,
-        seeds=lambda number: np.arange(4) + number,
-        ours=lambda seeds, number: (watch, {"seeds": seeds}),
-        check=lambda seeds, arrays: seeds.size,
-        rivals=rivals,
-    )
+ECHO = """
+import json, os, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    if request["op"] == "die":
+        print("last words", file=sys.stderr, flush=True)
+        os._exit(3)
+    answer = {"error": "ValueError: no"} if request["op"] == "fail" else request
+    print(json.dumps(answer), flush=True)
+"""
 
 
-class TestWorkload:
-    def test_chosen_rivals_run_and_missing_ones_keep_their_goal(self, tmp_path: Path) -> None:
-        asked: list[int] = []
+class TestProcesses:
+    def test_what_cannot_be_installed_is_named(self, tmp_path: Path) -> None:
+        peer = peers.Peer("broken", (("--no-index", "no-such-package-anywhere"),))
+        with pytest.raises(peers.PeerError, match="no-such-package-anywhere"):
+            peers.install(peer, tmp_path)
+        assert not (tmp_path / "broken" / "installed.json").exists()
 
-        def call(op: str, seeds: str, out: str) -> dict[str, float]:
-            asked.append(np.load(seeds).size)
-            np.savez(out, nothing=np.zeros(1))
-            return {"seconds": 1.0, "processor_seconds": 0.5}
+    def test_a_worker_answers_fails_and_dies_by_name(self, tmp_path: Path) -> None:
+        command = [sys.executable, "-c", ECHO]
+        with peers.Worker("echo", command, log=tmp_path / "log") as worker:
+            assert worker.call("ask", what=3)["what"] == 3
+            with pytest.raises(peers.PeerError, match="echo in 'fail': ValueError: no"):
+                worker.call("fail")
+            for _ in range(2):
+                with pytest.raises(peers.PeerError, match="exit status 3 last words"):
+                    worker.call("die")
 
-        workers: Any = {"a": SimpleNamespace(name="a", call=call)}
-        options = argparse.Namespace(peers=["a", "b"], runs=1)
-        result = sampling.run_workload(echoing_workload(), workers, tmp_path, options)
-        assert {name: rate.median for name, rate in result.rates.items()} == {
-            "graphzero": 4.0,
-            "good": 2.0,
-        }
-        assert set(asked) == {2}
-        assert result.met("good") is True
-        assert result.goals == {"good": 2.0, "lost": 2.0}
-        assert result.notes == {"good": ["good"], "lost": []}
+    def test_a_wrong_result_drops_its_rival_and_a_missing_one_keeps_its_goal(
+        self, tmp_path: Path
+    ) -> None:
+        def process(name: str, array: str) -> Any:
+            def call(op: str, seeds: str, out: str) -> dict[str, float]:
+                np.savez(out, **{array: np.load(seeds)})
+                return {"seconds": 1.0, "processor_seconds": 2.0}
 
-    def test_a_wrong_result_drops_its_rival(self, tmp_path: Path) -> None:
-        def call(op: str, seeds: str, out: str) -> dict[str, float]:
-            np.savez(out, wrong=np.zeros(1))
-            return {"seconds": 1.0, "processor_seconds": 0.5}
+            return SimpleNamespace(name=name, call=call)
 
         def check(seeds: np.ndarray, arrays: Any) -> int:
             if "wrong" in arrays:
                 raise WrongResult("an edge that is none")
-            return 1
+            return int(seeds.size)
 
-        work = echoing_workload()
-        work.check = check
-        workers: Any = {"a": SimpleNamespace(name="a", call=call)}
-        options = argparse.Namespace(peers=["a"], runs=1)
+        contestant = sampling.Contestant
+        work = sampling.Workload(
+            name="work",
+            unit="items/s",
+            scale=1.0,
+            seeds=lambda number: np.arange(4) + number,
+            check=check,
+            contestants={
+                "graphzero": contestant("graphzero", {"op": "rest"}),
+                "good": contestant("a", {"op": "rest"}, 2.0, seeds=2, notes=("good",)),
+                "odd": contestant("b", {"op": "rest"}, 3.0),
+                "lost": contestant("c", {"op": "rest"}, 4.0, notes=("lost",)),
+            },
+        )
+        workers = {
+            "graphzero": process("graphzero", "right"),
+            "a": process("a", "right"),
+            "b": process("b", "wrong"),
+        }
+        options = argparse.Namespace(peers=["a", "b", "c"], runs=1)
         result = sampling.run_workload(work, workers, tmp_path, options)
-        assert list(result.rates) == ["graphzero"]
-        assert result.notes == {"good": ["good", "a in 'rest': an edge that is none"]}
+        assert {name: rate.median for name, rate in result.rates.items()} == {
+            "graphzero": 4.0,
+            "good": 2.0,
+        }
+        assert result.goals == {"good": 2.0, "odd": 3.0, "lost": 4.0}
+        assert result.notes["odd"] == ["b in 'rest': an edge that is none"]
+        assert result.notes["lost"] == []
+
+    def test_a_wrong_number_of_edges_is_no_result(self, tmp_path: Path) -> None:
+        answer = {"num_edges": 3, "seconds": 1.0, "processor_seconds": 1.0}
+        worker: Any = SimpleNamespace(name="wrong", call=lambda op, **_: answer)
+        with pytest.raises(peers.PeerError, match="wrong has 3 edges of 4"):
+            build.one_build(worker, tmp_path / "out", 4, edges="e.csv")
 
 
-def test_help_needs_neither_peer_nor_graph() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.sampling", "--help"],
-        cwd=Path(__file__).parents[1],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0
-    assert "--quick" in done.stdout
+class TestMachine:
+    def test_a_stopwatch_counts_the_work_of_other_threads(self) -> None:
+        def work() -> None:
+            end = time.thread_time() + 0.1
+            while time.thread_time() < end:
+                sum(range(1000))
+
+        with machine.Stopwatch() as watch:
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        assert watch.processor_seconds >= 0.1
+
+    def test_bytes_from_the_device_are_counted_and_bytes_in_memory_are_not(
+        self, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "file"
+        path.write_bytes(os.urandom(4 << 20))
+        machine.drop_cached([path])
+        if machine.resident_share([path]) != 0:
+            pytest.skip("this file system keeps pages that it was told to drop")
+        before = machine.read_counters(tmp_path)
+        path.read_bytes()
+        first = machine.read_counters(tmp_path)
+        path.read_bytes()
+        assert 4 << 20 <= first.since(before).read_bytes < 5 << 20
+        assert machine.read_counters(tmp_path).since(first).read_bytes < 1 << 20
+
+    def test_a_peak_between_two_moments_is_seen(self) -> None:
+        with machine.PeakAnonymous() as quiet:
+            pass
+        with machine.PeakAnonymous() as busy:
+            block = np.ones(64 << 20, dtype=np.uint8)
+            busy._done.wait(0.2)
+            del block
+        assert busy.peak > quiet.peak + (48 << 20)
+
+    def test_conditions_name_machine_disk_and_versions(self) -> None:
+        found = machine.conditions("one", "/proc/self", more=3)
+        assert found["disk"]["file_system"] == "proc"
+        assert found["versions"]["numpy"] == np.__version__
+        assert found["more"] == 3
+        assert "other processes" not in machine.heading(found)
+        assert "took 25% of" in machine.heading({**found, "others_share": 0.25}, ["a line"])
 
 
-def test_the_table_of_orders(capsys: pytest.CaptureFixture[str]) -> None:
-    ordering.run(scale=9, num_edges=4000, dim=64)
-    lines = [line.split(" | ") for line in capsys.readouterr().out.splitlines()]
-    assert [line[1] for line in lines[2:]] == ["presample", "hot", "input"] * 2
-    for line in lines[2:]:
-        counted = [int(cell.split()[0].replace(",", "")) for cell in line[2:]]
-        assert counted == sorted(counted, reverse=True)
-        assert 0 < counted[0] <= 32
+class TestFio:
+    def test_the_rate_is_read_past_warnings(self) -> None:
+        answer = json.dumps({"jobs": [{"read": {"iops": 94_000.5}, "sys_cpu": 50.0}]})
+        assert disk_probe.parse_reads("fio: a warning\n" + answer).rate == 94_000.5
+
+    @pytest.mark.parametrize("output", ["", "no", "{}", '{"jobs": []}'])
+    def test_an_odd_answer_is_named(self, output: str) -> None:
+        with pytest.raises(disk_probe.NoFio, match="cannot be read"):
+            disk_probe.parse_reads(output)
+
+    def test_a_missing_fio_is_named(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setenv("PATH", "")
+        (tmp_path / "file").write_bytes(bytes(1 << 16))
+        arguments = ["--file", str(tmp_path / "file"), "--seconds", "0.01"]
+        assert disk_probe.main(arguments) == 1
+        assert "io_uring: fio is not installed" in capsys.readouterr().err
+
+    def test_a_small_run(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        file = tmp_path / "can"
+        file.write_bytes(bytes(1 << 16))
+        if _core.probe_disk(file, depth=1, seconds=0.01, engine="pread") is None:
+            pytest.skip("the temporary folder's file system has no reads past the page cache")
+        (tmp_path / "bin").mkdir()
+        fake = tmp_path / "bin" / "fio"
+        answer = json.dumps({"jobs": [{"usr_cpu": 5, "sys_cpu": 45, "read": {"iops": 1000.0}}]})
+        fake.write_text(f"#!/bin/sh\necho '{answer}'\n")
+        fake.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+        words = "--runs 2 --seconds 0.02 --blocks 4096 --depths 1 128"
+        out = tmp_path / "j"
+        assert disk_probe.main([*words.split(), "--file", str(file), "--json", str(out)]) == 0
+        results = json.loads(out.read_text())["results"]
+        assert [one["workload"] for one in results] == ["4 KiB, depth 1", "4 KiB, depth 128"]
+        assert all(one["rates"]["fio"]["median"] == 1000.0 for one in results)
+        assert "probe by threads" in capsys.readouterr().out
 
 
-def test_the_table_of_edge_layouts(capsys: pytest.CaptureFixture[str]) -> None:
-    edge_layout.run(scale=12, num_edges=60_000)
-    lines = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()]
-    assert [line[0] for line in lines[2:]] == ["directed"] * 4 + ["undirected"] * 4
-    for line in lines[2:]:
-        most = (1 if line[0] == "directed" else 2) * 60_000 * int(line[2].split()[0]) // 4096 + 1
-        cells = [[int(part.replace(",", "")) for part in cell.split(" / ")] for cell in line[3:]]
-        for counted in cells:
-            assert counted == sorted(counted, reverse=True)
-            assert 0 < counted[0] <= most
-        if line[0] == "directed":  # else the files differ in size, and a batch touches most of them
-            assert cells[0][0] <= cells[1][0]
+TINY = "--scale 8 --edges 4000 --dim 5 --runs 1"
 
 
-def test_the_table_of_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    verify.run(scale=8, num_edges=3000, dim=4, folder=tmp_path)
-    lines = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()]
-    assert [len(line) for line in lines[2:]] == [5] * 6
-    assert all(float(line[2]) > 0 for line in lines[2:])
+def run_tiny(main: Callable[[list[str]], int], words: str, tmp_path: Path) -> Any:
+    """Runs a script, and returns its JSON."""
+    arguments = [*words.split(), "--data", str(tmp_path / "data"), "--json", str(tmp_path / "out")]
+    assert main(arguments) == 0
+    return json.loads((tmp_path / "out").read_text())
+
+
+@pytest.mark.usefixtures("importable")
+class TestScripts:
+    def test_build(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        words = f"{TINY} --sizes 1000 4000 --limits 2e9 --peers ,"
+        found = run_tiny(build.main, words, tmp_path)
+        assert [one["edges"] for one in found["size"]] == [1000, 1000, 4000, 4000]
+        assert len(found["verify"]) == 6
+        out = capsys.readouterr().out
+        for what in ("4,000 edges from CSV", "2,000 MB", "undirected"):
+            assert what in out
+        assert not any(path.name.startswith("out") for path in (tmp_path / "data").iterdir())
+
+    def test_verdicts_of_builds_follow_the_goals(self) -> None:
+        found: dict[str, Any] = {
+            "memory": [{"limit": 10, "peak": 9, "rate": 1.0}, {"limit": 10, "error": "no group"}],
+            "size": [{"kind": "csv", "edges": 9, "seconds_per_edge": 1e-9, "growth": 1.31}],
+        }
+        last = [line.split("|")[-2].strip() for line in build.tables(found).splitlines() if line]
+        assert [word for word in last if word in ("met", "missed", "-")] == ["met", "-", "missed"]
+
+    def test_sampling(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sampling, "SHORTEST_RUN", 0.0)
+        words = f"{TINY} --starts 200 --batch-size 8 --batches 2 --peers , --threads 1"
+        found = run_tiny(sampling.main, words, tmp_path)
+        assert len(found["results"]) == 5
+        assert all(one["rates"]["graphzero"]["median"] > 0 for one in found["results"])
+
+    def test_typed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(typed, "SHORTEST_RUN", 0.0)
+        found = run_tiny(typed.main, f"{TINY} --types 1 2 --batch-size 8 --fanouts 4 2", tmp_path)
+        assert list(found["rates"]) == [
+            "without types, [4, 2]",
+            "1 edge types, [4, 2]",
+            "4 edge types, [2, 1]",
+            "4 edge types, [4, 2]",
+        ]
+
+    def test_ordering(self, tmp_path: Path) -> None:
+        found = run_tiny(ordering.main, "--scale 8 --edges 4000 --dim 64", tmp_path)
+        assert [row[1] for row in found["pages"][1:4]] == ["presample", "hot", "input"]
+
+    def test_two_trees_are_compared(self, tmp_path: Path) -> None:
+        tree = str(Path(gz.__file__).parents[1])
+        words = f"{tree} {tree} {TINY} --pairs 5 --batch-size 8 --batches 2 --threads 1"
+        chosen = "one_hop,walks,loader,csv"
+        arguments = [*words.split(), "--workloads", chosen, "--data", str(tmp_path)]
+        options = compare.parse(arguments)
+        results = compare.measure(options)["results"]
+        assert list(results) == chosen.split(",")
+        for one in results.values():
+            assert len(one["old"]) == len(one["new"]) == 5
+            assert one["interval"][0] <= one["ratio"] <= one["interval"][1]
+
+    def test_a_tree_without_its_extension_is_an_error(self, tmp_path: Path) -> None:
+        (tmp_path / "empty").mkdir()
+        words = f"{tmp_path / 'empty'} {tmp_path / 'empty'} {TINY} --workloads loader"
+        found = compare.measure(compare.parse([*words.split(), "--data", str(tmp_path)]))
+        # Another graphzero may be installed, which must not stand in for the tree's.
+        assert "graphzero" in found["results"]["loader"]["error"]
+
+    @pytest.mark.extended
+    def test_out_of_core(self, tmp_path: Path) -> None:
+        try:
+            with out_of_core.memory_group(1 << 30):
+                pass
+        except out_of_core.NoMemoryGroup as error:
+            pytest.skip(str(error))
+        words = "--quick --orders input --only memmap,auto,ram,packed"
+        found = run_tiny(out_of_core.main, words, tmp_path)
+        assert {one["contestant"] for one in found["rows"]} == {"memmap", "auto"}
+        assert [len(one["seconds"]) for one in found["rows"]] == [5, 5]
+        steps = [(one["contestant"], one["step"]) for one in found["training"]]
+        assert steps == [
+            ("ram", "GraphSAGE"),
+            ("ram", "sleep of 5 ms"),
+            ("packed", "GraphSAGE"),
+            ("auto", "GraphSAGE"),
+            ("auto", "sleep of 5 ms"),
+        ]
+
+
+def test_out_of_core_stops_without_a_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(limit: int) -> None:
+        raise out_of_core.NoMemoryGroup("no memory group can be made: not here")
+
+    monkeypatch.setattr(out_of_core, "memory_group", refuse)
+    assert out_of_core.main(["--quick", "--data", str(tmp_path / "data")]) == 1
+    assert "not here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("parse", "arguments", "what"),
+    [
+        (sampling.parse, ["--peers", "pyg,dgl"], "there is no peer dgl"),
+        (out_of_core.parse, ["--only", "none,magic"], "there is no magic"),
+        (out_of_core.parse, ["--epochs", "1"], "at least 2"),
+        (build.parse, ["--runs", "0"], "--runs must be positive"),
+        (compare.parse, [".", ".", "--pairs", "3"], "at least 5"),
+        (compare.parse, ["."], "required: TREE"),
+    ],
+)
+def test_nonsense_is_refused(
+    parse: Any, arguments: list[str], what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parse(arguments)
+    assert what in capsys.readouterr().err
+
+
+def test_sizes_are_counts_and_the_limit_a_share_of_the_rows() -> None:
+    assert out_of_core.parse([]).limit == 640 << 20
+    assert out_of_core.parse(["--nodes", "11e6", "--limit", "1.6e9"]).limit == 1_600_000_000
+    assert compare.parse([".", "."]).limit == 160 << 20

@@ -17,8 +17,7 @@ import pytest
 
 from graphzero.ingest import build_dataset, folder
 from graphzero.store.atomic import StagedFile, is_staging_name
-from graphzero.store.filewriter import FileWriter
-from graphzero.store.format import read_file, verify_file
+from graphzero.store.format import FileWriter, read_file, verify_file
 from graphzero.store.manifest import MANIFEST_NAME, Manifest, finish_renames, read_manifest
 
 NODES = 3000
@@ -76,11 +75,11 @@ def assert_edges_of(path: Path, version: int) -> None:
     expected = np.random.default_rng(version).integers(0, NODES, (20_000, 2))
     manifest = read_manifest(path)
     assert manifest.out_graph is not None
-    for entry in (manifest.graph, manifest.out_graph):
+    for entry in (manifest.edges["", "", ""].graph, manifest.out_graph):
         _, arrays = read_file(entry.resolve(path))
         owners = np.repeat(np.arange(NODES), np.diff(arrays["indptr"].astype(np.int64)))
         ends = [arrays["node_ids"][ids] for ids in (owners, arrays["indices"])]
-        stored = np.stack(ends[::-1] if entry == manifest.graph else ends, 1)
+        stored = np.stack(ends[::-1] if entry == manifest.edges["", "", ""].graph else ends, 1)
         in_order = stored[np.lexsort(stored.T)]
         np.testing.assert_array_equal(in_order, expected[np.lexsort(expected.T)])
 
@@ -203,8 +202,8 @@ def test_stop_at_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step
             raise Stop
 
     def rename(path: Path, manifest: Manifest) -> None:
-        if manifest.splits["train"] and version_of(path) == 2:
-            entry = manifest.features
+        if manifest.nodes[""].splits["train"] and version_of(path) == 2:
+            entry = manifest.nodes[""].attributes["x"]
             assert entry is not None
             os.replace(path / entry.staged, path / entry.name)
             raise Stop
@@ -254,8 +253,7 @@ def test_full_disk(small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     with_attribute = {"edge_index": edges[:30_000], "edge_attr": np.zeros((30_000, 8))}
     check_full(target, with_attribute, memory_limit="1MiB")
     # The same where the disk fills while the build runs, which no look ahead can know.
-    for module in ("staging", "edges"):
-        monkeypatch.setattr(f"graphzero.ingest.{module}.require_disk_space", lambda *_: None)
+    monkeypatch.setattr("graphzero.ingest.build.require_disk_space", lambda *_: None)
     check_full(target, edges, memory_limit="1MiB")
     check_full(target, edges, memory_limit="64MiB", directed=False)
     check_full(target, edges[:300_000], memory_limit="1MiB")

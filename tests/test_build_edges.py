@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import reference
 from hypothesis import assume, example, given, settings
@@ -165,74 +163,12 @@ def test_stable_order_of_large_keys() -> None:
     np.testing.assert_array_equal(stable_order(keys), np.argsort(keys, kind="stable"))
 
 
-@pytest.mark.parametrize("delimiter", [",", "\t", " ", ";"])
-@pytest.mark.parametrize("header", [True, False])
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_csv_delimiters(tmp_path: Path, delimiter: str, header: bool, newline: str) -> None:
-    path = tmp_path / "edges.csv"
-    path.write_bytes(csv_text(delimiter, header).replace("\n", newline).encode())
-    options: dict[str, Any] = {"order": "input", "edge_ids": True}
-    if not header:
-        with pytest.raises(ValueError, match=r"has 4 columns and no header: give src= and dst="):
-            build_dataset(tmp_path / "d", path, **options)
-        options |= {"src": 0, "dst": 1}
-    build_dataset(tmp_path / "d", path, **options)
-    payload = {"weights": WEIGHTS, "times": TIMES} if header else {}
-    assert_same(graph_of(tmp_path / "d")[1], EDGES, 4, **payload)
-
-
 @pytest.mark.parametrize("name", ["e.csv", "e.csv.gz", "e.tsv", "e.txt", "e.txt.gz"])
 def test_csv_names(tmp_path: Path, name: str) -> None:
     text = csv_text("\t", header=False, extra=False).encode()
     (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
     build_dataset(tmp_path / "d", tmp_path / name, order="input", edge_ids=True)
     assert_same(graph_of(tmp_path / "d")[1], EDGES, 4)
-
-
-@pytest.mark.parametrize(
-    ("text", "edges"),
-    [
-        ("# SNAP\n# FromNodeId\tToNodeId\n0\t1\n2\t1\n", [[0, 1], [2, 1]]),
-        ("\n# a\n\nsrc,dst\n0,1\n\n\n2,1\n\n", [[0, 1], [2, 1]]),
-        ("0,1\n2,1", [[0, 1], [2, 1]]),
-        ("\ufeff0,1\n2,1\n", [[0, 1], [2, 1]]),
-        ("\ufeffsrc,dst\n0,1\n2,1\n", [[0, 1], [2, 1]]),
-        ('"0","1"\n"2","1"\n', [[0, 1], [2, 1]]),
-        (" 0, 1\n 2 , 1 \n", [[0, 1], [2, 1]]),
-        ("dst,src\n1,0\n1,2\n", [[0, 1], [2, 1]]),
-        ("source;target;name\n0;1;x\n2;1;y,z\n", [[0, 1], [2, 1]]),
-        (",src,dst\n0,0,1\n1,2,1\n", [[0, 1], [2, 1]]),
-        ("a,b\n0,1\n2,1\n", [[0, 1], [2, 1]]),
-    ],
-    ids=str,
-)
-def test_csv_shapes(tmp_path: Path, text: str, edges: list[list[int]]) -> None:
-    (tmp_path / "e.csv").write_text(text, encoding="utf-8")
-    build_dataset(tmp_path / "d", tmp_path / "e.csv", order="input", edge_ids=True)
-    assert_same(graph_of(tmp_path / "d")[1], edges, 3)
-
-
-def test_csv_columns_by_name_and_position(tmp_path: Path) -> None:
-    path = tmp_path / "e.csv"
-    rows = [f"{w},{t},x,{b},{a}" for (a, b), w, t in zip(EDGES, WEIGHTS, TIMES, strict=True)]
-    path.write_text("\n".join(["w,t,label,to,from", *rows]))
-    expected = {"weights": WEIGHTS, "times": TIMES}
-    build_dataset(
-        tmp_path / "a",
-        path,
-        src="from",
-        dst="to",
-        weight="w",
-        timestamp="t",
-        order="input",
-        edge_ids=True,
-    )
-    assert_same(graph_of(tmp_path / "a")[1], EDGES, 4, **expected)
-    path.write_text("\n".join(rows))
-    build_dataset(
-        tmp_path / "b", path, src=4, dst=3, weight=0, timestamp=1, order="input", edge_ids=True
-    )
-    assert_same(graph_of(tmp_path / "b")[1], EDGES, 4, **expected)
 
 
 def test_known_names_can_be_switched_off(tmp_path: Path) -> None:
@@ -248,43 +184,9 @@ def test_third_column_without_header_is_no_weight(tmp_path: Path) -> None:
     assert "weights" not in graph_of(tmp_path / "d")[1]
 
 
-@pytest.mark.parametrize("dtype", ["int64", "int32", "uint64", "uint8"])
-def test_parquet(tmp_path: Path, dtype: str) -> None:
-    table = pa.table(
-        {
-            "src": EDGES[:, 0].astype(dtype),
-            "dst": EDGES[:, 1].astype(dtype),
-            "time": TIMES.astype(dtype),
-            "weight": WEIGHTS.astype("float64"),
-        }
-    )
-    pq.write_table(table, tmp_path / "e.parquet", row_group_size=2)
-    build_dataset(tmp_path / "d", tmp_path / "e.parquet", order="input", edge_ids=True)
-    assert_same(graph_of(tmp_path / "d")[1], EDGES, 4, weights=WEIGHTS, times=TIMES)
-
-
-@pytest.mark.parametrize("shape", ["(E, 2)", "(2, E)", "Fortran"])
-@pytest.mark.parametrize("on_disk", [True, False])
-def test_npy_and_arrays(tmp_path: Path, shape: str, on_disk: bool) -> None:
-    edges = {"(E, 2)": EDGES, "(2, E)": EDGES.T.copy(), "Fortran": np.asfortranarray(EDGES)}[shape]
-    weight: Any = WEIGHTS
-    if on_disk:
-        np.save(tmp_path / "e.npy", edges)
-        np.save(tmp_path / "w.npy", WEIGHTS)
-        edges, weight = tmp_path / "e.npy", tmp_path / "w.npy"
-    build_dataset(tmp_path / "d", edges, weight=weight, order="input", edge_ids=True)
-    assert_same(graph_of(tmp_path / "d")[1], EDGES, 4, weights=WEIGHTS)
-
-
 def test_two_edges_are_rows(tmp_path: Path) -> None:
     build_dataset(tmp_path / "d", [[0, 1], [0, 2]], order="input", edge_ids=True)
     assert_same(graph_of(tmp_path / "d")[1], [[0, 1], [0, 2]], 3)
-
-
-def test_tensors(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
-    build_dataset(tmp_path / "d", torch.tensor(EDGES.T), order="input", edge_ids=True)
-    assert_same(graph_of(tmp_path / "d")[1], EDGES, 4)
 
 
 def test_sparse_ids(tmp_path: Path) -> None:
@@ -313,7 +215,6 @@ def test_progress_is_one_line_a_phase(tmp_path: Path, capsys: pytest.CaptureFixt
     lines = [line.rsplit("\r", 1)[-1] for line in capsys.readouterr().err.strip().split("\n")]
     labels = [line.split(":")[0].strip() for line in lines]
     assert labels == [
-        "disk space",
         "reading edges",
         "disk space",
         "ordering nodes",

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import small_memory
 from id_files import write_csv
 
 import graphzero as gz
-from graphzero.ingest.spill import TempColumn
+from graphzero.ingest.sort import TempColumn
 
 pytestmark = pytest.mark.no_asan  # pure Python
 
@@ -39,7 +40,7 @@ def after_the_first_piece(monkeypatch: pytest.MonkeyPatch, act: Any) -> None:
 def check_refused(earlier: Path, message: str, *args: Any, **options: Any) -> None:
     before = {path.name: path.read_bytes() for path in earlier.iterdir()}
     with pytest.raises(ValueError, match=message):
-        gz.build(earlier, *args, **options)
+        small_memory.build(earlier, *args, **options)
     assert {path.name: path.read_bytes() for path in earlier.iterdir()} == before
 
 
@@ -48,7 +49,7 @@ def test_a_mapped_file_becomes_shorter(earlier, tmp_path, monkeypatch, ids) -> N
     path = tmp_path / "e.npy"
     np.save(path, EDGES)
     after_the_first_piece(monkeypatch, lambda: os.truncate(path, 4096))
-    check_refused(earlier, r"e\.npy has become shorter while", path, memory_limit="1MiB", ids=ids)
+    check_refused(earlier, r"e\.npy has become shorter while", path, ids=ids)
 
 
 def test_rows_become_shorter(earlier, tmp_path, monkeypatch) -> None:

@@ -14,15 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphzero.ingest import build_dataset, picked_rows, row_input
+from graphzero.ingest import build_dataset, row_files
 from graphzero.ingest import rows as rows_module
-from graphzero.ingest.progress import Progress
-from graphzero.ingest.rank import NodeOrder
-from graphzero.ingest.row_input import ArrayRows, TableRows, features_of_table
-from graphzero.ingest.rows import write_rows
-from graphzero.ingest.sources.csv_table import CsvTable
-from graphzero.ingest.sources.opening import open_table
-from graphzero.ingest.write_options import WriteOptions
+from graphzero.ingest.lists import NodeOrder
+from graphzero.ingest.options import Progress, WriteOptions
+from graphzero.ingest.row_files import write_rows
+from graphzero.ingest.rows import ArrayPart, Rows, ValueColumns, feature_rows
+from graphzero.ingest.sources.tables import open_table
+from graphzero.ingest.sources.text_table import CsvTable
 from graphzero.store.format import DTYPES, FLAG_VECTOR, Header, read_file, verify_file
 
 EDGES = np.array([[0, 3], [1, 3], [2, 3], [0, 1], [4, 1], [3, 4]])
@@ -68,16 +67,6 @@ def test_fortran_order(tmp_path: Path, order: str) -> None:
     np.testing.assert_array_equal(rows_of(tmp_path / "d" / "features.gd")[1], features)
 
 
-def test_tensors(tmp_path: Path, order: str) -> None:
-    torch = pytest.importorskip("torch")
-    x, y = torch.arange(10.0).reshape(NODES, 2), torch.arange(NODES)
-    mask = torch.tensor([True, False, True, False, False])
-    build_dataset(tmp_path / "d", EDGES, x, y, {"train": mask}, order=order)
-    np.testing.assert_array_equal(rows_of(tmp_path / "d" / "features.gd")[1], x.numpy())
-    np.testing.assert_array_equal(rows_of(tmp_path / "d" / "labels.gd")[1], y.numpy())
-    np.testing.assert_array_equal(rows_of(tmp_path / "d" / "split_train.gd")[1], [0, 2])
-
-
 @pytest.mark.parametrize("header", ["id,a,b\n", "id,0,1\n", ",0,1\n", ""])
 @pytest.mark.parametrize("zipped", [True, False])
 def test_csv_features(tmp_path: Path, order: str, header: str, zipped: bool) -> None:
@@ -115,18 +104,6 @@ def test_feature_ids_count_as_nodes(tmp_path: Path, order: str) -> None:
     assert read_file(tmp_path / "d" / "graph.gl")[0].num_nodes == 8
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "int16"])
-def test_parquet_features(tmp_path: Path, order: str, dtype: str) -> None:
-    ids = np.array([4, 1, 0, 2, 3])
-    values = np.arange(10).reshape(5, 2).astype(dtype)
-    table = pa.table({"id": ids, "a": values[:, 0], "b": values[:, 1]})
-    pq.write_table(table, tmp_path / "x.parquet", row_group_size=2)
-    build_dataset(tmp_path / "d", EDGES, tmp_path / "x.parquet", order=order)
-    rows = rows_of(tmp_path / "d" / "features.gd")[1]
-    assert rows.dtype == dtype
-    np.testing.assert_array_equal(rows[ids], values)
-
-
 @pytest.mark.parametrize(
     ("text", "expected", "num_classes"),
     [
@@ -147,19 +124,7 @@ def test_csv_labels(
     labels = rows_of(tmp_path / "d" / "labels.gd")[1]
     np.testing.assert_array_equal(labels, expected)
     assert labels.dtype == np.asarray(expected).dtype
-    assert manifest.num_classes == num_classes
-
-
-def test_parquet_labels(tmp_path: Path, order: str) -> None:
-    pq.write_table(pa.table({"y": np.arange(NODES, dtype="int8")}), tmp_path / "y.parquet")
-    manifest = build_dataset(tmp_path / "d", EDGES, labels=tmp_path / "y.parquet", order=order)
-    np.testing.assert_array_equal(rows_of(tmp_path / "d" / "labels.gd")[1], np.arange(NODES))
-    assert manifest.num_classes == NODES
-
-
-def test_labels_tell_the_number_of_nodes(tmp_path: Path) -> None:
-    manifest = build_dataset(tmp_path / "d", EDGES, labels=np.zeros(9, np.int64))
-    assert (manifest.num_nodes, manifest.num_classes) == (9, 1)
+    assert manifest.nodes[""].num_classes == num_classes
 
 
 @pytest.mark.parametrize("kind", ["list", "npy", "mask", "csv", "csv with header", "parquet"])
@@ -183,7 +148,7 @@ def test_splits(tmp_path: Path, order: str, kind: str) -> None:
     np.testing.assert_array_equal(stored, ids)
     assert stored.dtype == "<i8"
     assert (header.num_nodes, header.width, header.flags) == (len(ids), 1, FLAG_VECTOR)
-    assert manifest.splits["my-train_1"].name == "split_my-train_1.gd"
+    assert manifest.nodes[""].splits["my-train_1"].name == "split_my-train_1.gd"
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.float64])
@@ -211,7 +176,7 @@ def test_permutation_in_any_number_of_blocks(
     path = tmp_path_factory.mktemp("d") / "x.gd"
     file = write_rows(
         path,
-        ArrayRows("x", values),
+        Rows("x", [ArrayPart("x", values)]),
         num_nodes,
         order=NodeOrder(node_ids, rank),
         fill_missing=True,
@@ -230,7 +195,8 @@ def test_rows_in_any_order_in_any_number_of_blocks(
 ) -> None:
     folder = tmp_path_factory.mktemp("d")
     (folder / "x.csv").write_text("".join(f"{i},{i * i},{i + 1}\n" for i in ids))
-    source: TableRows = features_of_table(open_table(folder / "x.csv"))
+    part = feature_rows(open_table(folder / "x.csv"), ValueColumns((1, 2), 0), np.float32)
+    source = Rows("x", [part])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         file = write_rows(
@@ -261,21 +227,21 @@ def test_rows_of_arrays_in_any_number_of_passes(
     edges = np.random.default_rng(1).integers(0, 1000, (3000, 2))
     written = []
     for most, memory, passes in ((0, 1 << 20, None), (1 << 10, 1 << 20, 1), (1 << 10, 12_000, 5)):
-        monkeypatch.setattr(row_input, "_MOST_PASSES", most)
-        monkeypatch.setattr(row_input, "_MOST_PASSES_OF_FILE", most)
+        monkeypatch.setattr(rows_module, "_MOST_PASSES", most)
+        monkeypatch.setattr(rows_module, "_MOST_PASSES_OF_FILE", most)
         monkeypatch.setattr(WriteOptions, "rows_memory", memory)
-        monkeypatch.setattr(picked_rows, "_PIECE_BYTES", 512)
+        monkeypatch.setattr(row_files, "_PICK_BYTES", 512)
         blocks: list[int] = []
-        picked = picked_rows.picked_blocks
+        picked = row_files._picked
 
         def counted(*arguments: Any, picked: Any = picked, blocks: Any = blocks) -> Any:
             for block in picked(*arguments):
                 blocks.append(len(block))
                 yield block
 
-        monkeypatch.setattr(rows_module, "picked_blocks", counted)
+        monkeypatch.setattr(row_files, "_picked", counted)
         build_dataset(tmp_path / "d", edges, given)
-        monkeypatch.setattr(rows_module, "picked_blocks", picked)
+        monkeypatch.setattr(row_files, "_picked", picked)
         assert len(blocks) == (passes or 0)
         written.append((tmp_path / "d" / "features.gd").read_bytes())
     assert written[0] == written[1] == written[2]

@@ -9,6 +9,8 @@ import pytest
 
 import graphzero as gz
 
+pytestmark = pytest.mark.core  # under AddressSanitizer, too
+
 torch = pytest.importorskip("torch")
 
 USERS, FILMS, EDGES = 12, 9, 45

@@ -13,10 +13,9 @@ import recordings
 from cli_program import only_line, run
 
 from graphzero.errors import FormatError
-from graphzero.report.page.page import page_text
-from graphzero.report.recording import Environment
-from graphzero.report.recording_file import from_json, to_json
-from graphzero.report.summarize import summarize
+from graphzero.report.page import page_text
+from graphzero.report.recording import Environment, from_json
+from graphzero.report.summary import summarize, to_json
 
 pytestmark = pytest.mark.no_asan  # pure Python
 
@@ -40,6 +39,7 @@ def _small() -> dict[str, Any]:
         epochs={0: long.epochs[0]},
         environment=replace(long.environment, versions={"python": "3.11"}),
         unknown={"pss": "a reason"},
+        exit_code=0,
     )
     content: dict[str, Any] = json.loads(to_json(whole))
     return content
@@ -140,8 +140,8 @@ def test_the_message_says_what_is_wrong(place: Place, value: object, message: st
 def test_what_is_missing_is_said_unless_it_is_unknown_then(name: str) -> None:
     content = copy.deepcopy(CONTENT)
     del content["recording"][name]
-    if name in ("options", "own_cpu_seconds", "unknown"):
-        assert getattr(from_json(json.dumps(content)), name) in ({}, 0.0)
+    if name in ("options", "own_cpu_seconds", "unknown", "exit_code"):
+        assert getattr(from_json(json.dumps(content)), name) in ({}, 0.0, None)
     else:
         with pytest.raises(FormatError, match=f"{name} is missing"):
             from_json(json.dumps(content))

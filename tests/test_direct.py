@@ -1,4 +1,4 @@
-"""Rows read past the page cache: the same bytes by every way, and what happens when it fails."""
+"""Rows read past the page cache: the same bytes by every way, failures, and no io_uring."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import functools
 import mmap
 import os
+import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,8 @@ from rows_files import RowsFile, first_rows, gather
 
 import graphzero as gz
 from graphzero import _core
+
+pytestmark = pytest.mark.core  # under AddressSanitizer, too
 
 MEBIBYTE = 1 << 20
 REFUSAL = _core.uring_refusal()
@@ -86,17 +89,6 @@ def test_rows_are_those_of_a_plain_gather(files_of_rows, engine, data):
 
 
 @engines
-def test_threads_share_the_placing(many, engine):
-    rows = np.random.default_rng(3).integers(0, many.num_rows, 5000)
-    reader = many.reader(engine)
-    fetched = reader.fetch(rows, first_rows(reader, many.num_rows // 2))
-    for threads in (1, 2, 3):
-        out = np.full(len(rows) * 512, 0xEE, np.uint8)
-        fetched.place(out, threads)
-        np.testing.assert_array_equal(out.reshape(-1, 512), many.rows[rows])
-
-
-@engines
 def test_only_rows_that_are_not_in_memory_take_memory(many, engine):
     rows = np.arange(0, many.num_rows, 2)
     reader = many.reader(engine)
@@ -116,6 +108,9 @@ def test_only_rows_that_are_not_in_memory_take_memory(many, engine):
 @engines
 def test_gaps_are_read_over_if_asked(many, engine):
     reader = many.reader(engine)
+    assert gather(reader, [])[1] == (0, 0, 0)
+    empty = _core.DirectReader(many.mapping, 128, 0, 10, engine=engine)
+    assert gather(empty, [1, 2])[1] == (0, 0, 0)
     rows = np.arange(100, 1100, 40)  # every fifth page
     assert gather(reader, rows)[1] == (25, 25, 25)
     assert gather(reader, rows, gap=3)[1] == (25, 25, 25)
@@ -123,14 +118,6 @@ def test_gaps_are_read_over_if_asked(many, engine):
     # 64 KiB a read: 4 pages with rows and what is between them, but not what follows the last
     assert (wanted, read, reads) == (25, 6 * 16 + 1, 7)
     np.testing.assert_array_equal(out, many.rows[rows])
-
-
-@engines
-def test_nothing_is_read_for_nothing(many, engine):
-    reader = many.reader(engine)
-    assert gather(reader, [])[1] == (0, 0, 0)
-    empty = _core.DirectReader(many.mapping, 128, 0, 10, engine=engine)
-    assert gather(empty, [1, 2])[1] == (0, 0, 0)
 
 
 def has_direct_reads(path):
@@ -251,17 +238,6 @@ def test_options_that_make_no_sense_are_refused(many):
         many.reader("pread")
 
 
-@engines
-def test_threads_take_turns(many, engine):
-    reader = many.reader(engine, depth=8, threads=4)
-    rng = np.random.default_rng(3)
-    batches = [rng.integers(0, many.num_rows, 200) for _ in range(20)]
-    with ThreadPoolExecutor(4) as pool:
-        results = pool.map(lambda rows: gather(reader, rows), batches)
-        for rows, (out, _) in zip(batches, results, strict=True):
-            np.testing.assert_array_equal(out, many.rows[rows])
-
-
 def in_child(work):
     """Exit status of a forked child that does this."""
     child = os.fork()
@@ -276,43 +252,35 @@ def in_child(work):
 
 
 @engines
-def test_a_forked_child_reads_by_itself(many, engine):
-    reader, rows = many.reader(engine), np.arange(0, 32_768, 11)
-    gather(reader, rows)
-
-    def read():
-        for _ in range(3):
-            np.testing.assert_array_equal(gather(reader, rows)[0], many.rows[rows])
-        reader.close()
-
-    assert in_child(read) == 0
-    assert in_child(reader.close) == 0
-    np.testing.assert_array_equal(gather(reader, rows)[0], many.rows[rows])
-
-
-@engines
-def test_a_child_forked_in_the_middle_of_a_call_reads(many, engine):
-    reader, rows = many.reader(engine, depth=2, threads=2), np.arange(0, 32_768, 8)
+def test_threads_take_turns_and_forked_children_read_by_themselves(many, engine):
+    reader, rows = many.reader(engine, depth=2, threads=2), np.arange(0, 32_768, 11)
     ended = threading.Event()
+
+    def check(rows, threads=1):
+        out = np.full(len(rows) * 512, 0xEE, np.uint8)
+        reader.fetch(rows, first_rows(reader, 9000)).place(out, threads)
+        np.testing.assert_array_equal(out.reshape(-1, 512), many.rows[rows])
 
     def read_all_the_time():
         while not ended.is_set():
-            gather(reader, rows)
+            check(rows, 3)
 
-    thread = threading.Thread(target=read_all_the_time)
-    thread.start()
-    try:
-        some = np.arange(40)
-        for _ in range(5):
-            assert (
-                in_child(
-                    lambda: np.testing.assert_array_equal(gather(reader, some)[0], many.rows[some])
-                )
-                == 0
-            )
-    finally:
-        ended.set()
-        thread.join()
+    def read_as_a_child():
+        for _ in range(3):
+            check(rows[:40])
+        reader.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        reading = [pool.submit(read_all_the_time) for _ in range(2)]
+        try:
+            for _ in range(3):  # in the middle of calls
+                assert in_child(read_as_a_child) == 0
+                assert in_child(reader.close) == 0
+        finally:
+            ended.set()
+        for each in reading:
+            each.result()
+    check(rows)
 
 
 def private_bytes():
@@ -348,3 +316,102 @@ def test_nothing_is_left_behind(many, engine, way):
         use()
     assert len(os.listdir("/proc/self/fd")) == descriptors
     assert private_bytes() - memory < 2 * 64 * 65_536
+
+
+FORBIDDEN = """
+import ctypes, os, struct, sys
+import numpy as np
+from graphzero import _core
+
+path, code, call = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+SETUP = 425
+mapping = _core.Mapping(path)
+before = _core.DirectReader(mapping, 0, 512, 64) if _core.HAVE_URING and call == SETUP else None
+
+# BPF: load the number of the system call; return an error for this one, else allow.
+ALLOW, ERRNO = 0x7FFF0000, 0x00050000 | code
+program = b"".join(struct.pack("HBBI", *one) for one in [
+    (0x20, 0, 0, 0), (0x15, 0, 1, call), (0x06, 0, 0, ERRNO), (0x06, 0, 0, ALLOW)])
+filter_ = ctypes.create_string_buffer(program)
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+libc = ctypes.CDLL(None, use_errno=True)
+one = Program(4, ctypes.addressof(filter_))
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(one), 0, 0):
+    print("no seccomp")
+    sys.exit(77)
+
+print(_core.uring_refusal())
+try:
+    _core.DirectReader(mapping, 0, 512, 64)
+except OSError as error:
+    print(error.errno, error.filename == path)
+out = np.empty(64 * 512, np.uint8)
+want = np.frombuffer(mapping, np.uint8)[: 64 * 512]
+for reader in (before, _core.DirectReader(mapping, 0, 512, 64, engine="pread")):
+    if reader is not None:
+        out[:] = 0
+        reader.fetch(np.arange(64)).place(out)
+        assert (out == want).all()
+print("read")
+"""
+
+
+@needs_linux
+@pytest.mark.parametrize(("code", "call"), [(errno.EPERM, 425), (errno.ENOSYS, 426)])
+def test_io_uring_forbidden_is_said_and_threads_read(tmp_path, code, call):
+    path = tmp_path / "rows.bin"
+    RowsFile(path, 64, 512)
+    command = [sys.executable, "-c", FORBIDDEN, str(path), str(code), str(call)]
+    # elsewhere than in the source tree, whose uncompiled package would be imported
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path)
+    if done.returncode == 77 or REFUSAL is not None:
+        pytest.skip("cannot forbid what is forbidden already, or has no seccomp")
+    assert done.returncode == 0, done.stderr
+    reason, raised, read = done.stdout.splitlines()
+    assert (
+        "forbidden by seccomp" if code == errno.EPERM else "this kernel has no io_uring"
+    ) in reason
+    assert raised == f"{code} True"
+    assert read == "read"
+
+
+LIMITED = """
+import os, resource, sys
+import numpy as np
+from graphzero import _core
+
+path, limit = sys.argv[1], int(sys.argv[2])
+mapping = _core.Mapping(path)
+resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, limit))
+if os.geteuid() == 0:  # whom no limit holds
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+out = np.empty(64 * 512, np.uint8)
+try:
+    reader = _core.DirectReader(mapping, 0, 512, 64, depth=128)
+except OSError as error:
+    print(error.errno, _core.uring_refusal())
+else:
+    reader.fetch(np.arange(64)).place(out)
+    print((out == np.frombuffer(mapping, np.uint8)[: 64 * 512]).all())
+"""
+
+
+@needs_uring
+@pytest.mark.parametrize("limit", [0, 131_072])
+def test_a_limit_of_locked_memory_slows_or_is_said(tmp_path, limit):
+    """The kernel may refuse to register 8 MiB of buffers, or, since 6.14, the ring itself."""
+    path = tmp_path / "rows.bin"
+    RowsFile(path, 64, 512)
+    command = [sys.executable, "-c", LIMITED, str(path), str(limit)]
+    # elsewhere than in the source tree, whose uncompiled package would be imported
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    if limit == 0 and done.stdout != "True\n":
+        assert done.stdout.startswith(
+            f"{errno.ENOMEM} io_uring cannot lock enough memory (see ulimit -l)"
+        )
+    else:
+        assert done.stdout == "True\n"

@@ -99,18 +99,6 @@ def test_a_model_sees_the_edges_as_they_were_given(tmp_path):
     assert _core.open_mappings() == 0
 
 
-def test_the_model_of_a_batch_is_that_of_the_edge_list(tmp_path):
-    torch = pytest.importorskip("torch")
-    edges, x = files.random_edges(40, 200), np.random.default_rng(1).standard_normal((40, 3))
-    model = gz.GraphSAGE(3, 8, 2, 2).eval()
-    with gz.build(tmp_path / "d", edges, x.astype(np.float32)) as ds, torch.no_grad():
-        by_target = edges[np.argsort(edges[:, 1])].T.copy()  # as the model wants them
-        whole = model(torch.as_tensor(x, dtype=torch.float32), torch.as_tensor(by_target))
-        (batch,) = loader_of(gz.NeighborDataset(ds, None, [-1, -1], batch_size=40))
-        out = model(batch.x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
-        np.testing.assert_allclose(out[:40], whole[batch.n_id[:40]], rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize("order", ORDERS)
 def test_files_equal_the_naive_ones(tmp_path, order):
     """Lists of sources, in the order of how often a node stands in them."""

@@ -1,4 +1,4 @@
-"""A build says how much disk space it needs, and refuses at once what has no room."""
+"""A build checks the disk space once, when the edges are read, and says how much it needs."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from id_files import write_csv
+import small_memory
 
 import graphzero as gz
-from graphzero.ingest.progress import Progress
-from graphzero.ingest.rank import order_scratch
-from graphzero.store import disk_space
+from graphzero.ingest.options import Progress
+from graphzero.store import outputs as disk_space
 from graphzero.units import parse_size
 
 pytestmark = pytest.mark.no_asan  # pure Python
 
-UNITS = r"([\d.,]+ [A-Za-z]+)"
+EDGES = np.random.default_rng(0).integers(0, 3000, (20_000, 2))
 
 
 @pytest.fixture
@@ -37,97 +36,41 @@ def said(monkeypatch):
     return lines
 
 
-def bytes_of(line: str, what: str) -> int:
-    found = re.search(what.format(UNITS), line)
-    assert found, line
-    return parse_size(found[1].replace(" ", ""), "size")
+@pytest.mark.parametrize(("ids", "directed"), [("dense", False), ("map", True)])
+@pytest.mark.parametrize("typed", [False, True])
+def test_it_is_said_when_the_edges_are_read(tmp_path, said, ids, directed, typed) -> None:
+    edges: Any = EDGES * (1 if ids == "dense" else 1_000_003)
+    options: dict[str, Any] = {"directed": directed, "edge_ids": True}
+    if typed:
+        edges, options = {("a", "to", "a"): edges}, {"nodes": {"a": {}}}
+    small_memory.build(tmp_path / "d", edges, ids=ids, progress=True, **options).close()
+    (at,) = (i for i, line in enumerate(said) if line.startswith("disk space"))
+    assert said.index("reading edges") < at < said.index("ordering nodes")
+    found = re.match(r"disk space: ([\d.,]+ [A-Za-z]+) from here on; .* are free", said[at])
+    assert found, said[at]
+    size = sum(file.stat().st_size for file in (tmp_path / "d").glob("*.g[ld]"))
+    size -= sum(file.stat().st_size for file in (tmp_path / "d").glob("*id_map.gd"))
+    assert parse_size(found[1].replace(" ", ""), "size") >= 0.99 * size  # shown with three digits
 
 
-EDGES = np.random.default_rng(0).integers(0, 3000, (20_000, 2))
-
-
-@pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize("ids", ["dense", "map", "integer"])
-@pytest.mark.parametrize("kind", ["npy", "csv", "gz"])
-def test_it_says_first_what_it_needs(tmp_path, said, kind, ids, directed) -> None:
-    edges = EDGES * (1 if ids == "dense" else 1_000_003)
-    if kind == "npy":
-        path = tmp_path / "e.npy"
-        np.save(path, edges)
-    else:
-        path = tmp_path / ("e.csv" if kind == "csv" else "e.csv.gz")
-        np.savetxt(path, edges, "%d", ",")
-    gz.build(
-        tmp_path / "d",
-        path,
-        ids=ids,
-        directed=directed,
-        edge_ids=True,
-        progress=True,
-        memory_limit="1MiB",
-    ).close()
-    size = sum(file.stat().st_size for file in (tmp_path / "d").iterdir())
-    assert said[1] in ("reading edges", "reading ids")
-    if kind == "gz":
-        assert "the rest is known when the edges have been read" in said[0]
-    else:
-        assert bytes_of(said[0], "at most {}") >= 0.99 * size  # it is shown with three digits
-    later = next(line for line in said[2:] if line.startswith("disk space"))
-    assert bytes_of(later, "{} from here on") >= 0.99 * (tmp_path / "d" / "graph.gl").stat().st_size
-
-
-def test_what_has_no_room_is_refused_before_anything_is_read(tmp_path, said, monkeypatch) -> None:
-    features = np.zeros((3000, 100))
+@pytest.mark.parametrize("typed", [False, True])
+def test_what_has_no_room_is_refused_before_anything_is_written(
+    tmp_path, said, monkeypatch, typed
+) -> None:
+    edges: Any = {("a", "to", "a"): EDGES} if typed else EDGES
+    nodes = {"x": np.zeros((3000, 100))}
     monkeypatch.setattr(disk_space, "free_disk_space", lambda _: 2_000_000)
-    path = write_csv(tmp_path / "e.csv", *(f"{a},{b}" for a, b in EDGES.tolist()))
-    for edges in (EDGES, path):
-        with pytest.raises(
-            OSError, match=r"at least [\d,]+ bytes of disk space and 2,000,000 are"
-        ) as e:
-            gz.build(tmp_path / "d", edges, features)
-        assert (e.value.errno, e.value.filename) == (errno.ENOSPC, str(tmp_path / "d"))
-    assert not any("reading" in line for line in said)
+    with pytest.raises(OSError, match=r"needs [\d,]+ bytes of disk space and 2,000,000 are") as e:
+        gz.build(tmp_path / "d", edges, nodes={"a": nodes} if typed else nodes)
+    assert (e.value.errno, e.value.filename) == (errno.ENOSPC, str(tmp_path / "d"))
+    assert said == ["reading edges"]
     assert os.listdir(tmp_path / "d") == []
-    # Nothing is known of how many edges the text has until it is read.
-    monkeypatch.setattr(disk_space, "free_disk_space", lambda _: 60_000)
-    with pytest.raises(OSError, match=r"the build needs [\d,]+ bytes of disk space"):
-        gz.build(tmp_path / "d", path)
-    assert "reading edges" in said
-    monkeypatch.setattr(disk_space, "free_disk_space", lambda _: 2_000_000)
-    gz.build(tmp_path / "d", path).close()
+    gz.build(tmp_path / "d", edges, nodes={"a": {}} if typed else {}).close()
 
 
-def test_orders_on_the_disk_count() -> None:
-    assert order_scratch(1000, 1 << 20) == 0
-    assert order_scratch(1 << 20, 1 << 20) == 16 << 20
-
-
-@pytest.mark.parametrize("ids", ["dense", "integer"])
-@pytest.mark.parametrize("kind", ["npy", "csv", "gz"])
-def test_typed_graphs_say_it_too(tmp_path, said, kind, ids) -> None:
-    ends = EDGES * (1 if ids == "dense" else 1_000_003)
-    path = tmp_path / {"npy": "e.npy", "csv": "e.csv", "gz": "e.csv.gz"}[kind]
-    if kind == "npy":
-        np.save(path, ends)
-    else:
-        np.savetxt(path, ends, "%d", ",")
-    author = {} if ids != "dense" else {"x": np.ones((3000, 4))}
-    edges = {("author", "writes", "paper"): path, ("paper", "cites", "paper"): ends}
-    nodes = {"author": author, "paper": {}}
-    gz.build(tmp_path / "d", edges, nodes=nodes, ids=ids, progress=True).close()
-    size = sum(file.stat().st_size for file in (tmp_path / "d").iterdir())
-    assert said[0].startswith("disk space: at ")
-    assert ("at least" in said[0]) is (kind == "gz")
-    if kind == "gz":
-        assert bytes_of(said[0], "at least {}") <= 1.01 * size
-    else:
-        assert bytes_of(said[0], "at most {}") >= 0.99 * size
-    assert all("disk space" not in line for line in said[1:])
-
-
-def test_typed_graphs_without_room_are_refused_first(tmp_path, said, monkeypatch) -> None:
-    monkeypatch.setattr(disk_space, "free_disk_space", lambda _: 30_000)
-    with pytest.raises(OSError, match="needs at least") as caught:
-        gz.build(tmp_path / "d", {("a", "to", "a"): EDGES}, nodes={"a": {}})
-    assert caught.value.errno == errno.ENOSPC
-    assert said == []
+def test_the_memory_of_a_build_is_at_least_256_megabytes(tmp_path) -> None:
+    with pytest.raises(ValueError, match="memory_limit='200MB' is too small.*at least 256MB"):
+        gz.build(tmp_path, EDGES, memory_limit="200MB")
+    gz.build(tmp_path, EDGES, memory_limit="256MB").close()
+    with pytest.raises(ValueError, match="memory_limit=1000000 is too small"):
+        gz.reorder(tmp_path, "input", memory_limit=1_000_000)

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from graphzero import _core
 from graphzero.errors import FormatError
 
+pytestmark = pytest.mark.core  # under AddressSanitizer, too
+
 
 def random_keys(count: int, num_nodes: int) -> np.ndarray:
     ends = np.random.default_rng(count).integers(0, num_nodes, (2, count), dtype=np.uint64)

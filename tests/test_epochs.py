@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import copy
-import fcntl
 import io
 import multiprocessing
 import os
 import pickle
-import signal
-import subprocess
-import sys
-import threading
 
 import files
 import numpy as np
@@ -19,6 +14,8 @@ import pytest
 from loaders import loader_of, passes_of_rank, positions
 
 import graphzero as gz
+from graphzero.loader.epochs import Epochs, Pass, _place
+from graphzero.loader.resume import Position
 from graphzero.sampling.order import epoch_order
 
 torch = pytest.importorskip("torch")
@@ -27,7 +24,7 @@ pytestmark = [
     pytest.mark.no_asan,  # what is tested is Python; its C code runs there in other tests
 ]
 
-SEEDS, BATCHES = 60, 8
+SEEDS, BATCHES, HERE = 60, 8, Position(3, 0)
 ORDERS = {tuple(epoch_order(SEEDS, True, 5, epoch).tolist()): epoch for epoch in range(30)}
 KINDS = [
     (0, None, False),
@@ -58,8 +55,8 @@ def make(folder, **options):
 def epoch_of(taken):
     """The epoch whose batches these are, all of them in their order."""
     found = positions(taken)
-    assert found in ORDERS, "no whole epoch"
-    return ORDERS[found]
+    assert sorted(found) == list(range(SEEDS)), "seeds twice or never"
+    return ORDERS.get(found, found)  # of workers that only torch's seed tells: not a number
 
 
 def epoch_of_start(taken):
@@ -71,59 +68,74 @@ def epoch_of_start(taken):
 
 
 @pytest.mark.parametrize(("workers", "method", "persistent"), KINDS)
-def test_every_pass_is_the_next_epoch(folder, workers, method, persistent):
+def test_passes_after_a_choice_count(folder, workers, method, persistent):
     batches = make(folder)
     loader = loader_of(batches, workers, method=method, persistent_workers=persistent)
-    for epoch in range(3):
-        assert batches.epoch == epoch
-        torch.manual_seed(0)  # torch gives the workers of each pass the same seed
-        assert epoch_of(loader) == epoch
-    batches.set_epoch(9)
-    assert [epoch_of(loader), epoch_of(loader)] == [9, 10]
-    for _ in range(2):  # an epoch again
-        batches.set_epoch(9)
-        assert epoch_of(loader) == 9
-    assert batches.epoch == 10
+    for chosen in (0, 9, 9):  # an epoch again
+        batches.set_epoch(chosen)
+        assert [epoch_of(loader), epoch_of(loader)] == [chosen, chosen + 1]
+    assert batches.epoch == 11
 
 
-@pytest.mark.parametrize(("workers", "method", "persistent"), KINDS[:4])
-def test_a_pass_that_is_broken_off_was_one(folder, workers, method, persistent):
+def test_passes_in_one_process_count_from_the_first(folder):
     batches = make(folder)
-    loader = loader_of(batches, workers, method=method, persistent_workers=persistent)
-    for epoch in range(4):
-        torch.manual_seed(0)
-        iterator = iter(loader)
-        assert epoch_of_start([next(iterator) for _ in range(epoch % 3 + 1)]) == epoch
-    del iterator
-    iter(loader)  # not a single batch
-    assert epoch_of(loader) == 5
+    assert [batches.epoch, epoch_of(loader_of(batches)), batches.epoch] == [0, 0, 1]
+    iterator = iter(batches)
+    assert epoch_of_start([next(iterator) for _ in range(3)]) == 1
+    iter(batches)  # not a single batch
+    alive = [iter(batches) for _ in range(2)]
+    taken = [[next(one), next(other)] for one, other in [alive] for _ in range(BATCHES)]
+    assert [epoch_of(each) for each in zip(*taken, strict=True)] == [3, 4]
 
 
-@pytest.mark.parametrize("workers", [0, 2, 3])
+@pytest.mark.parametrize(("workers", "method", "persistent"), KINDS[1:])
+def test_workers_without_a_choice_follow_the_seed_of_torch(folder, workers, method, persistent):
+    """Other batches in every pass, each seed once, and the same again with the same seed."""
+    found = []
+    for _ in range(2):
+        loader = loader_of(make(folder), workers, method=method, persistent_workers=persistent)
+        torch.manual_seed(7)
+        found.append([epoch_of(loader) for _ in range(3)])
+        del loader
+    assert found[0] == found[1]
+    assert len(set(found[0])) == 3
+
+
+def test_ranks_with_workers_need_a_choice(folder):
+    batches = make(folder, rank=0, world_size=2)
+    with pytest.raises(RuntimeError, match="call set_epoch before each pass, on all ranks"):
+        next(iter(loader_of(batches, 2)))
+    batches.set_epoch(4)
+    first = positions(loader_of(batches, 2))
+    batches = make(folder, rank=1, world_size=2)
+    batches.set_epoch(4)
+    both = sorted(first + positions(loader_of(batches, 3)))
+    assert both == list(range(SEEDS))
+    alone = make(folder, distributed=False)
+    assert len(positions(loader_of(alone, 2))) == SEEDS
+
+
+def test_other_numbers_of_workers_go_on_counting(folder):
+    batches = make(folder)
+    batches.set_epoch(0)
+    for epoch, workers in enumerate([2, 0, 1, 0, 3, 2]):
+        assert epoch_of(loader_of(batches, workers)) == epoch
+    kept = loader_of(batches, 2, persistent_workers=True)
+    assert [epoch_of(kept), epoch_of(loader_of(batches)), epoch_of(kept)] == [6, 7, 8]
+
+
+@pytest.mark.parametrize("workers", [2, 3])
 def test_live_iterators_have_an_epoch_each(folder, workers):
     batches = make(folder)
     loaders = [loader_of(batches, workers) for _ in range(2)]
     alive, taken = [], {}
     for turn in range(4):
-        torch.manual_seed(0)
+        batches.set_epoch(turn)
         alive.append(iter(loaders[turn % 2]))
     for _ in range(BATCHES):
         for number, iterator in enumerate(alive):
             taken.setdefault(number, []).append(next(iterator))
-    # workers that are started at about the same time may ask in any order
-    assert sorted(map(epoch_of, taken.values())) == [0, 1, 2, 3]
-    if workers == 0:
-        assert [epoch_of(taken[number]) for number in range(4)] == [0, 1, 2, 3]
-    del alive
-    assert epoch_of(loaders[0]) == 4
-
-
-def test_other_numbers_of_workers_go_on_counting(folder):
-    batches = make(folder)
-    for epoch, workers in enumerate([0, 2, 1, 0, 3, 2]):
-        assert epoch_of(loader_of(batches, workers)) == epoch
-    kept = loader_of(batches, 2, persistent_workers=True)
-    assert [epoch_of(kept), epoch_of(loader_of(batches)), epoch_of(kept)] == [6, 7, 8]
+    assert [epoch_of(taken[number]) for number in range(4)] == [0, 1, 2, 3]
 
 
 def test_an_epoch_that_is_chosen_later_is_not_for_workers_that_have_been_started(folder):
@@ -139,47 +151,58 @@ def test_an_epoch_that_is_chosen_later_is_not_for_workers_that_have_been_started
     assert epoch_of(loader) == 7
 
 
-def test_workers_that_choose_differently_are_refused(folder):
-    batches = make(folder)
-
-    def agree(worker):
+def test_workers_may_not_choose(folder):
+    def choose(worker):
         torch.utils.data.get_worker_info().dataset.set_epoch(6)
 
-    def disagree(worker):
-        torch.utils.data.get_worker_info().dataset.set_epoch(worker)
-
-    assert epoch_of(loader_of(batches, 2, worker_init_fn=agree)) == 6
-    assert epoch_of(loader_of(batches, 2)) == 7
-    with pytest.raises(RuntimeError, match="call set_epoch in all workers alike"):
-        list(loader_of(batches, 2, worker_init_fn=disagree))
+    with pytest.raises(RuntimeError, match="call set_epoch in the process that iterates"):
+        list(loader_of(make(folder), 2, worker_init_fn=choose))
 
 
-def test_threads_that_start_processes_meanwhile_do_not_mix_epochs(folder):
-    """The workers of each thread's passes are started in between those of the others."""
+def test_workers_that_disagree_are_refused(folder):
+    """If an epoch is chosen while persistent workers begin a pass, or two passes begin at once."""
+    for of_same, choice, number in ((True, 2, 1), (False, 1, 0)):
+        epochs = Epochs()
+        epochs.choose(HERE)
+        begun = Pass(HERE, 1, 0, 17)
+        epochs._own[_place(0)] = begun.written
+        epochs.check(begun)
+        other = Pass(HERE, choice, number, begun.key + (not of_same))
+        epochs._own[_place(number)] = other.written
+        with pytest.raises(RuntimeError, match="Call set_epoch before iter"):
+            epochs.check(begun)
+
+
+def test_datasets_that_could_not_be_made_do_not_part_the_workers_of_others(folder, monkeypatch):
     batches = make(folder)
-    found = {}
+    batches.set_epoch(2)
+    kept = []
 
-    def train(number):
-        loader = loader_of(batches, 3, generator=torch.Generator().manual_seed(0))
-        found[number] = [epoch_of(loader) for _ in range(3)]
+    def refused(tensor):
+        raise RuntimeError("unable to open shared memory object: Too many open files (24)")
 
-    threads = [threading.Thread(target=train, args=(number,)) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(epoch for epochs in found.values() for epoch in epochs) == list(range(9))
-    assert all(epochs == sorted(epochs) for epochs in found.values())
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.Tensor, "share_memory_", refused)
+        try:
+            make(folder)
+        except OSError as error:
+            kept.append(error)
+    assert "ulimit -n" in str(kept[0])
+    half = Epochs.__new__(Epochs)  # as in another thread
+    loader = loader_of(batches, 3)
+    assert [epoch_of(loader), epoch_of(loader)] == [2, 3]
+    del half
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_resuming_goes_on_with_the_next_epoch(folder, workers):
     batches = make(folder)
     loader = loader_of(batches, workers)
-    assert epoch_of(loader) == 0
+    batches.set_epoch(1)
     iterator = iter(loader)
+    assert batches.state_after(0)["epoch"] == 1  # of this pass, at once
     begun = [next(iterator) for _ in range(3)]
-    state = batches.state_after(3)  # of the pass that runs, not of the next one
+    state = batches.state_after(3)
     assert (state["epoch"], state["batches"], batches.epoch) == (1, 3, 2)
     del iterator
 
@@ -197,12 +220,18 @@ def test_resuming_goes_on_with_the_next_epoch(folder, workers):
 
 def test_a_state_is_of_the_pass_that_began_last(folder):
     batches = make(folder)
-    assert batches.state_after(2)["epoch"] == 0
+    with pytest.raises(RuntimeError, match="Call set_epoch before"):
+        batches.state_after(0)  # workers may have begun a pass
     for epoch in range(2):
         list(batches)
         assert batches.state_after(8)["epoch"] == epoch
     batches.set_epoch(4)
     assert batches.state_after(0)["epoch"] == 4
+    other = make(folder)
+    list(other)
+    list(loader_of(other, 2))
+    with pytest.raises(RuntimeError, match="Call set_epoch before"):
+        other.state_after(1)
 
 
 @pytest.fixture
@@ -215,6 +244,7 @@ def test_stateful_data_loaders_go_on_with_the_next_epoch(folder, stateful, worke
     batches = make(folder)
     how = {"kind": stateful, "persistent_workers": persistent}
     loader = loader_of(batches, workers, **how)
+    batches.set_epoch(0)
     loader.state_dict()  # makes an iterator, which the first pass then uses
     assert [epoch_of(loader), epoch_of(loader)] == [0, 1]
     iterator = iter(loader)
@@ -246,12 +276,14 @@ def test_packs_repeat_their_epochs(dataset, tmp_path):
         how = {"batch_size": 8, "shuffle": True, "seed": 5}
         pack = gz.pack(ds, tmp_path / "p.gd", train, [2], epochs=2, first_epoch=1, **how)
         for workers in (0, 2):
-            loader = loader_of(gz.PackedDataset(ds, pack, train), workers)
+            batches = gz.PackedDataset(ds, pack, train)
+            batches.set_epoch(0)
+            loader = loader_of(batches, workers)
             assert [epoch_of(loader) for _ in range(4)] == [2, 1, 2, 1]
         del loader
 
 
-@pytest.mark.parametrize(("method", "workers"), [("fork", 0), ("fork", 2), ("spawn", 2)])
+@pytest.mark.parametrize(("method", "workers"), [("fork", 0), ("spawn", 2)])
 def test_other_processes_have_epochs_of_their_own(folder, method, workers):
     """Ranks: each of them counts, and its own workers follow it."""
     batches = make(folder)
@@ -291,6 +323,7 @@ COPIES = {
 @pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
 def test_copies_have_epochs_of_their_own(folder, copied):
     batches = make(folder)
+    batches.set_epoch(0)
     assert epoch_of(batches) == 0
     other = copied(batches)
     loader = loader_of(other, 2, persistent_workers=True)
@@ -301,23 +334,6 @@ def test_copies_have_epochs_of_their_own(folder, copied):
     assert (epoch_of(loader), epoch_of(batches), epoch_of(batches)) == (8, 11, 12)
 
 
-def test_a_worker_that_is_killed_keeps_no_lock(folder):
-    batches = make(folder)
-    page = batches._epochs._page.descriptor
-    held, hold = os.pipe()
-    child = os.fork()
-    if child == 0:
-        fcntl.lockf(page, fcntl.LOCK_EX)
-        os.write(hold, b"1")
-        signal.pause()
-    os.read(held, 1)
-    os.kill(child, signal.SIGKILL)
-    assert epoch_of(batches) == 0  # waits for it, and no longer
-    os.waitpid(child, 0)
-    os.close(held)
-    os.close(hold)
-
-
 def test_datasets_leave_no_descriptor_behind(folder):
     batches = make(folder)
     before = len(os.listdir("/proc/self/fd"))
@@ -325,34 +341,6 @@ def test_datasets_leave_no_descriptor_behind(folder):
         copy.copy(batches)
         copy.deepcopy(batches._epochs)
     assert len(os.listdir("/proc/self/fd")) == before
-
-
-WITHOUT_ROOM = """
-import os, resource, sys
-import graphzero as gz
-ds = gz.open(sys.argv[1])
-batches = gz.NeighborDataset(ds, ds.splits["train"][:8], [2], batch_size=8)
-limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-# None at all: a forked child closes what it inherits and may not use.
-resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
-child = os.fork()
-if child == 0:
-    try:
-        batches.set_epoch(5)
-    except OSError as error:
-        os._exit(0 if "ulimit -n" in str(error) else 1)
-    os._exit(2)
-resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-assert batches.epoch == 0
-"""
-
-
-def test_a_process_without_room_for_its_epochs_does_not_share_those_of_another(folder, tmp_path):
-    # In a process of its own: pyarrow opens a pipe in every forked child, or ends it.
-    command = [sys.executable, "-c", WITHOUT_ROOM, str(folder)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def test_states_name_a_graph_of_another_order(tmp_path):
@@ -371,25 +359,10 @@ def test_states_name_a_graph_of_another_order(tmp_path):
         build("input", "input", edges),
         build("edges", "hot", files.random_edges(500, 6000, seed=3)),
     ]
-    state, progress = hot.state_after(2), iter(hot).state_dict()
+    progress, state = iter(hot).state_dict(), hot.state_after(2)
     again.resume(state)
     iter(again).load_state_dict(progress)
     for other in others:
         for load, bad in ((other.resume, state), (iter(other).load_state_dict, progress)):
             with pytest.raises(ValueError, match="taken on another graph: .* set_epoch"):
                 load(bad)
-
-
-def test_a_closed_descriptor_is_not_taken_for_another_file(folder, tmp_path):
-    """A daemon closes all descriptors; files that are opened then get their numbers."""
-    batches = make(folder)
-    page = batches._epochs._page.descriptor
-    with open(tmp_path / "precious", "w+b") as file:
-        file.write(b"precious")
-        file.flush()
-        os.dup2(file.fileno(), page)
-        with pytest.raises(RuntimeError, match="create the dataset after closing all files"):
-            iter(batches)
-        del batches
-        assert os.pread(page, 8, 0) == b"precious"
-        os.close(page)

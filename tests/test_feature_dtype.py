@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import files
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -13,15 +11,12 @@ torch = pytest.importorskip("torch")
 import numbers_of_dtypes as numbers  # noqa: E402 (it needs torch)
 
 import graphzero as gz  # noqa: E402
-from graphzero.cli import main  # noqa: E402
-from graphzero.ingest.casting import CastRows, round_to  # noqa: E402
-from graphzero.ingest.progress import Progress  # noqa: E402
-from graphzero.ingest.rank import NodeOrder  # noqa: E402
-from graphzero.ingest.row_input import ArrayRows  # noqa: E402
-from graphzero.ingest.rows import write_rows  # noqa: E402
-from graphzero.store.format import read_header, verify_file  # noqa: E402
-from graphzero.training import loaders  # noqa: E402
-from graphzero.training import train as training  # noqa: E402
+from graphzero.ingest.lists import NodeOrder  # noqa: E402
+from graphzero.ingest.options import Progress  # noqa: E402
+from graphzero.ingest.row_files import write_rows  # noqa: E402
+from graphzero.ingest.rows import ArrayPart, Rows, round_to  # noqa: E402
+from graphzero.store.format import verify_file  # noqa: E402
+from graphzero.training import trainer as training  # noqa: E402
 
 NODES = 60
 EDGES = files.random_edges(NODES, 300)
@@ -132,24 +127,6 @@ def test_csv_values_are_rounded_once_and_named_by_line(tmp_path, order):
         built(tmp_path, path, "int16", order=order, **IDS_FIRST)
 
 
-def test_csv_integers(tmp_path, order):
-    rows = np.random.default_rng(2).integers(0, 256, (NODES, 3))
-    path = write_csv(tmp_path / "x.csv", rows, range(NODES))
-    got = built(tmp_path, path, "uint8", order=order, **IDS_FIRST)
-    assert got.dtype == np.uint8
-    np.testing.assert_array_equal(got, rows)
-    with pytest.raises(ValueError, match=r"x\.csv, line \d+: \d+ does not fit int8"):
-        built(tmp_path, path, "int8", order=order, **IDS_FIRST)
-
-
-def test_parquet(tmp_path, order):
-    rows = some_rows(np.float64)
-    columns = {"id": np.arange(NODES), **{f"c{i}": rows[:, i] for i in range(5)}}
-    pq.write_table(pa.table(columns), tmp_path / "x.parquet", row_group_size=7)
-    got = built(tmp_path, tmp_path / "x.parquet", "float16", order=order)
-    np.testing.assert_array_equal(got, rows.astype(np.float16))
-
-
 @pytest.mark.parametrize("source", ["int64", "uint16", "int8", "bool"])
 def test_integers_become_floats_and_other_integers(tmp_path, source):
     rows = np.random.default_rng(0).integers(0, 2 if source == "bool" else 100, (NODES, 3))
@@ -221,7 +198,7 @@ def test_dtypes_that_there_are_not_are_refused(tmp_path):
 @pytest.mark.parametrize("memory", [1, 3000, 1 << 20])
 def test_pieces_of_any_size_give_the_same_file(tmp_path, memory):
     rows = np.random.default_rng(0).standard_normal((500, 7))
-    cast = CastRows(ArrayRows("x", rows), np.dtype(np.float16))
+    cast = Rows("x", [ArrayPart("x", rows)], np.dtype(np.float16))
     for max_rows in (1, 2, 100, 10**6):
         chunks = list(cast.chunks(max_rows))
         assert max(len(ids) for ids, _ in chunks) <= max_rows
@@ -229,7 +206,7 @@ def test_pieces_of_any_size_give_the_same_file(tmp_path, memory):
     node_ids = np.random.default_rng(1).permutation(500)
     file = write_rows(
         tmp_path / "x.gd",
-        CastRows(ArrayRows("x", rows), gz.BFLOAT16),
+        Rows("x", [ArrayPart("x", rows)], gz.BFLOAT16),
         500,
         order=NodeOrder(node_ids, np.argsort(node_ids).astype(np.uint32)),
         fill_missing=False,
@@ -251,52 +228,18 @@ def test_reordered_rows_are_the_same(tmp_path):
         assert numbers.as_bits(ds.features.gather(np.arange(NODES))) == numbers.as_bits(rows)
 
 
-@pytest.mark.parametrize("name", ["float16", "bfloat16", "uint8"])
-def test_training_converts(tmp_path, name):
-    labels = np.arange(NODES) % 3
-    rows = (np.eye(3)[labels] * 5).astype(np.float32)
-    reports = []
-    for dtype in (None, name):
-        features = rows if dtype != "uint8" else rows.astype(np.uint8)
-        with gz.build(tmp_path / "d", EDGES, features, labels, feature_dtype=dtype) as ds:
-            assert ds.features.dtype == numbers.NAMES[dtype or "float32"]
-            report = training.train(ds, epochs=3, hidden=8, fanouts=[3], batch_size=16)
-            reports.append([epoch.loss for epoch in report.epochs])
-    assert reports[0] == reports[1]
-
-
 def test_training_asks_for_float32(tmp_path, monkeypatch):
     asked = []
-    make = loaders.NeighborDataset
+    make = training.NeighborDataset
 
     def note(*args, **options):
         asked.append(options["feature_dtype"])
         return make(*args, **options)
 
-    monkeypatch.setattr(loaders, "NeighborDataset", note)
+    monkeypatch.setattr(training, "NeighborDataset", note)
     with gz.build(tmp_path / "d", EDGES, some_rows(), np.arange(NODES) % 2) as ds:
         ds_rows = ds.features.gather(np.arange(NODES))
         assert ds_rows.dtype == np.float32
         with pytest.raises(ValueError, match="the loss of epoch 1"):  # there are NaN among them
             training.train(ds, epochs=1, fanouts=[3])
     assert set(asked) == {"float32"}
-
-
-def test_the_command_line_stores_and_shows_it(tmp_path, capfd):
-    np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((NODES, 4)))
-    np.save(tmp_path / "y.npy", np.arange(NODES) % 2)
-    np.save(tmp_path / "edges.npy", EDGES)
-    folder, parts = str(tmp_path / "d"), [f"--features={tmp_path / 'x.npy'}"]
-    parts += [f"--labels={tmp_path / 'y.npy'}", f"--edges={tmp_path / 'edges.npy'}"]
-    assert main(["build", folder, *parts, "--feature-dtype", "bfloat16"]) == 0
-    assert read_header(tmp_path / "d" / "features.gd").find("rows").dtype == 10
-    assert main(["verify", folder]) == 0
-    capfd.readouterr()
-    assert main(["info", folder]) == 0
-    assert "features  60 x 4, bfloat16" in capfd.readouterr().out
-    assert main(["info", folder + "/features.gd", "--json"]) == 0
-    assert '"dtype": "bfloat16"' in capfd.readouterr().out
-    assert main(["train", folder, "--epochs", "1", "--fanouts", "3", "-q"]) == 0
-    with pytest.raises(SystemExit) as done:
-        main(["build", folder, *parts, "--feature-dtype", "float8"])
-    assert done.value.code == 2

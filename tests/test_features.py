@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import files
 import numpy as np
 import pytest
@@ -13,7 +11,9 @@ from hypothesis import strategies as st
 
 import graphzero as gz
 from graphzero.store import format as gz_format
-from graphzero.store.filewriter import FileWriter
+from graphzero.store.format import FileWriter
+
+pytestmark = pytest.mark.core  # under AddressSanitizer, too
 
 torch = pytest.importorskip("torch")
 
@@ -156,13 +156,3 @@ def test_counts_that_contradict_the_rows_are_refused(tmp_path):
         writer.append("other", [1, 2, 3])
     with pytest.raises(gz.FormatError, match="lacks the section 'rows'"):
         gz.FeatureStore(path)
-
-
-def test_pickles_reopen_the_file(tmp_path):
-    np.save(tmp_path / "f.npy", np.ones((4, 3)))
-    store = gz.FeatureStore(tmp_path / "f.npy")
-    content = pickle.dumps(store)
-    assert pickle.loads(content).shape == (4, 3)
-    np.save(tmp_path / "f.npy", np.ones((5, 3)))
-    with pytest.raises(gz.FormatError, match="was replaced"):
-        pickle.loads(content)

@@ -7,6 +7,8 @@ import pytest
 
 from graphzero import _core
 
+pytestmark = pytest.mark.core  # under AddressSanitizer, too
+
 
 def packed(texts: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
     ends = np.cumsum([len(text) for text in texts], dtype=np.uint64)

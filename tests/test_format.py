@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import graphzero as gz
 from graphzero import _core
 from graphzero.store import format as gz_format
-from graphzero.store.filewriter import FileWriter
+from graphzero.store.format import FileWriter
 
 NAMES = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=16)
 

@@ -11,6 +11,8 @@ import reference
 
 import graphzero as gz
 
+pytestmark = pytest.mark.core  # under AddressSanitizer, too
+
 torch = pytest.importorskip("torch")
 
 

@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 from header_cases import EDGE_CASES, NODE_CASES, Case
 
-from graphzero.ingest.edge_input import open_edges
-from graphzero.ingest.given import is_table
-from graphzero.ingest.row_input import open_labels
+from graphzero.ingest.edges import open_edges
+from graphzero.ingest.rows import open_attribute
 from graphzero.ingest.source import Source
+from graphzero.ingest.sources.tables import is_table
 
 pytestmark = pytest.mark.no_asan
 
@@ -141,15 +141,9 @@ def check_all(cases: Iterable[Case], check: Callable[[Case], None]) -> None:
     assert not wrong
 
 
-def test_edges_of_csv(tmp_path: Path) -> None:
-    def check(case: Case) -> None:
-        check_edges(case, write_text(case, tmp_path, "plain"), case.options)
-
-    check_all(EDGE_CASES, check)
-
-
-@pytest.mark.parametrize("mark", ["#", "# ", "## header\n#"])
-@pytest.mark.parametrize("delimiter", [",", "\t", " "])
+@pytest.mark.parametrize(
+    ("mark", "delimiter"), [("#", ","), ("# ", "\t"), ("## header\n#", " "), ("# ", ",")]
+)
 def test_a_comment_may_name_the_columns(tmp_path: Path, mark: str, delimiter: str) -> None:
     path = tmp_path / "t.txt"
     records = "".join(f"{delimiter.join(map(str, pair))}\n" for pair in ((4, 5), (1, 8)))
@@ -162,68 +156,8 @@ def test_a_comment_may_name_the_columns(tmp_path: Path, mark: str, delimiter: st
     assert read_edges(path, {"src": 1, "dst": 0})[:2] == ([5, 8], [4, 1])
 
 
-HAND = EDGE_CASES[-120:]
-
-
-@pytest.mark.parametrize("kind", ["tab", "semicolon", "bom", "quoted", "gz"])
-def test_edges_of_other_text_files(tmp_path: Path, kind: str) -> None:
-    def check(case: Case) -> None:
-        check_edges(case, write_text(case, tmp_path, kind), case.options)
-
-    check_all(HAND, check)
-
-
-def without_text_options(case: Case) -> dict[str, Any]:
-    return {name: value for name, value in case.options.items() if name != "header"}
-
-
-def test_edges_of_parquet(tmp_path: Path) -> None:
-    cases = [case for case in EDGE_CASES if case.names is not None and not case.text_only]
-    assert len(cases) > 600
-
-    def check(case: Case) -> None:
-        pq.write_table(as_table(case), tmp_path / "t.parquet")
-        check_edges(case, tmp_path / "t.parquet", without_text_options(case))
-
-    check_all(cases, check)
-
-
-@pytest.mark.parametrize("kind", ["arrow", "pandas", "polars"])
-def test_edges_of_frames_are_never_wrong(kind: str) -> None:
-    cases = [case for case in EDGE_CASES if case.names is not None and not case.text_only]
-
-    def check(case: Case) -> None:
-        frame = as_frame(case, kind)
-        if frame is None:
-            return
-        if is_table(frame):
-            check_edges(case, frame, without_text_options(case))
-        else:
-            with pytest.raises(ValueError, match="with the columns"):
-                read_edges(frame, without_text_options(case))
-
-    check_all(cases, check)
-
-
-def check_frame_of_labels(case: Case, kind: str) -> None:
-    frame = as_frame(case, kind)
-    if frame is None:
-        return
-    if is_table(frame):
-        check_labels(case, frame, without_text_options(case))
-    else:
-        with pytest.raises(ValueError, match="with the columns"):
-            read_labels(frame, {})
-
-
-@pytest.mark.parametrize("kind", ["arrow", "pandas", "polars"])
-def test_nodes_of_frames_are_never_wrong(kind: str) -> None:
-    cases = (c for c in NODE_CASES if c.names is not None and not c.text_only)
-    check_all(cases, lambda case: check_frame_of_labels(case, kind))
-
-
 def read_labels(value: Any, options: dict[str, Any]) -> tuple[list[int], Any]:
-    rows = open_labels(Source(value, **options))
+    rows = open_attribute(Source(value, **options), "y", of="node", label="labels")
     chunks = list(rows.chunks(1 << 10))
     ids = np.concatenate([ids for ids, _ in chunks]).tolist()
     return ids, np.concatenate([values for _, values in chunks]).T.tolist()
@@ -248,17 +182,40 @@ def check_labels(case: Case, value: Any, options: dict[str, Any]) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", ["plain", "tab", "bom", "quoted"])
-def test_nodes_of_csv(tmp_path: Path, kind: str) -> None:
-    def check(case: Case) -> None:
-        check_labels(case, write_text(case, tmp_path, kind), case.options)
-
-    check_all(NODE_CASES, check)
+TEXT_KINDS = ["plain", "tab", "semicolon", "bom", "quoted", "gz"]
+KINDS = [*TEXT_KINDS, "parquet", "arrow", "pandas", "polars"]
 
 
-def test_nodes_of_parquet(tmp_path: Path) -> None:
-    def check(case: Case) -> None:
-        pq.write_table(as_table(case), tmp_path / "t.parquet")
-        check_labels(case, tmp_path / "t.parquet", without_text_options(case))
+def check_kind(cases: list[Case], kind: str, folder: Path, check: Callable[..., None]) -> None:
+    """Checks cases as files or objects of a kind."""
 
-    check_all((c for c in NODE_CASES if c.names is not None and not c.text_only), check)
+    def one(case: Case) -> None:
+        if kind in TEXT_KINDS:
+            check(case, write_text(case, folder, kind), case.options)
+            return
+        options = {name: value for name, value in case.options.items() if name != "header"}
+        if kind == "parquet":
+            pq.write_table(as_table(case), folder / "t.parquet")
+            check(case, folder / "t.parquet", options)
+            return
+        frame = as_frame(case, kind)
+        if frame is not None:
+            assert is_table(frame)
+            check(case, frame, options)
+
+    if kind not in TEXT_KINDS:
+        cases = [case for case in cases if case.names is not None and not case.text_only]
+    check_all(cases, one)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_edges_are_never_wrong(tmp_path: Path, kind: str) -> None:
+    # The last cases are written by hand.
+    other_text = kind in TEXT_KINDS and kind != "plain"
+    cases = EDGE_CASES[-120:] if other_text else EDGE_CASES
+    check_kind(cases, kind, tmp_path, check_edges)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nodes_are_never_wrong(tmp_path: Path, kind: str) -> None:
+    check_kind(NODE_CASES, kind, tmp_path, check_labels)

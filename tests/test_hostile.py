@@ -15,7 +15,10 @@ from hypothesis import strategies as st
 import graphzero as gz
 from graphzero import _core
 from graphzero.errors import FormatError
+from graphzero.store import format as gz_format
 from graphzero.store.manifest import MANIFEST_NAME, read_manifest
+
+pytestmark = pytest.mark.core  # under AddressSanitizer, too
 
 DEEP = 200_000
 HUGE = [2**31, 2**63 - 1, 2**63, 2**64, 10**30, -1, -(2**63)]
@@ -194,8 +197,6 @@ def test_any_shape_of_an_npy_file(tmp_path_factory, shape, junk):
 @pytest.mark.parametrize("num_nodes", [0, 1, 2**31, 2**62, 2**63 - 1, 2**63, 2**64 - 1])
 @pytest.mark.parametrize("width", [0, 1, 2**31, 2**62, 2**63, 2**64 - 1])
 def test_hostile_counts_of_feature_files(tmp_path, num_nodes, width):
-    from graphzero.store import format as gz_format
-
     files.write_rows(tmp_path / "f.gd", np.empty((0, 1), np.float32))
     header = gz_format.read_header(tmp_path / "f.gd")
     page = gz_format.encode_header(replace(header, num_nodes=num_nodes, width=width))
@@ -254,6 +255,7 @@ def test_states_that_are_too_deep_or_contain_themselves(manifest):
         for state in (nested(DEEP), circle):
             with pytest.raises(ValueError, match="nested too deeply"):
                 batches.resume(state)
+        batches.set_epoch(0)
         whole = batches.state_after(0)
         for name in ("epoch", "batches"):
             for value in (2**63, 10**400, -1, float("inf"), "1", None, True):
@@ -263,8 +265,7 @@ def test_states_that_are_too_deep_or_contain_themselves(manifest):
 
 def test_a_saved_model_with_hostile_metadata(tmp_path):
     pytest.importorskip("torch")
-    from graphzero.training.graphsage import GraphSAGE
-    from graphzero.training.saved_model import SavedModel
+    from graphzero.training.graphsage import GraphSAGE, SavedModel
 
     model = GraphSAGE(2, 4, 3, 1)
     good = SavedModel(model.arguments, model.state_dict(), [1], "float32", 1, 0)
@@ -287,3 +288,58 @@ def test_a_saved_model_with_hostile_metadata(tmp_path):
     (tmp_path / "m").write_bytes(b"\x80\x02" + b"(" * DEEP)
     with pytest.raises(FormatError, match="is not a model"):
         GraphSAGE.from_saved(tmp_path / "m")
+
+
+# ---- values of typed files, with right checksums
+
+
+def rewritten(path, section, at, value):
+    """Replaces a value of a section; all checksums are right again."""
+    header, arrays = gz_format.read_file(path)
+    arrays[section] = arrays[section].copy()
+    arrays[section][at] = value
+    with gz_format.FileWriter(path, header) as file:
+        for name, values in arrays.items():
+            file.append(name, values)
+
+
+@pytest.mark.parametrize("order", ["hot", "input"])
+@pytest.mark.parametrize(
+    ("name", "section", "value"),
+    [
+        ("a__to__b.gl", "indices", 40),  # a node more than there are
+        ("a__to__b.gl", "indices", (1 << 32) - 1),
+        ("a__to__b.gl", "indptr", 1 << 31),
+        ("a.ids.gd", "rows", 40),
+        ("b.ids.gd", "rows", (1 << 32) - 1),
+        ("a.ids.gd", "node_rank", 40),
+    ],
+)
+def test_values_of_a_typed_graph_are_never_followed(tmp_path, order, name, section, value):
+    ends = np.random.default_rng(0).integers(0, 30, (2, 300))
+    kind = ("a", "to", "b")
+    nodes = {"a": {"x": np.ones((40, 2), np.float32)}, "b": {"x": np.ones((30, 3), np.float32)}}
+    gz.build(tmp_path, nodes=nodes, edges={kind: ends}, order=order, edge_ids=True).close()
+    if order == "input" and name.endswith("ids.gd"):
+        return  # there is no such file
+    rewritten(tmp_path / name, section, 1, value)
+    if section == "node_rank":  # all files of a type have the same
+        rewritten(tmp_path / "a.x.gd", section, 1, value)
+    calls = {
+        "edge_index": lambda ds: ds[kind].edge_index(),
+        "edges_at": lambda ds: ds[kind].edges_at(np.arange(300)),
+        "lists": lambda ds: [ds[kind].neighbors(node) for node in range(30)],
+        "seed edges": lambda ds: list(gz.LinkNeighborDataset(ds, kind, [3], batch_size=400)),
+        "seeds": lambda ds: list(gz.NeighborDataset(ds, "b", [-1], batch_size=30)),
+        "seeds of a": lambda ds: list(gz.NeighborDataset(ds, "a", [-1], batch_size=40)),
+    }
+    refused = {}
+    for what, call in calls.items():
+        with gz.open(tmp_path) as ds:
+            try:
+                call(ds)
+            except gz.FormatError as error:
+                refused[what] = str(error)
+    assert {"edge_index", "seed edges"} <= set(refused) or section == "node_rank"
+    assert refused
+    assert all(str(tmp_path) in message for message in refused.values())

@@ -17,6 +17,7 @@ from typing import Any
 
 import compressed
 import numpy as np
+import ogb_folders as ogb
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.dataset
@@ -29,15 +30,14 @@ import torch
 sys.path.append(str(Path(__file__).parents[1]))
 
 import graphzero
-from benchmarks import files02
+from benchmarks import inputs
 from graphzero.cli import main
 
 # Python and pyarrow only.
 pytestmark = pytest.mark.no_asan
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "ingest.md"
-# of whole datasets, test_ingest_datasets_page.py runs the code
-TEXT = PAGE.read_text().split("\n## Whole datasets")[0]
+TEXT, SECTION = PAGE.read_text().split("\n## Whole datasets\n")
 NODES = 100
 EDGES = np.random.default_rng(0).integers(0, NODES, (400, 2))
 X = np.random.default_rng(1).random((NODES, 3), np.float32)
@@ -171,8 +171,8 @@ def safetensors() -> None:
 def files_of_02() -> None:
     by_source = EDGES[np.argsort(EDGES[:, 0], kind="stable")]
     degrees = np.bincount(EDGES[:, 0], minlength=NODES)
-    files02.write_graph("old.gl", degrees, by_source[:, 1])
-    files02.write_features("features.gd", X)
+    inputs.write_graph02("old.gl", degrees, by_source[:, 1])
+    inputs.write_features02("features.gd", X)
 
 
 def nothing() -> None:
@@ -238,6 +238,41 @@ WRITERS: dict[str, Callable[[], None]] = {
 }
 
 
+def write_nodes(folder: str) -> None:
+    graph = ogb.random_graph()
+    ogb.write_graph(Path(folder), graph, "node_feat", "node_year")
+    ogb.write_node_splits(Path(folder), "time", ogb.random_splits())
+
+
+def arxiv() -> None:
+    write_nodes("dataset/ogbn_arxiv")
+
+
+def collab() -> None:
+    folder, graph = Path("dataset/ogbl_collab"), ogb.random_graph()
+    ogb.write_graph(folder, graph, "node_feat", "edge_weight", "edge_year", label=False)
+    ogb.write_link_splits(folder, "time", ogb.link_splits("pairs"))
+
+
+def graphbolt() -> None:
+    graph, folder = ogb.random_graph(), Path("folder")
+    (folder / "set").mkdir(parents=True)
+    np.savetxt(folder / "edges.csv", graph["edge_index"].T, "%d", ",")
+    np.save(folder / "node-feat.npy", graph["node_feat"])
+    for name, ids in ogb.random_splits().items():
+        name = "val" if name == "valid" else name
+        np.save(folder / "set" / f"{name}-seeds.npy", ids)
+        np.save(folder / "set" / f"{name}-labels.npy", graph["label"][ids, 0])
+
+
+WHOLE: dict[str, Callable[[], None]] = {
+    "OGB, a dataset for nodes": arxiv,
+    "OGB, in Python": arxiv,
+    "OGB, a dataset for links": collab,
+    "a graph in OGB's layout": lambda: write_nodes("my_graph"),
+}
+
+
 def rows_of(text: str) -> dict[str, str]:
     """The code of each row, by the first cell."""
     return dict(re.findall(r"^\| (.+?) \| `([^`]+)` \|$", text, re.MULTILINE))
@@ -266,6 +301,7 @@ def test_every_row_has_files_to_run_on() -> None:
     rows = rows_of(TEXT)
     assert len(rows) == sum(line != "| source | code |" for line in lines)
     assert rows.keys() == WRITERS.keys()
+    assert rows_of(SECTION.split("\n### ")[0]).keys() == WHOLE.keys()
 
 
 @pytest.mark.parametrize("source", WRITERS)
@@ -288,3 +324,43 @@ def test_a_row_runs_as_it_is_printed(
             np.testing.assert_array_equal(ds.features.gather(range(NODES)), X)
         assert (ds.labels is not None) is ("labels" in code)
         assert ("edge_time" in ds.edge_attributes) is ("timestamp" in code)
+
+
+# --- whole datasets
+
+
+@pytest.mark.filterwarnings("ignore:.*not imported")
+@pytest.mark.parametrize("source", WHOLE)
+def test_a_dataset_is_imported_as_it_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    WHOLE[source]()
+    run(rows_of(SECTION)[source])
+    with graphzero.open("data") as ds:
+        assert (ds.num_nodes, ds.graph.num_input_edges) == (ogb.NODES, ogb.EDGES)
+        assert sorted(ds.splits) == ([] if "links" in source else ["test", "train", "val"])
+
+
+@pytest.mark.filterwarnings("ignore:.*not imported")
+def test_the_scripts_for_links_and_graphbolt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    links, bolt = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
+    collab()
+    names: dict[str, Any] = {"gz": graphzero}
+    exec(links, names)
+    splits = ogb.link_splits("pairs")
+    found = [len(list(batch.edge_label_index[0])) for batch in names["negative"]]
+    assert sum(found) == len(splits["valid"]["edge_neg"])
+    assert sum(len(b.edge_label) for b in names["train"]) == 2 * len(splits["train"]["edge"])
+    names["ds"].close()
+    graphbolt()
+    exec(bolt, {"gz": graphzero})
+    graph = ogb.random_graph()
+    with graphzero.open("data") as ds:
+        assert ds.num_edges == ogb.EDGES
+        assert ds.splits["val"].tolist() == ogb.random_splits()["valid"].tolist()
+        labels = ds.labels.gather(range(ogb.NODES)).reshape(-1)
+        assert (labels == graph["label"][:, 0]).all()

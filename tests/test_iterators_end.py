@@ -19,7 +19,7 @@ from graphzero.io.plan import IOPlan
 from graphzero.io.strategies import STRATEGIES
 
 pytest.importorskip("torch")
-planning = pytest.importorskip("graphzero.loader.planning")
+planning = pytest.importorskip("graphzero.loader.iteration")
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
     pytest.mark.timeout(600),

@@ -1,94 +1,82 @@
-"""How much memory is left, from made-up control groups."""
+"""How much memory is available: made-up control groups, peaks, and the shared memory of workers."""
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 
+import files
+import numpy as np
 import pytest
 
+import graphzero as gz
 from graphzero.io import limits
-from graphzero.io.limits import MemoryWatch, available_memory, cgroup_available_memory
+from graphzero.io.limits import (
+    MemoryWatch,
+    available_memory,
+    cgroup_available_memory,
+    check_shared_memory,
+    shared_memory_bytes,
+)
 
 MB = 1 << 20
 
 
-def group(folder, limit, private, version, shared=0, high="max"):
-    """A control group with so much private memory, and 300 MB of files."""
+NONE = 2**43  # version 1 writes about so many megabytes where there is no limit
+
+
+def group(folder, version, limit, private, shared=0, locked=0, high="max"):
+    """A control group with so many megabytes of private memory, and 300 of files."""
     folder.mkdir(parents=True, exist_ok=True)
-    use = private + shared + 300 * MB
-    cached = shared + 300 * MB
+
+    def write(name, value):
+        (folder / name).write_text(f"{value if value == 'max' else value * MB}\n")
+
+    total = "total_" if version == 1 else ""
+    lines = {f"{total}shmem": shared, f"{total}unevictable": locked}
     if version == 1:
-        (folder / "memory.limit_in_bytes").write_text(f"{limit}\n")
-        (folder / "memory.usage_in_bytes").write_text(f"{use}\n")
-        lines = {"total_cache": cached, "total_shmem": shared, "total_unevictable": 0}
+        write("memory.limit_in_bytes", limit)
+        write("memory.usage_in_bytes", private + shared + 300)
+        lines["total_cache"] = shared + 300
     else:
-        (folder / "memory.max").write_text(f"{limit}\n")
-        (folder / "memory.high").write_text(f"{high}\n")
-        (folder / "memory.current").write_text(f"{use + 7 * MB}\n")
-        lines = {"file": cached, "shmem": shared, "unevictable": 0, "slab_reclaimable": 7 * MB}
-    text = "".join(f"{name} {count}\n" for name, count in lines.items())
+        write("memory.max", limit)
+        write("memory.high", high)
+        write("memory.current", private + shared + 307)
+        lines |= {"file": shared + 300, "slab_reclaimable": 7}
+    text = "".join(f"{name} {count * MB}\n" for name, count in lines.items())
     (folder / "memory.stat").write_text(f"cache 5\n{text}oddity 1 2\n")
 
 
-def left(tmp_path, membership):
+LEVELS = {"memory": (1, NONE, 0), "memory/a": (1, 900, 500), "memory/a/b": (1, 640, 100)}
+GROUPS = {  # folders with their numbers, the line of the process, and what is available
+    "all levels, version 1": (LEVELS, "5:cpu,cpuacct:/\n4:memory:/a/b\n0::/\n", 400),
+    "all levels, version 2": ({"a": (2, 900, 500), "a/b": (2, "max", 100)}, "0::/a/b\n", 400),
+    "shared memory, version 1": ({"memory/a": (1, 900, 100, 50)}, "4:memory:/a\n", 750),
+    "shared memory, version 2": ({"a": (2, 900, 100, 50)}, "0::/a\n", 750),
+    "locked pages": ({"memory/a": (1, 900, 100, 0, 40)}, "4:memory:/a\n", 760),
+    "slowed down": ({"a": (2, 900, 100, 0, 0, 600)}, "0::/a\n", 500),
+    "only slowed down": ({"a": (2, "max", 100, 0, 0, 600)}, "0::/a\n", 500),
+    "in a container": ({"memory": (1, 640, 40)}, "4:memory:/docker/0123\n", 600),
+    "no limit": ({".": (2, "max", 0)}, "0::/\n", None),
+    "no such group": ({".": (2, "max", 0)}, "4:memory:/a\n", None),
+    "no groups": ({}, "", None),
+}
+
+
+@pytest.mark.parametrize("case", GROUPS)
+def test_control_groups_have_what_cannot_be_dropped(tmp_path, case):
+    groups, membership, expected = GROUPS[case]
+    for name, how in groups.items():
+        group(tmp_path / "mount" / name, *how)
     (tmp_path / "cgroup").write_text(membership)
-    return cgroup_available_memory(tmp_path / "cgroup", tmp_path / "mount")
+    found = cgroup_available_memory(tmp_path / "cgroup", tmp_path / "mount")
+    assert found == (None if expected is None else expected * MB)
 
 
-def test_version_1_counts_what_cannot_be_dropped(tmp_path):
-    group(tmp_path / "mount/memory", 2**63 - 4096, 0, 1)
-    group(tmp_path / "mount/memory/a", 900 * MB, 500 * MB, 1)
-    group(tmp_path / "mount/memory/a/b", 640 * MB, 100 * MB, 1)
-    assert left(tmp_path, "5:cpu,cpuacct:/\n4:memory:/a/b\n0::/\n") == 400 * MB
-
-
-def test_version_2_has_the_least_of_all_levels(tmp_path):
-    group(tmp_path / "mount/a", 900 * MB, 500 * MB, 2)
-    group(tmp_path / "mount/a/b", "max", 100 * MB, 2)
-    assert left(tmp_path, "0::/a/b\n") == 400 * MB
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_shared_memory_counts(tmp_path, version):
-    """Batches of DataLoader workers are in it, and the kernel cannot drop them."""
-    mount = tmp_path / "mount" / ("memory/a" if version == 1 else "a")
-    group(mount, 900 * MB, 100 * MB, version, shared=50 * MB)
-    line = "4:memory:/a\n" if version == 1 else "0::/a\n"
-    assert left(tmp_path, line) == 750 * MB
-
-
-def test_locked_pages_and_memory_of_the_kernel_count(tmp_path):
-    group(tmp_path / "mount/memory/a", 900 * MB, 100 * MB, 1)
-    stat = tmp_path / "mount/memory/a/memory.stat"
-    stat.write_text(stat.read_text().replace("unevictable 0", f"unevictable {40 * MB}"))
-    (tmp_path / "mount/memory/a/memory.usage_in_bytes").write_text(str(410 * MB))
-    assert left(tmp_path, "4:memory:/a\n") == (900 - 100 - 40 - 10) * MB
-
-
-def test_where_processes_are_slowed_down_is_a_limit_too(tmp_path):
-    group(tmp_path / "mount/a", 900 * MB, 100 * MB, 2, high=600 * MB)
-    assert left(tmp_path, "0::/a\n") == 500 * MB
-    group(tmp_path / "mount/a", "max", 100 * MB, 2, high=600 * MB)
-    assert left(tmp_path, "0::/a\n") == 500 * MB
-
-
-def test_a_container_sees_its_own_root_only(tmp_path):
-    group(tmp_path / "mount/memory", 640 * MB, 40 * MB, 1)
-    assert left(tmp_path, "4:memory:/docker/0123\n") == 600 * MB
-
-
-@pytest.mark.parametrize("membership", ["", "0::/\n", "4:memory:/a\n"])
-def test_without_limits_there_is_none(tmp_path, membership):
-    (tmp_path / "mount").mkdir()
-    assert left(tmp_path, membership) is None
-
-
-def test_without_control_groups_there_is_none(tmp_path):
+def test_this_process_has_memory_available(tmp_path):
     assert cgroup_available_memory(tmp_path / "none", tmp_path / "none") is None
-
-
-def test_this_process_has_memory_available():
     assert available_memory() > 10 * MB
 
 
@@ -97,6 +85,7 @@ def test_short_peaks_between_two_looks_count(monkeypatch):
     monkeypatch.setattr(limits, "_anonymous_bytes", lambda: next(taken) * MB)
     monkeypatch.setattr(limits, "available_memory", lambda: 1000 * MB)
     watch = MemoryWatch()
+    assert watch.least_available == limits.UNKNOWN
     watch.sample_own()
     watch.sample_own()  # 700
     watch.sample_limits()  # 400 more at the peak
@@ -124,3 +113,63 @@ def test_own_memory_is_seen(tmp_path):
     command = [sys.executable, "-c", OWN_MEMORY]
     seen = int(subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=tmp_path).stdout)
     assert 60 * MB <= seen < 80 * MB
+
+
+def test_batches_on_their_way_and_one_in_use_must_fit_in_shared_memory(tmp_path, monkeypatch):
+    assert shared_memory_bytes(tmp_path / "none") is None
+    check_shared_memory(1 << 60, 2, 2, tmp_path / "none")  # without such a file system
+    if os.path.exists("/dev/shm"):
+        found = os.statvfs("/dev/shm")
+        assert shared_memory_bytes() == found.f_blocks * found.f_frsize
+    monkeypatch.setattr(limits, "shared_memory_bytes", lambda *_: 64 * MB)
+    check_shared_memory(12 * MB, 2, 2)
+    with pytest.raises(OSError, match="num_workers=0") as refused:
+        check_shared_memory(13 * MB, 2, 2)
+    assert (refused.value.errno, refused.value.filename) == (errno.ENOSPC, "/dev/shm")
+    assert "2 DataLoader workers with prefetch_factor=2 need 68 MB" in str(refused.value)
+    with pytest.raises(OSError, match="prefetch_factor=20 need 539 MB .*smaller prefetch_factor"):
+        check_shared_memory(12 * MB + 570_000, 2, 20)
+
+
+def test_a_batch_for_which_no_shared_memory_is_left_is_not_sent(tmp_path, monkeypatch):
+    """However many batches workers have prepared: the kernel would kill the one that writes it."""
+    limits.check_free_shared_memory(1 << 60, tmp_path / "none")
+    found = os.statvfs("/dev")
+    pretended = os.statvfs_result((found[0], 1, 64 * MB, 10 * MB, 10 * MB, *found[5:]))
+    monkeypatch.setattr(limits.os, "statvfs", lambda _: pretended)
+    limits.check_free_shared_memory(9 * MB)
+    with pytest.raises(OSError, match="smaller prefetch_factor") as refused:
+        limits.check_free_shared_memory(11 * MB)
+    assert refused.value.errno == errno.ENOSPC
+    assert "in which 57 MB are used" in str(refused.value)
+
+
+@pytest.mark.parametrize("memory_limit", [None, 4 * MB])
+def test_batches_that_do_not_fit_are_found_before_the_first_one(
+    tmp_path, monkeypatch, memory_limit
+):
+    data = pytest.importorskip("torch.utils.data")
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((20_000, 64)).astype(np.float32)
+    files.write_dataset(
+        tmp_path / "data", files.random_edges(20_000, 100_000), 20_000, features=features
+    )
+
+    def pretend(num_bytes):
+        """So many bytes of shared memory, wherever it is looked up."""
+        found = os.statvfs("/dev")
+        pretended = os.statvfs_result((found[0], 1, *[num_bytes] * 3, *found[5:]))
+        monkeypatch.setattr(limits.os, "statvfs", lambda _: pretended)
+
+    with gz.open(tmp_path / "data") as ds:
+        prefetch = gz.Prefetch(memory_limit=memory_limit)
+        batches = gz.NeighborDataset(ds, fanouts=[5, 5], batch_size=1024, prefetch=prefetch)
+        collate = gz.Collate(ds)
+        loader = data.DataLoader(batches, batch_size=None, collate_fn=collate, num_workers=2)
+        pretend(4 * MB)
+        with pytest.raises(OSError, match="num_workers=0"):
+            next(iter(loader))
+        alone = data.DataLoader(batches, batch_size=None, collate_fn=collate)
+        assert next(iter(alone)).batch_size == 1024
+        pretend(64 * MB)
+        assert next(iter(loader)).batch_size == 1024

@@ -367,7 +367,8 @@ def run(rank, folder, init):
     ds = gz.open(folder)
     batches = gz.NeighborDataset(
         ds, ds.splits["train"], [2], batch_size=16, shuffle=True, distributed=True, even=False)
-    for workers, method in ((0, None), (1, "spawn"), (2, "fork")):
+    for epoch, (workers, method) in enumerate(((0, None), (1, "spawn"), (2, "fork"))):
+        batches.set_epoch(epoch)
         loader = torch.utils.data.DataLoader(
             batches, batch_size=None, num_workers=workers, collate_fn=gz.Collate(ds),
             multiprocessing_context=method)

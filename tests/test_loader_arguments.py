@@ -14,7 +14,7 @@ import graphzero as gz
 
 torch = pytest.importorskip("torch")
 
-from graphzero.loader.pyg_arguments import ARGUMENTS, arguments_of  # noqa: E402
+from graphzero.loader.arguments import NO_EFFECT, REFUSED  # noqa: E402
 
 LOADERS = {"NeighborLoader": gz.NeighborLoader, "LinkNeighborLoader": gz.LinkNeighborLoader}
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "loaders.md"
@@ -41,12 +41,12 @@ def parameters(function):
     return {each.name for each in found if each.kind not in kinds} - {"self"}
 
 
-def of(name):
-    return set(arguments_of(name))
+def refused_by(name):
+    return {each: note for each, (note, loaders) in REFUSED.items() if name in loaders}
 
 
 @pytest.mark.parametrize("name", LOADERS)
-def test_every_argument_of_pyg_and_torch_is_in_the_table(name):
+def test_every_argument_of_pyg_and_torch_is_known(name):
     loader = pytest.importorskip("torch_geometric.loader")
     base = {"NeighborLoader": loader.NodeLoader, "LinkNeighborLoader": loader.LinkLoader}[name]
     theirs = {
@@ -54,39 +54,36 @@ def test_every_argument_of_pyg_and_torch_is_in_the_table(name):
         *parameters(base.__init__),
         *parameters(torch.utils.data.DataLoader.__init__),
     }
-    assert not theirs - of(name)
-    newer = {"in_order", "pin_memory_device", "dataset"}  # of some versions of torch
-    assert not of(name) - theirs - newer
+    assert not theirs - {*parameters(LOADERS[name]), "data", *NO_EFFECT, *refused_by(name)}
 
 
 @pytest.mark.parametrize("name", LOADERS)
-def test_the_table_is_true(name, ds):
+def test_what_has_no_effect_and_what_is_refused(name, ds):
     own = parameters(LOADERS[name])
-    for argument, row in arguments_of(name).items():
-        status = row.status
-        if status == "implemented":
-            assert argument in own or argument == "data"
-        else:
-            assert argument not in own
-        if status == "no effect":
-            make(name, ds, **{argument: True})
-        if status == "refused":
-            make(name, ds, **{argument: True if argument == "in_order" else None})
-            note = re.escape(row.note)
-            with pytest.raises(TypeError, match=f"no {argument}: {note}|no batch_sampler: use"):
-                make(name, ds, **{argument: False if argument == "in_order" else object()})
+    for argument in NO_EFFECT:
+        assert argument not in own
+        make(name, ds, **{argument: True})
+    for argument, note in refused_by(name).items():
+        assert argument not in own
+        make(name, ds, **{argument: True if argument == "in_order" else None})
+        with pytest.raises(TypeError, match=f"no {argument}: {re.escape(note)}"):
+            make(name, ds, **{argument: False if argument == "in_order" else object()})
 
 
-def test_the_page_shows_the_table():
-    rows = []
+def test_the_page_says_what_becomes_of_every_argument():
+    rows = {}
     for line in PAGE.read_text().splitlines():
         found = re.fullmatch(r"\| `(\w+)`(.*?) \| (implemented|no effect|refused) \| (.*) \|", line)
         if found:
-            rows.append(found.groups())
-    assert rows == [
-        (each.name, ONLY_IN.get(tuple(each.loaders), ""), each.status, each.note)
-        for each in ARGUMENTS
-    ]
+            rows.setdefault(found[3], {})[found[1], found[2]] = found[4]
+    assert rows["no effect"] == {(name, ""): note for name, note in NO_EFFECT.items()}
+    assert rows["refused"] == {
+        (name, ONLY_IN.get(loaders, "")): note for name, (note, loaders) in REFUSED.items()
+    }
+    of_nodes, of_links = (parameters(each) | {"data"} for each in LOADERS.values())
+    for name, only_in in rows["implemented"]:
+        assert (name in of_nodes) == (only_in != " (links)")
+        assert (name in of_links) == (only_in != " (nodes)")
 
 
 @pytest.mark.parametrize(

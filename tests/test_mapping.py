@@ -17,6 +17,8 @@ import graphzero as gz
 from graphzero import _core
 from graphzero.store import format as gz_format
 
+pytestmark = pytest.mark.core  # under AddressSanitizer, too
+
 
 @pytest.fixture
 def graph_path(tmp_path):

@@ -13,9 +13,9 @@ import pytest
 
 import graphzero as gz
 from graphzero import _core, units
-from graphzero.report import memory
-from graphzero.report.memory import MemoryReport, format_memory
-from graphzero.store import residency
+from graphzero.report import readings as memory
+from graphzero.report.readings import MemoryReport, format_memory
+from graphzero.store import mapped_file as residency
 
 MB = 1 << 20
 

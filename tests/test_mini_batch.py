@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import graphzero as gz
-from graphzero.sampling.subgraph import Subgraph
+from graphzero.sampling.sampler import Subgraph
 
 
 @pytest.fixture(scope="module")
@@ -86,12 +86,12 @@ def test_attributes_can_be_set_as_in_pyg(batch):
 def test_what_a_batch_lacks_is_no_key(batch):
     assert not {"y", "e_id", "seed_time", "stats"} & set(batch.keys())
     assert "y" not in batch
-    with pytest.raises(KeyError, match=r"has no 'y', but n_id, edge_index"):
+    with pytest.raises(KeyError, match=r"no 'y' here, but n_id, edge_index"):
         batch["y"]
     assert batch.y is None
     assert batch.edge_weight is None
     assert batch.edge_attr is None
-    with pytest.raises(AttributeError, match="has no 'edge_wieght', but n_id"):
+    with pytest.raises(AttributeError, match="there is no 'edge_wieght' here, but n_id"):
         batch.edge_wieght  # noqa: B018
 
 

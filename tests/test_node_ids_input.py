@@ -60,10 +60,6 @@ def test_the_texts_of_integers(tmp_path) -> None:
     zeros = write_csv(tmp_path / "b.csv", "7,12", "007,12")
     with gz.build(tmp_path / "2", zeros, ids="map") as ds:
         assert list(ds.node_ids) == ["007", "12", "7"]
-    with gz.build(tmp_path / "3", zeros, ids="integer") as ds:
-        assert ds.node_ids.tolist() == [7, 12]
-    with gz.build(tmp_path / "4", plain, ids="string") as ds:
-        assert list(ds.node_ids) == ["-3", "12", "18446744073709551", "7"]
     huge = write_csv(tmp_path / "c.csv", "7,18446744073709551615")
     with gz.build(tmp_path / "5", huge, ids="map") as ds:
         assert (ds.node_ids.tolist(), ds.node_ids.dtype) == ([7, (1 << 64) - 1], np.uint64)
@@ -116,12 +112,7 @@ REFUSED = [
     ({"edges": [["a", "\ud800"]]}, "no valid Unicode"),
     ({"edges": [["a", 1.5]]}, "1.5 is neither an integer nor a text"),
     ({"edges": np.ones((3, 2))}, "dtype float64: ids must be integers or texts"),
-    ({"edges": [["a", "b"]], "ids": "integer"}, "edge 0: 'a' is not a source id.*ids='string'"),
-    ({"edges": [[1, 2]], "ids": "string"}, "ids have type int64, and others are texts"),
-    (
-        {"edges": [[1, 2]], "ids": "yes"},
-        "ids must be 'dense', 'map', 'integer' or 'string', not 'yes'",
-    ),
+    ({"edges": [["a", "b"]], "ids": "integer"}, "ids must be 'dense' or 'map', not 'integer'"),
     ({"edges": [[1 << 64, 2]]}, "does not fit 64 bits"),
     (
         {"edges": np.array([[-1, 5]]), "labels": "huge.parquet"},
@@ -164,7 +155,7 @@ def test_a_source_that_changes_between_both_passes(tmp_path, monkeypatch) -> Non
         write_csv(edges, "1,2", "3,5")
         return found
 
-    monkeypatch.setattr("graphzero.ingest.mapped_input.collect_ids", then_change)
+    monkeypatch.setattr("graphzero.ingest.build.collect_ids", then_change)
     with pytest.raises(ValueError, match="e.csv, line 2: it has changed while it was read"):
         gz.build(tmp_path / "d", edges, ids="map")
     assert os.listdir(tmp_path / "d") == []

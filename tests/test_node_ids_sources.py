@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import scipy.sparse
-from cli_program import run
 from id_files import write_csv
 
 import graphzero as gz
-from graphzero.ingest.inputs import InputFiles
+from graphzero.ingest.sources.tables import InputFiles
 
 pytestmark = pytest.mark.no_asan  # pure Python and pyarrow
 
@@ -64,7 +62,15 @@ def batches() -> Iterator[dict[str, Any]]:
         yield {name: np.array(ids[begin : begin + 2]) for name, ids in BY_NAME.items()}
 
 
+def reader() -> pa.RecordBatchReader:
+    return pa.RecordBatchReader.from_batches(
+        pa.table(BY_NAME).schema, pa.table(BY_NAME).to_batches()
+    )
+
+
 OF_TEXTS = {
+    "iterator": lambda folder: batches(),
+    "reader": lambda folder: reader(),
     "folder of CSV.gz": folder_of_gz,
     "pandas": lambda folder: pandas.DataFrame(BY_NAME),
     "pandas, categories": lambda folder: pandas.DataFrame(BY_NAME).astype("category"),
@@ -98,37 +104,6 @@ def test_texts_of_every_source(tmp_path, kind) -> None:
 
 def coded() -> np.ndarray:
     return np.array([[CODES[a], CODES[b]] for a, b in PAIRS])
-
-
-def written(folder: Path, kind: str) -> Any:
-    if kind == "npz":
-        np.savez_compressed(folder / "e.npz", other=np.zeros(3), ends=coded().T)
-        return f"{folder}/e.npz:ends"
-    if kind == "safetensors":
-        from safetensors.numpy import save_file
-
-        save_file({"ends": coded(), "x": np.zeros(3)}, folder / "e.safetensors")
-        return f"{folder}/e.safetensors:ends"
-    import torch
-
-    torch.save({"ends": torch.from_numpy(coded())}, folder / "e.pt")
-    return f"{folder}/e.pt:ends"
-
-
-@pytest.mark.parametrize("kind", ["npz", "safetensors", "pt"])
-def test_integers_of_a_member(tmp_path, kind) -> None:
-    if kind != "npz":
-        pytest.importorskip({"pt": "torch"}.get(kind, kind))
-    expected = sorted((CODES[a], CODES[b]) for a, b in PAIRS)
-    assert built(tmp_path / "d", written(tmp_path, kind)) == expected
-    with gz.open(tmp_path / "d") as ds:
-        assert ds.node_ids.dtype == np.int64
-
-
-def test_unsigned_integers_of_a_frame(tmp_path) -> None:
-    pairs = [(1 << 63, 4), ((1 << 64) - 1, 1 << 63)]
-    frame = polars.DataFrame(pairs, schema={"u": polars.UInt64, "v": polars.UInt64}, orient="row")
-    assert built(tmp_path / "d", frame) == sorted(pairs)
 
 
 def test_a_partition_is_a_column_of_ids(tmp_path) -> None:
@@ -208,39 +183,6 @@ def test_a_symmetric_list_of_texts_is_stored_once(tmp_path) -> None:
         assert built(tmp_path / "d", pairs, directed=False) == sorted(pairs)
 
 
-def test_typed_sources(tmp_path) -> None:
-    """Each type has its own ids; a reversed list has the targets first."""
-    users = write_csv(tmp_path / "u.csv", "name,score", "zed,3", "al,1", "bob,2")
-    bought = write_csv(tmp_path / "b.csv", "item|who|n", "7|bob|1", "-3|al|2", "7|al|3")
-    kind, back = ("user", "bought", "item"), ("user", "sold", "item")
-    with gz.build(
-        tmp_path / "d",
-        {
-            kind: gz.Source(bought, src="who", dst="item", edge_attrs=["n"], delimiter="|"),
-            back: gz.Source(bought, src="item", dst="who", edge_attrs=[], delimiter="|"),
-        },
-        nodes={"user": {"score": gz.Source(users, id_column="name")}, "item": {}},
-        splits={"train": {"user": ["bob"]}},
-        coalesce={kind: "first"},
-        reverse={back: True},
-        ids="map",
-    ) as ds:
-        user, item = ds["user"], ds["item"]
-        assert list(user.node_ids) == ["al", "bob", "zed"]
-        assert item.node_ids.tolist() == [-3, 7]
-        expected = [("al", -3), ("al", 7), ("bob", 7)]
-        for edge_type in (kind, back):
-            lists = ds[edge_type].graph
-            found = sorted(
-                (user.node_ids[one], int(item.node_ids[node]))
-                for node in range(2)
-                for one in lists.neighbors(node)
-            )
-            assert found == expected
-        assert user["score"].gather([0, 1, 2]).tolist() == [1, 2, 3]
-        assert user.splits["train"].tolist() == [1]
-
-
 def test_a_reversed_matrix_has_the_targets_as_rows(tmp_path) -> None:
     matrix = scipy.sparse.coo_array(([1, 1], ([0, 2], [1, 0])), shape=(3, 2))
     kind = ("a", "to", "b")
@@ -251,15 +193,7 @@ def test_a_reversed_matrix_has_the_targets_as_rows(tmp_path) -> None:
         assert ds[kind].graph.neighbors(0).tolist() == [1]
 
 
-def reader() -> pa.RecordBatchReader:
-    return pa.RecordBatchReader.from_batches(
-        pa.table(BY_NAME).schema, pa.table(BY_NAME).to_batches()
-    )
-
-
 REFUSED = {
-    "iterator": (batches, {}, "is an iterator.*reads edges twice: give a function that returns"),
-    "reader": (reader, {}, "can be read only once"),
     "matrix": (lambda: scipy.sparse.eye_array(3).tocsr(), {}, "is a sparse matrix, whose ids"),
     "floats": (lambda: np.ones((3, 2)), {}, "has dtype float64: ids must be integers or texts"),
     "kinds": (
@@ -269,7 +203,6 @@ REFUSED = {
     ),
     "floats of a frame": (lambda: pa.table({"src": [0.5], "dst": [1]}), {}, "ids have type double"),
     "gap": (lambda: pa.table({"src": ["a", None], "dst": ["b", "c"]}), {}, "record 1: an empty"),
-    "bad rows": (lambda: PAIRS, {"on_bad_rows": "skip"}, "is for ids='dense'"),
     "files as texts": (
         lambda: PAIRS,
         {"splits": {"t": ["a.csv", "b.csv"]}},
@@ -285,9 +218,14 @@ def test_refused(tmp_path, name) -> None:
         gz.build(tmp_path / "d", make(), ids="map", **options)
 
 
-def test_an_iterator_of_typed_edges_is_refused(tmp_path) -> None:
-    with pytest.raises(ValueError, match="edge type.*reads edges twice"):
-        gz.build(tmp_path / "d", {("a", "to", "a"): batches()}, nodes={"a": {}}, ids="map")
+def test_an_iterator_of_typed_edges(tmp_path) -> None:
+    kind = ("a", "to", "a")
+    for name, edges in (("d", batches()), ("e", pandas.DataFrame(BY_NAME))):
+        gz.build(tmp_path / name, {kind: edges}, nodes={"a": {}}, ids="map").close()
+    files = [
+        {path.name: path.read_bytes() for path in (tmp_path / name).glob("*.g?")} for name in "de"
+    ]
+    assert files[0] == files[1]
 
 
 def test_closing_lines(tmp_path, capsys) -> None:
@@ -299,45 +237,6 @@ def test_closing_lines(tmp_path, capsys) -> None:
     ).close()
     line = f"{kind}: read src=0, dst=1; in-neighbours; directed; a: ids (int64) taken to 0...3; b: "
     assert line in capsys.readouterr().err
-
-
-def test_a_description_file(tmp_path) -> None:
-    for name, text in (("a", "eve.1"), ("b", "dan")):
-        write_csv(tmp_path / f"{name}.csv", "id", text)
-    write_csv(tmp_path / "e.csv", "n,to,from", *(f"1,{b},{a}" for a, b in PAIRS))
-    rows_of(tmp_path)
-    content = {
-        "edges": "e.csv",
-        "edge_attrs": ["n"],
-        "nodes": {"x": "x.csv"},
-        "id_column": "key",
-        "ids": "map",
-        "coalesce": True,
-        "splits": {"train": ["a.csv", "b.csv"]},
-    }
-    (tmp_path / "g.json").write_text(json.dumps(content))
-    assert run("build", tmp_path / "d", "--from", tmp_path / "g.json") == 0
-    with gz.open(tmp_path / "d") as ds:
-        assert edges_of(ds) == sorted(set(PAIRS))
-        assert list(ds.node_ids[ds.splits["train"]]) == ["eve.1", "dan"]
-        assert ds.features.gather(ds.lookup(["Zoë"])).tolist() == [[2, 1]]
-        assert list(ds.edge_attributes) == ["n"]
-
-
-def test_typed_options_of_a_description_file(tmp_path, capfd) -> None:
-    edges = {"a__to__b": "e.csv"}
-    write_csv(tmp_path / "e.csv", "u,v", "x,7", "y,7", "x,7")
-    content: dict[str, Any] = {"nodes": {"a": {}, "b": {}}, "edges": edges, "ids": "map"}
-    for option in ({"coalesce": {"a__to__b": True}}, {"reverse": {"a__to__b": True}}):
-        (tmp_path / "g.json").write_text(json.dumps({**content, **option}))
-        assert run("build", tmp_path / "d", "--from", tmp_path / "g.json") == 0
-        with gz.open(tmp_path / "d") as ds:
-            assert ds.num_edges == (2 if "coalesce" in option else 3)
-            assert list(ds["a" if "coalesce" in option else "b"].node_ids) == ["x", "y"]
-        assert "taken to" in capfd.readouterr().out
-    more = ["--ids", "map", "--coalesce", "--reverse", "--drop-self-loops"]
-    assert run("build", tmp_path / "d", "--from", tmp_path / "g.json", *more) == 1
-    assert "--ids, --coalesce, --drop-self-loops, --reverse: with --from" in capfd.readouterr().err
 
 
 def test_every_file_is_watched(tmp_path) -> None:

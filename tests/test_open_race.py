@@ -12,7 +12,7 @@ import pytest
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.graph import opening as dataset_module
+from graphzero.graph import dataset as dataset_module
 from graphzero.ingest import build_dataset
 from graphzero.ingest import folder as folder_module
 from graphzero.store import manifest as manifest_module

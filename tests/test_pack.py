@@ -12,7 +12,7 @@ import pytest
 
 import graphzero as gz
 from graphzero.io import plan as io_plan
-from graphzero.io.budget import budget
+from graphzero.io.resident import BUDGET
 from graphzero.packs.pack_file import open_pack
 from graphzero.sampling.order import num_batches
 from graphzero.store.format import read_file
@@ -227,7 +227,7 @@ def test_resident_rows_are_those_of_the_plan(folder, expected, tmp_path):
         row_bytes = batches._pack.store.row_bytes
         with closing(iter(batches)) as iterator:
             io = next(iterator).stats.io
-            (lease,) = budget()._leases
+            (lease,) = BUDGET.leases
             deadline = time.monotonic() + 20  # rows are kept in the background
             while True:
                 rows = lease.prefixes[-1].kept_bytes // row_bytes

@@ -13,22 +13,18 @@ import time
 import files
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from rows_files import RowsFile
 
 import graphzero as gz
 from graphzero import _core
 from graphzero.cli import main
 from graphzero.io import plan as io_plan
-from graphzero.io import probe
-from graphzero.io.budget import budget
-from graphzero.loader import world
+from graphzero.io import session
+from graphzero.io.resident import BUDGET
+from graphzero.loader import epochs
 from graphzero.packs import packing
 from graphzero.packs.pack_file import open_pack
 from graphzero.store.atomic import is_staging_name
-from graphzero.store.filewriter import FileWriter
-from graphzero.store.format import layout, read_file
+from graphzero.store.format import FileWriter, layout, read_file
 
 pytest.importorskip("torch")
 
@@ -182,7 +178,7 @@ def test_nothing_is_replaced_unasked(ds, folder, tmp_path, monkeypatch):
     assert out.read_bytes() == before
     make(ds, out, epochs=2, overwrite=True)
     assert open_pack(out).info.epochs == 2
-    monkeypatch.setattr(packing.Packing, "_write", None)  # all is refused before the work
+    monkeypatch.setattr(packing.Packing, "_rows_of_batches", None)  # all is refused before the work
     with pytest.raises(IsADirectoryError):
         make(ds, tmp_path, overwrite=True)
     os.link(folder / "features.gd", tmp_path / "link.gd")
@@ -294,64 +290,46 @@ def test_full_disk(ds, small_disk, monkeypatch):
     check_full("No space left")
 
 
-# --- what it costs
-
-
-@given(st.sets(st.integers(0, 400)), st.sampled_from([8, 512, 1000, 4096, 9000]))
-def test_reads_are_counted_as_they_are_done(tmp_path_factory, rows, row_bytes):
-    file = RowsFile(tmp_path_factory.mktemp("rows") / "r", 401, row_bytes)
-    chosen = np.array(sorted(rows), dtype=np.int64)
-    reader = file.reader(threads=1)
-    _, pages, reads = reader.fetch(chosen).counts
-    reader.close()
-    file.mapping.close()
-    assert packing.count_reads(chosen, row_bytes) == packing.Reads(pages, reads)
+# --- its size
 
 
 @pytest.mark.parametrize("resident", [0, 0.25, 1.0])
-def test_the_cost_is_what_is_written_and_read(ds, tmp_path, resident):
+def test_the_size_is_what_is_written(ds, tmp_path, resident):
     """Exact where every batch is looked at."""
     todo = packing.Packing(ds, SEEDS, [5, 3], epochs=1, resident=resident, **SAMPLING)
     out = todo.write(tmp_path / "p.gd")
-    assert todo.cost.file_bytes == os.path.getsize(out)
-    assert todo.cost.batches == 7
-    assert todo.cost.resident_bytes == int(resident * NODES) * DIM * 4
-    prefetch = gz.Prefetch("pread", resident=0, lookahead=0)
-    if resident == 0:
-        plain = gz.NeighborDataset(ds, SEEDS, [5, 3], prefetch=prefetch, **SAMPLING)
-        pages = [sampled.stats.pages_missed for sampled in plain][:6]
-        assert todo.cost.unpacked.pages == np.mean(pages)
-        assert todo.cost.packed.num_bytes < todo.cost.unpacked.num_bytes
-    assert todo.cost.packed.reads <= todo.cost.unpacked.reads
+    assert todo.file_bytes == os.path.getsize(out)
+    assert todo.num_batches == 7
+    assert todo.resident_bytes == int(resident * NODES) * DIM * 4
 
 
 def test_later_epochs_may_have_other_sizes(ds, tmp_path):
     options = {**SAMPLING, "prefetch": gz.Prefetch("pread")}
     todo = packing.Packing(ds, SEEDS, [5, 3], epochs=9, resident=0.1, **options)
     out = todo.write(tmp_path / "p.gd")
-    assert budget().kept_bytes() == 0  # packing keeps nothing when it is done
-    assert os.path.getsize(out) == pytest.approx(todo.cost.file_bytes, rel=0.1)
+    assert BUDGET.kept_bytes() == 0  # packing keeps nothing when it is done
+    assert os.path.getsize(out) == pytest.approx(todo.file_bytes, rel=0.1)
     assert os.path.getsize(out) == read_file(out)[0].file_bytes
 
 
 def test_by_default_as_much_is_resident_as_memory_leaves(ds, monkeypatch):
     def resident_rows(**prefetch):
         options = {**SAMPLING, "prefetch": gz.Prefetch(**prefetch)}
-        return packing.Packing(ds, SEEDS, [5, 3], epochs=1, **options).resident_rows
+        return packing.Packing(ds, SEEDS, [5, 3], epochs=1, **options).packed[0].resident_rows
 
     assert resident_rows(memory_limit=1 << 40) == NODES // 5
     assert resident_rows(memory_limit=0) == 0
     # against 256 kB of rows, 190 kB of topology, some batches, and what an iteration takes itself
     room = io_plan.ITERATION_BYTES + 850_000
     some = resident_rows(memory_limit=room, lookahead=0)
-    monkeypatch.setattr(probe, "available_memory", lambda *_: room)
+    monkeypatch.setattr(session, "available_memory", lambda *_: room)
     assert 0 < some == resident_rows(lookahead=0) < NODES
     assert resident_rows(resident=1280) == 10
 
 
 def test_all_batches_are_packed_by_any_rank(ds, tmp_path, monkeypatch):
     alone = make(ds, tmp_path / "a.gd").read_bytes()
-    monkeypatch.setattr(world, "current_group", lambda: (1, 2))
+    monkeypatch.setattr(epochs, "current_group", lambda: (1, 2))
     assert make(ds, tmp_path / "b.gd").read_bytes() == alone
 
 
@@ -367,16 +345,14 @@ def test_the_command_says_the_cost_and_packs(folder, tmp_path, capfd):
     words = ["pack", folder, out, "--epochs", 2, "--fanouts", "5,3", "--batch-size", 32]
     more = ["--seed", 5, "--resident", 0.25, "--first-epoch", 1]
     assert run(*words, *more, "--dry-run") == 0
-    cost, saves = capfd.readouterr().out.splitlines()
+    (size,) = capfd.readouterr().out.splitlines()
     assert not list(tmp_path.iterdir())
-    assert cost.startswith("cost: about ")
-    assert cost.endswith("for 14 batches")
-    assert saves.startswith("saves: a batch is about ")
-    assert saves.endswith("both with 64 kB of rows resident")
+    assert size.startswith("the pack takes about ")
+    assert size.endswith("for 14 batches, with 64 kB of rows resident")
     assert run(*words, *more) == 0
     lines = capfd.readouterr().out.splitlines()
-    assert lines[:2] == [cost, saves] or lines[1] == saves  # free space may change
-    assert lines[2].startswith(f"{out}: 14 batches, ")
+    assert lines[0].startswith("the pack takes about ")
+    assert lines[1].startswith(f"{out}: 14 batches, ")
     ds = gz.open(folder)
     plain = gz.NeighborDataset(ds, SEEDS, [5, 3], **SAMPLING)
     packed = gz.PackedDataset(ds, out, ds.splits["train"])

@@ -22,8 +22,7 @@ from packed_graphs import (
 )
 
 import graphzero as gz
-from graphzero.packs.pack_file import open_pack
-from graphzero.packs.pack_parts import open_parts, pack_files
+from graphzero.packs.pack_file import open_pack, open_parts, pack_files
 from graphzero.store.format import read_header
 
 torch = pytest.importorskip("torch")
@@ -130,7 +129,9 @@ def test_packed_batches_of_typed_graphs_are_those_of_the_loader(
 
 
 def loaded(batches: Any, workers: int = 0, method: str = "fork") -> list[dict[str, Any]]:
-    """Batches as a training loop gets them."""
+    """Batches of epoch 0 as a training loop gets them."""
+    if batches.epoch == 0:
+        batches.set_epoch(0)
     loader = torch.utils.data.DataLoader(
         batches,
         batch_size=None,
@@ -225,7 +226,7 @@ def test_prefixes_are_those_of_the_pack(ds: Any, kind: str, tmp_path: Path) -> N
             packed._packs[key].store.gather_stored(np.arange(resident), None, 1),
             store.gather_stored(np.arange(resident), None, 1),
         )
-    from graphzero.loader.planning import start_session
+    from graphzero.loader.iteration import start_session
     from graphzero.sampling.order import Share
 
     session = start_session(packed, Share(), 0, range(packed.num_batches))

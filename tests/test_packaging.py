@@ -15,7 +15,6 @@ import pytest
 
 import graphzero
 from graphzero import _core
-from graphzero.include_dir import get_include
 
 ROOT = Path(__file__).resolve().parents[1]
 HEADERS = sorted(path.name for path in (ROOT / "include" / "graphzero").glob("*.h"))
@@ -29,7 +28,7 @@ def test_the_installed_package_is_tested() -> None:
 
 
 def test_headers_are_found() -> None:
-    folder = Path(get_include()) / "graphzero"
+    folder = Path(graphzero.get_include()) / "graphzero"
     assert sorted(path.name for path in folder.glob("*.h")) == HEADERS
     assert HEADERS
 
@@ -41,7 +40,9 @@ def test_headers_compile_on_their_own(tmp_path: Path) -> None:
         source.write_text(f'#include "graphzero/{header}"\nint main(void) {{ return 0; }}\n')
         flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
         done = subprocess.run(
-            [*compiler, *flags, f"-I{get_include()}", str(source)], capture_output=True, text=True
+            [*compiler, *flags, f"-I{graphzero.get_include()}", str(source)],
+            capture_output=True,
+            text=True,
         )
         assert done.returncode == 0, done.stderr
 
@@ -95,7 +96,7 @@ def test_windows_is_refused_in_one_line() -> None:
 SAMPLES = """
 import numpy as np
 from graphzero import _core
-from graphzero.store.filewriter import FileWriter
+from graphzero.store.format import FileWriter
 from graphzero.store.format import layout
 from graphzero.graph.sampling_options import Sampling
 n, degree = 5000, 4
@@ -142,7 +143,7 @@ def _digest(folder: Path, **environment: str) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.no_asan  # builds an extension without the sanitizers
 def test_a_serial_build_has_no_warnings_and_the_same_results(tmp_path: Path) -> None:
     pytest.importorskip("Cython")

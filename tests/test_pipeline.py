@@ -14,7 +14,7 @@ import pytest
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.sampling.pipeline import Pipeline, Stage
+from graphzero.sampling.threads import Pipeline, Stage
 
 
 @pytest.mark.parametrize("threads", [1, 3])

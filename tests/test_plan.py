@@ -9,18 +9,19 @@ import pytest
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.io.estimate import Estimate
-from graphzero.io.plan import make_plan
+from graphzero.io import prefetch
+from graphzero.io.plan import Estimate, make_plan
+from graphzero.io.strategies import STRATEGIES
 
 GB = 10**9
 ESTIMATE = Estimate(
     features=20 * GB, topology=1 * GB, batch=GB // 10, batches=5, available=8 * GB, is_hot=True
 )
-ROOM = 6.7 * GB  # 8 GB less a tenth, five batches and three MiB
+MEMORY = 6.7 * GB  # 8 GB less a tenth, five batches and three MiB
 
 
-def plan(estimate=ESTIMATE, **prefetch):
-    return make_plan(gz.Prefetch(**prefetch), estimate)
+def plan(estimate=ESTIMATE, **options):
+    return make_plan(gz.Prefetch(**options), estimate)
 
 
 def test_what_fits_in_memory_is_left_to_the_kernel():
@@ -114,24 +115,17 @@ def test_without_io_uring_threads_stand_in():
         assert "forbidden here" in chosen.reason
 
 
-def test_only_the_head_of_a_hot_order_is_worth_keeping():
-    assert plan(replace(ESTIMATE, is_hot=False)).resident == 0
-    assert plan(replace(ESTIMATE, is_hot=False), resident=GB).resident == GB
-
-
 def test_labels_stay_in_the_page_cache_beside_resident_rows():
     labels = replace(ESTIMATE, labels=GB)
     assert plan(labels).resident == pytest.approx(plan().resident - GB)
     assert plan(labels).reserve == pytest.approx(plan().reserve + GB)
     assert plan(replace(ESTIMATE, features=int(6.4 * GB))).strategy.name == "willneed"
     assert plan(replace(labels, features=int(6.4 * GB))).strategy.name == "uring"
-
-
-@pytest.mark.parametrize("strategy", ["auto", "willneed", "uring", "pread"])
-def test_memory_that_comes_and_goes_is_left(strategy):
-    fewer = plan(ESTIMATE, strategy=strategy, resident=1.0).resident - GB
-    estimate = replace(ESTIMATE, sampling=GB)
-    assert plan(estimate, strategy=strategy, resident=1.0).resident == pytest.approx(fewer)
+    assert plan(replace(ESTIMATE, is_hot=False)).resident == 0  # its first rows are no better
+    assert plan(replace(ESTIMATE, is_hot=False), resident=GB).resident == GB
+    for strategy in ("auto", "willneed", "pread"):  # memory of sampling, which comes and goes
+        fewer = plan(replace(ESTIMATE, sampling=GB), strategy=strategy, resident=1.0)
+        assert fewer.resident == plan(strategy=strategy, resident=1.0).resident - GB
 
 
 @pytest.mark.parametrize("strategy", ["none", "willneed", "pread", "uring"])
@@ -140,20 +134,17 @@ def test_what_is_asked_for_is_done(strategy):
     assert (chosen.strategy.name, chosen.resident) == (strategy, 0)
     assert plan(strategy=strategy, resident=2 * GB).resident == 2 * GB
     assert plan(strategy=strategy, resident=0.25).resident == 5 * GB
-
-
-def test_resident_rows_never_take_more_than_memory_leaves():
-    chosen = plan(strategy="uring", resident=0.9)
-    assert chosen.resident == pytest.approx(5.7 * GB, rel=1e-3)
-    assert "; 5.7 GB of memory available" in chosen.reason
-    assert plan(replace(ESTIMATE, available=0)).resident == 0
+    chosen = plan(strategy=strategy, resident=0.9)  # more than memory allows
+    assert chosen.resident <= 5.7 * GB * 1.001
+    assert " of memory available for the 18 GB of resident rows" in chosen.reason
+    assert plan(replace(ESTIMATE, available=0), strategy=strategy, resident=0.9).resident == 0
 
 
 def test_topology_that_is_larger_than_memory_is_not_kept_whole():
     chosen = plan(replace(ESTIMATE, topology=30 * GB))
     # of half of what is left, three quarters are kept, and the rest is for what is asked for
-    assert chosen.topology == pytest.approx(0.75 * 0.5 * ROOM, rel=1e-3)
-    assert chosen.resident == pytest.approx(0.5 * ROOM, rel=1e-3)
+    assert chosen.topology == pytest.approx(0.75 * 0.5 * MEMORY, rel=1e-3)
+    assert chosen.resident == pytest.approx(0.5 * MEMORY, rel=1e-3)
 
 
 def evenly(pages, up_to):
@@ -178,7 +169,7 @@ def test_memory_goes_where_it_saves_most_pages(pages_of_rows, pages_of_topology,
     )
     chosen = plan(estimate)
     assert chosen.topology == topology
-    assert chosen.resident == pytest.approx(ROOM - topology, rel=1e-2)
+    assert chosen.resident == pytest.approx(MEMORY - topology, rel=1e-2)
     assert chosen.reserve == topology
 
 
@@ -194,25 +185,18 @@ def test_a_split_that_saves_most_is_found_between_the_ends():
     # where not all of a topology has room, a quarter of its room is left to the page cache
     assert chosen.topology == pytest.approx(3 * GB, rel=0.03)
     assert chosen.reserve == pytest.approx(4 * GB, rel=0.03)
-    assert chosen.resident == pytest.approx(ROOM - chosen.reserve, rel=0.01)
-
-
-def test_rows_that_are_not_to_be_resident_leave_all_to_topology():
-    estimate = replace(
-        ESTIMATE,
-        topology=6 * GB,
-        touched_rows=evenly(4000, 20 * GB),
-        touched_topology=evenly(10, 6 * GB),
-    )
-    chosen = plan(estimate, strategy="uring")
-    assert (chosen.resident, chosen.topology) == (0, 6 * GB)
+    assert chosen.resident == pytest.approx(MEMORY - chosen.reserve, rel=0.01)
 
 
 def test_rows_through_the_page_cache_keep_room_there():
     estimate = replace(ESTIMATE, topology=6 * GB, touched_topology=evenly(4000, 6 * GB))
     chosen = plan(estimate, strategy="willneed")
-    assert chosen.reserve == pytest.approx(ROOM / 2, rel=0.01)
-    assert chosen.page_cache == pytest.approx(ROOM / 2, rel=0.01)
+    assert chosen.reserve == pytest.approx(MEMORY / 2, rel=0.01)
+    assert chosen.page_cache == pytest.approx(MEMORY / 2, rel=0.01)
+    none_resident = plan(estimate, strategy="uring")
+    assert (none_resident.resident, none_resident.topology) == (0, 6 * GB)
+    assert plan(strategy="none").topology is None  # page faults bring it, as requested
+    assert plan(strategy="none").is_larger
 
 
 def test_what_was_left_before_stands_for_estimates():
@@ -254,48 +238,30 @@ def test_the_batch_that_is_placed_ahead_is_not_in_what_was_left_before():
     assert not plan(replace(exactly, observed=ALONE.batch * 6 - 1)).places_ahead
 
 
-def test_page_faults_bring_topology_too_where_they_were_asked_for():
-    chosen = plan(strategy="none")
-    assert chosen.topology is None
-    assert chosen.is_larger
+REFUSED = {
+    "strategy must be one of": [{"strategy": "magic"}],
+    "fraction from 0 to 1, or a whole number of bytes": [{"resident": x} for x in (1.5, -1, -0.5)],
+    "resident must be a fraction or bytes": [{"resident": float("nan")}, {"resident": True}],
+    "resident 'much' is not a size": [{"resident": "much"}],
+    "memory_limit must be at least 0": [{"memory_limit": -1}],
+    "threads must be at least 1": [{"threads": 0}],
+}
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"strategy": "magic"}, "strategy must be one of"),
-        ({"resident": 1.5}, "fraction from 0 to 1, or a whole number of bytes"),
-        ({"resident": -1}, "fraction from 0 to 1, or a whole number of bytes"),
-        ({"resident": -0.5}, "fraction from 0 to 1, or a whole number of bytes"),
-        ({"resident": float("nan")}, "resident must be a fraction or bytes"),
-        ({"resident": True}, "resident must be a fraction or bytes"),
-        ({"resident": "much"}, "resident 'much' is not a size"),
-        ({"memory_limit": -1}, "memory_limit must be at least 0"),
-        ({"threads": 0}, "threads must be at least 1"),
-    ],
-)
-def test_bad_choices_are_named(options, message):
-    with pytest.raises(ValueError, match=message):
-        gz.Prefetch(**options)
+@pytest.mark.parametrize("message", REFUSED)
+def test_bad_choices_are_named(message):
+    for options in REFUSED[message]:
+        with pytest.raises(ValueError, match=message):
+            gz.Prefetch(**options)
 
 
-@pytest.mark.parametrize(
-    ("resident", "of_thousand_bytes"),
-    [
-        (1, 1000),
-        (1.0, 1000),
-        (np.int64(1), 1000),
-        ("1", 1000),
-        (0, 0),
-        (0.25, 250),
-        ("0.25", 250),
-        (2, 2),
-        (2.0, 2),
-        ("2", 2),
-        ("1B", 1),
-        ("2kB", 2000),
-        (None, None),
-    ],
-)
-def test_resident_is_a_fraction_up_to_one_and_bytes_above(resident, of_thousand_bytes):
-    assert gz.Prefetch(resident=resident).resident_bytes(1000) == of_thousand_bytes
+def test_resident_is_a_fraction_up_to_one_and_bytes_above():
+    for resident, of_thousand_bytes in (
+        *((1, 1000), (1.0, 1000), (np.int64(1), 1000), ("1", 1000), (0, 0), (0.25, 250)),
+        *(("0.25", 250), (2, 2), (2.0, 2), ("2", 2), ("1B", 1), ("2kB", 2000), (None, None)),
+    ):
+        assert gz.Prefetch(resident=resident).resident_bytes(1000) == of_thousand_bytes
+
+
+def test_every_strategy_has_a_name_that_users_may_give():
+    assert {"auto", *STRATEGIES} == set(prefetch._STRATEGIES)

@@ -14,15 +14,14 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero.io.misses import predict_misses, touch_probabilities
 from graphzero.store.atomic import is_staging_name
 from graphzero.store.format import read_file
-from graphzero.store.manifest import Presampling, read_manifest
+from graphzero.store.manifest import EDGES, Presampling, read_manifest
 
 # Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
 sys.path.append(str(Path(__file__).parents[1]))
 
-from benchmarks.rmat import edge_chunk
+from benchmarks.inputs import edge_chunk
 
 NODES = 1 << 15
 DIM = 40  # rows of 160 bytes: some cross from one page into the next
@@ -88,7 +87,9 @@ def test_counts_are_those_of_a_plain_loop(tmp_path: Path) -> None:
     files.write_dataset(tmp_path, files.random_edges(300, 3000), 300, order="hot")
     counts = np.zeros(300, np.uint32)
     done = []
-    found = presample.count_visits(tmp_path / "graph.gl", seeds, counts, done.append)
+    found = presample.count_visits(
+        {EDGES: tmp_path / "graph.gl"}, None, {"": seeds}, {"": counts}, done.append
+    )
     assert found == Presampling(6, 2, (4, 3), 5, 7)
     assert done == [1] * 6
     expected = np.zeros(300, int)
@@ -101,21 +102,6 @@ def test_counts_are_those_of_a_plain_loop(tmp_path: Path) -> None:
                 nodes = sampler.sample(chosen, epoch=epoch, batch=batch).stored_id
                 expected[np.unique(nodes)] += 1
     np.testing.assert_array_equal(counts, expected)
-
-
-@pytest.mark.parametrize("seeds", [None, np.arange(100, 300)])
-def test_of_very_many_seeds_evenly_spread_ones_are_taken(
-    tmp_path: Path, seeds: np.ndarray[Any, Any] | None
-) -> None:
-    files.write_dataset(tmp_path, np.empty((0, 2), int), 300)
-    counts = np.zeros(300, np.uint32)
-    presample = gz.Presample(fanouts=(2,), batch_size=5, max_batches=10)
-    assert presample.num_batches(300) == 10
-    presample.count_visits(tmp_path / "graph.gl", seeds, counts)
-    nodes = np.arange(300) if seeds is None else seeds
-    chosen = nodes[np.arange(50) * len(nodes) // 50]
-    np.testing.assert_array_equal(np.flatnonzero(counts), chosen)  # without edges only seeds
-    assert set(counts.tolist()) == {0, 1}
 
 
 def test_often_visited_nodes_come_first(tmp_path: Path) -> None:
@@ -167,69 +153,6 @@ def test_fewer_pages_than_in_other_orders(corner: dict[str, Path]) -> None:
         pages = {order: fresh_pages(path, resident) for order, path in corner.items()}
         assert pages["presample"] < pages["hot"] < pages["input"]
     assert pages["presample"] < 0.6 * pages["hot"]
-
-
-@pytest.mark.parametrize("order", ["presample", "hot", "input"])
-def test_the_prediction_holds_for_new_batches(corner: dict[str, Path], order: str) -> None:
-    total = NODES * DIM * 4 // PAGESIZE
-    for resident in (0, total // 10, total // 5):
-        predicted = predict_misses(corner[order], resident * PAGESIZE)
-        assert predicted.resident_pages == resident
-        assert predicted.total_pages == total
-        assert predicted.missing_pages == pytest.approx(
-            fresh_pages(corner[order], resident), rel=0.15
-        )
-    everything = predict_misses(corner[order], 2 * total * PAGESIZE)
-    assert everything.missing_pages == 0
-    assert everything.touched_pages > 0
-
-
-@pytest.mark.parametrize("piece", [1, 2, 1000])
-def test_a_page_is_missed_by_the_rows_on_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
-) -> None:
-    """By hand: four mini-batches, rows of 3,072 bytes, so that pages hold parts of two rows."""
-    gz.build(
-        tmp_path, [[0, 1]], np.zeros((5, 768), np.float32), num_nodes=5, order="presample",
-        presample=gz.Presample(fanouts=(1,), batch_size=5, epochs=1, min_batches=4),
-    ).close()  # fmt: skip
-    monkeypatch.setattr("graphzero.io.misses._CHUNK_ROWS", piece)
-    rows = np.array([4, 3, 1, 1, 0], np.uint32)
-    files.write_rows(tmp_path / "visits.gd", rows, rank=np.arange(5))
-    miss = 1 - np.minimum(rows / 4, 1 - 1e-12)
-    pages = [miss[[0, 1]], miss[[1, 2]], miss[[2, 3]], miss[[4]]]
-    touched = [1 - float(np.prod(page)) for page in pages]
-    for resident in range(5):
-        found = predict_misses(tmp_path, resident * PAGESIZE + 100)
-        assert found.missing_pages == pytest.approx(sum(touched[resident:]))
-        assert found.missing_bytes == pytest.approx(sum(touched[resident:]) * PAGESIZE)
-        assert found.seconds(10) == pytest.approx(sum(touched[resident:]) / 10)
-
-
-def test_unseen_nodes_are_not_taken_for_unreachable() -> None:
-    nodes = np.array([1000, 200, 90, 10, 5])
-    seeds = np.array([0, 80, 0, 0, 5])
-    found = touch_probabilities(nodes, seeds)
-    # 1,000 nodes without a visit share what the 120 with one stand for: one new in five batches.
-    assert found[0] == pytest.approx(120 / 5 / 1000)
-    assert found[1] == pytest.approx((120 * (2 / 5 * 90 / 120) + 80 * (1 / 4)) / 200)
-    np.testing.assert_allclose(found[2:], [2 / 4, 3 / 4, 1])
-
-
-def test_what_cannot_be_predicted(tmp_path: Path) -> None:
-    gz.build(tmp_path / "hot", [[0, 1]], np.zeros((2, 3))).close()
-    with pytest.raises(ValueError, match="no visit counts: 'graphzero reorder .* presample'"):
-        predict_misses(tmp_path / "hot", 1 << 20)
-    gz.build(tmp_path / "bare", [[0, 1]], order="presample").close()
-    with pytest.raises(ValueError, match="has no features"):
-        predict_misses(tmp_path / "bare", 1 << 20)
-    gz.build(tmp_path / "bad", [[0, 1]], np.zeros((2, 3)), order="presample").close()
-    files.write_rows(tmp_path / "bad" / "visits.gd", np.array([65, 0], np.uint32))
-    with pytest.raises(gz.FormatError, match="more visits than there were batches"):
-        predict_misses(tmp_path / "bad", 1 << 20)
-    files.write_rows(tmp_path / "bad" / "visits.gd", np.zeros(3, np.uint32))
-    with pytest.raises(gz.FormatError, match="one count for each node"):
-        predict_misses(tmp_path / "bad", 1 << 20)
 
 
 @pytest.mark.parametrize(

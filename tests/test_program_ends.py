@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("torch")
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.extended,
     pytest.mark.no_asan,  # the same code as in test_iterators_end, in many slow processes
     pytest.mark.skipif(sys.platform != "linux", reason="forks a process that has loaded torch"),
 ]

@@ -68,7 +68,7 @@ def each_node(batches_of_ranks):
     return Counter(chain.from_iterable(chain.from_iterable(batches_of_ranks)))
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize(("devices", "workers"), [(1, 0), (1, 2), (2, 0)])
 def test_every_stage_sees_its_nodes_and_an_epoch_is_resumed(store, tmp_path, devices, workers):
     options = ["--devices", str(devices), "--workers", str(workers)]
@@ -104,24 +104,6 @@ def test_stages_without_seeds_are_left_out_or_refused(store):
         with pytest.raises(ValueError, match="no nodes to train with: give input_train_nodes"):
             module.train_dataloader()
         assert len(module.predict_dataloader().dataset) == 300
-
-
-def test_evaluation_has_arguments_of_its_own(store):
-    from graphzero.pyg import DataModule
-
-    with gz.open(store) as ds:
-        module = DataModule(
-            ds,
-            input_val_nodes=np.array([4, 2]),
-            num_neighbors=[2],
-            batch_size=8,
-            eval_loader_kwargs={"num_neighbors": [-1], "batch_size": 50},
-        )
-        assert module.train_dataloader().batch_size == 8
-        assert next(iter(module.train_dataloader())).batch_size == 8
-        (batch,) = module.val_dataloader()
-        assert batch.n_id[:2].tolist() == [4, 2]
-        assert module.test_dataloader().batch_size == 50
 
 
 def make_typed(tmp_path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 import graphzero as gz
@@ -15,8 +14,6 @@ pyg = pytest.importorskip("torch_geometric")
 
 import torch_geometric.transforms as T  # noqa: E402
 from torch_geometric.data import Data  # noqa: E402
-from torch_geometric.nn import SAGEConv  # noqa: E402
-from torch_geometric.utils import trim_to_layer  # noqa: E402
 
 from graphzero.pyg import LinkNeighborLoader, NeighborLoader, from_data  # noqa: E402
 
@@ -46,36 +43,6 @@ def data():
 def stored(data, tmp_path):
     with from_data(data, tmp_path / "store") as ds:
         yield ds
-
-
-def test_batches_are_what_pyg_makes_of_the_same_graph(data, stored):
-    loader = NeighborLoader(
-        stored, num_neighbors=[4, 4], input_nodes=stored.train_mask, batch_size=8, shuffle=True
-    )
-    seeds = []
-    for batch in loader:
-        assert type(batch) is Data
-        seeds += batch.n_id[: batch.batch_size].tolist()
-        assert batch.num_nodes == batch.n_id.numel()
-        for name in ("x", "y", "train_mask"):
-            assert torch.equal(batch[name], data[name][batch.n_id])
-        assert torch.equal(batch.n_id[batch.edge_index], data.edge_index[:, batch.e_id])
-        assert torch.equal(batch.input_id, batch.n_id[: batch.batch_size])  # of a mask, the ids
-        assert sum(batch.num_sampled_nodes) == batch.num_nodes
-        assert batch.name == "made"
-    assert sorted(seeds) == data.train_mask.nonzero().view(-1).tolist()
-    assert len(loader.dataset) == len(seeds)
-    assert loader.data is stored
-
-
-def test_seeds_of_ids_and_splits_and_all_nodes(stored):
-    ids = torch.tensor([7, 3, 5])
-    (batch,) = NeighborLoader(data=stored, num_neighbors=[2], input_nodes=ids, batch_size=4)
-    assert batch.n_id[:3].tolist() == [7, 3, 5]
-    assert batch.input_id.tolist() == [0, 1, 2]
-    (batch,) = NeighborLoader(stored, [2], "train", batch_size=80)
-    assert batch.batch_size == int(stored.train_mask.sum())
-    assert len(NeighborLoader(stored, [2]).dataset) == 80
 
 
 def test_a_dataset_that_was_opened_again_serves_too(stored, tmp_path):
@@ -172,54 +139,6 @@ def test_workers_make_the_same_batches(stored, context):
     assert seeds(2) == seeds(0)
 
 
-def test_trimming_layers_changes_nothing_for_the_seeds(stored):
-    torch.manual_seed(0)
-    convs = [SAGEConv(6, 6), SAGEConv(6, 6)]
-    for batch in NeighborLoader(stored, [3, 3], "train", batch_size=8):
-        whole = trimmed = batch.x
-        edge_index = batch.edge_index
-        for layer, conv in enumerate(convs):
-            whole = conv(whole, batch.edge_index)
-            trimmed, edge_index, _ = trim_to_layer(
-                layer, batch.num_sampled_nodes, batch.num_sampled_edges, trimmed, edge_index
-            )
-            trimmed = conv(trimmed, edge_index)
-        assert trimmed.shape[0] < whole.shape[0]
-        size = batch.batch_size
-        assert torch.allclose(trimmed[:size], whole[:size], atol=1e-5)
-
-
-def test_edges_of_a_batch_make_an_edge_index(stored):
-    conv = SAGEConv(6, 3)
-    batch = next(iter(NeighborLoader(stored, [3], "train", batch_size=16)))
-    plain = conv(batch.x, batch.edge_index)
-    edges = pyg.EdgeIndex(batch.edge_index, sparse_size=(batch.num_nodes, batch.num_nodes))
-    by_column = edges.sort_by("col").values
-    assert torch.allclose(conv(batch.x, by_column), plain, atol=1e-5)
-
-
-def test_a_compiled_model_takes_the_batches(stored):
-    torch.manual_seed(0)
-    conv = SAGEConv(6, 3)
-    compiled = torch.compile(conv, dynamic=True, backend="aot_eager")
-    for batch in NeighborLoader(stored, [3], "train", batch_size=16):
-        out = compiled(batch.x, batch.edge_index)
-        assert torch.allclose(out, conv(batch.x, batch.edge_index), atol=1e-5)
-    torch.compiler.reset()
-
-
-def test_whole_neighbourhoods_give_what_the_whole_graph_gives(data, stored):
-    torch.manual_seed(0)
-    model = pyg.nn.GCN(6, 8, 2, 3).eval()
-    whole = model(data.x, data.edge_index)
-    found = torch.empty_like(whole)
-    # one hop more than layers: the degrees that GCNConv divides by are whole, too
-    for batch in NeighborLoader(stored, [-1, -1, -1], batch_size=16):
-        size = batch.batch_size
-        found[batch.n_id[:size]] = model(batch.x, batch.edge_index)[:size]
-    assert torch.allclose(found, whole, atol=1e-5)
-
-
 def test_without_lightning_an_error_says_what_to_install(tmp_path):
     code = (
         "import sys\n"
@@ -233,9 +152,3 @@ def test_without_lightning_an_error_says_what_to_install(tmp_path):
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "DataModule needs Lightning: pip install lightning\n"
-
-
-def test_labels_and_seeds_are_numpy_too(stored):
-    mask = stored.train_mask.numpy()
-    (batch,) = NeighborLoader(stored, [2], mask, batch_size=80)
-    np.testing.assert_array_equal(np.flatnonzero(mask), batch.input_id.numpy())

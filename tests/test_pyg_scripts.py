@@ -72,14 +72,14 @@ def last_figure(script: Path, folder, arguments, cwd):
     return float(re.findall(r"\d\.\d{4}", done.stdout)[-1])
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize(("name", "graph", "arguments", "least"), CASES)
 def test_scripts_learn_on_graphzero(real_data, tmp_path, name, graph, arguments, least):
     script = pyg_scripts.FOLDER / f"{name}.py"
     assert last_figure(script, real_data / graph, arguments, tmp_path) > least
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.parametrize(("name", "graph", "arguments", "least"), CASES)
 def test_the_same_scripts_learn_on_pyg(real_data, tmp_path, name, graph, arguments, least):
     if not _pyg_samples(name):

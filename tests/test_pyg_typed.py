@@ -6,16 +6,13 @@ import pickle
 
 import pytest
 
-import graphzero as gz
-
 torch = pytest.importorskip("torch")
 pyg = pytest.importorskip("torch_geometric")
 
 import torch_geometric.loader  # noqa: E402
 import torch_geometric.transforms as T  # noqa: E402
 from torch_geometric.data import HeteroData  # noqa: E402
-from torch_geometric.nn import GATConv, HeteroConv, SAGEConv, to_hetero  # noqa: E402
-from torch_geometric.utils import trim_to_layer  # noqa: E402
+from torch_geometric.nn import GATConv, HeteroConv, SAGEConv  # noqa: E402
 
 from graphzero.pyg import LinkNeighborLoader, NeighborLoader, from_data  # noqa: E402
 
@@ -138,57 +135,6 @@ def test_the_result_answers_as_the_graph_did(data, stored):
         assert torch.equal(copied[WRITES].first, data[WRITES].first)
 
 
-def test_nothing_is_set_that_no_batch_would_have(stored):
-    paper = stored["paper"]
-    with pytest.raises(AttributeError, match=r"data\[type\].y cannot be set.*before from_data"):
-        paper.y = paper.y + 1
-    with pytest.raises(AttributeError, match="year cannot be set"):
-        paper["year"] = torch.arange(60)
-    with pytest.raises(AttributeError, match=r"data.year cannot be set.*before from_data"):
-        stored.year = 3
-    with pytest.raises(AttributeError, match=r"no to\(\).*graphs in memory: call it before"):
-        stored.to("cpu")
-    with pytest.raises(AttributeError, match=r"no is_undirected\(\)"):
-        stored[CITES].is_undirected()
-    with pytest.raises(AttributeError, match="no 'year'; it has x, y, train_mask"):
-        _ = paper.year
-
-
-def test_an_attribute_read_whole_must_fit_into_memory(stored, monkeypatch):
-    from graphzero.pyg import stored_data
-
-    def refuse(count, bytes_each, what):
-        raise MemoryError(f"{count * bytes_each} bytes of {what}")
-
-    monkeypatch.setattr(stored_data._core, "require_memory", refuse)
-    with pytest.raises(MemoryError, match=r"reads all of x.*1440 bytes"):
-        _ = stored["paper"].x
-
-
-def test_splits_and_types_are_seeds_of_a_dataset_opened_again(stored, tmp_path):
-    with gz.open(tmp_path / "store") as ds:
-        train = NeighborLoader(ds, [2], ("paper", "train"), batch_size=60)
-        (batch,) = train
-        assert type(batch) is HeteroData
-        assert batch["paper"].batch_size == len(ds["paper"].splits["train"])
-        assert "train_mask" not in batch["paper"]
-        assert len(NeighborLoader(ds, [2], "author").dataset) == 25
-
-
-def test_transforms_get_the_type_of_pyg(data, stored):
-    got = []
-
-    def keep(batch):
-        got.append(type(batch))
-        return T.NormalizeFeatures()(batch)
-
-    normal = T.NormalizeFeatures()(data.clone())
-    for batch in loader_of(stored, transform=keep):
-        for kind, x in batch.x_dict.items():
-            assert torch.allclose(x, normal[kind].x[batch[kind].n_id], atol=1e-6)
-    assert set(got) == {HeteroData}
-
-
 def test_links_of_a_type_and_their_negatives(data, stored):
     edges = data[WRITES].edge_index
     loader = LinkNeighborLoader(
@@ -210,27 +156,6 @@ def test_links_of_a_type_and_their_negatives(data, stored):
     assert number == 4
 
 
-def test_random_link_split_keeps_its_seed_edges(data, tmp_path):
-    split = T.RandomLinkSplit(
-        0.1, 0.2, edge_types=[WRITES], rev_edge_types=[REV], add_negative_train_samples=False
-    )
-    for name, part in zip(("train", "val", "test"), split(data), strict=True):
-        with from_data(part, tmp_path / name) as ds:
-            for kept in ("edge_label_index", "edge_label"):
-                assert torch.equal(ds[WRITES][kept], part[WRITES][kept])
-            loader = LinkNeighborLoader(
-                ds,
-                num_neighbors=[2],
-                edge_label_index=(WRITES, ds[WRITES].edge_label_index),
-                edge_label=ds[WRITES].edge_label,
-                batch_size=1000,
-            )
-            (batch,) = loader
-            assert torch.equal(batch[WRITES].edge_label, part[WRITES].edge_label)
-            around = next(iter(NeighborLoader(ds, [2], "paper", batch_size=5)))
-            assert "edge_label_index" not in around[WRITES]
-
-
 def gnn():
     class GNN(torch.nn.Module):
         def __init__(self):
@@ -244,16 +169,6 @@ def gnn():
     return GNN()
 
 
-def test_a_model_made_typed_by_to_hetero(data, stored):
-    torch.manual_seed(0)
-    model = to_hetero(gnn(), stored.metadata())
-    whole = model(data.x_dict, data.edge_index_dict)["paper"]
-    for batch in loader_of(stored, num_neighbors=[-1, -1]):
-        size = batch["paper"].batch_size
-        out = model(batch.x_dict, batch.edge_index_dict)["paper"][:size]
-        assert torch.allclose(out, whole[batch["paper"].n_id[:size]], atol=1e-5)
-
-
 def typed_conv():
     return HeteroConv(
         {
@@ -262,45 +177,6 @@ def typed_conv():
             REV: SAGEConv((6, 4), 5),
         }
     )
-
-
-def test_convolutions_by_type_with_features_of_edges(data, stored):
-    torch.manual_seed(0)
-    conv = typed_conv()
-    given = {WRITES: data[WRITES].edge_attr}
-    edges = {kind: data[kind].edge_index for kind in (WRITES, CITES, REV)}
-    whole = conv(data.x_dict, edges, edge_attr_dict=given)
-    for batch in loader_of(stored, num_neighbors=[-1]):
-        size = batch["paper"].batch_size
-        edges = {kind: batch[kind].edge_index for kind in (WRITES, CITES, REV)}
-        given = {WRITES: batch[WRITES].edge_attr}
-        out = conv(batch.x_dict, edges, edge_attr_dict=given)
-        expected = whole["paper"][batch["paper"].n_id[:size]]
-        assert torch.allclose(out["paper"][:size], expected, atol=1e-5)
-
-
-def test_trimming_layers_changes_nothing_for_the_seeds(stored):
-    torch.manual_seed(0)
-    convs = [
-        HeteroConv({WRITES: SAGEConv((-1, -1), 6), CITES: SAGEConv(-1, 6), REV: SAGEConv(-1, 4)})
-        for _ in range(2)
-    ]
-    for batch in loader_of(stored):
-        x, edges = batch.x_dict, batch.edge_index_dict
-        whole, trimmed, trimmed_edges = x, x, edges
-        for layer, conv in enumerate(convs):
-            whole = conv(whole, edges)
-            trimmed, trimmed_edges, _ = trim_to_layer(
-                layer,
-                batch.num_sampled_nodes_dict,
-                batch.num_sampled_edges_dict,
-                trimmed,
-                trimmed_edges,
-            )
-            trimmed = conv(trimmed, trimmed_edges)
-        assert trimmed["paper"].shape[0] < whole["paper"].shape[0]
-        size = batch["paper"].batch_size
-        assert torch.allclose(trimmed["paper"][:size], whole["paper"][:size], atol=1e-5)
 
 
 def test_times_of_nodes_drive_sampling_without_being_named(data, tmp_path):
@@ -325,21 +201,6 @@ def test_weights_that_float32_would_change_drive_nothing(data, tmp_path):
     with from_data(data, tmp_path / "store", weight_attrs="edge_weight") as ds:
         assert torch.equal(ds[CITES].edge_weight, weights.float())
         next(iter(loader_of(ds, weight_attr="edge_weight")))
-
-
-@pytest.mark.parametrize("spoil", [lambda d: d["paper"], lambda d: d[WRITES]])
-def test_numbers_that_batches_have_are_left_out_or_refused(data, tmp_path, spoil):
-    part = spoil(data)
-    name, count = ("n_id", 60) if part is data["paper"] else ("e_id", 150)
-    part[name] = torch.arange(count)
-    with pytest.warns(UserWarning, match=f"{name} is left out: it counts the"):
-        ds = from_data(data, tmp_path / "store")
-    with ds:
-        batch = next(iter(loader_of(ds, num_neighbors=[1])))
-        assert batch["paper"].n_id.shape[0] < 60
-    part[name] = torch.arange(count).flip(0)
-    with pytest.raises(ValueError, match=f"{name}: a batch has numbers of its .*'own_{name}'"):
-        from_data(data, tmp_path / "store")
 
 
 def test_graphs_without_edges_or_nodes_of_a_type_are_refused(tmp_path):

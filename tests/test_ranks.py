@@ -16,9 +16,9 @@ from loaders import loader_of
 from ranks_data import NODES, SEEDS, SIZE, write_data
 
 import graphzero as gz
-from graphzero.loader import world
+from graphzero.loader import epochs
 from graphzero.sampling.order import Share, batch_ids
-from graphzero.training.train import train
+from graphzero.training.trainer import train
 
 if not torch.distributed.is_available():
     pytest.skip("this torch has no distributed", allow_module_level=True)
@@ -49,7 +49,7 @@ def numbers_of(batches, loader=None):
 @pytest.fixture
 def two_ranks(monkeypatch):
     """This process is rank 1 of 2."""
-    monkeypatch.setattr(world, "current_group", lambda: (1, 2))
+    monkeypatch.setattr(epochs, "current_group", lambda: (1, 2))
 
 
 # --- the deal
@@ -267,32 +267,32 @@ def test_copies_warn_themselves(folder):
 
 
 def test_no_pickle_or_copy_holds_a_rank(folder, monkeypatch):
-    monkeypatch.setattr(world, "current_group", lambda: (1, 2))
+    monkeypatch.setattr(epochs, "current_group", lambda: (1, 2))
     batches = make(folder, distributed=True)
     pickled = pickle.dumps(batches)
     copies = [pickle.loads(pickled), copy.deepcopy(batches), batches]
-    monkeypatch.setattr(world, "current_group", lambda: (2, 3))
+    monkeypatch.setattr(epochs, "current_group", lambda: (2, 3))
     for each in copies:
         assert each.rank_and_size == (2, 3)
         assert numbers_of(each) == [2, 5, 1]
         assert numbers_of(each, loader_of(each, 2)) == [2, 5, 1]  # in forked workers
-    monkeypatch.setattr(world, "current_group", lambda: None)
+    monkeypatch.setattr(epochs, "current_group", lambda: None)
     assert numbers_of(pickle.loads(pickled)) == list(range(7))
 
 
 def test_a_worker_believes_its_own_parent_only(monkeypatch):
-    told = world.ParentGroup(os.getpid(), (1, 2))
-    monkeypatch.setattr(world, "current_group", lambda: (0, 5))
-    assert world.group_of_worker(told) == (0, 5)  # not a worker
-    monkeypatch.setattr(world, "get_worker_info", lambda: object())
+    told = epochs.ParentGroup(os.getpid(), (1, 2))
+    monkeypatch.setattr(epochs, "current_group", lambda: (0, 5))
+    assert epochs.group_of_worker(told) == (0, 5)  # not a worker
+    monkeypatch.setattr(epochs, "get_worker_info", lambda: object())
 
     class Parent:
         pid = os.getpid()
 
-    monkeypatch.setattr(world.multiprocessing, "parent_process", lambda: Parent)
-    assert world.group_of_worker(told) == (1, 2)
-    assert world.group_of_worker(world.ParentGroup(1, (1, 2))) == (0, 5)
-    assert world.group_of_worker(None) == (0, 5)
+    monkeypatch.setattr(epochs.multiprocessing, "parent_process", lambda: Parent)
+    assert epochs.group_of_worker(told) == (1, 2)
+    assert epochs.group_of_worker(epochs.ParentGroup(1, (1, 2))) == (0, 5)
+    assert epochs.group_of_worker(None) == (0, 5)
 
 
 # --- resuming
@@ -308,6 +308,7 @@ def test_the_filled_round_is_resumed(folder):
         return numbers_of(batches)
 
     batches = make(folder, rank=1, world_size=2)
+    batches.set_epoch(0)
     states = [batches.state_after(taken) for taken in range(5)]
     assert [state["batches"] for state in states] == [0, 2, 4, 6, 7]
     assert [left(states[2], rank, 2) for rank in range(2)] == [[4, 6], [5, 0]]
@@ -322,7 +323,9 @@ def test_the_filled_round_is_resumed(folder):
 def test_a_round_that_was_left_out_is_not_done(folder):
     """Fewer ranks train on what more ranks could not share."""
     options = {"count": 112, "drop_last": True}
-    state = make(folder, rank=0, world_size=2, **options).state_after(3)
+    batches = make(folder, rank=0, world_size=2, **options)
+    batches.set_epoch(0)
+    state = batches.state_after(3)
     assert state["batches"] == 6
     for rank, world_size, expected in ((0, 2, []), (1, 2, []), (2, 3, []), (0, 1, [6])):
         batches = make(folder, rank=rank, world_size=world_size, **options)
@@ -337,12 +340,14 @@ def test_stateful_data_loaders_resume_the_filled_round(folder, workers):
     stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
     for taken in (1, 3, 4):
         batches = make(folder, rank=1, world_size=2)
+        batches.set_epoch(0)
         loader = loader_of(batches, workers, kind=stateful)
         iterator = iter(loader)
         for _ in range(taken):
             next(iterator)
         state = pickle.loads(pickle.dumps(loader.state_dict()))
         resumed = make(folder, rank=1, world_size=2)
+        resumed.set_epoch(0)
         again = loader_of(resumed, workers, kind=stateful)
         if taken < 4:
             again.load_state_dict(state)

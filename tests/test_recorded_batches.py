@@ -9,7 +9,6 @@ import recorded_batches
 
 pytest.importorskip("torch")
 
-pytestmark = pytest.mark.slow
 RECORDED = json.loads(recorded_batches.RECORD.read_text())
 
 

@@ -2,113 +2,80 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 
-from graphzero.report.pace import Pace
-from graphzero.report.recorder import Recorder
+from graphzero.loader.stats import BatchTotals
+from graphzero.report import monitor
+from graphzero.report.monitor import Batches, Recorder
 from graphzero.report.recording import (
-    BatchTotals,
     Environment,
     FileReading,
-    GroupReading,
     ProcessReading,
-    SystemReading,
 )
-from graphzero.report.summarize import summarize
+from graphzero.report.summary import summarize
 
 pytestmark = pytest.mark.no_asan
 
 
+CPU = [0.0]  # seconds of the processor, which pass only as they are told
+
+
 def _work(seconds: float) -> None:
-    end = time.thread_time() + seconds
-    while time.thread_time() < end:
-        pass
+    CPU[0] += seconds
+
+
+SOME = BatchTotals(batches=3, steps=3)
 
 
 class Source:
-    """A process that reads more and more; of which one figure may fail."""
+    """A process that reads more and more, and its files; of which one figure may fail."""
+
+    size = 10**8
 
     def __init__(self) -> None:
-        self.unknown = {"group": "there is none"}
         self.living = [7]
-        self.paths: list[str] = []
+        self.paths: tuple[str, ...] = ()
         self.looks = self.pss_looks = self.closed = 0
-        self.size = 10**8
         self.failure: Exception | None = None
         self.time_to_count_pages = self.time_to_share = 0.0
-
-    def command(self) -> tuple[str, ...]:
-        return ("train",)
+        self.rss = 10**8
 
     def pids(self) -> list[int]:
         return self.living
 
-    def processes(self, *, with_pss: bool) -> tuple[ProcessReading, ...]:
+    def read_processes(self, *, with_pss: bool = False) -> tuple[ProcessReading, ...]:
         if self.failure is not None:
             raise self.failure
         self.pss_looks += with_pss
         if with_pss:
             _work(self.time_to_share)
-        return tuple(ProcessReading(pid, "main", rss=10**8) for pid in self.living)
+        return tuple(ProcessReading(pid, "main", rss=self.rss) for pid in self.living)
 
-    def system(self) -> SystemReading:
-        return SystemReading()
+    def add(self, paths) -> None:
+        self.paths = tuple(dict.fromkeys([*self.paths, *paths]))
 
-    def group(self) -> GroupReading | None:
-        return None
-
-    def device_bytes(self) -> int | None:
-        return None
-
-    def add_files(self, paths) -> None:
-        self.paths += [path for path in paths if path not in self.paths]
-
-    def add_mapped_files(self, pids) -> None:
-        self.add_files(["mapped"])
-
-    def page_cache(self) -> dict[str, int]:
-        self.looks += 1
+    def read(self, parts: int = 1) -> tuple[FileReading, ...]:
+        self.looks += parts == 1
         _work(self.time_to_count_pages)
-        return dict.fromkeys(self.paths, 1)
-
-    def files(self) -> tuple[FileReading, ...]:
-        return tuple(FileReading(path, 1) for path in self.paths)
-
-    def environment(self) -> Environment:
-        return Environment(cpu="this one")
+        return tuple(FileReading(path, 1, 1) for path in self.paths)
 
     def close(self) -> None:
         self.closed += 1
 
 
-class Logs:
+class Logs(Batches):
     """Mini-batches of one process."""
 
-    def __init__(self) -> None:
-        self.unknown: str | None = None
-        self.files = ("logged",)
-        self.pids: set[int] = set()
-        self.iterations = ({"fanouts": "5", "io": "a"}, {"fanouts": "5", "io": "b"})
-        self.epochs = {0: BatchTotals(batches=3)}
-        self.totals = BatchTotals()
-        self.looks = 0
-        self.news = False
-
-    def has_news(self) -> bool:
-        return self.news
-
-    def look(self, pids) -> None:
-        self.looks += 1
-
-    def read(self) -> BatchTotals:
-        return self.totals
-
-    def close(self) -> None:
-        pass
+    def __init__(self, totals: BatchTotals | None = None) -> None:
+        super().__init__()
+        self.add(0, totals or BatchTotals(), {"num_threads": 5, "io": "a"})
+        self.add(0, BatchTotals(), {"num_threads": 5, "io": "b"})
 
 
 class Event:
@@ -124,16 +91,34 @@ class Event:
         return self.waits < 0
 
 
-def _record(source: Source, logs: Logs, *, interval: float = 1.0, waits: int) -> Recorder:
+@pytest.fixture(autouse=True)
+def others(monkeypatch) -> None:
+    """Files that the process has mapped, on no disk."""
+    monkeypatch.setattr(monitor.time, "thread_time", lambda: CPU[0])
+    monkeypatch.setattr(monitor, "mapped_files", lambda pids, unknown: ("mapped",))
+    monkeypatch.setattr(monitor, "device_bytes", lambda path, unknown: None)
+    monkeypatch.setattr(monitor, "find_group", lambda pid, unknown: None)
+    environment = Environment(cpu="this one")
+    monkeypatch.setattr(monitor, "read_environment", lambda path, unknown: environment)
+
+
+def _recorder(source: Source, logs: Batches, clock=None, interval: float = 1.0) -> Recorder:
+    recorder = Recorder(os.getpid(), (), logs, interval, clock=clock or time.monotonic)
+    recorder.tree = SimpleNamespace(read=source.read_processes)  # type: ignore[assignment]
+    recorder.files = source  # type: ignore[assignment]
+    return recorder
+
+
+def _record(source: Source, logs: Batches, *, interval: float = 1.0, waits: int) -> Recorder:
     clock = [100.0]
-    recorder = Recorder(source, logs, interval, clock=lambda: clock[0])
+    recorder = _recorder(source, logs, lambda: clock[0], interval)
     recorder.begin()
     recorder.run(Event(clock, waits))  # type: ignore[arg-type]
     return recorder
 
 
 def test_readings_come_at_the_interval() -> None:
-    recording = _record(Source(), Logs(), waits=100).end()
+    recording = _record(Source(), Logs(SOME), waits=10).recording(is_last=True)
     times = [reading.seconds for reading in recording.readings]
     assert times[0] == 0
     assert len(times) == pytest.approx(11, abs=2)
@@ -142,7 +127,7 @@ def test_readings_come_at_the_interval() -> None:
 
 
 def test_a_long_run_keeps_a_bounded_number() -> None:
-    recording = _record(Source(), Logs(), waits=60_000).end()
+    recording = _record(Source(), Logs(SOME), waits=6_000).recording(is_last=True)
     times = [reading.seconds for reading in recording.readings]
     assert 900 <= len(times) <= 2001
     assert (times[0], times[-1]) == (0, recording.seconds)
@@ -153,35 +138,29 @@ def test_a_long_run_keeps_a_bounded_number() -> None:
 def test_what_costs_much_is_done_seldom() -> None:
     source = Source()
     source.time_to_count_pages, source.time_to_share = 0.01, 0.02
-    recorder = _record(source, Logs(), waits=1000)  # 100 s: 0.15 and 0.3 s, and 0.03 s more of each
+    recorder = _record(source, Logs(SOME), waits=100)
     assert 10 <= source.looks <= 19
     assert 10 <= source.pss_looks <= 17
-    recording = recorder.end()
+    recording = recorder.recording(is_last=True)
     assert len(recording.readings) > 90  # the others come as often as ever
     assert sum(reading.page_cache is not None for reading in recording.readings) == source.looks
     assert 0.3 < recording.own_cpu_seconds < 1.0
 
 
 def test_shared_pages_are_counted_at_the_end_if_that_is_affordable() -> None:
-    class Shrinking(Source):
-        size_of_process = 10**12
-
-        def processes(self, *, with_pss: bool) -> tuple[ProcessReading, ...]:
-            self.pss_looks += with_pss
-            return (ProcessReading(7, "main", rss=self.size_of_process),)
-
     for size, looks in ((10**12, 0), (10**9, 1)):
-        source = Shrinking()
+        source = Source()
+        source.rss = 10**12
         recorder = _record(source, Logs(), waits=10)
         assert source.pss_looks == 0
-        source.size_of_process = size  # its workers have ended
-        recorder.end()
+        source.rss = size  # its workers have ended
+        recorder.recording(is_last=True)
         assert source.pss_looks == looks
 
 
 def test_what_costs_little_is_done_every_time() -> None:
     source = Source()
-    recording = _record(source, Logs(), waits=100).end()
+    recording = _record(source, Logs(SOME), waits=10).recording(is_last=True)
     assert source.looks == len(recording.readings)
     assert source.pss_looks == len(recording.readings)
 
@@ -190,130 +169,82 @@ def test_what_costs_little_is_done_every_time() -> None:
     ("cost", "interval", "delay"),
     [(0.0, 1.0, 1.0), (0.002, 1.0, 1.0), (0.02, 1.0, 5.0), (9.0, 1.0, 60.0), (0.002, 0.1, 0.1)],
 )
-def test_the_pace_follows_the_cost(cost: float, interval: float, delay: float) -> None:
-    pace = Pace(interval)
-    pace.add_cost(cost)
-    assert pace.delay == pytest.approx(delay)
-
-
-@pytest.mark.parametrize("interval", [0.1, 1.0, 60.0])
-def test_logs_of_short_lived_workers_are_found_at_any_interval(interval: float) -> None:
-    assert 0.05 <= Pace(interval).look_delay <= 0.1
-
-
-def test_the_cost_of_more_memory_is_foreseen() -> None:
-    work = Pace(1.0).pss
-    assert work.is_affordable(10**9, 0.0)
-    assert not work.is_affordable(10**11, 0.0)  # before anything was measured
-    work.add(0.02, 10**9)
-    assert work.is_affordable(10**9, 10.0)
-    assert not work.is_affordable(10**10, 10.0)  # 0.2 s
-    assert work.is_affordable(10**10, 70.0)
-
-
-def test_what_was_learned_of_no_bytes_does_not_count_for_many() -> None:
-    """The first look finds no file of the dataset."""
-    work = Pace(1.0).page_cache
-    work.add(0.005, 0)
-    assert work.is_affordable(2 * 10**9, 1.0)
-
-
-def test_the_pace_recovers_from_one_expensive_reading() -> None:
-    pace = Pace(1.0)
-    pace.add_cost(0.1)
-    for _ in range(20):
-        pace.add_cost(0.001)
-    assert pace.delay == 1.0
-
-
-def test_new_logs_are_looked_for_between_readings() -> None:
-    logs = Logs()
-    logs.news = True
-    recording = _record(Source(), logs, waits=100).end()
-    assert logs.looks >= 90
-    assert len(recording.readings) < 15
+def test_the_delay_follows_the_cost(cost: float, interval: float, delay: float) -> None:
+    recorder = _recorder(Source(), Logs(), interval=interval)
+    recorder._cost = cost
+    assert recorder.delay == pytest.approx(delay)
 
 
 def test_the_thread_ends_with_the_process() -> None:
     source = Source()
     source.living = []
-    recorder = Recorder(source, Logs(), 0.01)
+    recorder = _recorder(source, Logs(), interval=0.01)
     recorder.begin()
     recorder.run(threading.Event())  # returns
-    assert len(recorder.end().readings) == 3  # one of its end
+    assert len(recorder.recording(is_last=True).readings) == 3  # one of its end
 
 
 def test_a_reading_that_fails_ends_nothing_and_is_said() -> None:
     source = Source()
     clock = [0.0]
-    recorder = Recorder(source, Logs(), 1.0, clock=lambda: clock[0])
+    recorder = _recorder(source, Logs(), lambda: clock[0])
     recorder.begin()
     source.failure = OSError("no such luck")
-    recorder.run(Event(clock, 30))  # type: ignore[arg-type]
+    recorder.run(Event(clock, 3))  # type: ignore[arg-type]
     source.failure = None
-    recorder.run(Event(clock, 30))  # type: ignore[arg-type]
-    recording = recorder.end()
-    assert 3 <= len(recording.readings) <= 6
+    recorder.run(Event(clock, 3))  # type: ignore[arg-type]
+    recording = recorder.recording(is_last=True)
+    assert 3 <= len(recording.readings) <= 5
     assert recording.unknown["readings"] == "some have failed: OSError: no such luck"
 
 
 def test_the_recording_has_all_that_was_found() -> None:
-    source, logs = Source(), Logs()
+    source, logs = Source(), Logs(SOME)
     recorder = _record(source, logs, waits=0)
     early = recorder.recording()
     assert len(early.readings) == 2  # with one of this moment
-    recording = recorder.end()
-    assert recorder.end() is recording
+    recording = recorder.recording(is_last=True)
+    assert recorder.recording(is_last=True) is recording
     assert recorder.recording() is recording
     assert source.closed == 1
-    assert recording.command == ("train",)
-    assert [file.path for file in recording.files] == ["logged", "mapped"]
+    assert recording.command
+    assert [file.path for file in recording.files] == ["mapped"]
     assert recording.environment.cpu == "this one"
-    assert recording.options == {"fanouts": "5", "io": "a | b"}
+    assert recording.options == {"num_threads": "5", "io": "a | b"}
     assert recording.epochs == logs.epochs
-    assert recording.unknown == {"group": "there is none"}
+    assert recording.unknown == {}
 
 
 @pytest.mark.parametrize(
-    ("totals", "reason", "expected"),
+    ("totals", "expected"),
     [
-        (BatchTotals(), "the log is elsewhere", "the log is elsewhere"),
-        (BatchTotals(batches=5, steps=5), None, None),
-        (BatchTotals(batches=5, steps=8), None, "3 mini-batches were prepared by processes"),
-        (BatchTotals(steps=8), None, None),  # of another library's loader
+        (BatchTotals(), "no mini-batch was seen"),
+        (BatchTotals(batches=5, steps=5), "None"),
+        (BatchTotals(batches=5, steps=8), "3 mini-batches have no `stats`"),
+        (BatchTotals(steps=8), "None"),  # of another library's loader
     ],
 )
-def test_batches_that_nobody_has_seen_are_unknown(totals, reason, expected) -> None:
-    logs = Logs()
-    logs.totals, logs.unknown = totals, reason
-    unknown = _record(Source(), logs, waits=0).end().unknown
-    assert unknown.get("batches", "None").startswith(str(expected))
+def test_batches_that_nobody_has_seen_are_unknown(totals, expected) -> None:
+    unknown = _record(Source(), Logs(totals), waits=0).recording(is_last=True).unknown
+    assert unknown.get("batches", "None").startswith(expected)
 
 
 @pytest.mark.parametrize(("lives", "names"), [(0, {"anonymous", "rss", "cores"}), (1, {"cores"})])
 def test_processes_that_were_hardly_seen_are_unknown(lives: int, names: set[str]) -> None:
     source = Source()
     source.living = [7] * lives
-    recorder = Recorder(source, Logs(), 1.0)
+    recorder = _recorder(source, Logs())
     recorder.begin()
     source.living = []
-    unknown = recorder.end().unknown
+    unknown = recorder.recording(is_last=True).unknown
     assert {*names, "major_faults", "read_bytes"} <= set(unknown)
     assert ("anonymous" in unknown) == ("anonymous" in names)
 
 
-def test_workers_that_no_reading_saw_are_said() -> None:
-    logs = Logs()
-    logs.pids = {7, 8, 9}
-    recording = _record(Source(), logs, waits=0).end()
-    assert recording.unknown["processes"].startswith("2 that prepared mini-batches lived between")
-    assert "1 process seen at most" in str(summarize(recording))
-
-
-def test_a_disk_that_was_seen_once_is_unknown_with_the_reason() -> None:
+def test_a_disk_that_was_seen_once_is_unknown_with_the_reason(monkeypatch) -> None:
     source = Source()
-    recorder = _record(source, Logs(), waits=10)
-    source.device_bytes = lambda: 10  # type: ignore[method-assign]
-    recording = recorder.end()
+    recorder = _record(source, Logs(SOME), waits=10)
+    monkeypatch.setattr(monitor, "device_bytes", lambda path, unknown: 10)
+    recording = recorder.recording(is_last=True)
     assert recording.unknown["device_bytes"].startswith("the dataset was seen at the last reading")
     assert summarize(recording).device_bytes is None

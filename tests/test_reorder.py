@@ -22,8 +22,7 @@ from reference_merging import is_symmetric
 import graphzero as gz
 from graphzero.ingest import build_dataset, folder, reorder_dataset
 from graphzero.store.atomic import is_staging_name
-from graphzero.store.filewriter import FileWriter
-from graphzero.store.format import encode_header, read_file, read_header, verify_file
+from graphzero.store.format import FileWriter, encode_header, read_file, read_header, verify_file
 from graphzero.store.manifest import read_manifest
 
 pytestmark = pytest.mark.no_asan  # the work is that of NumPy; the sort has C tests
@@ -48,7 +47,8 @@ def lists_of(graph: gz.Graph) -> list[list[list[Any]]]:
 def seen(path: Path) -> dict[str, Any]:
     """Everything that a dataset shows its user, in the user's ids."""
     manifest = read_manifest(path)
-    names = [entry for entry in (manifest.features, manifest.labels, manifest.visits) if entry]
+    nodes = manifest.nodes[""]
+    names = [entry for entry in (*nodes.attributes.values(), nodes.visits) if entry]
     rows = {}
     for entry in names:
         with gz.FeatureStore(entry.resolve(path)) as store:
@@ -227,11 +227,13 @@ def test_stop_at_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step
 SCRIPT = """
 import sys
 import graphzero as gz
+from graphzero.ingest import reorder_dataset
 
 print("ready", flush=True)
 while True:
     for order in ("input", "presample", "hot"):
-        gz.reorder(sys.argv[1], order, memory_limit="1MiB").close()
+        presample = gz.Presample() if order == "presample" else None
+        reorder_dataset(sys.argv[1], order, presample=presample, memory_limit="1MiB")
 """
 
 
@@ -346,7 +348,7 @@ def test_a_disk_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     build_dataset(tmp_path, files.random_edges(5000, 30_000), np.ones((5000, 8)))
     needed = sum(path.stat().st_size for path in tmp_path.glob("*.g[ld]"))
     usage = type("Usage", (), {"free": needed // 2})
-    monkeypatch.setattr("graphzero.store.disk_space.shutil.disk_usage", lambda _: usage)
+    monkeypatch.setattr("graphzero.store.outputs.shutil.disk_usage", lambda _: usage)
     before = set(os.listdir(tmp_path))
     with pytest.raises(OSError, match="bytes of disk space") as caught:
         reorder_dataset(tmp_path, "input")

@@ -1,4 +1,4 @@
-"""``graphzero report``: runs a command or watches a process, and does not come between."""
+"""``graphzero report``: runs a command, and does not come between."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from cli_program import only_line, run, subprocess_of
 
-from graphzero.report.recording_file import read_recording
+from graphzero.report.recording import read_recording
 
 pytestmark = pytest.mark.no_asan  # starts processes
 
@@ -58,6 +57,7 @@ def test_a_command_keeps_its_input_output_and_exit_code(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (3, "hello\n")
     assert "verdict" in done.stderr
     assert "graphzero prepared no mini-batch" in done.stderr
+    assert "batches: no mini-batch was seen" in done.stderr
     assert "memory      at most" in done.stderr
 
 
@@ -67,7 +67,7 @@ def test_figures_of_a_command_that_nobody_has_seen_are_unknown(tmp_path: Path) -
     summary = json.loads((tmp_path / "r.json").read_text())["summary"]
     names = {"major_faults", "read_bytes", "cores"}
     assert {name for name in names if summary[name] is None} == names <= set(summary["unknown"])
-    assert "processes unknown" in done.stderr
+    assert "unknown of it by these processes" in done.stderr
     assert "processors  unknown" in done.stderr
 
 
@@ -103,7 +103,6 @@ def test_a_training_is_recorded(tmp_path: Path) -> None:
         (["--", "/"], 126, "graphzero: /: Permission denied"),
         (["--json", "/nowhere/x", "--", "true"], 1, "--json cannot be written"),
         (["--dataset", "/nowhere", "--", "true"], 1, "/nowhere"),
-        (["--pid", str(2**22 + 5)], 1, "there is no process"),
         (["/nowhere/missing.json"], 1, "missing.json"),
     ],
 )
@@ -117,9 +116,8 @@ def test_what_cannot_be_run_is_one_clear_line(words, code, message, capfd) -> No
     [
         ([], "give a command"),
         (["--"], "give a command"),
-        (["--pid", "1", "--", "true"], "give a command"),
+        (["--pid", "1"], "start the program with 'graphzero report -- COMMAND'"),
         (["some.json", "other"], "a recording is shown alone"),
-        (["--pid", "x"], "'x' is not the number of a process"),
         (["--interval", "0", "--", "true"], "'0' is not a positive number"),
     ],
 )
@@ -210,48 +208,26 @@ def test_the_exit_code_is_kept_if_nobody_reads_the_summary(tmp_path: Path) -> No
     assert process.returncode == 7
 
 
-@pytest.mark.parametrize("ended_by", [None, signal.SIGINT, signal.SIGTERM])
-def test_a_running_process_is_watched(patient, tmp_path: Path, ended_by: int | None) -> None:
-    is_interrupted = ended_by is not None
-    target = subprocess.Popen(
-        [*patient, "30" if is_interrupted else "1.5"], stdout=subprocess.PIPE, text=True
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_was_recorded_of_a_killed_command_stands(tmp_path: Path, workers: int) -> None:
+    program = (
+        "import os, sys, time, numpy as np, graphzero as gz\n"
+        "edges = np.random.default_rng(0).integers(0, 1000, (5000, 2))\n"
+        "ds = gz.build('data', edges, np.ones((1000, 8), np.float32), num_nodes=1000)\n"
+        f"loader = gz.NeighborLoader(ds, [5], batch_size=10, num_workers={workers})\n"
+        "for i, batch in enumerate(loader):\n"
+        "    time.sleep(0.05)\n"
+        "    if i == 40: os.kill(os.getpid(), 9)\n"
     )
-    try:
-        assert target.stdout is not None
-        assert target.stdout.readline() == "begun\n"
-        process = _start("--pid", target.pid, "--json", "r.json", cwd=tmp_path)
-        if is_interrupted:
-            time.sleep(1.5)
-            process.send_signal(ended_by)
-        _, err = process.communicate(timeout=30)
-        assert process.returncode == 0, err
-        assert "verdict" in err
-        assert (target.poll() is None) == is_interrupted  # it was left alone
-        recording = read_recording(tmp_path / "r.json")
-        assert recording.command[1] == patient[1]
-        assert recording.readings[0].processes[0].pid == target.pid
-        assert "processes" not in recording.unknown
-    finally:
-        target.kill()
-        target.communicate()
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
-def test_a_process_of_another_user_is_unknown_with_the_reason() -> None:
-    target = subprocess.Popen(["sleep", "1.5"])
-    code = (
-        "import os, sys\n"
-        "import graphzero.report.monitor\n"  # now: another user may not read this installation
-        "from graphzero.cli import main\n"
-        "os.setuid(65534)\n"
-        f"sys.exit(main(['report', '--pid', '{target.pid}']))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd="/"
-    )
-    target.wait()
-    assert done.returncode == 0, done.stderr
-    reason = f": pid {target.pid} belongs to another user: run as that user or as root"
-    names = " ".join(done.stderr.split()).rpartition(reason)[0].replace(",", "").split()
-    assert {"read_bytes", "pss", "pss_file"} <= set(names)
-    assert "processes unknown" in done.stderr
+    (tmp_path / "train.py").write_text(program)
+    outputs = ("--json", tmp_path / "r.json", "--interval", "0.2")
+    done = subprocess_of("report", *outputs, "--", sys.executable, "train.py", cwd=tmp_path)
+    assert done.returncode == 128 + signal.SIGKILL, done.stderr
+    assert "killed      by SIGKILL" in done.stderr
+    assert "verdict     Bound by" in done.stderr
+    recording = read_recording(tmp_path / "r.json")
+    assert recording.exit_code == 137
+    assert 20 <= recording.readings[-1].batches.steps <= 41  # all but the last half second
+    assert recording.readings[-1].batches.batches == recording.readings[-1].batches.steps
+    assert max(process.rss or 0 for r in recording.readings for process in r.processes) > 10**7
+    assert "page_cache" not in recording.unknown

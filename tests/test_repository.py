@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from types import FrameType
 
+import files
+import numpy as np
 import pytest
+
+import graphzero
 
 ROOT = Path(__file__).resolve().parents[1]
 TEST_COMMAND = "python3 -m venv .venv && .venv/bin/pip install tox && .venv/bin/tox"
@@ -15,16 +22,18 @@ TEST_COMMAND = "python3 -m venv .venv && .venv/bin/pip install tox && .venv/bin/
 def test_ci_runs_the_test_command_of_the_readme() -> None:
     assert TEST_COMMAND in (ROOT / "README.md").read_text()
     assert TEST_COMMAND in (ROOT / ".ci" / "run").read_text().splitlines()
+    assert ".venv/bin/tox -e extended" in (ROOT / ".ci" / "run").read_text().splitlines()
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
 
 
-def test_every_c_source_has_its_header_and_its_tests() -> None:
+def test_every_c_source_has_its_header_and_every_c_test_its_source() -> None:
     sources = {path.stem for path in (ROOT / "src").glob("*.c")}
     headers = {path.stem for path in (ROOT / "include" / "graphzero").glob("*.h")}
     tests = {path.stem.removeprefix("test_") for path in (ROOT / "tests" / "c").glob("test_*.c")}
     assert sources
     assert sources <= headers
-    assert sources <= tests
+    assert tests - {"rng_portable"} <= headers
+    assert {"format", "mapping", "csr", "io_ring", "pool", "fork"} <= tests
 
 
 def test_every_c_test_is_run() -> None:
@@ -85,52 +94,84 @@ def test_the_format_has_one_page_size_and_version() -> None:
         assert c_value[1] == value[1]
 
 
-PATH_IN_PAGE = re.compile(r"`([\w<>./-]+\.(?:py|pyx|pxi|pyi|pxd|c|h|md|json|toml))`")
-CHANGES = ["strategy", "kind of sampling", "source of edges", "field of the batch", "section"]
+NAMED = re.compile(r"`([\w.]+)` in `([\w/.]+\.(?:py|c))`")
 
 
-def _traces(page: str) -> dict[str, list[str]]:
-    """The files outside tests and pages that each trace touches, by the trace's heading."""
-    found: dict[str, list[str]] = {}
-    for part in re.split(r"^##+ ", page, flags=re.M)[1:]:
-        heading, _, text = part.partition("\n")
-        steps = re.findall(r"^\d+\. .*", text, re.M)
-        files = {path for step in steps for path in PATH_IN_PAGE.findall(step.split(":")[0])}
-        assert len(files) == len(steps), f"{heading}: not one file for each step"
-        found[heading] = sorted(
-            path
-            for path in files
-            if not path.startswith(("tests/", "docs/")) and path != "README.md"
-        )
-    return found
+def _path_of(named: str) -> Path:
+    """A path of the tour: below the package, or that of a C source."""
+    return ROOT / named if named.startswith("src/") else ROOT / "graphzero" / named
 
 
-def _paths_that_lead_nowhere(page: str) -> list[str]:
-    """Paths of a page without a file; of a new file, in angle brackets, only the folder exists."""
-    paths = [ROOT / path for path in PATH_IN_PAGE.findall(page)]
-    needed = [path.parent if "<" in path.name else path for path in paths]
-    return [str(path.relative_to(ROOT)) for path in needed if not path.exists()]
+def _names_of(node: ast.stmt) -> list[str]:
+    """The name of a definition, or the names that a statement assigns."""
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
+    return [getattr(one, "id", getattr(one, "name", "")) for one in targets]
 
 
-def test_the_five_changes_touch_at_most_four_files_that_exist() -> None:
-    page = (ROOT / "docs" / "changing.md").read_text()
-    headings = re.findall(r"^## (.*)$", page, re.M)
-    assert len(headings) == len(CHANGES)
-    assert all(change in heading for change, heading in zip(CHANGES, headings, strict=True))
-    traces = {heading: files for heading, files in _traces(page).items() if files}
-    assert len(traces) == 7  # two changes have two traces each
-    assert max(map(len, traces.values())) == 4
-    assert _paths_that_lead_nowhere(page) == []
+def _defines(path: Path, name: str) -> bool:
+    """Whether a file defines a function, a class, a method or a table of this name."""
+    if path.suffix == ".c":
+        return bool(re.search(rf"^\w[^;\n]*\b{name}\b", path.read_text(), re.M))
+    body: list[ast.stmt] = ast.parse(path.read_text()).body
+    for part in name.split("."):
+        found = [node for node in body if part in _names_of(node)]
+        if not found:
+            return False
+        body = getattr(found[0], "body", [])
+    return True
 
 
-def test_a_trace_of_five_files_and_a_path_that_is_gone_are_found() -> None:
-    steps = [f"{i}. `src/<new{i}>.c`: a line." for i in range(1, 6)]
-    page = "# Top\n## One\n" + "\n".join(steps) + "\n## Two\n1. `src/csr.c`: a line.\n"
-    assert {heading: len(files) for heading, files in _traces(page).items()} == {"One": 5, "Two": 1}
-    assert _paths_that_lead_nowhere(page) == []
-    assert _paths_that_lead_nowhere("`src/gone.c` `gone/<new>.h` `src/csr.c`") == [
-        "src/gone.c",
-        "gone",
-    ]
-    with pytest.raises(AssertionError, match="One: not one file"):
-        _traces("## One\n1. `src/csr.c` and `src/rng.c`: two files.\n")
+def test_the_tour_is_short_and_names_what_exists() -> None:
+    page = (ROOT / "docs" / "tour.md").read_text()
+    assert len(page.split()) <= 600
+    named = NAMED.findall(page)
+    assert len(named) > 20
+    assert len(set(named)) == len(named)
+    assert [name for name in named if not _defines(_path_of(name[1]), name[0])] == []
+    paths = re.findall(r"`((?:[\w]+/)*[\w]+\.(?:py|c))`", page)
+    missing = [path for path in paths if not _path_of(path).exists()]
+    assert [path for path in missing if not (ROOT / path).exists()] == []
+
+
+def test_functions_that_are_gone_are_found() -> None:
+    assert _defines(ROOT / "src" / "batch.c", "gz_batch_sample")
+    assert not _defines(ROOT / "src" / "batch.c", "gz_batch_gone")
+    assert _defines(ROOT / "graphzero" / "cli.py", "make_parser")
+    assert _defines(ROOT / "graphzero" / "io" / "strategies.py", "STRATEGIES")
+    assert not _defines(ROOT / "graphzero" / "cli.py", "make_parser.gone")
+
+
+def test_the_batch_of_the_tour_is_made_by_its_functions(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    page = (ROOT / "docs" / "tour.md").read_text()
+    section = page.split("\n## One batch")[1].split("\n## ")[0]
+    named = [(path, name) for name, path in NAMED.findall(section) if path.endswith(".py")]
+    way = {(path.removesuffix(".py").replace("/", "."), name) for path, name in named}
+    edges, features = files.random_edges(50, 400), np.ones((50, 2), np.float32)
+    files.write_dataset(tmp_path / "data", edges, 50, features=features)
+    visited: set[tuple[str, str]] = set()
+
+    def visit(frame: FrameType, event: str, _: object) -> None:
+        module = str(frame.f_globals.get("__name__", "")).removeprefix("graphzero.")
+        for step in way if event == "call" else ():
+            name = step[1].rpartition(".")[2]
+            if step[0] == module and frame.f_code.co_name in (name, "__init__"):
+                visited.add(step)
+
+    with graphzero.open(tmp_path / "data") as ds:
+        prefetch = graphzero.Prefetch(lookahead=0)  # everything in this thread
+        loader = graphzero.NeighborLoader(ds, [2, 2], batch_size=10, seed=0, prefetch=prefetch)
+        sys.setprofile(visit)
+        try:
+            batches = list(loader)
+        finally:
+            sys.setprofile(None)
+    assert len(batches) == 5
+    assert way - visited == set()
+
+
+def test_files_that_run_elsewhere_exist() -> None:
+    import conftest
+
+    for name in f"{conftest.EXTENDED} {conftest.CORE}".split():
+        assert (ROOT / "tests" / f"test_{name}.py").is_file(), name

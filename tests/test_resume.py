@@ -172,6 +172,7 @@ def test_the_iterator_counts_what_it_gave_not_what_it_prepared(whole):
 def test_an_epoch_that_is_done_has_nothing_left(whole):
     folder, _ = whole
     batches = make(folder)
+    batches.set_epoch(0)
     assert batches.state_after(100)["batches"] == 13
     batches.resume(batches.state_after(13))
     assert fingerprints(loader_of(batches)) == []
@@ -193,8 +194,9 @@ CHANGES = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_other_options_are_named(dataset, name):
-    state = make(dataset[0]).state_after(1)
-    progress = iter(make(dataset[0])).state_dict()
+    batches = make(dataset[0])
+    progress = iter(batches).state_dict()
+    state = batches.state_after(1)
     other = make(dataset[0], **CHANGES[name])
     for load, bad in ((other.resume, state), (iter(other).load_state_dict, progress)):
         with pytest.raises(ValueError, match=rf"taken with other options: .*\b{name} \(") as caught:
@@ -207,7 +209,9 @@ def test_another_graph_is_named(dataset, tmp_path):
     files.write_graph(tmp_path / "g.gl", files.random_edges(500, 300), 500)
     with gz.Graph(tmp_path / "g.gl") as graph:
         other = gz.NeighborDataset(gz.Dataset(graph), [1], [2])
-        state = gz.NeighborDataset(gz.open(dataset[0]), [1], [2]).state_after(0)
+        batches = gz.NeighborDataset(gz.open(dataset[0]), [1], [2])
+        batches.set_epoch(0)
+        state = batches.state_after(0)
         with pytest.raises(ValueError, match="num_edges"):
             other.resume(state)
         del other

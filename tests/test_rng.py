@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from graphzero import _core
 
+pytestmark = pytest.mark.core  # under AddressSanitizer, too
+
 WORDS = st.integers(0, 2**64 - 1)
 
 

@@ -1,26 +1,35 @@
-"""Rows are the same whichever way they are read, and it is said which."""
+"""Rows are the same whichever way they are read, and reading ahead never gets in the way."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import threading
+from contextlib import closing
 
 import files
 import numpy as np
 import pytest
+import reference_rows
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from loaders import loader_of
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.io.budget import Budget, budget
 from graphzero.io.limits import MemoryWatch
-from graphzero.io.probe import probe_files
-from graphzero.io.row_sources import RowSource, touched_rows
-from graphzero.loader.preparation import _Preparation
+from graphzero.io.plan import IOPlan
+from graphzero.io.resident import BUDGET, Budget
+from graphzero.io.row_io import PageReadAhead, RowIO, RowSource, touched_rows
+from graphzero.io.session import probe_files
+from graphzero.io.strategies import STRATEGIES
+from graphzero.loader.iteration import Preparation
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+pytestmark = [
+    pytest.mark.core,
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+]
 
 NODES, DIM = 20_000, 128  # 10 MB of rows
 PLENTY, LITTLE = 1 << 40, 4 << 20
@@ -51,6 +60,7 @@ def make(folder, **prefetch):
 
 def batches_of(folder, workers=0, **prefetch):
     _, batches = make(folder, **prefetch)
+    batches.set_epoch(0)  # which workers do not decide by themselves
     return list(loader_of(batches, workers))
 
 
@@ -69,9 +79,14 @@ def expected(folder):
     return fingerprints(result)
 
 
-@pytest.mark.parametrize("strategy", ["none", "willneed", "pread", "uring", "auto"])
-@pytest.mark.parametrize("resident", [0, 1 << 20, 0.5, 1.0])
-@pytest.mark.parametrize("lookahead", [0, 3])
+@pytest.mark.parametrize(
+    ("strategy", "resident", "lookahead"),
+    [
+        *(("none", 0, 3), ("none", 1.0, 0), ("willneed", 0, 0), ("willneed", 0.5, 3)),
+        *(("pread", 0, 3), ("pread", 1 << 20, 0), ("pread", 1.0, 3), ("auto", 0.5, 0)),
+        *(("uring", 0, 0), ("uring", 0.5, 3), ("uring", 1 << 20, 3), ("auto", 1.0, 3)),
+    ],
+)
 def test_every_strategy_gives_the_same_bytes(folder, expected, strategy, resident, lookahead):
     for path in folder.iterdir():
         files.drop_from_cache(path)
@@ -81,8 +96,7 @@ def test_every_strategy_gives_the_same_bytes(folder, expected, strategy, residen
     assert fingerprints(again) == expected
 
 
-@pytest.mark.parametrize("strategy", ["pread", "uring", "auto"])
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize(("strategy", "workers"), [("pread", 3), ("uring", 1), ("auto", 2)])
 def test_so_it_is_in_workers(folder, expected, strategy, workers):
     batches_of(folder, strategy=strategy)  # with readers that the workers must not inherit
     got = batches_of(folder, workers, strategy=strategy, resident=0.25, memory_limit=64 << 20)
@@ -109,26 +123,20 @@ def test_direct_reads_count_their_pages(folder):
     assert kept[-1].stats.pages_missed == 0
 
 
-@pytest.mark.parametrize("strategy", ["pread", "uring", "auto"])
+@pytest.mark.parametrize("strategy", ["pread", "auto"])
 def test_nothing_is_resident_without_memory(folder, expected, strategy):
     ds, batches = make(folder, strategy=strategy, resident=0.9, memory_limit=0, readahead_limit=0)
     got, kept = [], []
     for sampled in batches:
         got.append(gz.Collate(ds)(sampled))
-        kept.append(budget().kept_bytes())
+        kept.append(BUDGET.kept_bytes())
     assert fingerprints(got) == expected
     assert set(kept) == {0}
     assert "; 0 bytes of memory available" in got[0].stats.io
 
 
-def test_uring_that_cannot_be_had_is_replaced_and_named(folder, expected, monkeypatch):
-    monkeypatch.setattr(_core, "uring_refusal", lambda: "forbidden for this test")
-    got = batches_of(folder, strategy="uring")
-    assert fingerprints(got) == expected
-    assert got[0].stats.io.startswith("pread: uring was requested and is unavailable (forbidden")
-
-
-def test_a_ring_that_is_refused_after_all_is_replaced_and_named(folder, expected, monkeypatch):
+@pytest.mark.parametrize("when", ["before", "when it is opened"])
+def test_a_ring_that_is_refused_is_replaced_and_named(folder, expected, monkeypatch, when):
     make_reader = gz.FeatureStore.direct_reader
 
     def refuse(store, engine, threads):
@@ -136,12 +144,13 @@ def test_a_ring_that_is_refused_after_all_is_replaced_and_named(folder, expected
             raise OSError(12, "no memory for a ring")
         return make_reader(store, engine, threads)
 
-    monkeypatch.setattr(_core, "uring_refusal", lambda: None)
+    refusal = "forbidden for this test" if when == "before" else None
+    monkeypatch.setattr(_core, "uring_refusal", lambda: refusal)
     monkeypatch.setattr(gz.FeatureStore, "direct_reader", refuse)
     got = batches_of(folder, strategy="uring")
     assert fingerprints(got) == expected
     assert got[0].stats.io.startswith("pread: ")
-    assert "no memory for a ring" in got[0].stats.io
+    assert (refusal or "no memory for a ring") in got[0].stats.io
 
 
 @pytest.mark.parametrize("strategy", ["pread", "uring"])
@@ -154,18 +163,6 @@ def test_a_file_truncated_under_the_reader_is_an_error(folder, tmp_path, strateg
         file.truncate(1 << 20)
     with pytest.raises((OSError, gz.FormatError), match="features"):
         list(iterator)
-
-
-def test_iterations_leave_nothing_but_what_is_kept(folder):
-    ds, batches = make(folder, strategy="pread", resident=0.5)
-    for _ in range(2):
-        next(iter(batches))
-    before = len(os.listdir("/proc/self/fd"))
-    for _ in range(20):
-        iterator = iter(batches)
-        next(iterator)
-        iterator.close()
-    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_rows_are_kept_by_so_many_bytes(tmp_path):
@@ -191,10 +188,10 @@ def test_what_earlier_iterations_left_is_planned_with_unless_a_limit_is_given():
     watch, known, loop = MemoryWatch(), Budget(), Hashable()
     watch.least_available = 100 << 20
     known.learn(loop, watch)
-    assert known.room_learnt(loop) is None  # too few batches to know what the model takes
+    assert known.available_before(loop) is None  # too few batches to know what the model takes
     watch.batches = 4
     known.learn(loop, watch)
-    assert known.room_learnt(loop) == 95 << 20
+    assert known.available_before(loop) == 95 << 20
     assert probe_files(gz.Prefetch(), {}, 0, 95 << 20).observed == 95 << 20
     assert probe_files(gz.Prefetch(memory_limit=1 << 30), {}, 0, 95 << 20).observed is None
     del loop
@@ -217,10 +214,179 @@ def test_the_next_rows_are_placed_and_those_after_them_read_while_the_loop_is_bu
         return recorded
 
     for name in ("fetch", "place"):
-        monkeypatch.setattr(_Preparation, name, record(name, getattr(_Preparation, name)))
+        monkeypatch.setattr(Preparation, name, record(name, getattr(Preparation, name)))
     _, batches = make(folder, strategy="pread", memory_limit="1GB")
     iterator = iter(batches)
     next(iterator)  # in use: the next one is placed, and the one after it is read
     assert ready.wait(60)
     iterator.close()
     assert (done.count("fetch"), done.count("place")) == (3, 2)
+
+
+@pytest.fixture
+def cold_store(tmp_path):
+    """16 MiB of rows, none of them in the page cache."""
+    path = tmp_path / "f.gd"
+    files.write_rows(path, np.arange(32_768 * 128, dtype=np.float32).reshape(32_768, 128))
+    with files.open_cold(gz.FeatureStore, path) as store:
+        yield store
+
+
+FAR_ROWS = np.arange(4096, 32_768, 64)  # 448 pages, past what opening the file read along
+
+
+@given(
+    rows=st.lists(st.integers(0, 3000), max_size=60),
+    origin=st.sampled_from([0, 4096, 128]),
+    row_bytes=st.sampled_from([1, 4, 512, 4096, 5000]),
+    gap=st.integers(0, 5),
+)
+@settings(max_examples=200, deadline=None)
+def test_runs_cover_the_pages_of_the_rows(tmp_path_factory, rows, origin, row_bytes, gap):
+    rows = np.array(sorted(rows), dtype=np.int64)
+    file_bytes = origin + row_bytes * 3001
+    path = tmp_path_factory.getbasetemp() / "runs.bin"
+    with open(path, "wb") as file:
+        file.truncate(file_bytes)
+    mapping = _core.Mapping(path)
+    runs = reference_rows.page_runs(rows.tolist(), origin, row_bytes, gap, file_bytes)
+    pages, _, _ = mapping.willneed(rows, origin, row_bytes, gap)
+    assert pages == sum(-(-length // 4096) for _, length in runs)
+    # with nothing trusted, every run is asked for, long ones in pieces of 2 MiB
+    _, missing, calls = mapping.willneed(rows, origin, row_bytes, gap, False)
+    assert missing <= pages  # of a file without data, nothing is read
+    assert calls == sum(-(-length // (2 << 20)) for _, length in runs)
+
+
+def test_pages_asked_for_become_resident_without_a_fault(cold_store):
+    pages, missing, calls = cold_store.read_ahead(FAR_ROWS, gap_pages=0, trust_mincore=True)
+    assert pages == missing == calls == 448
+    cold_store.gather(FAR_ROWS)  # waits for what is still being read
+    pages, missing, calls = cold_store.read_ahead(FAR_ROWS, gap_pages=0, trust_mincore=True)
+    assert (pages, missing, calls) == (448, 0, 0)
+    # MADV_RANDOM: what was not asked for was not read
+    assert cold_store._mapping.resident_pages() < 448 + 64
+
+
+def test_of_a_file_of_others_what_is_read_counts_as_missing(cold_store):
+    """There mincore says that all is in memory, so everything is requested each time."""
+    if not os.path.exists("/proc/self/io"):
+        pytest.skip("the system does not count what a process reads")
+    pages, missing, _ = cold_store.read_ahead(FAR_ROWS, gap_pages=0, trust_mincore=False)
+    assert pages == missing == 448
+    cold_store.gather(FAR_ROWS)  # waits for what is still being read
+    pages, missing, calls = cold_store.read_ahead(FAR_ROWS, gap_pages=0, trust_mincore=False)
+    assert (pages, missing, calls) == (448, 0, 448)
+
+
+def test_a_few_rows_are_looked_up_first(cold_store):
+    """Where all is in memory, the others are not; and after some requests, hardly any are."""
+    rows = np.random.default_rng(0).permutation(FAR_ROWS)
+    with closing(PageReadAhead([cold_store], gz.Prefetch())) as readahead:
+        assert cold_store.count_missing(FAR_ROWS) == (448, 448)  # which requests nothing
+        first = readahead.submit(rows).result(timeout=60)
+        assert (first.pages, first.missing) == (448, 448)
+        cold_store.gather(rows)
+        requests = [readahead.submit(rows).result(timeout=60) for _ in range(40)]
+        assert all(request.missing == 0 for request in requests)
+        looked = [0 < request.pages <= 128 for request in requests]
+        assert looked[:8] == [True] * 8
+        assert 3 <= sum(looked[8:]) <= 5
+        everywhere = np.arange(32_768)  # now most are missing, and soon requested again
+        missing = [readahead.submit(everywhere).result(timeout=60).missing for _ in range(8)]
+        assert max(missing) > 3000
+
+
+def test_rows_beyond_the_limit_are_left_to_faults(cold_store):
+    prefetch = gz.Prefetch(readahead_limit=100 * 512)
+    with closing(PageReadAhead([cold_store], prefetch)) as readahead:
+        asked = readahead.submit(FAR_ROWS).result(timeout=60)
+        assert asked.pages == 100
+        readahead.finish(asked)
+        assert readahead.submit(np.arange(8)).result(timeout=60).pages == 1  # given back
+
+
+def test_pages_read_too_early_wait_for_those_before_to_be_gathered(cold_store):
+    first, second = FAR_ROWS[:200], FAR_ROWS[200:]
+    limited = PageReadAhead([cold_store], gz.Prefetch(), most_bytes=100 * 4096)
+    with closing(limited) as readahead:
+        asked = readahead.submit(first).result(timeout=60)
+        assert asked.missing == 200  # nothing else is in memory: it may be more than fits
+        waiting = readahead.submit(second)
+        with pytest.raises(TimeoutError):
+            waiting.result(timeout=0.5)
+        assert cold_store.count_missing(second) == (248, 248)
+        readahead.finish(asked)
+        assert waiting.result(timeout=60).missing == 248
+
+
+def test_closing_ends_the_waiting(cold_store):
+    readahead = PageReadAhead([cold_store], gz.Prefetch(), most_bytes=0)
+    readahead.submit(FAR_ROWS[:200]).result(timeout=60)
+    waiting = readahead.submit(FAR_ROWS[200:])
+    readahead.close()
+    assert waiting.cancelled() or waiting.result(timeout=60).pages == 0
+    assert cold_store.count_missing(FAR_ROWS[200:]) == (248, 248)
+
+
+@pytest.mark.parametrize(("strategy", "pages"), [("none", 0), ("willneed", 448)])
+def test_only_strategies_that_read_ahead_request_pages(cold_store, strategy, pages):
+    source = RowSource(cold_store, lambda batch, subgraph: FAR_ROWS, "rows")
+    plan = IOPlan(STRATEGIES[strategy])
+    with closing(RowIO({"x": source}, gz.Prefetch(strategy), plan)) as rows:
+        requested = rows.wait(rows.submit(0, None))
+        assert sum(part.pages for part in requested) == pages
+        rows.finish(requested)
+    assert (cold_store._mapping.resident_pages() < 64) is (pages == 0)
+
+
+def test_rows_with_the_same_numbers_are_one_request(cold_store, tmp_path):
+    files.write_rows(tmp_path / "y.gd", np.zeros(32_768, dtype=np.uint8))
+    with gz.FeatureStore(tmp_path / "y.gd") as labels:
+
+        def sources(numbering):
+            return {
+                "x": RowSource(cold_store, lambda batch, subgraph: FAR_ROWS, "rows"),
+                "y": RowSource(labels, lambda batch, subgraph: FAR_ROWS, numbering),
+            }
+
+        for numbering, requests in (("rows", 1), ("others", 2)):
+            plan = IOPlan(STRATEGIES["willneed"])
+            with closing(RowIO(sources(numbering), gz.Prefetch("willneed"), plan)) as rows:
+                submitted = rows.submit(0, None)
+                assert len(submitted) == requests
+                rows.finish(rows.wait(submitted))
+
+
+def test_failing_advice_warns_and_goes_on(tmp_path, monkeypatch):
+    files.write_rows(tmp_path / "f.gd", np.ones((10, 4)))
+    store = gz.FeatureStore(tmp_path / "f.gd")
+
+    def refuse(*args, **kwargs):
+        raise OSError(12, "no memory for read-ahead")
+
+    monkeypatch.setattr(store, "read_ahead", refuse)
+    with (
+        closing(PageReadAhead([store], gz.Prefetch())) as readahead,
+        pytest.warns(RuntimeWarning, match="read-ahead failed"),
+    ):
+        assert readahead.submit(np.arange(10)).result(timeout=60).pages == 0
+
+
+def test_rows_beyond_the_file_are_refused(tmp_path):
+    files.write_rows(tmp_path / "f.gd", np.ones((10, 4)))
+    store = gz.FeatureStore(tmp_path / "f.gd")
+    with pytest.raises(IndexError, match="beyond the end"):
+        store.read_ahead(np.array([0, 10]), gap_pages=0, trust_mincore=True)
+
+
+@pytest.mark.timeout(60)
+def test_a_batch_that_is_waited_for_does_not_wait_for_later_ones(cold_store):
+    """Threads that sample side by side submit in any order; rows are gathered in one."""
+    readahead = PageReadAhead([cold_store], gz.Prefetch("willneed"), most_bytes=4096)
+    later, still_later = FAR_ROWS[200:300], FAR_ROWS[300:400]
+    assert readahead.submit(later).result().missing == 100
+    readahead.submit(still_later)
+    first = readahead.submit(FAR_ROWS[:100])
+    assert readahead.result(first).missing == 100
+    readahead.close()

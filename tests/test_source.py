@@ -33,7 +33,7 @@ pytestmark = pytest.mark.no_asan
 def test_a_source_is_a_value_with_its_options(tmp_path: Path) -> None:
     source = gz.Source(tmp_path / "e.csv", src="a", dst=1, edge_attrs=["c"], header=True)
     assert pickle.loads(pickle.dumps(source)) == source
-    assert source.given() == {"src": "a", "dst": 1, "edge_attrs": ["c"], "header": True}
+    assert source.options() == {"src": "a", "dst": 1, "edge_attrs": ["c"], "header": True}
     with pytest.raises(AttributeError):
         source.src = "b"  # type: ignore[misc]
     with pytest.raises(TypeError):
@@ -82,22 +82,6 @@ def test_sources_stand_wherever_paths_do(tmp_path: Path) -> None:
         assert ds.graph.neighbors(0).tolist() == [1, 3]
         assert sorted(ds.graph.weights.tolist()) == AMOUNTS.tolist()
         check_edge_values(ds, pair=EDGES[:, ::-1] * 2)
-
-
-def test_one_source_of_several_parts(tmp_path: Path) -> None:
-    parts = [
-        write_csv(tmp_path / f"{i}.csv", "a,k,b", part[:, 0], range(2 * i, 2 * i + len(part)),
-                  part[:, 1])
-        for i, part in enumerate((ROWS[:2], ROWS[2:4], ROWS[4:]))
-    ]  # fmt: skip
-    for value in (
-        gz.Source(parts, id_column="k"),
-        [gz.Source(part, id_column=1) for part in parts],
-        [gz.Source(parts[0], id_column="k", columns=[0, 2]), *(
-            gz.Source(part, id_column=1, columns=["a", "b"]) for part in parts[1:])],
-    ):  # fmt: skip
-        with gz.build(tmp_path / "d", EDGES, value) as ds:
-            np.testing.assert_array_equal(ds.features[np.arange(5)], ROWS)
 
 
 def build_with(folder: Path, where: str, source: gz.Source) -> None:
@@ -227,15 +211,6 @@ def test_a_node_has_one_record(tmp_path: Path, name: str, kind: str) -> None:
         pq.write_table(pa.table({"value": values, "id": ids}), path)
     with pytest.raises(ValueError, match=rf"n\.{kind}, {place}: node id 3 has a row already"):
         gz.build(tmp_path / "d", EDGES, nodes={name: path})
-
-
-def test_a_second_record_is_found_in_its_part(tmp_path: Path) -> None:
-    parts = [
-        write_csv(tmp_path / "a.csv", "id,value", [3, 0], [5, 6]),
-        write_csv(tmp_path / "b.csv", "id,value", [1, 3, 2], [7, 8, 9]),
-    ]
-    with pytest.raises(ValueError, match=r"b\.csv, line 3: node id 3 has a row already"):
-        gz.build(tmp_path / "d", EDGES, nodes={"year": parts})
 
 
 def test_ids_by_option_of_the_build(tmp_path: Path) -> None:

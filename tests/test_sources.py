@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +176,19 @@ def ipc(
     return make
 
 
+def remote(folder: Path) -> Arguments:
+    """By pyarrow's file systems, and by fsspec's."""
+    fsspec = pytest.importorskip("fsspec")
+    written = parts(write_parquet, "part-{}.parquet", "folder")(folder)
+    with fsspec.open("memory://graph/labels.csv.gz", "wb") as file:
+        file.write(compressed.COMPRESS[".gz"](text_of(Y_COLUMNS)))
+    return {
+        "edges": f"file://{written['edges']}",
+        "features": f"file://{written['features']}/",
+        "labels": "memory://graph/labels.csv.gz",
+    }
+
+
 def feather(folder: Path) -> Arguments:
     for name, columns in ALL.items():
         pa.feather.write_feather(arrow(columns), folder / f"{name}.feather", compression="zstd")
@@ -196,6 +209,16 @@ def reader(folder: Path) -> Arguments:
     table = arrow(EDGE_COLUMNS)
     batches = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=9))
     return {"edges": batches, "features": X, "labels": Y}
+
+
+class Relation:
+    """What a library without types known here has, such as a relation of DuckDB."""
+
+    def __init__(self, columns: Table) -> None:
+        self.columns, self._table = list(columns), arrow(columns)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
 
 
 def pandas(columns: Table) -> Any:
@@ -262,10 +285,12 @@ SOURCES: dict[str, Callable[[Path], Arguments]] = {
     "arrow stream": ipc(".arrows", stream=True, compression="lz4"),
     "ipc stream": ipc(".ipc", stream=True),
     "feather": feather,
+    "remote": remote,
     "pyarrow table": memory(arrow),
     "pyarrow batch": memory(lambda columns: arrow(columns).to_batches()[0]),
     "pyarrow dataset": dataset,
     "pyarrow reader": reader,
+    "relation": memory(Relation),
     "pandas": memory(pandas),
     "pandas nullable": memory(nullable),
     "pandas of arrow": memory(pandas_of_arrow),
@@ -301,3 +326,24 @@ def test_a_source_gives_the_files_of_plain_arrays(
     assert found.keys() == expected.keys()
     for name, content in found.items():
         assert content == expected[name], name
+
+
+def test_streams_are_spooled_where_they_are_needed_twice(tmp_path: Path) -> None:
+    table = pa.table({"src": SRC, "dst": DST, "amount": np.arange(EDGES)})
+    x = pa.table(dict(X_COLUMNS))
+
+    def reader(table: pa.Table) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=7))
+
+    def chunks() -> Iterator[dict[str, Any]]:
+        for batch in table.to_batches(max_chunksize=70):
+            yield {name: batch.column(name).to_numpy() for name in batch.schema.names}
+
+    found = []
+    for name, edges, features in (
+        ("table", table, x), ("reader", reader(table), reader(x)), ("chunks", chunks(), reader(x))
+    ):  # fmt: skip
+        build_dataset(tmp_path / name, edges, features, edge_attrs=["amount"])
+        files = (tmp_path / name).glob("*.g[ld]")
+        found.append({path.name: path.read_bytes() for path in files})
+    assert found[0] == found[1] == found[2]

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from graphzero.ingest import build_dataset
-from graphzero.ingest.sources.files import files_of
+from graphzero.ingest.sources.tables import files_of
 from graphzero.store.format import read_file
 
 # Python and pyarrow only.
@@ -290,12 +290,6 @@ def test_nan_in_features_of_pandas_is_a_number(tmp_path: Path) -> None:
 def test_polars_lazy_frames(refused: Refused) -> None:
     pl = pytest.importorskip("polars")
     refused(ValueError, "collect.*sink_parquet", pl.LazyFrame({"src": [0], "dst": [1]}))
-
-
-def test_a_reader_is_read_once(refused: Refused) -> None:
-    table = pa.table({"id": range(4), "a": range(4)})
-    reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
-    refused(ValueError, "can be read only once.*read_all", EDGES, reader)
 
 
 def test_many_files_are_not_open_at_once(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def test_reordering_does_not_replace_one(tmp_path, kind):
 def test_renames_of_a_committed_build_do_not_replace_one(tmp_path):
     gz.build(tmp_path, EDGES, ROWS).close()
     manifest = read_manifest(tmp_path)
-    os.rename(tmp_path / "features.gd", tmp_path / manifest.features.staged)
+    os.rename(tmp_path / "features.gd", tmp_path / manifest.nodes[""].attributes["x"].staged)
     os.mkfifo(tmp_path / "features.gd")
     refused(lambda: finish_renames(tmp_path, manifest), tmp_path / "features.gd")
     gz.open(tmp_path).close()
@@ -237,14 +237,12 @@ def test_the_demonstration_writes_into_none(tmp_path, name, kind):
 
 def test_the_saved_model_and_predictions_refuse_them(special):
     pytest.importorskip("torch")
-    from graphzero.training.predictions import Predictions, write_predictions
-    from graphzero.training.saved_model import SavedModel
+    from graphzero.training.graphsage import SavedModel
+    from graphzero.training.trainer import write_predictions
 
     model = SavedModel({}, {}, [1], "float32", 1, 0)
     refused(lambda: model.write(special), special)
-    ids = np.zeros(1, np.int64)
-    predictions = Predictions(ids, np.array(["a"]), ids, np.ones((1, 1), np.float32))
     link = special.parent.parent / "p.csv"
     link.symlink_to(special)
     with pytest.raises(OSError, match=r"a (device or another special file|folder)"):
-        write_predictions(link, predictions)
+        write_predictions(link, {"a": np.zeros(1, np.int64)}, {"a": np.ones((1, 1), np.float32)})

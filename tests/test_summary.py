@@ -11,19 +11,20 @@ import pytest
 import recordings
 
 from graphzero.errors import FormatError
+from graphzero.loader.stats import BatchTotals
+from graphzero.report.monitor import thin
 from graphzero.report.recording import (
     ENDED,
-    BatchTotals,
     FileReading,
     GroupReading,
     ProcessReading,
     Reading,
     Recording,
     SystemReading,
+    from_json,
+    read_recording,
 )
-from graphzero.report.recording_file import from_json, read_recording, to_json, write_recording
-from graphzero.report.summarize import summarize
-from graphzero.report.thinning import thin
+from graphzero.report.summary import summarize, to_json, write_recording
 
 pytestmark = pytest.mark.no_asan
 MB = 10**6
@@ -191,10 +192,10 @@ def test_the_group_and_the_machine() -> None:
     ("readings", "peak", "text"),
     [
         ([(300, 900), (400, 950), (350, 950)], 950, "at most 950 bytes; "),  # between two readings
-        ([(300, 900), (400, 900)], None, "400 bytes at the highest of 2 readings; "),
+        ([(300, 900), (400, 900)], None, "at most 400 bytes; "),
         ([(900, 900), (400, 900)], 900, "at most 900 bytes; "),  # at the first one
-        ([(300, 900), (400, 500), (400, 600)], None, "400 bytes at the highest of 3 readings; "),
-        ([(300, None), (400, None)], None, "400 bytes at the highest of 2 readings; "),
+        ([(300, 900), (400, 500), (400, 600)], None, "at most 400 bytes; "),
+        ([(300, None), (400, None)], None, "at most 400 bytes; "),
     ],
 )
 def test_the_peak_of_the_group_is_the_kernels_if_it_was_in_the_run(readings, peak, text) -> None:

@@ -13,13 +13,12 @@ from reference_merging import is_symmetric
 
 import graphzero as gz
 from graphzero.cli import main
-from graphzero.ingest import symmetry
-from graphzero.ingest.build import build_dataset
+from graphzero.ingest import build_dataset, merge
 from graphzero.ingest.edges import EdgeList
-from graphzero.ingest.spill import TempColumn
-from graphzero.ingest.symmetry import sampled_directions
+from graphzero.ingest.merge import sampled_directions
+from graphzero.ingest.sort import TempColumn
 from graphzero.store.format import read_file
-from graphzero.store.manifest import MANIFEST_NAME, read_manifest, read_untyped
+from graphzero.store.manifest import MANIFEST_NAME, read_manifest
 
 pytestmark = pytest.mark.no_asan  # the work is that of NumPy
 
@@ -53,10 +52,10 @@ def test_a_symmetric_list_stores_each_pair_once(tmp_path: Path) -> None:
         warnings.simplefilter("error")
         build_dataset(tmp_path / "half", HALF, directed=False, edge_ids=True)
     assert sections(tmp_path / "both") == sections(tmp_path / "half")
-    assert manifest.changes is not None
-    assert manifest.changes.symmetric
-    assert (manifest.num_input_edges, manifest.num_edges) == (9, 9)
-    assert read_untyped(tmp_path / "half", "").changes is None
+    assert manifest.edges["", "", ""].changes is not None
+    assert manifest.edges["", "", ""].changes.symmetric
+    assert (manifest.edges["", "", ""].num_input_edges, manifest.num_edges) == (9, 9)
+    assert read_manifest(tmp_path / "half").edges["", "", ""].changes is None
 
 
 def test_positions_in_a_symmetric_list(tmp_path: Path) -> None:
@@ -72,7 +71,7 @@ def test_positions_in_a_symmetric_list(tmp_path: Path) -> None:
             edge_splits=split,
             order="input",
         )
-    assert (manifest.num_edges, manifest.num_input_edges) == (8, 9)
+    assert (manifest.num_edges, manifest.edges["", "", ""].num_input_edges) == (8, 9)
     assert sorted(sections(tmp_path)["edge_ids"]) == [0, 0, 1, 1, 3, 3, 4, 4]
     with gz.open(tmp_path) as ds:
         assert ds.edge_splits["s"].tolist() == [4, 0]
@@ -84,7 +83,7 @@ def test_the_same_list_is_stored_as_it_is_if_it_is_directed(tmp_path: Path) -> N
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         manifest = build_dataset(tmp_path, BOTH)
-    assert (manifest.num_edges, manifest.changes) == (9, None)
+    assert (manifest.num_edges, manifest.edges["", "", ""].changes) == (9, None)
 
 
 def test_only_self_loops_are_not_symmetric(tmp_path: Path) -> None:
@@ -92,7 +91,7 @@ def test_only_self_loops_are_not_symmetric(tmp_path: Path) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             manifest = build_dataset(tmp_path, edges, num_nodes=3, directed=False)
-        assert manifest.changes is None
+        assert manifest.edges["", "", ""].changes is None
 
 
 def test_a_nearly_symmetric_list_is_stored_twice_and_told(tmp_path: Path) -> None:
@@ -100,7 +99,7 @@ def test_a_nearly_symmetric_list_is_stored_twice_and_told(tmp_path: Path) -> Non
     with pytest.warns(UserWarning, match="8 of 9 edges have their reverse") as told:
         manifest = build_dataset(tmp_path, edges, directed=False)
     assert manifest.num_edges == 2 * 10 - 1
-    assert manifest.changes is None
+    assert manifest.edges["", "", ""].changes is None
     # Both ways out that the warning names.
     assert "coalesce=True" in str(told[0].message)
     assert "directed=True" in str(told[0].message)
@@ -149,7 +148,7 @@ def test_the_sample_estimates_the_share(tmp_path: Path, share: float) -> None:
     edges = np.concatenate([half, both[:, ::-1]])
     found = sampled_directions(edge_list(tmp_path, edges))
     assert not found.exact
-    assert symmetry._MOST_SAMPLED / 4 < found.num_edges <= symmetry._MOST_SAMPLED
+    assert merge._MOST_SAMPLED / 4 < found.num_edges <= merge._MOST_SAMPLED
     expected = 2 * len(both) / len(edges)
     assert abs(found.num_reversed / found.num_edges - expected) < 0.02
     assert found.mostly is (expected >= 0.5)
@@ -179,7 +178,7 @@ def refusals() -> list[Any]:
         ),
         (
             {"edges": rated, "coalesce": "mean"},
-            r"the mean of 'rating' is wanted, which has int64 .*coalesce=\{'rating': 'sum'\}",
+            r"coalesce='mean' needs a float.*'rating' is int64.*coalesce=\{'rating': 'sum'\}",
             [{"coalesce": {"rating": "sum"}}],
         ),
         (
@@ -223,7 +222,10 @@ WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
         ({"reverse": {("a", "b", "c"): True}}, r"reverse names \('a', 'b', 'c'\), which is none"),
         ({"coalesce": {("a", "b", "c"): True}}, r"coalesce names \('a', 'b', 'c'\), which is none"),
         ({"coalesce": {"rating": "sum"}}, "there is no edge attribute 'rating'; there are year"),
-        ({"coalesce": "mean"}, r"edge type \('author', 'writes', 'paper'\): .*mean of 'year'"),
+        (
+            {"coalesce": "mean"},
+            r"edge type \('author', 'writes', 'paper'\): .*needs a float attribute; 'year'",
+        ),
         ({"drop_self_loops": {WRITES: True}}, "leads from one node type to another"),
         ({"coalesce": True}, r"edge type \('author', .*edges 0 and 2\).*'year' differs: 1 and 3"),
     ],
@@ -302,12 +304,12 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_reordering_keeps_what_was_done(tmp_path: Path) -> None:
     edges = {"edge_index": [[0, 0, 1], [1, 1, 2]], "rating": [1, 2, 3]}
     gz.build(tmp_path, edges, coalesce="sum").close()
-    before = read_untyped(tmp_path, "").changes
+    before = read_manifest(tmp_path).edges["", "", ""].changes
     with gz.reorder(tmp_path, "input", neighbors="out") as ds:
         assert ds.edge_attributes["rating"].get_tensor().tolist() == [3, 3]
         assert ds.graph.sample_neighbors([0, 1], -1).e_id.tolist() == [0, 2]
     assert before is not None
-    assert read_untyped(tmp_path, "").changes == before
+    assert read_manifest(tmp_path).edges["", "", ""].changes == before
 
 
 def test_a_manifest_with_wrong_changes_is_refused(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from graphzero.sampling.pipeline import Pipeline, Stage
-from graphzero.sampling.threads import WorkerThreads, run_outside
+from graphzero.sampling.threads import Pipeline, Stage, WorkerThreads, run_outside
 
 pytestmark = [
     pytest.mark.timeout(120),

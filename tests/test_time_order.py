@@ -77,9 +77,9 @@ def test_the_build_orders_each_list(
     times = random_times(rng, num_edges, kind)
     folder = tmp_path_factory.mktemp("built")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("graphzero.ingest.csr._CHUNK", piece)
-        patch.setattr("graphzero.ingest.csr._time_memory", lambda *_: 0)
-        patch.setattr("graphzero.ingest.time_order._MIN_ENTRIES", most)
+        patch.setattr("graphzero.ingest.lists._CHUNK", piece)
+        patch.setattr("graphzero.ingest.lists._time_memory", lambda *_: 0)
+        patch.setattr("graphzero.ingest.lists._MIN_ENTRIES", most)
         build_dataset(
             folder,
             edges,
@@ -96,22 +96,6 @@ def test_the_build_orders_each_list(
     # Both directions of an edge carry its time.
     np.testing.assert_array_equal(arrays["times"], times[arrays["edge_ids"]])
     assert arrays["time_order"].dtype == "<u4"
-
-
-@pytest.mark.parametrize("directed", [True, False])
-def test_a_tiny_memory_limit(tmp_path, order, directed):
-    """Lists far longer than what is ordered at once, many of their times tied."""
-    rng = np.random.default_rng(2)
-    edges = np.stack([rng.integers(0, 3, 60_000), rng.integers(0, 500, 60_000)], axis=1)
-    times = rng.integers(-100, 100, 60_000)
-    options = {"timestamp": times, "order": order, "directed": directed}
-    build_dataset(tmp_path / "data", edges[:, ::-1], memory_limit="1MiB", **options)
-    _, arrays = read_file(tmp_path / "data" / "graph.gl")
-    indptr = arrays["indptr"].astype(np.int64)
-    assert np.diff(indptr).max() > 15_000
-    lists = np.repeat(np.arange(500), np.diff(indptr))
-    expected = np.lexsort((arrays["times"], lists)) - indptr[lists]
-    np.testing.assert_array_equal(arrays["time_order"], expected)
 
 
 def test_without_timestamps_there_is_no_order(tmp_path):

@@ -11,18 +11,13 @@ import pytest
 from kinds import KINDS, options_of
 
 import graphzero as gz
-from graphzero.io.budget import budget
 from graphzero.io.plan import IOPlan
+from graphzero.io.resident import BUDGET
 from graphzero.io.strategies import STRATEGIES
-from graphzero.io.topology import (
-    TopologyIO,
-    best_prefix,
-    sections_read,
-    topology_files,
-    touched_topology,
-)
-from graphzero.sampling.hop_readahead import HopReadAhead
-from graphzero.sampling.sampler import NeighborSampler
+from graphzero.io.topology import TopologyIO, topology_files, touched_topology
+from graphzero.sampling.sampler import HopReadAhead, NeighborSampler
+
+pytestmark = pytest.mark.core  # under AddressSanitizer, too
 
 NODES, EDGES, PAGE = 40_000, 800_000, 4096
 
@@ -54,7 +49,8 @@ def sample(graph, fanouts=(10, 5), batch=0, readahead=None, **options):
     sampler = NeighborSampler(graph, fanouts, num_threads=1, **options)
     seeds = np.arange(batch * 300, batch * 300 + 300)
     times = np.full(300, 500) if has_times else None
-    return sampler.sample(seeds, seed_time=times, batch=batch, readahead=readahead)
+    ahead = None if readahead is None else [readahead]
+    return sampler.sample(seeds, seed_time=times, batch=batch, readahead=ahead)
 
 
 def fingerprint(subgraph):
@@ -66,7 +62,7 @@ def fingerprint(subgraph):
 def test_draws_are_the_same(graph, kind):
     options, times = options_of(kind)
     expected = sample(graph, times=times, **options)
-    assert expected.pages_missed == 0
+    assert expected.pages_missed == 0  # nothing was requested
     for kept_nodes, is_honest in [(0, True), (NODES // 2, True), (0, False)]:
         readahead = HopReadAhead(kept_nodes, is_honest)
         asked = sample(graph, times=times, readahead=readahead, **options)
@@ -92,7 +88,7 @@ def faults_of(path, readahead, **options):
         return subgraph, resource.getrusage(resource.RUSAGE_THREAD).ru_majflt - before
 
 
-@pytest.mark.parametrize("kind", ["uniform", "LABOR", "by weight", "until", "induced"])
+@pytest.mark.parametrize("kind", ["uniform", "by weight", "until"])
 def test_pages_are_there_before_they_are_touched(path, kind):
     options, times = options_of(kind)
     _, by_faults = faults_of(path, None, times=times, **options)
@@ -105,24 +101,17 @@ def test_pages_are_there_before_they_are_touched(path, kind):
     assert after <= tables + by_faults // 20
 
 
-def test_a_second_time_nothing_is_missing(graph):
-    first = sample(graph, readahead=HopReadAhead())
-    assert first.pages_missed > 0
-    assert sample(graph, readahead=HopReadAhead()).pages_missed == 0
-
-
-def bytes_of(graph, names):
-    return sum(graph.section_bytes[name] for name in names)
+def file_of(graph, timed=False, **options):
+    (file,) = topology_files(gz.Dataset(graph), gz.Sampling(**options), timed=timed)
+    return file
 
 
 def test_only_sections_that_are_read_count(graph):
-    plain = sections_read(graph, gz.Sampling(), timed=False)
-    assert {"indptr", "indices", "edge_ids"} <= set(plain)
-    assert not {"weights", "cum_weights", "times", "time_order"} & set(plain)
-    weighted = set(sections_read(graph, gz.Sampling(weighted=True), timed=False)) - set(plain)
-    assert weighted == {"cum_weights"}
-    timed = set(sections_read(graph, gz.Sampling(), timed=True)) - set(plain)
-    assert timed == {"times", "time_order"}
+    plain = set(file_of(graph).sections)
+    assert {"indptr", "indices", "edge_ids"} <= plain
+    assert not {"weights", "cum_weights", "times", "time_order"} & plain
+    assert set(file_of(graph, weighted=True).sections) - plain == {"cum_weights"}
+    assert set(file_of(graph, timed=True).sections) - plain == {"times", "time_order"}
 
 
 def test_seeds_that_are_few_are_translated_once(path):
@@ -140,24 +129,22 @@ def test_seeds_that_are_few_are_translated_once(path):
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.1, 0.3, 0.7, 0.99, 1.0])
 def test_what_is_kept_stays_within_its_bytes(graph, share):
-    names = sections_read(graph, gz.Sampling(), timed=False)
-    total = bytes_of(graph, names)
-    head = best_prefix(graph, names, int(share * total), is_hot=graph.stored_order is not None)
-    kept = {"indptr": 0, "indices": 0, **head.goals}
-    assert sum(kept.values()) <= share * total
-    assert {name for name, size in kept.items() if size} <= set(names)
+    file = file_of(graph)
+    goals, nodes = file.best_prefix(int(share * file.num_bytes))
+    kept = {"indptr": 0, "indices": 0, **goals}
+    assert sum(kept.values()) <= share * file.num_bytes
+    assert {name for name, size in kept.items() if size} <= set(file.sections)
     if share == 1.0:
-        assert head.nodes == NODES
-        assert sum(kept.values()) == total
-    elif graph.stored_order is None:
-        assert head.nodes == 0  # in another order the first lists are no better than the others
+        assert (nodes, sum(kept.values())) == (NODES, file.num_bytes)
+    elif not file.is_hot:
+        assert nodes == 0  # in another order the first lists are no better than the others
     else:
-        assert head.nodes < NODES
-        assert kept["indices"] == 4 * int(graph.indptr[head.nodes])
-        assert head.nodes == 0 or kept["indptr"] >= 8 * (head.nodes + 1)
-        # no room for another list
+        assert nodes < NODES
+        assert kept["indices"] == 4 * int(graph.indptr[nodes])
+        assert nodes == 0 or kept["indptr"] >= 8 * (nodes + 1)
+        # no memory for another list
         longest = int(np.diff(graph.indptr).max())
-        assert share < 0.1 or sum(kept.values()) > share * total - 8 * (longest + 1)
+        assert share < 0.1 or sum(kept.values()) > share * file.num_bytes - 8 * (longest + 1)
 
 
 def batches_of(path, **prefetch):
@@ -175,7 +162,7 @@ def batches_of(path, **prefetch):
         found, kept = [], 0
         for batch in batches:
             found.append(batch)
-            kept = max(kept, budget().kept_bytes())
+            kept = max(kept, BUDGET.kept_bytes())
         return found, kept
 
 
@@ -208,24 +195,15 @@ def test_corruption_is_found_all_the_same(path, tmp_path):
     with gz.Graph(copy) as graph, pytest.raises(gz.FormatError, match="corrupt"):
         NeighborSampler(graph, [5], num_threads=1).sample(
             np.arange(NODES)[:2000] if graph.stored_order is None else graph.node_ids[:2000],
-            readahead=HopReadAhead(),
+            readahead=[HopReadAhead()],
         )
-
-
-def test_nothing_is_requested_unless_it_is_asked_for(graph):
-    assert sample(graph, readahead=HopReadAhead(0, False)).pages_missed > 0
-    assert sample(graph).pages_missed == 0
-
-
-def files_of(graph):
-    return topology_files(gz.Dataset(graph), gz.Sampling(), timed=False)
 
 
 def test_nodes_are_left_out_only_while_their_topology_is_in_memory(path):
     with files.open_cold(gz.Graph, path) as graph:
-        sections = sections_read(graph, gz.Sampling(), timed=False)
-        plan = IOPlan(STRATEGIES["willneed"], topology=bytes_of(graph, sections), is_larger=True)
-        topology = TopologyIO(files_of(graph), gz.Prefetch(), plan)
+        file = file_of(graph)
+        plan = IOPlan(STRATEGIES["willneed"], topology=file.num_bytes, is_larger=True)
+        topology = TopologyIO([file], gz.Prefetch(), plan)
         for prefix, goal in topology.prefixes:
             prefix.resize(goal)
         assert topology.hop_readahead()[0].resident_nodes == 0
@@ -238,22 +216,22 @@ def test_nodes_are_left_out_only_while_their_topology_is_in_memory(path):
 
 
 def test_pages_that_sampling_touches_are_kept_by_so_many_bytes(graph):
-    sections = sections_read(graph, gz.Sampling(), timed=False)
-    subgraph = sample(graph)
-    assert touched_topology([], subgraph).shape == (0,)
-    needed = touched_topology(files_of(graph), subgraph)
-    total = bytes_of(graph, sections)
-    assert 0 < needed[0] <= needed[-1] <= total
+    file = file_of(graph)
+    sampler = NeighborSampler(graph, (10, 5), num_threads=1)
+    by_type = sampler.sample_types({"": np.arange(300)})
+    assert touched_topology([], by_type).shape == (0,)
+    needed = touched_topology([file], by_type)
+    assert 0 < needed[0] <= needed[-1] <= file.num_bytes
     assert (np.diff(needed) >= 0).all()
-    if graph.stored_order is None:
-        assert (needed >= min(total, 2 * bytes_of(graph, ["indptr"]))).all()
-        lists = [name for name in ("indices", "edge_ids") if name in sections]
-        assert (needed == total).sum() >= len(lists)  # no list is kept unless all are
+    if not file.is_hot:
+        assert (needed >= min(file.num_bytes, 2 * graph.section_bytes["indptr"])).all()
+        assert (needed == file.num_bytes).sum() >= 2  # no list is kept unless all are
         return
+    subgraph = by_type.untyped()
     frontier = np.unique(subgraph.stored_id[: sum(subgraph.num_sampled_nodes[:-1])])
-    for num_bytes in np.linspace(needed[0], total, 12).astype(int):
-        kept = best_prefix(graph, sections, int(num_bytes), is_hot=True).nodes
+    for num_bytes in np.linspace(needed[0], file.num_bytes, 12).astype(int):
+        _, kept = file.best_prefix(int(num_bytes))
         # each section of lists has a page at least for each list, or shares it with its neighbours
         missing = int((needed > num_bytes).sum())
-        assert (missing == 0) == (kept > frontier[-1] or num_bytes == total)
+        assert (missing == 0) == (kept > frontier[-1] or num_bytes == file.num_bytes)
         assert missing <= 2 * 2 * (frontier >= kept).sum()

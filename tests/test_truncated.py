@@ -12,6 +12,8 @@ import pytest
 import graphzero as gz
 from graphzero.errors import FormatError
 
+pytestmark = pytest.mark.core  # under AddressSanitizer, too
+
 NODES = 4000
 
 # In a process of its own: without the checks it dies.

@@ -1,17 +1,19 @@
-"""``graphzero tune`` from end to end, on a small dataset; and what it refuses."""
+"""``graphzero tune``: its trials, the memory they have, what it chooses, refuses and leaves."""
 
 from __future__ import annotations
 
 import contextlib
+import csv
+import fcntl
 import io
 import json
 import os
-import pty
-import select
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,24 +25,35 @@ import pytest
 from cli_program import run
 
 import graphzero as gz
-from graphzero.commands.signals import ended_by_signals
-from graphzero.report.tuning import limited_memory, tuner
-from graphzero.report.tuning.grid import describe
-from graphzero.report.tuning.live_table import PlainLines
-from graphzero.report.tuning.trial import TrialResult, Trials, Workload
-from graphzero.report.tuning.tuner import tune
+from graphzero.commands.child import ended_by_signals
+from graphzero.report import limited_memory
+from graphzero.report import tune as module
+from graphzero.report.tune import (
+    Trial,
+    Workload,
+    csv_rows,
+    csv_text,
+    dataset_files,
+    describe,
+    drop_files,
+    measure,
+    measuring_alone,
+    settings_to_compare,
+    tune,
+)
 from graphzero.store.tuning_file import TUNING_NAME
 
 pytestmark = pytest.mark.no_asan  # starts processes with a limit that fits the plain interpreter
 
 NODES = 4000
 SETTINGS = [gz.Prefetch("auto"), gz.Prefetch("pread", lookahead=2), gz.Prefetch("none")]
+MB = 1 << 20
+IN_USE = "another build, conversion or measurement .* uses this folder: wait until it ends"
+linux = pytest.mark.skipif(sys.platform != "linux", reason="memory groups are of Linux")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    path = tmp_path / "data"
-    features = np.random.default_rng(0).standard_normal((NODES, 32)).astype(np.float32)
+def build(path: Path, seed: int = 0) -> Path:
+    features = np.random.default_rng(seed).standard_normal((NODES, 32)).astype(np.float32)
     edges = files.random_edges(NODES, 20_000)
     splits = {"train": np.arange(0, NODES, 4)}
     gz.build(path, edges=edges, features=features, splits=splits, directed=True).close()
@@ -48,13 +61,39 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return build(tmp_path / "data")
+
+
+@pytest.fixture
+def work(folder: Path) -> Workload:
+    return Workload(str(folder), [3, 2], 100)
+
+
+@pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A grid of three settings."""
-    monkeypatch.setattr(tuner, "grid", lambda *_: SETTINGS)
+    """Only three settings are compared."""
+    monkeypatch.setattr(module, "settings_to_compare", lambda *_: SETTINGS)
 
 
 def _files(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
+
+
+def _measure(work: Workload, setting: gz.Prefetch, *args: Any, **_: Any) -> Trial:
+    """Stands for `measure`: "pread" is fast, "none" is killed."""
+    if setting.strategy == "none":
+        return Trial(setting, reason="killed: it needs more memory than 1 MB")
+    seconds = {"pread": 0.1, "auto": 0.2}[setting.strategy]
+    return Trial(setting, seconds=(seconds,) * 4, available=10**9)
+
+
+@pytest.fixture
+def no_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "measure", _measure)
+
+
+# --- the whole
 
 
 def test_the_choice_is_written_shown_and_used(
@@ -62,8 +101,7 @@ def test_the_choice_is_written_shown_and_used(
 ) -> None:
     before = _files(folder)
     options = ["--memory-limit", "600MB", "--fanouts", "3,2", "--batch-size", 100]
-    charts = ["--html", tmp_path / "t.html", "--svg", tmp_path / "t.svg"]
-    assert run("tune", folder, *options, "--budget", 6, *charts) == 0
+    assert run("tune", folder, *options, "--trials", 3, "--csv", tmp_path / "t.csv") == 0
     out, err = capfd.readouterr()
     assert _files(folder) == before | {TUNING_NAME}
     content = json.loads((folder / TUNING_NAME).read_text())
@@ -73,94 +111,111 @@ def test_the_choice_is_written_shown_and_used(
     assert content["limited_by"] or content["not_limited"]
     assert content["disk_rate"] is None or "reads_per_second" in content["disk_rate"]
     assert {"graphzero", "numpy", "torch", "python"} == set(content["versions"])
-    assert len(content["trials"]) >= 3
+    assert [trial["round"] for trial in content["trials"]] == [0] * 3 + [1] * 3 + [2] * 3
     assert all(trial["seconds"] for trial in content["trials"])
     chosen = gz.Prefetch(**content["prefetch"])
     assert chosen in SETTINGS
     assert f"chosen: {describe(chosen)}, " in out
-    assert (
-        out.splitlines()[-1]
-        == f"{folder / TUNING_NAME}: loaders of this dataset use it from now on"
-    )
+    used = f"{folder / TUNING_NAME}: loaders of this dataset use it from now on"
+    assert out.splitlines()[-1] == used
     assert "comparing 3 settings" in err
-    assert "trial 1, rung 1: auto:lookahead=1: " in err
-    for name, beginning in (("t.html", "<!DOCTYPE html>"), ("t.svg", "<?xml")):
-        assert (tmp_path / name).read_text().startswith(beginning)
+    assert "round 1, auto:lookahead=1: " in err
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "t.csv").read_text())))
+    assert len(rows) == 9
+    assert {row["strategy"] for row in rows} == {"auto", "pread", "none"}
+    assert all(float(row["seconds_per_batch"]) > 0 for row in rows)
     with gz.open(folder) as ds:
         assert ds.tuning is not None
         assert ds.tuning.memory_limit == 600_000_000
 
 
 def test_json_and_another_file(
-    folder: Path, few: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    folder: Path,
+    few: None,
+    no_trials: None,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     before = _files(folder)
     path = tmp_path / "mine.json"
-    how = ["--out", path, "--split", "all", "--full", "--quiet", "--json", "--budget", 60]
+    how = ["--out", path, "--split", "all", "--quiet", "--json", "--trials", 4]
     assert run("tune", folder, "--fanouts", 2, "--batch-size", 2000, *how) == 0
     out, err = capfd.readouterr()
     assert err == ""
     assert json.loads(out) == json.loads(path.read_text())
     assert _files(folder) == before
-    trials = json.loads(out)["trials"]
-    assert [trial["rung"] for trial in trials] == [0] * 6  # each setting twice
-    assert json.loads(out)["workload"]["split"] == "all"
+    content = json.loads(out)
+    assert [trial["round"] for trial in content["trials"]] == [0, 0, 0, 1, 1, 2, 2, 3, 3]
+    assert content["workload"]["split"] == "all"
 
 
-def _run_nothing(trials: Trials, setting: gz.Prefetch, **_: Any) -> TrialResult:
-    """Stands for `Trials.run`: "pread" is fast, "none" is killed."""
-    if setting.strategy == "none":
-        return TrialResult(setting, reason="killed: it needs more memory than 1 MB")
-    seconds = {"pread": 0.1, "auto": 0.2}[setting.strategy]
-    return TrialResult(setting, (seconds,) * 4, available=10**9, wall_seconds=0.5)
-
-
-def test_the_fastest_setting_is_chosen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Trials, "run", _run_nothing)
-    out = io.StringIO()
-    found = tune(Workload(str(folder)), disk=False, settings=SETTINGS, observer=PlainLines(out))
-    assert found.found.best == SETTINGS[1]
-    assert found.found.ratios == {SETTINGS[1]: 1.0, SETTINGS[0]: 2.0}
-    assert [one.result.setting for one in found.records].count(SETTINGS[2]) == 1
-    assert "none:lookahead=1: killed: it needs more memory than 1 MB" in out.getvalue()
+def test_the_fastest_setting_is_chosen(work: Workload, no_trials: None) -> None:
+    lines: list[str] = []
+    found = tune(work, disk=False, settings=SETTINGS, rounds=3, say=lines.append)
+    assert found.seconds == {SETTINGS[0]: 0.2, SETTINGS[1]: 0.1}
+    assert [one.setting for one in found.trials].count(SETTINGS[2]) == 1  # it failed
+    assert "round 1, none:lookahead=1: killed: it needs more memory than 1 MB" in lines
     assert found.available == 10**9
     assert found.fits
     assert found.chosen == gz.Prefetch()  # once everything is in memory, nothing is read
-    larger = replace(found, available=found.size - 1)
+    larger = replace(found, size=10**10)
     assert larger.chosen == SETTINGS[1]
     assert larger.content()["prefetch"]["strategy"] == "pread"
+    table = list(larger.lines())
+    assert table[1].startswith("* pread:lookahead=2")
+    assert "killed: it needs more memory than 1 MB" in table[3]
+    rows = list(csv.DictReader(io.StringIO(csv_text(csv_rows(found.trials, dataset="d")))))
+    assert [row["dataset"] for row in rows] == ["d"] * 7
 
 
-def test_if_everything_fails_the_reason_is_told(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_setting_that_is_as_fast_is_no_reason_to_leave_the_default(
+    work: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Trials, "run", _run_nothing)
-    monkeypatch.setattr(Trials, "own_memory", lambda self: 150_000_000)
+    def measured(_: Workload, setting: gz.Prefetch, *args: Any, **__: Any) -> Trial:
+        seconds = 0.1 if setting.strategy == "auto" else 0.099
+        return Trial(setting, seconds=(seconds,), available=1)
+
+    monkeypatch.setattr(module, "measure", measured)
+    assert tune(work, disk=False, settings=SETTINGS, rounds=3).chosen == SETTINGS[0]
+
+
+def test_a_budget_that_is_over_still_gives_three_rounds(work: Workload, no_trials: None) -> None:
+    found = tune(work, disk=False, settings=SETTINGS[:2], seconds=1e-9)
+    assert [one.round for one in found.trials] == [0, 0, 1, 1, 2, 2]
+    longer = tune(work, disk=False, settings=SETTINGS[:2], seconds=1e9)
+    assert longer.trials[-1].round == module.MOST_ROUNDS - 1
+    with pytest.raises(ValueError, match="at least 3 trials, not 2"):
+        tune(work, rounds=2)
+
+
+def test_if_everything_fails_the_reason_is_told(work: Workload, no_trials: None) -> None:
     with pytest.raises(RuntimeError, match="every setting failed; the first: killed") as error:
-        tune(Workload(str(folder)), memory_limit=1 << 30, disk=False, settings=[SETTINGS[2]])
-    assert "take about 150 MB, and more with what is read ahead" in str(error.value)
-    assert str(error.value).endswith("give --memory-limit at least 188 MB")
+        tune(work, memory_limit=1 << 30, disk=False, settings=[SETTINGS[2]])
+    assert str(error.value).endswith("do not fit in 1.1 GB: give a larger --memory-limit")
 
 
-def test_a_time_that_is_too_short_is_the_reason(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Trials, "run", _run_nothing)
-    with pytest.raises(RuntimeError, match="^the time was over before .* a larger --budget$"):
-        tune(Workload(str(folder)), disk=False, settings=SETTINGS, seconds=1e-9)
-    with pytest.raises(RuntimeError, match="^all 1 of 3 settings tried failed; "):
-        tune(Workload(str(folder)), disk=False, settings=SETTINGS[::-1], seconds=1e-9)
+def test_a_dozen_settings_the_default_first() -> None:
+    found = settings_to_compare(10**9, 10**9)
+    assert found[0] == gz.Prefetch()
+    assert 11 <= len(found) == len(set(found)) <= 14
+    assert {one.strategy for one in found} == {"auto", "uring", "pread", "willneed", "none"}
+    assert any(one.resident == 0.5 for one in found)
+    fewer = settings_to_compare(0, 10**9, {"uring"})
+    assert {one.strategy for one in fewer} == {"auto", "pread", "willneed", "none"}
 
 
 def test_without_a_memory_group_the_output_says_so(
-    folder: Path, few: None, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    folder: Path,
+    few: None,
+    no_trials: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     def refuse(limit: int) -> None:
         raise limited_memory.NoMemoryGroup("no memory group can be made: not here")
 
     monkeypatch.setattr(limited_memory, "_find", refuse)
-    monkeypatch.setattr(Trials, "run", _run_nothing)
-    assert run("tune", folder, "--memory-limit", "1GB", "--budget", 5) == 0
+    assert run("tune", folder, "--memory-limit", "1GB", "--trials", 3) == 0
     out, err = capfd.readouterr()
     assert "the page cache was not limited, because no memory group can be made: not here" in out
     assert "the page cache is NOT limited" in err
@@ -169,62 +224,32 @@ def test_without_a_memory_group_the_output_says_so(
     assert content["limited_by"] is None
 
 
-def test_a_folder_that_cannot_be_written_is_refused_before_any_trial(
+# --- what is refused
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_any_trial(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("a trial was run")
-
-    monkeypatch.setattr(Trials, "run", refuse)
+    monkeypatch.setattr(module, "measure", None)
     (folder / TUNING_NAME).mkdir()
     assert run("tune", folder) == 1
     assert "--out cannot be written: this is a folder" in capfd.readouterr().err
     (folder / TUNING_NAME).rmdir()
     assert run("tune", folder, "--out", folder / "features.gd") == 1
     assert "would replace" in capfd.readouterr().err
-    assert run("tune", folder, "--html", folder / "none" / "t.html") == 1
-    assert "--html cannot be written" in capfd.readouterr().err
+    assert run("tune", folder, "--csv", folder / "none" / "t.csv") == 1
+    assert "--csv cannot be written" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("content", [b"my own notes", b"{}", b'{"format": "another"}'])
 def test_a_file_of_another_program_is_not_replaced(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], content: bytes
 ) -> None:
-    monkeypatch.setattr(tuner, "Trials", None)  # none is made
+    monkeypatch.setattr(module, "measure", None)
     (folder / TUNING_NAME).write_bytes(content)
     assert run("tune", folder) == 1
     assert "graphzero tune did not write this file: rename it" in capfd.readouterr().err
     assert (folder / TUNING_NAME).read_bytes() == content
-
-
-HOLDS = """
-import sys
-from graphzero.report.tuning.alone import measuring_alone
-with measuring_alone(sys.argv[1]):
-    print("holds", flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_two_do_not_measure_one_dataset_at_a_time(
-    folder: Path, few: None, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    def measured(self: Trials, setting: gz.Prefetch, **_: Any) -> TrialResult:
-        return TrialResult(setting, (0.1, 0.1), available=1 << 20)
-
-    monkeypatch.setattr(Trials, "run", measured)
-    command = [sys.executable, "-c", HOLDS, str(folder)]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=folder, stdin=pipe, stdout=pipe) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"holds\n"
-        assert run("tune", folder, "--budget", "1") == 1
-        assert "another tuning or sweep measures this dataset" in capfd.readouterr().err
-        assert TUNING_NAME not in _files(folder)
-        gz.open(folder).close()  # what trains is not concerned
-        other.kill()
-    assert run("tune", folder, "--budget", "1") == 0
-    assert TUNING_NAME in _files(folder)
 
 
 @pytest.mark.parametrize(
@@ -237,6 +262,7 @@ def test_two_do_not_measure_one_dataset_at_a_time(
         (["--memory-limit", "2.5"], "the memory limit is 2 bytes"),
         (["--batch-size", "0"], "graphzero: batch_size must be at least 1, not 0"),
         (["--threads", "-1"], "graphzero: num_threads must be at least 1, not -1"),
+        (["--trials", "2"], "a median takes at least 3 trials, not 2"),
         (["--gather", "nope"], "graphzero: gather names ['nope'], and the dataset has"),
     ],
 )
@@ -283,49 +309,196 @@ def test_a_program_that_ignores_the_end_of_its_terminal_goes_on() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks for the processes below one")
-def test_ctrl_c_leaves_no_process_and_no_group(folder: Path) -> None:
-    """On a terminal, whose table is drawn meanwhile."""
-    here, there = pty.openpty()
-    words = ["tune", str(folder), "--memory-limit", "600MB", "--fanouts", "2", "--step-ms", "5000"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "graphzero", *words],
-        cwd=folder,
-        stdin=there,
-        stdout=subprocess.DEVNULL,
-        stderr=there,
-        preexec_fn=files.let_be_interrupted,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "30"},
+# --- one dataset, one measurement
+
+HOLDS = """
+import sys
+from graphzero.report.tune import measuring_alone
+with measuring_alone(sys.argv[1]):
+    print("holds", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_two_do_not_measure_one_dataset_at_a_time(
+    folder: Path, few: None, no_trials: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    command = [sys.executable, "-c", HOLDS, str(folder)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=folder, stdin=pipe, stdout=pipe) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"holds\n"
+        assert run("tune", folder, "--trials", 3) == 1
+        assert "another tuning or sweep measures this dataset" in capfd.readouterr().err
+        assert TUNING_NAME not in _files(folder)
+        gz.open(folder).close()  # what trains is not concerned
+        other.kill()
+    assert run("tune", folder, "--trials", 3) == 0
+    assert TUNING_NAME in _files(folder)
+
+
+def trial(monkeypatch: pytest.MonkeyPatch, during: Callable[[], object]) -> None:
+    """Puts something in the place of all trials, which only seem to measure."""
+
+    def measured(_: Workload, setting: gz.Prefetch, *args: Any, **__: Any) -> Trial:
+        during()
+        return Trial(setting, seconds=(0.1, 0.1), available=1 << 20)
+
+    monkeypatch.setattr(module, "settings_to_compare", lambda *_: SETTINGS)
+    monkeypatch.setattr(module, "measure", measured)
+
+
+def test_no_build_begins_during_a_measurement(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = (folder / "features.gd").read_bytes()
+    refused = []
+
+    def build_again() -> None:
+        with pytest.raises(BlockingIOError, match=IN_USE):
+            build(folder, seed=1)
+        with pytest.raises(BlockingIOError, match=IN_USE):
+            gz.reorder(folder, "input")
+        refused.append(True)
+
+    trial(monkeypatch, build_again)
+    tune(Workload(str(folder)), disk=False, rounds=3)
+    assert refused
+    assert (folder / "features.gd").read_bytes() == before
+    build(folder, seed=1)  # the lock has ended
+
+
+def test_no_measurement_begins_during_a_build(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        assert run("tune", folder) == 1
+    finally:
+        os.close(descriptor)
+    assert "another build, conversion or measurement" in capfd.readouterr().err
+    assert not (folder / TUNING_NAME).exists()
+
+
+def test_a_folder_that_cannot_be_locked_is_measured(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with measuring_alone(folder):
+        pass
+
+
+@pytest.mark.parametrize("change", ["others are copied over them", "one is removed"])
+def test_files_that_change_during_the_trials_are_an_error(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    change: str,
+) -> None:
+    other = build(tmp_path / "other", seed=1)
+
+    def replace() -> None:
+        if change.startswith("one"):
+            (folder / "features.gd").unlink(missing_ok=True)
+            (folder / "features.gd").stat()  # fails, as a trial does without its file
+        shutil.copy(other / "features.gd", folder / "features.gd")
+
+    trial(monkeypatch, replace)
+    assert run("tune", folder, "--json", "--trials", "3") == 1
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert f"{folder}: the dataset changed during tuning" in err
+    assert not (folder / TUNING_NAME).exists()
+
+
+def test_files_of_the_same_content_are_no_change(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def copy() -> None:
+        shutil.copy(folder / "features.gd", tmp_path / "copy")
+        os.replace(tmp_path / "copy", folder / "features.gd")
+
+    trial(monkeypatch, copy)
+    assert run("tune", folder, "--trials", "3", "--quiet") == 0
+    assert json.loads((folder / TUNING_NAME).read_text())["trials"]
+    with gz.open(folder) as ds:
+        assert ds.any_tuning is not None
+        assert "other files" not in ds.tuning_mismatch
+
+
+# --- trials
+
+
+def test_a_trial_begins_cold_and_ends_with_figures(work: Workload) -> None:
+    found = dataset_files(work.folder)
+    for path in found:
+        path.read_bytes()
+    result = measure(work, gz.Prefetch("pread", resident=0), None, found, seconds=5, batches=4)
+    assert result.reason is None
+    assert 1 <= len(result.seconds) <= 4
+    assert result.stats["num_seeds"] == 100
+    assert result.io.startswith("pread")
+    assert result.peak_memory is not None
+    assert result.peak_memory > 10**7
+    if result.in_memory is None or result.in_memory > 0.05:
+        pytest.skip("this file system keeps pages that it was told to drop")
+    assert drop_files(found) == pytest.approx(0, abs=0.05)
+
+
+def test_what_fails_and_what_takes_too_long_is_a_reason(
+    work: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = measure(replace(work, split="missing"), gz.Prefetch("none"), None, [])
+    assert result.reason == (
+        "failed: ValueError: no split 'missing'; there are ['train'], and 'all' for all nodes"
     )
-    os.close(there)
-    shown, below = b"", []
-    with process:
-        end = time.monotonic() + 60
-        while time.monotonic() < end and len(below) < 2:  # the server and a trial
-            if select.select([here], [], [], 0.05)[0]:
-                shown += os.read(here, 1 << 16)
-            below = psutil.Process(process.pid).children(recursive=True)
-        groups = _groups_of(below)
-        process.send_signal(signal.SIGINT)
-        while process.poll() is None:
-            with contextlib.suppress(OSError):  # the terminal's other end is closed
-                if select.select([here], [], [], 0.05)[0]:
-                    shown += os.read(here, 1 << 16)
-    with contextlib.suppress(OSError):
-        while part := os.read(here, 1 << 16):
-            shown += part
-    os.close(here)
-    assert len(below) >= 2
-    assert process.returncode == 130
-    _, alive = psutil.wait_procs(below, 10)
-    assert not alive
-    assert not [path for path in groups if path.exists()]
-    assert TUNING_NAME not in _files(folder)
-    text = shown.decode(errors="replace")
-    assert "settings left" in text
-    assert "auto:lookahead=0" in text
-    assert "running" in text
-    assert "interrupted" in text
+    assert (result.seconds_per_batch, result.seconds) == (None, ())
+    monkeypatch.setattr(module, "_START_SECONDS", 0.5)
+    slow = replace(work, step_ms=1e6)
+    result = measure(slow, gz.Prefetch("none"), None, [], seconds=0.1)
+    assert result.reason == "took longer than 1 s"
+
+
+@linux
+def test_a_trial_beyond_the_limit_is_killed(work: Workload) -> None:
+    hungry = replace(work, split="all", fanouts=[-1, -1, -1], batch_size=200, step_ms=5000)
+    try:
+        with limited_memory.memory_group(60 * MB) as group:
+            result = measure(hungry, gz.Prefetch("none", lookahead=90), group, [])
+    except limited_memory.NoMemoryGroup as error:
+        pytest.skip(str(error))
+    assert result.reason == "killed: it needs more memory than 63 MB"
+    assert result.seconds == ()
+
+
+def test_typed_graphs_named_attributes_and_modules_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(1)
+    gz.build(
+        tmp_path / "typed",
+        nodes={
+            name: {"x": rng.standard_normal((count, 4)).astype(np.float32)}
+            for name, count in {"paper": 300, "author": 200}.items()
+        },
+        edges={("author", "writes", "paper"): rng.integers(0, 200, (2, 900))},
+        splits={"train": {"paper": np.arange(150)}},
+    ).close()
+    (tmp_path / "queue.py").write_text("raise RuntimeError('not the one of Python')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [part for part in sys.path if part not in ("", ".")])
+    work = Workload("typed", {"author__writes__paper": [3, 2]}, 32, gather=("x",))
+    result = measure(work, gz.Prefetch(), None, [], seconds=30, batches=7)
+    assert result.reason is None
+    assert len(result.seconds) == 7
+
+
+# --- ends
 
 
 def _groups_of(processes: list[psutil.Process]) -> list[Path]:
@@ -340,3 +513,92 @@ def _groups_of(processes: list[psutil.Process]) -> list[Path]:
                         Path(f"/sys/fs/cgroup/{part}{name}") for part in ("memory", "unified", ".")
                     ]
     return found
+
+
+@linux
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_is_left_of_a_tuning_that_is_ended(folder: Path, number: int) -> None:
+    """Of one that is killed, its group is left until the next one is made."""
+    words = ["tune", str(folder), "--memory-limit", "600MB", "--fanouts", "2", "--step-ms", "9999"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "graphzero", *words],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        preexec_fn=files.let_be_interrupted,
+        text=True,
+    )
+    below: list[psutil.Process] = []
+    with process:
+        end = time.monotonic() + 60
+        while time.monotonic() < end and not below:
+            time.sleep(0.05)
+            below = psutil.Process(process.pid).children(recursive=True)
+        time.sleep(1)
+        groups = _groups_of(below)
+        process.send_signal(number)
+        process.wait(60)
+        errors = process.stderr.read() if process.stderr else ""
+    assert below
+    assert process.returncode == (130 if number == signal.SIGINT else -number)
+    _, alive = psutil.wait_procs(below, 10)
+    assert not alive
+    assert TUNING_NAME not in _files(folder)
+    if number == signal.SIGINT:
+        assert not [path for path in groups if path.exists()]
+        assert "interrupted" in errors
+    for path in groups:
+        with contextlib.suppress(FileNotFoundError):
+            path.rmdir()
+
+
+# --- memory groups
+
+
+@pytest.fixture
+def limited() -> Iterator[Any]:
+    """A memory group of 64 MiB."""
+    try:
+        with limited_memory.memory_group(64 << 20) as group:
+            yield group
+    except limited_memory.NoMemoryGroup as error:
+        pytest.skip(str(error))
+
+
+def test_the_process_is_inside_before_its_program_runs(limited: Any) -> None:
+    show = [*limited.prefix, "cat", "/proc/self/cgroup"]
+    done = subprocess.run(show, capture_output=True, text=True, check=True)
+    assert limited.folder is None or limited.folder.name in done.stdout
+
+
+def test_the_limit_is_kept_and_the_killed_are_counted(limited: Any) -> None:
+    def take(size: int) -> int:
+        grab = f"bytearray({size})"
+        return subprocess.run([*limited.prefix, sys.executable, "-c", grab]).returncode
+
+    assert take(8 << 20) == 0
+    assert limited.kills() == 0
+    assert take(256 << 20) != 0
+    assert limited.kills() == (0 if limited.folder is None else 1)
+
+
+def test_nothing_is_left_behind() -> None:
+    try:
+        with limited_memory.memory_group(64 << 20) as group:
+            subprocess.run([*group.prefix, "true"], check=True)
+    except limited_memory.NoMemoryGroup as error:
+        pytest.skip(str(error))
+    assert group.folder is None or not group.folder.exists()
+
+
+def test_without_any_group_all_that_was_tried_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError("not here")
+
+    monkeypatch.setattr(limited_memory, "_make", refuse)
+    monkeypatch.setattr(limited_memory, "_scope", refuse)
+    with (
+        pytest.raises(limited_memory.NoMemoryGroup, match="not here"),
+        limited_memory.memory_group(1 << 30),
+    ):
+        pass

@@ -16,14 +16,16 @@ from cli_program import run
 
 import graphzero as gz
 from graphzero.io.limits import available_memory
-from graphzero.loader import tuned_prefetch
-from graphzero.store.machine import Machine, machine_differences, this_machine
+from graphzero.loader import arguments as tuned_prefetch
 from graphzero.store.tuning_file import (
     TUNING_NAME,
+    Machine,
     files_digest,
+    machine_differences,
     read_tuning,
     remove_tuning,
     require_replaceable,
+    this_machine,
     tuning_content,
     write_tuning,
 )

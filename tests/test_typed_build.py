@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import small_memory
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from typed_inputs import CITES, WRITES, check_files, small
@@ -150,7 +151,7 @@ def test_everything_stored_is_the_users(
         attrs["weight_attrs"] = []
     with tempfile.TemporaryDirectory() as folder:
         options = {"neighbors": neighbors, "order": order, "memory_limit": limit, "edge_ids": True}
-        with gz.build(
+        with small_memory.build(
             folder, graph.edges, nodes=graph.nodes, splits=graph.splits, **options, **attrs
         ) as ds:
             assert ds.neighbors == neighbors
@@ -162,7 +163,7 @@ def test_everything_stored_is_the_users(
                 assert not any(nodes.is_hot for nodes in ds.nodes.values())
         check_files(Path(folder), neighbors)
         other = "input" if order == "hot" else "hot"
-        with gz.reorder(folder, other, memory_limit=limit) as ds:
+        with small_memory.reorder(folder, other, memory_limit=limit) as ds:
             assert_edges(ds, graph)
             assert_nodes(ds, graph)
             if other == "hot":
@@ -205,22 +206,6 @@ def test_files_and_manifest(tmp_path: Path, order: Any) -> None:
     }
     names |= {"author.ids.gd", "paper.ids.gd"} if order == "hot" else set()
     assert {path.name for path in tmp_path.iterdir()} == names
-
-
-def test_edges_from_files(tmp_path: Path) -> None:
-    (tmp_path / "writes.csv").write_text("src,dst,weight\n0,1,0.5\n5,2,2\n")
-    np.save(tmp_path / "cites.npy", [[0, 1], [2, 2], [1, 1]])
-    (tmp_path / "years.csv").write_text("id,year\n0,1990\n2,1992\n1,1991\n")
-    edges = {WRITES: tmp_path / "writes.csv", CITES: {"edge_index": tmp_path / "cites.npy"}}
-    nodes = {"paper": {"year": tmp_path / "years.csv"}, "author": {}}
-    with gz.build(tmp_path / "data", edges, nodes=nodes) as ds:
-        assert ds["author"].num_nodes == 6
-        assert ds["paper"].year.gather([0, 1, 2]).tolist() == [1990, 1991, 1992]
-        assert ds[CITES].neighbors(2).tolist() == [2]
-        assert ds[WRITES].driving.weight == "edge_weight"
-        weights = ds[WRITES].edge_weight.gather([0, 1])
-        assert weights.tolist() == [0.5, 2.0]
-        assert ds[CITES].driving.weight is None
 
 
 def test_edges_say_how_many_nodes_there_are(tmp_path: Path) -> None:

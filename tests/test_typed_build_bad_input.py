@@ -49,7 +49,7 @@ def test_options(tmp_path: Path, options: dict[str, Any], message: str) -> None:
         ({("author", "paper"): [[0], [1]]}, r"edge type is \(source type, relation, target type\)"),
         ({("author", "", "paper"): [[0], [1]]}, "a text that is not empty"),
         ({("author", 3, "paper"): [[0], [1]]}, "a text that is not empty"),
-        ({WRITES: {"edge_attr": [1.0]}}, "writes.*no 'edge_index' but 'edge_attr'"),
+        ({WRITES: {"edge_attr": [1.0]}}, "writes.*no 'edge_index', .* it has 'edge_attr'"),
         ({WRITES: {"edge_index": [[0, -1], [1, 2]]}}, "writes.*edge 1: -1 is not a source id"),
         ({WRITES: {"edge_index": [[0, 1], [1, 4]]}}, "writes.*target id 4 is out of range.*'x' of"),
         ({WRITES: {"edge_index": np.ones((3, 3), int)}}, r"writes.*shape \(3, 3\)"),

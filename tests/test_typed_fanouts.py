@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphzero import _core
-from graphzero.sampling.typed_fanouts import as_typed_fanouts
+from graphzero.sampling.sampler import as_typed_fanouts
 
 RATES, BY, KNOWS = ("user", "rates", "film"), ("film", "by", "user"), ("user", "knows", "user")
 TYPES = [RATES, BY, KNOWS]

@@ -5,71 +5,16 @@ from __future__ import annotations
 import importlib
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from cli_program import only_line, run
-from peak_memory import peak_of
 from typed_inputs import CITES, WRITES, check_files, small
 
 import graphzero as gz
-from graphzero.store.filewriter import FileWriter
-from graphzero.store.format import read_file
-
-
-def test_many_runs_give_the_same_bytes(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    counts, num_edges = {"paper": 20_000, "author": 9000}, 90_000
-    edges = {
-        kind: {
-            "edge_index": [rng.integers(0, counts[end], num_edges) for end in (kind[0], kind[2])],
-            "edge_attr": rng.random((num_edges, 4), np.float32),
-            "weight": rng.random(num_edges),
-        }
-        for kind in (WRITES, CITES)
-    }
-    nodes = {
-        "paper": {"x": rng.random((20_000, 30), np.float32), "year": rng.integers(0, 99, 20_000)},
-        "author": {"num_nodes": 9000},
-    }
-    folders = tmp_path / "small", tmp_path / "large"
-    for folder, limit in zip(folders, ("1MiB", "1GiB"), strict=True):
-        gz.build(folder, edges, nodes=nodes, time_attrs="year", memory_limit=limit).close()
-    assert len(list(folders[0].glob("*.g[ld]"))) == 8
-    for path in folders[0].glob("*.g[ld]"):
-        assert path.read_bytes() == (folders[1] / path.name).read_bytes(), path.name
-
-
-WORK = """
-folder, limit = sys.argv[1:]
-kinds = [("a", "r", "b"), ("b", "r", "a"), ("a", "s", "a")]
-build_typed_dataset(
-    folder + "/data",
-    {kind: {"edge_index": folder + "/e.npy", "f": folder + "/f.npy"} for kind in kinds},
-    nodes={"a": {"x": folder + "/x.npy", "t": folder + "/t.npy"}, "b": {"x": folder + "/x.npy"}},
-    time_attrs="t",
-    memory_limit=int(limit),
-)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.no_asan  # keeps freed memory in quarantine
-def test_memory_stays_within_the_limit(tmp_path: Path) -> None:
-    rng, limit = np.random.default_rng(0), 12 << 20
-    np.save(tmp_path / "x.npy", np.ones((200_000, 32), np.float32))
-    np.save(tmp_path / "t.npy", rng.integers(0, 99, 200_000))
-    np.save(tmp_path / "e.npy", rng.integers(0, 200_000, (1_000_000, 2)))
-    np.save(tmp_path / "f.npy", np.ones((1_000_000, 4), np.float32))
-    imports = "import numpy as np\nfrom graphzero.ingest import build_typed_dataset"
-    peak = peak_of(tmp_path, imports, WORK, tmp_path, limit)
-    print(f"{peak:,} bytes of {limit:,}")
-    assert peak < limit + (4 << 20)
-    written = sum(path.stat().st_size for path in (tmp_path / "data").glob("*.g[ld]"))
-    assert written > 6 * limit
+from graphzero.store.format import FileWriter, read_file
 
 
 def test_replaces_a_graph_without_types_and_back(tmp_path: Path) -> None:
@@ -95,7 +40,7 @@ def test_a_crash_leaves_a_whole_dataset(
     changed = small()
     changed["edges"][CITES] = [[3], [0]]
 
-    module = "typed_files" if at == "write_rows" else "folder"
+    module = "build" if at == "write_rows" else "folder"
     real = getattr(importlib.import_module(f"graphzero.ingest.{module}"), at)
     calls = []
 
@@ -157,11 +102,6 @@ def test_info(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert content["edge_types"][1]["time"] == "year"
     assert run("info", data / "author__writes__paper.gl") == 0
     assert "3 from 3 input edges" in capfd.readouterr().out
-
-
-def test_reorder_command(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert run("reorder", data, "--order", "input") == 0
-    assert "7 nodes in input order, directed, in-neighbours sampled" in capfd.readouterr().out
 
 
 def rewrite(path: Path, name: str, change: Any) -> None:

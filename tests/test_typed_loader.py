@@ -64,6 +64,7 @@ def batches_of(ds, workers=0, **options):
         batch_size=32,
         **options,
     )
+    batches.set_epoch(0)
     loader = DataLoader(
         batches,
         batch_size=None,

@@ -1,8 +1,7 @@
-"""Presample order of typed graphs: counts of visits by node type, their order, and misses."""
+"""Presample order of typed graphs: counts of visits by node type, and their order."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,8 @@ from cli_program import run
 from typed_inputs import CITES, WRITES, check_files
 
 import graphzero as gz
-from graphzero.io import misses
-from graphzero.io.misses import predict_misses
-from graphzero.loader.neighborhoods import typed_lists
-from graphzero.sampling.typed_sampler import TypedNeighborSampler
+from graphzero.ingest import build_dataset, reorder_dataset
+from graphzero.sampling.sampler import NeighborSampler
 from graphzero.store.format import read_file
 from graphzero.store.manifest import Presampling, read_manifest
 
@@ -75,9 +72,9 @@ def listed(given: dict[str, Any], name: str) -> np.ndarray[Any, Any]:
 def naive_visits(ds: Any, presample: gz.Presample, seeds: dict[str, Any]) -> dict[str, Any]:
     """Counts of a plain loop, in the user's ids."""
     counts = {name: np.zeros(ds[name].num_nodes, int) for name in ds.node_types}
-    sampler = TypedNeighborSampler(typed_lists(ds), presample.fanouts, seed=presample.seed)
+    sampler = NeighborSampler(ds, presample.fanouts, seed=presample.seed)
     size, first = presample.batch_size, 0
-    for name, number in presample.num_typed_batches({n: len(s) for n, s in seeds.items()}).items():
+    for name, number in presample.num_batches({n: len(s) for n, s in seeds.items()}).items():
         ids = seeds[name]
         per_epoch = max(1, len(ids) // size)
         for i in range(number):
@@ -121,7 +118,7 @@ def test_reordering_counts_what_a_plain_loop_counts(
             keys = [np.arange(len(counts)), -listed(given, name), -counts]
             np.testing.assert_array_equal(users, np.lexsort(keys))
     check_files(tmp_path, "in")
-    total = sum(SAMPLING.num_typed_batches({n: len(ids) for n, ids in seeds.items()}).values())
+    total = sum(SAMPLING.num_batches({n: len(ids) for n, ids in seeds.items()}).values())
     manifest = read_manifest(tmp_path)
     num_seeds = sum(map(len, seeds.values()))
     assert manifest.presampling == Presampling(total, 8, (3, 2), num_seeds, 5)
@@ -132,13 +129,13 @@ def test_reordering_counts_what_a_plain_loop_counts(
 @pytest.mark.parametrize("limit", ["1MiB", "2GB"])
 def test_a_build_in_this_order_is_that_of_a_reordered_hot_one(tmp_path: Path, limit: str) -> None:
     given = arguments(memory_limit=limit)
-    gz.build(tmp_path / "hot", **given).close()
-    gz.reorder(tmp_path / "hot", "presample", presample=SAMPLING, memory_limit=limit).close()
-    gz.build(tmp_path / "a", **given, order="presample", presample=SAMPLING).close()
+    build_dataset(tmp_path / "hot", **given)
+    reorder_dataset(tmp_path / "hot", "presample", presample=SAMPLING, memory_limit=limit)
+    build_dataset(tmp_path / "a", **given, order="presample", presample=SAMPLING)
     check_files(tmp_path / "a", "in")
     for path in (tmp_path / "a").glob("*.g[ld]"):
         assert path.read_bytes() == (tmp_path / "hot" / path.name).read_bytes(), path.name
-    gz.build(tmp_path / "b", **given, order="presample").close()
+    gz.build(tmp_path / "b", **arguments(), order="presample").close()
     assert read_manifest(tmp_path / "b").presampling == Presampling(64, 1024, (15, 10, 5), 40, 0)
 
 
@@ -196,9 +193,9 @@ def test_fanouts_by_edge_type(tmp_path: Path) -> None:
 
 def test_mini_batches_are_divided_among_the_types() -> None:
     presample = gz.Presample(fanouts=(2,), batch_size=10, epochs=2, min_batches=8, max_batches=100)
-    assert presample.num_typed_batches({"a": 300, "b": 100, "c": 0}) == {"a": 60, "b": 20}
-    assert presample.num_typed_batches({"a": 10, "b": 30}) == {"a": 2, "b": 6}  # 8 at least
-    assert presample.num_typed_batches({"a": 9000, "b": 1000, "c": 5}) == {"a": 90, "b": 10, "c": 1}
+    assert presample.num_batches({"a": 300, "b": 100, "c": 0}) == {"a": 60, "b": 20}
+    assert presample.num_batches({"a": 10, "b": 30}) == {"a": 2, "b": 6}  # 8 at least
+    assert presample.num_batches({"a": 9000, "b": 1000, "c": 5}) == {"a": 90, "b": 10, "c": 1}
 
 
 def test_of_very_many_seeds_evenly_spread_ones_are_taken(tmp_path: Path) -> None:
@@ -219,54 +216,3 @@ def test_the_training_split_must_have_nodes(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the training split has no nodes"):
         gz.build(tmp_path, **given, order="presample")
     assert not list(tmp_path.glob("*.g[ld]"))
-
-
-def test_misses_of_all_node_types_add_up(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = arguments()
-    given["nodes"]["author"] = {"x": np.ones((AUTHORS, 900), np.float32)}
-    given["nodes"]["paper"]["x"] = np.ones((PAPERS, 900), np.float32)
-    gz.build(tmp_path, **given).close()
-    with pytest.raises(ValueError, match="no visit counts: 'graphzero reorder"):
-        predict_misses(tmp_path, 1 << 20)
-    words = ["--fanouts", "3,2", "--batch-size", 8, "--min-batches", 40]
-    assert run("reorder", tmp_path, "--order", "presample", *words) == 0
-    capfd.readouterr()
-    real, seeds = misses.touch_probabilities, []
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            misses, "touch_probabilities", lambda *of: (seeds.append(of[1]), real(*of))[1]
-        )
-        nothing, some, everything = (
-            predict_misses(tmp_path, size) for size in (0, 390 * 3600 // 2, 1 << 30)
-        )
-    assert [bool(each.any()) for each in seeds[:2]] == [True, False], "no author is a seed"
-    assert nothing.touched_pages == pytest.approx(nothing.missing_pages)
-    assert everything.missing_pages == 0
-    assert 0 < some.missing_pages < nothing.missing_pages
-    assert everything.total_pages == -(-PAPERS * 3600 // 4096) + -(-AUTHORS * 3600 // 4096)
-    # mini-batches of that kind touch about so many pages
-    touched = []
-    with gz.open(tmp_path) as ds:
-        sampler = TypedNeighborSampler(typed_lists(ds), [3, 2], seed=9)
-        for batch in range(12):
-            chosen = np.random.default_rng(batch).permutation(given["splits"]["train"]["paper"])[:8]
-            pages = 0
-            for rows in sampler.sample({"paper": chosen}, batch=batch).stored_id.values():
-                first, last = rows * 3600 // 4096, (rows * 3600 + 3599) // 4096
-                pages += len(np.unique(np.concatenate([first, last])))
-            touched.append(pages)
-    assert nothing.touched_pages == pytest.approx(np.mean(touched), rel=0.15)
-    assert run("info", tmp_path, "--memory", "64KiB") == 0
-    text = capfd.readouterr().out
-    assert "pages a mini-batch" in text
-    assert "visits    counted in 40 mini-batches of 8 seeds, fanouts 3,2" in text
-    assert run("info", tmp_path, "--json") == 0
-    assert json.loads(capfd.readouterr().out)["visits"]["batches"] == 40
-    (tmp_path / "bare").mkdir()
-    given["nodes"] = {"paper": {"num_nodes": PAPERS}, "author": {"num_nodes": AUTHORS}}
-    del given["time_attrs"]
-    gz.build(tmp_path / "bare", **given, order="presample", presample=SAMPLING).close()
-    with pytest.raises(ValueError, match="has no features that a mini-batch could miss"):
-        predict_misses(tmp_path / "bare", 1 << 20)

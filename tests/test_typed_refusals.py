@@ -11,7 +11,7 @@ from typed_graphs import Edges, TypedGraph, write_typed
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.sampling.typed_sampler import TypedNeighborSampler
+from graphzero.sampling.sampler import NeighborSampler
 
 RATES, BY = ("user", "rates", "film"), ("film", "by", "user")
 USERS, FILMS = 3, 5
@@ -39,7 +39,7 @@ def full(tmp_path):
 
 
 def close(lists):
-    for graph in lists.graphs.values():
+    for graph in [edges.graph for edges in lists.edges.values()]:
         graph.close()
 
 
@@ -59,7 +59,7 @@ def close(lists):
 )
 def test_options_without_a_meaning(plain, options, message):
     with pytest.raises(ValueError, match=message):
-        TypedNeighborSampler(plain, [2], **options)
+        NeighborSampler(plain, [2], **options)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_options_without_a_meaning(plain, options, message):
     ],
 )
 def test_calls_without_a_meaning(plain, call, error, message):
-    sampler = TypedNeighborSampler(plain, [2])
+    sampler = NeighborSampler(plain, [2])
     with pytest.raises(error, match=message):
         sampler.sample(**{"seeds": {"user": [0]}, **call})
 
@@ -93,20 +93,7 @@ def test_calls_without_a_meaning(plain, call, error, message):
 )
 def test_times_that_do_not_fit_the_seeds(full, seed_time, message):
     with pytest.raises(ValueError, match=message):
-        TypedNeighborSampler(full, [2]).sample({"user": [0]}, seed_time=seed_time)
-
-
-@pytest.mark.parametrize("option", ["weighted", "labor"])
-def test_options_that_exclude_times(full, option):
-    sampler = TypedNeighborSampler(full, [2], **{option: True})
-    with pytest.raises(ValueError, match=f"{option} sampling does not support times"):
-        sampler.sample({"user": [0]}, seed_time={"user": [1]})
-
-
-@pytest.mark.parametrize("option", [{"strictly_before": True}, {"temporal_strategy": "last"}])
-def test_options_that_need_times(full, option):
-    with pytest.raises(ValueError, match="needs a time for each seed: give seed_time, or leave"):
-        TypedNeighborSampler(full, [2], **option).sample({"user": [0]})
+        NeighborSampler(full, [2]).sample({"user": [0]}, seed_time=seed_time)
 
 
 def test_weights_without_their_sums_are_refused(tmp_path, monkeypatch):
@@ -115,22 +102,22 @@ def test_weights_without_their_sums_are_refused(tmp_path, monkeypatch):
     lists = graph.write(tmp_path)
     naive = graph.naive(RATES)
     path = tmp_path / "0.gl"
-    lists.graphs[RATES].close()
+    lists.edges[RATES].graph.close()
     only_weights = without_section(naive, FILMS, path, "cum_weights")
-    lists.graphs[RATES] = only_weights
+    lists.edges[RATES].graph = only_weights
     with pytest.raises(ValueError, match="no weights to draw by"):
-        TypedNeighborSampler(lists, [2], weighted=True)
+        NeighborSampler(lists, [2], weighted=True)
 
 
 def test_times_without_their_order_are_refused(tmp_path):
     graph = a_graph(times=[1, 2, 3, 4])
     lists = graph.write(tmp_path)
-    lists.graphs[RATES].close()
-    lists.graphs[RATES] = without_section(
+    lists.edges[RATES].graph.close()
+    lists.edges[RATES].graph = without_section(
         graph.naive(RATES), FILMS, tmp_path / "0.gl", "time_order"
     )
     with pytest.raises(ValueError, match="without their order"):
-        TypedNeighborSampler(lists, [2]).sample({"user": [0]}, seed_time={"user": [1]})
+        NeighborSampler(lists, [2]).sample({"user": [0]}, seed_time={"user": [1]})
 
 
 def without_section(naive, num_neighbors, path, name):
@@ -158,8 +145,8 @@ def damaged(path, section, at, value):
     [("indices", 2, FILMS), ("indices", 0, 2**32 - 1), ("indptr", 1, 2**32 - 1)],
 )
 def test_the_edge_type_of_a_corrupt_file_is_named(plain, section, at, value):
-    sampler = TypedNeighborSampler(plain, [-1, -1])
-    damaged(plain.graphs[RATES].path, section, at, value)
+    sampler = NeighborSampler(plain, [-1, -1])
+    damaged(plain.edges[RATES].graph.path, section, at, value)
     with pytest.raises(gz.FormatError, match=r"edge type \('user', 'rates', 'film'\): .*0\.gl is"):
         sampler.sample({"user": [0, 1, 2]})
     sampler.sample({"film": [1]})  # reads nothing of it
@@ -167,13 +154,13 @@ def test_the_edge_type_of_a_corrupt_file_is_named(plain, section, at, value):
 
 def test_ids_up_to_the_other_type_are_none_that_is_corrupt(plain):
     """The bound of `by` is the users', of whom there are fewer than lists."""
-    damaged(plain.graphs[BY].path, "indices", 1, USERS)
+    damaged(plain.edges[BY].graph.path, "indices", 1, USERS)
     with pytest.raises(gz.FormatError, match=r"edge type \('film', 'by', 'user'\): .* 1 entries"):
-        TypedNeighborSampler(plain, [-1]).sample({"film": [4]})
+        NeighborSampler(plain, [-1]).sample({"film": [4]})
 
 
 def test_a_batch_without_memory_says_which_fanouts(plain):
-    sampler = TypedNeighborSampler(plain, {"default": [2**62]}, replace=True)
+    sampler = NeighborSampler(plain, {"default": [2**62]}, replace=True)
     with pytest.raises(MemoryError, match=r"no memory for fanouts=.*4611686018427387904.* 2 seeds"):
         sampler.sample({"user": [0, 1]})
 
@@ -184,7 +171,7 @@ def test_a_batch_without_memory_says_which_fanouts(plain):
 def arguments(lists):
     users = np.array([0, 1])
     return {
-        "csrs": [graph._csr for graph in lists.graphs.values()],
+        "csrs": [graph._csr for graph in [edges.graph for edges in lists.edges.values()]],
         "ends": np.array([[0, 1], [1, 0]]),
         "num_nodes": np.array([USERS, FILMS]),
         "seeds": [users, np.empty(0, np.int64)],
@@ -222,23 +209,23 @@ def arguments(lists):
 )
 def test_the_core_checks_that_its_arguments_fit(plain, change, error, message):
     with pytest.raises(error, match=message):
-        _core.Batch().sample_typed(**{**arguments(plain), **change})
+        _core.Batch().sample(**{**arguments(plain), **change})
 
 
 def test_files_are_held_while_they_are_sampled_and_then_let_go(plain):
-    _core.Batch().sample_typed(**arguments(plain))
-    for graph in plain.graphs.values():
+    _core.Batch().sample(**arguments(plain))
+    for graph in [edges.graph for edges in plain.edges.values()]:
         graph.close()
     with pytest.raises(ValueError, match="closed"):
-        _core.Batch().sample_typed(**arguments(plain))
+        _core.Batch().sample(**arguments(plain))
 
 
 def test_nothing_is_held_after_an_error(plain):
-    first, second = plain.graphs.values()
+    first, second = [edges.graph for edges in plain.edges.values()]
     csrs = arguments(plain)
     second.close()
     with pytest.raises(ValueError, match="closed"):
-        _core.Batch().sample_typed(**csrs)
+        _core.Batch().sample(**csrs)
     first.close()
 
 
@@ -246,11 +233,11 @@ def test_nothing_is_held_after_an_error(plain):
 
 
 def test_an_edge_type_is_no_graph_of_its_own(plain):
-    path = plain.graphs[RATES].path
+    path = plain.edges[RATES].graph.path
     with pytest.raises(gz.FormatError, match=r"0\.gl is an edge type.*graphzero\.open"):
         gz.Graph(path)
-    assert plain.graphs[RATES].num_nodes == USERS
-    assert plain.graphs[RATES].num_neighbors == FILMS
+    assert plain.edges[RATES].graph.num_nodes == USERS
+    assert plain.edges[RATES].graph.num_neighbors == FILMS
 
 
 def test_a_graph_is_no_edge_type(tmp_path):
@@ -261,7 +248,7 @@ def test_a_graph_is_no_edge_type(tmp_path):
 
 def test_what_follows_neighbours_as_nodes_is_refused(plain):
     """These would read beyond the lists: film 4 has none among the 3 lists of the users."""
-    graph, some = plain.graphs[RATES], np.array([0])
+    graph, some = plain.edges[RATES].graph, np.array([0])
     offsets = np.empty(0, np.int64)
     for call in (
         lambda: graph.random_walk([0], 3),
@@ -276,13 +263,13 @@ def test_what_follows_neighbours_as_nodes_is_refused(plain):
 
 
 def test_the_lists_of_an_edge_type_are_in_stored_ids(plain):
-    graph = plain.graphs[RATES]
+    graph = plain.edges[RATES].graph
     assert graph.degree([0, 1, 2]).tolist() == [2, 1, 1]
     assert graph.neighbors(0).tolist() == [0, 4]
 
 
 def test_an_edge_type_is_pickled_by_its_path(plain):
-    again = pickle.loads(pickle.dumps(plain.graphs[RATES]))
+    again = pickle.loads(pickle.dumps(plain.edges[RATES].graph))
     assert again.num_neighbors == FILMS
     assert again.neighbors(1).tolist() == [4]
 

@@ -1,4 +1,4 @@
-"""`TypedNeighborSampler`: against the naive sampler, and by the properties that define it."""
+"""`NeighborSampler`: against the naive sampler, and by the properties that define it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from kinds import KINDS, options_of
 from typed_graphs import Edges, TypedGraph
 
 import graphzero as gz
-from graphzero.sampling.hop_readahead import HopReadAhead
-from graphzero.sampling.typed_sampler import TypedNeighborSampler
+from graphzero.sampling.sampler import HopReadAhead, NeighborSampler
+
+pytestmark = pytest.mark.core  # under AddressSanitizer, too
 
 TYPED_KINDS = [name for name in KINDS if KINDS[name].get("subgraph_type") != "induced"]
 FIXTURE = [HealthCheck.function_scoped_fixture]
@@ -97,7 +98,7 @@ def test_every_kind_equals_the_naive_one(tmp_path_factory, kind, case):
     lists = graph.write(tmp_path_factory.mktemp("typed"))
     times = case["times"] if timed else None
     numbers = dict(case["numbers"])
-    sampler = TypedNeighborSampler(
+    sampler = NeighborSampler(
         lists, case["fanouts"], seed=numbers["seed"], num_threads=1, **options
     )
     got = sampler.sample(
@@ -112,56 +113,6 @@ def test_every_kind_equals_the_naive_one(tmp_path_factory, kind, case):
 # ---- one node type and one edge type: a graph without types
 
 
-@pytest.mark.parametrize("kind", TYPED_KINDS)
-@given(case=cases())
-@settings(max_examples=15, deadline=None, suppress_health_check=FIXTURE)
-def test_one_type_is_the_graph_without_types_byte_for_byte(tmp_path_factory, kind, case):
-    options, timed = options_of(kind)
-    folder = tmp_path_factory.mktemp("one")
-    edges, num_nodes = case["graph"].edges, case["graph"].num_nodes
-    loops = next((e for t, e in edges.items() if t[0] == t[2]), None)
-    assume(loops is not None)
-    node_type = next(t for t in edges if t[0] == t[2])[0]
-    count = len(loops.ends)
-    weights, times = loops.weights or [1.0] * count, loops.times or [0] * count
-    one = Edges(loops.ends, weights, times, loops.incoming)
-    edge_type = (node_type, "r", node_type)
-    graph = TypedGraph({node_type: num_nodes[node_type]}, {edge_type: one})
-    files.write_graph(
-        folder / "untyped.gl",
-        loops.ends,
-        num_nodes[node_type],
-        incoming=loops.incoming,
-        weights=weights,
-        times=times,
-    )
-    numbers, hops = (
-        case["numbers"],
-        [fanout or 2 for fanout in next(iter(case["fanouts"].values()))],
-    )
-    seeds = case["seeds"].get(node_type, [])
-    seed_time = case["times"].get(node_type, []) if timed else None
-    named = {"epoch": numbers["epoch"], "batch": numbers["batch"]}
-    with gz.Graph(folder / "untyped.gl") as untyped:
-        expected = gz.NeighborSampler(
-            untyped, hops, seed=numbers["seed"], num_threads=1, **options
-        ).sample(seeds, seed_time=seed_time, **named)
-    lists = graph.write(folder)
-    got = TypedNeighborSampler(lists, hops, seed=numbers["seed"], num_threads=1, **options).sample(
-        {node_type: seeds}, seed_time=None if seed_time is None else {node_type: seed_time}, **named
-    )
-    for name in ("n_id", "stored_id"):
-        assert getattr(got, name)[node_type].tobytes() == getattr(expected, name).tobytes()
-    for name in ("edge_index", "positions", "e_id"):
-        assert getattr(got, name)[edge_type].tobytes() == getattr(expected, name).tobytes()
-    assert got.num_sampled_nodes == {node_type: expected.num_sampled_nodes}
-    assert got.num_sampled_edges == {edge_type: expected.num_sampled_edges}
-    if expected.batch is None:
-        assert got.batch is None
-    else:
-        assert got.batch[node_type].tobytes() == expected.batch.tobytes()
-
-
 # ---- a graph of several thousand edges
 
 
@@ -171,7 +122,7 @@ COUNTS = {"user": 600, "film": 300, "person": 50}
 
 @pytest.fixture(scope="module")
 def catalogue(tmp_path_factory):
-    """(TypedGraph, TypedLists): weights and times of ratings, incoming and outgoing lists."""
+    """(TypedGraph, Dataset): weights and times of ratings, incoming and outgoing lists."""
     rng = np.random.default_rng(3)
 
     def some(edge_type, count):
@@ -209,7 +160,7 @@ def everything(subgraph):
 def draw(catalogue, kind, *, num_threads=1, sampler=None, batch=5, **call):
     options, timed = options_of(kind)
     if sampler is None:
-        sampler = TypedNeighborSampler(
+        sampler = NeighborSampler(
             catalogue[1], [5, 3, 2], num_threads=num_threads, seed=1, **options
         )
     return sampler.sample(
@@ -256,7 +207,7 @@ def test_threads_do_not_change_a_byte(catalogue, kind):
     expected = [everything(draw(catalogue, kind, batch=batch)) for batch in range(8)]
     assert everything(draw(catalogue, kind, num_threads=4, batch=3)) == expected[3]
     options, _ = options_of(kind)
-    shared = TypedNeighborSampler(catalogue[1], [5, 3, 2], seed=1, num_threads=2, **options)
+    shared = NeighborSampler(catalogue[1], [5, 3, 2], seed=1, num_threads=2, **options)
     with ThreadPoolExecutor(4) as pool:
         batches = pool.map(
             lambda b: everything(draw(catalogue, kind, sampler=shared, batch=b)), range(8)
@@ -270,20 +221,21 @@ def test_hop_read_ahead_of_any_edge_types_changes_nothing(catalogue, trust):
     lists = catalogue[1]
     for timed in ("uniform", "last until"):
         expected = everything(draw(catalogue, timed))
-        for some in ([RATES], [BY, LIKES], list(lists.graphs)):
-            ahead = {t: HopReadAhead(trust_mincore=trust) for t in some}
-            got = draw(catalogue, timed, readaheads=ahead)
+        for some in ([RATES], [BY, LIKES], list(lists.edges)):
+            ahead = [HopReadAhead(trust_mincore=trust) if t in some else None for t in lists.edges]
+            got = draw(catalogue, timed, readahead=ahead)
             assert everything(got) == expected
 
 
 def drop_cached(lists):
     """Takes the files out of the page cache, or skips the test."""
-    for graph in lists.graphs.values():
+    for edges in lists.edges.values():
+        graph = edges.graph
         graph.mapping.advise("release")
         with open(graph.path, "rb") as file:
             os.fsync(file.fileno())
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    if sum(graph.mapping.resident_pages() for graph in lists.graphs.values()):
+    if sum(edges.graph.mapping.resident_pages() for edges in lists.edges.values()):
         pytest.skip("the file system keeps its pages")
 
 
@@ -297,13 +249,14 @@ def test_hop_read_ahead_asks_for_what_is_missing(catalogue):
         ({BY: None, LIKES: HopReadAhead()}, False),  # no lists of films, without users
     ]:
         drop_cached(lists)
-        sampler = TypedNeighborSampler(lists, {"default": [0], **{t: [5] for t in ahead}})
-        got = sampler.sample_stored({"film": np.array([0])}, epoch=0, batch=0, readaheads=ahead)
+        sampler = NeighborSampler(lists, {"default": [0], **{t: [5] for t in ahead}})
+        in_order = [ahead.get(t) for t in lists.edges]
+        got = sampler.sample_stored({"film": np.array([0])}, epoch=0, batch=0, readahead=in_order)
         assert (got.pages_missed > 0) == expected
 
 
 def test_a_pickled_sampler_draws_the_same(catalogue):
-    sampler = TypedNeighborSampler(catalogue[1], {"default": [5, 3, 2]}, seed=1, weighted=True)
+    sampler = NeighborSampler(catalogue[1], {"default": [5, 3, 2]}, seed=1, weighted=True)
     draw(catalogue, "by weight", sampler=sampler)  # now it has idle batches
     again = pickle.loads(pickle.dumps(sampler))
     assert everything(draw(catalogue, "by weight", sampler=again)) == everything(
@@ -316,13 +269,13 @@ def test_one_batch_of_the_core_serves_graphs_of_all_kinds(catalogue, tmp_path):
     graph, lists = catalogue
     small = TypedGraph({"a": 5}, {("a", "r", "a"): Edges(np.array([[0, 1], [1, 2], [2, 0]]))})
     with closing_all(small.write(tmp_path)) as other:
-        large_sampler = TypedNeighborSampler(lists, [5, 3, 2], seed=1, disjoint=True)
-        small_sampler = TypedNeighborSampler(other, [2, 2])
+        large_sampler = NeighborSampler(lists, [5, 3, 2], seed=1, disjoint=True)
+        small_sampler = NeighborSampler(other, [2, 2])
         alone = (
             everything(draw(catalogue, "disjoint")),
             everything(small_sampler.sample({"a": [0]})),
         )
-        small_sampler._idle_batches = large_sampler._idle_batches
+        small_sampler._idle = large_sampler._idle
         for _ in range(3):
             assert everything(draw(catalogue, "disjoint", sampler=large_sampler)) == alone[0]
             assert everything(small_sampler.sample({"a": [0]})) == alone[1]
@@ -333,12 +286,12 @@ def closing_all(lists):
     try:
         yield lists
     finally:
-        for graph in lists.graphs.values():
+        for graph in [edges.graph for edges in lists.edges.values()]:
             graph.close()
 
 
 def test_no_seeds_make_an_empty_batch(catalogue):
-    got = TypedNeighborSampler(catalogue[1], [5, -1]).sample({})
+    got = NeighborSampler(catalogue[1], [5, -1]).sample({})
     assert all(ids.size == 0 for ids in got.n_id.values())
     assert all(edges.shape == (2, 0) for edges in got.edge_index.values())
     assert got.num_sampled_nodes == {node_type: [0, 0, 0] for node_type in COUNTS}
@@ -347,7 +300,7 @@ def test_no_seeds_make_an_empty_batch(catalogue):
 def test_files_without_edge_ids_have_none_in_the_batch(tmp_path):
     graph = TypedGraph({"a": 3}, {("a", "r", "a"): Edges(np.array([[0, 1], [1, 2]]))})
     with closing_all(graph.write(tmp_path, leave_out="edge_ids")) as lists:
-        got = TypedNeighborSampler(lists, [2]).sample({"a": [1]})
+        got = NeighborSampler(lists, [2]).sample({"a": [1]})
         assert got.e_id == {("a", "r", "a"): None}
         assert got.positions["a", "r", "a"].tolist() == [0]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from graphzero.report.recording import BatchTotals
+from graphzero.loader.stats import BatchTotals
 from graphzero.report.verdict import Workforce, find_verdict
 
 pytestmark = pytest.mark.no_asan

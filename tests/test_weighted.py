@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 import graphzero as gz
 from graphzero.store.format import read_file
 
+pytestmark = pytest.mark.core  # under AddressSanitizer, too
+
 WEIGHTS = {
     "uneven": lambda rng, n: rng.random(n),
     "zeros": lambda rng, n: rng.integers(0, 3, n) / 4,
@@ -190,7 +192,7 @@ def test_sums_that_are_no_sums_are_corrupt(tmp_path, sums):
 @pytest.mark.parametrize("order", ["input", "hot"], indirect=True)
 def test_the_build_sums_each_list_by_itself(tmp_path, monkeypatch, order, directed):
     """Across the ends of pieces too, and exactly as one entry after the other."""
-    monkeypatch.setattr("graphzero.ingest.csr._CHUNK", 37)
+    monkeypatch.setattr("graphzero.ingest.lists._CHUNK", 37)
     edges = files.random_edges(40, 2000)
     weights = (10.0 ** np.random.default_rng(1).uniform(-12, 12, 2000)).astype(np.float32)
     gz.build(

@@ -13,7 +13,7 @@ import typed_reference
 from distributions import SOURCES, Shares, both, evenly, in_proportion, successively
 from typed_graphs import Edges, TypedGraph
 
-from graphzero.sampling.typed_sampler import TypedNeighborSampler
+from graphzero.sampling.sampler import NeighborSampler
 
 R, S, BACK = ("a", "r", "b"), ("a", "s", "b"), ("b", "back", "a")
 # (kind of sampler) -> the neighbours of each edge type, in the order of the draws
@@ -25,7 +25,7 @@ def library(graph: TypedGraph, folder: Path) -> Draw:
     lists = graph.write(folder)
 
     def draw(seeds, fanouts, *, times=None, epoch=0, batch=0, seed=0, **options):
-        sampler = TypedNeighborSampler(lists, fanouts, seed=seed, num_threads=1, **options)
+        sampler = NeighborSampler(lists, fanouts, seed=seed, num_threads=1, **options)
         got = sampler.sample(seeds, seed_time=times, epoch=epoch, batch=batch)
         return {t: got.n_id[graph.ends(t)[1]][ids[0]] for t, ids in got.edge_index.items()}
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import reference
 
+from graphzero.graph.dataset import Dataset, EdgeStore, NodeStore
 from graphzero.graph.graph import Graph
-from graphzero.sampling.typed_sampler import TypedLists
 from graphzero.store import format as gz_format
-from graphzero.store.filewriter import FileWriter
+from graphzero.store.format import FileWriter
 
 
 def write_typed(path, naive, num_neighbors, *, num_input_edges=None, wide=False, **options):
@@ -45,6 +45,21 @@ def write_typed(path, naive, num_neighbors, *, num_input_edges=None, wide=False,
     with FileWriter(path, header) as writer:
         for name, (_, values) in arrays.items():
             writer.append(name, values)
+
+
+@dataclass
+class Order:
+    """An order of nodes in memory."""
+
+    node_ids: np.ndarray
+    node_rank: np.ndarray
+    identity = stored_order = ()
+
+    def to_user(self, ids, num_threads=1):
+        return self.node_ids[ids]
+
+    def to_stored(self, ids, num_threads=1):
+        return self.node_rank[ids]
 
 
 @dataclass
@@ -111,14 +126,12 @@ class TypedGraph:
                 leave_out=leave_out,
             )
             graphs[edge_type] = Graph._open_typed(path)
-        return TypedLists(
-            node_types=tuple(self.num_nodes),
-            num_nodes=dict(self.num_nodes),
-            graphs=graphs,
-            incoming={edge_type: edges.incoming for edge_type, edges in self.edges.items()},
-            to_user=self.to_user,
-            to_stored=self.to_stored,
-        )
+        nodes = {
+            name: NodeStore(name, count, {}, order=Order(self.node_ids(name), self.rank(name)))
+            for name, count in self.num_nodes.items()
+        }
+        edges = [EdgeStore(t, graph, (nodes[t[0]], nodes[t[2]]), {}) for t, graph in graphs.items()]
+        return Dataset.of_types(nodes.values(), edges)
 
     def to_user(self, node_type, ids):
         return self.node_ids(node_type)[ids]

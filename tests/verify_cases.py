@@ -89,7 +89,7 @@ DATASETS: dict[str, Callable[[Path], None]] = {
         folder,
         {("a", "to", "b"): np.array([["x", "y"], ["y", "z"]])},
         nodes={"a": {}, "b": {}},
-        ids="string",
+        ids="map",
     ).close(),
     "typed": _typed,
     "typed, input": lambda folder: _typed(folder, order="input", neighbors="out"),

@@ -1,35 +1,37 @@
-"""A command that runs as a child, and gets the signals that this process gets."""
+"""Signals while processes are below this one: passed on to a command, or cleaned up after."""
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-__all__ = ["Child", "passing_signals_on"]
-
+_ENDING = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+_CLEANING_SECONDS = 15.0  # longer than the removal of a memory group is tried
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 
 
 class Child:
-    """A command with this process's input, output and environment."""
+    """A command with this process's input and output."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._early: list[int] = []  # signals that came before it was started
 
-    def start(self, command: Sequence[str]) -> int:
-        """Starts it; its pid.
+    def start(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
+        """Starts it, with further variables in its environment; its pid.
 
         Raises
         ------
         FileNotFoundError, PermissionError
             If there is no such program, or it may not be run.
         """
-        self._process = subprocess.Popen(command)
+        self._process = subprocess.Popen(command, env={**os.environ, **environment})
         for number in self._early:
             self.send(number)
         return self._process.pid
@@ -84,3 +86,27 @@ def _has_keyboard() -> bool:
         return False
     finally:
         os.close(terminal)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Ctrl-C and other requests to end leave no process and no memory group behind.
+
+    Nor do further ones, which would interrupt the cleaning up. Each is a `KeyboardInterrupt`.
+    """
+    last = -math.inf
+
+    def interrupt(*_: object) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last > _CLEANING_SECONDS:
+            last = now
+            raise KeyboardInterrupt
+
+    wanted = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in wanted}  # nohup ignores one
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

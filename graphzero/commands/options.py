@@ -4,33 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import Any
 
+from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.graph.graph import Graph
-from graphzero.graph.typed_dataset import TypedDataset
 from graphzero.io.prefetch import Prefetch
 from graphzero.sampling.presample import Presample
-
-__all__ = [
-    "SubParsers",
-    "add_command",
-    "add_flags",
-    "add_neighbors_option",
-    "add_order_options",
-    "as_column",
-    "as_fanouts",
-    "as_prefetch",
-    "as_size",
-    "as_split",
-    "describe_direction",
-    "presample_of",
-    "shows_progress",
-]
+from graphzero.store.format import DTYPES, dtype_name
+from graphzero.units import format_bytes
 
 SubParsers = Any  # the class is private in argparse
-Run = Callable[[argparse.Namespace], int]
 _STORED = {
     "in": "in-neighbours sampled",
     "out": "out-neighbours sampled",
@@ -40,17 +26,30 @@ _STORED = {
 
 def add_flags(parser: argparse.ArgumentParser, **defaults: Any) -> None:
     """Adds the flags that are allowed before and after the command."""
-    parser.add_argument("--debug", action="store_true", help="show tracebacks", **defaults)
-    parser.add_argument(
-        "-q", "--quiet", action="store_true", help="print results and errors only", **defaults
-    )
-    parser.add_argument(
-        "--no-progress", action="store_true", help="show no progress bars", **defaults
-    )
+    for flags, text in (
+        (["--debug"], "show tracebacks"),
+        (["-q", "--quiet"], "print results and errors only"),
+        (["--no-progress"], "show no progress bars"),
+    ):
+        parser.add_argument(*flags, action="store_true", help=text, **defaults)
+
+
+class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Shows the defaults of options that have one; keeps the line breaks of the examples."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        if action.default is None or action.default is False or action.default == []:
+            return action.help
+        return super()._get_help_string(action)
 
 
 def add_command(
-    commands: SubParsers, name: str, run: Run, *, help: str, examples: str
+    commands: SubParsers,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    *,
+    help: str,
+    examples: str,
 ) -> argparse.ArgumentParser:
     """A parser for one command, with examples below its help."""
     parser: argparse.ArgumentParser = commands.add_parser(
@@ -66,43 +65,27 @@ def add_command(
     return parser
 
 
-class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Shows the defaults of options that have one; keeps the line breaks of the examples."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        if action.default is None or action.default is False or action.default == []:
-            return action.help
-        return super()._get_help_string(action)
-
-
-def add_order_options(parser: argparse.ArgumentParser, default: str | None = None) -> None:
-    """Adds the order of nodes, required if there is no default, and the memory limit."""
+def add_order_options(
+    parser: argparse.ArgumentParser, order: str | None = None, neighbors: str | None = None
+) -> None:
+    """Adds neighbours, order of nodes, presampling and memory limit; arguments are defaults."""
+    parser.add_argument(
+        "--neighbors",
+        choices=("in", "out", "both"),
+        default=neighbors,
+        help="neighbours that a directed graph stores and samples: sources of incoming edges (as "
+        "PyG), targets of outgoing edges, or both (walks need out or both)"
+        + ("" if neighbors else " (default: those that it has)"),
+    )
     parser.add_argument(
         "--order",
         choices=("hot", "input", "presample"),
-        default=default,
-        required=default is None,
+        default=order,
+        required=order is None,
         help="order of nodes: by occurrences in the sampled neighbour lists, by id, or by visits "
         "in a few sampled epochs",
     )
     parser.add_argument("--memory-limit", default="2GB", metavar="SIZE", help="memory to use")
-    _add_presample_options(parser)
-
-
-def add_neighbors_option(parser: argparse.ArgumentParser, default: str | None = None) -> None:
-    """Adds which neighbours a directed graph stores."""
-    parser.add_argument(
-        "--neighbors",
-        choices=("in", "out", "both"),
-        default=default,
-        help="neighbours that a directed graph stores and samples: sources of incoming edges (as "
-        "PyG), targets of outgoing edges, or both (walks need out or both)"
-        + ("" if default else " (default: those that it has)"),
-    )
-
-
-def _add_presample_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of `Presample`; `presample_of` reads them."""
     group = parser.add_argument_group(
         "order presample",
         "how visits are counted, from the split 'train' (of every node type that has one) or all "
@@ -130,23 +113,80 @@ def _add_presample_options(parser: argparse.ArgumentParser) -> None:
         )
 
 
-def presample_of(args: argparse.Namespace) -> Presample | None:
-    """`Presample` from the command line; None if it has none of its options."""
-    given = {
+def add_storage_options(parser: argparse.ArgumentParser) -> None:
+    """Adds what builds and imports store of features and edges."""
+    parser.add_argument(
+        "--feature-dtype",
+        choices=[dtype_name(dtype) for dtype in DTYPES.values()],
+        metavar="DTYPE",
+        help="dtype to store features in, such as float16 or bfloat16 (default: that of the input)",
+    )
+    parser.add_argument(
+        "--edge-ids", action="store_true", help="store each edge's position in the edge list"
+    )
+
+
+def add_batch_options(group: Any) -> None:
+    """Adds fanouts, batch size and node type of the seeds, to a parser or a group of one."""
+    group.add_argument(
+        "--fanouts",
+        type=as_fanouts,
+        default="15,10,5",
+        metavar="N,N",
+        help="neighbours per node in each hop; -1 is all of them, as in --fanouts=-1,10",
+    )
+    group.add_argument(
+        "--batch-size", type=int, default=1024, metavar="N", help="seed nodes in a mini-batch"
+    )
+    group.add_argument(
+        "--node-type",
+        metavar="TYPE",
+        help="of a typed graph: node type of the seeds (default: the one that has the split)",
+    )
+
+
+def order_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Arguments of `build` and `reorder` for the options of `add_order_options`."""
+    counting = {
         field.name: getattr(args, field.name)
         for field in fields(Presample)
         if getattr(args, field.name) is not None
     }
-    return Presample(**given) if given else None
+    return {
+        "neighbors": args.neighbors,
+        "order": args.order,
+        "presample": Presample(**counting) if counting else None,
+        "memory_limit": args.memory_limit,
+        "progress": shows_progress(args),
+    }
 
 
-def describe_direction(graph: Graph | TypedDataset) -> str:
+def describe_direction(graph: Graph | Dataset) -> str:
     """How a graph's neighbour lists follow its edges, for a line that a user reads."""
-    if isinstance(graph, TypedDataset):
-        return f"directed, {_STORED[graph.neighbors]}"
+    if isinstance(graph, Dataset):
+        if graph.is_typed:
+            return f"directed, {_STORED[graph.neighbors]}"
+        graph = graph.graph
     if not graph.is_directed:
         return "undirected, both directions stored"
     return f"directed, {_STORED[graph.stored_neighbors]}"
+
+
+def print_built(path: str, lines: Iterable[str], started: float) -> None:
+    """Prints a summary of a dataset that was built, and the closing lines of its build."""
+    with open_dataset(path) as ds:
+        nodes, edges = f"{ds.num_nodes:,} nodes", f"{ds.num_edges:,} edges"
+        if ds.is_typed:
+            nodes, edges = f"{nodes} of {len(ds.nodes)} types", f"{edges} of {len(ds.edges)} types"
+        else:
+            edges = f"{edges} ({ds.graph.num_input_edges:,} in the edge list)"
+        size = format_bytes(sum(mapping.size for mapping in ds.mappings))
+        print(
+            f"{path}: {nodes}, {edges}, {describe_direction(ds)}, {size}, "
+            f"in {time.perf_counter() - started:.1f} s"
+        )
+    for line in lines:
+        print(line)
 
 
 def shows_progress(args: argparse.Namespace) -> bool:
@@ -183,14 +223,6 @@ def as_prefetch(text: str) -> Prefetch:
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
 
 
-def as_size(text: str) -> int | float | str | None:
-    """``"2GB"``, a number of bytes, or a fraction such as ``"0.2"``: as `Prefetch.resident`."""
-    try:
-        return Prefetch(resident=text).resident
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
 def _number_or_text(value: str) -> int | float | str:
     for kind in (int, float):
         try:
@@ -198,28 +230,3 @@ def _number_or_text(value: str) -> int | float | str:
         except ValueError:
             continue
     return value
-
-
-def as_split(text: str) -> tuple[str, str]:
-    """``"train=train_idx.npy"`` as a name and a path."""
-    name, equals, path = text.partition("=")
-    if not (name and equals and path):
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FILE, such as train=train.npy")
-    return name, path
-
-
-def as_coalesce(text: str) -> str | dict[str, str]:
-    """``"sum"``, or ``"edge_weight=sum,edge_time=min"`` by attribute, as `coalesce=` takes it."""
-    if "=" not in text:
-        return text
-    pairs = [part.partition("=") for part in text.split(",")]
-    if not all(name and how for name, _, how in pairs):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is neither an aggregation nor NAME=AGG, such as edge_weight=sum"
-        )
-    return {name: how for name, _, how in pairs}
-
-
-def as_column(text: str) -> str | int:
-    """A column's position from 0 if the text is a number, else its name."""
-    return int(text) if text.isdecimal() else text

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from graphzero.graph.dataset import Dataset
-from graphzero.loader.tuned_prefetch import as_tuned, suitable_memory
+from graphzero.loader.arguments import as_tuned, suitable_memory
 from graphzero.units import format_bytes
 
 __all__ = ["describe_tuning", "tuning_lines"]
@@ -55,10 +55,10 @@ def _use(tuning: dict[str, Any]) -> str:
     if tuning["not_used"] is not None:
         return f"not used: {tuning['not_used']}"
     least, most = tuning["least_available"], tuning["most_available"]
-    room = f"{format_bytes(least)} or more"
+    amount = f"{format_bytes(least)} or more"
     if most is not None:
-        room = f"{format_bytes(least)} to {format_bytes(most)}"
+        amount = f"{format_bytes(least)} to {format_bytes(most)}"
     return (
-        f"files and machine match: loaders that find {room} of memory available use it, "
+        f"files and machine match: loaders that find {amount} of memory available use it, "
         f"and batch.stats.io says so"
     )

@@ -43,59 +43,13 @@ cdef class Batch:
     def __dealloc__(self):
         gz_batch_free(&self.c)
 
-    def sample(self, CSR csr, const int64_t[::1] seeds, const int64_t[::1] fanouts,
-               object sampling, Draws draws, const int64_t[::1] until=None,
-               object readahead=None):
-        """All hops of one mini-batch of a graph without types, relabelled.
+    def sample(self, csrs, const int64_t[:, ::1] ends, const int64_t[::1] num_nodes, seeds,
+               const int64_t[:, ::1] fanouts, samplings, timed, Draws draws,
+               const int64_t[::1] until=None, readaheads=None):
+        """All hops of one mini-batch; every node type has its own local ids.
 
-        Parameters
-        ----------
-        seeds : (n,) int64
-        fanouts : (num_hops,) int64
-        sampling : Sampling
-        draws : Draws
-            Draws of the batch.
-        until : (n,) int64, optional
-            Time of each seed; implies disjoint trees.
-        readahead : HopReadAhead, optional
-            Requests the topology of each hop before it is read.
-
-        Returns
-        -------
-        nodes : (num_nodes,) int64
-            Stored ids, seeds first.
-        edge_index : (2, num_edges) int64
-            Local ids of neighbours and targets.
-        positions : (num_edges,) int64
-            Stored positions of the edges.
-        trees : (num_nodes,) int64 or None
-            The tree of each node; None without disjoint trees.
-        num_sampled_nodes, num_sampled_edges : list of int
-        pages_missed : int
-            Pages of topology that were missing and requested by `readahead`.
-        """
-        cdef gz_plan plan
-        cdef gz_seeds all_seeds
-        cdef int64_t num_nodes = csr.c.num_nodes
-        csr._refuse_typed()
-        all_seeds.ids, all_seeds.count = &seeds[0], seeds.shape[0]
-        plan.num_nodes, plan.num_node_types = &num_nodes, 1
-        plan.induced = sampling.subgraph_type == "induced"
-        plan.disjoint = sampling.disjoint or until is not None
-        edge_type = _EdgeType(csr, 0, 0, fanouts, sampling, until is not None, readahead)
-        self._run(&plan, &all_seeds, [edge_type], draws, until)
-        nodes, trees, num_sampled_nodes = self._nodes(0, &plan)
-        edge_index, positions, num_sampled_edges = self._edges(0, &plan)
-        return (nodes, edge_index, positions, trees, num_sampled_nodes, num_sampled_edges,
-                self.c.willneed.missing)
-
-    def sample_typed(self, csrs, const int64_t[:, ::1] ends, const int64_t[::1] num_nodes,
-                     seeds, const int64_t[:, ::1] fanouts, samplings, timed, Draws draws,
-                     const int64_t[::1] until=None, readaheads=None):
-        """All hops of one mini-batch of a typed graph; every node type has its own local ids.
-
-        There are T node types and E edge types. The type that has the lists of an edge type is its
-        owner: the lists hold ids of the other one.
+        There are T node types and E edge types, one of each in a graph without types. The type that
+        has the lists of an edge type is its owner: the lists hold ids of the other one.
 
         Parameters
         ----------
@@ -109,7 +63,8 @@ cdef class Batch:
         fanouts : (E, num_hops) int64
             -1 for all neighbours, 0 for none in this hop.
         samplings : sequence of E Sampling
-            `replace` and the kind count for each edge type, `disjoint` for all if one has it.
+            `replace` and the kind count for each edge type, `disjoint` for all if one has it, and
+            the induced subgraph if the first has it, which must be the only one.
         timed : sequence of E bool
             Whether the edges of this type must not be later than `until`.
         draws : Draws
@@ -141,7 +96,7 @@ cdef class Batch:
         """
         cdef gz_plan plan
         cdef int num_edge_types = len(csrs), num_node_types = num_nodes.shape[0], i
-        _check_typed(csrs, ends, num_nodes, seeds, fanouts, samplings, timed, readaheads)
+        _check_arguments(csrs, ends, num_nodes, seeds, fanouts, samplings, timed, readaheads)
         cdef unsigned char[::1] memory = np.empty(num_node_types * sizeof(gz_seeds), np.uint8)
         cdef gz_seeds *all_seeds = <gz_seeds *> &memory[0]
         cdef const int64_t[::1] ids
@@ -149,7 +104,9 @@ cdef class Batch:
             ids = seeds[i]
             all_seeds[i].ids, all_seeds[i].count = &ids[0], ids.shape[0]
         plan.num_nodes, plan.num_node_types = &num_nodes[0], num_node_types
-        plan.induced = False
+        plan.induced = samplings[0].subgraph_type == "induced"
+        if plan.induced and (num_edge_types > 1 or (<CSR> csrs[0]).c.typed):
+            raise ValueError("a typed graph has no induced subgraph")
         plan.disjoint = until is not None or any(sampling.disjoint for sampling in samplings)
         edge_types = [
             _EdgeType(csrs[i], ends[i, 0], ends[i, 1], fanouts[i], samplings[i],
@@ -229,9 +186,9 @@ cdef class Batch:
                 [edges.hop_edges[h] for h in range(plan.num_hops)])
 
 
-cdef int _check_typed(csrs, const int64_t[:, ::1] ends, const int64_t[::1] num_nodes, seeds,
-                      const int64_t[:, ::1] fanouts, samplings, timed, readaheads) except -1:
-    """Raises where the arguments of `Batch.sample_typed` do not fit each other."""
+cdef int _check_arguments(csrs, const int64_t[:, ::1] ends, const int64_t[::1] num_nodes, seeds,
+                          const int64_t[:, ::1] fanouts, samplings, timed, readaheads) except -1:
+    """Raises where the arguments of `Batch.sample` do not fit each other."""
     cdef int64_t num_node_types = num_nodes.shape[0], count = len(csrs), i, owner, neighbor
     cdef CSR csr
     if not (count > 0 and num_node_types > 0 and ends.shape[1] == 2

@@ -55,6 +55,13 @@ cdef class Rows:
             return ids
         return _translate(self.mapping, &self.rank, self.num_rows, ids, num_threads)
 
+    def to_user(self, rows, int num_threads=1):
+        """The ids that some rows have, in a file of the user's ids: one of 4 or 8 bytes a row."""
+        cdef gz_ids ids
+        ids.data = self.mapping.c.base + self.origin
+        ids.wide = self.row_bytes == 8
+        return _translate(self.mapping, &ids, self.num_rows, rows, num_threads)
+
     def gather(self, const int64_t[::1] rows, unsigned char[::1] out, int num_threads,
                uint32_t from_dtype=0):
         """Copies rows, by number, into the bytes of out.

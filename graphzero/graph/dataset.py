@@ -1,29 +1,49 @@
-"""`Dataset`: the files of one graph, opened together."""
+"""`Dataset`: the files of one graph, opened together.
+
+A graph without types is the graph with one node type and one edge type, both without a name; what
+`Dataset` has as a whole is a view of these.
+"""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
+import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
-from graphzero.errors import FormatError
-from graphzero.graph.features import FeatureStore
+from graphzero.errors import FormatError, user_line
+from graphzero.graph.features import EdgeRows, FeatureStore, StoredIds
 from graphzero.graph.graph import Graph
-from graphzero.graph.ids import IdArray
-from graphzero.graph.node_ids import NodeTexts, lookup, node_ids_of
-from graphzero.store.id_table import IdTable
-from graphzero.store.machine import machine_differences, this_machine
+from graphzero.graph.ids import IdArray, NodeTexts, as_id, as_ids, as_threads, lookup, node_ids_of
+from graphzero.graph.sampling_options import Sampling
+from graphzero.store.id_table import IdTable, open_id_table
+from graphzero.store.manifest import (
+    EDGE_TIME,
+    EDGE_WEIGHT,
+    EDGES,
+    NODES,
+    Driving,
+    EdgeTable,
+    EdgeType,
+    FileEntry,
+    Manifest,
+    Neighbors,
+    open_build,
+)
 from graphzero.store.mapped_file import ClosedAtExit
-from graphzero.store.schema import EDGE_TIME, EDGE_WEIGHT, Driving, Neighbors
-from graphzero.store.tuning_file import Tuning, files_digest
-from graphzero.store.user_line import user_line
-
-__all__ = ["Dataset", "Splits"]
+from graphzero.store.tuning_file import (
+    Tuning,
+    files_digest,
+    machine_differences,
+    read_tuning,
+    this_machine,
+)
 
 
 class Splits(Mapping[str, IdArray]):
@@ -47,10 +67,256 @@ class Splits(Mapping[str, IdArray]):
         return f"Splits({ {name: len(store) for name, store in self.stores.items()} })"
 
 
-class Dataset(ClosedAtExit):
-    """A graph with features, labels and splits of its nodes.
+class _Attributes(Mapping[str, FeatureStore]):
+    """Rows by attribute name: ``store["x"]`` and ``store.x``."""
 
-    Usually opened by `graphzero.open`; create it yourself for files that were not built together.
+    def __init__(self, attributes: Mapping[str, FeatureStore], splits: Splits | None) -> None:
+        self.attributes = dict(attributes)
+        self.splits = splits if splits is not None else Splits({})
+
+    def __getitem__(self, name: str) -> FeatureStore:
+        if name not in self.attributes:
+            raise KeyError(f"{self!r} has no {name!r}")
+        return self.attributes[name]
+
+    def __getattr__(self, name: str) -> FeatureStore:
+        found = vars(self).get("attributes", {})  # which an unpickled object lacks at first
+        if name not in found:
+            raise AttributeError(f"{type(self).__name__} has no {name!r}, but {sorted(found)}")
+        store: FeatureStore = found[name]
+        return store
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.attributes)
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    def _shapes(self) -> str:
+        return "".join(f", {name}={list(store.shape)}" for name, store in self.items())
+
+
+class _Order(Protocol):
+    """A file that knows the order in which nodes are stored: of a graph, or of their ids."""
+
+    @property
+    def identity(self) -> tuple[Any, ...]: ...
+    @property
+    def stored_order(self) -> tuple[Any, ...] | None: ...
+    def to_stored(self, nodes: IdArray, num_threads: int = 1) -> IdArray: ...
+    def to_user(self, stored: IdArray, num_threads: int = 1) -> IdArray: ...
+
+
+class NodeStore(_Attributes):
+    """The nodes of one type: their attributes by name, each a `FeatureStore`.
+
+    Attributes
+    ----------
+    node_type : str
+    num_nodes : int
+    splits : Splits
+    num_classes : int or None
+        Largest label + 1, where "y" has integers.
+    """
+
+    def __init__(
+        self,
+        node_type: str,
+        num_nodes: int,
+        attributes: Mapping[str, FeatureStore],
+        splits: Splits | None = None,
+        num_classes: int | None = None,
+        order: _Order | None = None,
+        id_table: IdTable | None = None,
+    ) -> None:
+        super().__init__(attributes, splits)
+        self.node_type = node_type
+        self.num_nodes = num_nodes
+        self.num_classes = num_classes
+        self._order = order
+        self._id_table = id_table
+
+    @property
+    def node_ids(self) -> npt.NDArray[Any] | NodeTexts | None:
+        """The user's own id of each node of this type: see `Dataset.node_ids`."""
+        return node_ids_of(self._id_table)
+
+    def lookup(self, ids: Any, *, missing: int | None = None) -> Any:
+        """The nodes of this type that have some of the user's own ids: see `Dataset.lookup`.
+
+        Raises
+        ------
+        KeyError
+            Naming the first id that no node of this type has.
+        ValueError
+            If the dataset has no table of ids, or has ids of the other kind.
+        """
+        what = f"node type {self.node_type!r}" if self.node_type else "the dataset"
+        return lookup(self._id_table, ids, missing, what)
+
+    @property
+    def is_hot(self) -> bool:
+        """Whether the nodes that are sampled most are stored first."""
+        return self._order is not None and self._order.stored_order is not None
+
+    def to_stored(self, nodes: IdArray, num_threads: int = 1) -> IdArray:
+        """Row numbers of the user's ids, which must be in range."""
+        return nodes if self._order is None else self._order.to_stored(nodes, num_threads)
+
+    def to_user(self, stored: IdArray, num_threads: int = 1) -> IdArray:
+        """The user's ids of row numbers, which must be in range, int64."""
+        return stored if self._order is None else self._order.to_user(stored, num_threads)
+
+    @property
+    def order_identity(self) -> tuple[Any, ...]:
+        """Fingerprint of the order in which the nodes are stored."""
+        return () if self._order is None else self._order.identity
+
+    def keeps_order_of(self, store: FeatureStore) -> bool:
+        """Whether the rows of an attribute have the order in which the nodes are stored."""
+        return store.keeps_order_of(None if self._order is None else self._order.stored_order)
+
+    def files(self) -> list[FeatureStore | IdTable]:
+        """Every mapped file of these nodes."""
+        ids = [self._order] if isinstance(self._order, StoredIds) else []
+        table = [] if self._id_table is None else [self._id_table]
+        return [*self.attributes.values(), *self.splits.stores.values(), *ids, *table]
+
+    def __repr__(self) -> str:
+        return f"NodeStore({self.node_type!r}, num_nodes={self.num_nodes:,}{self._shapes()})"
+
+
+class EdgeStore(_Attributes):
+    """The edges of one type: their attributes by name, in the order of the stored lists.
+
+    Attributes
+    ----------
+    edge_type : (str, str, str)
+        Source type, relation, target type.
+    graph : Graph
+        The file of the neighbour lists. With types, it numbers nodes as the files do: see `degree`
+        and `neighbors` for the user's ids.
+    splits : Splits
+        Positions in the edge list.
+    driving : Driving
+        The attributes that drive sampling.
+    """
+
+    def __init__(
+        self,
+        edge_type: EdgeType,
+        graph: Graph,
+        ends: tuple[NodeStore, NodeStore],
+        attributes: Mapping[str, FeatureStore],
+        splits: Splits | None = None,
+        driving: Driving | None = None,
+    ) -> None:
+        super().__init__(attributes, splits)
+        self.edge_type = edge_type
+        self.graph = graph
+        self._source, self._target = ends
+        self.driving = driving if driving is not None else Driving(EDGE_WEIGHT, EDGE_TIME)
+
+    @property
+    def num_edges(self) -> int:
+        """Number of stored edges."""
+        return self.graph.num_edges
+
+    @property
+    def owner(self) -> NodeStore:
+        """The nodes that have the lists: the targets, or the sources of stored out-neighbours."""
+        return self._target if self.graph.is_incoming else self._source
+
+    @property
+    def neighbor(self) -> NodeStore:
+        """The nodes that are in the lists."""
+        return self._source if self.graph.is_incoming else self._target
+
+    def degree(self, nodes: Any) -> IdArray:
+        """Stored neighbours of each of some nodes of `owner`'s type, by the user's ids, (n,) int64.
+
+        Raises
+        ------
+        IndexError
+            If a node is out of range.
+        """
+        ids = as_ids(nodes, self.owner.num_nodes, "nodes")
+        return self.graph._csr.degrees(self.owner.to_stored(ids), 1)
+
+    def neighbors(self, node: int) -> IdArray:
+        """All stored neighbours of one node of `owner`'s type, ascending, (degree,) int64.
+
+        Raises
+        ------
+        IndexError
+            If the node is out of range.
+        FormatError
+            If the file is corrupt.
+        """
+        one = np.array([as_id(node, self.owner.num_nodes, "node")], dtype=np.int64)
+        _, stored = self._lists(self.owner.to_stored(one))
+        return np.sort(self.neighbor.to_user(stored))
+
+    def _lists(self, rows: IdArray) -> tuple[IdArray, IdArray]:
+        """The lists of some owners: where each begins and ends, and the stored ids in them.
+
+        The core checks the file's values, so that none of them leads beyond a table.
+        """
+        everything = (-1, Sampling(), _core.Draws(0, 0, 0), as_threads(None))
+        offsets, _, stored = self.graph._csr.sample_hop(rows, *everything)
+        return offsets, stored
+
+    def edge_index(self) -> IdArray:
+        """All edges, (2, num_edges) int64, the user's ids: sources above targets; a copy.
+
+        In the order of the edge list, if the file stores it; else in that of the lists. Edges that
+        the build merged or dropped are not there.
+
+        Raises
+        ------
+        FormatError
+            If the file is corrupt.
+        """
+        return self._by_position()[0]
+
+    def edges_at(self, positions: IdArray) -> IdArray:
+        """Edges by their positions in the edge list, as splits have them, (2, n) int64.
+
+        The file must store the positions; those of merged edges are not stored.
+        """
+        edges, stored = self._by_position()
+        return edges if stored is None else edges[:, np.searchsorted(stored, positions)]
+
+    def _by_position(self) -> tuple[IdArray, IdArray | None]:
+        """All edges, and their positions in the edge list, ascending, if the file stores them."""
+        rows = np.arange(self.owner.num_nodes)
+        offsets, stored = self._lists(rows)
+        owners = self.owner.to_user(np.repeat(rows, np.diff(offsets)))
+        neighbors = self.neighbor.to_user(stored)
+        edges = [neighbors, owners] if self.graph.is_incoming else [owners, neighbors]
+        positions = self.graph._csr.edge_ids(np.arange(self.num_edges))
+        found: IdArray = np.stack(edges)
+        if positions is None:
+            return found, None
+        order = np.argsort(positions, kind="stable")
+        return found.take(order, axis=1), positions[order]  # contiguous
+
+    def files(self) -> list[Graph | FeatureStore]:
+        """Every mapped file of these edges."""
+        return [self.graph, *self.attributes.values(), *self.splits.stores.values()]
+
+    def __repr__(self) -> str:
+        return f"EdgeStore({self.edge_type!r}, num_edges={self.num_edges:,}{self._shapes()})"
+
+
+class Dataset(ClosedAtExit):
+    """A graph with features, labels and splits of its nodes, or with node types and edge types.
+
+    Usually opened by `graphzero.open`; create it yourself for files of a graph without types that
+    were not built together.
+
+    With types, ``ds["paper"]`` is a `NodeStore`, ``ds["author", "writes", "paper"]`` an
+    `EdgeStore`. A graph without types has the attributes of its nodes and edges as a whole.
 
     Parameters
     ----------
@@ -77,10 +343,11 @@ class Dataset(ClosedAtExit):
 
     Attributes
     ----------
-    attributes : dict of str to FeatureStore
-        All rows of the nodes, by name: features as "x", labels as "y".
-    edge_attributes : dict of str to FeatureStore
-        All rows of the edges, by name, those that drive sampling included.
+    nodes : dict of str to NodeStore
+        By node type; the only one of a graph without types is "".
+    edges : dict of (str, str, str) to EdgeStore
+        By edge type; the only one of a graph without types is ("", "", ""). Their order decides
+        which random draws an edge type has.
 
     Raises
     ------
@@ -90,8 +357,11 @@ class Dataset(ClosedAtExit):
         If the two graphs do not belong together.
     """
 
+    nodes: dict[str, NodeStore]
+    edges: dict[EdgeType, EdgeStore]
+    _out_graph: Graph | None = None
     _direction_note: str | None = None  # what to warn of, where nobody has chosen the direction
-    _found_tuning: Tuning | None = None  # in the folder, perhaps of another machine
+    any_tuning: Tuning | None = None  # in the folder, for whatever machine and files
 
     def __init__(
         self,
@@ -108,28 +378,49 @@ class Dataset(ClosedAtExit):
         driving: Driving | None = None,
         id_table: IdTable | None = None,
     ) -> None:
+        if graph._is_of_type:
+            raise ValueError(
+                f"{graph.path} is an edge type of a typed graph, and no graph of its own: open its "
+                f"dataset folder with graphzero.open"
+            )
         rows = {"features": features, "labels": labels, **(attributes or {})}
         for name, store in rows.items():
             _check_count(name, store, graph.num_nodes, "nodes")
         for name, store in (edge_attributes or {}).items():
             _check_count(name, store, graph.num_edges, "stored edges")
-        if out_graph is not None:
-            _check_pair(graph, out_graph)
-            graph.attach_out_lists(out_graph)
-        self.graph = graph
-        self._out_graph = out_graph
-        self.features = features
-        self.labels = labels
-        self.splits = splits if splits is not None else Splits({})
-        self.num_classes = num_classes
         named = {"x": features, "y": labels, **(attributes or {})}
-        self.attributes = {name: store for name, store in named.items() if store is not None}
-        self.edge_attributes = dict(edge_attributes or {})
-        self.edge_splits = edge_splits if edge_splits is not None else Splits({})
-        self.driving = driving if driving is not None else Driving(EDGE_WEIGHT, EDGE_TIME)
-        self._id_table = id_table
+        of_nodes = {name: store for name, store in named.items() if store is not None}
+        nodes = NodeStore(NODES, graph.num_nodes, of_nodes, splits, num_classes, graph, id_table)
+        ends = (nodes, nodes)
+        edges = EdgeStore(EDGES, graph, ends, edge_attributes or {}, edge_splits, driving)
+        self._have([nodes], [edges], out_graph)
 
-    is_typed = False
+    def _have(
+        self, nodes: Iterable[NodeStore], edges: Iterable[EdgeStore], out_graph: Graph | None
+    ) -> None:
+        self.nodes = {store.node_type: store for store in nodes}
+        self.edges = {store.edge_type: store for store in edges}
+        if out_graph is not None:
+            _check_pair(self.graph, out_graph)
+            self.graph.attach_out_lists(out_graph)
+            self._out_graph = out_graph
+
+    @classmethod
+    def of_types(
+        cls,
+        nodes: Iterable[NodeStore],
+        edges: Iterable[EdgeStore],
+        out_graph: Graph | None = None,
+    ) -> Dataset:
+        """The dataset of these node types and edge types."""
+        dataset = cls.__new__(cls)
+        dataset._have(nodes, edges, out_graph)
+        return dataset
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether the graph has node types and edge types."""
+        return NODES not in self.nodes
 
     def require_untyped(self, what: str) -> None:
         """Raises an error for a graph with node types, where these are not known.
@@ -143,16 +434,131 @@ class Dataset(ClosedAtExit):
         ------
         ValueError
         """
+        if self.is_typed:
+            raise ValueError(
+                f"{what} for graphs without types only, and this one has the node types "
+                f"{', '.join(self.nodes)}"
+            )
+
+    @property
+    def node_types(self) -> list[str]:
+        """Names of the node types."""
+        return list(self.nodes)
+
+    @property
+    def edge_types(self) -> list[EdgeType]:
+        """(source type, relation, target type) of the edge types."""
+        return list(self.edges)
+
+    def __getitem__(self, key: Any) -> Any:
+        """The nodes of a type, or the edges of a type, also by (source type, target type)."""
+        if isinstance(key, str):
+            if key not in self.nodes:
+                raise KeyError(f"no node type {key!r}; there are {self.node_types}")
+            return self.nodes[key]
+        return self.edges[self.edge_type_of(key)]
+
+    def edge_type_of(self, key: Any) -> EdgeType:
+        """An edge type from its three names, from both ends, or from "source__relation__target".
+
+        Raises
+        ------
+        KeyError
+            If there is no such edge type, or there are several.
+        """
+        if isinstance(key, str):
+            key = key.split("__")
+        names = tuple(key)
+        found = [kind for kind in self.edges if names in (kind, (kind[0], kind[2]))]
+        if len(found) != 1:
+            many = "several edge types" if found else "no edge type"
+            raise KeyError(f"{many} {names!r}; there are {self.edge_types}")
+        return found[0]
 
     @property
     def num_nodes(self) -> int:
-        """Number of nodes."""
-        return self.graph.num_nodes
+        """Number of nodes of all types."""
+        return sum(store.num_nodes for store in self.nodes.values())
 
     @property
     def num_edges(self) -> int:
-        """Number of stored edges: both directions of an undirected edge."""
-        return self.graph.num_edges
+        """Number of stored edges of all types: both directions of an undirected edge."""
+        return sum(store.num_edges for store in self.edges.values())
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """Which neighbours of a node are stored: "in", "out" or "both", as in `graphzero.build`.
+
+        "in" and "both" sample the sources of incoming edges, "out" the targets of outgoing ones.
+        """
+        return next(iter(self.edges.values())).graph.stored_neighbors
+
+    # ---- a graph without types, as a whole
+
+    def _only_nodes(self) -> NodeStore:
+        if NODES not in self.nodes:
+            raise AttributeError  # `__getattr__` says it by name
+        return self.nodes[NODES]
+
+    def _only_edges(self) -> EdgeStore:
+        if EDGES not in self.edges:
+            raise AttributeError
+        return self.edges[EDGES]
+
+    def __getattr__(self, name: str) -> Any:
+        """Says where a typed graph has what a graph without types has as a whole."""
+        if isinstance(getattr(Dataset, name, None), property) and "nodes" in vars(self):
+            one, edges = self.node_types[0], self.edge_types[0]
+            raise AttributeError(
+                f"a graph with node types has no {name!r} as a whole: use ds[{one!r}] for the "
+                f"nodes of a type, or ds[{', '.join(map(repr, edges))}] for edges"
+            )
+        raise AttributeError(f"{type(self).__name__} has no {name!r}")
+
+    @property
+    def graph(self) -> Graph:
+        """The neighbour lists."""
+        return self._only_edges().graph
+
+    @property
+    def attributes(self) -> dict[str, FeatureStore]:
+        """All rows of the nodes, by name: features as "x", labels as "y"."""
+        return self._only_nodes().attributes
+
+    @property
+    def features(self) -> FeatureStore | None:
+        """The attribute "x" of the nodes."""
+        return self.attributes.get("x")
+
+    @property
+    def labels(self) -> FeatureStore | None:
+        """The attribute "y" of the nodes."""
+        return self.attributes.get("y")
+
+    @property
+    def splits(self) -> Splits:
+        """Node ids of each split, by name."""
+        return self._only_nodes().splits
+
+    @property
+    def num_classes(self) -> int | None:
+        """Largest label + 1, where labels are integers."""
+        return self._only_nodes().num_classes
+
+    @property
+    def edge_attributes(self) -> dict[str, FeatureStore]:
+        """All rows of the edges, by name, those that drive sampling included."""
+        return self._only_edges().attributes
+
+    @property
+    def edge_splits(self) -> Splits:
+        """Positions in the edge list of each split, by name."""
+        return self._only_edges().splits
+
+    @property
+    def driving(self) -> Driving:
+        """The attributes that drive sampling."""
+        return self._only_edges().driving
 
     @property
     def node_ids(self) -> npt.NDArray[Any] | NodeTexts | None:
@@ -162,7 +568,7 @@ class Dataset(ClosedAtExit):
         sequence: ``node_ids[5]`` is a str, ``node_ids[batch.n_id]`` an array of str. Ids ascend;
         texts do so by their UTF-8 bytes.
         """
-        return node_ids_of(self._id_table)
+        return self._only_nodes().node_ids
 
     def lookup(self, ids: Any, *, missing: int | None = None) -> Any:
         """The nodes that have some of the user's own ids, where the build had ``ids="map"``.
@@ -184,16 +590,17 @@ class Dataset(ClosedAtExit):
             Naming the first id that no node has.
         ValueError
             If the dataset has no table of ids, or has ids of the other kind.
+        AttributeError
+            If the graph has node types: each has its own, ``ds["paper"].lookup(ids)``.
         """
-        return lookup(self._id_table, ids, missing, "the dataset")
+        if self.is_typed:
+            raise AttributeError(
+                f"a graph with node types has no 'lookup' as a whole: use "
+                f"ds[{self.node_types[0]!r}].lookup(ids) for the nodes of a type"
+            )
+        return self._only_nodes().lookup(ids, missing=missing)
 
-    @property
-    def neighbors(self) -> Neighbors:
-        """Which neighbours of a node are stored: "in", "out" or "both", as in `graphzero.build`.
-
-        "in" and "both" sample the sources of incoming edges, "out" the targets of outgoing ones.
-        """
-        return self.graph.stored_neighbors
+    # ---- files
 
     def warn_of_direction(self) -> None:
         """Warns, once, of messages against the edges that nobody has chosen: see `open_dataset`."""
@@ -202,22 +609,17 @@ class Dataset(ClosedAtExit):
             warnings.warn(note, UserWarning, stacklevel=user_line())
 
     @property
-    def any_tuning(self) -> Tuning | None:
-        """The content of the folder's ``tuning.json``, for whatever machine and files."""
-        return self._found_tuning
-
-    @property
     def tuning(self) -> Tuning | None:
         """What `graphzero tune` has found for these files on this machine; None without it.
 
         Loaders that are given no ``prefetch=`` use it, where as much memory is available.
         """
-        return self._found_tuning if self.tuning_mismatch == "" else None
+        return self.any_tuning if self.tuning_mismatch == "" else None
 
     @cached_property
     def tuning_mismatch(self) -> str | None:
         """Why the ``tuning.json`` of the folder is not used; None without one, "" if it is."""
-        tuned = self._found_tuning
+        tuned = self.any_tuning
         if tuned is None:
             return None
         if tuned.dataset != files_digest(self.mappings):
@@ -236,10 +638,13 @@ class Dataset(ClosedAtExit):
         return list({part.mapping.path: part.mapping for part in self._parts()}.values())
 
     def _parts(self) -> list[Graph | FeatureStore | IdTable]:
-        named = (self.attributes, self.splits.stores, self.edge_attributes, self.edge_splits.stores)
-        rows = [store for stores in named for store in stores.values()]
-        parts = (self.graph, self._out_graph, *rows, self._id_table)
-        return [part for part in parts if part is not None]
+        parts: list[Graph | FeatureStore | IdTable] = []
+        for edges in self.edges.values():
+            parts += edges.files()
+        parts += [] if self._out_graph is None else [self._out_graph]
+        for nodes in self.nodes.values():
+            parts += nodes.files()
+        return parts
 
     def close(self) -> None:
         """Unmaps all files.
@@ -259,10 +664,15 @@ class Dataset(ClosedAtExit):
             raise refused
 
     def __repr__(self) -> str:
+        if self.is_typed:
+            nodes = ", ".join(f"{name}: {store.num_nodes:,}" for name, store in self.nodes.items())
+            edges = ", ".join(
+                f"{'__'.join(name)}: {store.num_edges:,}" for name, store in self.edges.items()
+            )
+            return f"Dataset(nodes={{{nodes}}}, edges={{{edges}}}, neighbors={self.neighbors!r})"
         shape = None if self.features is None else self.features.shape
-        further = [name for name in self.attributes if name not in ("x", "y")]
         named = {
-            "attributes": further,
+            "attributes": [name for name in self.attributes if name not in ("x", "y")],
             "edge_attributes": list(self.edge_attributes),
             "edge_splits": list(self.edge_splits),
         }
@@ -272,6 +682,9 @@ class Dataset(ClosedAtExit):
             f"neighbors={self.neighbors!r}, features={shape}, num_classes={self.num_classes}, "
             f"splits={list(self.splits)}{more})"
         )
+
+
+TypedDataset = Dataset
 
 
 def _check_count(name: str, store: FeatureStore | None, count: int, what: str) -> None:
@@ -292,3 +705,178 @@ def _check_pair(graph: Graph, out_graph: Graph) -> None:
             f"{graph.path} and {out_graph.path} are not the in-neighbours and the out-neighbours "
             f"of one directed graph: build the dataset again"
         )
+
+
+def open_dataset(path: str | os.PathLike[str]) -> Dataset:
+    """Opens a dataset folder: maps its files and reads only their headers.
+
+    Parameters
+    ----------
+    path : path-like
+        A folder that `graphzero.build` has written.
+
+    Returns
+    -------
+    Dataset
+        A directed graph in a folder of version 1 has out-neighbours, and nobody has chosen them:
+        the first loader over it warns that messages flow against the edges. A ``tuning.json`` that
+        cannot be read is ignored, with a warning.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no dataset.
+    FormatError
+        If a file is truncated, not of this format, corrupt or of an unknown version, or if the
+        files do not belong together.
+    BlockingIOError
+        If rebuilds replaced the dataset again and again while it was being opened.
+    """
+    folder = Path(path)
+    ds = open_build(folder, lambda manifest: _Opening(folder, manifest).dataset(), Dataset.close)
+    ds.any_tuning = read_tuning(folder)
+    return ds
+
+
+class _Opening:
+    """Maps what a manifest names; maps nothing if one of the files is wrong."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self._opened: list[Graph | FeatureStore | IdTable] = []
+
+    def dataset(self) -> Dataset:
+        try:
+            return self._dataset()
+        except BaseException:
+            for part in self._opened:
+                part.close()
+            raise
+
+    def _dataset(self) -> Dataset:
+        manifest = self.manifest
+        graphs = {kind: self._graph(table.graph) for kind, table in manifest.edges.items()}
+        nodes = {name: self._nodes(name, graphs) for name in manifest.nodes}
+        edges = [self._edges(kind, graph, nodes) for kind, graph in graphs.items()]
+        out_graph = None if manifest.out_graph is None else self._graph(manifest.out_graph)
+        ds = Dataset.of_types(nodes.values(), edges, out_graph)
+        if manifest.neighbors is None:
+            ds._direction_note = _note_of_version_1(self.folder, manifest)
+        return ds
+
+    def _graph(self, entry: FileEntry) -> Graph:
+        path = entry.resolve(self.folder)
+        graph = Graph._open_typed(path) if self.manifest.is_typed else Graph(path)
+        self._opened.append(graph)
+        return graph
+
+    def _rows(self, entries: Mapping[str, FileEntry], count: int | None) -> dict[str, FeatureStore]:
+        found: dict[str, FeatureStore] = {}
+        for name, entry in entries.items():
+            found[name] = store = FeatureStore(entry.resolve(self.folder))
+            self._opened.append(store)
+            if count is not None and store.num_nodes != count:
+                raise FormatError(
+                    f"{store.path} has {store.num_nodes:,} rows, and dataset.json says {count:,}: "
+                    f"build the dataset again"
+                )
+        return found
+
+    def _nodes(self, name: str, graphs: Mapping[EdgeType, Graph]) -> NodeStore:
+        table = self.manifest.nodes[name]
+        rows = self._rows(table.attributes, table.num_nodes)
+        order: _Order | None = None
+        if self.manifest.layout.order_in_graph:
+            order = graphs[EDGES]
+        elif table.ids is not None:
+            ids = StoredIds(table.ids.resolve(self.folder))
+            self._opened.append(ids)
+            order = ids
+        id_table: IdTable | None = None
+        if table.id_map is not None:
+            id_table = open_id_table(table.id_map.resolve(self.folder), table.num_nodes)
+            self._opened.append(id_table)
+        splits = Splits(self._rows(table.splits, None))
+        nodes = NodeStore(name, table.num_nodes, rows, splits, table.num_classes, order, id_table)
+        if isinstance(order, StoredIds):
+            rows = {**rows, "ids": order}
+        for store in rows.values() if self.manifest.is_typed else ():
+            # rows are found by the numbers of the nodes, whatever the file says
+            if store.num_nodes != table.num_nodes or not nodes.keeps_order_of(store):
+                raise FormatError(
+                    f"{store.path} does not have the nodes of the type {name!r} in the order of "
+                    f"the dataset: build the dataset again"
+                )
+        return nodes
+
+    def _edges(self, kind: EdgeType, graph: Graph, nodes: Mapping[str, NodeStore]) -> EdgeStore:
+        manifest, table = self.manifest, self.manifest.edges[kind]
+        ends = nodes[kind[0]], nodes[kind[2]]
+        owner, neighbor = ends[::-1] if manifest.incoming else ends
+        facts = (graph.num_nodes, graph.num_neighbors, graph.num_edges)
+        if facts != (owner.num_nodes, neighbor.num_nodes, table.num_edges) or (
+            (graph.is_directed, graph.is_incoming) != (manifest.directed, manifest.incoming)
+        ):
+            raise FormatError(
+                f"{self.folder}: the graph file is not the one that dataset.json describes: "
+                f"build the dataset again"
+            )
+        driving, rows = self._driving(graph, table)
+        rows |= self._rows(table.attributes, table.num_edges)
+        return EdgeStore(kind, graph, ends, rows, Splits(self._rows(table.splits, None)), driving)
+
+    def _driving(self, graph: Graph, table: EdgeTable) -> tuple[Driving, dict[str, FeatureStore]]:
+        """The attributes that drive sampling, and the rows of those that are the edges'."""
+        found: dict[str, FeatureStore] = {}
+        weight = table.weight if "weights" in graph.section_bytes else None
+        time = table.time if "times" in graph.section_bytes else None
+        sections = {weight: "weights", time if table.time_level == "edge" else None: "times"}
+        for name, section in sections.items():
+            if name is not None:
+                found[name] = EdgeRows(graph.path, section)
+                self._opened.append(found[name])
+        return Driving(weight, time, table.time_level), found
+
+
+def _note_of_version_1(folder: Path, manifest: Manifest) -> str:
+    return (
+        f"{folder} was built before graphzero knew neighbors=: its neighbour lists have the "
+        f"targets of each node's edges, so that messages flow against the edges. For messages "
+        f"along them, as in PyG, build it again, or call graphzero.reorder({str(folder)!r}, "
+        f"{manifest.order!r}, neighbors='in'); neighbors='out' keeps it as it is without this "
+        f"warning"
+    )
+
+
+def seeds_of_split(ds: Dataset, split: str, node_type: str | None) -> Any:
+    """Seeds as `NeighborDataset` takes them, from the options of a command.
+
+    Parameters
+    ----------
+    ds : Dataset
+    split : str
+        "all" for all nodes.
+    node_type : str or None
+        Of a typed graph, the type of the seeds; None for the one that has the split.
+
+    Raises
+    ------
+    ValueError
+        If there is no such split or node type; names the option ``--node-type``.
+    """
+    if not ds.is_typed and node_type is not None:
+        raise ValueError("--node-type is for typed graphs: leave it out")
+    owners = [name for name, nodes in ds.nodes.items() if split in nodes.splits or split == "all"]
+    if not owners:
+        names = sorted({name for nodes in ds.nodes.values() for name in nodes.splits})
+        raise ValueError(f"no split {split!r}; there are {names}, and 'all' for all nodes")
+    if node_type is None and len(owners) > 1:
+        raise ValueError(f"several node types have seeds: give --node-type, one of {ds.node_types}")
+    kind = owners[0] if node_type is None else node_type
+    if kind not in ds.nodes:
+        raise ValueError(f"no node type {kind!r}; there are {ds.node_types}")
+    if kind not in owners:
+        raise ValueError(f"{kind!r} has no split {split!r}, but {owners} have")
+    seeds = None if split == "all" else ds.nodes[kind].splits[split]
+    return (kind, seeds) if ds.is_typed else seeds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import operator
+import os
 import zlib
 from dataclasses import dataclass
 from typing import Any
@@ -13,14 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
+from graphzero.compat02 import OpenedByPath, renamed
 from graphzero.errors import FormatError
-from graphzero.graph.ids import MOST_COUNT, as_id, as_ids, as_threads
-from graphzero.graph.legacy import OpenedByPath, either, unlisted
+from graphzero.graph.ids import as_id, as_ids, as_threads
 from graphzero.store.format import BFLOAT16, DTYPES, FLAG_VECTOR, as_dtype, dtype_code, dtype_name
-from graphzero.store.resident_prefix import ResidentPrefix, request_range
-from graphzero.store.views import header_identity, section_view
-
-__all__ = ["FeatureStore", "Layout"]
+from graphzero.store.mapped_file import ResidentPrefix, header_identity, request_range, section_view
+from graphzero.units import MOST_COUNT
 
 _NPY_MAGIC = b"\x93NUMPY"
 _MOST_NPY_HEADER = 1 << 16
@@ -29,7 +28,7 @@ _V2_HINT = "; if it is bfloat16, as x.view([('bfloat16', '<u2')])"
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowLayout:
     """Where the rows are in a file."""
 
     shape: tuple[int, ...]
@@ -49,7 +48,7 @@ def _check_shape(shape: tuple[int, ...], item_bytes: int) -> None:
         raise ValueError(f"an array cannot have shape {shape!r:.80}")
 
 
-def _npy_layout(mapping: _core.Mapping) -> Layout:
+def _npy_layout(mapping: _core.Mapping) -> RowLayout:
     head = io.BytesIO(mapping.read(0, min(mapping.size, _MOST_NPY_HEADER)))
     try:
         version = np.lib.format.read_magic(head)
@@ -77,7 +76,7 @@ def _npy_layout(mapping: _core.Mapping) -> Layout:
             f"{' in Fortran order' if fortran_order else ''}; "
             f"save it again with numpy.ascontiguousarray"
         )
-    return Layout(shape, dtype, head.tell(), identity=(shape, str(dtype), mapping.size))
+    return RowLayout(shape, dtype, head.tell(), identity=(shape, str(dtype), mapping.size))
 
 
 def _gd_shape(
@@ -96,7 +95,7 @@ def _gd_shape(
     )
 
 
-def _gd_layout(mapping: _core.Mapping) -> Layout:
+def _gd_layout(mapping: _core.Mapping) -> RowLayout:
     header = _core.feature_header(mapping)
     sections = {name: entry for name, *entry in header["sections"]}
     if "rows" not in sections:
@@ -119,7 +118,7 @@ def _gd_layout(mapping: _core.Mapping) -> Layout:
             raise FormatError(f"{mapping.path}: section 'node_rank' does not fit {num_nodes} rows")
         rank = (rank_offset, DTYPES[rank_code].itemsize == 8)
         order = (rank_code, rank_count, rank_crc)
-    return Layout(shape, DTYPES[code], origin, rank, order, header_identity(header))
+    return RowLayout(shape, DTYPES[code], origin, rank, order, header_identity(header))
 
 
 class FeatureStore(OpenedByPath):
@@ -148,7 +147,7 @@ class FeatureStore(OpenedByPath):
             self._mapping, self._layout.origin, row_bytes, self.num_nodes, self._layout.rank
         )
 
-    def _find_rows(self) -> Layout:
+    def _find_rows(self) -> RowLayout:
         """Where the rows are in the file, of either kind."""
         is_npy = self._mapping.size >= 8 and self._mapping.read(0, 6) == _NPY_MAGIC
         return _npy_layout(self._mapping) if is_npy else _gd_layout(self._mapping)
@@ -231,8 +230,8 @@ class FeatureStore(OpenedByPath):
             )
         return section_view(self._mapping, self.dtype, self._layout.origin, self.shape)
 
-    @unlisted("node_id")
-    def get_data(self, node: int | None = None, *, node_id: int | None = None) -> npt.NDArray[Any]:
+    @renamed("node", "node_id")
+    def get_data(self, node: int) -> npt.NDArray[Any]:
         """The row of one node, (feature_dim,) or as built, a copy.
 
         Raises
@@ -240,7 +239,7 @@ class FeatureStore(OpenedByPath):
         IndexError
             If the node is out of range.
         """
-        one = as_id(either("node", node, "node_id", node_id), self.num_nodes, "node")
+        one = as_id(node, self.num_nodes, "node")
         return self.gather(np.array([one]), num_threads=1).reshape(self.shape[1:] or (1,))
 
     def gather(
@@ -328,9 +327,11 @@ class FeatureStore(OpenedByPath):
             )
         return requested, dtype_code(self.dtype)
 
-    def to_stored(self, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def to_stored(
+        self, nodes: npt.NDArray[np.int64], num_threads: int = 1
+    ) -> npt.NDArray[np.int64]:
         """Row numbers of the user's ids, which must be in range."""
-        return self._rows.to_stored(nodes)
+        return self._rows.to_stored(nodes, num_threads)
 
     @property
     def is_hot(self) -> bool:
@@ -408,3 +409,53 @@ class FeatureStore(OpenedByPath):
 
     def __repr__(self) -> str:
         return f"FeatureStore({self.path!r}, shape={self.shape}, dtype={dtype_name(self.dtype)})"
+
+
+class StoredIds(FeatureStore):
+    """The user's id of each stored node of a type, with the table of ranks: ``TYPE.ids.gd``."""
+
+    def _find_rows(self) -> RowLayout:
+        found = super()._find_rows()
+        if found.rank is None or found.dtype.str not in ("<u4", "<u8") or len(found.shape) != 1:
+            raise FormatError(f"{self.path} has no ids of nodes: build the dataset again")
+        return found
+
+    def to_user(self, stored: npt.NDArray[np.int64], num_threads: int = 1) -> npt.NDArray[np.int64]:
+        """The user's ids of row numbers, which must be in range.
+
+        Raises
+        ------
+        FormatError
+            If the file has an id that no node has.
+        """
+        return self._rows.to_user(stored, num_threads)
+
+
+class EdgeRows(FeatureStore):
+    """One number for each stored edge, mapped from a section of a ``.gl`` file.
+
+    Parameters
+    ----------
+    path : path-like
+    section : str
+        "weights" or "times".
+
+    Raises
+    ------
+    FormatError
+        If the file has no such section.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], section: str) -> None:
+        self.section = section
+        super().__init__(path)
+
+    def _find_rows(self) -> RowLayout:
+        header = _core.CSR(self._mapping).header
+        for name, code, offset, count, _, _ in header["sections"]:
+            if name == self.section:
+                return RowLayout((count,), DTYPES[code], offset, identity=header_identity(header))
+        raise FormatError(f"{self.path} has no section {self.section!r}: build it again")
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return self.path, self.section

@@ -7,23 +7,47 @@ import json
 import math
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
-from graphzero.graph.direction import DirectedFile, Direction
-from graphzero.graph.ids import IdArray, as_count, as_id, as_ids, as_threads
-from graphzero.graph.legacy import LegacyGraphMethods
-from graphzero.graph.sampled_neighbors import SampledNeighbors
+from graphzero.compat02 import GraphMethods02, OpenedByPath
+from graphzero.errors import FormatError
+from graphzero.graph.ids import IdArray, as_id, as_ids, as_threads
 from graphzero.graph.sampling_options import Sampling, as_fanout, as_seed
-from graphzero.store.format import DTYPES
-from graphzero.store.resident_prefix import ResidentPrefix
-from graphzero.store.views import header_identity, section_view
+from graphzero.store.format import DTYPES, FLAG_DIRECTED, FLAG_INCOMING
+from graphzero.store.manifest import Neighbors
+from graphzero.store.mapped_file import ResidentPrefix, header_identity, section_view
+from graphzero.units import as_count
 
-__all__ = ["Graph"]
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Direction = Literal["in", "out"]
+
+
+@dataclass(frozen=True)
+class SampledNeighbors:
+    """One hop of sampled neighbours, in the layout of CSR: a neighbour list for each seed.
+
+    Attributes
+    ----------
+    indptr : (num_seeds + 1,) int64
+        The neighbours of ``seeds[i]`` are ``indices[indptr[i]:indptr[i + 1]]``.
+    indices : (num_edges,) int64
+        The user's ids of the sampled neighbours. Only the *set* of each seed is random, not the
+        order within it.
+    e_id : (num_edges,) int64 or None
+        Positions in the user's edge list, if the file has them.
+    """
+
+    indptr: IdArray
+    indices: IdArray
+    e_id: IdArray | None
 
 
 def _repeated(start: IdArray, walks_per_node: int, length: int) -> IdArray:
@@ -33,7 +57,7 @@ def _repeated(start: IdArray, walks_per_node: int, length: int) -> IdArray:
     return start if num_walks == start.shape[0] else np.repeat(start, walks_per_node)
 
 
-class Graph(LegacyGraphMethods, DirectedFile):
+class Graph(GraphMethods02, OpenedByPath):
     """A graph in a ``.gl`` file, mapped and never loaded.
 
     The neighbours of a node are the sources of its incoming edges, or the targets of its outgoing
@@ -57,6 +81,9 @@ class Graph(LegacyGraphMethods, DirectedFile):
         If it cannot be opened.
     """
 
+    _out_lists: Self | None = None
+    _is_of_type = False  # whether it is opened as an edge type of a typed graph
+
     @classmethod
     def _open_typed(cls, path: str | os.PathLike[str]) -> Graph:
         """The file of one edge type of a typed graph, for its dataset.
@@ -67,7 +94,16 @@ class Graph(LegacyGraphMethods, DirectedFile):
 
     def _read_header(self) -> None:
         self._csr = _core.CSR(self._mapping)
-        self._check_typed()
+        if self._csr.is_typed and not self._is_of_type:
+            raise FormatError(
+                f"{self.path} is an edge type of a typed graph, and does not know the nodes' ids: "
+                f"open its dataset folder with graphzero.open"
+            )
+        if self._is_of_type and not self._csr.is_typed:
+            raise FormatError(
+                f"{self.path} is a graph without types, not an edge type of a typed graph: "
+                f"build the dataset again"
+            )
         self._sections = {name: entry for name, *entry in self._csr.header["sections"]}
 
     @property
@@ -89,6 +125,67 @@ class Graph(LegacyGraphMethods, DirectedFile):
     def num_edges(self) -> int:
         """Number of stored edges: both directions of an undirected edge, a self-loop once."""
         return self._csr.num_edges
+
+    @property
+    def num_neighbors(self) -> int:
+        """Nodes that neighbours may be: the nodes with lists, except in an edge type's file."""
+        return self._csr.num_neighbors
+
+    @property
+    def is_directed(self) -> bool:
+        """Whether edges are stored in the given direction only."""
+        return bool(self._csr.header["flags"] & FLAG_DIRECTED)
+
+    @property
+    def is_incoming(self) -> bool:
+        """Whether the lists of the file have the sources of each node's incoming edges."""
+        return self.is_directed and bool(self._csr.header["flags"] & FLAG_INCOMING)
+
+    @property
+    def stored_neighbors(self) -> Neighbors:
+        """Which neighbours are stored: "in", "out" or "both"; "both" of an undirected graph."""
+        if not self.is_directed or self._out_lists is not None:
+            return "both"
+        return "in" if self.is_incoming else "out"
+
+    def attach_out_lists(self, graph: Self) -> None:
+        """Has walks and `direction` "out" use another file, of the same edges.
+
+        The file stays the caller's to close.
+        """
+        self._out_lists = graph
+
+    def lists_of(self, direction: Direction, what: str) -> Self:
+        """The file whose lists have the neighbours in one direction.
+
+        Parameters
+        ----------
+        direction : {"in", "out"}
+        what : str
+            What needs them, for the message.
+
+        Raises
+        ------
+        ValueError
+            If they are not stored, or it is no direction.
+        """
+        if direction not in ("in", "out"):
+            raise ValueError(f"direction must be 'in' or 'out', not {direction!r}")
+        if not self.is_directed or self.is_incoming == (direction == "in"):
+            return self
+        if direction == "out" and self._out_lists is not None:
+            return self._out_lists
+        stored = "in" if self.is_incoming else "out"
+        raise ValueError(
+            f"{what} {direction}-neighbours, and {self.path} has {stored}-neighbours only: build "
+            f"the dataset with neighbors='{direction}' or 'both', or change it with "
+            f"graphzero.reorder(..., neighbors='both')"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._out_lists is None:
+            return super().__reduce__()
+        return (*super().__reduce__(), {"_out_lists": self._out_lists})
 
     @property
     def num_input_edges(self) -> int:
@@ -160,6 +257,14 @@ class Graph(LegacyGraphMethods, DirectedFile):
             return None
         dtype, _offset, count, _length, crc = self._sections["node_rank"]
         return (dtype, count, crc)
+
+    def to_stored(self, nodes: IdArray, num_threads: int = 1) -> IdArray:
+        """Stored ids of the user's ids, which must be in range."""
+        return self._csr.to_stored(nodes, num_threads)
+
+    def to_user(self, stored: IdArray, num_threads: int = 1) -> IdArray:
+        """The user's ids of stored ids, which must be in range."""
+        return self._csr.to_user(stored, num_threads)
 
     @property
     def has_edge_ids(self) -> bool:
@@ -299,6 +404,12 @@ class Graph(LegacyGraphMethods, DirectedFile):
                 f"no memory for fanout={fanout} of {len(ids):,} seeds ({error}): "
                 f"use a smaller fanout, or fewer seeds in a call"
             ) from None
+
+    def _sample_each(
+        self, seeds: Any, fanout: int, seed: int, *, replace: bool
+    ) -> SampledNeighbors:
+        """`sample_neighbors`, where repeats of a seed draw independently; for `compat02`."""
+        return self._sample_hop(seeds, fanout, Sampling(replace=replace), seed, by_seed=True)
 
     def random_walk(
         self,

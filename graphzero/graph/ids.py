@@ -1,21 +1,20 @@
-"""Conversion and validation of the ids, counts and times that users pass in."""
+"""The ids, counts and times that users pass in: converted, validated, looked up."""
 
 from __future__ import annotations
 
 import operator
 import os
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
+from graphzero.store.id_table import IdTable
+from graphzero.units import as_count
 
-__all__ = ["MOST_COUNT", "IdArray", "as_count", "as_id", "as_ids", "as_threads", "as_times"]
-
-# The core counts in 63 bits, and threads in 31.
-MOST_COUNT = (1 << 63) - 1
-_MOST_THREADS = (1 << 31) - 1
+_MOST_THREADS = (1 << 31) - 1  # as the core counts them
 
 IdArray = npt.NDArray[np.int64]
 
@@ -82,25 +81,6 @@ def as_id(value: Any, limit: int, name: str) -> int:
     return id_
 
 
-def as_count(value: Any, name: str, least: int = 1, most: int = MOST_COUNT) -> int:
-    """An integer from `least` to `most`.
-
-    Raises
-    ------
-    ValueError
-        If the value is not an integer, too small or too large.
-    """
-    try:
-        count = operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name} must be an integer, not {value!r}") from None
-    if isinstance(value, bool) or count < least:
-        raise ValueError(f"{name} must be at least {least}, not {value!r}")
-    if count > most:
-        raise ValueError(f"{name} must be at most {most}, not {value!r}")
-    return count
-
-
 def as_times(values: Any, count: int, name: str) -> IdArray:
     """Contiguous int64 array of timestamps, (count,).
 
@@ -128,3 +108,120 @@ def as_threads(num_threads: int | None) -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+_NOT_MAPPED = (
+    "has no table of ids: it was built without ids='map', and its nodes have the numbers that the "
+    "edge list gave them"
+)
+
+
+class NodeTexts(Sequence[str]):
+    """The user's ids of nodes that are texts, mapped and never loaded.
+
+    ``ids[5]`` is a str; ``ids[array]`` and ``ids[begin:end]`` are arrays of str (dtype object) of
+    the shape of the index.
+    """
+
+    def __init__(self, table: IdTable) -> None:
+        self._table = table
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: Any) -> Any: ...
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            index = np.arange(*index.indices(len(self)))
+        array = np.asarray(index)
+        if array.ndim == 0:
+            node = int(array) + (len(self) if array < 0 else 0)
+            return self._table.text_at(as_id(node, len(self), "node"))
+        if array.size == 0:
+            return np.empty(array.shape, object)
+        if array.dtype.kind not in "iu":
+            raise ValueError(f"node ids are found by integers, not by {array.dtype}")
+        if int(array.min()) < 0 or int(array.max()) >= len(self):
+            raise IndexError(f"a node is out of range [0, {len(self)})")
+        texts = np.empty(array.size, object)
+        texts[:] = [self._table.text_at(node) for node in array.ravel().tolist()]
+        return texts.reshape(array.shape)
+
+    def __iter__(self) -> Iterator[str]:
+        return (self._table.text_at(node) for node in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"NodeTexts({len(self):,} ids)"
+
+
+def node_ids_of(table: IdTable | None) -> npt.NDArray[Any] | NodeTexts | None:
+    """The ids of a table, as `Dataset.node_ids` gives them."""
+    if table is None:
+        return None
+    return NodeTexts(table) if table.is_text else table.rows
+
+
+def _find_integers(table: IdTable, ids: Any, of: str) -> tuple[IdArray, npt.NDArray[Any]]:
+    """The node of each id, -1 for ids that no node has; and the ids as an array."""
+    array = np.asarray(ids)
+    if array.dtype.kind in "iu":
+        wide = array.astype(np.uint64 if array.dtype == np.uint64 else np.int64)
+        return table.find_integers(wide.ravel()), array
+    if array.size == 0:
+        return np.empty(0, np.int64), array
+    if not isinstance(ids, np.ndarray):  # NumPy makes floats of 2^63 and negative integers
+        array = np.asarray(ids, dtype=object)
+    values = array.ravel().tolist()
+    for value in values:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ValueError(f"{value!r:.80} is no id of {of}: its ids are integers")
+    bounds = np.iinfo(table.dtype)
+    fits = np.array([int(bounds.min) <= value <= int(bounds.max) for value in values])
+    some = [value if fit else 0 for value, fit in zip(values, fits, strict=True)]
+    return np.where(fits, table.find_integers(np.array(some, table.dtype)), -1), array
+
+
+def _find_texts(table: IdTable, ids: Any, of: str) -> tuple[IdArray, npt.NDArray[Any]]:
+    """As `_find_integers`."""
+    array = np.asarray(ids, dtype=object)
+    values = array.ravel().tolist()
+    for value in values:
+        if not isinstance(value, str):
+            raise ValueError(f"{value!r:.80} is no id of {of}: its ids are texts")
+    # Half of a pair of surrogates is no text, and nobody's id.
+    texts = [value.encode(errors="surrogatepass") for value in values]
+    ends = np.cumsum([len(text) for text in texts], dtype=np.uint64)
+    return table.find_texts(np.frombuffer(b"".join(texts), np.uint8), ends), array
+
+
+def lookup(table: IdTable | None, ids: Any, missing: int | None, of: str) -> Any:
+    """The nodes of the user's ids: see `Dataset.lookup`.
+
+    Parameters
+    ----------
+    table : IdTable or None
+    ids : int, str, or array-like of them
+    missing : int, optional
+    of : str
+        What has the table, for messages.
+    """
+    if table is None:
+        raise ValueError(f"{of} {_NOT_MAPPED}")
+    found, array = (_find_texts if table.is_text else _find_integers)(table, ids, of)
+    unknown = np.flatnonzero(found < 0)
+    if len(unknown):
+        if missing is None:
+            wrong = array.ravel()[int(unknown[0])]
+            shown = repr(wrong) if isinstance(wrong, str) else str(wrong)
+            raise KeyError(
+                f"{shown:.200} is the id of no node of {of} ({len(unknown):,} of {len(found):,} "
+                f"ids are unknown); missing=-1 gives -1 for such ids"
+            )
+        found[unknown] = missing
+    nodes: IdArray = found.reshape(array.shape)
+    return nodes if array.shape else int(found[0])

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 
-from graphzero.graph.ids import as_count
+from graphzero.units import as_count
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack as Unpack
-
-__all__ = ["Sampling", "SamplingOptions", "as_fanout", "as_fanouts", "as_seed"]
 
 _KINDS = ("weighted", "labor")  # of which at most one is set; `src/kinds.c` has the same
 _WORDS = {

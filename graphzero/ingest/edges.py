@@ -1,42 +1,519 @@
-"""The first pass over an edge list: validates it and stores it in compact columns."""
+"""Edge lists: the table that has one, which of its columns are what, and its edges as columns.
+
+Columns are found by their names, or as the user says; never by a guess.
+"""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.edge_input import WEIGHT_LABEL, EdgeInput
-from graphzero.ingest.progress import Progress
-from graphzero.ingest.sources.bad_rows import MOST_EXAMPLES, BadRows
-from graphzero.ingest.sources.columns import Column
-from graphzero.ingest.sources.table import Chunk, Table
-from graphzero.ingest.spill import TempColumn
-from graphzero.store.disk_space import require_disk_space
+from graphzero.ingest.options import Progress, ReadSummary
+from graphzero.ingest.rows import Rows, as_numbers, check_attribute_name, column_rows
+from graphzero.ingest.sort import TempColumn
+from graphzero.ingest.source import FOR_EDGES, Source, as_source
+from graphzero.ingest.sources.arrays import known_names, open_array, open_edge_array, open_id_array
+from graphzero.ingest.sources.column_names import (
+    IDS,
+    TIMES,
+    WEIGHTS,
+    describe_columns,
+    find_ends,
+    find_known,
+    is_source_name,
+    is_target_name,
+    label_of,
+)
+from graphzero.ingest.sources.iterators import ChunkTable, is_chunks
+from graphzero.ingest.sources.sparse_matrix import SparseMatrix, SparseTable
+from graphzero.ingest.sources.table import (
+    ArrayTable,
+    Column,
+    Table,
+    checked,
+    column_index,
+    id_column,
+)
+from graphzero.ingest.sources.tables import commented_names, is_table, open_table, refuse_frame
+from graphzero.store.format import id_dtype
 
-__all__ = ["EdgeColumn", "EdgeList", "IdBound", "read_edges"]
-
-_MAX_CHUNK_RECORDS = 1 << 20
+# Columns
 
 
-class EdgeColumn(Protocol):
-    """One value of every edge, read in pieces.
+@dataclass(frozen=True)
+class EdgeColumns:
+    """Positions of the columns of an edge list.
 
     Attributes
     ----------
-    dtype : numpy.dtype
+    source, target : int
+    weight, time : int or None
+    attributes : dict of str to int
+        Columns that become attributes of the edges, by name of the attribute.
+    summary : ReadSummary or None
+        What is to be said of them.
     """
+
+    source: int
+    target: int
+    weight: int | None = None
+    time: int | None = None
+    attributes: Mapping[str, int] = field(default_factory=dict)
+    summary: ReadSummary | None = None
+
+    def used(self) -> list[int]:
+        """All positions."""
+        found = [self.source, self.target, self.weight, self.time, *self.attributes.values()]
+        return [index for index in found if index is not None]
+
+
+def _other_end(table: Table, given: int, *, given_is_source: bool) -> int:
+    """The column of the other end, where the user names one only."""
+    names, role = table.names, "dst" if given_is_source else "src"
+    if names is None and table.width == 2:
+        return int(given_is_source)
+    if names is not None and table.width == 2:
+        other = 1 - given
+        wrong = is_source_name if given_is_source else is_target_name
+        if not wrong(names[other]) and not find_known([names[other]], IDS | WEIGHTS | TIMES):
+            return other
+    raise ValueError(
+        f"{table.name} has {_columns_of(table)}: give {role}= as well, by name or position from 0"
+    )
+
+
+def _columns_of(table: Table) -> str:
+    if table.names is None:
+        return f"{table.width} columns and no header"
+    return f"the columns {describe_columns(table.names)}"
+
+
+def _check_comment(table: Table) -> None:
+    """Refuses two columns without a header below a comment that names them the other way round."""
+    names = commented_names(table)
+    if names is not None and is_target_name(names[0]) and is_source_name(names[1]):
+        raise ValueError(
+            f"{table.name} has no header, but a comment that names the columns {', '.join(names)}: "
+            f"give src= and dst= as positions, such as src=1, dst=0"
+        )
+
+
+def _ends(table: Table, src: str | int | None, dst: str | int | None) -> tuple[int, int]:
+    """Positions of the sources and the targets."""
+    names, width, name = table.names, table.width, table.name
+    if width < 2 and src is None and dst is None:
+        raise ValueError(
+            f"{name} has one column: an edge list needs a source and a target "
+            f"(delimiter= says what stands between them)"
+        )
+    if src is None and dst is None:
+        if names is not None:
+            return find_ends(names, name)
+        if width == 2:
+            _check_comment(table)
+            return 0, 1
+        raise ValueError(
+            f"{name} has {width} columns and no header: give src= and dst= as positions, such as "
+            f"src=0, dst=1 (and weight=, timestamp= and edge_attrs= for others), or header=True "
+            f"if its first line has the names"
+        )
+    source = None if src is None else column_index(src, names, width, "src", name)
+    target = None if dst is None else column_index(dst, names, width, "dst", name)
+    if source is None and target is not None:
+        source = _other_end(table, target, given_is_source=False)
+    if target is None and source is not None:
+        target = _other_end(table, source, given_is_source=True)
+    assert source is not None
+    assert target is not None
+    if source == target:
+        raise ValueError(f"{name}: src and dst name one column twice: give both src= and dst=")
+    return source, target
+
+
+def _optional(
+    table: Table, spec: Any, role: str, known: frozenset[str], taken: Collection[int | None]
+) -> int | None:
+    """Position of the weight or timestamp column, None without one."""
+    if spec is False:
+        return None
+    names = table.names
+    if spec is not None:
+        return column_index(spec, names, table.width, role, table.name)
+    found = [index for index in find_known(names or (), known) if index not in taken]
+    if len(found) > 1:
+        several = " and ".join(repr(label_of(names, index)) for index in found)
+        raise ValueError(
+            f"{table.name} has {_columns_of(table)}, of which {several} may each be the {role}: "
+            f"name one with {role}=, or ignore them with {role}=False"
+        )
+    return found[0] if found else None
+
+
+def _attribute_columns(edge_attrs: Any, table: Table) -> dict[str, int]:
+    """Positions of the columns that become attributes, by name of the attribute."""
+    if edge_attrs is None:
+        return {}
+    if isinstance(edge_attrs, str):
+        edge_attrs = [edge_attrs]
+    if not isinstance(edge_attrs, Collection):
+        raise ValueError(
+            f"edge_attrs={edge_attrs!r} must be a list of columns, or a dictionary of columns by "
+            f"name of the attribute"
+        )
+    columns = edge_attrs if isinstance(edge_attrs, Mapping) else {one: one for one in edge_attrs}
+    found: dict[str, int] = {}
+    for name, column in columns.items():
+        if not isinstance(name, str):
+            raise ValueError(
+                f"edge_attrs has {name!r}, which is no name: give columns without names as a "
+                f"dictionary, such as edge_attrs={{'amount': {name!r}}}"
+            )
+        at = column_index(column, table.names, table.width, "edge_attrs", table.name)
+        try:
+            check_attribute_name(name, "edge")
+        except ValueError as error:
+            raise ValueError(
+                f"{table.name}: {error}, such as edge_attrs={{'another': {name!r}}}"
+            ) from None
+        found[name] = at
+    if not isinstance(edge_attrs, Mapping) and len(found) != len(edge_attrs):
+        raise ValueError(f"edge_attrs={edge_attrs!r} has a name twice")
+    return found
+
+
+def choose_columns(
+    table: Table,
+    *,
+    src: str | int | None = None,
+    dst: str | int | None = None,
+    weight: Any = None,
+    timestamp: Any = None,
+    edge_attrs: Any = None,
+) -> EdgeColumns:
+    """The columns that options name, or else the names in the header.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing or named twice, or the names do not say what the columns are.
+    """
+    source, target = _ends(table, src, dst)
+    attributes = _attribute_columns(edge_attrs, table)
+    taken: list[int | None] = [source, target, *attributes.values()]
+    if weight is None:  # a time that is named is no weight
+        at_time = _optional(table, timestamp, "timestamp", TIMES, taken)
+        at_weight = _optional(table, None, "weight", WEIGHTS, [*taken, at_time])
+    else:
+        at_weight = _optional(table, weight, "weight", WEIGHTS, taken)
+        at_time = _optional(table, timestamp, "timestamp", TIMES, [*taken, at_weight])
+    found = EdgeColumns(source, target, at_weight, at_time, attributes)
+    twice = [index for index in found.used() if found.used().count(index) > 1]
+    if twice:
+        raise ValueError(
+            f"{table.name}: src, dst, weight, timestamp and edge_attrs name one column twice: "
+            f"{label_of(table.names, twice[0])}"
+        )
+    unneeded: list[int] = []
+    for spec, known in ((weight, WEIGHTS), (timestamp, TIMES)):
+        unneeded += find_known(table.names or (), known) if spec is False else []
+    asked = unneeded if edge_attrs is None else range(table.width)
+    return replace(found, summary=_summary(table, found, asked))
+
+
+def _summary(table: Table, found: EdgeColumns, unneeded: Collection[int]) -> ReadSummary:
+    """What is read of a table, and what is not; of `unneeded` columns the user has said so."""
+    names = table.names
+    rest = [index for index in range(table.width) if index not in found.used()]
+    unasked = [index for index in rest if index not in unneeded]
+    roles = ("src", found.source), ("dst", found.target), ("weight", found.weight)
+    shown = [
+        (role, _place(names, index))
+        for role, index in (*roles, ("timestamp", found.time))
+        if index is not None
+    ]
+    if found.attributes:
+        shown.append(("edge_attrs", ",".join(found.attributes)))
+    return ReadSummary(
+        table.name,
+        tuple(shown),
+        tuple(label_of(names, index) for index in rest),
+        _example(names, unasked),
+        tuple(label_of(names, index) for index in unasked),
+    )
+
+
+def _place(names: Sequence[str] | None, index: int) -> str:
+    return str(index) if names is None or not names[index].strip() else names[index]
+
+
+def _is_attribute_name(name: str | int) -> bool:
+    try:
+        check_attribute_name(name, "edge")
+    except ValueError:
+        return False
+    return True
+
+
+def _example(names: Sequence[str] | None, indices: Sequence[int]) -> str:
+    """`edge_attrs` that would store some columns, as Python code."""
+    columns: list[str | int] = [
+        index if names is None or list(names).count(names[index]) > 1 or not names[index].strip()
+        else names[index]
+        for index in indices
+    ]  # fmt: skip
+    if all(map(_is_attribute_name, columns)):
+        return repr(columns)
+    return repr({f"attribute_{i}": column for i, column in enumerate(columns)})
+
+
+Array = npt.NDArray[Any]
+_WEIGHT_LABEL = "weight"
+_MAX_CHUNK_RECORDS = 1 << 20
+_CHUNK = 1 << 16
+
+
+# Opening
+
+
+@dataclass(frozen=True)
+class EdgeInput:
+    """An edge list that is ready to be read.
+
+    Attributes
+    ----------
+    table : Table
+    columns : tuple of Column
+        Source and target; then weight and timestamp, where the table has them.
+    has_weights, has_times : bool
+        Whether these come from columns of the table.
+    directed : bool
+    incoming : bool
+        Whether edges are stored in the lists of their targets.
+    with_edge_ids : bool
+    shape : (int, int) or None
+        Of a matrix: the numbers of its rows and columns.
+    summary : ReadSummary or None
+    attributes : dict of str to Rows
+        Columns that are attributes of the edges.
+    weight, time : Rows or None
+        Attributes that are the weights and times of the edges; `names` has their names.
+    """
+
+    table: Table
+    columns: tuple[Column, ...]
+    has_weights: bool = False
+    has_times: bool = False
+    directed: bool = True
+    incoming: bool = False
+    with_edge_ids: bool = False
+    shape: tuple[int, int] | None = None
+    summary: ReadSummary | None = None
+    attributes: Mapping[str, Rows] = field(default_factory=dict)
+    weight: Rows | None = None
+    time: Rows | None = None
+    names: tuple[str | None, str | None] = (None, None)
+
+    def count_of(self, end: int) -> tuple[int, str]:
+        """The number of sources (end 0) or targets of a matrix, and how it is known."""
+        assert self.shape is not None
+        rows, columns = self.shape
+        return self.shape[end], f"{self.table.name} is a matrix of shape ({rows}, {columns})"
+
+
+def _edge_columns(
+    source: int, target: int, weight: int | None, time: int | None, hints: tuple[str, str]
+) -> tuple[Column, ...]:
+    found = [id_column(source, "source id"), id_column(target, "target id")]
+    if weight is not None:
+        found.append(Column(weight, _WEIGHT_LABEL, np.dtype("<f4"), hint=hints[0]))
+    if time is not None:
+        found.append(Column(time, "timestamp", np.dtype("<i8"), hint=hints[1]))
+    return tuple(found)
+
+
+def edges_of_table(
+    table: Table,
+    *,
+    src: str | int | None = None,
+    dst: str | int | None = None,
+    weight: Any = None,
+    timestamp: Any = None,
+    edge_attrs: Any = None,
+) -> EdgeInput:
+    """An edge list from the columns of a table; the options are those of `graphzero.build`."""
+    found = choose_columns(
+        table, src=src, dst=dst, weight=weight, timestamp=timestamp, edge_attrs=edge_attrs
+    )
+    hints = (
+        "; weight=False ignores the column" if weight is None else "",
+        "; timestamp=False ignores the column" if timestamp is None else "",
+    )
+    return EdgeInput(
+        table,
+        _edge_columns(found.source, found.target, found.weight, found.time, hints),
+        found.weight is not None,
+        found.time is not None,
+        summary=found.summary,
+        attributes={n: column_rows(table, index, n) for n, index in found.attributes.items()},
+    )
+
+
+def _from_array(
+    array: Any,
+    name: str,
+    src: str | int | None,
+    dst: str | int | None,
+    weight: Any,
+    timestamp: Any,
+    *,
+    is_edge_index: bool,
+    text_ids: bool,
+) -> EdgeInput:
+    if array.ndim == 2 and array.shape[0] == 2 and (array.shape[1] != 2 or is_edge_index):
+        array = array.T
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise ValueError(f"{name} has shape {array.shape}: an edge list is (E, 2) or (2, E)")
+    if array.dtype.kind not in ("iuUO" if text_ids else "iu"):
+        raise ValueError(
+            f"{name} has dtype {array.dtype}: node ids must be integers; where these are whole "
+            f"numbers, convert them with edges.astype(numpy.int64)"
+        )
+    arrays: list[Any] = [array]
+    places: list[int | None] = []
+    ends = choose_columns(ArrayTable(name, arrays), src=src, dst=dst)
+    for value, what, role in (
+        (weight, "weight", "edge_weight"),
+        (timestamp, "timestamp", "edge_time"),
+    ):
+        if value is None or value is False:
+            places.append(None)
+            continue
+        values = open_array(value, what, known_names(role))
+        if values.shape != (len(array),):
+            raise ValueError(f"{what} has shape {values.shape} for {len(array)} edges")
+        places.append(len(arrays) + 1)
+        arrays.append(values)
+    columns = _edge_columns(ends.source, ends.target, places[0], places[1], ("", ""))
+    has_weights, has_times = (place is not None for place in places)
+    return EdgeInput(
+        ArrayTable(name, arrays), columns, has_weights, has_times, summary=ends.summary
+    )
+
+
+def _from_matrix(
+    matrix: SparseMatrix,
+    src: str | int | None,
+    dst: str | int | None,
+    weight: Any,
+    timestamp: Any,
+) -> EdgeInput:
+    if any(value is not None and value is not False for value in (weight, timestamp)):
+        raise ValueError(
+            f"{matrix.name} is a sparse matrix, whose values are the weights: weight=False "
+            f"ignores them; give times, or other weights, in the order of its entries, as "
+            f"edges={{'edge_index': matrix, 'edge_time': times}}"
+        )
+    table = SparseTable(matrix)
+    has_weights = table.width > 2 and weight is not False
+    found = edges_of_table(
+        table,
+        src=0 if src is None else src,
+        dst=1 if dst is None else dst,
+        weight=2 if has_weights else False,
+        edge_attrs=[],
+    )
+    return replace(found, shape=matrix.shape)
+
+
+def open_edges(
+    edges: Any,
+    *,
+    directed: bool = True,
+    incoming: bool = False,
+    with_edge_ids: bool = False,
+    is_edge_index: bool = False,
+    text_ids: bool = False,
+    **options: Any,
+) -> EdgeInput:
+    """An edge list from a path, an array, an iterator or a `Source`.
+
+    Parameters
+    ----------
+    edges : object
+    directed : bool
+    incoming : bool
+        Whether edges of a directed graph are stored in the lists of their targets.
+    with_edge_ids : bool
+    is_edge_index : bool
+        Whether an array of shape (2, 2) has the sources first.
+    text_ids : bool
+        Whether ids may be texts, and any integers.
+    **options
+        Those of `Source` for edges; they do not hold where the `Source` has them.
+    """
+    source = as_source(edges)
+    own = source.options()
+    source = replace(source, **{name: v for name, v in options.items() if name not in own})
+    with_columns = is_table(source.value)
+    if isinstance(edges, Source):
+        edges.check_options(FOR_EDGES, "the edge list", is_table=with_columns)
+    columns = {name: getattr(source, name) for name in ("src", "dst", "weight", "timestamp")}
+    value = source.value
+    once = not text_ids and not source.edge_attrs
+    if with_columns:
+        table = open_table(source, strict=True, of="edge", text_ids=text_ids, once=once)
+        found = edges_of_table(table, edge_attrs=source.edge_attrs, **columns)
+    elif is_chunks(value):
+        for values in (source.weight, source.timestamp):
+            if values is not None and values is not False and not isinstance(values, str | int):
+                raise ValueError(
+                    "edges is an iterator: give weights and times with its chunks, which are then "
+                    "dictionaries such as {'src': ..., 'dst': ..., 'weight': ...}"
+                )
+        chunks = ChunkTable("edges", value, is_edge_index=is_edge_index, once=once)
+        found = edges_of_table(chunks, edge_attrs=source.edge_attrs, **columns)
+    else:
+        name = fspath(value) if isinstance(value, str | PathLike) else "edges"
+        if source.edge_attrs:
+            raise ValueError(
+                f"edge_attrs= names columns of a table, and {name} is an array: give attributes as "
+                f"edges={{'edge_index': ..., 'amount': ...}}"
+            )
+        refuse_frame(value, name)
+        open_ids = open_id_array if text_ids else open_edge_array
+        array = open_ids(value, name, known_names("edge_index"))
+        if not isinstance(array, SparseMatrix):
+            flags = {"is_edge_index": is_edge_index, "text_ids": text_ids}
+            found = _from_array(array, name, **columns, **flags)
+        elif text_ids:
+            raise ValueError(
+                f"{array.name} is a sparse matrix, whose ids are its rows and columns, from 0: "
+                f"leave out ids='map', or give its edges as pairs of ids"
+            )
+        else:
+            found = _from_matrix(array, **columns)
+    return replace(
+        found, directed=directed, incoming=incoming and directed, with_edge_ids=with_edge_ids
+    )
+
+
+# Reading
+
+
+class EdgeColumn(Protocol):
+    """One value of every edge, read in pieces."""
 
     dtype: np.dtype[Any]
 
     def __len__(self) -> int: ...
 
-    def read(self, begin: int, end: int) -> npt.NDArray[Any]:
+    def read(self, begin: int, end: int) -> Array:
         """Values [begin, end); read-only by convention."""
         ...
 
@@ -47,15 +524,7 @@ class EdgeColumn(Protocol):
 
 @dataclass(frozen=True)
 class IdBound:
-    """The number of nodes that ids of an end of edges may name.
-
-    Attributes
-    ----------
-    count : int or None
-        None if it is not known before the edges are.
-    why : str
-        How it is known, for messages.
-    """
+    """How many nodes ids may name, None if it is not known yet; and how it is known."""
 
     count: int | None = None
     why: str = ""
@@ -80,15 +549,17 @@ class EdgeList:
     with_edge_ids : bool
         Whether each edge's position in the user's edge list is stored.
     position : EdgeColumn or None
-        Each edge's position in the user's edge list; None where edge i has position i.
+        Each edge's position in the user's edge list; None where record i has position i.
     num_user_edges : int or None
-        Edges of the user's edge list, where these are not all of them, or entries of lists.
+        Edges of the user's edge list, where these are entries of lists.
     has_both : bool
         Whether these are the entries of neighbour lists, which have both directions of an
         undirected edge already.
     node_times : (N,) int64 or None
         The time of each node, by the user's ids: that of an entry is its neighbour's. `time` is not
         used.
+    removed : (R,) uint64 or None
+        Records that are not stored, ascending.
     """
 
     source: EdgeColumn
@@ -104,29 +575,25 @@ class EdgeList:
     num_user_edges: int | None = None
     has_both: bool = False
     node_times: npt.NDArray[Any] | None = None
+    removed: npt.NDArray[Any] | None = None
 
     def __len__(self) -> int:
+        return len(self.source) - (0 if self.removed is None else len(self.removed))
+
+    @property
+    def num_records(self) -> int:
+        """Records that can be read, with those that are not stored."""
         return len(self.source)
 
     @property
-    def max_id(self) -> int:
-        """Largest id, where both ends are nodes of one kind."""
-        return max(self.max_ids)
-
-    @property
-    def owner(self) -> EdgeColumn:
-        """The end of each edge in whose list it is stored."""
-        return self.target if self.incoming else self.source
-
-    @property
-    def neighbor(self) -> EdgeColumn:
-        """The other end, which the list has."""
-        return self.source if self.incoming else self.target
+    def ends(self) -> tuple[str, str]:
+        """The end of an edge in whose list it is stored, and the one that the list has."""
+        return ("target", "source") if self.incoming else ("source", "target")
 
     @property
     def num_input_edges(self) -> int:
         """Edges of the user's edge list."""
-        return len(self) if self.num_user_edges is None else self.num_user_edges
+        return self.num_records if self.num_user_edges is None else self.num_user_edges
 
     @property
     def needs_mirrors(self) -> bool:
@@ -143,14 +610,28 @@ class EdgeList:
         """Entries of the neighbour lists: a mirrored self-loop is stored once."""
         return 2 * len(self) - self.num_loops if self.needs_mirrors else len(self)
 
-    def occurrences(self, max_edges: int) -> Iterator[npt.NDArray[Any]]:
+    def read(self, begin: int, end: int, *names: str) -> list[Array]:
+        """Columns of the records [begin, end), without those that are not stored."""
+        end = min(end, self.num_records)
+        found = []
+        for name in names:
+            column: EdgeColumn | None = getattr(self, name)
+            if column is None:  # positions
+                found.append(np.arange(begin, end, dtype=id_dtype(self.num_input_edges)))
+            else:
+                found.append(column.read(begin, end))
+        if self.removed is None:
+            return found
+        low, high = np.searchsorted(self.removed, np.array([begin, end], np.uint64)).tolist()
+        gone = (self.removed[low:high] - np.uint64(begin)).astype(np.intp)
+        return [np.delete(array, gone) for array in found] if len(gone) else found
+
+    def occurrences(self, max_edges: int) -> Iterator[Array]:
         """Every id as often as it occurs in the neighbour lists, in pieces."""
-        for begin in range(0, len(self), max_edges):
-            end = min(begin + max_edges, len(self))
-            neighbor = self.neighbor.read(begin, end)
+        for begin in range(0, self.num_records, max_edges):
+            owner, neighbor = self.read(begin, begin + max_edges, *self.ends)
             yield neighbor
             if self.needs_mirrors:
-                owner = self.owner.read(begin, end)
                 yield owner[owner != neighbor]
 
     def close(self) -> None:
@@ -160,95 +641,43 @@ class EdgeList:
                 column.close()
 
 
-def _beyond(value: Any, bound: IdBound, column: Column) -> str:
-    return f"{column.label} {value} is out of range for {bound.count} nodes ({bound.why})"
-
-
-def _check_bound(
-    ids: npt.NDArray[Any], bound: IdBound, column: Column, table: Table, record: int
-) -> None:
+def _check_bound(ids: Array, bound: IdBound, column: Column, table: Table, record: int) -> None:
     if bound.count is not None and ids.max() >= bound.count:
         bad = int(np.flatnonzero(ids >= bound.count)[0])
-        place = f"{table.name}, {table.locate(record + bad)}"
-        raise ValueError(f"{place}: {_beyond(ids[bad], bound, column)}")
+        raise ValueError(
+            f"{table.name}, {table.locate(record + bad)}: {column.label} {ids[bad]} is out of "
+            f"range for {bound.count} nodes ({bound.why})"
+        )
 
 
-def _are_weights(weights: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    good: npt.NDArray[np.bool_] = np.isfinite(weights) & (weights >= 0)
-    return good
-
-
-def _no_weight(value: Any, column: Column) -> str:
-    what = (
-        "is negative: weights must not be negative"
-        if np.isfinite(value)
-        else "is not a finite 32-bit number"
-    )
-    if column.label != WEIGHT_LABEL:
-        what += "; with weight_attrs=[] it is an ordinary attribute"
-    return f"{column.label} {value} {what}"
-
-
-def _check_weights(weights: npt.NDArray[Any], column: Column, table: Table, record: int) -> None:
-    good = _are_weights(weights)
+def _check_weights(weights: Array, column: Column, table: Table, record: int) -> None:
+    good = np.isfinite(weights) & (weights >= 0)
     if not good.all():
         bad = int(np.flatnonzero(~good)[0])
+        what = "is not a finite 32-bit number"
+        if np.isfinite(weights[bad]):
+            what = "is negative: weights must not be negative"
+        if column.label != _WEIGHT_LABEL:
+            what += "; with weight_attrs=[] it is an ordinary attribute"
         place = f"{table.name}, {table.locate(record + bad)}"
-        raise ValueError(f"{place}: {_no_weight(weights[bad], column)}")
+        raise ValueError(f"{place}: {column.label} {weights[bad]} {what}")
 
 
-def _good_edges(
-    chunk: Chunk, edges: EdgeInput, bounds: tuple[IdBound, IdBound], bad_rows: BadRows
-) -> Chunk:
-    """The edges of a chunk without those that the checks would refuse."""
-    good = np.ones(len(chunk[0]), np.bool_)
-    for ids, column, bound in zip(chunk, edges.columns, bounds, strict=False):
-        if bound.count is not None:
-            bad = np.flatnonzero(good & (ids >= bound.count))
-            values = ids[bad[:MOST_EXAMPLES]]
-            bad_rows.add_of_chunk(
-                bad, [_beyond(value, bound, column) for value in values[:MOST_EXAMPLES]]
-            )
-            good[bad] = False
-    if edges.has_weights:
-        bad = np.flatnonzero(good & ~_are_weights(chunk[2]))
-        values = chunk[2][bad[:MOST_EXAMPLES]]
-        bad_rows.add_of_chunk(
-            bad, [_no_weight(value, edges.columns[2]) for value in values[:MOST_EXAMPLES]]
-        )
-        good[bad] = False
-    return chunk if good.all() else tuple(array[good] for array in chunk)
-
-
-def _fill(
-    stored: list[TempColumn],
-    edges: EdgeInput,
-    max_records: int,
-    bounds: tuple[IdBound, IdBound],
-    progress: Progress,
-) -> tuple[int, tuple[int, int]]:
-    """Reads all edges; returns the number of self-loops, the largest source and target."""
-    table, columns = edges.table, edges.columns
-    record, num_loops, max_ids = 0, 0, [-1, -1]
-    with progress.phase("reading edges", table.num_records, "edges") as advance:
-        for chunk in table.chunks(columns, max_records):
-            if not len(chunk[0]):
-                continue
-            if edges.bad_rows is not None:
-                chunk = _good_edges(chunk, edges, bounds, edges.bad_rows)
-                if not len(chunk[0]):
-                    continue
-            for end, (ids, column, bound) in enumerate(zip(chunk, columns, bounds, strict=False)):
-                _check_bound(ids, bound, column, table, record)
-                max_ids[end] = max(max_ids[end], int(ids.max()))
-            if edges.has_weights:
-                _check_weights(chunk[2], columns[2], table, record)
-            for column_store, values in zip(stored, chunk, strict=True):
-                column_store.append(values)
-            num_loops += int(np.count_nonzero(chunk[0] == chunk[1]))
-            record += len(chunk[0])
-            advance(len(chunk[0]))
-    return num_loops, (max_ids[0], max_ids[1])
+def _read_attribute(
+    rows: Rows, name: str | None, dtype: str, edges: EdgeInput, stored: TempColumn, count: int
+) -> None:
+    """Reads an attribute that is the weight or the time of each edge."""
+    column = Column(-1, f"value of {name!r}", np.dtype(dtype))
+    record = 0
+    for _, chunk in rows.chunks(_CHUNK):
+        if record + len(chunk) <= count:
+            values = checked(as_numbers(chunk[:, 0]), column, edges.table, record)
+            if column.dtype.kind == "f" and len(values):
+                _check_weights(values, column, edges.table, record)
+            stored.append(values)
+        record += len(chunk)
+    if record != count:
+        raise ValueError(f"{rows.name} has {record} rows for {count} edges: every edge needs one")
 
 
 def read_edges(
@@ -280,30 +709,48 @@ def read_edges(
         If the file cannot be read, or the disk is full.
     """
     table, columns = edges.table, edges.columns
-    edge_bytes = sum(column.dtype.itemsize for column in columns)
-    if table.num_records is not None and table.num_records * edge_bytes > memory:
-        require_disk_space(folder, table.num_records * edge_bytes, "the build needs")
-    stored = [
-        TempColumn(folder, column.dtype, memory * column.dtype.itemsize // edge_bytes)
-        for column in columns
-    ]
+    dtypes = [column.dtype for column in columns]
+    dtypes += [np.dtype("<f4")] * (edges.weight is not None)
+    dtypes += [np.dtype("<i8")] * (edges.time is not None)
+    edge_bytes = sum(dtype.itemsize for dtype in dtypes)
+    stored = [TempColumn(folder, one, memory * one.itemsize // edge_bytes) for one in dtypes]
     max_records = max(1024, min(_MAX_CHUNK_RECORDS, memory // (4 * edge_bytes)))
+    record, num_loops, max_ids = 0, 0, [-1, -1]
     try:
-        num_loops, max_ids = _fill(stored, edges, max_records, bounds, progress)
+        with progress.phase("reading edges", table.num_records, "edges") as advance:
+            for chunk in table.chunks(columns, max_records):
+                if not len(chunk[0]):
+                    continue
+                for end, bound in enumerate(bounds):
+                    _check_bound(chunk[end], bound, columns[end], table, record)
+                    max_ids[end] = max(max_ids[end], int(chunk[end].max()))
+                if edges.has_weights:
+                    _check_weights(chunk[2], columns[2], table, record)
+                for column, values in zip(stored, chunk, strict=False):
+                    column.append(values)
+                num_loops += int(np.count_nonzero(chunk[0] == chunk[1]))
+                record += len(chunk[0])
+                advance(len(chunk[0]))
+        optional = iter(stored[2:])
+        weight = next(optional) if edges.has_weights else None
+        time = next(optional) if edges.has_times else None
+        if edges.weight is not None:
+            weight = next(optional)
+            _read_attribute(edges.weight, edges.names[0], "<f4", edges, weight, record)
+        if edges.time is not None:
+            time = next(optional)
+            _read_attribute(edges.time, edges.names[1], "<i8", edges, time, record)
     except BaseException:
-        for column_store in stored:
-            column_store.close()
+        for column in stored:
+            column.close()
         raise
-    if edges.bad_rows is not None and edges.bad_rows.skipped().count:
-        warnings.warn(str(edges.bad_rows.skipped()), stacklevel=2)
-    optional = iter(stored[2:])
     return EdgeList(
         source=stored[0],
         target=stored[1],
-        weight=next(optional) if edges.has_weights else None,
-        time=next(optional) if edges.has_times else None,
+        weight=weight,
+        time=time,
         num_loops=num_loops,
-        max_ids=max_ids,
+        max_ids=(max_ids[0], max_ids[1]),
         directed=edges.directed,
         incoming=edges.incoming,
         with_edge_ids=edges.with_edge_ids,

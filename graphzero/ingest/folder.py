@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import TypeVar
 
 from graphzero.errors import FormatError
-from graphzero.ingest.inputs import InputFiles
+from graphzero.ingest.sources.tables import InputFiles
 from graphzero.store.atomic import StagedFile, is_staging_name, refuse_special
-from graphzero.store.filewriter import FileWriter
+from graphzero.store.format import FileWriter
 from graphzero.store.manifest import (
     MANIFEST_NAME,
-    AnyManifest,
     FileEntry,
+    Manifest,
     finish_renames,
     read_manifest,
     write_manifest,
 )
 from graphzero.store.tuning_file import remove_tuning
 
-_M = TypeVar("_M", bound=AnyManifest)
+_M = TypeVar("_M", bound=Manifest)
 
 # Begins the name of a note about files that the commit of a build makes useless.
 _OBSOLETE = ".obsolete."
@@ -78,12 +78,12 @@ def check_names(folder: Path, names: Iterable[str]) -> None:
         refuse_special(folder / name)
 
 
-def recover(folder: Path) -> AnyManifest | None:
+def recover(folder: Path) -> Manifest | None:
     """Completes a killed build that was committed, else removes its files; needs the lock.
 
     Returns
     -------
-    AnyManifest or None
+    Manifest or None
         Of the dataset in the folder.
     """
     try:
@@ -103,7 +103,7 @@ def recover(folder: Path) -> AnyManifest | None:
     return manifest
 
 
-def _note_obsolete(folder: Path, manifest: AnyManifest, names: Sequence[str]) -> StagedFile:
+def _note_obsolete(folder: Path, manifest: Manifest, names: Sequence[str]) -> StagedFile:
     """Writes down which files the next commit makes useless, in case it is killed after it."""
     content = {"commit": [entry.staged for entry in manifest.entries()], "names": list(names)}
     note = StagedFile(folder / _OBSOLETE.strip("."))
@@ -116,7 +116,7 @@ def _note_obsolete(folder: Path, manifest: AnyManifest, names: Sequence[str]) ->
     return note
 
 
-def _remove_obsolete(folder: Path, manifest: AnyManifest, note: Path) -> None:
+def _remove_obsolete(folder: Path, manifest: Manifest, note: Path) -> None:
     """Removes what a killed build has made useless, if it was committed."""
     try:
         content = json.loads(note.read_bytes())
@@ -134,7 +134,7 @@ def entry_of(file: FileWriter) -> FileEntry:
     return FileEntry(file.staged.path.name, file.staged.staged_path.name)
 
 
-def _is_committed(folder: Path, manifest: AnyManifest) -> bool:
+def _is_committed(folder: Path, manifest: Manifest) -> bool:
     try:
         return read_manifest(folder) == manifest
     except (FileNotFoundError, FormatError):
@@ -143,7 +143,7 @@ def _is_committed(folder: Path, manifest: AnyManifest) -> bool:
 
 def replace_dataset(
     folder: Path,
-    earlier: AnyManifest | None,
+    earlier: Manifest | None,
     write: Callable[[list[FileWriter]], _M],
     inputs: InputFiles | None = None,
 ) -> _M:
@@ -155,7 +155,7 @@ def replace_dataset(
     Parameters
     ----------
     folder : pathlib.Path
-    earlier : AnyManifest or None
+    earlier : Manifest or None
         Of the dataset in the folder.
     write : callable
         Takes a list, appends each file that it has staged, and returns the new manifest.
@@ -176,7 +176,7 @@ def replace_dataset(
 
 
 def _commit(
-    folder: Path, manifest: AnyManifest, files: Sequence[FileWriter], earlier: AnyManifest | None
+    folder: Path, manifest: Manifest, files: Sequence[FileWriter], earlier: Manifest | None
 ) -> None:
     used = {entry.name for entry in manifest.entries()}
     before = [] if earlier is None else earlier.entries()

@@ -2,95 +2,434 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from graphzero.ingest.id_sort import DistinctIntegers, DistinctTexts, bytes_of
-from graphzero.ingest.progress import Progress
-from graphzero.ingest.raw_ids import BadId, IdKind, NotIntegers, as_integers, as_texts
-from graphzero.ingest.sources.columns import MAX_NODES, Column
-from graphzero.ingest.sources.table import Chunk, Table
-from graphzero.store.filewriter import FileWriter
-from graphzero.store.id_table import IdTable
+from graphzero.ingest.options import Progress
+from graphzero.ingest.rows import split_column
+from graphzero.ingest.sort import TempColumn
+from graphzero.ingest.source import FOR_VALUES, as_source
+from graphzero.ingest.sources.arrays import known_names, open_id_array
+from graphzero.ingest.sources.sparse_matrix import SparseMatrix
+from graphzero.ingest.sources.table import MAX_NODES, ArrayTable, Chunk, Column, Table, id_column
+from graphzero.ingest.sources.tables import is_table, open_table, refuse_frame
+from graphzero.store.format import FileWriter, sealed_file
+from graphzero.store.id_table import IdTable, id_table_layout
 
-__all__ = ["IdSource", "MappedTable", "NodeIds", "collect_ids"]
-
+Array = npt.NDArray[Any]
+MOST_TEXT_BYTES = 4096
 _MAX_RECORDS = 1 << 18
 _RECORD_BYTES = 160  # that translation needs for each id, besides the text
+_LEAST_BLOCK = 16
+_SORT_FACTOR = 4  # bytes of scratch for each byte that is sorted
+_INTEGER = re.compile("0|-?[1-9][0-9]{0,19}")
+_SIGN = np.uint64(1 << 63)
 
 
-@dataclass(frozen=True)
-class IdSource:
-    """Columns of node ids of one table.
+# Ids of one chunk
 
-    Attributes
-    ----------
-    table : Table
-    columns : sequence of (Column, str)
-        With the node type of each; "" for a graph without types.
+
+class _NotIntegers(Exception):
+    """Ids are texts, where integers were tried; with the position of one, and what it is."""
+
+    def __init__(self, at: int, what: str) -> None:
+        super().__init__(what)
+        self.at = at
+
+
+class _BadId(Exception):
+    """An id cannot be stored; with its position, and what is wrong with it."""
+
+    def __init__(self, at: int, what: str) -> None:
+        super().__init__(what)
+        self.at = at
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:60]}..."
+
+
+def _arrow_texts(values: Any) -> pa.Array | None:
+    """A column of texts in Arrow's memory; None if it has no texts."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if isinstance(values, pa.Array):
+        if pa.types.is_dictionary(values.type):
+            values = values.dictionary_decode()
+        kind = values.type
+        is_view = hasattr(pa.types, "is_string_view") and pa.types.is_string_view(kind)
+        if not (is_view or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            return None
+        return values.cast(pa.large_string())
+    if values.dtype.kind == "U":
+        return pa.array(values.tolist(), pa.large_string())
+    return None
+
+
+def _objects(values: Array) -> Any:
+    """An array of objects as texts or as integers, whichever all of them are."""
+    listed = values.tolist()
+    for at, value in enumerate(listed):
+        if isinstance(value, bool) or not isinstance(value, int | str | np.integer):
+            raise _BadId(at, f"{_shown(value)} is neither an integer nor a text")
+        if isinstance(value, str) != isinstance(listed[0], str):
+            raise _BadId(at, f"{_shown(value)} is not of the kind of {_shown(listed[0])}")
+    if not listed or not isinstance(listed[0], str):
+        return _from_ints(listed)
+    try:
+        return pa.array(listed, pa.large_string())
+    except UnicodeEncodeError as error:
+        raise _BadId(listed.index(error.object), "is no valid Unicode text") from None
+
+
+def _from_ints(values: list[int]) -> Array:
+    """int64 where all of them fit, else uint64."""
+    for at, value in enumerate(values):
+        if not -(1 << 63) <= value < 1 << 64:
+            raise _BadId(at, f"{value} does not fit 64 bits")
+    wide = any(value >= 1 << 63 for value in values)
+    if wide and min(values) < 0:
+        at = next(at for at, value in enumerate(values) if value >= 1 << 63)
+        raise _BadId(at, f"{values[at]} does not fit int64, and others are negative")
+    return np.array(values, np.uint64 if wide else np.int64)
+
+
+def _parsed(texts: pa.Array) -> Array:
+    """Integers of texts, which must be as Python writes integers: "007" and "7" are two ids."""
+    for dtype in (pa.int64(), pa.uint64()):
+        try:
+            found = pc.cast(texts, dtype)
+        except pa.ArrowInvalid:
+            continue
+        if pc.all(pc.equal(pc.cast(found, pa.large_string()), texts)).as_py() in (True, None):
+            numbers: Array = found.to_numpy(zero_copy_only=False)
+            return numbers
+        break
+    listed = texts.to_pylist()
+    for at, text in enumerate(listed):
+        if not _INTEGER.fullmatch(text):
+            raise _NotIntegers(at, _shown(text))
+    try:
+        return _from_ints([int(text) for text in listed])
+    except _BadId as error:
+        raise _NotIntegers(error.at, _shown(listed[error.at])) from None
+
+
+def _as_integers(values: Any) -> Array:
+    """int64 or uint64."""
+    if isinstance(values, np.ndarray) and values.dtype == object:
+        values = _objects(values)
+    texts = _arrow_texts(values)
+    if texts is not None:
+        return _parsed(texts)
+    if isinstance(values, pa.Array) or values.dtype.kind not in "iu":
+        dtype = values.type if isinstance(values, pa.Array) else values.dtype
+        raise _BadId(0, f"ids have type {dtype}; they must be integers or texts")
+    integers: Array = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64, copy=False)
+    return integers
+
+
+def _as_texts(values: Any) -> pa.Array:
+    """A large_binary array of UTF-8."""
+    if isinstance(values, np.ndarray) and values.dtype == object:
+        values = _objects(values)
+    texts = _arrow_texts(values)
+    if texts is None:
+        dtype = values.type if isinstance(values, pa.Array) else values.dtype
+        raise _BadId(
+            0, f"its ids have type {dtype}, and others are texts: give all of them as one kind"
+        )
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise _BadId(0, f"its ids are no valid UTF-8 ({error})") from None
+    lengths = pc.binary_length(texts)
+    checks = (
+        (pc.equal(lengths, 0), "an empty text is no id"),
+        (
+            pc.greater(lengths, MOST_TEXT_BYTES),
+            f"the id has more than {MOST_TEXT_BYTES} bytes of UTF-8",
+        ),
+        (
+            pc.not_equal(pc.utf8_trim_whitespace(texts), texts),
+            "the id begins or ends with a blank: 'a' and 'a ' would be two nodes; remove the blank",
+        ),
+    )
+    for wrong, what in checks:
+        if pc.any(wrong).as_py():
+            at = pc.index(wrong, True).as_py()
+            raise _BadId(at, f"{_shown(texts[at].as_py())}: {what}")
+    return texts.cast(pa.large_binary())
+
+
+# The distinct ids among many
+
+
+class _Integers:
+    """A growing array of integers of 64 bits, by their bits; in a temporary file where large."""
+
+    def __init__(self, folder: Path, memory: int) -> None:
+        self._keys = TempColumn(folder, np.uint64, memory)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @property
+    def nbytes(self) -> int:
+        return 8 * len(self)
+
+    def append(self, keys: Array) -> None:
+        self._keys.append(keys)
+
+    def read(self, begin: int, end: int) -> Array:
+        return self._keys.read(begin, end)
+
+    @staticmethod
+    def distinct(pieces: Sequence[Array]) -> Array:
+        """Each number once, ascending: a sort, as the hash table of `numpy.unique` is slower."""
+        keys = np.sort(
+            np.concatenate([np.empty(0, np.uint64), *(p.view(np.uint64) for p in pieces)])
+        )
+        is_first = np.concatenate([np.ones(min(1, len(keys)), np.bool_), keys[1:] != keys[:-1]])
+        found: Array = keys[is_first]
+        return found
+
+    @staticmethod
+    def count_up_to(keys: Array, limit: Any) -> int:
+        return int(np.searchsorted(keys, limit, "right"))
+
+    @staticmethod
+    def last(keys: Array) -> Any:
+        return keys[-1]
+
+    def write(self, path: Path, *, huge: bool) -> FileWriter:
+        """The table: int64, or uint64 if some are 2^63 or more. Negative ones stand behind the
+        others here.
+        """
+        count, first = len(self), 0
+        if not huge:
+            high = count
+            while first < high:
+                middle = (first + high) // 2
+                if self.read(middle, middle + 1)[0] >= _SIGN:
+                    high = middle
+                else:
+                    first = middle + 1
+        dtype = np.dtype("<u8" if huge else "<i8")
+        with sealed_file(path, id_table_layout(count, dtype)) as file:
+            for start, stop in ((first, count), (0, first)):
+                for begin in range(start, stop, _MAX_RECORDS):
+                    keys = self.read(begin, min(begin + _MAX_RECORDS, stop))
+                    file.append("rows", keys.view(dtype))
+        return file
+
+    def close(self) -> None:
+        self._keys.close()
+
+
+class _Texts:
+    """A growing array of texts, by their UTF-8 bytes; in temporary files where large."""
+
+    def __init__(self, folder: Path, memory: int) -> None:
+        self._data = TempColumn(folder, np.uint8, memory // 2)
+        self._ends = TempColumn(folder, np.uint64, memory // 2)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @property
+    def nbytes(self) -> int:
+        return len(self._data) + 8 * len(self)
+
+    def append(self, texts: pa.Array) -> None:
+        data, ends = bytes_of(texts)
+        self._ends.append(ends + np.uint64(len(self._data)))
+        self._data.append(data)
+
+    def read(self, begin: int, end: int) -> pa.Array:
+        first = int(self._ends.read(begin - 1, begin)[0]) if begin else 0
+        ends = self._ends.read(begin, end).astype(np.int64)
+        offsets = np.concatenate([[0], ends - first])
+        data = self._data.read(first, int(ends[-1]) if len(ends) else first)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))]
+        return pa.Array.from_buffers(pa.large_binary(), len(ends), buffers)
+
+    @staticmethod
+    def distinct(pieces: Sequence[pa.Array]) -> pa.Array:
+        """Each text once, ascending by bytes."""
+        pool = pa.system_memory_pool()
+        found = pc.unique(pa.chunked_array(pieces, pa.large_binary()), memory_pool=pool)
+        return pc.take(found, pc.array_sort_indices(found, memory_pool=pool), memory_pool=pool)
+
+    @staticmethod
+    def count_up_to(texts: pa.Array, limit: Any) -> int:
+        low, high = 0, len(texts)
+        while low < high:
+            middle = (low + high) // 2
+            if texts[middle].as_py() <= limit:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    @staticmethod
+    def last(texts: pa.Array) -> Any:
+        return texts[-1].as_py()
+
+    def write(self, path: Path, *, huge: bool) -> FileWriter:
+        """The table: the end of each text, and all of their bytes."""
+        with sealed_file(path, id_table_layout(len(self), "<u8", len(self._data))) as file:
+            for name, column in (("rows", self._ends), ("text", self._data)):
+                for begin in range(0, len(column), _MAX_RECORDS):
+                    file.append(name, column.read(begin, min(begin + _MAX_RECORDS, len(column))))
+        return file
+
+    def close(self) -> None:
+        self._data.close()
+        self._ends.close()
+
+
+def bytes_of(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64]]:
+    """The bytes of all texts of a large_binary array, and the end of each in them."""
+    _, offsets, data = texts.buffers()
+    found = np.frombuffer(offsets, np.int64, len(texts) + 1, 8 * texts.offset)
+    begin, end = int(found[0]), int(found[-1])
+    if begin == end:
+        return np.empty(0, np.uint8), np.zeros(len(texts), np.uint64)
+    ends = (found[1:] - begin).astype(np.uint64)
+    return np.frombuffer(data, np.uint8, end - begin, begin), ends
+
+
+class _Distinct:
+    """Takes ids in any order, and writes each of them once, ascending.
+
+    What is larger than the memory goes to a temporary file as sorted runs, which are merged.
     """
 
-    table: Table
-    columns: Sequence[tuple[Column, str]]
+    def __init__(self, folder: Path, memory: int, kind: type[_Integers] | type[_Texts]) -> None:
+        self._kind = kind
+        self._memory = memory
+        self._most = max(1 << 13, memory // _SORT_FACTOR)
+        self._pieces: list[Any] = []
+        self._bytes = 0
+        self._runs = kind(folder, 0)
+        self._ends: list[int] = []
+        self._sorted = kind(folder, memory // 8)
+        self._huge = False
+
+    def add(self, ids: Any) -> None:
+        """Takes ids of one chunk."""
+        if isinstance(ids, np.ndarray) and ids.dtype == np.uint64 and len(ids):
+            self._huge |= bool(ids.max() >= _SIGN)
+        self._pieces.append(self._kind.distinct([ids]))
+        self._bytes += self._pieces[-1].nbytes
+        if self._bytes >= self._most:
+            whole = self._kind.distinct(self._pieces)
+            self._pieces, self._bytes = [whole], whole.nbytes
+            if whole.nbytes > self._most // 2:
+                self._spill()
+
+    def _spill(self) -> None:
+        for piece in self._pieces:
+            self._runs.append(piece)
+            self._ends.append(len(self._runs))
+        self._pieces, self._bytes = [], 0
+
+    def _merged(self) -> Iterator[Any]:
+        """All ids in ascending blocks, each once: a run has an id once."""
+        kind, runs = self._kind, self._runs
+        mean = max(1, runs.nbytes // max(1, len(runs)))
+        # In memory at the same time: blocks as read, their concatenation, and its order.
+        size = max(_LEAST_BLOCK, self._memory // (len(self._ends) * (4 * mean + 16)))
+        at, blocks = [0, *self._ends[:-1]], [runs.read(0, 0)] * len(self._ends)
+        while True:
+            for i, end in enumerate(self._ends):
+                if not len(blocks[i]) and at[i] < end:
+                    stop = min(end, at[i] + size)
+                    blocks[i], at[i] = runs.read(at[i], stop), stop
+            if not any(map(len, blocks)):
+                return
+            # The rest of a run may have ids just above the last one of its block.
+            limits = [
+                kind.last(block)
+                for block, begin, end in zip(blocks, at, self._ends, strict=True)
+                if begin < end
+            ]
+            cuts = [kind.count_up_to(b, min(limits)) if limits else len(b) for b in blocks]
+            yield kind.distinct([b[:cut] for b, cut in zip(blocks, cuts, strict=True)])
+            blocks = [b[cut:] for b, cut in zip(blocks, cuts, strict=True)]
+
+    def write(self, path: Path) -> FileWriter:
+        """The file of the table, sealed."""
+        self._pieces = [self._kind.distinct(self._pieces)]
+        if self._ends:
+            self._spill()
+            for ids in self._merged():
+                self._sorted.append(ids)
+        else:
+            self._sorted.append(self._pieces[0])
+        self._pieces = []
+        return self._sorted.write(path, huge=self._huge)
+
+    def close(self) -> None:
+        """Frees memory and disk space."""
+        self._pieces = []
+        self._runs.close()
+        self._sorted.close()
+
+
+# The table of ids, and what reads it
 
 
 @dataclass
 class NodeIds:
-    """The distinct ids of the nodes of one type, and their table once it is written.
+    """The distinct ids of the nodes of one type, and their table once it is written."""
 
-    Attributes
-    ----------
-    kind : {"map", "integer", "string"}
-        As the user chose it.
-    is_text : bool
-        Whether they are read as texts.
-    why_text : str
-        Where the first text is, for messages.
-    """
-
-    kind: IdKind
     is_text: bool = False
-    why_text: str = ""
+    why_text: str = ""  # where the first text is, for messages
     ranges: dict[str, str] = field(default_factory=dict)  # where integers are that need a sign, ...
-    table: IdTable | None = None
+    _table: IdTable | None = None
+
+    @property
+    def table(self) -> IdTable:
+        """The table, which must have been written."""
+        assert self._table is not None
+        return self._table
 
     def read(self, values: Any, column: Column, table: Table, record: int) -> Any:
         """A chunk of a column of raw ids, checked, as integers or as texts.
 
         Raises
         ------
-        NotIntegers
+        _NotIntegers
             If it has texts, and integers are tried.
         ValueError
             Naming the place of a wrong id.
         """
         try:
-            return as_texts(values) if self.is_text else as_integers(values, self.kind)
-        except BadId as error:
+            return _as_texts(values) if self.is_text else _as_integers(values)
+        except _BadId as error:
             place = f"{table.name}, {table.locate(record + error.at)}"
             why = f" ({self.why_text})" if self.is_text and self.why_text else ""
             raise ValueError(f"{place}: {column.label}: {error}{why}") from None
-        except NotIntegers as error:
-            place = f"{table.name}, {table.locate(record + error.at)}"
-            if self.kind == "integer":
-                raise ValueError(
-                    f"{place}: {error} is not {column.expected()}: with ids='integer', ids are "
-                    f"integers of 64 bits; ids='string' takes them as texts"
-                ) from None
-            self.why_text = f"{place} has the id {error}"
+        except _NotIntegers as error:
+            self.why_text = f"{table.name}, {table.locate(record + error.at)} has the id {error}"
             raise
 
-    def note_range(self, ids: npt.NDArray[Any], table: Table, record: int) -> None:
+    def note_range(self, ids: Array, table: Table, record: int) -> None:
         """Refuses integers that no dtype of 64 bits has together."""
         if not len(ids):
             return
-        is_signed = ids.dtype.kind == "i"
-        at = int(ids.argmin() if is_signed else ids.argmax())
+        at = int(ids.argmin() if ids.dtype.kind == "i" else ids.argmax())
         value = int(ids[at])
         name = "negative" if value < 0 else "huge" if value >= 1 << 63 else ""
         if name and name not in self.ranges:
@@ -98,48 +437,26 @@ class NodeIds:
         if len(self.ranges) == 2:
             raise ValueError(
                 f"{' and '.join(self.ranges.values())}: negative ids, and ids of 2^63 and more, "
-                f"fit no integer of 64 bits together; give all ids as texts (ids='string')"
+                f"fit no integer of 64 bits together; give all ids as texts"
             )
 
     def find(self, values: Any, column: Column, table: Table, record: int) -> npt.NDArray[np.int64]:
-        """The nodes of a chunk of raw ids, -1 for ids that are not in the table, int64."""
-        assert self.table is not None
+        """The nodes of a chunk of raw ids, -1 for ids that are not in the table."""
         try:
             ids = self.read(values, column, table, record)
-        except NotIntegers:
-            if self.is_text:
-                raise
+        except _NotIntegers:
             raise ValueError(f"{self.why_text}, which is no integer as the other ids are") from None
         if not self.is_text:
             return self.table.find_integers(ids)
-        return self._find_texts(ids)
-
-    def _find_texts(self, texts: Any) -> npt.NDArray[np.int64]:
-        assert self.table is not None
-        encoded = texts.dictionary_encode()
+        encoded = ids.dictionary_encode()
         found = self.table.find_texts(*bytes_of(encoded.dictionary))
         nodes: npt.NDArray[np.int64] = found[encoded.indices.to_numpy()]
         return nodes
 
-    def count(self) -> int:
-        """Nodes."""
-        assert self.table is not None
-        return len(self.table)
-
-    def shown(self, node: int) -> str:
-        """The user's id of a node, for messages."""
-        assert self.table is not None
-        return self.table.shown(node)
-
-    def told(self) -> str:
-        """What became of the ids, in words."""
-        assert self.table is not None
-        return self.table.described()
-
     def close(self) -> None:
         """Unmaps the table."""
-        if self.table is not None:
-            self.table.close()
+        if self._table is not None:
+            self._table.close()
 
 
 class MappedTable:
@@ -177,7 +494,7 @@ class MappedTable:
             )
             record += len(chunk[0])
 
-    def _nodes(self, values: Any, column: Column, record: int) -> npt.NDArray[Any]:
+    def _nodes(self, values: Any, column: Column, record: int) -> Array:
         nodes = self._ids[column.index].find(values, column, self, record)
         if len(nodes) and nodes.min() < 0:
             place = self.locate(record + int(nodes.argmin()))
@@ -185,65 +502,85 @@ class MappedTable:
         return nodes.astype(column.dtype)
 
 
-def _read_all(
-    sources: Iterable[IdSource],
-    ids: Mapping[str, NodeIds],
-    found: Mapping[str, DistinctIntegers | DistinctTexts],
-    max_records: int,
-    progress: Progress,
-) -> str | None:
-    """Adds all ids to `found`; returns the type of nodes whose ids are texts unexpectedly."""
-    for source in sources:
-        columns = [column.raw() for column, _ in source.columns]
-        with progress.phase("reading ids", source.table.num_records, "records") as advance:
-            record = 0
-            for chunk in source.table.chunks(columns, max_records):
-                for values, column, (_, name) in zip(chunk, columns, source.columns, strict=True):
-                    try:
-                        some = ids[name].read(values, column, source.table, record)
-                    except NotIntegers:
-                        return name
-                    taker = found[name]
-                    if isinstance(taker, DistinctIntegers):
-                        ids[name].note_range(some, source.table, record)
-                    taker.add(some)
-                record += len(chunk[0])
-                advance(len(chunk[0]))
-    return None
+class MappedSplit:
+    """The nodes of a split that the user gave by ids."""
 
+    def __init__(self, value: Any, ids: NodeIds) -> None:
+        self._value = value
+        self._ids = ids
+        # A list of str has ids, not files.
+        self._are_texts = isinstance(value, list | tuple) and all(
+            isinstance(one, str) for one in value
+        )
 
-def _write_table(
-    path: Path, distinct: DistinctIntegers | DistinctTexts, staged: list[FileWriter]
-) -> IdTable:
-    file = distinct.write(path)
-    staged.append(file)
-    table = IdTable(file.staged.staged_path)
-    if len(table) > MAX_NODES:
-        count = len(table)
-        table.close()
-        raise ValueError(f"there are {count:,} different ids, more than the limit of 2^32 nodes")
-    return table
+    def pieces(self, split: str, name: str) -> Iterator[npt.NDArray[np.int64]]:
+        """The nodes, in pieces.
+
+        Raises
+        ------
+        IndexError
+            If an id is that of no node.
+        """
+        (table, column), record = self._table(split, name), 0
+        if table.num_records == 0:
+            return
+        for (values,) in table.chunks([column], _MAX_RECORDS):
+            nodes = self._ids.find(values, column, table, record)
+            unknown = np.flatnonzero(nodes < 0)
+            if len(unknown):
+                at = int(unknown[0])
+                value = values[at].as_py() if hasattr(values[at], "as_py") else values[at]
+                shown = repr(str(value)) if isinstance(value, str) else str(value)
+                hint = ""
+                if self._are_texts and is_table(self._value):
+                    hint = "; give files as gz.Source([...]), because a list of texts is one of ids"
+                raise IndexError(
+                    f"{split}, position {record + at}: {shown:.80} is the id of no node: neither "
+                    f"edges nor attributes name it{hint}"
+                )
+            yield nodes
+            record += len(nodes)
+
+    def _table(self, split: str, name: str) -> tuple[Table, Column]:
+        source = as_source(self._value)
+        with_columns = is_table(source.value) and not self._are_texts
+        source.check_options(FOR_VALUES, split, is_table=with_columns)
+        if with_columns:
+            table = open_table(source, text_ids=True)
+            at = split_column(table, source, split, "node ids")
+            return table, id_column(at, "node id").raw()
+        refuse_frame(source.value, split)
+        array = open_id_array(source.value, split, known_names(name, "split"))
+        if isinstance(array, SparseMatrix):
+            raise ValueError(f"{array.name} is a sparse matrix: {split} must be a list of ids")
+        if array.dtype == np.bool_:
+            raise ValueError(
+                f"{split} is a mask: with ids='map' nodes are numbered by their sorted ids, which "
+                f"a mask cannot follow; give the ids of its nodes"
+            )
+        if array.ndim != 1:
+            raise ValueError(f"{split} has shape {array.shape}: it must be one-dimensional")
+        return ArrayTable(split, [array]), id_column(0, "node id").raw()
 
 
 def collect_ids(
     paths: Mapping[str, Path],
-    sources: Sequence[IdSource],
-    kind: IdKind,
+    sources: Sequence[tuple[Table, Sequence[tuple[Column, str]]]],
     memory: int,
     progress: Progress,
     staged: list[FileWriter],
 ) -> dict[str, NodeIds]:
-    """Reads all ids once, and writes the table of each node type.
+    """Reads all ids, and writes the table of each node type.
 
-    With the kind "map", ids are integers if every id of the type is one, or the text of one as
-    Python writes it. Else all of them are read again, as texts.
+    Ids are integers if every id of the type is one, or the text of one as Python writes it. Else
+    all of them are read again, as texts.
 
     Parameters
     ----------
     paths : mapping of str to Path
         Final path of the table of each node type.
-    sources : sequence of IdSource
-    kind : {"map", "integer", "string"}
+    sources : sequence of (Table, columns)
+        Each column with the node type whose ids it has.
     memory : int
         Bytes.
     progress : Progress
@@ -262,19 +599,25 @@ def collect_ids(
     OSError
         If a file cannot be read, or the disk is full.
     """
-    ids = {name: NodeIds(kind, kind == "string") for name in paths}
+    ids = {name: NodeIds() for name in paths}
     share = memory // max(1, len(paths))
     max_records = max(256, min(_MAX_RECORDS, memory // (4 * _RECORD_BYTES)))
     while True:
-        found: dict[str, DistinctIntegers | DistinctTexts] = {}
+        found: dict[str, _Distinct] = {}
         try:
             for name, path in paths.items():
-                taker = DistinctTexts if ids[name].is_text else DistinctIntegers
-                found[name] = taker(path.parent, share)
+                kind = _Texts if ids[name].is_text else _Integers
+                found[name] = _Distinct(path.parent, share, kind)
             text = _read_all(sources, ids, found, max_records, progress)
             if text is None:
                 for name, path in paths.items():
-                    ids[name].table = _write_table(path, found[name], staged)
+                    staged.append(found[name].write(path))
+                    ids[name]._table = table = IdTable(staged[-1].staged.staged_path)
+                    if len(table) > MAX_NODES:
+                        raise ValueError(
+                            f"there are {len(table):,} different ids, more than the limit of 2^32 "
+                            f"nodes"
+                        )
                 return ids
             ids[text].is_text = True
             for one in ids.values():
@@ -286,3 +629,28 @@ def collect_ids(
         finally:
             for distinct in found.values():
                 distinct.close()
+
+
+def _read_all(
+    sources: Sequence[tuple[Table, Sequence[tuple[Column, str]]]],
+    ids: Mapping[str, NodeIds],
+    found: Mapping[str, _Distinct],
+    max_records: int,
+    progress: Progress,
+) -> str | None:
+    """Adds all ids to `found`; returns the type of nodes whose ids are texts unexpectedly."""
+    for table, columns in sources:
+        raw, record = [column.raw() for column, _ in columns], 0
+        with progress.phase("reading ids", table.num_records, "records") as advance:
+            for chunk in table.chunks(raw, max_records):
+                for values, column, (_, name) in zip(chunk, raw, columns, strict=True):
+                    try:
+                        some = ids[name].read(values, column, table, record)
+                    except _NotIntegers:
+                        return name
+                    if isinstance(some, np.ndarray):
+                        ids[name].note_range(some, table, record)
+                    found[name].add(some)
+                record += len(chunk[0])
+                advance(len(chunk[0]))
+    return None

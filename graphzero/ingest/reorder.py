@@ -6,164 +6,161 @@ import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from graphzero.ingest.attribute_names import file_stem
-from graphzero.ingest.folder import check_names, entry_of, folder_lock, recover, replace_dataset
-from graphzero.ingest.node_times import read_node_times
-from graphzero.ingest.presampling import Presampler, Visits, occurrence_order, presample_order
-from graphzero.ingest.progress import Progress
-from graphzero.ingest.rank import NodeOrder
-from graphzero.ingest.row_stream import Rows
-from graphzero.ingest.staging import (
-    OUT_GRAPH_NAME,
+from graphzero.ingest.build import (
+    Content,
+    read_node_times,
     require_space,
-    rewrite_graph,
-    stage_edge_rows,
-    stage_out_lists,
-    stage_tables,
     training_seeds,
-    verify_files,
+    write_files,
 )
+from graphzero.ingest.folder import check_names, entry_of, folder_lock, recover, replace_dataset
+from graphzero.ingest.lists import NodeSpace, write_graph
+from graphzero.ingest.options import Presampler, Progress, WriteOptions, parse_bytes
+from graphzero.ingest.rows import Rows
 from graphzero.ingest.stored import (
     StoredGraph,
+    StoredOrder,
     open_stored_edge_rows,
     open_stored_graph,
+    open_stored_order,
     open_stored_rows,
 )
-from graphzero.ingest.typed_reorder import reorder_typed
-from graphzero.ingest.write_options import WriteOptions, parse_bytes
-from graphzero.store.filewriter import FileWriter
+from graphzero.store.format import FileWriter, verify_file
 from graphzero.store.manifest import (
-    AnyManifest,
+    EDGES,
+    NODES,
+    EdgeType,
     FileEntry,
     Manifest,
     Neighbors,
-    TypedManifest,
     read_manifest,
     write_manifest,
 )
 
-__all__ = ["reorder_dataset"]
 
-_TABLES = ("features", "labels", "visits")
-
-
-def _new_order(
-    folder: Path, manifest: Manifest, graph: StoredGraph, options: WriteOptions
-) -> tuple[NodeOrder | None, Visits | None]:
-    memory, progress = options.order_memory, options.progress
-    if options.order == "hot":
-        return occurrence_order(graph, memory, progress), None
-    if options.presampler is None:
-        return None, None
-    seeds = training_seeds(folder, manifest.splits)
-    return presample_order(graph, seeds, options.presampler, None, memory, progress)
+def _verify_files(folder: Path, manifest: Manifest, progress: Progress) -> None:
+    """Compares all files of a dataset with their checksums: new checksums would hide damage."""
+    files = [entry.resolve(folder) for entry in manifest.entries()]
+    total = sum(file.stat().st_size for file in files)
+    with progress.phase("verifying", total, "B") as advance:
+        for file in files:
+            verify_file(file, advance)
 
 
-def _turned(
-    folder: Path,
-    graph: StoredGraph,
-    options: WriteOptions,
-    node_times: npt.NDArray[np.int64] | None,
-) -> FileWriter:
-    """The same edges in the lists of their other ends, in input order."""
-    turned, path = not graph.is_incoming, folder / "graph.gl"
-    return rewrite_graph(graph, path, None, options, incoming=turned, node_times=node_times)
+def _stored(
+    folder: Path, manifest: Manifest
+) -> tuple[dict[str, StoredOrder], dict[EdgeType, StoredGraph]]:
+    """The orders of nodes, and the graph files."""
+    if not manifest.is_typed:
+        graph = open_stored_graph(manifest.edges[EDGES].graph.resolve(folder))
+        return {NODES: graph.owners}, {EDGES: graph}
+    orders: dict[str, StoredOrder] = {}
+    for name, table in manifest.nodes.items():
+        if table.ids is None:
+            orders[name] = StoredOrder(folder, table.num_nodes)
+        else:
+            orders[name] = open_stored_order(table.ids.resolve(folder), table.num_nodes)
+    graphs: dict[EdgeType, StoredGraph] = {}
+    for edge_type, edges in manifest.edges.items():
+        ends = orders[edge_type[0]], orders[edge_type[2]]
+        types = ends[::-1] if manifest.incoming else ends
+        graphs[edge_type] = open_stored_graph(edges.graph.resolve(folder), types)
+    return orders, graphs
 
 
-def _node_entries(manifest: Manifest) -> dict[str, FileEntry]:
-    """The rows of nodes, by the names of their files without suffix."""
-    fixed = {name: getattr(manifest, name) for name in _TABLES}
-    named = {file_stem(name, "node"): entry for name, entry in manifest.attributes.items()}
-    return {stem: entry for stem, entry in {**fixed, **named}.items() if entry is not None}
+def _content(folder: Path, manifest: Manifest, options: WriteOptions) -> Content:
+    """The files of a dataset as input, in the user's ids."""
+    orders, graphs = _stored(folder, manifest)
 
+    def rows_of(entries: dict[str, FileEntry], order: StoredOrder) -> dict[str, Rows]:
+        return {n: open_stored_rows(entry.resolve(folder), order) for n, entry in entries.items()}
 
-def _node_times(
-    folder: Path, manifest: Manifest, tables: dict[str, Rows], options: WriteOptions
-) -> npt.NDArray[np.int64] | None:
-    """The times of nodes, where edges have them and lists with other neighbours are written."""
-    if manifest.time is None or manifest.time_level != "node":
-        return None
-    rows = tables[file_stem(manifest.time, "node")]
-    return read_node_times(folder, rows, manifest.num_nodes, options.times_memory)
+    lists = {edge_type: graph.edges() for edge_type, graph in graphs.items()}
+    nodes = {n: rows_of(table.attributes, orders[n]) for n, table in manifest.nodes.items()}
+    if not manifest.is_typed:  # lists with other neighbours are written, or may be
+        edges, count = manifest.edges[EDGES], manifest.nodes[NODES].num_nodes
+        if edges.time is not None and edges.time_level == "node":
+            rows, memory = nodes[NODES][edges.time], options.order_memory // 2
+            times = read_node_times(folder, rows, count, memory)
+            lists[EDGES] = replace(lists[EDGES], node_times=times)
+    paths = {edge_type: graph.path for edge_type, graph in graphs.items()}
+    return Content(
+        layout=manifest.layout,
+        counts={name: table.num_nodes for name, table in manifest.nodes.items()},
+        lists=lists,
+        nodes=nodes,
+        edges={
+            edge_type: {
+                name: open_stored_edge_rows(entry.resolve(folder), graphs[edge_type])
+                for name, entry in table.attributes.items()
+            }
+            for edge_type, table in manifest.edges.items()
+        },
+        with_out_graph=options.neighbors == "both" and manifest.directed,
+        stored=paths,
+        sampled=paths,
+        spaces={name: order.space() for name, order in orders.items()},
+        visits={
+            name: open_stored_rows(table.visits.resolve(folder), orders[name])
+            for name, table in manifest.nodes.items()
+            if table.visits is not None
+        },
+    )
 
 
 def _write_files(
     folder: Path, earlier: Manifest, options: WriteOptions, staged: list[FileWriter]
 ) -> Manifest:
     """Writes every file that changes, adds it to `staged`, and returns the new manifest."""
-    verify_files(folder, earlier, options.progress)
+    _verify_files(folder, earlier, options.progress)
     manifest = replace(earlier, neighbors=options.neighbors, out_graph=None)
-    graph = open_stored_graph(earlier.graph.resolve(folder))
-    tables: dict[str, Rows] = {
-        stem: open_stored_rows(entry.resolve(folder), graph.owners)
-        for stem, entry in _node_entries(manifest).items()
-    }
-    edge_rows: dict[str, Rows] = {
-        name: open_stored_edge_rows(entry.resolve(folder), graph)
-        for name, entry in manifest.edge_attributes.items()
-    }
-    stored_as, node_times = graph.path, _node_times(folder, manifest, tables, options)
-    needs = "the new order needs"
-    both = manifest.directed and manifest.neighbors == "both"
-    turn = manifest.incoming != earlier.incoming
-    require_space(
-        folder,
-        graph.edges(),
-        tables.values(),
-        graph.num_nodes,
-        options,
-        needs=needs,
-        num_graph_files=1 + turn + both,
-        edge_rows=edge_rows.values(),
-        again=True,
-    )
-    turned: FileWriter | None = None
-    if turn:  # orders are made from the lists that are sampled
-        turned = _turned(folder, graph, options, node_times)
-        staged.append(turned)
-        graph = open_stored_graph(turned.staged.staged_path)
-    order, visits = _new_order(folder, manifest, graph, options)
-    if visits is not None:
-        tables["visits"] = visits.rows()
-        manifest = replace(manifest, presampling=visits.presampling)
-    file = rewrite_graph(graph, folder / "graph.gl", order, options)
-    staged.append(file)
-    if turned is not None:
-        turned.discard()
-    if both:
-        out_graph = stage_out_lists(folder, file, order, options, staged, node_times)
-        manifest = replace(manifest, out_graph=out_graph)
-    written = stage_tables(folder, tables, graph.num_nodes, order, options, staged)
-    of_edges = stage_edge_rows(folder, edge_rows, file, options, staged, stored_as=stored_as)
-    fixed: dict[str, Any] = {name: written[name] for name in _TABLES if name in written}
-    attributes = {name: written[file_stem(name, "node")] for name in manifest.attributes}
+    content = _content(folder, earlier, options)
+    if options.presampler is not None:
+        splits = {name: table.splits for name, table in earlier.nodes.items()}
+        content = replace(content, seeds=training_seeds(folder, splits))
+    require_space(folder, content, options, "the new order needs")
+    reversed_lists: FileWriter | None = None
+    if manifest.incoming != earlier.incoming:  # orders are made from the lists that are sampled
+        edges = replace(content.lists[EDGES], incoming=manifest.incoming)
+        reversed_lists = write_graph(
+            folder / content.layout.graph(),
+            edges,
+            NodeSpace(content.counts[NODES]),
+            memory=options.sort_memory,
+            progress=options.progress,
+        )
+        staged.append(reversed_lists)
+        path = reversed_lists.staged.staged_path
+        lists = replace(open_stored_graph(path).edges(), node_times=edges.node_times)
+        space = NodeSpace(content.counts[NODES])
+        content = replace(
+            content, lists={EDGES: lists}, sampled={EDGES: path}, spaces={NODES: space}
+        )
+    files = write_files(folder, content, options, staged)
+    if reversed_lists is not None:
+        reversed_lists.discard()
     return replace(
         manifest,
-        graph=entry_of(file),
+        nodes={
+            name: replace(
+                table,
+                attributes=files.nodes[name],
+                ids=files.ids.get(name),
+                visits=files.visits.get(name),
+            )
+            for name, table in earlier.nodes.items()
+        },
+        edges={
+            edge_type: replace(
+                table, graph=entry_of(files.graphs[edge_type]), attributes=files.edges[edge_type]
+            )
+            for edge_type, table in earlier.edges.items()
+        },
         order=options.order,
-        attributes=attributes,
-        edge_attributes=of_edges,
-        **fixed,
+        presampling=files.presampling or earlier.presampling,
+        out_graph=files.out_graph,
     )
-
-
-def _has_lists(manifest: Manifest, options: WriteOptions) -> bool:
-    """Whether the dataset stores exactly the neighbours that are wanted."""
-    return (manifest.neighbors or "out") == (options.neighbors or "out")
-
-
-def _record_choice(folder: Path, manifest: Manifest, options: WriteOptions) -> Manifest:
-    """Leaves all files as they are; a folder of version 1 then says that "out" was chosen."""
-    if manifest.neighbors == options.neighbors:
-        return manifest
-    chosen = replace(manifest, neighbors=options.neighbors)
-    write_manifest(folder, chosen)
-    return chosen
 
 
 def reorder_dataset(
@@ -174,8 +171,8 @@ def reorder_dataset(
     presample: Presampler | None = None,
     memory_limit: int | str = "2GB",
     progress: bool = False,
-) -> AnyManifest:
-    """`graphzero.reorder`, which opens what this has written."""
+) -> Manifest:
+    """`graphzero.reorder` in any memory limit, which does not open the dataset."""
     limit = parse_bytes(memory_limit)
     options = WriteOptions(order, presample, limit, Progress(progress), neighbors)
     folder = Path(path)
@@ -183,15 +180,29 @@ def reorder_dataset(
     with folder_lock(folder):
         recover(folder)
         earlier = read_manifest(folder)
-        if isinstance(earlier, TypedManifest):
-            return reorder_typed(folder, earlier, options)
         if presample is not None:
-            presample.check_types(None)
+            presample.check_types(list(earlier.edges) if earlier.is_typed else None)
+        if earlier.is_typed and neighbors not in (None, earlier.neighbors):
+            raise ValueError(
+                f"neighbors={neighbors!r}: the lists of a typed graph cannot be turned; build "
+                f"it again with neighbors={neighbors!r}"
+            )
         kept = neighbors is None or not earlier.directed
         options = replace(options, neighbors=earlier.neighbors if kept else neighbors)
-        names = ["visits.gd"] if options.presampler is not None else []
-        names += [OUT_GRAPH_NAME] if earlier.directed and options.neighbors == "both" else []
+        layout, names = earlier.layout, []
+        if options.renumbers and not layout.order_in_graph:
+            names += [layout.ids(name) for name in earlier.nodes]
+        if options.presampler is not None:
+            names += [layout.visits(name) for name in earlier.nodes]
+        if earlier.directed and options.neighbors == "both":
+            names.append(layout.out_graph)
         check_names(folder, names)
-        if order == earlier.order != "presample" and _has_lists(earlier, options):
-            return _record_choice(folder, earlier, options)
+        has_lists = (earlier.neighbors or "out") == (options.neighbors or "out")
+        if order == earlier.order != "presample" and has_lists:
+            if earlier.neighbors == options.neighbors:
+                return earlier
+            # A folder of version 1 then says that "out" was chosen.
+            chosen = replace(earlier, neighbors=options.neighbors)
+            write_manifest(folder, chosen)
+            return chosen
         return replace_dataset(folder, earlier, partial(_write_files, folder, earlier, options))

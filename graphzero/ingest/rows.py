@@ -1,269 +1,804 @@
-"""Writes rows to a ``.gd`` file, permuted to the stored order in bounded memory."""
+"""`Rows`: a named attribute of nodes or edges, from arrays or tables, as a stream of rows."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+import keyword
+import math
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.blocks import BlockFile, block_bytes
-from graphzero.ingest.picked_rows import picked_blocks, picks
-from graphzero.ingest.progress import Progress
-from graphzero.ingest.rank import NodeOrder
-from graphzero.ingest.row_stream import Rows
-from graphzero.ingest.spill import temp_array
-from graphzero.store.filewriter import FileWriter, sealed_file
-from graphzero.store.format import FLAG_VECTOR, Header, id_dtype, layout
+from graphzero.ingest.source import FOR_NODES, FOR_VALUES, Source, as_source
+from graphzero.ingest.sources.arrays import known_names, open_array
+from graphzero.ingest.sources.column_names import (
+    IDS,
+    describe_columns,
+    find_known,
+    is_source_name,
+    is_target_name,
+    label_of,
+    unnamed_columns,
+)
+from graphzero.ingest.sources.table import (
+    Column,
+    Table,
+    column_index,
+    id_column,
+    pieces_of,
+    require_whole,
+)
+from graphzero.ingest.sources.tables import is_table, open_table, refuse_frame
+from graphzero.ingest.sources.text_table import is_number
+from graphzero.store.format import BFLOAT16, dtype_code, dtype_name
+from graphzero.store.manifest import EDGE_TIME, EDGE_WEIGHT, Driving
 
-__all__ = ["Placement", "append_shape", "block_rows", "place_scratch", "rows_layout", "write_rows"]
-
-
-def rows_layout(rows: Rows, num_nodes: int, *, hot: bool) -> Header:
-    """Header of the file, without the checksums."""
-    arrays: list[tuple[str, npt.DTypeLike, int]] = [("rows", rows.dtype, num_nodes * rows.width)]
-    if hot:
-        arrays.append(("node_rank", id_dtype(num_nodes), num_nodes))
-    if len(rows.row_shape) > 1:
-        arrays.append(("row_shape", "<i8", len(rows.row_shape)))
-    return layout(
-        "features",
-        arrays,
-        num_nodes=num_nodes,
-        width=rows.width,
-        flags=FLAG_VECTOR if rows.vector else 0,
-    )
-
-
-def append_shape(file: FileWriter, rows: Rows) -> None:
-    """Writes the section that says how rows of several dimensions are to be read."""
-    if len(rows.row_shape) > 1:
-        file.append("row_shape", rows.row_shape)
-
-
-def block_rows(rows: Rows, memory: int) -> int:
-    """Rows of a block, so that blocks, pieces of input and copies fit in so many bytes."""
-    fitting = memory // (4 * block_bytes(rows.width * rows.dtype.itemsize))
-    return max(1, min(fitting, 1 << 32))
+Array = npt.NDArray[Any]
+RowChunk = tuple[Array, Array]
+_COUNT_ROWS = 1 << 16
+_MOST_PASSES_OF_FILE = 3  # with the block file, its rows would be read twice and written once
+_MOST_PASSES = 1 << 10
+_MOST_DIMS = 31  # of an array of rows: what `FeatureStore` opens
+_PIECE = 1 << 16  # numbers that are converted in one step
 
 
-def place_scratch(
-    rows: Rows, num_nodes: int, *, hot: bool, memory: int, may_pick: bool = True
-) -> int:
-    """Bytes of temporary disk space that the permutation takes."""
-    if (rows.in_order and not hot) or num_nodes <= block_rows(rows, memory):
-        return 0
-    if hot and may_pick and picks(rows, num_nodes, memory):
-        return 0
-    return num_nodes * block_bytes(rows.width * rows.dtype.itemsize)
+class ArrayPart:
+    """Rows of an array: in the order of the ids, or with an id for each row."""
+
+    def __init__(self, name: str, array: Any, ids: Array | None = None) -> None:
+        if not 0 < array.ndim <= _MOST_DIMS or 0 in array.shape[1:]:
+            raise ValueError(
+                f"{name} has shape {array.shape}: it must be (rows, columns), or a vector, or have "
+                f"more dimensions, none of them empty"
+            )
+        if array.dtype == np.bool_:
+            array = array.view(np.uint8)
+        try:
+            dtype_code(array.dtype)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+        self.name = name
+        self.dtype = array.dtype.newbyteorder("<")
+        self.row_shape = array.shape[1:]
+        self.vector = array.ndim == 1
+        self.in_order = ids is None
+        self._array = array
+        self._ids = ids
+
+    def count(self) -> int:
+        """Rows."""
+        return len(self._array)
+
+    def chunks(self, max_rows: int) -> Iterator[RowChunk]:
+        """Slices of the array."""
+        begin, width = 0, math.prod(self.row_shape)
+        for rows in pieces_of(self._array, max_rows):
+            end = begin + len(rows)
+            ids = np.arange(begin, end) if self._ids is None else self._ids[begin:end]
+            yield ids, rows.reshape(len(rows), width)
+            begin = end
+
+    @property
+    def most_passes(self) -> int:
+        """How often the array may be read: a pass over a file takes the disk's time."""
+        if not self.in_order or not self._array.flags.c_contiguous:
+            return 0
+        owner: Any = self._array
+        while isinstance(owner, np.ndarray):
+            if owner.flags.owndata:
+                return _MOST_PASSES
+            owner = owner.base
+        return _MOST_PASSES_OF_FILE  # mapped, or of another library
+
+    def pick(self, ids: Array) -> Array:
+        """Flattened rows of ascending ids."""
+        require_whole(self._array)
+        return np.asarray(self._array[ids]).reshape(len(ids), -1)
+
+    def locate(self, row: int) -> str:
+        """A row by its number from 0."""
+        return f"row {row}"
 
 
-class Placement:
-    """Takes rows in any order and returns them in blocks of the stored order.
+class TablePart:
+    """Rows of some columns of a table, which has ids in the column `key`, or is in order."""
+
+    def __init__(
+        self, table: Table, values: Sequence[Column], *, vector: bool, key: int | None
+    ) -> None:
+        self.name = table.name
+        self.dtype = values[0].dtype.base
+        self._widths = [math.prod(column.dtype.shape) for column in values]
+        width = sum(self._widths)
+        if not width:
+            raise ValueError(f"{table.name} has no records, or its first list has no numbers")
+        self.row_shape: tuple[int, ...] = () if vector else (width,)
+        self.vector = vector
+        self.in_order = key is None
+        self.most_passes = 0
+        self.table = table
+        self.keys = [] if key is None else [id_column(key, "node id")]
+        self._values = list(values)
+        self._counted: int | None = None
+
+    def count(self) -> int:
+        """The largest id + 1, or the number of records if these have no ids."""
+        if self._counted is None:  # a build asks more than once, and text must be read for it
+            columns = self.keys or self._values
+            if self.in_order and self.table.num_records is not None:
+                self._counted = self.table.num_records
+            elif self.in_order:
+                self._counted = sum(len(c[0]) for c in self.table.chunks(columns, _COUNT_ROWS))
+            else:
+                chunks = self.table.chunks(columns, _COUNT_ROWS)
+                self._counted = max((int(ids.max()) for (ids,) in chunks if len(ids)), default=-1)
+                self._counted += 1
+        return self._counted
+
+    def chunks(self, max_rows: int) -> Iterator[RowChunk]:
+        """Pieces of the table."""
+        row = 0
+        for chunk in self.table.chunks([*self.keys, *self._values], max_rows):
+            values = chunk[len(self.keys) :]
+            rows = np.empty((len(values[0]), sum(self._widths)), self.dtype)
+            begin = 0
+            for width, column in zip(self._widths, values, strict=True):
+                rows[:, begin : begin + width] = column.reshape(len(rows), width)
+                begin += width
+            yield np.arange(row, row + len(rows)) if self.in_order else chunk[0], rows
+            row += len(rows)
+
+    def locate(self, row: int) -> str:
+        """The line or record of the file."""
+        return self.table.locate(row)
+
+
+Part = ArrayPart | TablePart
+
+
+class Rows:
+    """One row for each node, or for each edge of an edge list.
 
     Parameters
     ----------
-    folder : pathlib.Path
-        For temporary files, if the rows are larger than the memory.
-    rows : Rows
-        Their dtype and shape.
-    num_rows : int
-        Of the file.
-    memory : int
-        Bytes.
-    """
+    name : str
+        For messages, where there are several parts.
+    parts : sequence of ArrayPart or TablePart
+        Their rows follow each other.
+    dtype : numpy.dtype, optional
+        To convert to: floats to floats, integers to integers or floats.
 
-    def __init__(self, folder: Path, rows: Rows, num_rows: int, memory: int) -> None:
-        self._shape = (num_rows, rows.width)
-        self._dtype = rows.dtype
-        self._block = max(1, min(num_rows, block_rows(rows, memory)))
-        self._whole: npt.NDArray[Any] | None = None
-        if num_rows <= self._block:
-            self._whole = np.zeros(self._shape, rows.dtype)
-            return
-        self._blocks = BlockFile(folder, num_rows, self._block, rows.dtype, rows.width)
-
-    def add(self, targets: npt.NDArray[Any], rows: npt.NDArray[Any]) -> None:
-        """Takes rows, with their positions in the file."""
-        if self._whole is not None:
-            self._whole[targets] = rows
-            return
-        self._blocks.add(targets, rows)
-
-    def blocks(self) -> Iterator[npt.NDArray[Any]]:
-        """All rows in the stored order; zeros where none came."""
-        if self._whole is not None:
-            yield self._whole
-            return
-        num_rows, width = self._shape
-        for i in range(self._blocks.num_blocks):
-            out = np.zeros((min(self._block, num_rows - i * self._block), width), self._dtype)
-            offsets, values = self._blocks.read(i)
-            out[offsets] = values
-            del values
-            yield out
-
-    def close(self) -> None:
-        """Frees the disk space."""
-        if self._whole is None:
-            self._blocks.close()
-
-
-def shown_id(rows: Rows, node: Any) -> str:
-    """A node in messages: by the user's own id, where ids were mapped."""
-    user_id: Callable[[int], str] = getattr(rows, "user_id", str)
-    return user_id(int(node))
-
-
-class _Seen:
-    """The nodes that have had a row."""
-
-    def __init__(self, folder: Path, rows: Rows, num_nodes: int, memory: int) -> None:
-        self._rows = rows
-        self._num_nodes = num_nodes
-        self._seen = temp_array(folder, num_nodes, np.bool_, memory // 16)
-        self._row = 0
-
-    def add(self, ids: npt.NDArray[Any]) -> None:
-        """Marks the nodes of the next rows; a second row of a node is an error."""
-        outside = np.flatnonzero(ids >= self._num_nodes)
-        if len(outside):
-            bad = int(outside[0])
-            raise ValueError(
-                f"{self._place(bad)}: node id {ids[bad]} is out of range for "
-                f"{self._num_nodes} nodes"
-            )
-        by_id = np.argsort(ids, kind="stable")
-        repeated = self._seen[ids]
-        repeated[by_id[1:]] |= ids[by_id[1:]] == ids[by_id[:-1]]
-        if repeated.any():
-            bad = int(np.flatnonzero(repeated)[0])
-            raise ValueError(
-                f"{self._place(bad)}: node id {shown_id(self._rows, ids[bad])} has a row already"
-            )
-        self._seen[ids] = True
-        self._row += len(ids)
-
-    def _place(self, row: int) -> str:
-        return f"{self._rows.name}, {self._rows.locate(self._row + row)}"
-
-    def missing(self) -> tuple[int, int]:
-        """Number of nodes without a row, and the first of them."""
-        count = self._num_nodes - int(np.count_nonzero(self._seen))
-        return count, int(np.argmin(self._seen)) if count else -1
-
-
-def _in_memory(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Rows that may be picked in any order: those of a mapped file are read from first to last."""
-    return np.array(rows) if isinstance(rows, np.memmap) else rows
-
-
-def _collect(
-    rows: Rows,
-    placement: Placement,
-    seen: _Seen | None,
-    order: NodeOrder | None,
-    max_rows: int,
-    advance: Any,
-) -> None:
-    for ids, chunk in rows.chunks(max_rows):
-        if seen is not None:
-            seen.add(ids)
-        # pyarrow's pieces may be larger than max_rows.
-        for begin in range(0, len(ids), max_rows):
-            part = ids[begin : begin + max_rows]
-            targets = part if order is None else order.node_rank[part]
-            placement.add(targets, _in_memory(chunk[begin : begin + max_rows]))
-            advance(len(part))
-
-
-def _check_missing(seen: _Seen, rows: Rows, num_nodes: int, fill_missing: bool) -> None:
-    count, first = seen.missing()
-    if not count:
-        return
-    if not fill_missing:
-        raise ValueError(
-            f"{rows.name} has no row for {count} of {num_nodes} nodes, the first is node "
-            f"{shown_id(rows, first)}"
-        )
-    warnings.warn(
-        f"{rows.name} has no row for {count} of {num_nodes} nodes: they get zeros",
-        UserWarning,
-        stacklevel=2,
-    )
-
-
-def write_rows(
-    path: Path,
-    rows: Rows,
-    num_nodes: int,
-    *,
-    order: NodeOrder | None,
-    fill_missing: bool,
-    memory: int,
-    progress: Progress,
-) -> FileWriter:
-    """Writes rows in the stored order.
-
-    Parameters
+    Attributes
     ----------
-    path : pathlib.Path
-        Final path; temporary data is written to the same folder.
-    rows : Rows
-    num_nodes : int
-    order : NodeOrder or None
-    fill_missing : bool
-        If True, nodes without a row get zeros, and a warning counts them; else they are an error.
-    memory : int
-        Bytes.
-    progress : Progress
-
-    Returns
-    -------
-    FileWriter
-        Sealed, not yet published.
+    width : int
+        Numbers in a row.
+    row_shape : tuple of int
+    vector : bool
+        Whether a row is one number.
+    in_order : bool
+        Whether row i is that of node i, or of edge i; else rows have ids.
+    replaced : object or None
+        From `with_replaced`.
 
     Raises
     ------
     ValueError
-        Naming the line: a node has two rows, or an id is out of range.
-    OSError
-        If the file cannot be read, or the disk is full.
+        If the parts are not alike, or floats would become integers.
     """
-    max_rows = max(1, block_rows(rows, memory) // 2)
-    picked = order is not None and picks(rows, num_nodes, memory)
-    placement: Placement | None = None
-    with (
-        sealed_file(path, rows_layout(rows, num_nodes, hot=order is not None)) as file,
-        ExitStack() as temporary,
-    ):
-        label = f"{'writing' if picked else 'reading'} {path.stem}"
-        with progress.phase(label, num_nodes) as advance:
-            if picked and order is not None:
-                for block in picked_blocks(rows, num_nodes, order, memory):
-                    file.append("rows", block)
-                    advance(len(block))
-            elif rows.in_order and order is None:
-                for _, chunk in rows.chunks(max_rows):
-                    file.append("rows", chunk)
-                    advance(len(chunk))
+
+    def __init__(
+        self, name: str, parts: Sequence[Part], dtype: np.dtype[Any] | None = None
+    ) -> None:
+        first = parts[0]
+        for part in parts[1:]:
+            if (part.dtype, part.row_shape) != (first.dtype, first.row_shape):
+                raise ValueError(
+                    f"{name}: {part.name} has rows of shape {part.row_shape} and dtype "
+                    f"{dtype_name(part.dtype)}, {first.name} of shape {first.row_shape} and dtype "
+                    f"{dtype_name(first.dtype)}: the parts of one attribute must be alike"
+                )
+            if part.in_order != first.in_order:
+                raise ValueError(f"{name}: some parts have node ids, others have none")
+        self.name = name if len(parts) > 1 else first.name
+        if dtype is not None and dtype.kind in "iu" and first.dtype.kind not in "iu":
+            raise ValueError(
+                f"{self.name}: {dtype_name(first.dtype)} numbers cannot be stored as {dtype} "
+                f"without loss of their fractions; scale and round them first"
+            )
+        self.parts = list(parts)
+        self.dtype = first.dtype if dtype is None else dtype
+        self.row_shape = first.row_shape
+        self.width = math.prod(first.row_shape)
+        self.vector = first.vector
+        self.in_order = first.in_order
+        self.replaced: Any = None
+        self.user_id: Callable[[int], str] = str
+        self._is_cast = self.dtype != first.dtype
+        self._num_nodes: int | None = None
+        self._begins: list[int] = []  # the first row of each part that was read
+
+    def count(self) -> int:
+        """The number of rows, or the largest id + 1; may read all records."""
+        if self._num_nodes is not None:
+            return self._num_nodes
+        counts = [part.count() for part in self.parts]
+        return sum(counts) if self.in_order else max(counts)
+
+    def chunks(self, max_rows: int) -> Iterator[RowChunk]:
+        """Ids (n,) and flattened rows (n, width), in the order of the input."""
+        if self._is_cast:
+            ratio = -(-self.parts[0].dtype.itemsize // self.dtype.itemsize)
+            max_rows = max(1, max_rows // ratio)
+        row = 0
+        self._begins = []
+        for part in self.parts:
+            self._begins.append(row)
+            for ids, rows in part.chunks(max_rows):
+                if self.in_order:
+                    ids = np.arange(row, row + len(rows))
+                if self._is_cast:
+                    rows = self._cast(rows, row)
+                if self.replaced is not None:
+                    rows = self.replaced.into(rows, row)
+                yield ids, rows
+                row += len(rows)
+
+    def locate(self, row: int) -> str:
+        """The place in the input of a row that was read."""
+        if len(self.parts) == 1:
+            return self.parts[0].locate(row)
+        at = bisect_right(self._begins, row) - 1
+        part = self.parts[at]
+        return f"{part.name}, {part.locate(row - self._begins[at])}"
+
+    @property
+    def most_passes(self) -> int:
+        """How often `pick` may go through all rows; 0 where rows cannot be picked."""
+        is_plain = len(self.parts) == 1 and not self._is_cast and self.replaced is None
+        return self.parts[0].most_passes if is_plain else 0
+
+    def pick(self, ids: Array) -> Array:
+        """Flattened rows of ascending ids."""
+        part = self.parts[0]
+        assert isinstance(part, ArrayPart)
+        return part.pick(ids)
+
+    def id_columns(self) -> list[tuple[Table, Column]]:
+        """The columns of node ids, with their tables."""
+        tables = [part for part in self.parts if isinstance(part, TablePart)]
+        return [(part.table, key) for part in tables for key in part.keys]
+
+    def with_ids(
+        self, change: Callable[[Table, Column], Table], count: int, user_id: Callable[[int], str]
+    ) -> Rows:
+        """The same rows of changed tables, which have node numbers in place of the user's ids."""
+        found = copy(self)
+        found.parts, found._num_nodes, found.user_id = [], count, user_id
+        for part in self.parts:
+            changed = copy(part)
+            if isinstance(changed, TablePart) and changed.keys:
+                changed.table = change(changed.table, changed.keys[0])
+            found.parts.append(changed)
+        return found
+
+    def with_replaced(self, replaced: Any) -> Rows:
+        """The same rows, some of which ``replaced.into(rows, begin)`` replaces."""
+        if replaced is None:
+            return self
+        found = copy(self)
+        found.replaced = replaced
+        return found
+
+    def _cast(self, rows: Array, row: int) -> Array:
+        """Converts rows; `row` is the number of the first."""
+        out = np.empty(rows.shape, self.dtype)
+        step = max(1, _PIECE // self.width)
+        for begin in range(0, len(rows), step):
+            values = as_numbers(rows[begin : begin + step])
+            if self.dtype.kind in "iu":
+                bounds = np.iinfo(self.dtype)
+                misfit = (values < bounds.min) | (values > bounds.max)
+                cast = values.astype(self.dtype)
             else:
-                placement = Placement(path.parent, rows, num_nodes, memory)
-                temporary.callback(placement.close)
-                seen = None if rows.in_order else _Seen(path.parent, rows, num_nodes, memory)
-                _collect(rows, placement, seen, order, max_rows, advance)
-                if seen is not None:
-                    _check_missing(seen, rows, num_nodes, fill_missing)
-        if placement is not None:
-            with progress.phase(f"writing {path.stem}", num_nodes) as advance:
-                for block in placement.blocks():
-                    file.append("rows", block)
-                    advance(len(block))
-        if order is not None:
-            file.append("node_rank", order.node_rank)
-        append_shape(file, rows)
-    return file
+                cast = round_to(values, self.dtype)
+                misfit = _is_infinite(cast) & ~np.isinf(values)
+            if misfit.any():
+                at, column = np.argwhere(misfit)[0].tolist()
+                raise ValueError(
+                    f"{self.name}, {self.locate(row + begin + at)}: {values[at, column]} does not "
+                    f"fit {dtype_name(self.dtype)}: use a wider feature_dtype, or scale the "
+                    f"features"
+                )
+            out[begin : begin + step] = cast
+        return out
+
+
+def count_classes(labels: Rows) -> int | None:
+    """Largest label + 1; None if labels are not integers, or all are negative."""
+    if labels.dtype.kind not in "iu" or not labels.vector:
+        return None
+    largest = max(
+        (int(rows.max()) for _, rows in labels.chunks(_COUNT_ROWS) if len(rows)), default=-1
+    )
+    return largest + 1 if largest >= 0 else None
+
+
+# Conversion of numbers
+
+
+def as_numbers(rows: Array) -> Array:
+    """The same numbers in a dtype that NumPy computes with: float32 for bfloat16."""
+    if rows.dtype != BFLOAT16:
+        return rows
+    wide = np.ascontiguousarray(rows).view(np.uint16).astype(np.uint32)
+    wide <<= np.uint32(16)  # a bfloat16 is the upper half of a float32
+    return wide.view(np.float32)
+
+
+def round_to(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Numbers in a floating dtype, rounded to nearest, ties to even; infinite if too large."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _to_bfloat16(values) if dtype == BFLOAT16 else values.astype(dtype)
+
+
+def _to_bfloat16(values: Array) -> Array:
+    if values.dtype != np.float32:
+        values = _rounded_to_odd(values.astype(np.float64, copy=False))
+    bits = np.ascontiguousarray(values).view(np.uint32)
+    high = bits >> np.uint32(16)
+    # carries into the upper half if above the middle, or at the middle if that half is odd
+    rounded = ((bits + (np.uint32(0x7FFF) + (high & np.uint32(1)))) >> np.uint32(16)).astype("<u2")
+    is_nan = np.isnan(values)
+    rounded[is_nan] = high[is_nan] | np.uint32(0x40)  # else a NaN could lose all its bits
+    return rounded.view(BFLOAT16)
+
+
+def _rounded_to_odd(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """float64 rounded to odd as float32, so that a second rounding gives the correct result.
+
+    If bits are lost, the last bit is set (Boldo and Melquiond, IEEE Trans. Computers 2008).
+    """
+    single = values.astype(np.float32)
+    back = single.astype(np.float64)
+    bits = single.view(np.uint32)
+    bits -= np.abs(back) > np.abs(values)  # towards zero first
+    bits |= back != values
+    return single
+
+
+def _is_infinite(values: Array) -> npt.NDArray[np.bool_]:
+    if values.dtype != BFLOAT16:
+        return np.isinf(values)
+    infinite: npt.NDArray[np.bool_] = (values.view(np.uint16) & np.uint16(0x7FFF)) == 0x7F80
+    return infinite
+
+
+Kind = Literal["node", "edge"]
+
+# Names
+
+# What a mini-batch has besides the attributes of its nodes and edges.
+_OF_MINI_BATCH = """
+    n_id edge_index e_id batch_size input_id num_sampled_nodes num_sampled_edges stats batch
+    seed_time edge_label_index edge_label edge_label_time src_index dst_pos_index dst_neg_index
+    num_nodes num_edges num_features keys to_dict optional_tensors to cpu cuda pin_memory clone
+    to_pyg
+"""
+# Methods and properties of PyG's Data and HeteroData: `MiniBatch.to_pyg` makes these.
+_OF_PYG = """
+    adj_t apply apply_ coalesce collect concat connected_components contains_isolated_nodes
+    contains_self_loops contiguous coo csc csr debug detach detach_ edge_attrs edge_items
+    edge_stores edge_subgraph edge_type_subgraph edge_types face from_dict generate_ids
+    get_all_edge_attrs get_all_tensor_attrs get_edge_index get_edge_store get_node_store get_tensor
+    get_tensor_size has_isolated_nodes has_self_loops input_type is_coalesced is_cuda is_directed
+    is_edge_attr is_node_attr is_sorted is_sorted_by_time is_undirected metadata multi_get_tensor
+    node_attrs node_items node_offsets node_stores node_type_subgraph node_types num_edge_features
+    num_edge_types num_faces num_node_features num_node_types ptr put_edge_index put_tensor
+    record_stream remove_edge_index remove_tensor rename requires_grad_ set_value_dict
+    share_memory_ size snapshot sort sort_by_time stores stores_as subgraph to_heterogeneous
+    to_homogeneous to_namedtuple up_to update update_tensor validate view
+"""
+RESERVED = frozenset((_OF_MINI_BATCH + _OF_PYG).split())
+# Names that PyG's Data has for one of the two only.
+_OF_ONE = {
+    "node": frozenset(["x", "y", "pos"]),
+    "edge": frozenset(["edge_attr", "edge_weight", "edge_time"]),
+}
+
+
+def check_attribute_name(name: Any, of: Kind) -> None:
+    """Raises a ValueError for a name that an attribute in a mini-batch cannot have."""
+    what = f"{of} attribute {name!r}"
+    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+        raise ValueError(f"{what}: the name must be a Python identifier, such as 'year'")
+    if name.startswith("_") or not name.isascii():
+        raise ValueError(f"{what}: the name must begin with a letter, and have ASCII letters only")
+    if name in RESERVED:
+        raise ValueError(f"{what}: a mini-batch has something else of this name: choose another")
+    other: Kind = "edge" if of == "node" else "node"
+    if name in _OF_ONE[other]:
+        raise ValueError(f"{what}: this is a name of {other} attributes: choose another")
+
+
+# Opening
+
+
+def open_attribute(
+    value: Any,
+    name: str,
+    dtype: np.dtype[Any] | None = None,
+    *,
+    of: Kind,
+    label: str = "",
+    id_column: Any = None,
+    text_ids: bool = False,
+) -> Rows:
+    """A named attribute of nodes or edges, in another dtype if one is given.
+
+    `label` is what messages call it; `id_column` and `text_ids` are those of the build.
+
+    Raises
+    ------
+    ValueError
+        If its shape, dtype or columns do not fit.
+    OSError
+        If a file cannot be read.
+    """
+    label = label or f"{of} attribute {name!r}"
+    parse_as = np.dtype(np.float32) if of == "edge" and name == "edge_attr" else None
+
+    def open_part(source: Source, label: str) -> Part:
+        with_columns = is_table(source.value)
+        source.check_options(
+            FOR_NODES if of == "node" else FOR_VALUES, label, is_table=with_columns
+        )
+        if not with_columns:
+            refuse_frame(source.value, label)
+            is_path = isinstance(source.value, str | os.PathLike)
+            label = os.fspath(source.value) if is_path else label
+            array = open_array(source.value, label, known_names(name, of), dtype=dtype or parse_as)
+            return ArrayPart(label, array)
+        if of == "edge":
+            table = open_table(source, of="edge")
+            found = _edge_columns(table, source)
+            return values_of_table(table, found, name, dtype or parse_as)
+        named = source if source.id_column is not None else replace(source, id_column=id_column)
+        table = open_table(named, text_ids=text_ids)
+        # The build's own `id_column` is for tables that may have ids.
+        if source.id_column is None and (table.width > 1 or id_column is False):
+            source = named
+        if name != "x":
+            return values_of_table(table, _node_columns(table, source), name, dtype)
+        if table.width < 2 and source.id_column is not False and not is_one_list(table):
+            raise ValueError(
+                f"{table.name} has one column: features are a node id and their values; "
+                f"id_column=False says that they are in the order of the nodes, without ids"
+            )
+        return feature_rows(table, _node_columns(table, source), _parsed_as(dtype))
+
+    sources = _sources_of(value)
+    if isinstance(sources, Source):
+        return Rows(label, [open_part(sources, label)], dtype)
+    return Rows(label, [open_part(s, f"{label}[{i}]") for i, s in enumerate(sources)], dtype)
+
+
+def _sources_of(value: Any) -> Source | list[Source]:
+    """The source of a value, or those of its parts, which have the options of the whole."""
+    whole = value.value if isinstance(value, Source) else value
+    is_list = isinstance(whole, list | tuple) and bool(whole) and not is_table(whole)
+    # A list of vectors is one matrix.
+    if not is_list or not (
+        all(isinstance(part, Source) or _is_file(part) for part in whole)
+        or all(len(getattr(part, "shape", ())) > 1 for part in whole)
+    ):
+        return as_source(value)
+    if isinstance(value, Source):
+        return [replace(value, value=part) for part in whole]
+    return [as_source(part) for part in whole]
+
+
+def _is_file(value: Any) -> bool:
+    return isinstance(value, str | os.PathLike) and bool(Path(value).suffix)
+
+
+def check_id_column(id_column: Any, values: Iterable[Any]) -> None:
+    """Raises a ValueError for an `id_column` of the build if no attribute of nodes is a table."""
+    if id_column is None:
+        return
+    of_values = [_sources_of(value) for value in values]
+    sources = [s for one in of_values for s in ([one] if isinstance(one, Source) else one)]
+    if not any(is_table(source.value) for source in sources):
+        raise ValueError(
+            f"id_column={id_column!r} is for features, labels and attributes of nodes in CSV or "
+            f"other tables, and there are none"
+        )
+
+
+# Columns of tables
+
+
+class ValueColumns(NamedTuple):
+    """Positions of the columns of a table that are read.
+
+    `key` is that of the node ids, None if the records are in order; `one` says whether a record has
+    a number and not a row of numbers, None if the user has not said it.
+    """
+
+    values: tuple[int, ...]
+    key: int | None = None
+    one: bool | None = None
+
+
+def _has(table: Table) -> str:
+    if table.names is None:
+        return f"{table.name} has {table.width} columns and no header"
+    return f"{table.name} has the columns {describe_columns(table.names)}"
+
+
+def _key(table: Table, id_column: Any) -> int | None:
+    """Position of the node ids: as the user says, else by name, else refused."""
+    if id_column is False:
+        return None
+    if id_column is not None:
+        return column_index(id_column, table.names, table.width, "id_column", table.name)
+    found = find_known(table.names or (), IDS)
+    if len(found) > 1:
+        several = " and ".join(repr(label_of(table.names, index)) for index in found)
+        raise ValueError(
+            f"{_has(table)}, of which {several} may each be the node id: name one with id_column="
+        )
+    if table.width == 1 and found:
+        raise ValueError(
+            f"{table.name} has one column, named {label_of(table.names, 0)!r} like node ids: "
+            f"id_column=False says that it has values, in the order of the nodes"
+        )
+    if found or table.width == 1:
+        return found[0] if found else None
+    raise ValueError(
+        f"{_has(table)}, and nothing says which is the node id: id_column=0 says that the first "
+        f"column has the ids (a name does as well), id_column=False that the records are in the "
+        f"order of the nodes"
+    )
+
+
+def _chosen(table: Table, columns: Any) -> ValueColumns:
+    """The columns that the user names."""
+    one = isinstance(columns, str | int)
+    specs = [columns] if one else columns
+    if not isinstance(specs, Sequence) or not specs:
+        raise ValueError(f"columns={columns!r} must be a column, or a list of columns")
+    found = [column_index(c, table.names, table.width, "columns", table.name) for c in specs]
+    if len(set(found)) != len(found):
+        raise ValueError(f"{table.name}: columns={columns!r} names one column twice")
+    return ValueColumns(tuple(found), one=one)
+
+
+def _check_names(table: Table, values: Sequence[int], of: Kind) -> None:
+    """Refuses columns that would be values by default, although their names say otherwise."""
+    names = table.names
+    if names is None:
+        return
+    shown = [names[index] for index in values]
+    odd = [values[i] for i in [*unnamed_columns(shown), *find_known(shown, IDS)]]
+    if of == "edge":
+        odd += [i for i in values if is_source_name(names[i]) or is_target_name(names[i])]
+        odd += [values[i] for i in find_known(shown, frozenset(["edgeid", "eid"]))]
+    if odd and table.width > 1:
+        places = [name if name.strip() else index for index, name in enumerate(names)]
+        kind = "no values of edges"
+        way = ""
+        if of == "node":
+            kind = "no values of nodes, but an index or ids"
+            way = f", or id_column={places[odd[0]]!r} that it has the ids"
+        raise ValueError(
+            f"{_has(table)}, and {label_of(names, odd[0])!r} is probably {kind}: "
+            f"columns={[places[i] for i in values if i not in odd]} says which columns are "
+            f"values{way}"
+        )
+
+
+def _node_columns(table: Table, source: Source) -> ValueColumns:
+    key = _key(table, source.id_column)
+    if source.columns is not None:
+        found = _chosen(table, source.columns)
+        if key in found.values:
+            name = label_of(table.names, key or 0)
+            raise ValueError(f"{table.name}: {name!r} is in columns= and has the node ids")
+        return found._replace(key=key)
+    values = tuple(index for index in range(table.width) if index != key)
+    if not values:
+        raise ValueError(
+            f"{table.name} has one column, which has the node ids: there are no values"
+        )
+    if source.id_column is not False or table.width > 1:
+        _check_names(table, values, "node")
+    return ValueColumns(values, key)
+
+
+def _edge_columns(table: Table, source: Source) -> ValueColumns:
+    """Of a table whose records are in the order of the edge list."""
+    if source.columns is not None:
+        return _chosen(table, source.columns)
+    values = tuple(range(table.width))
+    _check_names(table, values, "edge")
+    return ValueColumns(values)
+
+
+def split_column(table: Table, source: Source, name: str, held: str) -> int:
+    """The one column of a split; `held` says what it must hold."""
+    if source.columns is not None:
+        found = _chosen(table, source.columns)
+        if len(found.values) != 1:
+            raise ValueError(f"{name}: columns={source.columns!r} must be one column, of {held}")
+        return found.values[0]
+    if table.width != 1:
+        raise ValueError(
+            f"{name} ({table.name}) has {table.width} columns: it must have one, of {held}, or "
+            f"gz.Source(..., columns=...) says which it is"
+        )
+    return 0
+
+
+def is_one_list(table: Table) -> bool:
+    """Whether a table has one column, of lists: these are no ids."""
+    return table.width == 1 and bool(table.dtypes and table.dtypes[0] and table.dtypes[0].shape)
+
+
+def _parsed_as(dtype: np.dtype[Any] | None) -> npt.DTypeLike:
+    """Dtype to parse text as, so that values are rounded only once."""
+    if dtype is None or dtype == np.float32:
+        return np.float32
+    return np.int64 if dtype.kind in "iu" else np.float64
+
+
+def _columns(
+    table: Table, places: Sequence[int], labels: Sequence[str], dtype: npt.DTypeLike
+) -> list[Column]:
+    """Columns to read: text as a dtype, all others as the one that holds their own."""
+    kinds = [np.dtype(dtype)] * len(places)
+    if table.dtypes is not None:
+        own: list[np.dtype[Any]] = []
+        for index in places:
+            kind = table.dtypes[index]
+            if kind is None:
+                raise ValueError(
+                    f"{table.name}: column {label_of(table.names, index)!r} does not hold numbers: "
+                    f"gz.Source(..., columns=...) says which columns are values"
+                )
+            own.append(kind)
+        base = np.result_type(*(kind.base for kind in own))
+        kinds = [np.dtype((base, kind.shape)) for kind in own]
+    return [Column(*column) for column in zip(places, labels, kinds, strict=True)]
+
+
+def feature_rows(table: Table, found: ValueColumns, dtype: npt.DTypeLike) -> TablePart:
+    """Features from some columns; text is parsed as a dtype, other values keep theirs."""
+    labels = [f"feature {i}" for i in range(len(found.values))]
+    values = _columns(table, found.values, labels, dtype)
+    return TablePart(table, values, vector=bool(found.one) and _is_number(values), key=found.key)
+
+
+def values_of_table(
+    table: Table, found: ValueColumns, name: str, dtype: np.dtype[Any] | None
+) -> TablePart:
+    """Values of some columns; without a dtype, the first record of text decides between two."""
+    parsed = _parsed_as(dtype)
+    if dtype is None:
+        first = table.first_record or ()
+        cells = [first[index] for index in found.values if index < len(first)]
+        fractions = any(is_number(cell) and not cell.strip(" -").isdigit() for cell in cells)
+        parsed = np.float32 if fractions else np.int64
+    label = "label" if name == "y" else name
+    values = _columns(table, found.values, [label] * len(found.values), parsed)
+    return TablePart(
+        table, values, vector=_is_number(values) and found.one is not False, key=found.key
+    )
+
+
+def _is_number(values: Sequence[Column]) -> bool:
+    return len(values) == 1 and not values[0].dtype.shape
+
+
+def column_rows(table: Table, index: int, name: str) -> Rows:
+    """A column of an edge list as an attribute of the edges."""
+    dtype = np.dtype(np.float32) if name == "edge_attr" else None
+    return Rows(name, [values_of_table(table, ValueColumns((index,), one=True), name, dtype)])
+
+
+# Weights and times
+
+
+def as_names(value: str | Iterable[str] | None, option: str) -> tuple[str, ...] | None:
+    """Names that an option lists; one name may stand alone. None is the default choice."""
+    if value is None:
+        return None
+    names = (value,) if isinstance(value, str) else tuple(value)
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{option}={value!r} must be a list of names of attributes")
+    if len(set(names)) != len(names):
+        raise ValueError(f"{option}={value!r} has a name twice")
+    return names
+
+
+def check_known(
+    weight_attrs: Collection[str] | None,
+    time_attrs: Collection[str] | None,
+    edge_names: Collection[str],
+    node_names: Collection[str],
+) -> None:
+    """Raises a ValueError for a name that no attribute has, or that would be weight and time."""
+    for name in weight_attrs or ():
+        if name in (time_attrs or ()):
+            raise ValueError(f"{name!r} is in weight_attrs and in time_attrs: it can be one only")
+        if name not in edge_names:
+            hint = ": it is one of the nodes" if name in node_names else ""
+            raise ValueError(
+                f"weight_attrs: there is no edge attribute {name!r}{hint}; {_listed(edge_names)}"
+            )
+    for name in time_attrs or ():
+        if name not in edge_names and name not in node_names:
+            raise ValueError(
+                f"time_attrs: there is no attribute {name!r} of edges or nodes; "
+                f"{_listed([*edge_names, *node_names])}"
+            )
+
+
+def _listed(names: Collection[str]) -> str:
+    return f"there are {', '.join(sorted(names))}" if names else "there are none"
+
+
+def resolve_driving(
+    edge_attrs: Mapping[str, Rows],
+    weight_attrs: Collection[str] | None,
+    time_attrs: Collection[str] | None,
+    node_attrs: Mapping[str, Rows],
+) -> Driving:
+    """The attributes by which the edges of one type are sampled.
+
+    Names that neither these edges nor their neighbours have are for other types. None stands for
+    "edge_weight" or "weight", and for "edge_time", "timestamp" or "time" of the edges.
+
+    Raises
+    ------
+    ValueError
+        If two attributes would be the weight, or the time, or one is no vector of such numbers.
+    """
+    wanted = (EDGE_WEIGHT, "weight") if weight_attrs is None else weight_attrs
+    weight = _one([n for n in wanted if n in edge_attrs], "weight_attrs", "weights")
+    wanted = (EDGE_TIME, "timestamp", "time") if time_attrs is None else time_attrs
+    of_edges = [name for name in wanted if name in edge_attrs]
+    of_nodes = [] if time_attrs is None else [name for name in wanted if name in node_attrs]
+    time = _one([*of_edges, *of_nodes], "time_attrs", "times")
+    if weight is not None:
+        _check_numbers(edge_attrs[weight], weight, "weight_attrs", "numbers")
+    if time is not None:
+        rows = edge_attrs[time] if of_edges else node_attrs[time]
+        _check_numbers(rows, time, "time_attrs", "integers")
+    return Driving(weight, time, "node" if of_nodes else "edge")
+
+
+def _one(chosen: Collection[str], option: str, what: str) -> str | None:
+    if len(chosen) > 1:
+        names = " and ".join(map(repr, chosen))
+        raise ValueError(
+            f"{names} would both be {what} by which neighbours are sampled, and there can "
+            f"be one: name it in {option}, and leave the others as ordinary attributes"
+        )
+    return next(iter(chosen), None)
+
+
+def _check_numbers(rows: Rows, name: str, option: str, what: str) -> None:
+    """Refuses attributes that cannot drive sampling: other shapes than vectors, other dtypes."""
+    is_float = rows.dtype.kind not in "iu"  # bfloat16 has a kind of its own
+    if not rows.vector or (what == "integers" and is_float):
+        raise ValueError(
+            f"attribute {name!r} has rows of shape {rows.row_shape} and dtype "
+            f"{dtype_name(rows.dtype)}, but neighbours are sampled by vectors of {what}: convert "
+            f"it, or leave it out of {option}, {option}=[] if need be, to store it as it is"
+        )

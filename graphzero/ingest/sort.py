@@ -1,25 +1,270 @@
-"""External sort of edges by (source, target), ties in input order."""
+"""External sort of edges by 64-bit keys, and arrays in unnamed temporary files.
+
+When the process ends, for whatever reason, the disk space of such files is free again.
+"""
 
 from __future__ import annotations
 
+import errno
+import itertools
+import mmap
+import os
+import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from graphzero._core import sort_keys
-from graphzero.ingest.processors import available_processors
-from graphzero.ingest.spill import TempColumn
+from graphzero.errors import FormatError
 
-__all__ = ["EdgeSorter", "stable_order"]
+# Temporary files
+
+
+_OFFSET = np.dtype(np.uint32)  # of an id within its block
+
+
+class TempFile:
+    """An unnamed file that is read and written at byte offsets.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        Determines the disk.
+
+    Raises
+    ------
+    OSError
+        With errno and the folder, here and when the disk is full.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
+
+    def reserve(self, size: int) -> None:
+        """Reserves disk space for size bytes, so that later writes cannot run out of it."""
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(self._file.fileno(), 0, size)
+            else:  # macOS
+                os.ftruncate(self._file.fileno(), size)
+        except OSError as error:
+            raise self._named(error) from error
+
+    def write(self, array: npt.NDArray[Any], offset: int) -> None:
+        """Writes a non-empty array at a byte offset."""
+        view = memoryview(np.ascontiguousarray(array).data).cast("B")
+        while view.nbytes:
+            try:
+                written = os.pwrite(self._file.fileno(), view, offset)
+            except OSError as error:
+                raise self._named(error) from error
+            view, offset = view[written:], offset + written
+
+    def read(self, offset: int, count: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """A new array of count elements from a byte offset."""
+        array = np.empty(count, dtype)
+        view = memoryview(array.view(np.uint8).data)
+        while view.nbytes:
+            got = os.preadv(self._file.fileno(), [view], offset)
+            if got == 0:
+                raise OSError(errno.EIO, "a temporary file is shorter than written", self._path())
+            view, offset = view[got:], offset + got
+        return array
+
+    def map(self, size: int, access: int = mmap.ACCESS_WRITE) -> mmap.mmap:
+        """A shared mapping, which stays valid after `close`."""
+        return mmap.mmap(self._file.fileno(), size, access=access)
+
+    def close(self) -> None:
+        """Frees the disk space."""
+        self._file.close()
+
+    def _path(self) -> str:
+        return os.fspath(self._folder)
+
+    def _named(self, error: OSError) -> OSError:
+        code = error.errno or errno.EIO
+        return OSError(code, f"temporary data of the build: {os.strerror(code)}", self._path())
+
+
+class TempColumn:
+    """A growing 1-D array, in memory while it is small, else in a `TempFile`.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+    dtype : dtype-like
+    memory : int
+        Bytes of memory that it may take.
+    """
+
+    def __init__(self, folder: Path, dtype: npt.DTypeLike, memory: int = 0) -> None:
+        self.dtype = np.dtype(dtype)
+        self._folder = folder
+        self._memory = memory
+        self._pieces: list[npt.NDArray[Any]] = []
+        self._file: TempFile | None = None
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def append(self, array: npt.NDArray[Any]) -> None:
+        """Appends a copy of an array, in the column's dtype."""
+        piece = np.asarray(array, dtype=self.dtype)
+        at = self._length * self.dtype.itemsize
+        self._length += len(piece)
+        if not len(piece):
+            return
+        if self._file is None and at + piece.nbytes <= self._memory:
+            self._pieces.append(piece.copy())
+            return
+        if self._file is None:
+            self._file = TempFile(self._folder)
+            offset = 0
+            for earlier in self._pieces:
+                self._file.write(earlier, offset)
+                offset += earlier.nbytes
+            self._pieces = []
+        self._file.write(piece, at)
+
+    def read(self, begin: int, end: int) -> npt.NDArray[Any]:
+        """Elements [begin, end); read-only by convention."""
+        if self._file is not None:
+            return self._file.read(begin * self.dtype.itemsize, end - begin, self.dtype)
+        if len(self._pieces) != 1:
+            self._pieces = [np.concatenate([*self._pieces, np.empty(0, self.dtype)])]
+        return self._pieces[0][begin:end]
+
+    def close(self) -> None:
+        """Frees memory and disk space."""
+        self._pieces = []
+        self._length = 0
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def temp_array(folder: Path, count: int, dtype: npt.DTypeLike, memory: int) -> npt.NDArray[Any]:
+    """A zeroed 1-D array, in memory up to this size, else mapped from an unnamed file."""
+    size = count * np.dtype(dtype).itemsize
+    if size <= memory:
+        return np.zeros(count, dtype)
+    file = TempFile(folder)
+    try:
+        # A write to a mapped page kills the process if the disk is full.
+        file.reserve(size)
+        return np.frombuffer(file.map(size), dtype)
+    finally:
+        file.close()
+
+
+def block_bytes(row_bytes: int) -> int:
+    """Bytes of temporary disk space that a row takes in a `BlockFile`."""
+    return row_bytes + _OFFSET.itemsize
+
+
+class BlockFile:
+    """Takes rows with their ids in any order, and returns those of one block of ids at a time.
+
+    Every block has a region of its size in a temporary file, which collects its rows in the order
+    of arrival. So rows are written and read in long pieces.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+    num_ids : int
+    block : int
+        Ids of a block, below 2^32.
+    dtype : numpy.dtype
+    width : int
+        Numbers in a row.
+    most : int
+        How many rows an id may have.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        num_ids: int,
+        block: int,
+        dtype: np.dtype[Any],
+        width: int = 1,
+        most: int = 1,
+    ) -> None:
+        self.num_blocks = -(-num_ids // block)
+        self._block = block
+        self._room = block * most
+        self._dtype = dtype
+        self._width = width
+        self._row_bytes = width * dtype.itemsize
+        self._filled = np.zeros(self.num_blocks, np.int64)
+        self._rows = TempFile(folder)
+        self._offsets = TempFile(folder)
+
+    def add(self, ids: npt.NDArray[Any], rows: npt.NDArray[Any]) -> None:
+        """Takes rows (n, width) with their ids (n,), which must be in range.
+
+        Raises
+        ------
+        FormatError
+            If the ids of a block have more rows than they may have.
+        OSError
+            If the disk is full.
+        """
+        if not len(ids):
+            return
+        blocks = ids // self._block
+        # NumPy sorts 16-bit numbers by their digits, several times faster than wider ones.
+        keys = blocks.astype(np.uint16) if self.num_blocks <= 1 << 16 else blocks
+        by_block = np.argsort(keys, kind="stable")
+        blocks, rows = blocks[by_block], rows[by_block].astype(self._dtype, copy=False)
+        offsets = (ids % self._block).astype(_OFFSET)[by_block]
+        cuts = [0, *(np.flatnonzero(blocks[1:] != blocks[:-1]) + 1).tolist(), len(blocks)]
+        for begin, end in itertools.pairwise(cuts):
+            block = int(blocks[begin])
+            at = block * self._room + int(self._filled[block])
+            if at + end - begin > (block + 1) * self._room:
+                raise FormatError("ids repeat that must not: build the dataset again")
+            self._rows.write(rows[begin:end], at * self._row_bytes)
+            self._offsets.write(offsets[begin:end], at * _OFFSET.itemsize)
+            self._filled[block] += end - begin
+
+    def read(self, block: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:
+        """Of the rows of a block, as they came: offsets of their ids (n,), and rows (n, width)."""
+        count, at = int(self._filled[block]), block * self._room
+        offsets = self._offsets.read(at * _OFFSET.itemsize, count, _OFFSET)
+        rows = self._rows.read(at * self._row_bytes, count * self._width, self._dtype)
+        return offsets, rows.reshape(count, self._width)
+
+    def close(self) -> None:
+        """Frees the disk space."""
+        self._rows.close()
+        self._offsets.close()
+
+
+# The sort
+
 
 Keys = npt.NDArray[np.uint64]
 Payload = tuple[npt.NDArray[Any], ...]
 
 _MIN_BLOCK = 16
+_MIN_RUN = 1024
+_PIECE = 1 << 14
+
+
+def available_processors() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def stable_order(keys: Keys) -> npt.NDArray[np.uint32]:
@@ -164,3 +409,40 @@ def _take_smallest(runs: list[_Cursor]) -> list[tuple[Keys, Payload]]:
             run.keys = run.keys[cut:]
             run.payload = tuple(array[cut:] for array in run.payload)
     return pieces
+
+
+def run_length(dtypes: Sequence[np.dtype[Any]], memory: int) -> int:
+    """Entries that can be sorted at once: keys, copies and permutations counted."""
+    return max(_MIN_RUN, memory // (64 + 4 * sum(dtype.itemsize for dtype in dtypes)))
+
+
+def sorted_pieces(sorter: EdgeSorter) -> Iterator[tuple[Keys, Payload]]:
+    """What a sorter has, in pieces that leave memory for work on them."""
+    for keys, payload in sorter.merged():
+        for begin in range(0, len(keys), _PIECE):
+            end = begin + _PIECE
+            yield keys[begin:end], tuple(array[begin:end] for array in payload)
+
+
+def sorted_columns(
+    folder: Path, columns: Sequence[TempColumn], memory: int
+) -> list[npt.NDArray[Any]]:
+    """Columns sorted by the first one, of uint64; they are closed.
+
+    The arrays are in memory where they are small, else mapped from unnamed files.
+    """
+    count, dtypes = len(columns[0]), [column.dtype for column in columns[1:]]
+    found = [temp_array(folder, count, one.dtype, memory // 16) for one in columns]
+    run, at = run_length(dtypes, memory // 2), 0
+    with closing(EdgeSorter(folder, dtypes, memory // 2)) as sorter:
+        for begin in range(0, count, run):
+            sorter.spill()
+            keys, *rest = (column.read(begin, min(begin + run, count)) for column in columns)
+            sorter.add(keys.copy(), tuple(rest))
+        for column in columns:
+            column.close()
+        for keys, payload in sorted_pieces(sorter):
+            for array, values in zip(found, (keys, *payload), strict=True):
+                array[at : at + len(keys)] = values
+            at += len(keys)
+    return found

@@ -8,8 +8,6 @@ from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FOR_EDGES", "FOR_NODES", "FOR_VALUES", "Source", "as_source"]
-
 Column = str | int
 
 # Which options apply where.
@@ -103,7 +101,7 @@ class Source:
                 found += several if isinstance(several, list | tuple) else [several]
         return any(isinstance(one, str) for one in found)
 
-    def given(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
         """The options that are not the default, by name."""
         found = {}
         for field in fields(self)[1:]:
@@ -128,7 +126,7 @@ class Source:
         ------
         ValueError
         """
-        for option in self.given():
+        for option in self.options():
             if option not in allowed:
                 raise ValueError(
                     f"{what}: Source has {option}=, which does not apply here; what applies is "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from graphzero.errors import FormatError
 from graphzero.ingest.edges import EdgeList
-from graphzero.ingest.rank import NodeOrder, NodeSpace
-from graphzero.ingest.row_stream import RowChunk
-from graphzero.ingest.sources.columns import MAX_NODES
+from graphzero.ingest.lists import NodeOrder, NodeSpace
+from graphzero.ingest.rows import ArrayPart, Rows
+from graphzero.ingest.sources.table import MAX_NODES
 from graphzero.store.format import (
     DTYPES,
     FLAG_DIRECTED,
@@ -27,16 +27,6 @@ from graphzero.store.format import (
     Section,
     read_header,
 )
-
-__all__ = [
-    "StoredGraph",
-    "StoredOrder",
-    "StoredRows",
-    "open_stored_edge_rows",
-    "open_stored_graph",
-    "open_stored_order",
-    "open_stored_rows",
-]
 
 _CHUNK = 1 << 16
 
@@ -138,16 +128,6 @@ class StoredGraph:
     neighbors: StoredOrder
 
     @property
-    def node_ids(self) -> npt.NDArray[Any] | None:
-        """The user's id of each stored id, of a graph without types; None in input order."""
-        return self.owners.node_ids
-
-    @property
-    def num_nodes(self) -> int:
-        """Nodes."""
-        return self.header.num_nodes
-
-    @property
     def is_directed(self) -> bool:
         """Whether edges are stored in the given direction only."""
         return bool(self.header.flags & FLAG_DIRECTED)
@@ -156,11 +136,6 @@ class StoredGraph:
     def is_incoming(self) -> bool:
         """Whether each list has the sources of the node's incoming edges."""
         return bool(self.header.flags & FLAG_INCOMING)
-
-    @property
-    def has_edge_ids(self) -> bool:
-        """Whether each entry has its position in the user's edge list."""
-        return self.header.find("edge_ids") is not None
 
     def edge_ids(self, begin: int, end: int) -> npt.NDArray[Any]:
         """Positions in the user's edge list of the entries [begin, end), int64, checked.
@@ -203,7 +178,7 @@ class StoredGraph:
             max_ids=largest[::-1] if self.is_incoming else largest,
             directed=self.is_directed,
             incoming=self.is_incoming,
-            with_edge_ids=self.has_edge_ids,
+            with_edge_ids=self.header.find("edge_ids") is not None,
             position=self._values("edge_ids"),
             num_user_edges=self.header.num_input_edges,
             has_both=True,
@@ -301,112 +276,49 @@ def open_stored_graph(
     return StoredGraph(path, header, *types)
 
 
-class StoredRows:
-    """One row for each node, in stored order; a `Rows`.
-
-    Parameters
-    ----------
-    name : str
-    dtype : numpy.dtype
-    shape : tuple of int
-        (N,), (N, width) or of more dimensions.
-    read : callable
-        Reads elements [begin, end) of the flattened rows.
-    node_ids : (N,) array or None
-        The user's id of each row; None where they are the same.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        dtype: np.dtype[Any],
-        shape: tuple[int, ...],
-        read: Read,
-        node_ids: npt.NDArray[Any] | None,
-    ) -> None:
-        self.name = name
-        self.dtype = dtype
-        self.row_shape = shape[1:]
-        self.vector = len(shape) == 1
-        self.width = math.prod(self.row_shape)
-        # Rows with node ids are checked: every node has exactly one.
-        self.in_order = node_ids is None
-        self._num_rows = shape[0]
-        self._read = read
-        self._node_ids = node_ids
-
-    def count(self) -> int:
-        """Rows."""
-        return self._num_rows
-
-    def chunks(self, max_rows: int) -> Iterator[RowChunk]:
-        """Pieces of the rows."""
-        for begin in range(0, self._num_rows, max_rows):
-            end = min(begin + max_rows, self._num_rows)
-            ids = np.arange(begin, end) if self._node_ids is None else self._node_ids[begin:end]
-            rows = self._read(begin * self.width, end * self.width)
-            yield ids, rows.reshape(end - begin, self.width)
-
-    def locate(self, row: int) -> str:
-        """A row by its number from 0."""
-        return f"row {row}"
+def _stored_rows(path: Path, header: Header, ids: npt.NDArray[Any] | None = None) -> Rows:
+    section, shape = _section(path, header, "rows"), header.find("row_shape")
+    row_shape: tuple[int, ...] = () if header.flags & FLAG_VECTOR else (header.width,)
+    if shape is not None:
+        row_shape = tuple(_read(path, shape, 0, shape.count).tolist())
+        if math.prod(row_shape) != header.width:
+            raise FormatError(f"{path}: section 'row_shape' does not fit its rows: build it again")
+    rows = _map(path, section).reshape(header.num_nodes, *row_shape)
+    return Rows(os.fspath(path), [ArrayPart(os.fspath(path), rows, ids)])
 
 
-def _row_shape(path: Path, header: Header) -> tuple[int, ...]:
-    """Shape of a row of a ``.gd`` file."""
-    section = header.find("row_shape")
-    if section is None:
-        return () if header.flags & FLAG_VECTOR else (header.width,)
-    shape = tuple(_read(path, section, 0, section.count).tolist())
-    if math.prod(shape) != header.width:
-        raise FormatError(f"{path}: section 'row_shape' does not fit its rows: build it again")
-    return shape
-
-
-def open_stored_edge_rows(path: Path, graph: StoredGraph) -> StoredRows:
+def open_stored_edge_rows(path: Path, graph: StoredGraph) -> Rows:
     """The rows of a ``.gd`` file of a graph's stored edges, in the order of its lists.
 
     Raises
     ------
     FormatError
-        If it is damaged, or has not one row for each stored edge.
+        If the file is damaged, or has another number of rows.
     """
     header = read_header(path)
     section = _section(path, header, "rows")
     if header.num_nodes != graph.header.width or section.count != header.num_nodes * header.width:
         raise FormatError(f"{path} does not have one row for each edge: build the dataset again")
-    return StoredRows(
-        os.fspath(path),
-        DTYPES[section.dtype],
-        (header.num_nodes, *_row_shape(path, header)),
-        lambda begin, end: _read(path, section, begin, end),
-        None,
-    )
+    return _stored_rows(path, header)
 
 
-def open_stored_rows(path: Path, order: StoredOrder) -> StoredRows:
+def open_stored_rows(path: Path, order: StoredOrder) -> Rows:
     """The rows of a ``.gd`` file of nodes that are stored in this order.
+
+    Rows with ids are checked when they are written again: every node has exactly one.
 
     Raises
     ------
     FormatError
-        If it is damaged, or its order is another one.
+        If the file is damaged, or does not belong to the graph.
     """
     header = read_header(path)
     section = _section(path, header, "rows")
-    num_rows, width = header.num_nodes, header.width
-    if num_rows != order.num_nodes or section.count != num_rows * width:
+    if header.num_nodes != order.num_nodes or section.count != header.num_nodes * header.width:
         raise FormatError(f"{path} does not have one row for each node: build the dataset again")
-    node_ids = None
     rank, expected = header.find("node_rank"), order.rank
-    if rank is not None:
-        if expected is None or (rank.dtype, rank.crc) != (expected.dtype, expected.crc):
-            raise FormatError(f"{path} has another order than the graph: build the dataset again")
-        node_ids = order.node_ids
-    return StoredRows(
-        os.fspath(path),
-        DTYPES[section.dtype],
-        (num_rows, *_row_shape(path, header)),
-        lambda begin, end: _read(path, section, begin, end),
-        node_ids,
-    )
+    if rank is None:
+        return _stored_rows(path, header)
+    if expected is None or (rank.dtype, rank.crc) != (expected.dtype, expected.crc):
+        raise FormatError(f"{path} has another order than the graph: build the dataset again")
+    return _stored_rows(path, header, order.node_ids)

@@ -1,19 +1,187 @@
-"""`IOPlan`: how one iteration reads rows and topology, and why; a pure function of numbers."""
+"""`make_plan`: how one iteration reads rows and topology, and why, as a pure function."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from mmap import PAGESIZE
 
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.io.estimate import Estimate, count_beyond
+from graphzero import _core
 from graphzero.io.prefetch import Prefetch
-from graphzero.io.strategies import FOR_DATA_IN_MEMORY, FOR_LARGER_DATA, STRATEGIES, Strategy
+from graphzero.io.strategies import (
+    FOR_DATA_IN_MEMORY,
+    FOR_LARGER_DATA,
+    STRATEGIES,
+    Strategy,
+)
 from graphzero.units import format_bytes
 
-__all__ = ["AS_REQUESTED", "ITERATION_BYTES", "IOPlan", "make_plan"]
+_LARGER = 1 + 1 / 16  # than the first mini-batch: a later one may be
+_QUEUED = 2  # finished mini-batches of a DataLoader worker that wait to be taken
+
+
+@dataclass(frozen=True)
+class BatchSize:
+    """How large one mini-batch is.
+
+    Attributes
+    ----------
+    nodes, edges : int
+    row_bytes : int
+        All attributes of its nodes and edges, converted.
+    managed_rows, managed_bytes : int
+        Rows that the strategy reads, and their bytes in the files.
+    """
+
+    nodes: int
+    edges: int
+    row_bytes: int
+    managed_rows: int
+    managed_bytes: int
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a plan depends on. Sizes are in bytes.
+
+    Attributes
+    ----------
+    features, topology : int
+        Sizes of the rows that a strategy reads, features above all, and of the sections that
+        sampling reads.
+    batch, batch_rows : int
+        One mini-batch with its rows, edges and ids; its rows alone.
+    batches : int
+        Whole mini-batches that exist at the same time, over all processes.
+    available : int
+        Memory that all of it may take.
+    is_hot : bool
+        Whether the file begins with the rows that are needed most.
+    lookahead : int
+        Mini-batches that are made ahead of these, over all processes. A strategy that reads past
+        the page cache keeps only their rows that are not resident.
+    fetching : int
+        Mini-batches whose rows were read past the page cache, or are being read, and are not in
+        their array yet.
+    unavailable : mapping of str to str
+        The strategies that cannot be used, by name, and why.
+    workers : int
+        Processes that make mini-batches; 0 as long as the mini-batches are unknown.
+    sampling : int
+        Working memory of sampling, over all processes.
+    read_lists : int
+        Lists of the rows of one mini-batch that are read past the page cache.
+    readers : int
+        Files that a strategy reads, each with buffers of its own.
+    labels : int
+        Size of the small rows, such as labels, which are read through the page cache.
+    prefix : int or None
+        The part of the features that is to be resident, and nothing beyond it, whatever the order.
+        None: the plan decides.
+    touched_rows : (num_nodes,) int64, or None
+        The rows of one mini-batch, ascending, each as the size of the shortest resident prefix that
+        has it. None: unknown.
+    fetched_row : int
+        Mean size of a row that was read and is not in its array yet.
+    touched_topology : (num_pages,) int64, or None
+        Likewise, the pages of topology that one mini-batch touches. None: unknown, and topology
+        gets half of the memory.
+    observed : int or None
+        Bytes that were available for files in earlier iterations. They replace `available` and
+        everything that would be subtracted from it.
+    """
+
+    features: int
+    topology: int
+    batch: int
+    batches: int
+    available: int
+    is_hot: bool
+    batch_rows: int = 0
+    lookahead: int = 0
+    fetching: int = 0
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    workers: int = 0
+    sampling: int = 0
+    read_lists: int = 0
+    readers: int = 1
+    labels: int = 0
+    prefix: int | None = None
+    touched_rows: npt.NDArray[np.int64] | None = None
+    fetched_row: int = 0
+    touched_topology: npt.NDArray[np.int64] | None = None
+    observed: int | None = None
+
+    @property
+    def bytes_of_whole_batches(self) -> int:
+        """All mini-batches, those of the lookahead with all their rows."""
+        return (self.batches + self.lookahead) * self.batch
+
+    def bytes_of_batches_beyond(self, resident: int) -> int:
+        """All mini-batches, those of the lookahead without the rows in a resident prefix."""
+        missing = self.batch_rows
+        if self.touched_rows is not None:
+            count = int(count_beyond(self.touched_rows, np.array([resident]))[0])
+            missing = _core.block_bytes(count * self.fetched_row)
+        without_rows = self.batch - self.batch_rows
+        ahead = self.lookahead * without_rows + self.fetching * missing
+        return self.batches * self.batch + ahead
+
+
+def count_beyond(
+    ends: npt.NDArray[np.int64], prefixes: npt.NDArray[np.int64]
+) -> npt.NDArray[np.intp]:
+    """How many of some ascending `ends` lie beyond each of some prefixes."""
+    return len(ends) - np.searchsorted(ends, prefixes, side="right")
+
+
+def with_batches(
+    estimate: Estimate, size: BatchSize, *, lookahead: int, workers: int, threads: int
+) -> Estimate:
+    """The same estimate, for mini-batches as large as this one.
+
+    Parameters
+    ----------
+    estimate : Estimate
+    size : BatchSize
+    lookahead : int
+        Mini-batches that each process makes ahead.
+    workers : int
+        Processes that make mini-batches.
+    threads : int
+        Sampling threads in each of them.
+    """
+    mean_row = size.managed_bytes / max(1, size.managed_rows)
+    # In the core: edges and their positions, with space for half as many more; the map of ids.
+    working = threads * int(1.5 * size.edges * 24 + size.nodes * 64)
+    sampled_too_early = max(0, threads - lookahead) * (size.edges * 32 + size.nodes * 16)
+    return replace(
+        estimate,
+        batch=batch_bytes(size),
+        batch_rows=_rows_bytes(size),
+        # one in use, and the next one, which is handed to a loop that still refers to it
+        batches=2 if workers == 1 else workers * (2 + _QUEUED),
+        lookahead=workers * lookahead,
+        # One more: the rows of a mini-batch are placed while the next ones are read.
+        fetching=workers * (lookahead + 1),
+        fetched_row=int(_LARGER * (mean_row + _core.PICK_BYTES)),
+        workers=workers,
+        sampling=workers * (working + sampled_too_early),
+        read_lists=size.managed_rows * 32,
+    )
+
+
+def batch_bytes(size: BatchSize) -> int:
+    """Memory of a mini-batch: rows, edges with their positions, ids."""
+    return _rows_bytes(size) + size.nodes * 16 + size.edges * 32
+
+
+def _rows_bytes(size: BatchSize) -> int:
+    return _core.block_bytes(int(_LARGER * size.row_bytes))
+
 
 AS_REQUESTED = "as requested"  # why a strategy was chosen that is not "auto"
 
@@ -27,8 +195,8 @@ _SLACK = 0.1
 _OF_LARGER_TOPOLOGY = 0.75
 _TOPOLOGY_COST = 2  # of a page through the page cache, where one of rows, read past it, costs 1
 _SPLITS = 64  # that are compared
-# Mini-batches that the memory for files must still have room for, where one more is placed ahead.
-_ROOM_TO_PLACE_AHEAD = 5
+# Mini-batches that the memory for files must still have, where one more is placed ahead.
+_MEMORY_TO_PLACE_AHEAD = 5
 
 
 @dataclass(frozen=True)
@@ -57,7 +225,7 @@ class IOPlan:
         Whether the rows of the next mini-batch are placed in their array in the background.
     placed_ahead : int
         Bytes of that mini-batch; 0 as long as its size is unknown.
-    topology_wish, features_wish : int
+    topology_wanted, features_wanted : int
         Bytes of topology and of rows that would be of use in memory.
     is_larger : bool
         Whether the dataset does not fit in memory.
@@ -73,8 +241,8 @@ class IOPlan:
     in_flight: int = 0
     places_ahead: bool = False
     placed_ahead: int = 0
-    topology_wish: int = 0
-    features_wish: int = 0
+    topology_wanted: int = 0
+    features_wanted: int = 0
     is_larger: bool = False
     reason: str = ""
 
@@ -101,8 +269,8 @@ def make_plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
             observed=None if observed is None else observed - estimate.batch,
         )
         plan = _plan(prefetch, one_more)
-        room = None if plan.page_cache is None else plan.page_cache + plan.resident
-        enough = room is None or room >= _ROOM_TO_PLACE_AHEAD * estimate.batch
+        memory = None if plan.page_cache is None else plan.page_cache + plan.resident
+        enough = memory is None or memory >= _MEMORY_TO_PLACE_AHEAD * estimate.batch
         if plan.strategy.past_page_cache and enough:
             return replace(plan, places_ahead=True, placed_ahead=estimate.batch)
     return _plan(prefetch, estimate)
@@ -110,13 +278,13 @@ def make_plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
 
 def _plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
     in_use = estimate.bytes_of_whole_batches + ITERATION_BYTES
-    fits = estimate.data + in_use <= estimate.available
+    fits = estimate.features + estimate.topology + estimate.labels + in_use <= estimate.available
     strategy, reason = _choose(prefetch, estimate, fits)
     requested = min(_requested(prefetch, estimate, strategy), estimate.features)
-    reserve, room = _divide(prefetch, estimate, strategy, requested)
-    resident = requested if fits else min(requested, room)
+    reserve, memory = _divide(prefetch, estimate, strategy, requested)
+    resident = requested if fits else min(requested, memory)
     if not (fits or estimate.is_hot or strategy.past_page_cache):
-        resident = _beside_pages(estimate, resident, room)
+        resident = _beside_pages(estimate, resident, memory)
     if resident < requested:
         reason += (
             f"; {format_bytes(resident)} of memory available for resident rows"
@@ -126,27 +294,27 @@ def _plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
         )
     in_flight = 0
     if estimate.batch:
-        in_flight = ITERATION_BYTES + strategy.bytes_needed(estimate, prefetch, resident)
+        in_flight = ITERATION_BYTES + _bytes_of_batches(strategy, prefetch, estimate, resident)
     if fits:
         return IOPlan(
             strategy,
             resident,
             first_resident=resident,
             in_flight=in_flight,
-            topology_wish=estimate.topology,
-            features_wish=estimate.features,
+            topology_wanted=estimate.topology,
+            features_wanted=estimate.features,
             reason=reason,
         )
     return IOPlan(
         strategy,
         resident,
         in_flight=in_flight,
-        topology_wish=estimate.topology,
-        features_wish=requested,
-        first_resident=min(resident, room // 2),
+        topology_wanted=estimate.topology,
+        features_wanted=requested,
+        first_resident=min(resident, memory // 2),
         reserve=reserve + estimate.labels,
         topology=_resident_of(estimate.topology, reserve) if strategy.reads_ahead else None,
-        page_cache=room - resident,
+        page_cache=memory - resident,
         is_larger=True,
         reason=reason,
     )
@@ -197,34 +365,40 @@ def _divide(
     """Memory for topology and memory for rows, if the user requests `requested` bytes of rows."""
 
     def divided(resident: int) -> tuple[int, int]:
-        room = _available(prefetch, estimate, strategy, resident)
-        return _split(estimate, strategy, room, requested)
+        memory = _available(prefetch, estimate, strategy, resident)
+        # rows that come through the page cache need memory there
+        most = min(estimate.topology, memory if strategy.past_page_cache else memory // 2)
+        topology = _best_for_topology(estimate, memory, requested, most)
+        return topology, memory - topology
 
     # With fewer rows resident than there will be, more are missing than there will be.
-    reserve, room = divided(0)
-    again = divided(min(requested, room)) if strategy.past_page_cache else (reserve, room)
-    return again if again[1] >= room else (reserve, room)
+    reserve, memory = divided(0)
+    again = divided(min(requested, memory)) if strategy.past_page_cache else (reserve, memory)
+    return again if again[1] >= memory else (reserve, memory)
 
 
 def _available(prefetch: Prefetch, estimate: Estimate, strategy: Strategy, resident: int) -> int:
     """Bytes that rows and topology may take together, if `resident` bytes of rows are resident."""
     if estimate.observed is not None:
         return max(0, estimate.observed - estimate.labels)
-    batches = strategy.bytes_needed(estimate, prefetch, resident)
+    batches = _bytes_of_batches(strategy, prefetch, estimate, resident)
     used = ITERATION_BYTES + batches + estimate.labels
     return max(0, int(estimate.available * (1 - _SLACK)) - used)
 
 
-def _split(estimate: Estimate, strategy: Strategy, room: int, requested: int) -> tuple[int, int]:
-    """Of `room`, the bytes for topology and those for rows."""
-    # rows that come through the page cache need room there
-    most = min(estimate.topology, room if strategy.past_page_cache else room // 2)
-    topology = _best_for_topology(estimate, room, requested, most)
-    return topology, room - topology
+def _bytes_of_batches(
+    strategy: Strategy, prefetch: Prefetch, estimate: Estimate, resident: int
+) -> int:
+    """Memory of all mini-batches under way, and of what makes them."""
+    if not strategy.past_page_cache:
+        return estimate.bytes_of_whole_batches + estimate.sampling
+    buffers = estimate.readers * strategy.buffer_bytes(prefetch)
+    reading = estimate.workers * (buffers + estimate.read_lists)
+    return estimate.bytes_of_batches_beyond(resident) + estimate.sampling + reading
 
 
-def _beside_pages(estimate: Estimate, most: int, room: int) -> int:
-    """Bytes of resident rows, at most `most`, that leave `room` to the other pages of batches.
+def _beside_pages(estimate: Estimate, most: int, memory: int) -> int:
+    """Bytes of resident rows, at most `most`, that leave `memory` to the other pages of batches.
 
     This is for rows that are read into the page cache in an order that helps nothing: it would drop
     some pages of a mini-batch before they are used.
@@ -233,7 +407,7 @@ def _beside_pages(estimate: Estimate, most: int, room: int) -> int:
         return most
     resident = np.linspace(most, 0, _SPLITS).astype(np.int64)
     pages = (estimate.lookahead + 1) * count_beyond(_pages_of(estimate.touched_rows), resident)
-    fits = resident + PAGESIZE * pages <= room
+    fits = resident + PAGESIZE * pages <= memory
     return int(resident[np.argmax(fits)]) if fits.any() else 0
 
 
@@ -242,19 +416,19 @@ def _pages_of(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.unique(-(-rows // PAGESIZE)) * PAGESIZE
 
 
-def _best_for_topology(estimate: Estimate, room: int, requested: int, most: int) -> int:
-    """Of `room`, the bytes for topology, at most `most`, with which fewest pages are missing."""
+def _best_for_topology(estimate: Estimate, memory: int, requested: int, most: int) -> int:
+    """The bytes for topology, at most `most`, with which fewest pages are missing."""
     if estimate.touched_topology is None:
-        return min(most, room // 2)
+        return min(most, memory // 2)
     given = np.linspace(most, 0, _SPLITS).astype(np.int64)
     resident = np.array([_resident_of(estimate.topology, part) for part in given.tolist()])
     cost = _TOPOLOGY_COST * count_beyond(estimate.touched_topology, resident)
     if estimate.touched_rows is not None:
         pages = _pages_of(estimate.touched_rows)
-        cost += count_beyond(pages, np.minimum(requested, room - given))
+        cost += count_beyond(pages, np.minimum(requested, memory - given))
     return int(given[np.argmin(cost)])
 
 
-def _resident_of(topology: int, room: int) -> int:
-    """Resident bytes of a topology that has so much room."""
-    return topology if room >= topology else int(_OF_LARGER_TOPOLOGY * room)
+def _resident_of(topology: int, memory: int) -> int:
+    """Resident bytes of a topology that has so much memory."""
+    return topology if memory >= topology else int(_OF_LARGER_TOPOLOGY * memory)

@@ -7,13 +7,9 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
-from graphzero.graph.ids import as_count
-from graphzero.io.strategies import STRATEGIES
-from graphzero.units import parse_size
+from graphzero.units import as_count, parse_size
 
-__all__ = ["Prefetch"]
-
-_STRATEGIES = ("auto", *STRATEGIES)
+_STRATEGIES = ("auto", "none", "willneed", "pread", "uring")  # and `io.strategies.STRATEGIES`
 _ADVICE = ("normal", "random", "sequential")
 _MOST_THREADS = 4096  # MOST_IN_FLIGHT of `core/direct.pxi`
 _MOST_LOOKAHEAD = (1 << 31) - 1
@@ -104,14 +100,12 @@ class Prefetch:
     @property
     def readahead_limit_bytes(self) -> int:
         """`readahead_limit` as a number."""
-        assert not isinstance(self.readahead_limit, str)
-        return self.readahead_limit
+        return int(self.readahead_limit)
 
     @property
     def memory_limit_bytes(self) -> int | None:
         """`memory_limit` as a number."""
-        assert not isinstance(self.memory_limit, str)
-        return self.memory_limit
+        return None if self.memory_limit is None else int(self.memory_limit)
 
 
 def _as_resident(value: Any) -> int | float | None:

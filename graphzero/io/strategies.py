@@ -1,13 +1,12 @@
-"""The strategies: each way in which rows come into memory, one class each.
+"""The strategies: each way in which rows come into memory, and the reader that it opens.
 
-A strategy is a value without state. It says what memory it needs, and opens the reader that one
-iteration holds. To add another: a subclass of `Strategy` here, decorated with `_register`.
+To add another: a reader, an entry in `STRATEGIES`, and its name in `io.prefetch`.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,47 +14,15 @@ import numpy.typing as npt
 from graphzero import _core
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.ids import IdArray
-from graphzero.io.estimate import Estimate
-from graphzero.store.resident_prefix import ResidentPrefix
-
-__all__ = [
-    "FOR_DATA_IN_MEMORY",
-    "FOR_LARGER_DATA",
-    "STRATEGIES",
-    "Fetched",
-    "PageCacheReader",
-    "ReadOptions",
-    "RowReader",
-    "Strategy",
-    "pages_read",
-    "unavailable_strategies",
-]
+from graphzero.io.prefetch import Prefetch
+from graphzero.store.mapped_file import ResidentPrefix
 
 # Whole rows, or the rows that were read past the page cache, which `place` joins with the others.
 Fetched: TypeAlias = "_core.Fetched | npt.NDArray[Any]"
 
-STRATEGIES: dict[str, Strategy] = {}
-# What "auto" chooses: the first of these that is available.
-FOR_DATA_IN_MEMORY = ("willneed",)
-FOR_LARGER_DATA = ("uring", "pread")
 
-_S = TypeVar("_S", bound="type[Strategy]")
-
-
-class ReadOptions(Protocol):
-    """The fields of `Prefetch` that strategies read."""
-
-    @property
-    def gap_pages(self) -> int:
-        """Pages that are read along to merge two reads into one."""
-
-    @property
-    def threads(self) -> int:
-        """Threads of "pread"."""
-
-
-class RowReader(ABC):
-    """Reads the rows of one file during one iteration.
+class RowReader:
+    """Copies the rows of one file from its mapping; missing pages come by page faults.
 
     Attributes
     ----------
@@ -63,134 +30,24 @@ class RowReader(ABC):
         Whether it makes no use of pages that are read ahead.
     """
 
-    past_page_cache: ClassVar[bool] = False
-
-    @abstractmethod
-    def fetch(self, rows: IdArray) -> Fetched:
-        """Brings rows into memory, by row number of the file; called in a background thread."""
-
-    @abstractmethod
-    def place(self, fetched: Any, num_threads: int) -> npt.NDArray[Any]:
-        """All the rows that were fetched, in one array; called when the mini-batch is wanted."""
-
-    def close(self) -> None:
-        """Ends the threads, and releases what the reader holds."""
-        return
-
-
-class Strategy(ABC):
-    """One way in which rows come into memory.
-
-    Attributes
-    ----------
-    name : str
-        What users call it.
-    past_page_cache : bool
-        Whether rows are read into memory of the mini-batch. The mini-batches of the lookahead then
-        have only the rows that are not resident.
-    reads_ahead : bool
-        Whether pages of other rows and of the topology are requested before they are touched.
-    substitute : str or None
-        Name of the strategy that stands in where this one is unavailable.
-    """
-
-    name: ClassVar[str]
-    past_page_cache: ClassVar[bool] = False
-    reads_ahead: ClassVar[bool] = True
-    substitute: ClassVar[str | None] = None
-
-    def unavailable(self) -> str | None:
-        """Why this process cannot use the strategy; None if it can."""
-        return None
-
-    def bytes_needed(self, estimate: Estimate, options: ReadOptions, resident: int) -> int:
-        """Memory of all mini-batches under way, and of what makes them.
-
-        Parameters
-        ----------
-        estimate : Estimate
-        options : ReadOptions
-        resident : int
-            Bytes of the rows' resident prefix.
-        """
-        del options, resident
-        return estimate.bytes_of_whole_batches + estimate.sampling
-
-    @abstractmethod
-    def open(
-        self,
-        store: FeatureStore,
-        dtype: npt.DTypeLike | None,
-        options: ReadOptions,
-        prefix: ResidentPrefix,
-    ) -> RowReader:
-        """The reader of one iteration; `dtype` float32 converts the rows on their way.
-
-        Rows in pages of `prefix` that are in memory need not be read.
-
-        Raises
-        ------
-        OSError
-            If the operating system refuses what the strategy needs.
-        """
-
-
-def _register(strategy: _S) -> _S:
-    STRATEGIES[strategy.name] = strategy()
-    return strategy
-
-
-class PageCacheReader(RowReader):
-    """Copies rows from the mapped file; pages that are missing come by page faults."""
+    past_page_cache = False
 
     def __init__(self, store: FeatureStore, dtype: npt.DTypeLike | None) -> None:
         self._store = store
         self._dtype = dtype
 
     def fetch(self, rows: IdArray) -> Fetched:
-        """The rows, converted, by the calling thread."""
+        """Brings rows into memory, by row number of the file; called in a background thread."""
         return self._store.gather_stored(rows, None, 1, dtype=self._dtype)
 
     def place(self, fetched: Any, num_threads: int) -> npt.NDArray[Any]:
-        """What was fetched, which is complete."""
+        """All the rows that were fetched, in one array; called when the mini-batch is wanted."""
         del num_threads
         rows: npt.NDArray[Any] = fetched
         return rows
 
-
-@_register
-class PageFaults(Strategy):
-    """Page faults of the copy: to compare with."""
-
-    name = "none"
-    reads_ahead = False
-
-    def open(
-        self,
-        store: FeatureStore,
-        dtype: npt.DTypeLike | None,
-        options: ReadOptions,
-        prefix: ResidentPrefix,
-    ) -> RowReader:
-        """A reader from the mapping."""
-        return PageCacheReader(store, dtype)
-
-
-@_register
-class Willneed(Strategy):
-    """``MADV_WILLNEED`` for the pages of the next mini-batches (see `PageReadAhead`)."""
-
-    name = "willneed"
-
-    def open(
-        self,
-        store: FeatureStore,
-        dtype: npt.DTypeLike | None,
-        options: ReadOptions,
-        prefix: ResidentPrefix,
-    ) -> RowReader:
-        """A reader from the mapping, whose pages have been requested."""
-        return PageCacheReader(store, dtype)
+    def close(self) -> None:
+        """Ends the threads, and releases what the reader holds."""
 
 
 class DirectReader(RowReader):
@@ -208,12 +65,11 @@ class DirectReader(RowReader):
         engine: str,
         store: FeatureStore,
         dtype: npt.DTypeLike | None,
-        options: ReadOptions,
+        options: Prefetch,
         prefix: ResidentPrefix,
     ) -> None:
-        self._store = store
+        super().__init__(store, dtype)
         self._prefix = prefix
-        self._conversion = store.conversion(dtype)
         self._gap_pages = options.gap_pages
         self._reader = store.direct_reader(engine, options.threads)
 
@@ -223,7 +79,7 @@ class DirectReader(RowReader):
 
     def place(self, fetched: Any, num_threads: int) -> npt.NDArray[Any]:
         """These and the resident ones in one array, converted."""
-        dtype, from_dtype = self._conversion
+        dtype, from_dtype = self._store.conversion(self._dtype)
         out = _core.empty((fetched.num_rows, *self._store.shape[1:]), dtype)
         fetched.place(out.reshape(-1).view(np.uint8), num_threads, from_dtype)
         return out
@@ -233,59 +89,72 @@ class DirectReader(RowReader):
         self._reader.close()
 
 
-class _Direct(Strategy):
-    """What reading past the page cache has in common."""
+@dataclass(frozen=True)
+class Strategy:
+    """One way in which rows come into memory.
 
-    past_page_cache = True
+    Attributes
+    ----------
+    name : str
+        What users call it.
+    reads_ahead : bool
+        Whether pages of rows and of the topology are requested before they are touched.
+    past_page_cache : bool
+        Whether rows are read into memory of the mini-batch. The mini-batches of the lookahead then
+        have only the rows that are not resident.
+    substitute : str or None
+        Name of the strategy that stands in where this one is unavailable.
+    """
 
-    def buffer_bytes(self, options: ReadOptions) -> int:
-        """Buffers of the reads under way in one process."""
-        raise NotImplementedError
+    name: str
+    reads_ahead: bool = True
+    past_page_cache: bool = False
+    substitute: str | None = None
 
-    def bytes_needed(self, estimate: Estimate, options: ReadOptions, resident: int) -> int:
-        """As `Strategy.bytes_needed`; the lookahead has only rows that are not resident."""
-        buffers = estimate.readers * self.buffer_bytes(options)
-        reading = estimate.workers * (buffers + estimate.read_lists)
-        return estimate.bytes_of_batches_beyond(resident) + estimate.sampling + reading
+    def unavailable(self) -> str | None:
+        """Why this process cannot use the strategy; None if it can."""
+        return _core.uring_refusal() if self.name == "uring" else None
+
+    def buffer_bytes(self, options: Prefetch) -> int:
+        """Buffers of the reads under way in one process, for one file."""
+        if not self.past_page_cache:
+            return 0
+        reads = _core.URING_DEPTH if self.name == "uring" else options.threads
+        return reads * _core.BUFFER_BYTES
 
     def open(
         self,
         store: FeatureStore,
         dtype: npt.DTypeLike | None,
-        options: ReadOptions,
+        options: Prefetch,
         prefix: ResidentPrefix,
     ) -> RowReader:
-        """A reader past the page cache; of rows without bytes, one from the mapping."""
-        if store.row_bytes == 0:
-            return PageCacheReader(store, dtype)
-        return DirectReader(self.name, store, dtype, options, prefix)
+        """The reader of one iteration; `dtype` float32 converts the rows on their way.
+
+        Rows in pages of `prefix` that are in memory need not be read.
+
+        Raises
+        ------
+        OSError
+            If the operating system refuses what the strategy needs.
+        """
+        if self.past_page_cache and store.row_bytes > 0:
+            return DirectReader(self.name, store, dtype, options, prefix)
+        return RowReader(store, dtype)
 
 
-@_register
-class Pread(_Direct):
-    """Reads by several threads."""
-
-    name = "pread"
-
-    def buffer_bytes(self, options: ReadOptions) -> int:
-        """One buffer for each thread."""
-        return options.threads * _core.BUFFER_BYTES
-
-
-@_register
-class Uring(_Direct):
-    """Reads by io_uring, many in flight from one thread."""
-
-    name = "uring"
-    substitute = "pread"
-
-    def unavailable(self) -> str | None:
-        """Why io_uring is unavailable: not built in, or forbidden."""
-        return _core.uring_refusal()
-
-    def buffer_bytes(self, options: ReadOptions) -> int:
-        """One buffer for each read in flight."""
-        return _core.URING_DEPTH * _core.BUFFER_BYTES
+STRATEGIES = {
+    strategy.name: strategy
+    for strategy in (
+        Strategy("none", reads_ahead=False),
+        Strategy("willneed"),
+        Strategy("pread", past_page_cache=True),
+        Strategy("uring", past_page_cache=True, substitute="pread"),
+    )
+}
+# What "auto" chooses: the first of these that is available.
+FOR_DATA_IN_MEMORY = ("willneed",)
+FOR_LARGER_DATA = ("uring", "pread")
 
 
 def unavailable_strategies() -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from mmap import PAGESIZE
 
@@ -13,81 +13,13 @@ from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
 from graphzero.graph.ids import IdArray
 from graphzero.graph.sampling_options import Sampling
-from graphzero.graph.typed_dataset import EdgeStore, TypedDataset
 from graphzero.io.plan import IOPlan
 from graphzero.io.prefetch import Prefetch
-from graphzero.sampling.any_subgraph import AnySubgraph
-from graphzero.sampling.hop_readahead import HopReadAhead
-from graphzero.sampling.subgraph import Subgraph
-from graphzero.sampling.typed_subgraph import TypedSubgraph
-from graphzero.store.residency import mincore_is_honest
-from graphzero.store.resident_prefix import ResidentPrefix
-
-__all__ = [
-    "TopologyFile",
-    "TopologyIO",
-    "TopologyPrefix",
-    "TouchedNodes",
-    "best_prefix",
-    "sections_read",
-    "topology_files",
-    "touched_topology",
-]
+from graphzero.sampling.sampler import HopReadAhead, TypedSubgraph
+from graphzero.store.mapped_file import ResidentPrefix, mincore_is_honest
 
 _OF_NODES = ("indptr", "node_ids", "node_rank")
 _OF_EDGES = ("indices", "edge_ids")
-
-
-def sections_read(
-    graph: Graph, sampling: Sampling, *, timed: bool, translates_seeds: bool = True
-) -> list[str]:
-    """Sections of the file that sampling reads; `node_rank` only if it translates seeds."""
-    names = [*_OF_NODES, *_OF_EDGES]
-    if not translates_seeds:
-        names.remove("node_rank")
-    if sampling.needs_weights:
-        names.append("cum_weights")
-    if timed:
-        names += ["times", "time_order"]
-    return [name for name in names if name in graph.section_bytes]
-
-
-@dataclass(frozen=True)
-class TopologyPrefix:
-    """What is resident of a graph's file.
-
-    Attributes
-    ----------
-    goals : dict of str to int
-        Bytes of each section.
-    nodes : int
-        It has the `indptr` entries and neighbour lists of all stored ids below.
-    """
-
-    goals: dict[str, int]
-    nodes: int
-
-
-@dataclass(frozen=True)
-class TouchedNodes:
-    """What sampling a mini-batch touches of the lists of a file, by stored ids.
-
-    Attributes
-    ----------
-    seeds : (n,) int64
-        Which are translated.
-    frontier : (n,) int64
-        Whose lists are read.
-    nodes : (n,) int64
-        Whose ids are looked up.
-    is_hot : bool
-        Whether hubs have the lowest ids.
-    """
-
-    seeds: IdArray
-    frontier: IdArray
-    nodes: IdArray
-    is_hot: bool
 
 
 @dataclass(frozen=True)
@@ -98,87 +30,116 @@ class TopologyFile:
     ----------
     graph : Graph
     sections : tuple of str
-        Those that are read, see `sections_read`.
+        Those that are read.
+    node_type : str
+        Whose neighbour lists it has.
     is_hot : bool
         Whether hubs have the lowest ids.
-    touched : callable
-        From a subgraph to what sampling it has touched.
     """
 
     graph: Graph
     sections: tuple[str, ...]
+    node_type: str
     is_hot: bool
-    touched: Callable[[AnySubgraph], TouchedNodes]
 
     @property
     def num_bytes(self) -> int:
         """Bytes of the sections that are read."""
-        return sum(self.graph.section_bytes[name] for name in self.sections)
+        return self._bytes_of(self.sections)
+
+    def _bytes_of(self, sections: Sequence[str]) -> int:
+        return sum(self.graph.section_bytes[name] for name in sections)
+
+    @property
+    def _tables(self) -> list[str]:
+        """Sections with an entry for each node, which every mini-batch reads all over."""
+        return [name for name in self.sections if name in _OF_NODES]
+
+    @property
+    def _lists(self) -> list[str]:
+        return [name for name in self.sections if name not in _OF_NODES]
+
+    @property
+    def _edge_bytes(self) -> int:
+        return sum(self.graph.section_width(name) for name in self._lists)
+
+    def best_prefix(self, num_bytes: int) -> tuple[dict[str, int], int]:
+        """The best use of some bytes: all sections, or the tables of nodes and then hubs' lists.
+
+        Returns
+        -------
+        (dict of str to int, int)
+            Bytes of each section; and the number of nodes, from the first one on, whose `indptr`
+            entries and neighbour lists are among them.
+        """
+        graph, sizes = self.graph, self.graph.section_bytes
+        if self.num_bytes <= num_bytes:
+            return {name: sizes[name] for name in self.sections}, graph.num_nodes
+        # tables are smaller than the lists
+        has_tables = 2 * self._bytes_of(self._tables) <= num_bytes
+        resident = {name: sizes[name] for name in self._tables} if has_tables else {}
+        if not self.is_hot:
+            return resident, 0
+        left = num_bytes - sum(resident.values())
+        indptr, an_edge = graph.indptr, self._edge_bytes
+        a_node = 0 if "indptr" in resident else graph.section_width("indptr")
+
+        def needed(node: int) -> int:
+            return node * a_node + int(indptr[node]) * an_edge
+
+        nodes = bisect_right(range(graph.num_nodes + 1), left - a_node, key=needed) - 1
+        nodes = max(0, nodes)
+        for name in self._lists:
+            resident[name] = int(indptr[nodes]) * graph.section_width(name)
+        if a_node:
+            resident["indptr"] = (nodes + 1) * a_node if nodes else 0
+        return resident, nodes
+
+    def touched_pages(self, subgraph: TypedSubgraph) -> IdArray:
+        """Pages that sampling touched, each as the least bytes with which `best_prefix` has it.
+
+        Of a list in several pages the first and the last count. The tables of nodes are assumed to
+        be resident.
+        """
+        graph, total, indptr = self.graph, self.num_bytes, self.graph.indptr
+        counts = subgraph.num_sampled_nodes[self.node_type]
+        nodes = subgraph.stored_id[self.node_type]
+        seeds, frontier = nodes[: counts[0]], nodes[: sum(counts[:-1])]
+        first, after = indptr[frontier].astype(np.int64), indptr[frontier + 1].astype(np.int64)
+        edges = np.concatenate([first, after - 1])[np.tile(after > first, 2)]
+        tables = self._bytes_of(self._tables)
+        found = [np.empty(0, np.int64)]
+        for name in self.sections:
+            width = graph.section_width(name)
+            if name in _OF_NODES:
+                ids = {"indptr": frontier, "node_rank": seeds}.get(name, nodes)
+                found.append(np.full_like(np.unique(ids * width // PAGESIZE), 2 * tables))
+            else:
+                pages = np.unique(edges * width // PAGESIZE)
+                up_to = tables + (pages + 1) * (PAGESIZE // width) * self._edge_bytes
+                hubs = np.maximum(2 * tables, up_to)
+                found.append(hubs if self.is_hot else np.full_like(pages, total))
+        return np.minimum(np.concatenate(found), total)
 
 
 def topology_files(
     dataset: Dataset, sampling: Sampling, *, timed: bool, translates_seeds: bool = True
 ) -> list[TopologyFile]:
-    """The graph file of a dataset, or those of all its edge types, in order."""
-    if isinstance(dataset, TypedDataset):
-        return [_typed_file(edges, sampling, timed=timed) for edges in dataset.edges.values()]
-    graph = dataset.graph
-    sections = sections_read(graph, sampling, timed=timed, translates_seeds=translates_seeds)
-    is_hot = graph.stored_order is not None
+    """The graph files of all edge types, in order; `node_rank` is read if it translates seeds."""
+    names = [*_OF_NODES[: 2 + translates_seeds], *_OF_EDGES]
+    names += ["cum_weights"] if sampling.needs_weights else []
+    names += ["times", "time_order"] if timed else []
 
-    def touched(subgraph: AnySubgraph) -> TouchedNodes:
-        assert isinstance(subgraph, Subgraph)
-        counts, nodes = subgraph.num_sampled_nodes, subgraph.stored_id
-        return TouchedNodes(nodes[: counts[0]], nodes[: sum(counts[:-1])], nodes, is_hot)
+    def sections(graph: Graph) -> tuple[str, ...]:
+        return tuple(name for name in names if name in graph.section_bytes)
 
-    return [TopologyFile(graph, tuple(sections), is_hot, touched)]
-
-
-def _typed_file(edges: EdgeStore, sampling: Sampling, *, timed: bool) -> TopologyFile:
-    owner = edges.owner
-    none = np.empty(0, np.int64)
-
-    def touched(subgraph: AnySubgraph) -> TouchedNodes:
-        assert isinstance(subgraph, TypedSubgraph)
-        counts = subgraph.num_sampled_nodes[owner.node_type]
-        frontier = subgraph.stored_id[owner.node_type][: sum(counts[:-1])]
-        return TouchedNodes(none, frontier, none, owner.is_hot)
-
-    sections = sections_read(edges.graph, sampling, timed=timed)
-    return TopologyFile(edges.graph, tuple(sections), owner.is_hot, touched)
+    return [
+        TopologyFile(edges.graph, sections(edges.graph), edges.owner.node_type, edges.owner.is_hot)
+        for edges in dataset.edges.values()
+    ]
 
 
-def best_prefix(
-    graph: Graph, sections: Sequence[str], num_bytes: int, *, is_hot: bool
-) -> TopologyPrefix:
-    """The best use of some bytes: all sections, or the tables of nodes and then hubs' lists."""
-    sizes = {name: graph.section_bytes[name] for name in sections}
-    if sum(sizes.values()) <= num_bytes:
-        return TopologyPrefix(sizes, graph.num_nodes)
-    # Every mini-batch reads all parts of the tables of nodes, which are smaller than the lists.
-    tables = {name: sizes[name] for name in _OF_NODES if name in sizes}
-    resident = tables if 2 * sum(tables.values()) <= num_bytes else {}
-    room = num_bytes - sum(resident.values())
-    nodes = 0
-    if is_hot:
-        indptr = graph.indptr
-        a_node = 0 if "indptr" in resident else graph.section_width("indptr")
-        lists = [name for name in sections if name not in tables]
-        an_edge = sum(graph.section_width(name) for name in lists)
-
-        def needed(node: int) -> int:
-            return node * a_node + int(indptr[node]) * an_edge
-
-        nodes = bisect_right(range(graph.num_nodes + 1), room - a_node, key=needed) - 1
-        nodes = max(0, nodes)
-        prefixes = {name: int(indptr[nodes]) * graph.section_width(name) for name in lists}
-        if a_node:
-            prefixes["indptr"] = (nodes + 1) * a_node if nodes else 0
-        resident = {**resident, **prefixes}
-    return TopologyPrefix(resident, nodes)
-
-
-def touched_topology(files: Sequence[TopologyFile], subgraph: AnySubgraph) -> IdArray:
+def touched_topology(files: Sequence[TopologyFile], subgraph: TypedSubgraph) -> IdArray:
     """Pages that sampling touched, each as the least bytes of topology with which it is resident.
 
     `TopologyIO` divides these bytes among the files in proportion to their sizes.
@@ -189,53 +150,17 @@ def touched_topology(files: Sequence[TopologyFile], subgraph: AnySubgraph) -> Id
         Ascending.
     """
     total = sum(file.num_bytes for file in files)
-    prices = [np.empty(0, np.int64)]
+    found = [np.empty(0, np.int64)]
     for file in files:
-        own = _touched_pages(file.graph, file.sections, file.touched(subgraph))
+        own = file.touched_pages(subgraph)
         if 0 < file.num_bytes < total:
             own = np.ceil(own * (total / file.num_bytes)).astype(np.int64)
-        prices.append(own)
-    return np.sort(np.concatenate(prices))
-
-
-def _touched_pages(graph: Graph, sections: Sequence[str], touched: TouchedNodes) -> IdArray:
-    """Pages of one file, each as the least bytes with which `best_prefix` has it.
-
-    Of a list in several pages the first and the last count. The tables of nodes are assumed to be
-    resident.
-    """
-    sizes = {name: graph.section_bytes[name] for name in sections}
-    total = sum(sizes.values())
-    tables = sum(sizes[name] for name in _OF_NODES if name in sizes)
-    lists = [name for name in sections if name not in _OF_NODES]
-    an_edge = sum(graph.section_width(name) for name in lists)
-    frontier = touched.frontier
-    indptr = graph.indptr
-    first, after = indptr[frontier].astype(np.int64), indptr[frontier + 1].astype(np.int64)
-    edges = np.concatenate([first, after - 1])[np.tile(after > first, 2)]
-    prices = [np.empty(0, np.int64)]
-    for name in sections:
-        width = graph.section_width(name)
-        if name in lists:
-            pages = np.unique(edges * width // PAGESIZE)
-            up_to = tables + (pages + 1) * (PAGESIZE // width) * an_edge
-            hubs = np.maximum(2 * tables, up_to)
-            prices.append(hubs if touched.is_hot else np.full_like(pages, total))
-        else:
-            ids = {"indptr": frontier, "node_rank": touched.seeds}.get(name, touched.nodes)
-            pages = np.unique(ids * width // PAGESIZE)
-            prices.append(np.full_like(pages, 2 * tables))
-    return np.minimum(np.concatenate(prices), total)
+        found.append(own)
+    return np.sort(np.concatenate(found))
 
 
 class TopologyIO:
     """The resident topology of one iteration, and its hop read-ahead for the rest.
-
-    Parameters
-    ----------
-    files : sequence of TopologyFile
-    prefetch : Prefetch
-    plan : IOPlan
 
     Attributes
     ----------
@@ -244,7 +169,8 @@ class TopologyIO:
     """
 
     def __init__(self, files: Sequence[TopologyFile], prefetch: Prefetch, plan: IOPlan) -> None:
-        self._parts: list[_ResidentPart] = []
+        # of each file: how many nodes are resident with which prefixes, and if mincore is reliable
+        self._files: list[tuple[int, list[ResidentPrefix], bool]] = []
         self.prefixes: list[tuple[ResidentPrefix, int]] = []
         total = sum(file.num_bytes for file in files)
         for file in files:
@@ -254,34 +180,20 @@ class TopologyIO:
             share = plan.topology
             if file.num_bytes < total:
                 share = min(file.num_bytes, share * file.num_bytes // max(1, total))
-            best = best_prefix(file.graph, file.sections, share, is_hot=file.is_hot)
-            prefixes = [
-                (file.graph.new_prefix(name), goal) for name, goal in best.goals.items() if goal > 0
-            ]
+            goals, nodes = file.best_prefix(share)
+            prefixes = [(file.graph.new_prefix(name), goal) for name, goal in goals.items() if goal]
             self.prefixes += prefixes
             honest = mincore_is_honest(file.graph.path)
-            self._parts.append(
-                _ResidentPart(best.nodes, [prefix for prefix, _ in prefixes], honest)
-            )
+            self._files.append((nodes, [prefix for prefix, _ in prefixes], honest))
 
     def hop_readahead(self) -> tuple[HopReadAhead, ...] | None:
         """Hop read-ahead of each file for the next mini-batch; None if page faults bring topology.
 
         It leaves out nodes only while all of the file's resident topology is in memory.
         """
-        if not self._parts:
+        if not self._files:
             return None
-        return tuple(part.hop_readahead() for part in self._parts)
-
-
-@dataclass(frozen=True)
-class _ResidentPart:
-    """What is resident of one file."""
-
-    nodes: int
-    prefixes: list[ResidentPrefix]
-    trust_mincore: bool
-
-    def hop_readahead(self) -> HopReadAhead:
-        nodes = self.nodes if all(prefix.is_resident for prefix in self.prefixes) else 0
-        return HopReadAhead(nodes, self.trust_mincore)
+        return tuple(
+            HopReadAhead(nodes if all(one.is_resident for one in prefixes) else 0, honest)
+            for nodes, prefixes, honest in self._files
+        )

@@ -1,266 +1,539 @@
-"""`Epochs`: the epochs of a dataset's passes, shared by a process and its DataLoader workers.
+"""Which epoch a pass over a dataset has, and which rank and worker this process is.
 
-The process that made the dataset owns a page of shared memory. Its DataLoader workers use the same
-page, because torch calls no method of the dataset in the process that starts them. Every other
-process that gets the dataset (a rank that was forked or spawned) has a page of its own, and so has
-every copy.
+A pass in the process that made the dataset is the epoch after the one before. DataLoader workers
+know less: torch calls no method of the dataset in the process that starts them. All workers of a
+pass share torch's base seed, and how many passes they have begun; that identifies the pass. After
+`set_epoch` or `resume` passes are counted, in a few numbers of shared memory: the worker of a pass
+that comes first writes down its epoch for the others.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
-import itertools
+import hashlib
+import multiprocessing
 import os
-import tempfile
-import threading
-import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from multiprocessing import reduction
+import warnings
+from dataclasses import dataclass
 from multiprocessing.context import get_spawning_popen
-from typing import Any, TypeVar
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import torch
 from torch.utils.data import get_worker_info
 
-from graphzero.loader.passes import (
-    MOST_BYTES,
-    Begun,
-    Table,
-    Worker,
-    begin,
-    choose,
-    decode,
-    encode,
-    join,
-    load,
-    starting_at,
-)
+from graphzero.graph.ids import as_threads
 from graphzero.loader.resume import Position, Progress
+from graphzero.sampling.order import Share, even_rounds
+from graphzero.units import as_count
 
-__all__ = ["Epochs"]
+MOST_EPOCH = 1 << 62
+_TOLERATED = 0.05  # of an epoch may be repeated or left out without a warning
 
-_Result = TypeVar("_Result")
+# Places in the shared numbers: the process that owns them, the number of the last chosen epoch,
+# whether workers have begun passes of unknown epochs since, and whether a warning was given.
+_OWNER, _CHOICES, _UNKNOWN, _WARNED = range(4)
+# The last choices, each with: the epoch of its first pass, batches of an epoch that are done before
+# the pass of a number, this number, and who has made it: nobody, `set_epoch` or `resume`, the state
+# that the pass of this number has loaded, or `set_epoch` for the pass after that one.
+_NOBODY, _CHOSEN, _LOADED, _TO_COME = range(4)
+_CHOICE, _KEPT_CHOICES = 4, 8
+# The last passes: choice, number of the pass since then, and key of the pass, in one number each,
+# so that several workers may write it at the same time.
+_PASS, _KEPT_PASSES = _CHOICE + 4 * _KEPT_CHOICES, 16
+_SIZE = _PASS + _KEPT_PASSES
+_KEY_BITS, _PASS_BITS = 36, 16
 
 
-class _Page:
-    """A table in a file without a name, which processes that have its descriptor share.
+@dataclass(frozen=True)
+class Pass:
+    """A pass that this process has begun.
 
-    The lock is the kernel's, on the file: a process that is killed does not keep it. It does not
-    hold between threads of one process, hence the second one.
+    Attributes
+    ----------
+    position : Position
+        Where it began.
+    choice : int
+        The choice of an epoch that it follows; -1 if there was none.
+    number : int
+        Passes between that choice and this one.
+    key : int
+        The same for all workers of the pass.
     """
 
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-        self._file = _file_of(descriptor)
-        self._lock = threading.Lock()
-        weakref.finalize(self, _close, descriptor, self._file).atexit = False
+    position: Position
+    choice: int
+    number: int
+    key: int
 
-    @classmethod
-    def of(cls, table: Table) -> _Page:
-        """A new page."""
-        if hasattr(os, "memfd_create"):
-            page = cls(os.memfd_create("graphzero-epochs"))
-        else:
-            with tempfile.TemporaryFile(prefix="graphzero-") as file:
-                page = cls(os.dup(file.fileno()))
-        os.pwrite(page.descriptor, encode(table), 0)
-        return page
-
-    def forget_threads(self) -> None:
-        """After a fork: the thread that held the lock does not exist here."""
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with self._lock:
-            if _file_of(self.descriptor) != self._file:
-                raise RuntimeError(
-                    "something in this process has closed the file that holds the epochs of a "
-                    "dataset: create the dataset after closing all files"
-                )
-            fcntl.lockf(self.descriptor, fcntl.LOCK_EX)
-            try:
-                yield
-            finally:
-                fcntl.lockf(self.descriptor, fcntl.LOCK_UN)
-
-    def read(self) -> Table:
-        with self._locked():
-            return decode(os.pread(self.descriptor, MOST_BYTES, 0))
-
-    def update(self, change: Callable[[Table], tuple[Table, _Result]]) -> _Result:
-        with self._locked():
-            table, result = change(decode(os.pread(self.descriptor, MOST_BYTES, 0)))
-            os.pwrite(self.descriptor, encode(table), 0)
-            return result
-
-
-def _file_of(descriptor: int) -> tuple[int, int] | None:
-    """Which file a descriptor means: a daemon may close them all, and others get their numbers."""
-    try:
-        found = os.fstat(descriptor)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-def _close(descriptor: int, file: tuple[int, int] | None) -> None:
-    if file is not None and _file_of(descriptor) == file:
-        os.close(descriptor)
-
-
-_threads = itertools.count()
-
-
-class _Starts(threading.local):
-    """Counts the processes that a thread starts: the workers of a pass have numbers in a row."""
-
-    def __init__(self) -> None:
-        self.thread = next(_threads)
-        self.count = 0
-        self._spawning: Callable[[], Any] = lambda: None
-
-    def count_spawned(self, popen: Any) -> None:
-        if self._spawning() is not popen:  # it may get several datasets
-            self._spawning = weakref.ref(popen)
-            self.count += 1
-
-
-_starts = _Starts()
-_alive: weakref.WeakSet[Epochs] = weakref.WeakSet()
+    @property
+    def written(self) -> int:
+        """The pass as the shared memory has it."""
+        choice = (self.choice % 1024 + 1) << (_KEY_BITS + _PASS_BITS)
+        return choice | (self.number % (1 << _PASS_BITS)) << _KEY_BITS | self.key
 
 
 class Epochs:
     """The epoch of the next pass over a dataset, and of those that have begun.
 
-    In a DataLoader worker, `choose` concerns the next pass of this worker only, and the others must
-    agree.
+    Every copy, and every process that is not a DataLoader worker, counts by itself.
+
+    Parameters
+    ----------
+    start : Position
+        Where the next pass begins.
+    is_chosen : bool
+        Whether a user has said so.
     """
 
-    def __init__(self) -> None:
-        self._set_up(starting_at(Position(0, 0)))
+    def __init__(self, start: Position = Position(0, 0), is_chosen: bool = False) -> None:  # noqa: B008
+        self._inherited: npt.NDArray[np.int64] | None = None
+        self._begun = (os.getpid(), 0)  # passes in this process
+        self._make(start, is_chosen, 0)
 
-    def _set_up(
-        self,
-        table: Table,
-        shared: _Page | None = None,
-        start: tuple[int, int] = (0, 0),
-    ) -> None:
-        """Makes a page of its own; `shared` is that of the process that started this one."""
-        self._own: _Page | None = None
+    def _make(self, start: Position, is_chosen: bool, choice: int) -> None:
+        try:
+            shared = torch.zeros(_SIZE, dtype=torch.int64)
+            shared.share_memory_()  # type: ignore[no-untyped-call]
+        except RuntimeError as error:
+            reason = f"no shared memory for the epochs of a dataset ({error})"
+            raise OSError(
+                errno.EMFILE, f"{reason}: raise the limit of open files (ulimit -n)"
+            ) from None
         self._shared = shared
-        self._start = start
-        self._number = table.newest.number
-        self._wish: Position | None = None
-        self._begun_here = 0
-        self._at_fork = table
-        _alive.add(self)
-        self._own = _Page.of(table)  # may fail
+        self._own = shared.numpy()
+        self._own[_OWNER] = os.getpid()
+        self._choice = choice
+        self._write_choice(self._own, start, is_chosen)
 
-    @property
-    def _page(self) -> _Page:
-        if self._shared is not None and get_worker_info() is not None:
-            return self._shared
-        if self._own is None:
-            reason = "no file could be opened for the epochs of a dataset when this process started"
-            raise OSError(errno.EMFILE, f"{reason}: raise the limit of open files (ulimit -n)")
+    def _write_choice(
+        self, numbers: npt.NDArray[np.int64], start: Position, is_chosen: bool
+    ) -> None:
+        self._start, self._is_chosen = start, is_chosen  # for processes that are forked
+        numbers[_row(self._choice)] = (start.epoch, start.batches, 0, is_chosen)
+        numbers[_CHOICES] = self._choice
+        numbers[_UNKNOWN] = 0
+
+    def _numbers(self) -> npt.NDArray[np.int64] | None:
+        """Those that this process shares with its workers, or as a worker with its parent."""
+        owner = os.getpid()
+        if in_worker():
+            parent = multiprocessing.parent_process()
+            owner = os.getppid() if parent is None or parent.pid is None else parent.pid
+        for numbers in (self._own, self._inherited):
+            if numbers is not None and numbers[_OWNER] == owner:
+                return numbers
+        if in_worker():
+            return None
+        self._make(self._start, self._is_chosen, self._choice)  # it was forked from the owner
         return self._own
 
     @property
     def next(self) -> Position:
-        """Where the next pass begins."""
-        return self._wish or self._page.read().newest.next
+        """Where the next pass begins, as far as this process knows."""
+        numbers = self._numbers()
+        return self._start if numbers is None else _position(numbers, *_last(numbers, after=1))
 
     @property
     def last(self) -> Position:
-        """Where the last pass began, or the next one will if none has begun since `choose`."""
-        return self._page.read().newest.last
+        """Where the last pass began, or the next one will if none has begun since a choice.
+
+        Raises
+        ------
+        RuntimeError
+            If DataLoader workers may have begun it, so that its epoch is not known here.
+        """
+        numbers = self._numbers()
+        if numbers is not None:
+            choice, number = _last(numbers)
+            is_known = number >= 0 or numbers[_row(choice)][3]
+            if is_known and not numbers[_UNKNOWN]:
+                return _position(numbers, choice, max(number, 0))
+        raise RuntimeError(
+            "The epoch of the running pass is not known in this process. Call set_epoch before "
+            "each pass of a DataLoader with workers."
+        )
 
     def choose(self, position: Position) -> None:
-        """The next pass begins at a position."""
-        page = self._page
-        if page is self._shared:
-            self._wish = position
-            return
+        """The next pass begins at a position.
 
-        def change(table: Table) -> tuple[Table, int]:
-            table = choose(table, position)
-            return table, table.newest.number
+        Raises
+        ------
+        ValueError
+            If there is no such epoch.
+        RuntimeError
+            In a DataLoader worker.
+        """
+        if position.epoch > MOST_EPOCH:
+            raise ValueError(f"epoch must be at most {MOST_EPOCH}, not {position.epoch}")
+        if in_worker():
+            raise RuntimeError(
+                "set_epoch was called in a DataLoader worker, and the other workers of the pass "
+                "do not know about it: call set_epoch in the process that iterates over the "
+                "DataLoader"
+            )
+        numbers = self._numbers()
+        assert numbers is not None
+        self._choice = int(numbers[_CHOICES]) + 1
+        passes = numbers[_PASS:]
+        passes[[abs(_choice_of(each) - self._choice % 1024) > 4 for each in passes.tolist()]] = 0
+        self._write_choice(numbers, position, True)
 
-        self._number = page.update(change)
+    def begin(self, *, shared_by_ranks: bool) -> Pass:
+        """Begins a pass in this process, which may be one of several workers.
 
-    def begin(self) -> Begun:
-        """Begins a pass in this process, which may be one of several workers."""
-        page, info = self._page, get_worker_info()
-        if page is not self._shared or info is None:
-            return page.update(begin)
-        worker = Worker(*self._start, self._begun_here, info.id, info.num_workers)
-        number = None if self._begun_here else self._number
-        begun = page.update(lambda table: join(table, worker, number, self._wish))
-        self._begun_here += 1
-        self._wish = None
+        Raises
+        ------
+        RuntimeError
+            If `set_epoch` is needed, because ranks share the epoch or the choice of another
+            process is not known here.
+        """
+        numbers, info = self._numbers(), get_worker_info()
+        nth = self._begun[1] if self._begun[0] == os.getpid() else 0
+        self._begun = (os.getpid(), nth + 1)
+        if info is None:
+            assert numbers is not None
+            choice, number = _last(numbers, after=1)
+            if number >= 1 << (_PASS_BITS - 1):
+                self.choose(_position(numbers, choice, number))
+                choice, number = self._choice, 0
+            here, key = _position(numbers, choice, number), _hash(nth, -1) & _KEY_MASK
+            begun = Pass(here, choice, number, key)
+            numbers[_place(begun.number)] = begun.written
+            numbers[_UNKNOWN] = 0
+            self._start = Position(begun.position.epoch + 1, 0)
+            return begun
+        key = _hash(info.seed - info.id, nth)
+        # An epoch that is chosen after the workers were started is not for their first pass.
+        choice = self._choice if nth == 0 or numbers is None else int(numbers[_CHOICES])
+        is_chosen = self._is_chosen if numbers is None else bool(numbers[_row(choice)][3])
+        if not is_chosen:
+            if shared_by_ranks:
+                raise RuntimeError(
+                    "Several ranks share the epoch, and their DataLoader workers do not know "
+                    "which one it is: call set_epoch before each pass, on all ranks alike."
+                )
+            if numbers is not None:
+                numbers[_UNKNOWN] = 1
+            return Pass(Position(key, 0), -1, -1, key & _KEY_MASK)
+        if numbers is None:
+            raise RuntimeError(
+                "The epoch was chosen in another process, from which this one was forked: call "
+                "set_epoch in the process that iterates over the DataLoader."
+            )
+        key &= _KEY_MASK
+        # one look at the passes: between two, another worker of this pass may write it down
+        passes = [e for e in numbers[_PASS:].tolist() if e and _choice_of(e) == choice % 1024]
+        known = [_number_of(each) for each in passes if each & _KEY_MASK == key]
+        number = known[0] if known else max(map(_number_of, passes), default=-1) + 1
+        begun = Pass(_position(numbers, choice, number), choice, number, key)
+        numbers[_place(number)] = begun.written
         return begun
 
-    def load(self, begun: Begun, progress: Progress, has_more: bool) -> None:
-        """A pass of this process goes on with the state of another one; see `passes.load`."""
-        state = Position(progress.epoch, progress.first)
+    def check(self, begun: Pass) -> None:
+        """Refuses a pass whose workers may have decided on different epochs.
 
-        def change(table: Table) -> tuple[Table, None]:
-            return load(table, begun, state, has_more=has_more), None
+        Raises
+        ------
+        RuntimeError
+            If two passes began at the same moment after one choice of an epoch, or an epoch was
+            chosen while persistent workers began a pass.
+        """
+        numbers = self._numbers()
+        if numbers is None:
+            return
+        passes = [each for each in numbers[_PASS:].tolist() if each]
+        same = {each for each in passes if each & _KEY_MASK == begun.key}
+        taken = begun.number >= 0 and any(
+            each >> _KEY_BITS == begun.written >> _KEY_BITS for each in passes if each not in same
+        )
+        if taken or same - {begun.written}:
+            raise RuntimeError(
+                "It is not clear which epoch this pass has: another pass has begun, or set_epoch "
+                "was called, while its workers began it. Call set_epoch before iter(), once for "
+                "each pass."
+            )
 
-        self._page.update(change)
+    def load(self, begun: Pass, progress: Progress, has_more: bool) -> None:
+        """A pass of this process goes on with a state: the pass after it is the next epoch.
 
-    def before_fork(self) -> None:
-        """Remembers what a process that is forked now begins with."""
-        self._at_fork = self._page.read()
+        If the epoch of the pass had been chosen, and the state is of another one, the chosen one is
+        still to come; so is the same one, if nothing is left of it in the state (a
+        StatefulDataLoader then begins another pass).
 
-    def after_fork(self, start: tuple[int, int]) -> None:
-        """Parts from the process that forked this one, or shares its page, if this is a worker."""
-        shared = self._page  # torch does not know yet that this may be a worker
-        shared.forget_threads()
-        self._set_up(_copy(self._at_fork), shared, start)
+        Raises
+        ------
+        RuntimeError
+            If another worker of the pass has loaded a state of another epoch.
+        """
+        numbers = self._numbers()
+        if numbers is None:
+            return
+        choice, number = max(begun.choice, self._choice), max(begun.number, 0)
+        if begun.number < 0:  # the first pass whose epoch is known
+            numbers[_place(0)] = Pass(begun.position, choice, 0, begun.key).written
+        row = numbers[_row(choice)]
+        epoch, batches, at, kind = row.tolist()
+        if kind == _LOADED and at == number and epoch + number != progress.epoch:
+            raise RuntimeError(
+                f"the workers of one pass have loaded states of the epochs {epoch + number} and "
+                f"{progress.epoch}: load the state of one DataLoader"
+            )
+        chosen = Position(epoch + at, batches)
+        is_chosen = kind == _TO_COME or (kind == _CHOSEN and begun.number == 0)
+        if is_chosen and not (has_more and chosen.epoch == progress.epoch):
+            row[:] = (chosen.epoch - number - 1, chosen.batches, number + 1, _TO_COME)
+        else:
+            row[:] = (progress.epoch - number, progress.first, number, _LOADED)
+        numbers[_UNKNOWN] = 0
+        if not in_worker():
+            self._start = _position(numbers, choice, number + 1)
+
+    def warn_once(self) -> bool:
+        """Whether this is the first call in this process and its workers."""
+        numbers = self._numbers()
+        if numbers is None or numbers[_WARNED]:
+            return False
+        numbers[_WARNED] = 1
+        return True
 
     def __copy__(self) -> Epochs:
-        copied = Epochs.__new__(Epochs)
-        copied._set_up(_copy(self._page.read()))
-        return copied
+        choice = int(self._own[_CHOICES])
+        return Epochs(self.next, bool(self._own[_row(choice)][3]))
 
     def __deepcopy__(self, memo: object) -> Epochs:
         return self.__copy__()
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = {"table": encode(_copy(self._page.read()))}
-        popen = get_spawning_popen()
-        if popen is not None:
-            _starts.count_spawned(popen)
-            state["start"] = (_starts.thread, _starts.count)
-            state["shared"] = reduction.DupFd(self._page.descriptor)
+        start = self.next
+        numbers = self._numbers()
+        is_chosen = self._is_chosen if numbers is None else numbers[_row(int(numbers[_CHOICES]))][3]
+        state = {"start": start, "is_chosen": bool(is_chosen)}
+        if is_spawning():
+            state |= {"shared": self._shared, "choice": self._choice}
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        shared = state.get("shared")
-        if shared is not None:
-            descriptor = shared.detach()
-            os.set_inheritable(descriptor, False)
-            shared = _Page(descriptor)
-        self._set_up(decode(state["table"]), shared, state.get("start", (0, 0)))
+        self._inherited = state["shared"].numpy() if "shared" in state else None
+        self._begun = (os.getpid(), 0)
+        self._make(state["start"], state["is_chosen"], state.get("choice", 0))
 
 
-def _copy(table: Table) -> Table:
-    """What a copy keeps: where the next pass begins and where the last one began."""
-    return Table((table.newest,))
+_KEY_MASK = (1 << _KEY_BITS) - 1
 
 
-def _before_fork() -> None:
-    _starts.count += 1
-    for epochs in list(_alive):
-        epochs.before_fork()
+def _row(choice: int) -> slice:
+    at = _CHOICE + 4 * (choice % _KEPT_CHOICES)
+    return slice(at, at + 4)
 
 
-def _after_fork_in_child() -> None:
-    for epochs in list(_alive):
-        epochs.after_fork((_starts.thread, _starts.count))
+def _place(number: int) -> int:
+    return _PASS + number % _KEPT_PASSES
 
 
-os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
+def _choice_of(written: int) -> int:
+    return (written >> (_KEY_BITS + _PASS_BITS)) - 1
+
+
+def _number_of(written: int) -> int:
+    return (written >> _KEY_BITS) % (1 << _PASS_BITS)
+
+
+def _last(numbers: npt.NDArray[np.int64], *, after: int = 0) -> tuple[int, int]:
+    """The last choice, and the number of the last pass since; -1 if there was none."""
+    choice = int(numbers[_CHOICES])
+    passes = [each for each in numbers[_PASS:].tolist() if each]
+    found = [_number_of(each) for each in passes if _choice_of(each) == choice % 1024]
+    return choice, max(found, default=-1) + after
+
+
+def _position(numbers: npt.NDArray[np.int64], choice: int, number: int) -> Position:
+    epoch, batches, at, _ = numbers[_row(choice)].tolist()
+    return Position(epoch + number, batches if number == at else 0)
+
+
+def _hash(seed: int, nth: int) -> int:
+    digest = hashlib.blake2b(f"{seed} {nth}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") % MOST_EPOCH
+
+
+# --- ranks and workers
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The options `distributed`, `rank`, `world_size` and `even` of a dataset, checked.
+
+    Attributes
+    ----------
+    distributed : bool or None
+        True if `rank` and `world_size` are given.
+    rank, world_size : int or None
+        Those of the user, instead of those of ``torch.distributed``.
+    even : bool
+
+    Raises
+    ------
+    ValueError
+        If an option is invalid or contradicts another.
+    """
+
+    distributed: bool | None = None
+    rank: int | None = None
+    world_size: int | None = None
+    even: bool = True
+
+    def __post_init__(self) -> None:
+        if self.distributed is not None and not isinstance(self.distributed, bool):
+            raise ValueError(f"distributed must be True, False or None, not {self.distributed!r}")
+        if not isinstance(self.even, bool):
+            raise ValueError(f"even must be True or False, not {self.even!r}")
+        if self.rank is None and self.world_size is None:
+            return
+        if self.rank is None or self.world_size is None:
+            raise ValueError("rank and world_size belong together: give both or neither")
+        if self.distributed is False:
+            raise ValueError(
+                f"distributed=False gives this process all seeds, and rank={self.rank} a share of "
+                f"them: leave one out"
+            )
+        world_size = as_count(self.world_size, "world_size")
+        rank = as_count(self.rank, "rank", 0)
+        if rank >= world_size:
+            raise ValueError(f"rank must be below world_size={world_size}, not {rank}")
+        for name, value in (("rank", rank), ("world_size", world_size), ("distributed", True)):
+            object.__setattr__(self, name, value)
+
+    def find(self, parent: ParentGroup | None) -> tuple[int, int]:
+        """Rank of this process, and the number of ranks that share an epoch.
+
+        Parameters
+        ----------
+        parent : ParentGroup or None
+            That of the process that spawned this one.
+
+        Raises
+        ------
+        ValueError
+            If there are several ranks, and the user has not said whether they share the epoch; or
+            has, and they are not known because no process group is initialised.
+        """
+        if self.rank is not None and self.world_size is not None:
+            return self.rank, self.world_size
+        if self.distributed is False:
+            return 0, 1
+        group = group_of_worker(parent)
+        count = launched_processes() if group is None else group[1]
+        if count == 1:
+            return 0, 1
+        if self.distributed is None:
+            raise ValueError(
+                f"this process is one of {count} ranks: say whether they share the seeds. "
+                f"distributed=True deals the batches to the ranks; distributed=False gives this "
+                f"rank all its seeds, because you have split them already or this rank works alone"
+            )
+        if group is None:
+            raise ValueError(
+                f"distributed=True needs the rank, and torch.distributed is not initialised, "
+                f"although torchrun has started {count} processes: call init_process_group before "
+                f"the first batch, or give rank= and world_size="
+            )
+        return group
+
+    def check_rounds(
+        self, num_batches: int, rank: int, world_size: int, drop_last: bool, epochs: Epochs
+    ) -> None:
+        """Raises an error if `even` leaves no batch; rank 0 warns once if it changes much.
+
+        `num_batches` are those of an epoch over all ranks.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer batches than ranks, and they are dropped.
+        """
+        if not self.even or world_size == 1:
+            return
+        if drop_last and num_batches < world_size:
+            raise ValueError(
+                f"drop_last=True leaves no batch: an epoch has {num_batches} full batches, and "
+                f"{world_size} ranks get equally many. Choose a smaller batch_size, "
+                f"drop_last=False, or even=False"
+            )
+        extra = even_rounds(num_batches, world_size, drop_last)
+        if rank == 0 and abs(extra) > _TOLERATED * num_batches and epochs.warn_once():
+            does = "leaves out" if drop_last else "repeats"
+            warnings.warn(
+                f"an epoch has {num_batches} batches, and {world_size} ranks get "
+                f"{(num_batches + extra) // world_size} each: even=True {does} {abs(extra)} "
+                f"({abs(extra) / num_batches:.0%}). A smaller batch_size makes this a smaller "
+                f"part; for evaluation, even=False gives every seed once",
+                stacklevel=4,
+            )
+
+
+@dataclass(frozen=True)
+class ParentGroup:
+    """The process group of a process that spawns DataLoader workers: these have none.
+
+    Attributes
+    ----------
+    pid : int
+        The process that spawns. Only its own workers use the group.
+    group : (int, int) or None
+        Its rank and world size.
+    """
+
+    pid: int
+    group: tuple[int, int] | None
+
+    @classmethod
+    def of_this_process(cls) -> ParentGroup | None:
+        """That of this process while it spawns another; None while it pickles for other ends."""
+        return cls(os.getpid(), current_group()) if is_spawning() else None
+
+
+def is_spawning() -> bool:
+    """Whether objects are now pickled for a process that this one starts."""
+    return get_spawning_popen() is not None
+
+
+def current_group() -> tuple[int, int] | None:
+    """(rank, world size) of the initialised ``torch.distributed`` group; None without one."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return None
+
+
+def group_of_worker(parent_group: ParentGroup | None) -> tuple[int, int] | None:
+    """That of the parent in a spawned DataLoader worker; elsewhere that of this process."""
+    parent = multiprocessing.parent_process()
+    if parent_group is None or parent is None or not in_worker():
+        return current_group()
+    return parent_group.group if parent.pid == parent_group.pid else current_group()
+
+
+def launched_processes() -> int:
+    """How many processes torchrun has started; 1 without it."""
+    if torch.distributed.is_available() and torch.distributed.is_torchelastic_launched():
+        return int(os.environ.get("WORLD_SIZE", "1"))
+    return 1
+
+
+def current_share(rank: int, world_size: int) -> Share:
+    """The share of this process: rank and world size as given, worker from the DataLoader."""
+    worker = get_worker_info()
+    if worker is None:
+        return Share(rank, world_size)
+    return Share(rank, world_size, worker.id, worker.num_workers)
+
+
+def in_worker() -> bool:
+    """Whether this process is a DataLoader worker."""
+    return get_worker_info() is not None
+
+
+def default_threads(num_threads: int | None) -> int:
+    """As requested; by default one in a DataLoader worker, all processors in the main process."""
+    return 1 if num_threads is None and in_worker() else as_threads(num_threads)

@@ -1,21 +1,27 @@
-"""`MiniBatch`: what a training loop gets."""
+"""Mini-batches: `SampledBatch` of arrays, `MiniBatch` of tensors, and `Collate` in between."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from graphzero.loader.batch_stats import BatchStats
+from graphzero.graph.dataset import Dataset
+from graphzero.graph.ids import IdArray
+from graphzero.io.row_io import RowKey
+from graphzero.loader.stats import BatchStats
+from graphzero.sampling.sampler import Subgraph, TypedSubgraph
 from graphzero.store.format import BFLOAT16
+from graphzero.store.manifest import NODES, EdgeType
 
-__all__ = ["OF_DATA", "MiniBatch", "applied", "as_tensor"]
+# Properties of torch_geometric.data.Data that are None where a graph lacks them.
+OF_DATA = frozenset({"edge_weight", "edge_attr", "edge_time", "edge_type", "time", "pos", "face"})
 
 
 def as_tensor(rows: npt.NDArray[Any]) -> Tensor:
@@ -25,12 +31,152 @@ def as_tensor(rows: npt.NDArray[Any]) -> Tensor:
     return torch.from_numpy(rows)
 
 
-# Properties of torch_geometric.data.Data that are None where a graph lacks them.
-OF_DATA = frozenset({"edge_weight", "edge_attr", "edge_time", "edge_type", "time", "pos", "face"})
+@dataclass(frozen=True)
+class SampledBatch:
+    """A sampled subgraph and its rows, in NumPy arrays.
+
+    Attributes
+    ----------
+    by_type : TypedSubgraph
+        The sampled subgraph, by node type and edge type also without types.
+    input_id : (batch_size,) int64
+        Positions of the seeds in the seed array, or of the seed edges in theirs.
+    stats : BatchStats
+    rows : dict of str to array
+        Rows of its nodes and edges, by the names of attributes; in a typed graph by type and name.
+    fields : dict of str to array
+        Further fields of the `MiniBatch`, likewise: about seed edges, times of seeds.
+    input_type : str, tuple or None
+        In a typed graph, the node type or edge type of the seeds.
+    """
+
+    by_type: TypedSubgraph
+    input_id: IdArray
+    stats: BatchStats = field(default_factory=BatchStats)
+    rows: dict[RowKey, npt.NDArray[Any]] = field(default_factory=dict)
+    fields: dict[RowKey, npt.NDArray[Any]] = field(default_factory=dict)
+    input_type: Any = None
+
+    @property
+    def subgraph(self) -> Subgraph | TypedSubgraph:
+        """The sampled subgraph, without types where the graph has none."""
+        return self.by_type.untyped() if NODES in self.by_type.n_id else self.by_type
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of all arrays."""
+        found = [*self.rows.values(), *self.fields.values(), self.input_id]
+        for value in vars(self.by_type).values():
+            found += value.values() if isinstance(value, dict) else [value]
+        return sum(array.nbytes for array in found if isinstance(array, np.ndarray))
+
+    if not TYPE_CHECKING:  # for which a class with __getattr__ has every attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Says how to get a `MiniBatch`, whose attributes a training loop wants."""
+            raise AttributeError(
+                f"a SampledBatch of NumPy arrays has no {name!r}: pass collate_fn=gz.Collate(ds) "
+                f"to the DataLoader, or call gz.Collate(ds) with it, for a MiniBatch of tensors"
+            )
+
+
+class _Batch:
+    """What mini-batches with and without types have in common: their tensors move together."""
+
+    def _holders(self) -> list[Any]:
+        """The objects whose attributes the tensors are."""
+        return [self]
+
+    def _apply(self, function: Callable[[Tensor], Tensor]) -> Self:
+        for holder in self._holders():
+            for name, value in vars(holder).items():
+                setattr(holder, name, _applied(function, value))
+        return self
+
+    def to(self, device: torch.device | str | int | None, *, non_blocking: bool = False) -> Self:
+        """Moves all tensors to a device, and returns the batch."""
+        return self._apply(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def cpu(self) -> Self:
+        """Moves all tensors to the processor's memory, and returns the batch."""
+        return self.to("cpu")
+
+    def cuda(
+        self, device: torch.device | str | int | None = None, *, non_blocking: bool = False
+    ) -> Self:
+        """Moves all tensors to a GPU (default: the current one), and returns the batch."""
+        return self.to("cuda" if device is None else device, non_blocking=non_blocking)
+
+    def pin_memory(self, device: Any = None) -> Self:
+        """Moves all tensors to page-locked memory, and returns the batch.
+
+        The DataLoader calls this for pin_memory=True.
+        """
+        return self._apply(lambda tensor: tensor.pin_memory())
+
+    def clone(self) -> Self:
+        """A copy of the batch with copies of its tensors."""
+        return copy.copy(self)._apply(torch.clone)
+
+
+def _applied(function: Callable[[Tensor], Tensor], value: Any) -> Any:
+    """A tensor's result, also in lists, tuples and dictionaries; other values as they are."""
+    if isinstance(value, Tensor):
+        return function(value)
+    if isinstance(value, Mapping):
+        return {name: _applied(function, one) for name, one in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_applied(function, one) for one in value)
+    return value
+
+
+class _Attributes:
+    """Attributes as those of PyG's stores: by name, and None counts as absent."""
+
+    _none_if_absent = OF_DATA
+
+    if not TYPE_CHECKING:  # for which a class with __getattr__ has every attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """None for what is absent, of the attributes that PyG's stores always have."""
+            if name in self._none_if_absent:
+                return None
+            raise AttributeError(f"there is no {name!r} here, but {', '.join(self.keys())}")
+
+    def keys(self) -> list[str]:
+        """Names of the attributes that are there, those that were set included.
+
+        What is None is left out, and so is `stats`, which is not of the graph.
+        """
+        return [name for name, value in vars(self).items() if name != "stats" and value is not None]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The attributes that `keys` names, not copied."""
+        return {name: vars(self)[name] for name in self.keys()}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.keys()
+
+    def __getitem__(self, name: str) -> Any:
+        value = vars(self).get(name)
+        if value is None:
+            raise KeyError(f"there is no {name!r} here, but {', '.join(self.keys())}")
+        return value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        setattr(self, name, value)
+
+    @property
+    def num_features(self) -> int:
+        """Columns of `x`; 0 without features."""
+        x = vars(self).get("x")
+        if x is None:
+            return 0
+        return 1 if x.dim() == 1 else int(x.shape[-1])
 
 
 @dataclass(eq=False, repr=False)
-class MiniBatch:
+class MiniBatch(_Attributes, _Batch):
     """A sampled subgraph with its features and labels.
 
     It follows the contract of PyG's NeighborLoader, or of its LinkNeighborLoader where the seeds
@@ -96,14 +242,6 @@ class MiniBatch:
     dst_pos_index: Tensor | None = None
     dst_neg_index: Tensor | None = None
 
-    if not TYPE_CHECKING:  # for which a class with __getattr__ has every attribute
-
-        def __getattr__(self, name: str) -> Any:
-            """None for what the batch lacks, of the attributes that PyG's Data always has."""
-            if name in OF_DATA:
-                return None
-            raise AttributeError(f"the batch has no {name!r}, but {', '.join(self.keys())}")
-
     @property
     def num_nodes(self) -> int:
         """Nodes in the batch, seeds included."""
@@ -114,42 +252,9 @@ class MiniBatch:
         """Edges in the batch."""
         return self.edge_index.shape[1]
 
-    @property
-    def num_features(self) -> int:
-        """Columns of `x`; 0 without features."""
-        if self.x is None:
-            return 0
-        return 1 if self.x.dim() == 1 else self.x.shape[-1]
-
-    def keys(self) -> list[str]:
-        """Names of the attributes that the batch has, those that were set included.
-
-        What is None is left out, and so is `stats`, which is not of the graph.
-        """
-        return [name for name, value in vars(self).items() if name != "stats" and value is not None]
-
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         """Names and values of the attributes that `keys` names."""
         return iter(self.to_dict().items())
-
-    def __contains__(self, name: str) -> bool:
-        """Whether `keys` has the name."""
-        return name in self.keys()
-
-    def __getitem__(self, name: str) -> Any:
-        """The attribute; a KeyError if the batch does not have it, or it is None."""
-        value = vars(self).get(name)
-        if value is None:
-            raise KeyError(f"the batch has no {name!r}, but {', '.join(self.keys())}")
-        return value
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        """Sets the attribute."""
-        setattr(self, name, value)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The attributes that `keys` names, not copied."""
-        return {name: vars(self)[name] for name in self.keys()}
 
     @property
     def optional_tensors(self) -> dict[str, Tensor]:
@@ -167,41 +272,6 @@ class MiniBatch:
     def _tensors(self) -> dict[str, Tensor]:
         return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
-    def _apply(self, function: Callable[[Tensor], Tensor]) -> MiniBatch:
-        for name, value in vars(self).items():
-            setattr(self, name, applied(function, value))
-        return self
-
-    def to(
-        self, device: torch.device | str | int | None, *, non_blocking: bool = False
-    ) -> MiniBatch:
-        """Moves all tensors to a device, and returns the batch."""
-        return self._apply(lambda tensor: tensor.to(device, non_blocking=non_blocking))
-
-    def cpu(self) -> MiniBatch:
-        """Moves all tensors to the processor's memory, and returns the batch."""
-        return self.to("cpu")
-
-    def cuda(
-        self, device: torch.device | str | int | None = None, *, non_blocking: bool = False
-    ) -> MiniBatch:
-        """Moves all tensors to a GPU (default: the current one), and returns the batch."""
-        return self.to("cuda" if device is None else device, non_blocking=non_blocking)
-
-    def pin_memory(self, device: Any = None) -> MiniBatch:
-        """Moves all tensors to page-locked memory; the DataLoader calls this for pin_memory=True.
-
-        Returns
-        -------
-        MiniBatch
-            The batch itself.
-        """
-        return self._apply(lambda tensor: tensor.pin_memory())
-
-    def clone(self) -> MiniBatch:
-        """A copy of the batch with copies of its tensors."""
-        return copy.copy(self)._apply(torch.clone)
-
     def to_pyg(self) -> Any:
         """The same batch as a ``torch_geometric.data.Data``.
 
@@ -218,12 +288,283 @@ class MiniBatch:
         return make_data(self.num_nodes, self.to_dict())
 
 
-def applied(function: Callable[[Tensor], Tensor], value: Any) -> Any:
-    """A tensor's result, also in lists, tuples and dictionaries; other values as they are."""
-    if isinstance(value, Tensor):
-        return function(value)
-    if isinstance(value, Mapping):
-        return {name: applied(function, one) for name, one in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(applied(function, one) for one in value)
-    return value
+class AttributeStore(_Attributes):
+    """The attributes of the nodes or edges of one type: ``store.x`` and ``store["x"]``.
+
+    Attributes can be set, new ones too. What PyG's stores always have is None where it is absent.
+    """
+
+    _none_if_absent = OF_DATA | {"x", "y"}
+
+    def __init__(self, **attributes: Any) -> None:
+        self.__dict__.update(attributes)
+
+    def values(self) -> list[Any]:
+        """The attributes that are there."""
+        return list(self.to_dict().values())
+
+    def items(self) -> list[tuple[str, Any]]:
+        """Names and values of the attributes that are there."""
+        return list(self.to_dict().items())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    def __delitem__(self, name: str) -> None:
+        del self.__dict__[name]
+
+    @property
+    def num_nodes(self) -> int | None:
+        """Nodes of the type in the batch; None for edges."""
+        return len(self["n_id"]) if "n_id" in vars(self) else None
+
+    @property
+    def num_edges(self) -> int | None:
+        """Edges of the type in the batch; None for nodes."""
+        return int(self["edge_index"].shape[1]) if "edge_index" in vars(self) else None
+
+    @property
+    def num_node_features(self) -> int:
+        """Columns of `x`; 0 without features."""
+        return self.num_features
+
+    def __repr__(self) -> str:
+        shown = {
+            name: list(value.shape) if isinstance(value, Tensor) else value
+            for name, value in self.items()
+        }
+        return "{ " + ", ".join(f"{name}={value}" for name, value in shown.items()) + " }"
+
+
+class TypedMiniBatch(_Batch):
+    """A sampled subgraph of a typed graph with its attributes.
+
+    It follows the contract of a ``HeteroData`` from PyG's NeighborLoader, and behaves as one in a
+    training loop: ``batch["paper"].x``, ``batch["author", "writes", "paper"].edge_index``,
+    ``batch.x_dict``; attributes can be set; `to`, `cpu`, `cuda` and `pin_memory` change the batch
+    itself, and return it. It has every node type and edge type of the graph, empty where none was
+    reached.
+
+    Node types have ``n_id`` (the user's ids, the seeds first), ``num_sampled_nodes``, and the
+    attributes of the dataset; that of the seeds also ``batch_size``, ``input_id`` and, where seeds
+    have times, ``seed_time``; with disjoint trees, ``batch``. Edge types have ``edge_index``
+    (2, num_edges) of local ids, sources above targets, ``e_id``, ``num_sampled_edges``, and the
+    attributes of the dataset.
+
+    Parameters
+    ----------
+    nodes : dict of str to AttributeStore
+    edges : dict of (str, str, str) to AttributeStore
+    input_type : str or (str, str, str)
+        The type of the seeds.
+    stats : BatchStats
+    """
+
+    def __init__(
+        self,
+        nodes: dict[str, AttributeStore],
+        edges: dict[EdgeType, AttributeStore],
+        input_type: Any,
+        stats: BatchStats,
+    ) -> None:
+        self.node_stores = nodes
+        self.edge_stores = edges
+        self.input_type = input_type
+        self.stats = stats
+
+    @property
+    def node_types(self) -> list[str]:
+        """Names of the node types."""
+        return list(self.node_stores)
+
+    @property
+    def edge_types(self) -> list[EdgeType]:
+        """(source type, relation, target type) of the edge types."""
+        return list(self.edge_stores)
+
+    def metadata(self) -> tuple[list[str], list[EdgeType]]:
+        """Node types and edge types, as ``to_hetero`` takes them."""
+        return self.node_types, self.edge_types
+
+    @property
+    def batch_size(self) -> int:
+        """Number of seeds."""
+        size: int = self[self.input_type]["batch_size"]
+        return size
+
+    @property
+    def input_id(self) -> Tensor:
+        """(batch_size,) int64, positions of the seeds in the seed array."""
+        ids: Tensor = self[self.input_type]["input_id"]
+        return ids
+
+    @input_id.setter
+    def input_id(self, ids: Tensor) -> None:
+        self[self.input_type]["input_id"] = ids
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes of all types in the batch."""
+        return sum(store.num_nodes or 0 for store in self.node_stores.values())
+
+    @property
+    def num_edges(self) -> int:
+        """Edges of all types in the batch."""
+        return sum(store.num_edges or 0 for store in self.edge_stores.values())
+
+    def _stores(self) -> dict[Any, AttributeStore]:
+        return {**self.node_stores, **self.edge_stores}
+
+    def collect(self, name: str) -> dict[Any, Any]:
+        """An attribute of all types that have it, by type.
+
+        Raises
+        ------
+        KeyError
+            If no type has it.
+        """
+        found = {key: store[name] for key, store in self._stores().items() if name in store}
+        if not found:
+            raise KeyError(f"no type has an attribute {name!r}")
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        """``x_dict`` is ``collect("x")``, and so on."""
+        if name.endswith("_dict") and "node_stores" in vars(self):
+            try:
+                return self.collect(name.removesuffix("_dict"))
+            except KeyError as error:
+                raise AttributeError(error.args[0]) from None
+        raise AttributeError(
+            f"a batch of a typed graph has no {name!r}: use batch[type].{name}, or "
+            f"batch.{name}_dict for all types"
+        )
+
+    def __getitem__(self, key: Any) -> AttributeStore:
+        """The nodes or edges of a type; edges also by (source type, target type)."""
+        if isinstance(key, str):
+            if key in self.node_stores:
+                return self.node_stores[key]
+            raise KeyError(f"no node type {key!r}; there are {self.node_types}")
+        found = [one for one in self.edge_stores if tuple(key) in (one, (one[0], one[2]))]
+        if len(found) != 1:
+            many = "several edge types" if found else "no edge type"
+            raise KeyError(f"{many} {tuple(key)!r}; there are {self.edge_types}")
+        return self.edge_stores[found[0]]
+
+    def __contains__(self, key: Any) -> bool:
+        """Whether there is such a node type or edge type."""
+        return key in self.node_stores or key in self.edge_stores
+
+    def keys(self) -> list[str]:
+        """Names of the attributes that some type has."""
+        return list(dict.fromkeys(name for store in self._stores().values() for name in store))
+
+    def to_dict(self) -> dict[Any, dict[str, Any]]:
+        """The attributes of all types, not copied."""
+        return {key: store.to_dict() for key, store in self._stores().items()}
+
+    def _holders(self) -> list[Any]:
+        return list(self._stores().values())
+
+    def clone(self) -> TypedMiniBatch:
+        """A copy of the batch with copies of its tensors."""
+        copied = copy.copy(self)
+        copied.node_stores = {key: copy.copy(store) for key, store in self.node_stores.items()}
+        copied.edge_stores = {key: copy.copy(store) for key, store in self.edge_stores.items()}
+        return copied._apply(torch.clone)
+
+    def to_pyg(self) -> Any:
+        """The same batch as a ``torch_geometric.data.HeteroData``, without copies.
+
+        Raises
+        ------
+        ImportError
+            If torch_geometric is not installed.
+        """
+        from graphzero.pyg.data import make_hetero_data  # torch_geometric is optional
+
+        counts = {name: len(store["n_id"]) for name, store in self.node_stores.items()}
+        return make_hetero_data(counts, self.to_dict())
+
+    def __repr__(self) -> str:
+        lines = [f"  {key!r}: {store!r}," for key, store in self._stores().items()]
+        return "\n".join(["TypedMiniBatch(", *lines, ")"])
+
+
+class Collate:
+    """Collate function: turns a `SampledBatch` into a `MiniBatch` of tensors.
+
+    The DataLoader calls it in the process that prepared the batch.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The dataset that is sampled.
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+
+    def __call__(self, sampled: SampledBatch) -> MiniBatch | TypedMiniBatch:
+        """The mini-batch of one item of the dataset."""
+        if not isinstance(sampled, SampledBatch):
+            raise TypeError(
+                "Collate takes the items of a NeighborDataset or LinkNeighborDataset: "
+                "pass batch_size=None to the DataLoader"
+            )
+        if self.dataset.is_typed:
+            return _typed_batch(sampled, sampled.by_type)
+        return _batch(sampled, sampled.by_type.untyped())
+
+
+def _batch(sampled: SampledBatch, subgraph: Subgraph) -> MiniBatch:
+    rows = {name: as_tensor(array) for name, array in sampled.rows.items()}
+    optional: dict[Any, npt.NDArray[Any]] = {**subgraph.optional_arrays}
+    optional.update(sampled.fields)
+    batch = MiniBatch(
+        n_id=torch.from_numpy(subgraph.n_id),
+        edge_index=torch.from_numpy(subgraph.edge_index),
+        e_id=None if subgraph.e_id is None else torch.from_numpy(subgraph.e_id),
+        batch_size=sampled.input_id.shape[0],
+        input_id=torch.from_numpy(sampled.input_id),
+        num_sampled_nodes=subgraph.num_sampled_nodes,
+        num_sampled_edges=subgraph.num_sampled_edges,
+        x=rows.pop("x", None),
+        y=rows.pop("y", None),
+        stats=sampled.stats,
+        **{str(name): torch.from_numpy(array) for name, array in optional.items()},
+    )
+    for name, tensor in rows.items():
+        batch[str(name)] = tensor
+    return batch
+
+
+def _typed_batch(sampled: SampledBatch, subgraph: TypedSubgraph) -> TypedMiniBatch:
+    nodes = {
+        kind: AttributeStore(
+            n_id=torch.from_numpy(ids),
+            num_sampled_nodes=subgraph.num_sampled_nodes[kind],
+            batch=None if subgraph.batch is None else torch.from_numpy(subgraph.batch[kind]),
+        )
+        for kind, ids in subgraph.n_id.items()
+    }
+    edges: dict[EdgeType, AttributeStore] = {}
+    num_sampled_edges = subgraph.num_sampled_edges or {}
+    for edge_type, edge_index in subgraph.edge_index.items():
+        e_id = subgraph.e_id[edge_type]
+        edges[edge_type] = AttributeStore(
+            edge_index=torch.from_numpy(edge_index),
+            e_id=None if e_id is None else torch.from_numpy(e_id),
+            num_sampled_edges=num_sampled_edges[edge_type],
+        )
+    batch = TypedMiniBatch(nodes, edges, sampled.input_type, sampled.stats)
+    batch.input_id = torch.from_numpy(sampled.input_id)
+    batch[sampled.input_type]["batch_size"] = sampled.input_id.shape[0]
+    for arrays in (sampled.rows, sampled.fields):
+        for key, array in arrays.items():
+            batch[key[0]][key[1]] = as_tensor(array)
+    return batch

@@ -1,27 +1,364 @@
-"""`NeighborDataset`: mini-batches around nodes, for the standard DataLoader."""
+"""`NeighborDataset`: mini-batches around nodes, as a torch ``IterableDataset``."""
 
 from __future__ import annotations
 
+import sys
 import zlib
 from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
+from torch.utils.data import IterableDataset
 
+from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray, as_times
+from graphzero.graph.sampling_options import as_seed
 from graphzero.io.prefetch import Prefetch
-from graphzero.io.row_sources import RowKey
-from graphzero.loader.neighborhoods import check_times, neighborhoods_of, sampler_of
-from graphzero.loader.pyg_arguments import refuse_keywords
-from graphzero.loader.sampled_batch import SampledBatch
-from graphzero.loader.seed_dataset import SeedDataset
-from graphzero.sampling.hop_readahead import HopReadAhead
+from graphzero.io.row_io import RowKey
+from graphzero.loader.arguments import as_seed_ids, refuse_keywords
+from graphzero.loader.epochs import Epochs, ParentGroup, Ranks, current_share
+from graphzero.loader.iteration import BatchIterator, SeedBatches
+from graphzero.loader.mini_batch import SampledBatch
+from graphzero.loader.resume import Position, Progress, State, read_position
+from graphzero.sampling.negatives import WeightedDraws
+from graphzero.sampling.order import Share, batch_ids
+from graphzero.sampling.sampler import HopReadAhead, NeighborSampler, TypedSubgraph
+from graphzero.store.manifest import NODES
+from graphzero.units import as_count
 
 if TYPE_CHECKING:
     from graphzero.graph.sampling_options import SamplingOptions, Unpack
 
-__all__ = ["NeighborDataset"]
+# Classes of accelerate.data_loader: of the first, each process takes some items of every round;
+# the second cuts the tensors of a batch into a piece for each process.
+_WRAPPERS = ("IterableDatasetShard", "DataLoaderDispatcher")
+
+
+class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
+    """What datasets of seeds have in common: the epoch, resuming it, ranks and workers.
+
+    Attributes
+    ----------
+    ranks : Ranks
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        distributed: bool | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        even: bool = True,
+        **options: Any,
+    ) -> None:
+        super().__init__(*args, **options)
+        self.ranks = Ranks(distributed, rank, world_size, even)
+        self._epochs = Epochs()
+        self.parent: ParentGroup | None = None  # in a process that was spawned
+        self._weights: WeightedDraws | None = None
+
+    def weigh_seeds(self, weights: Any) -> None:
+        """Draws the seeds of every epoch by weight, as torch's ``WeightedRandomSampler`` does.
+
+        An epoch has as many draws as there are seeds: a seed may come several times, or not at all.
+
+        Raises
+        ------
+        ValueError
+            If there is not one for each seed, if one is negative or not finite, or if all are 0.
+        """
+        self._weights = WeightedDraws(weights, self.num_seeds, "seed_weights", "seeds")
+
+    def reseed(self, seed: int) -> None:
+        """Changes the seed; in a copy of the sampler, which iterations may be using."""
+        self.sampler = copy(self.sampler)
+        self.sampler.seed = as_seed(seed)
+        for cached in ("options", "state_options"):
+            self.__dict__.pop(cached, None)
+
+    def epoch_order(self, epoch: int) -> IdArray:
+        """Positions in the seed array in the order of an epoch, (num_seeds,) int64."""
+        if self._weights is None:
+            return super().epoch_order(epoch)
+        if self.num_seeds == 0:
+            return np.empty(0, dtype=np.int64)
+        stream = _core.stream(_core.key("shuffle", self.sampler.seed, epoch, 0), 0)
+        return self._weights.items(_core.draws(stream, self.num_seeds))
+
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """All that the mini-batches of an epoch are a function of, in plain values."""
+        weights = {} if self._weights is None else {"seed_weights_crc": self._weights.crc}
+        return {**super().options, **weights}
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next pass: while a pass runs, of the one after it."""
+        return self.position.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch of the next pass, in workers as well; those after it count on.
+
+        A pass begins when ``iter`` is called, of the dataset or of a ``DataLoader`` over it. It is
+        a whole epoch, unless it is the one that `resume` continues.
+
+        Without it, a pass in this process is the epoch after the one before; the first one is epoch
+        0. Passes of DataLoader workers have epochs that follow from torch's seed then: other
+        batches in each pass. Ranks that share an epoch need `set_epoch` with workers.
+
+        Parameters
+        ----------
+        epoch : int
+            At least 0; also that of an earlier pass, which is then repeated.
+
+        Raises
+        ------
+        RuntimeError
+            If accelerate calls this, and would divide the batches among the processes.
+        """
+        _refuse_accelerate()
+        epoch = as_count(epoch, "epoch", 0)
+        here = self.position
+        self._epochs.choose(here if here.epoch == epoch else Position(epoch, 0))
+
+    def state_after(self, taken: int) -> State:
+        """State for `resume`, after the training loop has taken some batches of the running pass.
+
+        The running pass is the one that began last; if none has begun since `set_epoch` or
+        `resume`, it is the next one. With DataLoader workers, call `set_epoch` before each pass.
+
+        It is not called ``state_dict``, because a ``StatefulDataLoader`` would then restore the
+        dataset's epoch over the one that `set_epoch` has chosen since.
+
+        Parameters
+        ----------
+        taken : int
+            Batches that the loop of this rank was given since it began to iterate over a
+            ``DataLoader`` of this dataset. The other ranks must be in step. Batches that were
+            prepared and not given do not count. A ``StatefulDataLoader`` counts by itself: store
+            its state.
+
+        Returns
+        -------
+        dict
+            Plain numbers, strings and lists.
+
+        Raises
+        ------
+        RuntimeError
+            If DataLoader workers may have begun the pass, and `set_epoch` was not called.
+        """
+        taken = as_count(taken, "taken", 0)
+        _, world_size = self.rank_and_size
+        here = self._epochs.last
+        done = min(self.num_batches, here.batches + taken * world_size)
+        return replace(here, batches=done).state(self.state_options)
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Resumes an interrupted epoch, with any number of ranks and workers.
+
+        Every rank loads the same state, that of rank 0. The next pass yields the remaining batches
+        of the state's epoch, unless `set_epoch` chooses another one. The pass after it is the next
+        epoch, and whole. ``len`` is still that of a whole epoch.
+
+        Parameters
+        ----------
+        state : mapping
+            From `state_after`, from the ``state_dict`` of an iterator of this dataset, or from
+            that of a ``StatefulDataLoader``.
+
+        Raises
+        ------
+        ValueError
+            If it is not such a state, or was taken on another graph, with another seed, batch_size,
+            ...; the message names them.
+        """
+        self._epochs.choose(read_position(state, self.state_options, self.num_batches))
+
+    def __len__(self) -> int:
+        """Batches of this rank in a whole epoch, over all its workers.
+
+        Raises
+        ------
+        ValueError
+            As at the beginning of an iteration, if it is not known how ranks share the epoch.
+        """
+        share = Share(*self._checked_rank())
+        even, drop_last = self.ranks.even, self.drop_last
+        return len(batch_ids(self.num_batches, share, even=even, drop_last=drop_last))
+
+    @property
+    def position(self) -> Position:
+        """Where the next pass begins, over all ranks."""
+        return self._epochs.next
+
+    @property
+    def rank_and_size(self) -> tuple[int, int]:
+        """Rank of this process, and the number of ranks that share an epoch."""
+        return self.ranks.find(self.parent)
+
+    def _checked_rank(self) -> tuple[int, int]:
+        """`rank_and_size`; says what `even` does to the epoch, once and by one rank."""
+        rank, world_size = self.rank_and_size
+        self.ranks.check_rounds(self.num_batches, rank, world_size, self.drop_last, self._epochs)
+        return rank, world_size
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "parent": ParentGroup.of_this_process()}
+
+    def __copy__(self) -> SeedDataset:
+        copied = self.__class__.__new__(self.__class__)
+        copied.__dict__.update(self.__dict__, _epochs=copy(self._epochs))
+        return copied
+
+    def begin_pass(self) -> Progress:
+        """Begins a pass in this process, whose workers `iterate`: its epoch, position and rank."""
+        share = Share(*self._checked_rank())
+        here = self._epochs.begin(shared_by_ranks=False).position
+        return Progress(here.epoch, here.batches, 0, share)
+
+    def iterate(self, progress: Progress) -> BatchIterator:
+        """A worker's share of a pass that `begin_pass` has begun, in the parent or here."""
+        return BatchIterator(self, progress, even=self.ranks.even)
+
+    def __iter__(self) -> BatchIterator:
+        share = current_share(*self._checked_rank())
+        begun = self._epochs.begin(shared_by_ranks=share.world_size > 1)
+        here = begun.position
+        return BatchIterator(
+            self,
+            Progress(here.epoch, here.batches, 0, share),
+            even=self.ranks.even,
+            on_load=partial(self._epochs.load, begun),
+            check=None if share.num_workers == 1 else partial(self._epochs.check, begun),
+            observes_loop=True,
+        )
+
+
+def _refuse_accelerate() -> None:
+    """Raises an error if the caller was called by a wrapper of accelerate that divides batches.
+
+    accelerate leaves no other trace: it makes a DataLoader of its own over the dataset, and tells
+    the dataset the epoch before each pass.
+
+    Raises
+    ------
+    RuntimeError
+        That says what to pass to ``prepare``.
+    """
+    caller = sys._getframe(2)
+    if not str(caller.f_globals.get("__name__")).startswith("accelerate."):
+        return
+    if type(caller.f_locals.get("self")).__name__ in _WRAPPERS:
+        raise RuntimeError(
+            "accelerate would divide the batches of this dataset among the processes, which "
+            "the dataset does by itself. Keep its DataLoader out of prepare: model, optimizer = "
+            "accelerator.prepare(model, optimizer). Make the dataset with distributed=True (and "
+            "even=False for evaluation), and move each batch: batch.to(accelerator.device)"
+        )
+
+
+def sampler_of(dataset: Dataset, fanouts: Any, options: Mapping[str, Any]) -> NeighborSampler:
+    """The sampler of a dataset.
+
+    Raises
+    ------
+    ValueError
+        If the lists of a typed graph have out-neighbours: messages would flow against the edges,
+        between types that models do not expect.
+    """
+    if dataset.is_typed and dataset.neighbors == "out":
+        raise ValueError(
+            "mini-batches of a typed graph need in-neighbours, along whose edges messages flow: "
+            "build the dataset with neighbors='in', or give the edge types in reverse"
+        )
+    return NeighborSampler(dataset, fanouts, **options)
+
+
+def check_times(dataset: Dataset) -> None:
+    """Refuses times of seeds where no edge has any.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not dataset.is_typed:
+        dataset.graph._csr.require_time_order()
+    elif all(edges.graph.times is None for edges in dataset.edges.values()):
+        raise ValueError(
+            "seeds have times, and no edge type does: build the dataset with time_attrs="
+        )
+
+
+class _Neighborhoods:
+    """The sampled neighbourhoods of an array of seed nodes.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    seeds : (n,) integers, (num_nodes,) bool, or None
+        With types: a node type, or a pair of one and these.
+
+    Attributes
+    ----------
+    seeds : (num_seeds,) int64
+        The user's ids.
+    input_type : str or None
+        Node type of the seeds, in a typed graph.
+    translates_seeds : bool
+        Whether the seeds of each mini-batch are translated into stored ids.
+    """
+
+    def __init__(self, dataset: Dataset, seeds: Any) -> None:
+        kind, ids = _type_and_ids(dataset, seeds) if dataset.is_typed else (NODES, seeds)
+        nodes = dataset.nodes[kind]
+        self.seeds = as_seed_ids(ids, nodes.num_nodes)
+        self.input_type = kind if dataset.is_typed else None
+        self._kind = kind
+        self._stored_seeds: IdArray | None = None
+        # More stored ids than the graph's table of ranks are not kept: then each mini-batch reads
+        # the table in as many places as it has seeds.
+        if dataset.is_typed or self.seeds.nbytes <= dataset.graph.section_bytes.get("node_rank", 0):
+            order = np.argsort(self.seeds)  # the table is read once, from its beginning to its end
+            self._stored_seeds = np.empty_like(self.seeds)
+            self._stored_seeds[order] = nodes.to_stored(self.seeds[order])
+        self.translates_seeds = self._stored_seeds is None
+
+    def sample(
+        self,
+        sampler: NeighborSampler,
+        positions: IdArray,
+        times: IdArray | None,
+        *,
+        epoch: int,
+        batch: int,
+        readahead: Sequence[HopReadAhead] | None,
+    ) -> TypedSubgraph:
+        """The neighbourhood of the seeds at some positions, with a time for each or None."""
+        how: Any = {"epoch": epoch, "batch": batch, "readahead": readahead}
+        how["seed_time"] = None if times is None else {self._kind: times}
+        if self._stored_seeds is None:
+            return sampler.sample_types({self._kind: self.seeds[positions]}, **how)
+        return sampler.sample_stored({self._kind: self._stored_seeds[positions]}, **how)
+
+
+def _type_and_ids(dataset: Dataset, seeds: Any) -> tuple[str, Any]:
+    """A node type and its seeds, None for all of its nodes."""
+    kind, ids = (seeds, None) if isinstance(seeds, str) else ("", None)
+    if isinstance(seeds, tuple) and len(seeds) == 2 and isinstance(seeds[0], str):
+        kind, ids = seeds
+    if kind not in dataset.nodes:
+        named = f", not {kind!r}" if kind else ""
+        raise ValueError(
+            f"the seeds of a typed graph are of one node type: give (node type, ids), or the type "
+            f"alone for all of its nodes; the node types are {dataset.node_types}{named}"
+        )
+    return kind, ids
 
 
 class NeighborDataset(SeedDataset):
@@ -29,8 +366,9 @@ class NeighborDataset(SeedDataset):
 
     Use it with ``DataLoader(dataset, batch_size=None, collate_fn=Collate(ds))``. DataLoader workers
     share the batches of an epoch, and so do ranks with ``distributed=True``. The order and content
-    of the batches do not depend on the number of workers or ranks. Call `set_epoch` before each
-    epoch: it changes the order of the seeds and the draws, in persistent workers as well.
+    of the batches of an epoch do not depend on the number of workers or ranks. Call `set_epoch`
+    before each epoch: it changes the order of the seeds and the draws, in persistent workers as
+    well.
 
     An interrupted epoch is resumed at its next batch, byte for byte:
 
@@ -48,7 +386,7 @@ class NeighborDataset(SeedDataset):
         pair of a node type and these, such as ``("paper", ids)``, or the node type alone.
     fanouts : sequence of int, or mapping
         Neighbours per node in each hop; -1 for all. In a typed graph also by edge type, as in
-        `TypedNeighborSampler`.
+        `NeighborSampler`.
     batch_size : int
         Seeds in a batch.
     shuffle : bool
@@ -123,7 +461,7 @@ class NeighborDataset(SeedDataset):
     ) -> None:
         refuse_keywords(type(self), options)
         how = {"seed": seed, "num_threads": 1, **options}
-        self._neighborhoods = neighborhoods_of(dataset, seeds)
+        self._neighborhoods = _Neighborhoods(dataset, seeds)
         self.seeds = self._neighborhoods.seeds
         super().__init__(
             dataset,

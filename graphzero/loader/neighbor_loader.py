@@ -1,27 +1,430 @@
-"""`NeighborLoader`: the ready-made DataLoader around nodes, with PyG's argument names."""
+"""`NeighborLoader` and `LinkNeighborLoader`: ready-made DataLoaders with PyG's argument names.
+
+A ready-made loader is a torch ``DataLoader`` over an ``IterableDataset``. It begins each pass in
+the process that iterates, and tells its workers which one it is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
 import numpy.typing as npt
 import torch
+from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data.dataloader import _InfiniteConstantSampler
 
 from graphzero.graph.dataset import Dataset
+from graphzero.graph.ids import IdArray, as_ids
+from graphzero.graph.sampling_options import as_seed
 from graphzero.io.prefetch import Prefetch
-from graphzero.loader.given import (
-    as_fanouts_given,
+from graphzero.loader.arguments import (
+    as_array,
+    as_dataset,
     as_input_ids,
+    as_negatives,
+    as_num_neighbors,
+    as_seed_edges,
+    as_seed_nodes,
     as_seed_weights,
-    dataset_options,
+    as_subgraph_type,
+    check_keywords,
+    driving_attribute,
+    node_labels,
+    seed_times,
 )
-from graphzero.loader.given_seeds import as_seed_nodes, node_labels, seed_times
-from graphzero.loader.neighbor_dataset import NeighborDataset
-from graphzero.loader.seed_loader import SeedLoader
+from graphzero.loader.epochs import (
+    MOST_EPOCH,
+    current_share,
+    default_threads,
+    group_of_worker,
+    in_worker,
+)
+from graphzero.loader.iteration import BatchIterator
+from graphzero.loader.link_dataset import LinkNeighborDataset
+from graphzero.loader.mini_batch import Collate, MiniBatch, SampledBatch, TypedMiniBatch
+from graphzero.loader.neighbor_dataset import NeighborDataset, SeedDataset
+from graphzero.loader.profiler import LoopRanges
+from graphzero.loader.resume import Position, Progress, State
+from graphzero.loader.stats import Loop
+from graphzero.sampling.order import batch_ids
 
-__all__ = ["NeighborLoader"]
+_OF_TORCH = (
+    *("num_workers", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context"),
+    *("generator", "prefetch_factor", "persistent_workers"),
+)
+_OF_DATASETS = (
+    *("replace", "disjoint", "temporal_strategy", "labor", "strictly_before", "batch_dependency"),
+    *("batch_size", "drop_last", "seed", "prefetch", "feature_dtype", "num_threads"),
+    *("distributed", "rank", "world_size", "even"),
+)
+_NO_EPOCH = MOST_EPOCH + 1  # of batches that belong to no epoch
+
+_REMADE = (
+    "another library has made a DataLoader of its own of this loader's parts, and would divide its "
+    "batches a second time. Let the loader itself deal them to the ranks: make it with "
+    "distributed=True (and even=False for evaluation), and keep it out of what the library "
+    "prepares: model, optimizer = accelerator.prepare(model, optimizer)"
+)
+
+
+class Seeds(IterableDataset[SampledBatch]):
+    """The seeds of a loader: its ``dataset`` attribute; ``len`` is their number, over all ranks.
+
+    An iteration yields the mini-batches of the pass that the loader has begun.
+
+    Attributes
+    ----------
+    source : SeedDataset
+    """
+
+    def __init__(self, source: SeedDataset, *, persistent: bool) -> None:
+        self.source = source
+        self._progress: Progress | None = None  # of the pass that begins; workers have a copy
+        self._begun = 0  # passes in this worker
+        self._again: torch.Tensor | None = None  # where later passes of persistent workers begin
+        if persistent:
+            self._again = torch.zeros(2, dtype=torch.int64)
+            self._again.share_memory_()  # type: ignore[no-untyped-call]
+
+    def __len__(self) -> int:
+        return self.source.num_seeds
+
+    def __repr__(self) -> str:
+        return f"Seeds({len(self)})"
+
+    @contextmanager
+    def beginning(self, progress: Progress) -> Iterator[None]:
+        """While it lasts, ``iter``, and workers that are started, are for this pass."""
+        self._progress = progress
+        if self._again is not None:
+            self._again[0], self._again[1] = progress.epoch, progress.first
+        try:
+            yield
+        finally:
+            self._progress = None
+
+    def __iter__(self) -> BatchIterator:
+        """The mini-batches of the pass; of a pass of its own in a DataLoader of other libraries.
+
+        Raises
+        ------
+        RuntimeError
+            If it is in a DataLoader that another library has made, in one of several processes.
+        """
+        progress = self._progress
+        if progress is None:
+            group = group_of_worker(self.source.parent)
+            if group is not None and group[1] > 1:
+                raise RuntimeError(_REMADE)
+            return iter(self.source)
+        if in_worker():
+            if self._begun > 0 and self._again is not None:
+                epoch, first = self._again.tolist()
+                progress = replace(progress, epoch=epoch, first=first)
+            self._begun += 1
+            share = progress.share
+            progress = replace(progress, share=current_share(share.rank, share.world_size))
+        return self.source.iterate(progress)
+
+
+@dataclass
+class _Finish:
+    """The collate function of a loader. It does not hold the loader, which would be a circle:
+    workers of a loader that is dropped would go on until the garbage collector finds it.
+    """
+
+    collate: Collate
+    input_id: IdArray | None
+    make_output: Callable[[Any, Dataset], Any]
+    transform: Callable[[Any], Any] | None
+
+    def __call__(self, sampled: Any) -> Any:
+        if not isinstance(sampled, SampledBatch):
+            raise RuntimeError(_REMADE)
+        batch = self.collate(sampled)
+        if self.input_id is not None:
+            batch.input_id = torch.from_numpy(self.input_id[sampled.input_id])
+        output = self.make_output(batch, self.collate.dataset)
+        output = output if self.transform is None else self.transform(output)
+        if not hasattr(output, "stats") and hasattr(output, "__dict__"):
+            output.__dict__["stats"] = sampled.stats  # a PyG object: no attribute of the graph
+        return output
+
+
+@dataclass
+class _Delivered:
+    """How many mini-batches of a pass the training loop was given, of how many of this rank."""
+
+    progress: Progress
+    total: int
+    taken: int = 0
+
+    @property
+    def position(self) -> Position:
+        """Where the epoch is resumed; the beginning of the next one, if it is at its end."""
+        here = self.progress
+        if self.taken >= self.total:
+            return Position(here.epoch + 1, 0)
+        return Position(here.epoch, here.first + self.taken * here.share.world_size)
+
+
+class _Counting(Iterator[Any]):
+    """An iterator of the DataLoader that counts what the training loop is given, and times it."""
+
+    def __init__(
+        self, loader: SeedLoader, iterator: Iterator[Any], delivered: _Delivered, loop: Loop
+    ) -> None:
+        self._loader = loader
+        self._iterator = iterator
+        self._delivered = delivered
+        self._ranges = LoopRanges(training=True)
+        self._loop = loop
+
+    def __iter__(self) -> _Counting:
+        return self
+
+    def __next__(self) -> Any:
+        self._loader._check_current(self._delivered)
+        with self._ranges:
+            output = self._loop.next_of(self._iterator)
+        self._delivered.taken += 1
+        return output
+
+
+class SeedLoader(DataLoader[Any]):
+    """A DataLoader that makes its dataset and collate function itself.
+
+    A subclass keeps all arguments as attributes of their names, because Lightning makes loaders
+    anew from these, and calls `_set_up`.
+
+    Attributes
+    ----------
+    dataset : Seeds
+        Its length is the number of seeds.
+    batch_size : int
+        Seeds in a batch.
+    seed : int
+        Of the order and the draws.
+    """
+
+    _kind: str  # "NeighborLoader" or "LinkNeighborLoader", also in classes derived from them
+    _source: SeedDataset
+    seed: int
+    transform: Callable[[Any], Any] | None
+
+    def _take(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Checks the arguments of a subclass, and keeps them as attributes.
+
+        Parameters
+        ----------
+        arguments : mapping
+            All names in its ``__init__``: also ``self``, and ``other`` with further keywords.
+
+        Returns
+        -------
+        dict
+            Without these; the dataset open, the seed drawn.
+        """
+        taken = dict(arguments)
+        other = dict(taken.pop("other"))
+        del taken["self"]
+        # Lightning makes another loader of the attributes or the arguments of this one to predict.
+        is_remade = isinstance(taken["dataset"], Seeds)
+        if is_remade:
+            taken["dataset"] = taken["dataset"].source.dataset
+        if isinstance(other.get("sampler"), _InfiniteConstantSampler):
+            del other["sampler"]
+            is_remade = True
+        if isinstance(other.get("collate_fn"), _Finish):
+            del other["collate_fn"]
+        if is_remade:
+            taken["shuffle"] = taken["drop_last"] = False
+        check_keywords(self._kind, other, taken)
+        if "data" in other and taken["dataset"] is not None:
+            raise TypeError("dataset and data are two names of one argument: give one of them")
+        taken["dataset"] = as_dataset(other.get("data", taken["dataset"]))
+        self._draws_seed = taken["seed"] is None
+        if taken["seed"] is not None:
+            taken["seed"] = as_seed(taken["seed"])
+        elif taken["distributed"] or taken["rank"] is not None:
+            raise ValueError(
+                "ranks that share the seeds need the same seed=: give a number, on all ranks alike"
+            )
+        else:  # as torch's RandomSampler does
+            drawn = torch.empty((), dtype=torch.int64).random_(generator=taken["generator"])
+            taken["seed"] = int(drawn.item())
+        for name, value in taken.items():
+            if name not in (*_OF_TORCH, "dataset", "batch_size", "drop_last"):
+                setattr(self, name, value)
+        return taken
+
+    @staticmethod
+    def _dataset_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The keyword arguments of `NeighborDataset` and `LinkNeighborDataset` alike."""
+        weight = driving_attribute(arguments["dataset"], "weight_attr", arguments["weight_attr"])
+        return {
+            **{name: arguments[name] for name in _OF_DATASETS},
+            "shuffle": bool(arguments["shuffle"]),
+            "weighted": weight is not None,
+            "subgraph_type": as_subgraph_type(arguments["subgraph_type"], arguments["directed"]),
+        }
+
+    def _set_up(
+        self, source: SeedDataset, input_id: IdArray | None, arguments: Mapping[str, Any]
+    ) -> None:
+        """Makes the DataLoader; `input_id` is what batches have instead of positions, or None."""
+        self._source = source
+        self._delivered: _Delivered | None = None
+        source.queued = arguments["prefetch_factor"] or source.queued
+        self._finish = _Finish(Collate(source.dataset), input_id, self._make_output, self.transform)
+        super().__init__(
+            Seeds(source, persistent=arguments["persistent_workers"]),
+            batch_size=None,
+            collate_fn=self._finish,
+            **{name: arguments[name] for name in _OF_TORCH},
+        )
+        # torch knows these only of loaders that make batches out of single items
+        self.__dict__.update(batch_size=source.batch_size, drop_last=source.drop_last)
+
+    @staticmethod
+    def _make_output(batch: MiniBatch | TypedMiniBatch, dataset: Dataset) -> Any:
+        """What `transform` and the training loop get for a mini-batch; for subclasses."""
+        del dataset
+        return batch
+
+    def __iter__(self) -> Any:
+        """Begins a pass, the next epoch."""
+        loop, source = Loop(), self._source
+        with loop.starting():
+            progress = source.begin_pass()
+            first, share = progress.first, progress.share
+            even, drop_last = source.ranks.even, source.drop_last
+            numbers = batch_ids(source.num_batches, share, first, even=even, drop_last=drop_last)
+            self._delivered = delivered = _Delivered(progress, len(numbers))
+            self._finish.transform = self.transform
+            with self.dataset.beginning(progress):  # type: ignore[attr-defined]
+                iterator = super().__iter__()
+        return _Counting(self, iterator, delivered, loop)
+
+    def __len__(self) -> int:
+        """Batches of this rank in a whole epoch."""
+        return len(self._source)
+
+    def _check_current(self, delivered: _Delivered) -> None:
+        """Persistent workers serve one pass at a time."""
+        if self._iterator is not None and delivered is not self._delivered:
+            raise RuntimeError(
+                "another pass over this loader has begun, and its persistent workers serve one "
+                "pass at a time: end this one first, or use persistent_workers=False"
+            )
+
+    def __call__(self, index: Any) -> Any:
+        """One batch, as it comes from the loader, outside of its epochs.
+
+        Parameters
+        ----------
+        index : (n,) integers
+            Positions in the seeds, as in PyG. If the seeds are all nodes, they are their ids.
+
+        Returns
+        -------
+        object
+            As an iteration yields it. The same index gives the same batch.
+        """
+        source = self._source
+        positions = as_ids(index, source.num_seeds, "index").copy()
+        sampled = source.sample(positions, epoch=_NO_EPOCH, batch=0)
+        finish = replace(self._finish, transform=self.transform)
+        return finish(source.with_rows(sampled, default_threads(source.num_threads)))
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next pass: while a pass runs, of the one after it."""
+        return self._source.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch of the next pass; those after it count on.
+
+        Parameters
+        ----------
+        epoch : int
+            At least 0; also that of an earlier pass, which is then repeated.
+        """
+        self._source.set_epoch(epoch)
+
+    def state_dict(self) -> State:
+        """The position after the last batch that the training loop was given.
+
+        It is that of the pass that began last, or after `load_state_dict`, that of the state. At
+        the end of an epoch it is the beginning of the next one. All ranks must be in step: store
+        the state of rank 0, and load it on every rank.
+
+        Returns
+        -------
+        dict
+            Plain numbers, strings and lists.
+        """
+        position = self._source.position if self._delivered is None else self._delivered.position
+        return position.state(self._source.state_options)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """The next pass yields what remains of the epoch; those after it are whole.
+
+        Any number of ranks and workers may resume. A seed that the loader has drawn itself becomes
+        that of the state.
+
+        Parameters
+        ----------
+        state_dict : mapping
+            From `state_dict`, of a loader with the same graph, seeds and options; or from
+            `NeighborDataset.state_after`.
+
+        Raises
+        ------
+        ValueError
+            If it is not such a state, or something differs; the message names it.
+        """
+        source = self._source
+        before = self.seed
+        if self._draws_seed:
+            self._reseed(_seed_of(state_dict, before))
+        try:
+            source.resume(state_dict)
+        except ValueError:
+            self._reseed(before)
+            raise
+        here = source.position
+        if here.batches >= source.num_batches > 0:
+            source.set_epoch(here.epoch + 1)
+        self._delivered = None
+
+    def _reseed(self, seed: int) -> None:
+        if seed != self.seed:
+            self.seed = seed
+            self._source.reseed(seed)
+            self._iterator = None  # persistent workers have the former seed
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_iterator": None, "_delivered": None}
+
+    def __copy__(self) -> SeedLoader:
+        copied = self.__class__.__new__(self.__class__)
+        copied.__dict__.update(self.__getstate__())
+        copied._source = copy.copy(self._source)
+        persistent = self.persistent_workers
+        copied.__dict__["dataset"] = Seeds(copied._source, persistent=persistent)
+        return copied
+
+
+def _seed_of(state: Mapping[str, Any], default: int) -> int:
+    options = state.get("options") if isinstance(state, Mapping) else None
+    seed = options.get("seed") if isinstance(options, Mapping) else None
+    return seed if isinstance(seed, int) else default
 
 
 class NeighborLoader(SeedLoader):
@@ -156,16 +559,131 @@ class NeighborLoader(SeedLoader):
     ) -> None:
         arguments = self._take(locals())
         ds = arguments["dataset"]
-        given = as_seed_nodes(input_nodes, ds)
+        nodes = as_seed_nodes(input_nodes, ds)
         source = NeighborDataset(
             ds,
-            given.given,
-            as_fanouts_given(num_neighbors, ds),
-            input_time=seed_times(ds, given, time_attr, input_time),
-            **dataset_options(arguments),
+            nodes.seeds,
+            as_num_neighbors(num_neighbors, ds),
+            input_time=seed_times(ds, nodes, time_attr, input_time),
+            **self._dataset_options(arguments),
         )
         if seed_weights is not None:
-            labels = partial(node_labels, ds, given.node_type, source.seeds)
+            labels = partial(node_labels, ds, nodes.node_type, source.seeds)
             source.weigh_seeds(as_seed_weights(seed_weights, labels))
-        nodes = source.seeds if given.is_mask else None
-        self._set_up(source, as_input_ids(input_id, nodes, source.num_seeds), arguments)
+        ids = source.seeds if nodes.is_mask else None
+        self._set_up(source, as_input_ids(input_id, ids, source.num_seeds), arguments)
+
+
+class LinkNeighborLoader(SeedLoader):
+    """A DataLoader of mini-batches around edges, with PyG's argument names.
+
+    It is `LinkNeighborDataset` in a ``torch.utils.data.DataLoader``, and yields its batches byte
+    for byte. What all arguments of PyG's ``LinkNeighborLoader`` mean here is in docs/loaders.md.
+    Passes, seeds, workers, ranks and resuming are those of `NeighborLoader`.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        From `graphzero.open`; also as ``data=``.
+    num_neighbors : sequence of int, or mapping
+        Neighbours per node in each hop, as in `NeighborLoader`; -1 for all.
+    edge_label_index : (2, num_edges) integers, str, or pair, optional
+        Seed edges: sources, destinations; or the name of an edge split. Default: all edges of the
+        graph, both directions of an undirected edge. They take 16 bytes of memory each. In a typed
+        graph a pair of an edge type and these (or None), or the edge type alone for all of its
+        edges.
+    edge_label : (num_edges, ...) numbers, optional
+        Labels of the seed edges; see `LinkNeighborDataset`.
+    edge_label_time : (num_edges,) integers, optional
+        A time for each seed edge, whose trees have only edges up to it; `time_attr` needs it.
+    neg_sampling : str, tuple, dict or object, optional
+        "binary" or "triplet"; with an amount of negatives for each seed edge and weights of the
+        nodes, (mode, amount, src_weight, dst_weight), a dict of these, or PyG's
+        ``NegativeSampling``.
+    neg_sampling_ratio : float, optional
+        The same as ``("binary", ratio)``.
+    input_id : (num_edges,) integers, optional
+        What ``batch.input_id`` has instead of positions of the seed edges.
+    seed_weights : (num_edges,) numbers, optional
+        Seed edges are drawn in proportion, with replacement, anew in every pass. "balanced" needs
+        `edge_label`, and gives each of its values the same share.
+    **options
+        All others as in `NeighborLoader`.
+
+    Raises
+    ------
+    TypeError
+        If an argument is unknown or refused; the message says what to use instead.
+    ValueError, IndexError
+        As in `LinkNeighborDataset`; if an attribute cannot drive the sampling; if ranks share the
+        seeds, and no seed is given.
+    """
+
+    _kind = "LinkNeighborLoader"
+
+    def __init__(
+        self,
+        dataset: Dataset | None = None,
+        num_neighbors: Any = None,
+        edge_label_index: Any = None,
+        edge_label: Any = None,
+        *,
+        edge_label_time: Any = None,
+        neg_sampling: Any = None,
+        neg_sampling_ratio: float | None = None,
+        input_id: Any = None,
+        replace: bool = False,
+        subgraph_type: Any = "directional",
+        disjoint: bool = False,
+        temporal_strategy: Literal["uniform", "last"] = "uniform",
+        time_attr: str | None = None,
+        weight_attr: str | None = None,
+        directed: bool = True,
+        labor: bool = False,
+        strictly_before: bool = False,
+        batch_dependency: int = 1,
+        transform: Callable[[Any], Any] | None = None,
+        batch_size: int = 1,
+        shuffle: bool | None = False,
+        drop_last: bool = False,
+        seed: int | None = None,
+        seed_weights: Any = None,
+        prefetch: Prefetch | None = None,
+        feature_dtype: npt.DTypeLike | None = None,
+        num_threads: int | None = None,
+        distributed: bool | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        even: bool = True,
+        num_workers: int = 0,
+        pin_memory: bool = False,
+        persistent_workers: bool = False,
+        prefetch_factor: int | None = None,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: Any = None,
+        generator: torch.Generator | None = None,
+        **other: Any,
+    ) -> None:
+        arguments = self._take(locals())
+        ds = arguments["dataset"]
+        if driving_attribute(ds, "time_attr", time_attr) and edge_label_time is None:
+            raise ValueError(
+                f"time_attr={time_attr!r} needs a time for each seed edge: give edge_label_time"
+            )
+        source = LinkNeighborDataset(
+            ds,
+            as_seed_edges(edge_label_index, ds),
+            as_num_neighbors(num_neighbors, ds),
+            edge_label=None if edge_label is None else as_array(edge_label),
+            edge_label_time=None if edge_label_time is None else as_array(edge_label_time),
+            **as_negatives(neg_sampling, neg_sampling_ratio),
+            **self._dataset_options(arguments),
+        )
+        if seed_weights is not None:
+            if isinstance(seed_weights, str) and edge_label is None:
+                raise ValueError(
+                    "seed_weights='balanced' needs edge_label: give it, or the weights"
+                )
+            source.weigh_seeds(as_seed_weights(seed_weights, partial(as_array, edge_label)))
+        self._set_up(source, as_input_ids(input_id, None, source.num_seeds), arguments)

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from graphzero.graph.ids import MOST_COUNT
 from graphzero.sampling.order import Share
+from graphzero.units import MOST_COUNT
 
 __all__ = [
     "GRAPH",

@@ -1,13 +1,18 @@
-"""The pack file: rows of mini-batches, one batch after the other."""
+"""The files of a pack: rows of mini-batches, one batch after the other, one file an attribute.
+
+The first file names the others, which stand beside it.
+"""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,26 +21,18 @@ import numpy.typing as npt
 from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
-from graphzero.graph.ids import IdArray, as_count
+from graphzero.graph.ids import IdArray
 from graphzero.graph.sampling_options import Sampling, as_fanout, as_fanouts, as_seed
-from graphzero.graph.typed_dataset import TypedDataset
-from graphzero.io.row_sources import RowKey
+from graphzero.io.row_io import RowKey
 from graphzero.sampling.order import num_batches
-
-__all__ = [
-    "OFFSETS",
-    "OPTIONS",
-    "Pack",
-    "PackInfo",
-    "digest_of_graph",
-    "digest_of_rows",
-    "file_key",
-    "open_pack",
-    "source_name",
-]
+from graphzero.store.atomic import is_staging_name
+from graphzero.store.format import FLAG_VECTOR, MAGIC, Header, layout
+from graphzero.units import as_count
 
 OPTIONS, OFFSETS = "pack_options", "batch_offsets"
 _VERSIONS = (1, 2)  # version 1 has the features "x", in one file
+_TOKEN = "[0-9a-f]{8}"
+_MOST_SOURCE = 60  # characters of the name of an attribute in the name of a file
 _SAMPLING = tuple(each.name for each in fields(Sampling))
 _NEEDED = {"num_seeds", "batch_size", "fanouts", "shuffle", "drop_last", "seed", *_SAMPLING}
 
@@ -239,7 +236,7 @@ def digest_of_graph(dataset: Dataset) -> str:
 
     It is made from the headers.
     """
-    if not isinstance(dataset, TypedDataset):
+    if not dataset.is_typed:
         return _digest(dataset.graph.identity)
     graphs = tuple(("__".join(t), edges.graph.identity) for t, edges in dataset.edges.items())
     orders = tuple((name, nodes.order_identity) for name, nodes in dataset.nodes.items())
@@ -252,7 +249,6 @@ def digest_of_rows(store: FeatureStore | None) -> str:
 
 
 def _section(store: FeatureStore, name: str, dtype: str) -> npt.NDArray[Any]:
-    """A section of a pack besides its rows, checked."""
     found = store.read_section(name)
     if found is None:
         raise FormatError(f"{store.path} is not a pack: it lacks the section '{name}'")
@@ -291,3 +287,106 @@ def open_pack(path: str | os.PathLike[str]) -> Pack:
     except BaseException:
         store.close()
         raise
+
+
+def _stem(main: Path) -> str:
+    return main.name.removesuffix(".gd")
+
+
+def part_name(main: Path, token: str, number: int, source: str) -> str:
+    """Name of a file beside the first: "train.pack.1f3a9c2b-01-paper.x.gd"."""
+    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", source)[:_MOST_SOURCE]
+    return f"{_stem(main)}.{token}-{number:02d}-{plain}.gd"
+
+
+def _is_part(main: Path, name: str) -> bool:
+    return re.fullmatch(rf"{re.escape(_stem(main))}\.{_TOKEN}-\d\d+-.*\.gd", name) is not None
+
+
+def open_parts(main: Pack) -> dict[RowKey, Pack]:
+    """Opens all files of a pack, by what they have rows of; the first among them.
+
+    Raises
+    ------
+    FileNotFoundError
+        If one is missing.
+    FormatError
+        If one is corrupt, or of another pack.
+    """
+    if main.info.token and not main.info.parts:
+        raise FormatError(f"{main.store.path} is a later file of a pack: give the first one")
+    found: dict[RowKey, Pack] = {main.info.source: main}
+    folder = Path(os.path.realpath(main.store.path)).parent
+    try:
+        for source, name in main.info.parts:
+            try:
+                found[source] = part = open_pack(folder / name)
+            except FileNotFoundError:
+                raise FileNotFoundError(
+                    errno.ENOENT,
+                    f"a file of the pack {main.store.path} is missing: keep its files together, "
+                    "or pack again",
+                    str(folder / name),
+                ) from None
+            of_file: Any = {
+                name: getattr(part.info, name) for name in ("source", "files", "resident_rows")
+            }
+            if part.info.source != source or part.info != replace(main.info, parts=(), **of_file):
+                raise FormatError(f"{folder / name} is of another pack: pack again")
+    except BaseException:
+        for part in found.values():
+            if part is not main:
+                part.store.close()
+        raise
+    return found
+
+
+def pack_files(path: str | os.PathLike[str]) -> list[Path]:
+    """Every file of a pack, from the first.
+
+    Raises
+    ------
+    FormatError
+        If it is not a pack.
+    OSError
+        If it cannot be opened.
+    """
+    pack = open_pack(path)
+    pack.store.close()
+    folder = Path(os.path.realpath(path)).parent
+    return [Path(path), *(folder / name for _, name in pack.info.parts)]
+
+
+def clear_old_parts(main: Path, kept: Iterable[str]) -> None:
+    """Removes the other files of earlier packs of the same name."""
+    names = set(kept)
+    for name in os.listdir(main.parent):
+        if _is_part(main, name) and name not in names:
+            (main.parent / name).unlink(missing_ok=True)
+
+
+def clear_leftovers(main: Path) -> None:
+    """Removes unfinished files of a killed packing of the same file: they have no header."""
+    for name in os.listdir(main.parent):
+        if not is_staging_name(name):
+            continue
+        final = ".".join(name[1:].split(".")[:-2])  # .NAME.random.suffix
+        if final == main.name or _is_part(main, final):
+            staged = main.parent / name
+            with open(staged, "rb") as file:
+                unfinished = file.read(8) not in MAGIC.values()
+            if unfinished:
+                staged.unlink()
+
+
+def pack_header(store: FeatureStore, num_rows: int, num_batches: int, info: PackInfo) -> Header:
+    """Header of a pack of so many rows of a file, without the checksums."""
+    sections: list[tuple[str, Any, int]] = [
+        (OPTIONS, np.uint8, len(info.encode())),
+        (OFFSETS, np.uint64, num_batches + 1),
+    ]
+    if len(store.shape) > 2:
+        sections.append(("row_shape", np.int64, len(store.shape) - 1))
+    sections.append(("rows", store.dtype, num_rows * store.feature_dim))
+    flags = FLAG_VECTOR if len(store.shape) == 1 else 0
+    return layout("features", sections, num_nodes=num_rows, width=store.feature_dim, flags=flags)

@@ -1,4 +1,4 @@
-"""`pack`: samples epochs ahead of time and writes the rows of their batches contiguously."""
+"""Packs: `pack` writes the rows of mini-batches ahead of time, `PackedDataset` trains on them."""
 
 from __future__ import annotations
 
@@ -6,45 +6,72 @@ import errno
 import os
 import secrets
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from tqdm import tqdm
 
+from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.edge_rows import EdgeRows
-from graphzero.graph.ids import IdArray, as_count
+from graphzero.graph.features import EdgeRows, FeatureStore
+from graphzero.graph.ids import IdArray
 from graphzero.io.prefetch import Prefetch
-from graphzero.io.row_sources import RowKey, RowSource, managed_bytes
+from graphzero.io.row_io import RowKey, RowSource, managed_bytes, row_sources
+from graphzero.loader.iteration import plan_iteration
 from graphzero.loader.neighbor_dataset import NeighborDataset
-from graphzero.loader.planning import plan_iteration
-from graphzero.packs.pack_cost import PackCost, Reads, count_reads, mean_of, sum_of
+from graphzero.loader.resume import differences
 from graphzero.packs.pack_file import (
+    OFFSETS,
+    OPTIONS,
+    Pack,
     PackInfo,
+    clear_leftovers,
+    clear_old_parts,
     digest_of_graph,
     digest_of_rows,
     file_key,
+    open_pack,
+    open_parts,
+    pack_header,
+    part_name,
     source_name,
 )
-from graphzero.packs.pack_parts import clear_leftovers, clear_old_parts, part_name
-from graphzero.packs.pack_rows import PackedRows, RowsWriter
 from graphzero.sampling.order import Share
-from graphzero.store.disk_space import require_disk_space
-from graphzero.store.filewriter import FileWriter
-from graphzero.store.outputs import Output, check_outputs, files_of_dataset
+from graphzero.store.format import FileWriter
+from graphzero.store.outputs import Output, check_outputs, files_of_dataset, require_disk_space
+from graphzero.units import as_count
 
 if TYPE_CHECKING:
     from graphzero.graph.sampling_options import SamplingOptions, Unpack
 
-__all__ = ["PackCost", "Packing", "Reads", "count_reads", "pack"]
-
-_SAMPLED = 8  # batches, from which the cost is estimated
+_SAMPLED = 8  # batches, from which the size is estimated
 _DEFAULT_RESIDENT = 0.2
+_PREFIX_STEP_BYTES = 4 << 20  # of resident rows, copied in one step
+
+
+@dataclass(frozen=True)
+class PackedRows:
+    """An attribute whose rows are packed: the first `resident_rows` once, others for each batch."""
+
+    key: RowKey
+    source: RowSource
+    resident_rows: int
+
+    @property
+    def store(self) -> FeatureStore:
+        """The file of the rows."""
+        return self.source.store
+
+    def beyond(self, batch: int, subgraph: Any) -> IdArray:
+        """The rows of a mini-batch that are not resident."""
+        rows = self.source.rows_of(batch, subgraph)
+        return rows[rows >= self.resident_rows]
 
 
 class _RowsBeyond(NeighborDataset):
@@ -70,21 +97,14 @@ class _RowsBeyond(NeighborDataset):
 
 
 class Packing:
-    """Epochs of a `NeighborDataset` to be packed: estimates the cost, and does the work.
-
-    Parameters
-    ----------
-    dataset, seeds, fanouts
-        As `NeighborDataset` takes them.
-    epochs, first_epoch, resident
-        As `pack` takes them.
-    **options
-        Of `NeighborDataset`.
+    """Epochs of a `NeighborDataset` to be packed; the arguments are those of `pack`.
 
     Attributes
     ----------
     packed : tuple of PackedRows
         What is packed; the first is that of the file with the pack's name.
+    num_batches : int
+        Batches of all packed epochs.
     """
 
     def __init__(
@@ -104,22 +124,22 @@ class Packing:
         if resident is not None:
             prefetch = replace(prefetch, resident=resident)
         options["prefetch"] = replace(prefetch, resident=1.0)
-        self._batches = NeighborDataset(dataset, seeds, fanouts, **options)
-        self._options = {**options, "input_time": self._batches.input_time}
-        if len(self._batches.options["fanouts"]) < len(self._batches.sampler.fanouts):
+        self._batches = batches = NeighborDataset(dataset, seeds, fanouts, **options)
+        self._options = {**options, "input_time": batches.input_time}
+        if len(batches.options["fanouts"]) < len(batches.sampler.fanouts):
             raise ValueError(
                 "two edge types have one name in a pack, source__relation__target: build the "
                 "dataset with other names of types"
             )
-        sources = _managed(self._batches.row_sources(self.first_epoch))
+        sources = _managed(batches.row_sources(self.first_epoch))
         if not sources:
             raise ValueError(
                 "the dataset has no features to pack, nor other attributes of nodes with at least "
                 "64 bytes a row, or of edges"
             )
-        self._batches_per_epoch = self._batches.num_batches
-        if self._batches_per_epoch == 0:
+        if batches.num_batches == 0:
             raise ValueError("there are no batches to pack: give more seeds, or a smaller batch")
+        self.num_batches = batches.num_batches * self.epochs
         total = managed_bytes(sources)
         wanted = prefetch.resident_bytes(total)
         resident_bytes = self._default_resident(total) if wanted is None else min(wanted, total)
@@ -130,68 +150,47 @@ class Packing:
             for key, source in sources.items()
         )
 
-    @property
-    def resident_rows(self) -> int:
-        """First rows of all files, which are packed once."""
-        return sum(one.resident_rows for one in self.packed)
-
     def _default_resident(self, total: int) -> int:
         """As many bytes as the plan finds; if everything fits in memory, a fraction of it."""
-        every = range(self._batches_per_epoch)
-        room = plan_iteration(self._batches, Share(), self.first_epoch, every).resident
-        sources = self._batches.row_sources(self.first_epoch)
-        room = room * total // managed_bytes(sources)  # their share of resident rows
-        return room if room < total else int(_DEFAULT_RESIDENT * total)
-
-    def _rows_beyond(self, batch: int) -> list[IdArray]:
-        """Of each packed attribute: rows of a batch that are not resident, ascending."""
-        batches, epoch = self._batches, self.first_epoch
-        sampled = batches.sample(batches.positions(epoch, batch), epoch=epoch, batch=batch)
-        return [np.sort(one.beyond(batch, sampled.subgraph)) for one in self.packed]
-
-    @cached_property
-    def _estimate(self) -> tuple[list[int], Reads, Reads]:
-        """Rows of each file, and reads of a full batch unpacked and packed, from some batches."""
-        total = self._batches_per_epoch
-        full = self._batches.num_seeds // self._batches.batch_size
-        chosen = np.unique(np.linspace(0, max(full, 1) - 1, _SAMPLED).astype(int)).tolist()
-        found = [self._rows_beyond(batch) for batch in chosen]
-        last = self._rows_beyond(full) if total > full > 0 else None  # a short one
-        num_rows = []
-        for i, one in enumerate(self.packed):
-            mean = sum(len(rows[i]) for rows in found) / len(found)
-            of_epoch = mean * total if last is None else mean * full + len(last[i])
-            num_rows.append(one.resident_rows + round(of_epoch * self.epochs))
-        sizes = [one.store.row_bytes for one in self.packed]
-        unpacked = [
-            sum_of([count_reads(np.unique(r), b) for r, b in zip(rows, sizes, strict=True)])
-            for rows in found
-        ]
-        packed = [
-            sum_of([count_reads(np.arange(len(r)), b) for r, b in zip(rows, sizes, strict=True)])
-            for rows in found
-        ]
-        return num_rows, mean_of(unpacked), mean_of(packed)
+        batches, every = self._batches, range(self._batches.num_batches)
+        available = plan_iteration(batches, Share(), self.first_epoch, every).resident
+        sources = batches.row_sources(self.first_epoch)
+        available = available * total // managed_bytes(sources)  # the share of packed attributes
+        return available if available < total else int(_DEFAULT_RESIDENT * total)
 
     @property
-    def _num_rows(self) -> list[int]:
-        """Estimated rows of each file."""
-        return self._estimate[0]
+    def resident_bytes(self) -> int:
+        """Bytes of the first rows of each attribute, which are not repeated in the batches."""
+        return sum(one.resident_rows * one.store.row_bytes for one in self.packed)
 
     @cached_property
-    def cost(self) -> PackCost:
-        """Estimated from a few sampled batches of the first epoch."""
-        num_rows, unpacked, packed = self._estimate
-        batches = self._batches_per_epoch * self.epochs
+    def _num_rows(self) -> list[int]:
+        """Rows of each file, estimated from some batches of the first epoch."""
+        full = self._batches.num_seeds // self._batches.batch_size
+        chosen = np.unique(np.linspace(0, max(full, 1) - 1, _SAMPLED).astype(int)).tolist()
+        means = np.mean([self._rows_beyond(batch) for batch in chosen], axis=0)
+        if self._batches.num_batches > full > 0:
+            of_epoch = means * full + self._rows_beyond(full)  # the last one is short
+        else:
+            of_epoch = means * self._batches.num_batches
+        return [
+            one.resident_rows + round(rows * self.epochs)
+            for one, rows in zip(self.packed, of_epoch.tolist(), strict=True)
+        ]
+
+    def _rows_beyond(self, batch: int) -> list[int]:
+        """How many rows of a batch are not resident, of each packed attribute."""
+        batches, epoch = self._batches, self.first_epoch
+        sampled = batches.sample(batches.positions(epoch, batch), epoch=epoch, batch=batch)
+        return [len(one.beyond(batch, sampled.by_type)) for one in self.packed]
+
+    @property
+    def file_bytes(self) -> int:
+        """Estimated size of all files."""
         infos = self._infos(Path("pack.gd"), "0" * 8)
-        files = zip(self.packed, num_rows, infos, strict=True)
-        return PackCost(
-            batches,
-            sum(num_rows),
-            sum(one.resident_rows * one.store.row_bytes for one in self.packed),
-            sum(one.layout(count, batches, info).file_bytes for one, count, info in files),
-            unpacked,
-            packed,
+        return sum(
+            pack_header(one.store, rows, self.num_batches, info).file_bytes
+            for one, rows, info in zip(self.packed, self._num_rows, infos, strict=True)
         )
 
     def _infos(self, main: Path, token: str) -> list[PackInfo]:
@@ -217,16 +216,10 @@ class Packing:
         return [replace(infos[0], parts=tuple(names[1:])), *infos[1:]]
 
     def check_space(self, out: str | os.PathLike[str]) -> None:
-        """Raises an error unless the disk has room for the pack.
-
-        Raises
-        ------
-        OSError
-            With ``errno.ENOSPC`` and the folder.
-        """
+        """Raises an OSError with ``errno.ENOSPC`` unless the disk has enough space for the pack."""
         require_disk_space(
             Path(out).absolute().parent,
-            self.cost.file_bytes,
+            self.file_bytes,
             "the pack needs about",
             ": pack fewer epochs, or keep more rows resident",
         )
@@ -236,32 +229,33 @@ class Packing:
     ) -> Path:
         """Writes the pack; see `pack`."""
         path = Output("the pack", out).target  # the file itself, where `out` is a link
-        _check_target(path, self._batches.dataset, overwrite=overwrite)
+        check_outputs([Output("the pack", path)], files_of_dataset(self._batches.dataset.paths))
+        if path.exists() and not overwrite:
+            reason = "the file exists: give overwrite=True (--overwrite) to replace it"
+            raise FileExistsError(errno.EEXIST, reason, str(path))
         self.check_space(path)
         clear_leftovers(path)
-        total = self.epochs * self._batches_per_epoch
-        with tqdm(
-            total=total, desc="packing", unit=" batches", file=sys.stderr, disable=not progress
-        ) as bar:
-            self._write(path, bar.update)
-        return Path(out).absolute()
-
-    def _write(self, path: Path, advance: Callable[[int], object]) -> None:
         infos = self._infos(path, secrets.token_hex(4))
         names = [name for _, name in infos[0].parts]
-        batches = self.epochs * self._batches_per_epoch
+        bar = tqdm(
+            total=self.num_batches,
+            desc="packing",
+            unit=" batches",
+            file=sys.stderr,
+            disable=not progress,
+        )
         try:
-            with ExitStack() as stack:  # the first file is the last to get its name
-                writers: dict[RowKey, RowsWriter] = {}
+            with bar, ExitStack() as stack:  # the first file is the last to get its name
+                writers: dict[RowKey, _RowsWriter] = {}
                 files = zip(self.packed, infos, self._num_rows, [path.name, *names], strict=True)
                 for one, info, count, name in files:
-                    header = one.layout(count, batches, info)
+                    header = pack_header(one.store, count, self.num_batches, info)
                     file = stack.enter_context(FileWriter(path.with_name(name), header))
-                    writers[one.key] = RowsWriter(one, file, info)
+                    writers[one.key] = _RowsWriter(one, file, info)
                 for rows in self._rows_of_batches():
                     for key, writer in writers.items():
                         writer.append(rows[key])
-                    advance(1)
+                    bar.update(1)
                     del rows  # their memory is wanted for the next ones
                 for writer in writers.values():
                     writer.end()
@@ -270,6 +264,7 @@ class Packing:
                 path.with_name(name).unlink(missing_ok=True)
             raise
         clear_old_parts(path, names)
+        return Path(out).absolute()
 
     def _rows_of_batches(self) -> Iterator[Any]:
         """The rows of all epochs in the order of the files, read ahead in the background."""
@@ -299,12 +294,33 @@ def _managed(sources: Mapping[RowKey, RowSource]) -> dict[RowKey, RowSource]:
     return dict(sorted(found.items(), key=lambda item: item[0] != "x"))
 
 
-def _check_target(path: Path, dataset: Dataset, *, overwrite: bool) -> None:
-    """Refuses a target that must not be replaced, before any work."""
-    check_outputs([Output("the pack", path)], files_of_dataset(dataset.paths))
-    if path.exists() and not overwrite:
-        reason = "the file exists: give overwrite=True (--overwrite) to replace it"
-        raise FileExistsError(errno.EEXIST, reason, str(path))
+class _RowsWriter:
+    """One file of a pack, while it is written."""
+
+    def __init__(self, of: PackedRows, file: FileWriter, info: PackInfo) -> None:
+        self._file = file
+        self._offsets = [of.resident_rows]
+        store = of.store
+        file.append(OPTIONS, np.frombuffer(info.encode(), np.uint8))
+        if len(store.shape) > 2:
+            file.append("row_shape", store.shape[1:])
+        step = max(1, _PREFIX_STEP_BYTES // store.row_bytes)
+        for begin in range(0, of.resident_rows, step):
+            end = min(begin + step, of.resident_rows)
+            store.request_rows(begin, end)
+            file.append("rows", store.gather_stored(np.arange(begin, end), None, 1))
+
+    def append(self, rows: npt.NDArray[Any]) -> None:
+        """The rows of the next batch."""
+        self._offsets.append(self._offsets[-1] + rows.shape[0])
+        if self._offsets[-1] > self._file.header.num_nodes:
+            self._file.resize(self._offsets[-1])
+        self._file.append("rows", rows)
+
+    def end(self) -> None:
+        """After the last batch."""
+        self._file.resize(self._offsets[-1])
+        self._file.append(OFFSETS, self._offsets)
 
 
 def pack(
@@ -394,3 +410,155 @@ def pack(
         **options,
     )
     return packing.write(out, overwrite=overwrite, progress=progress)
+
+
+class PackedDataset(NeighborDataset):
+    """The mini-batches of a `NeighborDataset`, byte for byte, with rows from a pack.
+
+    `graphzero.pack` writes the pack: for each batch of some epochs, the rows that are not resident,
+    one after the other, so that a batch is read in one run of each file of the pack (batch-wise
+    packing, Liu et al.: "DiskGNN: Bridging I/O Efficiency and Model Accuracy for Out-of-Core GNN
+    Training", SIGMOD 2025). Subgraphs are sampled as in a `NeighborDataset`, and are those that
+    were packed. Attributes that the pack does not have come from the dataset.
+
+    It is used and resumed like a `NeighborDataset`. If the epochs first, ..., first + E - 1 were
+    packed, epoch e trains on first + (e - first) % E: later epochs repeat the packed ones. A state
+    is resumed only with the same packed epochs.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        From which it was packed.
+    pack : path-like
+        What `graphzero.pack` returned: the path of a pack. It determines fanouts, batch size,
+        shuffling, seed and how neighbours are drawn.
+    seeds : (num_seeds,) integers, or (num_nodes,) bool, optional
+        The seeds from which it was packed. Default: all nodes. Of a typed graph a pair of a node
+        type and these, as in `NeighborDataset`.
+    input_time : (num_seeds,) integers, optional
+        Their times, if it was packed with times.
+    prefetch : Prefetch
+        How pages are read ahead. By default all rows are resident that the pack has only once;
+        `resident` as a fraction is a fraction of these. If memory allows less, the others are
+        read from the beginning of the pack.
+    gather : sequence of str, optional
+        Names of the attributes that mini-batches have, as in `NeighborDataset`.
+    feature_dtype, num_threads, distributed, rank, world_size, even : optional
+        As in `NeighborDataset`.
+
+    Raises
+    ------
+    FormatError
+        If the pack is truncated, foreign or corrupt.
+    ValueError
+        If the dataset, the seeds or their times are not those that it was packed from; the message
+        names the difference.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        pack: str | os.PathLike[str],
+        seeds: Any = None,
+        *,
+        input_time: Any = None,
+        prefetch: Prefetch | None = None,
+        gather: Sequence[str] | None = None,
+        feature_dtype: npt.DTypeLike | None = None,
+        num_threads: int | None = None,
+        distributed: bool | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        even: bool = True,
+    ) -> None:
+        self._pack = open_pack(pack)
+        try:
+            self._packs = open_parts(self._pack)
+        except BaseException:
+            self._pack.store.close()
+            raise
+        info = self._pack.info
+        self._check_files(dataset)
+        sampling: Any = asdict(info.sampling)
+        super().__init__(
+            dataset,
+            seeds,
+            info.options["fanouts"],
+            batch_size=info.options["batch_size"],
+            shuffle=info.options["shuffle"],
+            drop_last=info.options["drop_last"],
+            input_time=input_time,
+            seed=info.options["seed"],
+            # what was tuned is for the dataset's rows, and not for those of a pack
+            prefetch=prefetch if prefetch is not None else Prefetch(),
+            gather=gather,
+            feature_dtype=feature_dtype,
+            num_threads=num_threads,
+            distributed=distributed,
+            rank=rank,
+            world_size=world_size,
+            even=even,
+            **sampling,
+        )
+        packed = {"packed_epochs": [info.first_epoch, info.epochs]}
+        self._refuse(differences({**info.options, **packed}, self.options))
+
+    def _check_files(self, dataset: Dataset) -> None:
+        """Each file of the pack must have been made from the dataset's graph and row files."""
+        graph, sources = digest_of_graph(dataset), row_sources(dataset)
+        for key, pack in self._packs.items():
+            rows = sources[key].store if key in sources else None
+            now = {"graph": graph, file_key(key): digest_of_rows(rows)}
+            self._refuse(differences(pack.info.files, now))
+            store = pack.store
+            if rows is None or (rows.dtype, rows.shape[1:]) != (store.dtype, store.shape[1:]):
+                raise FormatError(f"{store.path} has other rows than the dataset: pack again")
+
+    def _refuse(self, differing: list[str]) -> None:
+        if differing:
+            raise ValueError(
+                f"{self._pack.store.path} was packed with other inputs: {', '.join(differing)}: "
+                f"give the dataset, seeds and times that it was packed from, or pack again"
+            )
+
+    @property
+    def packed_epochs(self) -> range:
+        """The epochs that were packed."""
+        first = self._pack.info.first_epoch
+        return range(first, first + self._pack.info.epochs)
+
+    def packed_epoch(self, epoch: int) -> int:
+        """The packed epoch that an epoch trains on."""
+        first, count = self._pack.info.first_epoch, self._pack.info.epochs
+        return first + (epoch - first) % count
+
+    def seed_options(self) -> dict[str, Any]:
+        """Those of a `NeighborDataset`, and the epochs that were packed."""
+        info = self._pack.info
+        return {**super().seed_options(), "packed_epochs": [info.first_epoch, info.epochs]}
+
+    def row_sources(self, epoch: int) -> dict[RowKey, RowSource]:
+        """Packed attributes in the pack, others in the dataset."""
+        return {
+            key: self._packed_source(source, self._packs[key], epoch)
+            if key in self._packs
+            else source
+            for key, source in super().row_sources(epoch).items()
+        }
+
+    def _packed_source(self, source: RowSource, pack: Pack, epoch: int) -> RowSource:
+        def rows_of(batch: int, subgraph: Any) -> IdArray:
+            return pack.rows_of(epoch, batch, source.rows_of(batch, subgraph))
+
+        return replace(
+            source,
+            store=pack.store,
+            rows_of=rows_of,
+            numbering=(pack.store.path, epoch),
+            prefix_bytes=pack.resident_bytes,
+            is_managed=True,
+        )
+
+    def sampled_epoch(self, epoch: int) -> int:
+        """The packed epoch that an epoch trains on."""
+        return self.packed_epoch(epoch)

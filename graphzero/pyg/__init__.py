@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from graphzero.pyg.convert import from_data
     from graphzero.pyg.data_module import DataModule
     from graphzero.pyg.loaders import LinkNeighborLoader, NeighborLoader
-    from graphzero.pyg.stored_data import StoredData
-    from graphzero.pyg.stored_hetero_data import StoredHeteroData
+    from graphzero.pyg.stored_data import StoredData, StoredHeteroData
 
 __all__ = [
     "DataModule",
@@ -28,23 +27,23 @@ __all__ = [
     "from_data",
 ]
 
-_LAZY = {
+_MODULES = {
     "DataModule": "graphzero.pyg.data_module",
     "LinkNeighborLoader": "graphzero.pyg.loaders",
     "NeighborLoader": "graphzero.pyg.loaders",
     "StoredData": "graphzero.pyg.stored_data",
-    "StoredHeteroData": "graphzero.pyg.stored_hetero_data",
+    "StoredHeteroData": "graphzero.pyg.stored_data",
     "from_data": "graphzero.pyg.convert",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    if name not in _MODULES:
         raise AttributeError(f"module 'graphzero.pyg' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_LAZY[name]), name)
+    value = getattr(importlib.import_module(_MODULES[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_MODULES})

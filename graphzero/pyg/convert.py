@@ -2,62 +2,57 @@
 
 from __future__ import annotations
 
+import importlib
 import os
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import torch
 import torch_geometric.data
+from torch import Tensor
 from torch_geometric.data import Data, HeteroData
+from torch_geometric.utils import to_edge_index
 
 from graphzero.api import build
-from graphzero.pyg.description import DescribedGraph, describe
-from graphzero.pyg.processed import open_graph_file
-from graphzero.pyg.stored_data import StoredData, stored_data
-from graphzero.pyg.stored_hetero_data import StoredHeteroData, stored_hetero_data
+from graphzero.errors import user_line
+from graphzero.ingest.sources.torch_file import load_torch
+from graphzero.pyg.stored_data import InMemory, StoredData, is_seed_edges
+from graphzero.store.format import BFLOAT16
+from graphzero.store.manifest import EDGES, NODES
 
-__all__ = ["from_data"]
+Array = npt.NDArray[Any]
 
-
-def _one_graph(data: Any) -> Data | HeteroData:
-    """The graph, also if it is in a file, or the only one of a PyG dataset."""
-    if isinstance(data, str | os.PathLike):
-        return open_graph_file(data)
-    if isinstance(data, torch_geometric.data.Dataset):
-        if len(data) != 1:
-            raise ValueError(
-                f"{data!r} holds {len(data):,} graphs, and a dataset folder holds one: choose it, "
-                f"as in from_data(dataset[0], path); for training on many small graphs, in memory "
-                f"or in an OnDiskDataset, use PyG's DataLoader"
-            )
-        data = data[0]
-    if isinstance(data, tuple):
-        raise TypeError(
-            "from_data takes no (FeatureStore, GraphStore): save each tensor to a .npy file, and "
-            "give the files to graphzero.build, which does not load them"
-        )
-    if not isinstance(data, Data | HeteroData):
-        raise TypeError(
-            f"from_data takes a torch_geometric.data.Data or HeteroData, a PyG dataset of one "
-            f"graph, or the path of its file, not {type(data).__name__}"
-        )
-    return data
-
-
-def _refuse(options: dict[str, Any]) -> None:
-    taken = {
-        "directed": "PyG's edge_index has both directions of an undirected graph already",
-        "coalesce": "call data.coalesce() before, or torch_geometric.utils.coalesce",
-        "drop_self_loops": "use torch_geometric.utils.remove_self_loops before",
-        "reverse": "use data.edge_index.flip(0) before",
-        "edges": "they are those of the graph",
-        "nodes": "they are those of the graph",
-        "features": "they are x of the graph",
-        "labels": "they are y of the graph",
-    }
-    for name, why in taken.items():
-        if name in options:
-            raise TypeError(f"from_data has no {name}=: {why}")
+_SPLITS = {"train": "train", "val": "val", "valid": "val", "test": "test"}
+_SPLIT_NAMES = {
+    f"{name}_{kind}": split for name, split in _SPLITS.items() for kind in ("mask", "idx", "index")
+}
+# Of the edges themselves; everything else of theirs is an attribute.
+_TOPOLOGY = ("edge_index", "adj_t", "num_nodes")
+# Numbers that scripts give to nodes and edges, and that batches have by themselves.
+_IN_BATCHES = {"n_id": "nodes", "input_id": "nodes", "e_id": "edges"}
+# The only classes besides tensors and containers that are read from files.
+_CLASSES = {
+    "data": ("Data", "DataEdgeAttr", "DataTensorAttr"),
+    "hetero_data": ("HeteroData",),
+    "storage": ("BaseStorage", "GlobalStorage", "NodeStorage", "EdgeStorage"),
+    "feature_store": ("TensorAttr", "_FieldStatus"),
+    "graph_store": ("EdgeAttr", "EdgeLayout"),
+}
+_REFUSED = {
+    "directed": "PyG's edge_index has both directions of an undirected graph already",
+    "coalesce": "call data.coalesce() before, or torch_geometric.utils.coalesce",
+    "drop_self_loops": "use torch_geometric.utils.remove_self_loops before",
+    "reverse": "use data.edge_index.flip(0) before",
+    "edges": "they are those of the graph",
+    "nodes": "they are those of the graph",
+    "features": "they are x of the graph",
+    "labels": "they are y of the graph",
+}
 
 
 def from_data(
@@ -68,7 +63,7 @@ def from_data(
     time_attrs: str | Sequence[str] | None = None,
     edge_ids: bool = True,
     **options: Any,
-) -> StoredData | StoredHeteroData:
+) -> StoredData:
     """Writes a PyG graph to a dataset folder, and opens it.
 
     Every call builds the folder anew, in one step: a second run of a script never gets the graph
@@ -106,7 +101,7 @@ def from_data(
 
     Returns
     -------
-    StoredData or StoredHeteroData
+    StoredData
 
     Raises
     ------
@@ -116,59 +111,293 @@ def from_data(
     TypeError
         If `data` is not a PyG graph.
     """
-    _refuse(options)
-    graph = describe(_one_graph(data))
-    arguments = _arguments(graph, weight_attrs, time_attrs)
-    dataset = build(path, directed=True, edge_ids=edge_ids, **arguments, **options)
-    return (
-        stored_data(dataset, graph) if None in graph.nodes else stored_hetero_data(dataset, graph)
+    for name in options:
+        if name in _REFUSED:
+            raise TypeError(f"from_data has no {name}=: {_REFUSED[name]}")
+    graph = _describe(_one_graph(data))
+    options["weight_attrs"] = _default_weights(graph) if weight_attrs is None else weight_attrs
+    options["time_attrs"] = _default_times(graph) if time_attrs is None else time_attrs
+    dataset = build(path, directed=True, edge_ids=edge_ids, **graph.arguments(), **options)
+    parts: dict[Any, _Part] = {**graph.nodes, **graph.edges}
+    memory = {key: part.memory for key, part in parts.items()}
+    return StoredData.of(dataset, memory, graph.kept)
+
+
+def _one_graph(data: Any) -> Data | HeteroData:
+    """The graph, also if it is in a file, or the only one of a PyG dataset."""
+    if isinstance(data, str | os.PathLike):
+        return _open_graph_file(Path(data))
+    if isinstance(data, torch_geometric.data.Dataset):
+        if len(data) != 1:
+            raise ValueError(
+                f"{data!r} holds {len(data):,} graphs, and a dataset folder holds one: choose it, "
+                f"as in from_data(dataset[0], path); for training on many small graphs, in memory "
+                f"or in an OnDiskDataset, use PyG's DataLoader"
+            )
+        data = data[0]
+    if isinstance(data, tuple):
+        raise TypeError(
+            "from_data takes no (FeatureStore, GraphStore): save each tensor to a .npy file, and "
+            "give the files to graphzero.build, which does not load them"
+        )
+    if not isinstance(data, Data | HeteroData):
+        raise TypeError(
+            f"from_data takes a torch_geometric.data.Data or HeteroData, a PyG dataset of one "
+            f"graph, or the path of its file, not {type(data).__name__}"
+        )
+    return data
+
+
+def _num_graphs(slices: Any) -> int:
+    """Number of graphs in a processed file, whose slices say where each begins."""
+    if isinstance(slices, Mapping):
+        return max(map(_num_graphs, slices.values()), default=1)
+    return 1 if slices is None else len(slices) - 1
+
+
+def _open_graph_file(path: Path) -> Data | HeteroData:
+    """The one graph in a file of PyG or ``torch.save``, or its ``to_dict()``, tensors mapped."""
+    classes = []
+    for module, names in _CLASSES.items():
+        home = importlib.import_module(f"torch_geometric.data.{module}")
+        classes += [getattr(home, name) for name in names if hasattr(home, name)]
+    found = load_torch(path, classes)
+    if isinstance(found, tuple) and 2 <= len(found) <= 4:
+        count = _num_graphs(found[1])
+        if count != 1:
+            raise ValueError(
+                f"{path} holds {count:,} graphs, and a dataset folder holds one: choose it, as in "
+                f"from_data(dataset[0], path)"
+            )
+        found = found[0]
+    if isinstance(found, Mapping):
+        typed = any(isinstance(value, Mapping) for value in found.values())
+        found = HeteroData.from_dict(found) if typed else Data.from_dict(found)
+    if not isinstance(found, Data | HeteroData):
+        raise ValueError(f"{path} holds {type(found).__name__}, and no graph of PyG")
+    return found
+
+
+# --- what a graph consists of: what is stored, and what stays in memory
+
+
+@dataclass
+class _Part:
+    """The nodes of one type, or the edges of one.
+
+    Attributes
+    ----------
+    count : int
+    stored : dict
+        Arrays with a row for each node or edge, by name.
+    splits : dict
+        Node ids, or a mask of them, by name of the split.
+    edge_index : (2, count) integers, optional
+        Sources and targets of edges.
+    memory : InMemory
+        What is not stored.
+    """
+
+    count: int
+    stored: dict[str, Array] = field(default_factory=dict)
+    splits: dict[str, Array] = field(default_factory=dict)
+    edge_index: Array | None = None
+    memory: InMemory = field(default_factory=InMemory)
+
+    @property
+    def what(self) -> str:
+        return "nodes" if self.edge_index is None else "edges"
+
+
+@dataclass
+class _Graph:
+    """The parts of a graph by type (without types `NODES` and `EDGES`), and what is of none."""
+
+    nodes: dict[str, _Part] = field(default_factory=dict)
+    edges: dict[tuple[str, str, str], _Part] = field(default_factory=dict)
+    kept: dict[str, Any] = field(default_factory=dict)
+
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of `build`."""
+        edges: dict[Any, Any] = {
+            key: {"edge_index": part.edge_index, **part.stored} for key, part in self.edges.items()
+        }
+        if NODES in self.nodes:
+            part = self.nodes[NODES]
+            more = {"nodes": part.stored, "num_nodes": part.count, "splits": part.splits}
+            return {"edges": edges[EDGES], **more}
+        splits: dict[str, dict[str, Array]] = {}
+        for kind, part in self.nodes.items():
+            for split, ids in part.splits.items():
+                splits.setdefault(split, {})[kind] = ids
+        nodes = {key: {"num_nodes": part.count, **part.stored} for key, part in self.nodes.items()}
+        return {"nodes": nodes, "edges": edges, "splits": splits}
+
+
+def _describe(data: Data | HeteroData) -> _Graph:
+    """The parts of a PyG graph; a ValueError names one that cannot be stored."""
+    if isinstance(data, HeteroData):
+        return _describe_hetero(data)
+    if data.num_nodes is None:
+        raise ValueError("the graph has no num_nodes: set data.num_nodes")
+    nodes, edges = _Part(int(data.num_nodes)), _edges(data._store, "")
+    for name in list(data._store.keys()):
+        is_edge = data._store.is_edge_attr(name)
+        if name not in _TOPOLOGY and not _add_split(nodes, name, data._store[name], ""):
+            part = edges if is_edge or name.startswith("edge_") else nodes
+            _add(part, data._store, name, is_edge or data._store.is_node_attr(name), "")
+    kept = {**nodes.memory.kept, **edges.memory.kept}  # of the graph
+    nodes.memory.kept, edges.memory.kept = {}, {}
+    return _Graph({NODES: nodes}, {EDGES: edges}, kept)
+
+
+def _describe_hetero(data: HeteroData) -> _Graph:
+    graph = _Graph(kept=dict(data._global_store.items()))
+    if not data.edge_types:
+        raise ValueError("the graph has no edges: set edge_index of an edge type")
+    for store in data.node_stores:
+        where = f"{store._key}: "
+        if store.num_nodes is None:
+            raise ValueError(f"{where}no number of nodes: set data[{store._key!r}].num_nodes")
+        nodes = graph.nodes[store._key] = _Part(int(store.num_nodes))
+        for name in list(store.keys()):
+            if name != "num_nodes" and not _add_split(nodes, name, store[name], where):
+                _add(nodes, store, name, store.is_node_attr(name), where)
+    for store in data.edge_stores:
+        where = f"{store._key}: "
+        for name in (store._key[0], store._key[2]):
+            if name not in graph.nodes:
+                raise ValueError(
+                    f"{where}there are no nodes of type {name!r}: set data[{name!r}].num_nodes"
+                )
+        edges = graph.edges[store._key] = _edges(store, where)
+        for name in list(store.keys()):
+            if name not in _TOPOLOGY:
+                _add(edges, store, name, store.is_edge_attr(name), where)
+    return graph
+
+
+def _as_array(value: Any, name: str) -> Array:
+    """The numbers of a tensor or array, not copied where they are in the processor's memory."""
+    if isinstance(value, Tensor):
+        if value.layout != torch.strided:
+            raise ValueError(
+                f"{name} is a sparse tensor, which cannot be stored: give {name}.to_dense(), or "
+                f"remove it from the graph"
+            )
+        value = value.detach().as_subclass(Tensor).cpu().contiguous()
+        if value.dtype == torch.bfloat16:
+            array: Array = value.view(torch.int16).numpy().view(BFLOAT16)
+            return array
+        return np.asarray(value.numpy())
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return value
+    what = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+    raise ValueError(
+        f"{name} has an entry for each node or edge, but is {what}, which cannot be stored: make "
+        f"it a tensor of numbers, or remove it from the graph"
     )
 
 
-def _can_drive(values: Any, dtypes: str) -> bool:
+def _edges(store: Any, where: str) -> _Part:
+    """The edges of a store; the values of a sparse matrix are weights or attributes."""
+    edge_index, value = store.get("edge_index"), None
+    if edge_index is None:
+        if store.get("adj_t") is None:
+            raise ValueError(f"{where}the graph has no edge_index")
+        transposed, value = to_edge_index(store["adj_t"])
+        edge_index = transposed.flip(0)
+    elif isinstance(edge_index, Tensor) and edge_index.layout != torch.strided:
+        raise ValueError(f"{where}edge_index is a sparse tensor: give its (2, E) form")
+    edges = _as_array(edge_index, f"{where}edge_index")
+    if edges.ndim != 2 or edges.shape[0] != 2:
+        raise ValueError(f"{where}edge_index must have shape (2, E), not {edges.shape}")
+    part = _Part(edges.shape[1], edge_index=edges)
+    if value is not None:
+        values = _as_array(value, f"{where}adj_t")
+        part.stored["edge_weight" if values.ndim == 1 else "edge_attr"] = values
+    return part
+
+
+def _add_split(nodes: _Part, name: str, value: Any, where: str) -> bool:
+    """Takes a mask or ids of a split; False where the name or the type is not that of one."""
+    if name not in _SPLIT_NAMES or not isinstance(value, Tensor | np.ndarray):
+        return False
+    tensor = torch.as_tensor(value)
+    nodes.memory.masks[name] = tensor
+    array = _as_array(tensor, f"{where}{name}")
+    is_mask = array.dtype == np.bool_ and array.shape == (nodes.count,)
+    if is_mask or (array.ndim == 1 and array.dtype.kind in "iu" and not name.endswith("_mask")):
+        nodes.splits[_SPLIT_NAMES[name]] = array
+    else:
+        warnings.warn(
+            f"{where}{name} of shape {array.shape} is not stored as a split, which is a mask of "
+            f"{nodes.count:,} nodes or their ids; the result of from_data has it in memory",
+            UserWarning,
+            stacklevel=user_line(),
+        )
+    return True
+
+
+def _add(part: _Part, store: Any, name: str, is_row: bool, where: str) -> None:
+    """Stores an attribute with a row for each node or edge; keeps others in memory."""
+    value = store[name]
+    if is_row and not is_seed_edges(name):
+        array = _as_array(value, f"{where}{name}")
+        if _IN_BATCHES.get(name) == part.what:
+            _check_numbering(array, name, part, where)
+            return
+        axis = store._parent().__cat_dim__(name, value, store) if hasattr(store, "_parent") else 0
+        if axis % array.ndim != 0:
+            raise ValueError(
+                f"{where}{name} has shape {array.shape} with an entry for each node or edge along "
+                f"its last axis: transpose it and give it another name than one with 'index' or "
+                f"'face'"
+            )
+        part.stored[name] = array
+        if array.dtype == np.bool_:
+            part.memory.booleans.add(name)
+    elif value is not None:
+        if name in ("x", "y", "edge_attr", "edge_weight"):
+            shape = tuple(getattr(value, "shape", ()))
+            raise ValueError(
+                f"{where}{name} of shape {shape} has not one row for each of the {part.count:,} "
+                f"{part.what}"
+            )
+        part.memory.kept[name] = value
+
+
+def _check_numbering(array: Array, name: str, part: _Part, where: str) -> None:
+    """Refuses other numbers than 0 to count - 1 under a name that batches have."""
+    if not np.array_equal(array, np.arange(part.count)):
+        raise ValueError(
+            f"{where}{name}: a batch has numbers of its {part.what} under this name, which are "
+            f"others: give the attribute another name, such as 'own_{name}'"
+        )
+    warnings.warn(
+        f"{where}{name} is left out: it counts the {part.what} from 0, and batches have a {name} "
+        f"anyway",
+        UserWarning,
+        stacklevel=user_line(),
+    )
+
+
+def _can_sample(values: Array, dtypes: str) -> bool:
     return values.ndim == 1 and values.dtype.kind in dtypes and not (values < 0).any()
 
 
-def _default_weights(graph: DescribedGraph) -> list[str]:
+def _default_weights(graph: _Graph) -> list[str]:
     """``edge_weight``, where weights are stored as they are: others become float32 if named."""
     found = [e.stored["edge_weight"] for e in graph.edges.values() if "edge_weight" in e.stored]
-    driving = all(one.dtype == np.float32 and _can_drive(one, "f") for one in found)
-    return ["edge_weight"] if found and driving else []
+    suits = all(one.dtype == np.float32 and _can_sample(one, "f") for one in found)
+    return ["edge_weight"] if found and suits else []
 
 
-def _default_times(graph: DescribedGraph) -> list[str]:
+def _default_times(graph: _Graph) -> list[str]:
     """``edge_time`` or ``time`` of the edges, else ``time`` of the nodes, if all are integers."""
-    for parts, names in ((graph.edges, ("edge_time", "time")), (graph.nodes, ("time",))):
-        for name in names:
-            found = [one.stored[name] for one in parts.values() if name in one.stored]
-            if found and all(_can_drive(values, "iu") for values in found):
-                return [name]
+    of_nodes, of_edges = list(graph.nodes.values()), list(graph.edges.values())
+    for parts, name in ((of_edges, "edge_time"), (of_edges, "time"), (of_nodes, "time")):
+        found = [part.stored[name] for part in parts if name in part.stored]
+        if found and all(_can_sample(values, "iu") for values in found):
+            return [name]
     return []
-
-
-def _arguments(
-    graph: DescribedGraph,
-    weight_attrs: str | Sequence[str] | None,
-    time_attrs: str | Sequence[str] | None,
-) -> dict[str, Any]:
-    """Arguments of `build`."""
-    weights = _default_weights(graph) if weight_attrs is None else weight_attrs
-    times = _default_times(graph) if time_attrs is None else time_attrs
-    driving = {"weight_attrs": weights, "time_attrs": times}
-    edges = {
-        kind: {"edge_index": described.edge_index, **described.stored}
-        for kind, described in graph.edges.items()
-    }
-    if None in graph.nodes:
-        nodes = graph.nodes[None]
-        of_nodes = {"nodes": nodes.stored, "num_nodes": nodes.count, "splits": nodes.splits}
-        return {"edges": edges[None], **of_nodes, **driving}
-    by_type = {
-        kind: {"num_nodes": described.count, **described.stored}
-        for kind, described in graph.nodes.items()
-    }
-    splits: dict[str, dict[Any, Any]] = {}
-    for kind, described in graph.nodes.items():
-        for split, ids in described.splits.items():
-            splits.setdefault(split, {})[kind] = ids
-    return {"nodes": by_type, "edges": edges, "splits": splits, **driving}

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.typed_dataset import TypedDataset
-from graphzero.loader.given_seeds import as_seed_nodes
+from graphzero.loader.arguments import as_seed_nodes
 from graphzero.pyg.loaders import NeighborLoader, check_stored
 
 if TYPE_CHECKING:
@@ -35,28 +34,10 @@ else:
 
     _Base = _base()
 
-__all__ = ["DataModule"]
-
 
 def _split_names(dataset: Dataset) -> list[str]:
     """Names of the splits of nodes, of any type."""
-    if isinstance(dataset, TypedDataset):
-        return sorted({name for nodes in dataset.nodes.values() for name in nodes.splits})
-    return sorted(dataset.splits)
-
-
-def _nodes_or_split(dataset: Dataset, nodes: Any, *names: str) -> Any:
-    """The seeds as given, else the name of a split that the dataset has."""
-    if nodes is not None:
-        return nodes
-    return next((name for name in names if name in _split_names(dataset)), None)
-
-
-def _all_nodes(dataset: Dataset, train_nodes: Any) -> Any:
-    """All nodes, in a typed graph those of the type that is trained with."""
-    if train_nodes is None or not isinstance(dataset, TypedDataset):
-        return None
-    return as_seed_nodes(train_nodes, dataset).node_type
+    return sorted({name for nodes in dataset.nodes.values() for name in nodes.splits})
 
 
 class DataModule(_Base):  # type: ignore[misc]
@@ -116,12 +97,19 @@ class DataModule(_Base):  # type: ignore[misc]
         check_stored(data, "DataModule")
         _refuse_foreign(kwargs)
         self.data = data
-        self.input_train_nodes = _nodes_or_split(data, input_train_nodes, "train")
-        self.input_val_nodes = _nodes_or_split(data, input_val_nodes, "val", "valid")
-        self.input_test_nodes = _nodes_or_split(data, input_test_nodes, "test")
+
+        def nodes_or_split(nodes: Any, *names: str) -> Any:
+            """The seeds as given, else the name of a split that the dataset has."""
+            if nodes is not None:
+                return nodes
+            return next((name for name in names if name in _split_names(data)), None)
+
+        self.input_train_nodes = nodes_or_split(input_train_nodes, "train")
+        self.input_val_nodes = nodes_or_split(input_val_nodes, "val", "valid")
+        self.input_test_nodes = nodes_or_split(input_test_nodes, "test")
         self.input_pred_nodes = input_pred_nodes
-        if input_pred_nodes is None:
-            self.input_pred_nodes = _all_nodes(data, self.input_train_nodes)
+        if input_pred_nodes is None and data.is_typed and self.input_train_nodes is not None:
+            self.input_pred_nodes = as_seed_nodes(self.input_train_nodes, data).node_type
         self.input_train_time = input_train_time
         self.input_val_time = input_val_time
         self.input_test_time = input_test_time

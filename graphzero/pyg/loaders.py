@@ -8,17 +8,11 @@ from typing import Any
 import torch
 from torch_geometric.data import Data, HeteroData
 
-import graphzero.loader.link_neighbor_loader as links
-import graphzero.loader.neighbor_loader as nodes
+import graphzero.loader.neighbor_loader as ready
 from graphzero.graph.dataset import Dataset
-from graphzero.loader.mini_batch import MiniBatch
-from graphzero.loader.seed_loader import SeedLoader
-from graphzero.loader.typed_mini_batch import TypedMiniBatch
-from graphzero.pyg.description import OF_SEED_EDGES
-from graphzero.pyg.stored_data import StoredData, as_given
-from graphzero.pyg.stored_hetero_data import StoredHeteroData, StoredPart
-
-__all__ = ["LinkNeighborLoader", "NeighborLoader", "check_stored"]
+from graphzero.loader.mini_batch import MiniBatch, TypedMiniBatch
+from graphzero.loader.neighbor_loader import SeedLoader
+from graphzero.pyg.stored_data import StoredData, is_seed_edges
 
 
 def check_stored(data: Any, name: str) -> None:
@@ -40,38 +34,25 @@ def check_stored(data: Any, name: str) -> None:
         )
 
 
-def _add_masks(nodes: Any, part: StoredData | StoredPart) -> None:
-    """The masks of a batch's nodes, as PyG's batches have them."""
-    for name, mask in part.masks.items():
-        if mask.shape[0] == part.num_nodes and mask.dtype == torch.bool:
-            nodes[name] = mask[nodes.n_id]
+def _complete(output: Any, data: Dataset) -> None:
+    """Adds to a batch what `from_data` has kept in memory of the graph."""
+    if not isinstance(data, StoredData):
+        return
+    for key, part in data.parts.items():
+        of_part = output[key] if data.is_typed else output
+        for name in part.memory.booleans:
+            of_part[name] = of_part[name].view(torch.bool)
+        for name, mask in part.memory.masks.items():
+            if mask.shape[0] == part.num_nodes and mask.dtype == torch.bool:
+                of_part[name] = mask[of_part.n_id]
+        _add_kept(of_part, part.memory.kept)
+    _add_kept(output, data.kept)
 
 
 def _add_kept(output: Any, kept: Mapping[str, Any]) -> None:
-    """What has no row for each node or edge, and belongs to every batch."""
     for name, value in kept.items():
-        if name not in output and not OF_SEED_EDGES.fullmatch(name):
+        if name not in output and not is_seed_edges(name):
             output[name] = value
-
-
-def _restore_booleans(output: Any, names: set[str]) -> None:
-    for name in names:
-        output[name] = as_given(output[name], name, names)
-
-
-def _complete(output: Any, dataset: Dataset) -> None:
-    """Adds to a batch what `from_data` has kept in memory of the graph."""
-    if isinstance(dataset, StoredData):
-        _restore_booleans(output, dataset.booleans)
-        _add_masks(output, dataset)
-        _add_kept(output, dataset.kept)
-    elif isinstance(dataset, StoredHeteroData):
-        for key in (*dataset.node_types, *dataset.edge_types):
-            part = dataset[key]
-            _restore_booleans(output[key], part.booleans)
-            _add_masks(output[key], part)
-            _add_kept(output[key], part.kept)
-        _add_kept(output, dataset.kept)
 
 
 class _PyGLoader(SeedLoader):
@@ -89,13 +70,14 @@ class _PyGLoader(SeedLoader):
             taken["distributed"] = False
         return super()._take(taken)
 
-    def _make_output(self, batch: MiniBatch | TypedMiniBatch) -> Any:
+    @staticmethod
+    def _make_output(batch: MiniBatch | TypedMiniBatch, dataset: Dataset) -> Any:
         output = batch.to_pyg()
-        _complete(output, self.data)
+        _complete(output, dataset)
         return output
 
 
-class NeighborLoader(_PyGLoader, nodes.NeighborLoader):
+class NeighborLoader(_PyGLoader, ready.NeighborLoader):
     """PyG's NeighborLoader over a dataset in files: it yields ``Data``, or ``HeteroData``.
 
     The arguments are those of `graphzero.NeighborLoader`, which are PyG's and some more; `data` is
@@ -106,7 +88,7 @@ class NeighborLoader(_PyGLoader, nodes.NeighborLoader):
     """
 
 
-class LinkNeighborLoader(_PyGLoader, links.LinkNeighborLoader):
+class LinkNeighborLoader(_PyGLoader, ready.LinkNeighborLoader):
     """PyG's LinkNeighborLoader over a dataset in files: it yields ``Data``, or ``HeteroData``.
 
     As `NeighborLoader`, around edges: the arguments are those of `graphzero.LinkNeighborLoader`.

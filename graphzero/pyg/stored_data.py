@@ -1,89 +1,61 @@
-"""`StoredData`: a dataset that answers to the names that PyG's ``Data`` has in a script."""
+"""`StoredData`: a dataset that answers to the names that PyG's graphs have in a script."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.data.storage import EdgeStorage, NodeStorage
 
 from graphzero import _core
-from graphzero.graph.dataset import Dataset
-from graphzero.graph.features import FeatureStore
-from graphzero.graph.graph import Graph
+from graphzero.graph.dataset import Dataset, EdgeStore, NodeStore
 from graphzero.loader.mini_batch import OF_DATA, as_tensor
-from graphzero.pyg.description import DescribedGraph
+from graphzero.store.manifest import EDGES, NODES
 
-__all__ = [
-    "StoredData",
-    "as_given",
-    "no_such",
-    "refuse_setting",
-    "require_whole",
-    "stored_data",
-    "whole_of_edges",
-]
+_SEED_EDGES = re.compile(r"(\w+_)?edge_(index|label|label_index|label_time)")
 
 
-def _row_bytes(store: FeatureStore) -> int:
-    return store.dtype.itemsize * int(np.prod(store.shape[1:]))
+def is_seed_edges(name: str) -> bool:
+    """Whether a name is that of seed edges of LinkNeighborLoader or their labels.
 
-
-def require_whole(store: FeatureStore, name: str) -> None:
-    """Refuses to read an attribute for which there is no memory.
-
-    Raises
-    ------
-    MemoryError
+    Such attributes are not stored, even where there are as many of them as of edges.
     """
-    try:
-        _core.require_memory(store.num_nodes, _row_bytes(store), name)
-    except MemoryError as error:
-        raise MemoryError(
-            f"data.{name} reads all of {name} from disk ({error}): a batch of a loader has the "
-            f"rows of its nodes, and data.num_features the number of columns"
-        ) from None
+    return _SEED_EDGES.fullmatch(name) is not None
 
 
-def _whole(store: FeatureStore, name: str) -> Tensor:
-    """All rows of an attribute, in the order of the user's ids."""
-    require_whole(store, name)
-    return as_tensor(store.gather(np.arange(store.num_nodes)))
+@dataclass
+class InMemory:
+    """What of the nodes or edges of one type is not in files.
 
-
-def as_given(rows: Tensor, name: str, booleans: set[str]) -> Tensor:
-    """Booleans again, where the attribute of a name had them; not copied."""
-    return rows.view(torch.bool) if name in booleans else rows
-
-
-def whole_of_edges(store: FeatureStore, graph: Graph, name: str) -> Tensor:
-    """All rows of an edge attribute, in the order of the edge list."""
-    if not graph.has_edge_ids:
-        raise AttributeError(f"{name} needs the places of edges: from_data(edge_ids=True)")
-    _core.require_memory(2 * store.shape[0], max(8, _row_bytes(store)), name)
-    positions = graph._csr.edge_ids(np.arange(graph.num_edges), 1)
-    stored = store.get_tensor()
-    rows = np.empty(stored.shape, stored.dtype)
-    rows[positions] = stored
-    return as_tensor(rows)
-
-
-def refuse_setting(name: str, where: str = "data") -> None:
-    """Says that what is set now would not be in the files, and so in no batch.
-
-    Raises
-    ------
-    AttributeError
+    Attributes
+    ----------
+    masks : dict
+        Masks and ids of splits by the names that they were given.
+    kept : dict
+        What has no row for each node or edge, as it was given.
+    booleans : set of str
+        Stored attributes that were booleans, whose files have uint8.
     """
+
+    masks: dict[str, Tensor] = field(default_factory=dict)
+    kept: dict[str, Any] = field(default_factory=dict)
+    booleans: set[str] = field(default_factory=set)
+
+
+def _refuse_setting(name: str, where: str) -> None:
     raise AttributeError(
         f"{where}.{name} cannot be set: the graph is stored, and batches would not have it. Set it "
         f"before from_data, or in transform= of a loader"
     )
 
 
-def no_such(name: str, names: list[str], of: type, what: str) -> AttributeError:
+def _missing(name: str, names: list[str], of: type, what: str) -> AttributeError:
     """The error for a name that a stored graph lacks; `of` is the class that it stands for."""
     if callable(getattr(of, name, None)):
         return AttributeError(
@@ -93,102 +65,239 @@ def no_such(name: str, names: list[str], of: type, what: str) -> AttributeError:
     return AttributeError(f"{what} has no {name!r}; it has {', '.join(names)}")
 
 
+class StoredPart:
+    """The nodes of one type, or the edges of one: ``data["paper"]``.
+
+    It has what ``data["paper"]`` of the graph had in memory, such as masks. What is stored is read
+    from disk when it is asked for, whole and in the user's order. Everything else is what
+    `graphzero.open` has of that name, such as ``splits``.
+
+    Attributes
+    ----------
+    part : NodeStore or EdgeStore
+        Of `graphzero.open`.
+    memory : InMemory
+        What is not in files.
+    """
+
+    part: NodeStore | EdgeStore
+    memory: InMemory
+
+    def __init__(self, part: NodeStore | EdgeStore, memory: InMemory) -> None:
+        vars(self).update(part=part, memory=memory)
+
+    @property
+    def num_features(self) -> int:
+        """Columns of ``x`` of nodes, of ``edge_attr`` of edges; 0 without features."""
+        name = "x" if isinstance(self.part, NodeStore) else "edge_attr"
+        shape = self.part[name].shape if name in self.part else (0, 0)
+        return 1 if len(shape) == 1 else int(shape[-1])
+
+    num_node_features = num_edge_features = num_features
+
+    @property
+    def edge_index(self) -> Tensor:
+        """All edges, (2, num_edges) int64, in the order that they were given; read from disk."""
+        if not isinstance(self.part, EdgeStore):
+            raise AttributeError(f"{self.part!r} has no edge_index: it has nodes")
+        if not self.part.graph.has_edge_ids:
+            raise AttributeError("edge_index needs the places of edges: from_data(edge_ids=True)")
+        _core.require_memory(self.part.num_edges, 8 * 8, "edge_index")
+        return torch.from_numpy(self.part.edge_index())
+
+    def keys(self) -> list[str]:
+        """Names of what was given, apart from the number of nodes."""
+        edges = ["edge_index"] if isinstance(self.part, EdgeStore) else []
+        return [*edges, *self.part, *self.memory.masks, *self.memory.kept]
+
+    def __getitem__(self, name: str) -> Any:
+        """As attributes are."""
+        try:
+            return getattr(self, name)
+        except AttributeError as error:
+            raise KeyError(name) from error
+
+    def __contains__(self, name: str) -> bool:
+        """Whether `keys` has the name."""
+        return name in self.keys()
+
+    def __getattr__(self, name: str) -> Any:
+        """What is in memory, then what is stored."""
+        if name.startswith("_") or "part" not in vars(self):
+            raise AttributeError(name)
+        for values in (self.memory.masks, self.memory.kept):
+            if name in values:
+                return values[name]
+        if name in self.part:
+            return self._whole(name)
+        if hasattr(type(self.part), name) or name in vars(self.part):
+            return getattr(self.part, name)
+        of = NodeStorage if isinstance(self.part, NodeStore) else EdgeStorage
+        raise _missing(name, self.keys(), of, repr(self.part))
+
+    def _whole(self, name: str) -> Tensor:
+        """All rows of an attribute, in the order in which they were given."""
+        store, part = self.part[name], self.part
+        row_bytes = store.dtype.itemsize * int(np.prod(store.shape[1:]))
+        if isinstance(part, EdgeStore):
+            if not part.graph.has_edge_ids:
+                raise AttributeError(f"{name} needs the places of edges: from_data(edge_ids=True)")
+            _core.require_memory(2 * store.shape[0], max(8, row_bytes), name)
+            stored = store.get_tensor()
+            rows = np.empty(stored.shape, stored.dtype)
+            rows[part.graph._csr.edge_ids(np.arange(part.graph.num_edges), 1)] = stored
+        else:
+            try:
+                _core.require_memory(store.num_nodes, row_bytes, name)
+            except MemoryError as error:
+                raise MemoryError(
+                    f"data.{name} reads all of {name} from disk ({error}): a batch of a loader has "
+                    f"the rows of its nodes, and data.num_features the number of columns"
+                ) from None
+            rows = store.gather_stored(part.to_stored(np.arange(part.num_nodes)), None, 1)
+        tensor = as_tensor(rows)
+        return tensor.view(torch.bool) if name in self.memory.booleans else tensor
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuses attributes, which the files and batches would not have."""
+        _refuse_setting(name, "data[type]")
+
+    __setitem__ = __setattr__
+
+    def __repr__(self) -> str:
+        memory = [*self.memory.masks, *self.memory.kept]
+        return f"StoredPart({self.part!r}, also in memory: {memory})"
+
+
 class StoredData(Dataset):
-    """A `graphzero.Dataset` with the attributes that scripts read of the graph they were built of.
+    """A `graphzero.Dataset` with the attributes that scripts read of the graph it was built of.
 
     It comes from `from_data`. What belongs to a whole graph is what ``data`` had, in memory:
     ``data.train_mask`` and other masks and ids of splits, ``edge_label_index``, numbers and texts.
     What is stored is read from disk when it is asked for: ``data.y``, ``data.edge_index`` and
     other attributes, whole. A dataset that `graphzero.open` has opened has only what is stored, by
     graphzero's names: ``input_nodes="train"``.
+
+    With types, ``data["paper"]`` and ``data["author", "writes", "paper"]`` are `StoredPart`, and
+    ``data.x_dict`` has an attribute of all types that have it, whole.
     """
 
+    _memory: dict[Any, InMemory]
     _kept: dict[str, Any]
-    _masks: dict[str, Tensor]
-    _booleans: set[str]
+
+    @classmethod
+    def of(cls, dataset: Dataset, memory: dict[Any, InMemory], kept: dict[str, Any]) -> StoredData:
+        """The dataset, with what of the graph is not in its files."""
+        dataset.__class__ = cls
+        assert isinstance(dataset, StoredData)
+        dataset._memory, dataset._kept = memory, kept
+        return dataset
 
     @property
-    def num_features(self) -> int:
-        """Columns of ``x``; 0 without features."""
-        return 0 if self.features is None else self.features.feature_dim
-
-    @property
-    def num_node_features(self) -> int:
-        """As `num_features`."""
-        return self.num_features
-
-    @property
-    def num_edge_features(self) -> int:
-        """Columns of ``edge_attr``; 0 without it."""
-        store = self.edge_attributes.get("edge_attr")
-        return 0 if store is None else store.feature_dim
-
-    def keys(self) -> list[str]:
-        """Names of what was given, apart from the number of nodes."""
-        return ["edge_index", *self.attributes, *self.edge_attributes, *self._masks, *self._kept]
-
-    def __contains__(self, name: str) -> bool:
-        """Whether `keys` has the name."""
-        return name in self.keys()
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Refuses attributes, which the files and batches would not have."""
-        if not name.startswith("_"):
-            refuse_setting(name)
-        super().__setattr__(name, value)
-
-    @property
-    def edge_index(self) -> Tensor:
-        """All edges, (2, num_edges) int64, in the order that they were given; read from disk."""
-        _core.require_memory(self.num_edges, 5 * 8, "edge_index")
-        nodes = np.arange(self.num_nodes)
-        hop = self.graph.sample_neighbors(nodes, -1)
-        if hop.e_id is None:
-            raise AttributeError("edge_index needs the places of edges: from_data(edge_ids=True)")
-        edge_index = np.empty((2, self.num_edges), np.int64)
-        edge_index[0, hop.e_id] = hop.indices
-        edge_index[1, hop.e_id] = np.repeat(nodes, np.diff(hop.indptr))
-        return torch.from_numpy(edge_index)
-
-    def __getattr__(self, name: str) -> Any:
-        """Masks and what belongs to the graph; then what is stored; None as in PyG's ``Data``."""
-        if name.startswith("_"):
-            raise AttributeError(name)
-        for values in (self._masks, self._kept):
-            if name in values:
-                return values[name]
-        of_nodes = vars(self).get("attributes", {})
-        if name in of_nodes:
-            return as_given(_whole(of_nodes[name], name), name, self._booleans)
-        of_edges = vars(self).get("edge_attributes", {})
-        if name in of_edges:
-            whole = whole_of_edges(of_edges[name], self.graph, name)
-            return as_given(whole, name, self._booleans)
-        if name in OF_DATA:
-            return None
-        raise no_such(name, self.keys(), Data, "the stored graph")
+    def parts(self) -> Mapping[Any, StoredPart]:
+        """The nodes and edges of each type."""
+        stores: dict[Any, Any] = {**self.nodes, **self.edges}
+        return {key: StoredPart(store, self._memory[key]) for key, store in stores.items()}
 
     @property
     def kept(self) -> dict[str, Any]:
         """What belongs to the whole graph, and to every batch."""
         return self._kept
 
-    @property
-    def booleans(self) -> set[str]:
-        """Names of attributes that were booleans, and are uint8 in the files."""
-        return self._booleans
+    def __getitem__(self, key: Any) -> Any:
+        """The nodes of a type, or the edges of one, also by (source type, target type).
+
+        Without types, the attribute of a name.
+        """
+        if not self.is_typed:
+            try:
+                return getattr(self, key)
+            except AttributeError as error:
+                raise KeyError(key) from error
+        part = super().__getitem__(key)
+        name = part.node_type if isinstance(part, NodeStore) else part.edge_type
+        return StoredPart(part, self._memory[name])
+
+    def metadata(self) -> tuple[list[str], list[tuple[str, str, str]]]:
+        """Node types and edge types, as ``to_hetero`` takes them."""
+        return self.node_types, self.edge_types
 
     @property
-    def masks(self) -> dict[str, Tensor]:
-        """Masks and ids of the splits, by the names that they were given."""
-        return self._masks
+    def num_features(self) -> Any:
+        """Columns of ``x``; with types, by node type."""
+        parts = self.parts
+        if self.is_typed:
+            return {kind: parts[kind].num_features for kind in self.node_types}
+        return parts[NODES].num_features
+
+    num_node_features = num_features
+
+    @property
+    def num_edge_features(self) -> Any:
+        """Columns of ``edge_attr``; with types, by edge type."""
+        parts = self.parts
+        if self.is_typed:
+            return {kind: parts[kind].num_features for kind in self.edge_types}
+        return parts[EDGES].num_features
+
+    def keys(self) -> list[str]:
+        """Names of what was given, apart from the number of nodes."""
+        names: list[str] = []
+        if not self.is_typed:
+            of_nodes, of_edges = self.parts.values()
+            names = ["edge_index", *of_nodes.part, *of_edges.part, *of_nodes.memory.masks]
+        return [*names, *self._kept]
+
+    def __contains__(self, name: str) -> bool:
+        """Whether `keys` has the name."""
+        return name in self.keys()
+
+    def collect(self, name: str) -> dict[Any, Any]:
+        """An attribute of all types that have it, by type.
+
+        Raises
+        ------
+        KeyError
+            If no type has it.
+        """
+        if name in ("num_nodes", "num_edges"):
+            stores: Any = self.nodes if name == "num_nodes" else self.edges
+            return {key: getattr(store, name) for key, store in stores.items()}
+        found = {key: part[name] for key, part in self.parts.items() if name in part}
+        if not found:
+            raise KeyError(f"no type has an attribute {name!r}")
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        """What belongs to the graph; then, without types, what is stored, or None as in ``Data``.
+
+        With types, ``x_dict`` is ``collect("x")``, and so on.
+        """
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name in self._kept:
+            return self._kept[name]
+        if self.is_typed:
+            if name.endswith("_dict"):
+                try:
+                    return self.collect(name.removesuffix("_dict"))
+                except KeyError as error:
+                    raise AttributeError(error.args[0]) from None
+            if callable(getattr(HeteroData, name, None)):
+                raise _missing(name, [], HeteroData, "the stored graph")
+            return super().__getattr__(name)
+        for part in self.parts.values():
+            if name in part:
+                return getattr(part, name)
+        if name in OF_DATA:
+            return None
+        raise _missing(name, self.keys(), Data, "the stored graph")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuses attributes, which the files and batches would not have."""
+        if not name.startswith("_"):
+            _refuse_setting(name, "data")
+        super().__setattr__(name, value)
 
 
-def stored_data(dataset: Dataset, graph: DescribedGraph) -> StoredData:
-    """The dataset, with what of the graph is not in its files."""
-    dataset.__class__ = StoredData
-    assert isinstance(dataset, StoredData)
-    dataset._kept = graph.kept
-    dataset._masks = graph.nodes[None].masks
-    dataset._booleans = graph.nodes[None].booleans | graph.edges[None].booleans
-    return dataset
+StoredHeteroData = StoredData

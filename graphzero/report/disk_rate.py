@@ -6,7 +6,7 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -14,15 +14,11 @@ from typing import Any
 import psutil
 
 from graphzero import _core
-from graphzero.report.readings.storage import Device, find_device
 from graphzero.units import format_bytes
 
-__all__ = ["DiskRate", "largest_file", "measure_disk"]
-
-SEQUENTIAL_BYTES, SEQUENTIAL_DEPTH = 1 << 20, 8
-LEAST_BLOCKS = 4
-BUSY = 0.25  # share of the processors' time
-CLEARLY = 0.1  # share of the bytes read that is worth a note
+BLOCK_BYTES = 4096  # of a random read
+SEQUENTIAL = {"block_bytes": 1 << 20, "depth": 8, "sequential": True}
+LEAST_BYTES = 4 << 20
 # Of the whole time: reads that load the file's metadata, many at a time, one at a time, sequential.
 SHARES = {"first": 0.05, "many": 0.45, "one": 0.2, "sequential": 0.3}
 
@@ -36,14 +32,12 @@ class DiskRate:
     path : str
         The file that was read.
     file_bytes : int
-    block_bytes : int
-        Of a random read.
-    depth : int
-        Random reads under way at a time.
     engine : {"uring", "pread"}
         io_uring, or threads.
+    depth : int
+        Random reads under way at a time.
     reads_per_second, bytes_per_second : float or None
-        Of random reads, `depth` at a time.
+        Of random reads of 4 KiB, `depth` at a time.
     latency_p50, latency_p99 : float or None
         Seconds of a random read alone.
     queued_latency_p50, queued_latency_p99 : float or None
@@ -54,15 +48,12 @@ class DiskRate:
         That the measurement took.
     unavailable : str or None
         Why there are no rates.
-    notes : tuple of str
-        What a reader of the rates must know.
     """
 
     path: str
     file_bytes: int
-    block_bytes: int
-    depth: int
     engine: str
+    depth: int
     reads_per_second: float | None = None
     bytes_per_second: float | None = None
     latency_p50: float | None = None
@@ -72,7 +63,6 @@ class DiskRate:
     sequential_bytes_per_second: float | None = None
     seconds: float = 0.0
     unavailable: str | None = None
-    notes: tuple[str, ...] = ()
 
 
 def largest_file(paths: Iterable[str | os.PathLike[str]]) -> str:
@@ -81,13 +71,7 @@ def largest_file(paths: Iterable[str | os.PathLike[str]]) -> str:
 
 
 def measure_disk(
-    path: str | os.PathLike[str],
-    *,
-    block_bytes: int = 4096,
-    depth: int = 128,
-    seconds: float = 2.5,
-    engine: str | None = None,
-    seed: int | None = None,
+    path: str | os.PathLike[str], *, seconds: float = 2.5, depth: int = 128
 ) -> DiskRate:
     """Reads a file for some seconds, past the page cache, at random and from one block to the next.
 
@@ -99,22 +83,16 @@ def measure_disk(
         Best the largest file of a dataset (`largest_file`): the memory of the disk itself, or of
         the machine that lends it, may hold a small file or one that was read just before, and
         answers faster than the disk.
-    block_bytes : int
-        Of a random read: a multiple of 4096.
-    depth : int
-        Random reads under way at a time: 1 to 4096, with threads 1 to 512.
     seconds : float
         Of the whole measurement.
-    engine : {"uring", "pread"}, optional
-        Default: io_uring where this process may use it, else threads.
-    seed : int, optional
-        Which blocks are read is a function of it. Default: others each time.
+    depth : int
+        Random reads under way at a time: 1 to 4096, with threads 1 to 512.
 
     Returns
     -------
     DiskRate
         With `unavailable` where the file system has no reads past the page cache, such as tmpfs,
-        or the file has fewer than four blocks of 1 MiB (or of `block_bytes`, if this is more).
+        where it answers from elsewhere than the disk, or the file has less than 4 MiB.
 
     Raises
     ------
@@ -128,124 +106,50 @@ def measure_disk(
     path = os.path.abspath(os.fspath(path))
     if not 0 < seconds < math.inf:
         raise ValueError(f"seconds must be positive and finite, not {seconds}")
-    if engine is None:
-        engine = "uring" if _core.uring_refusal() is None else "pread"
-    given: dict[str, Any] = {"engine": engine, "block_bytes": block_bytes, "depth": depth}
+    engine = "uring" if _core.uring_refusal() is None else "pread"
     with closing(_core.Mapping(path)) as mapping:  # refuses what is no file
         size = mapping.size
-    least = LEAST_BLOCKS * max(block_bytes, SEQUENTIAL_BYTES)
-    if size < least:
-        why = f"{path} has {format_bytes(size)}: too little to measure a disk with, which takes "
-        return DiskRate(path, size, **given, unavailable=why + format_bytes(least))
-    return _Measurement(path, size, given, seconds, _as_seed(seed)).rate()
+    begun, seed = time.perf_counter(), secrets.randbits(64)
 
+    def rate(unavailable: str | None = None, **rates: float) -> DiskRate:
+        spent = time.perf_counter() - begun
+        return DiskRate(path, size, engine, depth, **rates, seconds=spent, unavailable=unavailable)
 
-def _as_seed(seed: int | None) -> int:
-    return secrets.randbits(64) if seed is None else seed
-
-
-@dataclass(frozen=True)
-class _Counters:
-    """What the kernel has counted; None where it does not tell.
-
-    Attributes
-    ----------
-    clock, busy, own : float
-        Seconds: of the clock, of the processors' work, and of this process's part of it.
-    process : int or None
-        Bytes that this process had read from storage.
-    device : int or None
-        Bytes that anyone has read from the device of the file.
-    """
-
-    clock: float
-    busy: float
-    own: float
-    process: int | None
-    device: int | None
-
-    @classmethod
-    def now(cls, device: Device | None) -> _Counters:
-        try:
-            process = int(psutil.Process().io_counters().read_bytes)
-        except (psutil.Error, OSError, AttributeError):  # macOS has no such counter
-            process = None
-        idle = ("idle", "iowait", "guest", "guest_nice")  # guests are within user and nice
-        times = psutil.cpu_times()._asdict()
-        busy = sum(seconds for name, seconds in times.items() if name not in idle)
-        read = None if device is None else device.bytes_read()
-        return cls(time.monotonic(), busy, time.process_time(), process, read)
-
-    def others_share(self, before: _Counters) -> float:
-        """Of the processors' time, what others took since then."""
-        others = (self.busy - before.busy) - (self.own - before.own)
-        return others / ((self.clock - before.clock) * (os.cpu_count() or 1))
-
-
-def _notes(before: _Counters, after: _Counters, read: int) -> Iterator[str]:
-    """What the kernel's counters say against the rates of `read` bytes."""
-    own = read
-    if before.process is not None and after.process is not None:
-        own = after.process - before.process
-        if own < (1 - CLEARLY) * read:
-            yield (
-                f"the kernel counted {format_bytes(own)} of {format_bytes(read)} as read from "
-                f"storage: the file has holes, or its file system answers from memory or from "
-                f"elsewhere"
-            )
-    share = after.others_share(before)
-    if share > BUSY:
-        yield (
-            f"others took {share:.0%} of the processors' time meanwhile: with idle processors the "
-            f"disk may give more"
+    if size < LEAST_BYTES:
+        least = format_bytes(LEAST_BYTES)
+        return rate(f"{path} has {format_bytes(size)}: a disk is measured with at least {least}")
+    before = _read_bytes()
+    found: dict[str, dict[str, Any]] = {}
+    for number, (part, share) in enumerate(SHARES.items()):
+        options: dict[str, Any] = {"block_bytes": BLOCK_BYTES, "depth": depth}
+        options |= {"depth": 1} if part == "one" else {}
+        options |= SEQUENTIAL if part == "sequential" else {}
+        options |= {"engine": engine, "seed": (seed + number) % 2**64}
+        answer = _core.probe_disk(path, seconds=seconds * share, **options)
+        if answer is None:
+            return rate(f"the file system of {path} has no reads past the page cache")
+        found[part] = answer
+    many, one, sequential = found["many"], found["one"], found["sequential"]
+    after, read = _read_bytes(), sum(part["bytes"] for part in found.values())
+    if before is not None and after is not None and after - before < 0.9 * read:
+        return rate(
+            f"the kernel counted {format_bytes(after - before)} of {format_bytes(read)} as read "
+            f"from storage: {path} has holes, or its file system answers from elsewhere"
         )
-    if before.device is not None and after.device is not None:
-        others = after.device - before.device - own
-        if others > CLEARLY * read:
-            yield (
-                f"others read {format_bytes(others)} from the same disk meanwhile, and "
-                f"graphzero {format_bytes(own)}: the disk alone gives more"
-            )
+    return rate(
+        reads_per_second=many["reads"] / many["seconds"],
+        bytes_per_second=many["bytes"] / many["seconds"],
+        latency_p50=one["p50"],
+        latency_p99=one["p99"],
+        queued_latency_p50=many["p50"],
+        queued_latency_p99=many["p99"],
+        sequential_bytes_per_second=sequential["bytes"] / sequential["seconds"],
+    )
 
 
-@dataclass(frozen=True)
-class _Measurement:
-    path: str
-    size: int
-    given: dict[str, Any]
-    seconds: float
-    seed: int
-
-    def probe(self, part: str, **more: Any) -> dict[str, Any] | None:
-        number = list(SHARES).index(part)
-        arguments = self.given | {"seed": (self.seed + number) % 2**64} | more
-        return _core.probe_disk(self.path, seconds=self.seconds * SHARES[part], **arguments)
-
-    def rate(self) -> DiskRate:
-        start = time.perf_counter()
-        if self.probe("first") is None:
-            why = f"the file system of {self.path} has no reads past the page cache"
-            return DiskRate(self.path, self.size, **self.given, unavailable=why)
-        device = find_device(self.path)
-        before = _Counters.now(device)
-        sequence = {"block_bytes": SEQUENTIAL_BYTES, "depth": SEQUENTIAL_DEPTH, "sequential": True}
-        many, one = self.probe("many"), self.probe("one", depth=1)
-        sequential = self.probe("sequential", **sequence)
-        assert many is not None
-        assert one is not None
-        assert sequential is not None
-        read = sum(part["bytes"] for part in (many, one, sequential))
-        return DiskRate(
-            self.path,
-            self.size,
-            **self.given | {"depth": many["depth"]},
-            reads_per_second=many["reads"] / many["seconds"],
-            bytes_per_second=many["bytes"] / many["seconds"],
-            latency_p50=one["p50"],
-            latency_p99=one["p99"],
-            queued_latency_p50=many["p50"],
-            queued_latency_p99=many["p99"],
-            sequential_bytes_per_second=sequential["bytes"] / sequential["seconds"],
-            seconds=time.perf_counter() - start,
-            notes=tuple(_notes(before, _Counters.now(device), read)),
-        )
+def _read_bytes() -> int | None:
+    """Counter: bytes that this process had read from storage; None where it is unknown."""
+    try:
+        return int(psutil.Process().io_counters().read_bytes)
+    except (psutil.Error, OSError, AttributeError):  # macOS has no such counter
+        return None

@@ -2,32 +2,429 @@
 
 from __future__ import annotations
 
+import glob
+import json as json_
 import math
 import os
 import threading
-from collections.abc import Iterable
+import time
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path as FilePath
 from types import TracebackType
 from typing import Any, TypeVar
 
-from graphzero.report.observed import Observed, files_of
-from graphzero.report.recorder import Recorder
-from graphzero.report.recording import Recording
-from graphzero.report.recording_file import write_recording
-from graphzero.report.report_files import ReportFiles, write_page
-from graphzero.report.summarize import summarize
-from graphzero.report.summary import Summary
-from graphzero.report.tree_logs import TreeLogs
-from graphzero.sampling.threads import WorkerThreads
-from graphzero.store.outputs import Output
+import psutil
 
-__all__ = ["Monitor"]
+from graphzero.loader.stats import BatchTotals, Step, listeners, watch
+from graphzero.report.page import require_matplotlib, write_page
+from graphzero.report.readings import (
+    CachedFiles,
+    ProcessTree,
+    device_bytes,
+    find_group,
+    mapped_files,
+    read_environment,
+)
+from graphzero.report.recording import (
+    ENDED,
+    Environment,
+    FileReading,
+    ProcessReading,
+    Reading,
+    Reasons,
+    Recording,
+    SystemReading,
+    note,
+)
+from graphzero.report.summary import Summary, summarize, write_recording
+from graphzero.sampling.threads import WorkerThreads
+from graphzero.store.manifest import read_manifest
+from graphzero.store.outputs import Output, check_outputs, writing
 
 _T = TypeVar("_T")
 Path = str | os.PathLike[str]
+_PARTS = 512  # of a file's map
+_MOST_READINGS = 2000
+# Shares of one processor at an interval of a second: of readings, and of what the kernel must count
+# page by page or line by line.
+_READINGS = 0.004
+_SHARES = {"pss": 0.003, "page_cache": 0.0015, "search": 0.0005}
+_CREDIT = 0.03  # seconds of a processor that each of these may take before its time
+_LAST = 0.1  # and as much more at the last reading
+_GUESS = 2e-11  # seconds a byte, until the cost was measured: 20 ms for a GB
+_LEAST = 3e8  # bytes: a part of the cost does not depend on the size
+_SEARCH_EVERY, _LONGEST = 10.0, 60.0  # seconds
+_NO_BATCHES = (
+    "no mini-batch was seen: ready-made loaders tell of theirs, and monitor.watch(loader) of those "
+    "of any other loader"
+)
+_NO_PROCESS = "no process was seen: it had ended before the first reading, or is hidden"
+_SEEN_ONCE = "the processes were seen at one reading only: a shorter interval sees more of them"
+_ONCE = "the dataset was seen at the last reading only: name it, as Monitor(dataset) or --dataset"
+_COUNTED = ("major_faults", "read_bytes", "cores")
+_MEMORY = ("anonymous", "file", "shared", "rss", "pss", "pss_file")
+
+
+# --- mini-batches
+
+
+class Batches:
+    """Sums over the steps of training loops, by epoch, and how the mini-batches were prepared."""
+
+    def __init__(self) -> None:
+        self.epochs: dict[int, BatchTotals] = {}
+        self.options: dict[str, dict[str, None]] = {}
+
+    @property
+    def totals(self) -> BatchTotals:
+        """Over all epochs."""
+        return sum(self.epochs.values(), BatchTotals())
+
+    def read(self) -> None:
+        """Takes what is new."""
+
+    def close(self) -> None:
+        """Takes nothing more."""
+
+    def add(self, epoch: int, totals: BatchTotals, options: dict[str, Any]) -> None:
+        """Adds what a loop has spent, and values of `num_workers`, `num_threads` and `io`."""
+        self.epochs[epoch] = self.epochs.get(epoch, BatchTotals()) + totals
+        for name, value in options.items():
+            self.options.setdefault(name, {})[str(value)] = None
+
+
+class OwnBatches(Batches):
+    """Of the training loops of this process, from now on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._process = os.getpid()
+        listeners.append(self._listen)
+
+    def close(self) -> None:
+        """Listens no more."""
+        if self._listen in listeners:
+            listeners.remove(self._listen)
+
+    def _listen(self, step: Step) -> None:
+        if os.getpid() == self._process:  # not of a forked child, whose loops are its own
+            names = ("num_workers", "num_threads", "io") if step.stats is not None else ()
+            self.add(step.epoch, step.totals, {name: getattr(step.stats, name) for name in names})
+
+
+class WrittenBatches(Batches):
+    """Of the files that processes write where ``GRAPHZERO_STATS`` has this prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__()
+        self._prefix = prefix
+        self._read: dict[str, int] = {}
+
+    def read(self) -> None:
+        """Takes the whole lines that are new; what a killed process has left unfinished is none."""
+        for path in glob.glob(f"{glob.escape(self._prefix)}.*"):
+            with open(path, "rb") as file:
+                file.seek(self._read.get(path, 0))
+                lines = file.read().splitlines(keepends=True)
+            for line in lines:
+                if line.endswith(b"\n"):
+                    self._read[path] = self._read.get(path, 0) + len(line)
+                    content = json_.loads(line)
+                    totals = BatchTotals(**content["totals"])
+                    self.add(content["epoch"], totals, content["options"])
+
+
+# --- readings
+
+
+class Recorder:
+    """Takes readings of a process and its children, and makes a `Recording` of them.
+
+    What is expensive is done as seldom as keeps the whole below a hundredth of a processor.
+
+    Parameters
+    ----------
+    pid : int
+    files : sequence of str
+        Of the dataset, as far as they are known. Those that processes map are found.
+    batches : Batches
+    interval : float
+        Seconds between readings, at the least.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        files: Sequence[str],
+        batches: Batches,
+        interval: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._unknown: Reasons = {}
+        self._batches = batches
+        self._clock = clock
+        self._interval = interval
+        self._more = max(1.0, 1.0 / interval)  # shorter intervals may cost more in proportion
+        # seconds of a processor: of a reading, of all, and of what is expensive
+        self._cost = self._own_cpu = self._beyond = 0.0
+        self._spent = dict.fromkeys(_SHARES, 0.0)
+        self._rates = dict.fromkeys(_SHARES, _GUESS)  # seconds a byte
+        self._next_search = 0.0
+        # processes whose mapped files are known, and whether they had mini-batches by then
+        self._searched: tuple[frozenset[int], bool] = (frozenset(), False)
+        self._turn = threading.Lock()
+        self._readings: list[Reading] = []
+        self._result: Recording | None = None
+        self._started = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        self._begin = clock()
+        self.tree = ProcessTree(pid, unknown=self._unknown)
+        self.group = find_group(pid, unknown=self._unknown)
+        self.files = CachedFiles(files, self._unknown)
+        try:
+            self._command = tuple(psutil.Process(pid).cmdline())
+        except psutil.Error:
+            self._command = ()
+
+    @property
+    def delay(self) -> float:
+        """Seconds from one reading to the next."""
+        return min(_LONGEST, max(self._interval, self._cost / (_READINGS * self._more)))
+
+    def run(self, stop: threading.Event) -> None:
+        """Takes readings until the event is set or the observed process has ended."""
+        while not stop.wait(self.delay):
+            with self._turn:
+                if self._result is not None or not self._try_to_read():
+                    return
+
+    def begin(self) -> None:
+        """Takes the first reading."""
+        with self._turn:
+            self._read()
+
+    def recording(self, *, is_last: bool = False) -> Recording:
+        """What was recorded so far, with a reading of this moment; the last one ends it."""
+        with self._turn:
+            if self._result is not None:
+                return self._result
+            self._try_to_read(is_last=True)
+            begun = time.thread_time()
+            files, environment = self._files_at_end(), Environment()
+            paths = self.files.paths
+            environment = read_environment(paths[0] if paths else None, self._unknown)
+            self._own_cpu += time.thread_time() - begun
+            options = self._batches.options.items()
+            recording = Recording(
+                command=self._command,
+                started=self._started,
+                seconds=self._now(),
+                environment=environment,
+                readings=tuple(self._readings),
+                files=files,
+                epochs=dict(sorted(self._batches.epochs.items())),
+                options={name: " | ".join(values) for name, values in options},
+                own_cpu_seconds=self._own_cpu,
+                unknown=self._all_unknown(),
+            )
+            if is_last:
+                self._result = recording
+                self._batches.close()
+                self.files.close()
+            return recording
+
+    def _try_to_read(self, *, is_last: bool = False) -> bool:
+        """The run goes on where a reading fails, and its report says what is missing."""
+        try:
+            return self._read(is_last=is_last)
+        except Exception as error:
+            self._unknown["readings"] = f"some have failed: {type(error).__name__}: {error}"
+            return True
+
+    def _read(self, *, is_last: bool = False) -> bool:
+        """Takes a reading; False once the process has ended."""
+        begun, self._beyond = time.thread_time(), 0.0
+        now = self._now()
+        processes = self.tree.read()
+        read_pss = partial(self.tree.read, with_pss=True)
+        processes = self._seldom("pss", _size(processes), read_pss, is_last) or processes
+        pids = frozenset(each.pid for each in processes if each.pid != ENDED)
+        self._batches.read()
+        totals = self._batches.totals
+        news = (pids, totals.steps > 0)
+        if is_last or news != self._searched or now >= self._next_search:
+            search = partial(mapped_files, pids, unknown=self._unknown)
+            mapped = self._seldom("search", 0, search, is_last)
+            if mapped is not None:
+                self._searched, self._next_search = news, now + _SEARCH_EVERY
+                self.files.add(mapped)
+        cached = self._seldom("page_cache", self.files.size, self.files.read, is_last)
+        paths = self.files.paths
+        memory = psutil.virtual_memory()
+        reading = Reading(
+            seconds=now,
+            processes=processes,
+            system=SystemReading(memory.total, memory.available, getattr(memory, "cached", None)),
+            group=None if self.group is None else self.group.read(self._unknown),
+            page_cache=None
+            if cached is None
+            else {file.path: file.page_cache for file in cached if file.page_cache is not None},
+            device_bytes=device_bytes(paths[0], self._unknown) if paths else None,
+            batches=totals,
+        )
+        self._readings.append(reading)
+        if len(self._readings) > _MOST_READINGS:
+            self._readings = thin(self._readings)
+        spent = time.thread_time() - begun
+        self._own_cpu += spent
+        cost = spent - self._beyond
+        self._cost = max(cost, 0.7 * self._cost + 0.3 * cost)
+        return bool(pids)
+
+    def _seldom(self, name: str, size: float, do: Callable[[], _T], is_last: bool) -> _T | None:
+        """Does something whose cost grows with a size, unless it has cost too much by now."""
+        size = max(size, _LEAST)
+        affordable = _SHARES[name] * self._more * self._now() + _CREDIT + _LAST * is_last
+        if self._spent[name] + self._rates[name] * size > affordable:
+            return None
+        begun = time.thread_time()
+        result = do()
+        cost = time.thread_time() - begun
+        self._beyond += cost
+        self._spent[name] += cost
+        self._rates[name] = cost / size
+        return result
+
+    def _files_at_end(self) -> tuple[FileReading, ...]:
+        found = self.files.read(_PARTS)
+        if self.files.paths and not found:
+            note(self._unknown, "files", "the dataset's files were deleted, or cannot be opened")
+        return found
+
+    def _now(self) -> float:
+        return self._clock() - self._begin
+
+    def _all_unknown(self) -> Reasons:
+        unknown = dict(self._unknown)
+        if not self.files.paths:
+            note(unknown, ("page_cache", "device_bytes"), "no file of a dataset was seen")
+        if sum(reading.device_bytes is not None for reading in self._readings) == 1:
+            note(unknown, "device_bytes", _ONCE)
+        seen = sum(_size(reading.processes) > 0 for reading in self._readings)
+        if seen:
+            unknown.pop("processes", None)  # that it has ended since is no fault
+        if seen < 2:
+            note(unknown, _COUNTED, _SEEN_ONCE if seen else _NO_PROCESS)
+        if not seen:
+            note(unknown, _MEMORY, _NO_PROCESS)
+        totals = self._batches.totals
+        if totals.batches == 0 and totals.steps == 0:
+            unknown["batches"] = _NO_BATCHES
+        elif 0 < totals.batches < totals.steps:
+            unknown["batches"] = (
+                f"{totals.steps - totals.batches:,} mini-batches have no `stats`: those of other "
+                f"libraries, or of a transform= that makes new objects"
+            )
+        return unknown
+
+
+def _size(processes: Iterable[ProcessReading]) -> int:
+    """Resident memory, of which the kernel counts every page for a proportional reading."""
+    return sum(process.rss or 0 for process in processes)
+
+
+def thin(readings: Sequence[Reading]) -> list[Reading]:
+    """About half of the readings of a long recording, and none that a summary needs.
+
+    Every second one is left out, of those with a look at the page cache and of the others, but for
+    the first and the last one and those at which a part of the memory was at its most.
+    """
+    kept = {0, len(readings) - 1}
+    for name in ("anonymous", "file", "shared", "rss", "pss"):
+        sums = [sum(getattr(each, name) or 0 for each in r.processes) for r in readings]
+        kept.add(sums.index(max(sums)))
+    usage = [0 if each.group is None else each.group.usage or 0 for each in readings]
+    kept.add(usage.index(max(usage)))
+    for looked in (True, False):
+        kept |= set(
+            [i for i, r in enumerate(readings) if (r.page_cache is not None) == looked][::2]
+        )
+    return [readings[i] for i in sorted(kept)]
+
+
+# --- what users call
+
+
+class ReportFiles:
+    """A recording as JSON, as a page, or both, when a run has ended."""
+
+    def __init__(self, json: Output | None, html: Output | None) -> None:
+        writers = ((json, write_recording), (html, write_page))
+        self._writers = [(output, write) for output, write in writers if output is not None]
+        self._has_page = html is not None
+
+    def check(self) -> None:
+        """Checks before the run that they can be written; see `check_outputs`."""
+        if self._has_page:
+            require_matplotlib()
+        check_outputs([output for output, _ in self._writers])
+
+    def write(self, recording: Recording, *, error: BaseException | None = None) -> None:
+        """Writes all of them, also if one fails.
+
+        What has ended the run (`error`) is worth more than a report: failures are warnings then,
+        as all but the last one are always.
+        """
+        failures: list[Exception] = []
+        for output, write in self._writers:
+            try:
+                with writing(output):
+                    write(output.target, recording)  # of a link, the file that it leads to
+            except Exception as failure:
+                failures.append(failure)
+        last = failures.pop() if failures and error is None else None
+        for each in failures:
+            text = f"the report was not written: {type(each).__name__}: {each}"
+            if isinstance(each, OSError) and each.filename is not None:
+                text = f"{os.fsdecode(each.filename)}: {each.strerror}"
+            warnings.warn(text, stacklevel=3)  # the line of the with statement
+        if last is not None:
+            raise last
+
+
+def files_of(dataset: Any) -> tuple[str, ...]:
+    """Real paths of the files of what `Monitor` takes as its dataset.
+
+    Raises
+    ------
+    TypeError
+        If it is none of these.
+    FormatError
+        If a folder is no dataset.
+    FileNotFoundError
+        If there is nothing at a path.
+    """
+    if dataset is None:
+        return ()
+    if isinstance(dataset, list | tuple):
+        return tuple(path for each in dataset for path in files_of(each))
+    if hasattr(dataset, "mappings"):
+        return tuple(os.path.realpath(mapping.path) for mapping in dataset.mappings)
+    if not isinstance(dataset, str | os.PathLike):
+        raise TypeError(
+            f"dataset must be a path, a Dataset, or a list of these, not {type(dataset).__name__}"
+        )
+    path = FilePath(dataset)
+    if path.is_dir():
+        return tuple(os.path.realpath(e.resolve(path)) for e in read_manifest(path).entries())
+    return (os.path.realpath(path.resolve(strict=True)),)
 
 
 class Monitor:
-    """Records a process and its children: memory, page cache, reads, and time of mini-batches.
+    """Records this process and its children: memory, page cache, reads, and time of mini-batches.
 
     It begins with the ``with`` block and ends with it. A thread takes a reading every second, which
     takes less than 1 % of one processor: what is expensive to find out is read as seldom as that
@@ -46,15 +443,11 @@ class Monitor:
         relative path is that of the folder in which the monitor was made.
     json : path-like, optional
         Where to write the recording at the end.
-    pid : int, optional
-        Another process to record. Default: this one.
 
     Raises
     ------
     ValueError
-        If `interval` is not positive, or `pid` is a thread of the kernel.
-    ProcessLookupError
-        If there is no process `pid`.
+        If `interval` is not positive.
     OSError
         If `html` or `json` cannot be written: at the beginning of the block, or else at its end,
         with a recording that is complete. At the end of a block that raises an exception, it is a
@@ -75,7 +468,6 @@ class Monitor:
         interval: float = 1.0,
         html: Path | None = None,
         json: Path | None = None,
-        pid: int | None = None,
     ) -> None:
         number = isinstance(interval, int | float) and not isinstance(interval, bool)
         if not (number and 0 < interval < math.inf):
@@ -83,7 +475,6 @@ class Monitor:
         self._files = files_of(dataset)
         self._interval = float(interval)
         self._outputs = ReportFiles(_output("json", json), _output("html", html))
-        self._pid = pid
         self._process: int | None = None  # which has entered the block
         self._recorder: Recorder | None = None
         self._threads: WorkerThreads | None = None
@@ -99,14 +490,16 @@ class Monitor:
         if self._process is not None:
             raise RuntimeError("this Monitor has been used already: make another one")
         self._outputs.check()
-        observed = Observed(os.getpid() if self._pid is None else self._pid, self._files)
         self._process = os.getpid()
-        self._recorder = recorder = Recorder(observed, TreeLogs(observed.user), self._interval)
+        self._recorder = recorder = self._new_recorder()
         recorder.begin()
         stop = threading.Event()
         self._threads = WorkerThreads(1, "graphzero-monitor", on_stop=stop.set)
         self._threads.submit(recorder.run, stop)
         return self
+
+    def _new_recorder(self) -> Recorder:
+        return Recorder(os.getpid(), self._files, OwnBatches(), self._interval)
 
     def __exit__(
         self,
@@ -121,7 +514,7 @@ class Monitor:
         assert self._threads is not None
         self._threads.stop()
         try:
-            self._recorder.end()
+            self._recorder.recording(is_last=True)
         finally:
             self._threads.close()
         self._outputs.write(self._recorder.recording(), error=error)
@@ -152,7 +545,7 @@ class Monitor:
         """A loader that yields the same, and tells the monitor what the loop over it does.
 
         Ready-made loaders tell it by themselves; watching them changes nothing. It is for a plain
-        ``DataLoader``, or any other iterable. Without it, nothing is known of the loop over a
+        ``DataLoader``, or any other iterable. Without it, nothing is known of the mini-batches of a
         ``DataLoader`` with workers, and without workers, its ``collate_fn`` cannot be told from the
         loop.
 
@@ -165,12 +558,10 @@ class Monitor:
         iterable
             To iterate over as often as over `loader`.
         """
-        from graphzero.loader.timed import timed  # imports torch
-
-        return timed(loader)
+        return watch(loader)
 
     def write_json(self, path: Path) -> None:
-        """Writes the recording to a JSON file; see `graphzero.report.recording_file`.
+        """Writes the recording to a JSON file; `graphzero report FILE` shows it.
 
         Raises
         ------
@@ -188,6 +579,26 @@ class Monitor:
             If the file cannot be written.
         """
         write_page(path, self.recording)
+
+
+class CommandMonitor(Monitor):
+    """Records a command that runs as a child, and the processes that it starts.
+
+    Parameters
+    ----------
+    pid : int
+    prefix : str
+        Of the files of its mini-batches: ``GRAPHZERO_STATS`` in its environment.
+    """
+
+    def __init__(self, dataset: Any, interval: float, pid: int, prefix: str) -> None:
+        super().__init__(dataset, interval=interval)
+        self._pid = pid
+        self._prefix = prefix
+
+    def _new_recorder(self) -> Recorder:
+        batches = WrittenBatches(self._prefix)
+        return Recorder(self._pid, self._files, batches, self._interval)
 
 
 def _output(name: str, path: Path | None) -> Output | None:

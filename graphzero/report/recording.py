@@ -1,4 +1,4 @@
-"""`Recording`: everything that a `Monitor` has seen of one run, as plain values.
+"""`Recording`: everything that a `Monitor` has seen of one run, and its JSON form.
 
 A figure that the system does not tell is None, and `Recording.unknown` says why. Counters
 (faults, bytes read, seconds of processor time) count from the start of their process or machine, so
@@ -7,23 +7,25 @@ that the difference of two readings is what happened between them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+import os
+import types
+from collections.abc import Iterable
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from graphzero.loader.batch_totals import BatchTotals
+from graphzero.errors import FormatError
+from graphzero.loader.stats import BatchTotals
 
-__all__ = [
-    "ENDED",
-    "BatchTotals",
-    "Environment",
-    "FileReading",
-    "GroupReading",
-    "ProcessReading",
-    "Reading",
-    "Recording",
-    "SystemReading",
-]
+VERSION = 1
+FORMAT = "graphzero.Recording"
+_T = TypeVar("_T")
+Reasons = dict[str, str]  # figure -> why it is unknown
 
 ENDED = 0  # in place of a pid: the processes that have ended, with what they counted
+COUNTERS = ("major_faults", "read_bytes", "cpu_seconds")
 
 
 @dataclass(frozen=True)
@@ -229,6 +231,8 @@ class Recording:
         What the recording itself took.
     unknown : dict of str to str
         Figures that are unknown, and why.
+    exit_code : int or None
+        Of a command; 128 and the number of the signal that has ended it. None for a `Monitor`.
     """
 
     command: tuple[str, ...]
@@ -241,3 +245,151 @@ class Recording:
     options: dict[str, str] = field(default_factory=dict)
     own_cpu_seconds: float = 0.0
     unknown: dict[str, str] = field(default_factory=dict)
+    exit_code: int | None = None
+
+
+def note(unknown: Reasons | None, figures: str | Iterable[str], reason: str) -> None:
+    """Enters why figures are unknown; the first reason of a figure stays."""
+    if unknown is not None:
+        for figure in (figures,) if isinstance(figures, str) else figures:
+            unknown.setdefault(figure, reason)
+
+
+# All recordings have them. Without them, one would pass for that of a run without mini-batches.
+_REQUIRED = frozenset(
+    {f"Recording.{name}" for name in ("environment", "readings", "files", "epochs")}
+    | {f"Reading.{name}" for name in ("processes", "system", "group", "batches")}
+    | {"FileReading.residency"}
+)
+
+
+def from_json(text: str) -> Recording:
+    """The recording that `to_json` has written; its summary is computed anew.
+
+    Raises
+    ------
+    FormatError
+        If it is none, of a version that is not known, or a field of it is missing or wrong.
+    """
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"is not JSON: {error}") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise FormatError(f"is no recording: it lacks 'format': {FORMAT!r}")
+    version = content.get("version")
+    if version != VERSION:
+        raise FormatError(
+            f"is a recording of version {version!r}, and this graphzero reads version {VERSION}: "
+            f"use the graphzero that wrote it, or record again"
+        )
+    try:
+        return _from_plain(Recording, content.get("recording"), _REQUIRED)
+    except ValueError as error:
+        raise FormatError(f"is a recording that is not complete: {error}") from None
+
+
+def read_recording(path: str | os.PathLike[str]) -> Recording:
+    """Reads a file of `write_recording`.
+
+    Raises
+    ------
+    FormatError
+        As `from_json`, with the path.
+    """
+    try:
+        return from_json(Path(path).read_bytes().decode())
+    except (FormatError, UnicodeDecodeError) as error:
+        raise FormatError(f"{os.fspath(path)} {_reason(error)}") from None
+
+
+def _reason(error: ValueError) -> str:
+    return str(error) if isinstance(error, FormatError) else "is not JSON: it is no text"
+
+
+_MOST = 2**63  # no figure is larger, and none is negative
+_NAMES = {type(None): "null", bool: "true or false", list: "a list", dict: "an object"}
+
+
+def _from_plain(kind: type[_T], value: object, required: frozenset[str]) -> _T:
+    """The dataclass that `asdict` has made plain values of; a ValueError names a wrong value.
+
+    `required` has fields that must be there although they have a default, as ``"Class.field"``.
+    """
+    found: _T = _made(kind, value, "", required)
+    return found
+
+
+def _made(kind: Any, value: Any, where: str, required: frozenset[str]) -> Any:
+    if kind in (str, bool):
+        return _checked(kind, value, where)
+    if kind in (int, float):
+        return _number(kind, value, where)
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is types.UnionType:  # something or None
+        return None if value is None else _made(parts[0], value, where, required)
+    if origin is tuple:
+        items = enumerate(_checked(list, value, where))
+        return tuple(_made(parts[0], each, f"{where}[{i}]", required) for i, each in items)
+    found = _checked(dict, value, where)
+    if origin is dict:
+        return {
+            _key(parts[0], key, where): _made(parts[1], each, f"{where}[{key!r:.80}]", required)
+            for key, each in found.items()
+        }
+    return _fields(kind, found, where, required)
+
+
+def _fields(kind: Any, found: dict[str, Any], where: str, required: frozenset[str]) -> Any:
+    kinds, optional = _fields_of(kind)
+    lead = f"{where}." if where else ""
+    for name in kinds:
+        is_required = name not in optional or f"{kind.__name__}.{name}" in required
+        if is_required and name not in found:
+            raise ValueError(f"{lead}{name} is missing")
+    for name in found:
+        if name not in kinds:
+            raise ValueError(f"{lead}{name!r:.80} is no field of it")
+    return kind(
+        **{name: _made(kinds[name], each, lead + name, required) for name, each in found.items()}
+    )
+
+
+@cache
+def _fields_of(kind: Any) -> tuple[dict[str, Any], frozenset[str]]:
+    """The annotations of a dataclass, and the fields that have a default."""
+    defaults = (
+        field.name
+        for field in fields(kind)
+        if field.default is not MISSING or field.default_factory is not MISSING
+    )
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}, frozenset(defaults)
+
+
+def _number(kind: type, value: Any, where: str) -> Any:
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not is_whole and (kind is int or not isinstance(value, float)):
+        raise ValueError(_is(value, where, "a whole number" if kind is int else "a number"))
+    if not 0 <= value <= _MOST:
+        raise ValueError(f"{where} is out of range: {value!r:.80}")
+    return value
+
+
+def _checked(kind: type[_T], value: Any, where: str) -> _T:
+    if not isinstance(value, kind):
+        raise ValueError(_is(value, where, _NAMES.get(kind, "a text")))
+    return value
+
+
+def _key(kind: type, key: str, where: str) -> str | int:
+    if kind is str:
+        return key
+    if not (key.isascii() and key.isdecimal() and len(key) < 20):
+        raise ValueError(f"{where} has {key!r:.80} in place of a whole number")
+    return int(key)
+
+
+def _is(value: object, where: str, wanted: str) -> str:
+    shown = _NAMES.get(type(value)) if value is None or isinstance(value, list | dict) else None
+    return f"{where or 'it'} is {shown or f'{value!r:.80}'}, not {wanted}"

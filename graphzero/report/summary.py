@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import json
+import os
+import signal
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 
-from graphzero.report.recording import BatchTotals, FileReading
-from graphzero.report.text import (
-    UNKNOWN,
-    aligned,
-    bytes_text,
-    rate_text,
-    seconds_text,
-    share_text,
+from graphzero.loader.stats import BatchTotals
+from graphzero.report.recording import (
+    COUNTERS,
+    ENDED,
+    FORMAT,
+    VERSION,
+    FileReading,
+    Reading,
+    Recording,
 )
-from graphzero.report.verdict import Verdict
+from graphzero.report.verdict import Verdict, Workforce, find_verdict
+from graphzero.store.atomic import write_atomically
+from graphzero.units import format_bytes
 
-__all__ = ["Course", "Summary"]
+UNKNOWN = "unknown"
+_RESIDENT = ("anonymous", "file", "shared", "rss")
+_NAMES, _WIDTH = 12, 100
+
+_WHILE_SMALL = (
+    "the processes became so large that counting their shared pages would have taken too long: a "
+    "longer run affords it"
+)
+_PEAK_BEFORE = (
+    "the group had used more before the recording, or the kernel does not keep it: the readings "
+    "tell the most that they saw"
+)
+_NOT_LAST = "at the last reading, to count the pages of the processes would have taken too long"
+_Figure = Callable[[Reading], int | float | None]
 
 
 @dataclass(frozen=True)
@@ -98,6 +119,8 @@ class Summary:
         Share of one processor that the monitor took.
     unknown : dict of str to str
         Figures that are unknown, and why.
+    exit_code : int or None
+        Of the command that was run.
     """
 
     seconds: float
@@ -129,30 +152,251 @@ class Summary:
     verdict: Verdict
     own_cpu: float | None
     unknown: dict[str, str] = field(default_factory=dict)
+    exit_code: int | None = None
 
     def __str__(self) -> str:
         """A table of about twenty lines."""
-        return aligned(_rows(self))
+        return _aligned(summary_rows(self))
+
+
+def summarize(recording: Recording) -> Summary:
+    """The figures of a recording."""
+    readings = recording.readings
+    faults = _whole(_counted(readings, "major_faults"))
+    device = _growth(readings, lambda reading: reading.device_bytes)
+    own_reads = _counted(readings, "read_bytes")
+    cpu = _counted(readings, "cpu_seconds")
+    batches = readings[-1].batches if readings else BatchTotals()
+    seconds = recording.seconds
+    unknown = dict(recording.unknown)
+    pss = course(readings, over_processes("pss"))
+    if pss is not None and _is_of_small_processes(readings):
+        pss = None
+        unknown.setdefault("pss", _WHILE_SMALL)
+    pss_file = None if pss is None else course(readings, over_processes("pss_file"))
+    if pss is not None and not _has_pss_last(readings):
+        pss = replace(pss, last=None)
+        pss_file = None if pss_file is None else replace(pss_file, last=None)
+        unknown.setdefault("pss.last", _NOT_LAST)
+    usage = course(readings, _of_group("usage"))
+    peak = _group_peak(readings)
+    if usage is not None and peak is None:
+        unknown.setdefault("group_peak", _PEAK_BEFORE)
+    return Summary(
+        seconds=seconds,
+        processes=max((_count(reading) for reading in readings), default=0),
+        **{name: course(readings, over_processes(name)) for name in _RESIDENT},
+        pss=pss,
+        pss_file=pss_file,
+        page_cache=_page_cache(readings, recording.files),
+        dataset=sum(file.size for file in recording.files) if recording.files else None,
+        files=tuple(replace(file, residency=None) for file in recording.files),
+        available=_least(reading.system.available for reading in readings),
+        group_limit=_least(map(_of_group("limit"), readings)),
+        group_usage=usage,
+        group_peak=peak,
+        refaults=_whole(_growth(readings, _of_group("refaults"))),
+        kills=_whole(_growth(readings, _of_group("kills"))),
+        major_faults=faults,
+        read_bytes=_whole(own_reads),
+        device_bytes=_whole(device),
+        read_amplification=_ratio(device, batches.row_bytes),
+        own_read_amplification=_ratio(own_reads, batches.row_bytes),
+        cores=None if cpu is None or seconds <= 0 else cpu / seconds,
+        batches=batches,
+        batches_per_second=_batch_rate(readings),
+        epochs=dict(recording.epochs),
+        verdict=find_verdict(batches, _workforce(recording), major_faults=faults, recorded=seconds),
+        own_cpu=recording.own_cpu_seconds / seconds if seconds > 0 else None,
+        unknown=unknown,
+        exit_code=recording.exit_code,
+    )
+
+
+def course(readings: Iterable[Reading], figure: _Figure) -> Course | None:
+    """How a figure went, over the readings that have it; None if none has.
+
+    The mean is over time: where readings are far apart, those at both ends of the time between
+    them count for longer.
+    """
+    points = [(r.seconds, value) for r in readings if (value := figure(r)) is not None]
+    if not points:
+        return None
+    span = points[-1][0] - points[0][0]
+    pairs = pairwise(points)
+    area = sum((end - begin) * (first + last) / 2 for (begin, first), (end, last) in pairs)
+    values = [value for _, value in points]
+    mean = area / span if span > 0 else sum(values) / len(values)
+    return Course(int(max(values)), float(mean), int(values[-1]), len(values))
+
+
+def _count(reading: Reading) -> int:
+    return sum(process.pid != ENDED for process in reading.processes)
+
+
+def over_processes(name: str) -> _Figure:
+    """The sum of a field over the processes; None if that of one is unknown.
+
+    Those that have ended count for counters only: at the end there may be no others.
+    """
+
+    def total(reading: Reading) -> int | float | None:
+        counted = [each for each in reading.processes if each.pid != ENDED or name in COUNTERS]
+        values = [getattr(process, name) for process in counted]
+        return sum(values) if values and None not in values else None
+
+    return total
+
+
+def _is_of_small_processes(readings: Sequence[Reading]) -> bool:
+    """Whether proportional memory was read only when the processes were not half as large."""
+    rss, pss = over_processes("rss"), over_processes("pss")
+    sizes = [(rss(reading) or 0, pss(reading) is not None) for reading in readings]
+    largest = max((size for size, looked in sizes if looked), default=0)
+    return largest < max(size for size, _ in sizes) / 2
+
+
+def _has_pss_last(readings: Sequence[Reading]) -> bool:
+    """Whether proportional memory was read when there were processes for the last time."""
+    last = next((reading for reading in reversed(readings) if _count(reading)), None)
+    return last is not None and over_processes("pss")(last) is not None
+
+
+def _of_group(name: str) -> Callable[[Reading], int | None]:
+    return lambda reading: None if reading.group is None else getattr(reading.group, name)
+
+
+def _group_peak(readings: Sequence[Reading]) -> int | None:
+    """The most that the group has used, if that was during the recording."""
+    peaks = [peak for peak in map(_of_group("peak"), readings) if peak is not None]
+    if not peaks or peaks != sorted(peaks):  # somebody has set it back
+        return None
+    usages = (usage or 0 for usage in map(_of_group("usage"), readings))
+    return peaks[-1] if peaks[-1] > peaks[0] or peaks[-1] == max(usages) else None
+
+
+def _growth(readings: Sequence[Reading], figure: _Figure) -> int | float | None:
+    """By how much a counter has grown."""
+    values = [value for reading in readings if (value := figure(reading)) is not None]
+    return values[-1] - values[0] if len(values) > 1 else None
+
+
+def _counted(readings: Sequence[Reading], name: str) -> int | float | None:
+    """What the processes have counted; None if it could not be seen to grow."""
+    grown = _growth(readings, over_processes(name))
+    was_seen_twice = sum(_count(reading) > 0 for reading in readings) > 1
+    return grown if grown or was_seen_twice else None
+
+
+def _whole(value: int | float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _ratio(num_bytes: float | None, of: int) -> float | None:
+    return None if num_bytes is None or of == 0 else num_bytes / of
+
+
+def _least(values: Iterable[int | None]) -> int | None:
+    return min((value for value in values if value is not None), default=None)
+
+
+def _page_cache(readings: Sequence[Reading], files: Sequence[FileReading]) -> Course | None:
+    """Of all files; None where that of one is unknown."""
+    names = {file.path for file in files}
+    if not names:
+        return None
+
+    def cached(reading: Reading) -> int | None:
+        looked = reading.page_cache
+        if looked is None or not names <= looked.keys():
+            return None
+        return sum(looked[name] for name in names)
+
+    return course(readings, cached)
+
+
+def _batch_rate(readings: Sequence[Reading]) -> float | None:
+    if not readings:
+        return None
+    first, last = readings[0].batches.batches, readings[-1].batches.batches
+    if last == first:
+        return None
+    begin = max(r.seconds for r in readings if r.batches.batches == first)
+    end = min(r.seconds for r in readings if r.batches.batches == last)
+    return (last - first) / (end - begin) if end > begin else None
+
+
+def _workforce(recording: Recording) -> Workforce:
+    """As the options of the iterations say; of several iterations, the most."""
+    options = recording.options
+    workers, threads = _most(options.get("num_workers")), _most(options.get("num_threads"))
+    return Workforce(workers, threads)
+
+
+def _most(texts: str | None) -> int | None:
+    counts = [int(text) for text in (texts or "").split(" | ") if text.isdecimal()]
+    return max(counts, default=None)
+
+
+def to_json(recording: Recording) -> str:
+    """A recording, and the figures of its summary, as JSON.
+
+    The keys are the names of the fields of `Recording` and `Summary`. Bytes and counts are
+    integers, times are seconds; what is unknown is null.
+    """
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "summary": asdict(summarize(recording)),
+        "recording": asdict(recording),
+    }
+    return json.dumps(content, allow_nan=False)
+
+
+def write_recording(path: str | os.PathLike[str], recording: Recording) -> None:
+    """Writes `to_json` to a file, in one step; `read_recording` reads it."""
+    write_atomically(path, to_json(recording).encode())
 
 
 _Row = tuple[str, str]
 # What the text does not have, known or not: the page and the JSON file do.
 _NOT_SHOWN = {
-    *("disk", "disk_rate", "file_system", "group_peak", "pss.last", "readahead_bytes"),
-    *("rotational", "system.cached", "uss"),
+    *("disk", "disk_rate", "file_system", "mount_options", "group_peak", "pss.last"),
+    *("readahead_bytes", "rotational", "system.cached", "uss"),
 }
 
 
-def _rows(summary: Summary) -> Iterator[_Row]:
+def summary_rows(summary: Summary) -> Iterator[_Row]:
+    """The lines of the text: a name on the left, and what is to say."""
+    totals = summary.batches
     count = f"{summary.processes} process{'' if summary.processes == 1 else 'es'}"
-    seen = " seen" if "processes" in summary.unknown else ""
-    yield "run", f"{seconds_text(summary.seconds)}, {count}{seen} at most"
+    yield "run", f"{seconds_text(summary.seconds)}, {count} at most"
+    if summary.exit_code is not None and summary.exit_code > 128:
+        yield "killed", _killed_text(summary.exit_code - 128, summary.kills)
     yield "verdict", summary.verdict.sentence
     if summary.verdict.knob:
         yield "to do", summary.verdict.knob
-    yield from _batch_rows(summary)
+    if totals.batches:
+        nodes, edges = totals.nodes / totals.batches, totals.edges / totals.batches
+        yield (
+            "batches",
+            f"{totals.batches:,} prepared, {_rate_text(summary.batches_per_second)} a second, each "
+            f"of {nodes:,.0f} nodes and {edges:,.0f} edges on average",
+        )
+        work = totals.sampling + totals.disk + totals.gathering
+        parts = {
+            "sampling": totals.sampling,
+            "waiting for the disk": totals.disk,
+            "gathering": totals.gathering,
+        }
+        texts = (f"{name} {_with_share(value, work)}" for name, value in parts.items())
+        ready = seconds_text(totals.ready)
+        yield "work", f"{', '.join(texts)}, over all threads; ready batches waited {ready}"
+    yield "loop", _loop_text(totals)
+    if len(summary.epochs) > 1:
+        yield "epochs", _epochs_text(summary.epochs)
     yield from _memory_rows(summary)
-    yield from _reading_rows(summary)
+    yield from _read_rows(summary)
     cores = UNKNOWN if summary.cores is None else f"{summary.cores:.2f} used on average"
     own = UNKNOWN if summary.own_cpu is None else f"{summary.own_cpu:.2%} of one"
     yield "processors", f"{cores}; the monitor took {own}"
@@ -164,35 +408,14 @@ def _rows(summary: Summary) -> Iterator[_Row]:
         yield UNKNOWN if i == 0 else "", f"{', '.join(names)}: {reason}"
 
 
-def _batch_rows(summary: Summary) -> Iterator[_Row]:
-    totals = summary.batches
-    if totals.batches:
-        rate = rate_text(summary.batches_per_second)
-        nodes, edges = totals.nodes / totals.batches, totals.edges / totals.batches
-        yield (
-            "batches",
-            f"{totals.batches:,} prepared, {rate} a second, each of {nodes:,.0f} nodes and "
-            f"{edges:,.0f} edges on average",
-        )
-        yield "work", _work_text(totals)
-    yield "loop", _loop_text(totals)
-    if len(summary.epochs) > 1:
-        yield "epochs", _epochs_text(summary.epochs)
-
-
-def _work_text(totals: BatchTotals) -> str:
-    work = totals.sampling + totals.disk + totals.gathering
-    parts = {
-        "sampling": totals.sampling,
-        "waiting for the disk": totals.disk,
-        "gathering": totals.gathering,
-    }
-    texts = [
-        f"{name} {seconds_text(value)} ({share_text(value, work)})" for name, value in parts.items()
-    ]
-    return (
-        f"{', '.join(texts)}, over all threads; finished, they waited {seconds_text(totals.ready)}"
-    )
+def _killed_text(number: int, kills: int | None) -> str:
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    if name == "SIGKILL":
+        name += ": its memory group was full" if kills else ", as when memory runs out"
+    return f"by {name}; the figures are those until then"
 
 
 def _loop_text(totals: BatchTotals) -> str:
@@ -201,118 +424,133 @@ def _loop_text(totals: BatchTotals) -> str:
     looped = totals.stall + totals.training
     maybe = ", or their DataLoader did" if totals.unsplit else ""
     return (
-        f"waited {seconds_text(totals.stall)} ({share_text(totals.stall, looped)}) for "
-        f"{totals.steps:,} mini-batches, worked on them {seconds_text(totals.training)} "
-        f"({share_text(totals.training, looped)}){maybe}"
+        f"waited {_with_share(totals.stall, looped)} for {totals.steps:,} mini-batches, worked on "
+        f"them {_with_share(totals.training, looped)}{maybe}"
     )
 
 
 def _epochs_text(epochs: dict[int, BatchTotals]) -> str:
-    shown = list(epochs.items())
     texts = []
-    for epoch, totals in shown if len(shown) <= 4 else [*shown[:2], *shown[-2:]]:
+    for epoch, totals in epochs.items():
         looped = totals.stall + totals.training
-        if totals.steps:
-            took = f"{seconds_text(looped)}, {share_text(totals.stall, looped)} of it waiting"
-        else:
-            took = f"{totals.batches:,} batches"
-        texts.append(f"{epoch}: {took}")
-    if len(shown) > 4:
-        texts.insert(2, "...")
-    return "; ".join(texts)
+        waiting = _share_text(totals.stall, looped)
+        texts.append(f"{epoch}: {seconds_text(looped)}, {waiting} of it waiting")
+    return "; ".join(texts if len(texts) <= 4 else [*texts[:2], "...", *texts[-2:]])
 
 
 def _memory_rows(summary: Summary) -> Iterator[_Row]:
-    if summary.anonymous is None and summary.rss is not None:
-        looks = f"in {summary.rss.looks:,} readings"
-        yield "memory", f"at most {_most(summary.rss)} resident, {looks}; its parts are unknown"
+    parts = (summary.anonymous, summary.file, summary.shared)
+    if None not in parts:
+        most, mean = ([_bytes_of(part, name) for part in parts] for name in ("most", "mean"))
+        yield (
+            "memory",
+            f"at most {most[0]} anonymous, {most[1]} of mapped files, {most[2]} shared; on average "
+            f"{', '.join(mean)}",
+        )
+    elif summary.rss is not None:
+        yield "memory", f"at most {_bytes_of(summary.rss)} resident; its parts are unknown"
     else:
-        yield "memory", _parts_text(summary)
+        yield "memory", UNKNOWN
     if summary.pss is not None:
         yield (
             "",
-            f"each page once (PSS): {_most(summary.pss)} at most, "
-            f"{_most(summary.pss_file)} of mapped files, at {summary.pss.looks:,} looks",
+            f"each page once (PSS): {_bytes_of(summary.pss)} at most, "
+            f"{_bytes_of(summary.pss_file)} of mapped files, at {summary.pss.looks:,} looks",
         )
     yield "page cache", _page_cache_text(summary)
     if summary.group_usage is not None:
+        most_used = bytes_text(summary.group_peak or summary.group_usage.most)
         limit = summary.group_limit
         of = "; it has no limit" if limit is None else f" of {bytes_text(limit)}"
         yield (
             "group",
-            f"{_group_most(summary, summary.group_usage)}{of}; "
-            f"{_count(summary.refaults)} pages read again (refaults), "
-            f"{_count(summary.kills)} processes killed",
+            f"at most {most_used}{of}; {_count_text(summary.refaults)} pages read again "
+            f"(refaults), {_count_text(summary.kills)} processes killed",
         )
     yield "machine", f"{bytes_text(summary.available)} of memory available at the least"
-
-
-def _group_most(summary: Summary, usage: Course) -> str:
-    if summary.group_peak is not None:
-        return f"at most {bytes_text(summary.group_peak)}"
-    return f"{bytes_text(usage.most)} at the highest of {usage.looks:,} readings"
-
-
-def _parts_text(summary: Summary) -> str:
-    if summary.anonymous is None:
-        return UNKNOWN
-    return (
-        f"at most {_most(summary.anonymous)} anonymous, {_most(summary.file)} of mapped files, "
-        f"{_most(summary.shared)} shared, in {summary.anonymous.looks:,} readings; on average "
-        f"{_mean(summary.anonymous)}, {_mean(summary.file)}, {_mean(summary.shared)}"
-    )
 
 
 def _page_cache_text(summary: Summary) -> str:
     if summary.dataset is None:
         return f"unknown: {summary.unknown.get('files', 'no file of a dataset was seen')}"
-    cached = summary.page_cache
-    whole = bytes_text(summary.dataset)
+    cached, whole = summary.page_cache, bytes_text(summary.dataset)
     if cached is None:
         known = [file.page_cache for file in summary.files if file.page_cache is not None]
         if not known:
             return f"unknown, of the dataset's {whole}"
         return f"unknown for some files; {bytes_text(sum(known))} of the others, of {whole} in all"
     largest = max(summary.files, key=lambda file: file.size)
-    name = largest.path.rsplit("/", 1)[-1]
-    text = (
-        f"{bytes_text(cached.most)} at most, {bytes_text(cached.last)} at the end of the dataset's "
-        f"{whole}"
-    )
+    text = f"{bytes_text(cached.most)} at most, {bytes_text(cached.last)} at the end of {whole}"
     if len(summary.files) > 1 and largest.page_cache is not None:
-        text += f"; {share_text(largest.page_cache, largest.size)} of {name}"
+        name = largest.path.rpartition("/")[2]
+        text += f"; {_share_text(largest.page_cache, largest.size)} of {name}"
     return text
 
 
-def _reading_rows(summary: Summary) -> Iterator[_Row]:
+def _read_rows(summary: Summary) -> Iterator[_Row]:
     yield (
         "reads",
-        f"processes {bytes_text(summary.read_bytes)}, the disk {bytes_text(summary.device_bytes)} "
-        f"for anybody; {_count(summary.major_faults)} page faults waited for it",
+        f"{bytes_text(summary.device_bytes)} read from the device, "
+        f"{bytes_text(summary.read_bytes)} of it by these processes; "
+        f"{_count_text(summary.major_faults)} major page faults",
     )
     if summary.batches.row_bytes:
-        both = (summary.own_read_amplification, summary.read_amplification)
-        own, ratio = both
+        both = (summary.read_amplification, summary.own_read_amplification)
+        device, own = (UNKNOWN if each is None else f"{each:.3g}" for each in both)
         is_cached = any(each is not None and each < 1 for each in both)
-        hits = " (rows from the page cache are not read)" if is_cached else ""
+        hits = " (rows in the page cache are not read)" if is_cached else ""
         yield (
             "",
-            f"rows in mini-batches {bytes_text(summary.batches.row_bytes)}; for each byte of them "
-            f"the processes read {_ratio(own)}, and the disk {_ratio(ratio)} for anybody{hits}",
+            f"{bytes_text(summary.batches.row_bytes)} of rows in mini-batches; bytes read for each "
+            f"of them: {device} from the device, {own} by these processes{hits}",
         )
 
 
-def _ratio(ratio: float | None) -> str:
-    return UNKNOWN if ratio is None else "less than 0.01" if 0 < ratio < 0.01 else f"{ratio:.3g}"
+def _aligned(rows: Iterable[_Row]) -> str:
+    """Names on the left, texts on the right; long texts go on below their beginning."""
+    lines: list[str] = []
+    for name, text in rows:
+        # paths may have characters that change the terminal
+        printable = "".join(each if each.isprintable() else "?" for each in text)
+        wrapped = textwrap.wrap(
+            printable, _WIDTH - _NAMES, break_long_words=False, break_on_hyphens=False
+        )
+        for i, part in enumerate(wrapped or [""]):
+            lines.append(f"{name if i == 0 else '':{_NAMES}}{part}".rstrip())
+    return "\n".join(lines)
 
 
-def _most(figure: Course | None) -> str:
-    return bytes_text(None if figure is None else figure.most)
+def bytes_text(count: float | None) -> str:
+    """Bytes with a unit, or that they are unknown."""
+    return UNKNOWN if count is None else format_bytes(round(count))
 
 
-def _mean(figure: Course | None) -> str:
-    return bytes_text(None if figure is None else figure.mean)
+def _bytes_of(figure: Course | None, name: str = "most") -> str:
+    return bytes_text(None if figure is None else getattr(figure, name))
 
 
-def _count(number: int | None) -> str:
+def seconds_text(seconds: float) -> str:
+    """Seconds, as precisely as they are of interest."""
+    if seconds >= 120:
+        minutes, rest = divmod(round(seconds), 60)
+        hours, minutes = divmod(minutes, 60)
+        return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+    if seconds >= 10:
+        return f"{seconds:.1f} s"
+    return f"{seconds:.2f} s" if seconds >= 1 or seconds == 0 else f"{seconds * 1000:.3g} ms"
+
+
+def _share_text(part: float, whole: float) -> str:
+    return f"{part / whole:.0%}" if whole > 0 else UNKNOWN
+
+
+def _with_share(seconds: float, whole: float) -> str:
+    return f"{seconds_text(seconds)} ({_share_text(seconds, whole)})"
+
+
+def _rate_text(rate: float | None) -> str:
+    return UNKNOWN if rate is None else f"{rate:.3g}" if rate < 100 else f"{rate:,.0f}"
+
+
+def _count_text(number: int | None) -> str:
     return UNKNOWN if number is None else f"{number:,}"

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from graphzero.report.recording import BatchTotals
-
-__all__ = ["Bound", "Verdict", "Workforce", "find_verdict"]
+from graphzero.loader.stats import BatchTotals
 
 Bound = Literal["disk", "sampling", "gather", "model", "delivery", "unknown"]
 

@@ -1,39 +1,24 @@
-"""Negatives: pairs of nodes that are not edges, drawn uniformly."""
+"""Negatives: pairs of nodes that are not edges, drawn uniformly, by weight, or by time."""
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from graphzero import _core
-from graphzero.graph.dataset import Dataset
+from graphzero.graph.dataset import Dataset, NodeStore
+from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
 from graphzero.graph.ids import IdArray, as_threads
 from graphzero.graph.sampling_options import Sampling
-from graphzero.graph.typed_dataset import TypedDataset
-
-__all__ = [
-    "Pairs",
-    "check_sources",
-    "draw_destinations",
-    "draw_pairs",
-    "negatives_key",
-    "pair_offsets",
-    "pairs_of",
-]
+from graphzero.store.manifest import EDGES
 
 _LISTS_LOOKED_AT = 1 << 12  # for short ones
-
-
-class _Ids(Protocol):
-    """The nodes at one end of the edges."""
-
-    @property
-    def num_nodes(self) -> int: ...
-    def to_stored(self, nodes: IdArray) -> IdArray: ...
-    def to_user(self, stored: IdArray) -> IdArray: ...
+_TRIES = 2000  # of each negative
 
 
 @dataclass(frozen=True)
@@ -44,53 +29,34 @@ class Pairs:
     ----------
     graph : Graph
         The lists of the edges.
-    sources, destinations : object
-        The nodes at either end: their number, and translation of their ids.
+    sources, destinations : NodeStore
+        The nodes at either end.
     is_bipartite : bool
         Whether they are of two node types. Else the pair of a node and itself is no negative.
     """
 
     graph: Graph
-    sources: _Ids
-    destinations: _Ids
+    sources: NodeStore
+    destinations: NodeStore
     is_bipartite: bool = False
 
     @property
-    def owners(self) -> _Ids:
+    def owners(self) -> NodeStore:
         """The end whose nodes have the lists."""
         return self.destinations if self.graph.is_incoming else self.sources
 
     @property
-    def neighbors(self) -> _Ids:
+    def neighbors(self) -> NodeStore:
         """The other end."""
         return self.sources if self.graph.is_incoming else self.destinations
 
 
 def pairs_of(dataset: Dataset, edge_type: Any = None) -> Pairs:
     """The pairs of a dataset; of a typed one, those of an edge type."""
-    if isinstance(dataset, TypedDataset):
-        edges = dataset.edges[edge_type]
-        source, target = dataset.nodes[edge_type[0]], dataset.nodes[edge_type[2]]
-        return Pairs(edges.graph, source, target, is_bipartite=source is not target)
-    nodes = _Untyped(dataset.graph)
-    return Pairs(dataset.graph, nodes, nodes)
-
-
-@dataclass(frozen=True)
-class _Untyped:
-    """The nodes of a graph without types."""
-
-    graph: Graph
-
-    @property
-    def num_nodes(self) -> int:
-        return self.graph.num_nodes
-
-    def to_stored(self, nodes: IdArray) -> IdArray:
-        return self.graph._csr.to_stored(nodes)
-
-    def to_user(self, stored: IdArray) -> IdArray:
-        return self.graph._csr.to_user(stored)
+    kind = EDGES if edge_type is None else edge_type
+    source, target = dataset.nodes[kind[0]], dataset.nodes[kind[2]]
+    is_bipartite = source is not target
+    return Pairs(dataset.edges[kind].graph, source, target, is_bipartite=is_bipartite)
 
 
 def negatives_key(seed: int, epoch: int, batch: int) -> int:
@@ -191,3 +157,179 @@ def draw_pairs(pairs: Pairs, count: int, offsets: IdArray, key: int) -> IdArray:
     """
     drawn = pairs.graph._csr.negative_pairs(count, offsets, key, pairs.is_bipartite)
     return np.stack([pairs.sources.to_user(drawn[0]), pairs.destinations.to_user(drawn[1])])
+
+
+def as_fractions(draws: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+    """Random bits as numbers from 0 up to, but not including, 1."""
+    return (draws >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+class WeightedDraws:
+    """Draws items in proportion to weights, with replacement.
+
+    Parameters
+    ----------
+    weights : (num_items,) numbers
+        They need not add up to 1.
+    num_items : int
+    name, items : str
+        For messages: what the weights are called, and what they are of, such as "seeds".
+
+    Attributes
+    ----------
+    crc : int
+        Of the weights.
+
+    Raises
+    ------
+    ValueError
+        If there is not one for each item, if one is negative or not finite, or if all are 0.
+    """
+
+    def __init__(self, weights: Any, num_items: int, name: str, items: str) -> None:
+        values = np.asarray(weights)
+        if values.shape != (num_items,) or values.dtype.kind not in "biuf":
+            raise ValueError(
+                f"{name} must hold a number for each of the {num_items} {items}, not "
+                f"{values.dtype} of shape {values.shape}"
+            )
+        values = values.astype(np.float64)
+        wrong = ~(np.isfinite(values) & (values >= 0))
+        if wrong.any():
+            at = int(wrong.argmax())
+            raise ValueError(f"{name}[{at}] = {values[at]}: weights are finite, at least 0")
+        self._sums = np.cumsum(values)
+        if num_items and not 0 < self._sums[-1] < np.inf:
+            raise ValueError(
+                f"{name} add up to {self._sums[-1]}: at least one must be above 0, and their "
+                f"sum finite"
+            )
+        self.crc = zlib.crc32(self._sums.data)
+
+    def __len__(self) -> int:
+        return len(self._sums)
+
+    def items(self, draws: npt.NDArray[np.uint64]) -> IdArray:
+        """The items that some draws choose, (n,) int64; there must be at least one item."""
+        below = as_fractions(draws) * self._sums[-1]
+        found = np.searchsorted(self._sums, below, side="right")
+        last = np.searchsorted(self._sums, self._sums[-1])  # rounding may lead past the last one
+        chosen: IdArray = np.minimum(found, last).astype(np.int64, copy=False)
+        return chosen
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """How nodes are drawn for one end of negatives.
+
+    Attributes
+    ----------
+    num_nodes : int
+    weights : WeightedDraws or None
+        Of the nodes; None draws them uniformly.
+    times : tuple of FeatureStore
+        Times of the nodes: those later than the time of the seed edge are not drawn.
+    """
+
+    num_nodes: int
+    weights: WeightedDraws | None = None
+    times: tuple[FeatureStore, ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether any node may be drawn, with the same probability."""
+        return self.weights is None and not self.times
+
+    def draw(self, draws: npt.NDArray[np.uint64]) -> IdArray:
+        """The user's ids of the nodes that some random bits choose."""
+        if self.weights is not None:
+            return self.weights.items(draws)
+        drawn: IdArray = (as_fractions(draws) * self.num_nodes).astype(np.int64)
+        return np.minimum(drawn, self.num_nodes - 1)
+
+    def are_later(self, nodes: IdArray, times: IdArray | None) -> npt.NDArray[np.bool_]:
+        """Whether nodes are later than times, one for each."""
+        later = np.zeros(len(nodes), dtype=bool)
+        for store in self.times if times is not None else ():
+            later |= store.gather(nodes) > times
+        return later
+
+
+def choose_negatives(
+    pairs: Pairs,
+    ends: tuple[Candidates, Candidates],
+    count: int,
+    times: IdArray | None,
+    key: int,
+    *,
+    seed_edges: IdArray | None = None,
+) -> IdArray:
+    """Pairs of nodes that are not edges, (2, count) int64, the user's ids.
+
+    Both ends are drawn independently, and pairs that are edges, or are later than their time, are
+    drawn again. Negative i is a function of the key and i.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    ends : (Candidates, Candidates)
+        Of the sources, and of the destinations.
+    count : int
+    times : (count,) int64, optional
+        A time for each negative.
+    key : int
+        From `negatives_key`.
+    seed_edges : (2, count) int64, optional
+        Keep its sources, and draw destinations other than its own.
+
+    Raises
+    ------
+    ValueError
+        If none was found for a negative.
+    """
+    found = np.empty((2, count), dtype=np.int64)
+    pending = np.arange(count)
+    for attempt in range(_TRIES):
+        if len(pending) == 0:
+            return found
+        draws = _core.draws(_core.stream(key, attempt), 2 * (int(pending[-1]) + 1))
+        drawn = draws.reshape(-1, 2)[pending]
+        sources, destinations = (end.draw(drawn[:, i]) for i, end in enumerate(ends))
+        at = None if times is None else times[pending]
+        wrong = ends[1].are_later(destinations, at)
+        if seed_edges is None:
+            wrong |= ends[0].are_later(sources, at)
+        else:
+            sources = seed_edges[0, pending]
+            wrong |= destinations == seed_edges[1, pending]
+        if not pairs.is_bipartite:
+            wrong |= sources == destinations
+        wrong |= _are_edges(pairs, sources, destinations)
+        found[:, pending] = sources, destinations
+        pending = pending[wrong]
+    if len(pending) == 0:
+        return found
+    raise ValueError(
+        f"no negative was found in {_TRIES:,} draws"
+        f"{'' if seed_edges is None else f' for the source {seed_edges[0, pending[0]]}'}: nearly "
+        f"all pairs that the weights, or the times of the nodes, allow are edges; give more nodes "
+        f"a weight, or leave src_weight and dst_weight out"
+    )
+
+
+def _are_edges(pairs: Pairs, sources: IdArray, destinations: IdArray) -> npt.NDArray[np.bool_]:
+    """Whether pairs are edges, by binary searches in the lists, which are sorted."""
+    owners, others = pairs.sources.to_stored(sources), pairs.destinations.to_stored(destinations)
+    if pairs.graph.is_incoming:
+        owners, others = others, owners
+    indptr, indices = pairs.graph.indptr, pairs.graph.indices
+    low, end = indptr[owners].astype(np.int64), indptr[owners + 1].astype(np.int64)
+    high = end.copy()
+    while (open_ := low < high).any():  # the first neighbour that is not below
+        middle = (low[open_] + high[open_]) // 2
+        below = indices[middle] < others[open_]
+        low[open_] = np.where(below, middle + 1, low[open_])
+        high[open_] = np.where(below, high[open_], middle)
+    is_edge = low < end
+    is_edge[is_edge] = indices[low[is_edge]] == others[is_edge]
+    return is_edge

@@ -15,8 +15,6 @@ import numpy as np
 from graphzero import _core
 from graphzero.graph.ids import IdArray
 
-__all__ = ["Share", "batch_ids", "batch_positions", "epoch_order", "even_rounds", "num_batches"]
-
 
 @dataclass(frozen=True)
 class Share:

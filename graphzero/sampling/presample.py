@@ -6,26 +6,23 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from graphzero.graph.dataset import Dataset, EdgeStore, NodeStore
 from graphzero.graph.graph import Graph
-from graphzero.graph.ids import IdArray, as_count, as_threads
+from graphzero.graph.ids import IdArray, as_threads
 from graphzero.graph.sampling_options import as_fanouts, as_seed
 from graphzero.sampling.order import batch_positions, epoch_order, num_batches
-from graphzero.sampling.pipeline import Pipeline, Stage
-from graphzero.sampling.sampler import NeighborSampler
-from graphzero.sampling.typed_fanouts import as_typed_fanouts
-from graphzero.sampling.typed_sampler import TypedLists, TypedNeighborSampler
-from graphzero.store.manifest import EdgeType, Presampling
-
-__all__ = ["Presample"]
+from graphzero.sampling.sampler import NeighborSampler, as_typed_fanouts
+from graphzero.sampling.threads import Pipeline, Stage
+from graphzero.store.manifest import EDGES, EdgeType, Presampling
+from graphzero.units import as_count
 
 Seeds = npt.NDArray[np.int64]
 Visits = npt.NDArray[np.uint32]
-_T = TypeVar("_T")
 ToStored = Callable[[str, IdArray], IdArray]
 
 
@@ -92,12 +89,7 @@ class Presample:
                 "hop, such as (15, 10)"
             )
 
-    def num_batches(self, num_seeds: int) -> int:
-        """How many mini-batches are sampled, given the number of seeds."""
-        wanted = self.epochs * self._per_epoch(num_seeds)
-        return min(max(wanted, self.min_batches), self.max_batches)
-
-    def num_typed_batches(self, num_seeds: Mapping[str, int]) -> dict[str, int]:
+    def num_batches(self, num_seeds: Mapping[str, int]) -> dict[str, int]:
         """How many mini-batches are sampled around the seeds of each node type."""
         wanted = {
             name: self.epochs * self._per_epoch(count) for name, count in num_seeds.items() if count
@@ -112,21 +104,28 @@ class Presample:
 
     def count_visits(
         self,
-        graph: str | os.PathLike[str],
-        seeds: Seeds | None,
-        visits: Visits,
+        graphs: Mapping[EdgeType, str | os.PathLike[str]],
+        to_stored: ToStored | None,
+        seeds: Mapping[str, Seeds | None],
+        visits: Mapping[str, Visits],
         advance: Callable[[int], object] = lambda _: None,
     ) -> Presampling:
         """Adds to the count of each node the number of mini-batches that it is in.
 
+        Each mini-batch has seeds of one node type.
+
         Parameters
         ----------
-        graph : path-like
-            A ``.gl`` file.
-        seeds : (n,) int64 or None
-            The user's ids; None for all nodes.
-        visits : (num_nodes,) uint32
-            Counts in stored order, which are added to.
+        graphs : mapping of (str, str, str) to path-like
+            The ``.gl`` file of each edge type.
+        to_stored : callable or None
+            Stored ids of the user's ids of a node type, ``to_stored(node_type, ids)``; None for a
+            graph without types, whose file has them.
+        seeds : mapping of str to (n,) int64 or None
+            The user's ids by node type; None for all nodes of the type.
+        visits : mapping of str to (num_nodes,) uint32
+            Counts of every node type in stored order, which are added to; a repeated seed counts
+            once.
         advance : callable
             Called with 1 after each mini-batch.
 
@@ -135,92 +134,43 @@ class Presample:
         Presampling
             How visits were counted, as ``dataset.json`` records it.
         """
-        self.check_types(None)
-        fanouts = as_fanouts(self.fanouts)
-        with Graph(graph) as opened:
-            sampler = NeighborSampler(opened, fanouts, seed=self.seed, num_threads=1)
-            num_seeds = opened.num_nodes if seeds is None else len(seeds)
-            total = self.num_batches(num_seeds)
-
-            def sample(item: tuple[int, int, IdArray]) -> IdArray:
-                epoch, batch, chosen = item
-                return sampler.sample(chosen, epoch=epoch, batch=batch).stored_id
-
-            batches = self._batches(seeds, num_seeds, total, self.max_batches)
-            for nodes in _sampled_ahead(sample, batches):
-                visits[nodes] += 1  # a repeated seed counts once
-                advance(1)
-        return self._record(total, num_seeds, fanouts)
-
-    def count_typed_visits(
-        self,
-        graphs: Mapping[EdgeType, str | os.PathLike[str]],
-        to_stored: ToStored,
-        seeds: Mapping[str, Seeds | None],
-        visits: Mapping[str, Visits],
-        advance: Callable[[int], object] = lambda _: None,
-    ) -> Presampling:
-        """`count_visits` of a typed graph: each mini-batch has seeds of one node type.
-
-        Parameters
-        ----------
-        graphs : mapping of (str, str, str) to path-like
-            The ``.gl`` file of each edge type.
-        to_stored : callable
-            Stored ids of the user's ids of a node type, ``to_stored(node_type, ids)``.
-        seeds : mapping of str to (n,) int64 or None
-            The user's ids by node type; None for all nodes of the type.
-        visits : mapping of str to (num_nodes,) uint32
-            Counts of every node type in stored order, which are added to.
-        advance : callable
-            Called with 1 after each mini-batch.
-
-        Returns
-        -------
-        Presampling
-        """
         with ExitStack() as stack:
-            opened = {t: stack.enter_context(Graph._open_typed(graphs[t])) for t in graphs}
-            lists = TypedLists(
-                node_types=tuple(visits),
-                num_nodes={name: len(counts) for name, counts in visits.items()},
-                graphs=opened,
-                incoming={kind: graph.is_incoming for kind, graph in opened.items()},
-                to_user=lambda _, ids: ids,  # nobody reads the user's ids
-                to_stored=to_stored,
-            )
-            sampler = TypedNeighborSampler(lists, self.fanouts, seed=self.seed, num_threads=1)
+            open_graph = Graph if EDGES in graphs else Graph._open_typed
+            opened = {t: stack.enter_context(open_graph(graphs[t])) for t in graphs}
+            dataset = _dataset_of(opened, {name: len(counts) for name, counts in visits.items()})
+            fanouts: Any = self.fanouts
+            sampler = NeighborSampler(dataset, fanouts, seed=self.seed, num_threads=1)
             num_seeds = {
                 name: len(visits[name]) if ids is None else len(ids) for name, ids in seeds.items()
             }
-            counts = self.num_typed_batches(num_seeds)
+            counts = self.num_batches(num_seeds)
 
             def sample(item: tuple[str, tuple[int, int, IdArray]]) -> dict[str, IdArray]:
                 name, (epoch, batch, chosen) = item
-                stored = {name: to_stored(name, chosen)}
-                return sampler.sample_stored(stored, epoch=epoch, batch=batch).stored_id
+                if to_stored is None:
+                    stored = dataset.nodes[name].to_stored(chosen)
+                else:
+                    stored = to_stored(name, chosen)
+                return sampler.sample_stored({name: stored}, epoch=epoch, batch=batch).stored_id
 
-            for nodes in _sampled_ahead(sample, self._typed_batches(seeds, num_seeds, counts)):
-                for name, ids in nodes.items():
-                    visits[name][ids] += 1
-                advance(1)
-        total = sum(counts.values())
-        fanouts: Any = self.fanouts
+            threads = as_threads(None)
+            batches = self._batches_of_types(seeds, num_seeds, counts)
+            with closing(Pipeline([Stage(sample, threads)], batches, lookahead=threads)) as ahead:
+                for nodes in ahead:
+                    for name, ids in nodes.items():
+                        visits[name][ids] += 1
+                    advance(1)
         if isinstance(fanouts, Mapping):
-            fanouts = sampler.fanout_options
-        return self._record(total, sum(num_seeds.values()), fanouts)
-
-    def _record(self, batches: int, num_seeds: int, fanouts: Any) -> Presampling:
-        by_type = isinstance(fanouts, Mapping)
+            fanouts = {kind: tuple(hops) for kind, hops in sampler.fanout_options.items()}
         return Presampling(
-            batches=batches,
+            batches=sum(counts.values()),
             batch_size=self.batch_size,
-            fanouts={k: tuple(v) for k, v in fanouts.items()} if by_type else tuple(fanouts),
-            num_seeds=num_seeds,
+            fanouts=fanouts,
+            num_seeds=sum(num_seeds.values()),
             seed=self.seed,
         )
 
-    def _typed_batches(
+    def _batches_of_types(
         self,
         seeds: Mapping[str, Seeds | None],
         num_seeds: Mapping[str, int],
@@ -252,8 +202,10 @@ class Presample:
             yield epoch, batch, np.asarray(chosen, dtype=np.int64)
 
 
-def _sampled_ahead(sample: Callable[[Any], _T], batches: Iterator[Any]) -> Iterator[_T]:
-    """The results of `sample`, in order, worked on by a thread for each processor."""
-    threads = as_threads(None)
-    with closing(Pipeline([Stage(sample, threads)], batches, lookahead=threads)) as ahead:
-        yield from ahead
+def _dataset_of(graphs: Mapping[EdgeType, Graph], num_nodes: Mapping[str, int]) -> Dataset:
+    """Neighbour lists with what a sampler needs of the nodes; nobody reads the user's ids."""
+    if EDGES in graphs:
+        return Dataset(graphs[EDGES])
+    nodes = {name: NodeStore(name, count, {}) for name, count in num_nodes.items()}
+    edges = [EdgeStore(t, graph, (nodes[t[0]], nodes[t[2]]), {}) for t, graph in graphs.items()]
+    return Dataset.of_types(nodes.values(), edges)

@@ -2,76 +2,290 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from graphzero import _core
+from graphzero.errors import FormatError
+from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
-from graphzero.graph.ids import IdArray, as_count, as_ids, as_threads, as_times
-from graphzero.graph.sampling_options import Sampling, as_fanouts, as_seed
-from graphzero.sampling.hop_readahead import HopReadAhead
-from graphzero.sampling.idle_batches import IdleBatches
-from graphzero.sampling.subgraph import Subgraph
+from graphzero.graph.ids import IdArray, as_ids, as_threads, as_times
+from graphzero.graph.sampling_options import Sampling, as_fanout, as_fanouts, as_seed
+from graphzero.store.manifest import EDGES, NODES, EdgeType
+from graphzero.units import as_count
 
 if TYPE_CHECKING:
     from graphzero.graph.sampling_options import SamplingOptions, Unpack
 
-__all__ = ["NeighborSampler"]
+_NOT_IN_BATCH = {"not_in_batch": True}
+
+_NOTHING = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """The sampled neighbourhood of a mini-batch of seeds.
+
+    Attributes
+    ----------
+    n_id : (num_nodes,) int64
+        The user's ids of the nodes; the seeds first, then hop by hop in order of appearance.
+    edge_index : (2, num_edges) int64
+        Local ids (positions in `n_id`): ``edge_index[0]`` is the sampled neighbour,
+        ``edge_index[1]`` the node that it was sampled for. Messages flow from the first to the
+        second.
+    e_id : (num_edges,) int64 or None
+        Positions of the edges in the user's edge list, if the file stores them.
+    batch_size : int
+        Number of seeds.
+    num_sampled_nodes : list of int
+        Seeds, then the new nodes of each hop.
+    num_sampled_edges : list of int or None
+        Edges of each hop; None for an induced subgraph, whose edges belong to no hop.
+    stored_id : (num_nodes,) int64
+        The same nodes as the files number them. Features are gathered and read ahead by these.
+    batch : (num_nodes,) int64 or None
+        With disjoint trees: the seed, 0 to batch_size - 1, to whose tree each node belongs.
+    pages_missed : int
+        Pages of topology that hop read-ahead requested and that were not in memory; 0 without hop
+        read-ahead.
+    positions : (num_edges,) int64 or None
+        Stored positions of the edges in the graph's file: attributes of edges are read by these.
+    """
+
+    n_id: IdArray
+    edge_index: IdArray
+    e_id: IdArray | None
+    batch_size: int
+    num_sampled_nodes: list[int]
+    num_sampled_edges: list[int] | None
+    stored_id: IdArray
+    batch: IdArray | None = None
+    pages_missed: int = 0
+    positions: IdArray | None = field(default=None, metadata=_NOT_IN_BATCH)
+
+    @property
+    def total_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.n_id)
+
+    @property
+    def total_edges(self) -> int:
+        """Number of edges."""
+        return int(self.edge_index.shape[1])
+
+    def without_positions(self) -> Subgraph:
+        """The same without `positions`, once the attributes of the edges have been found."""
+        return replace(self, positions=None)
+
+    @property
+    def optional_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays that only some subgraphs have, by name: fields whose default is None.
+
+        A mini-batch has them under the same names. It does not have `positions`.
+        """
+        values = {
+            each.name: getattr(self, each.name)
+            for each in fields(self)
+            if each.default is None and "not_in_batch" not in each.metadata
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class TypedSubgraph:
+    """The sampled neighbourhood of a mini-batch of seeds, by node type and edge type.
+
+    Every node type has local ids of its own: positions in its `n_id`, the seeds first, then hop by
+    hop in order of appearance. All dicts have every node type, or every edge type, of the graph.
+
+    Attributes
+    ----------
+    n_id : dict of str to (num_nodes,) int64
+        The user's ids of the nodes of each type.
+    stored_id : dict of str to (num_nodes,) int64
+        The same nodes as the files number them.
+    edge_index : dict of EdgeType to (2, num_edges) int64
+        Local ids: ``edge_index[t][0]`` is the sampled neighbour, ``edge_index[t][1]`` the node that
+        it was sampled for. Messages flow from the first to the second. Of an edge type (source,
+        relation, target) whose incoming edges are stored, these are sources and targets. If the
+        outgoing edges are stored, as in graphs without types, the sampled neighbours are of the
+        target type, and row 0 has the targets.
+    positions : dict of EdgeType to (num_edges,) int64
+        Stored positions of the edges in the file of their type.
+    e_id : dict of EdgeType to (num_edges,) int64 or None
+        Positions in the user's list of edges of this type, if the file stores them.
+    num_sampled_nodes : dict of str to list of int
+        Seeds, then the new nodes of each hop.
+    num_sampled_edges : dict of EdgeType to list of int, or None
+        Edges of each hop; None for an induced subgraph, whose edges belong to no hop.
+    batch : dict of str to (num_nodes,) int64, or None
+        With disjoint trees: the tree of each node. Trees are numbered as the seeds are: those of
+        the first node type, then those of the next.
+    pages_missed : int
+        Pages of topology that hop read-ahead requested and that were not in memory; 0 without hop
+        read-ahead.
+    """
+
+    n_id: dict[str, IdArray]
+    stored_id: dict[str, IdArray]
+    edge_index: dict[EdgeType, IdArray]
+    positions: dict[EdgeType, IdArray]
+    e_id: dict[EdgeType, IdArray | None]
+    num_sampled_nodes: dict[str, list[int]]
+    num_sampled_edges: dict[EdgeType, list[int]] | None
+    batch: dict[str, IdArray] | None = None
+    pages_missed: int = 0
+
+    @property
+    def total_nodes(self) -> int:
+        """Number of nodes of all types."""
+        return sum(map(len, self.n_id.values()))
+
+    @property
+    def total_edges(self) -> int:
+        """Number of edges of all types."""
+        return sum(int(each.shape[1]) for each in self.edge_index.values())
+
+    def without_positions(self) -> TypedSubgraph:
+        """The same without `positions`, once the attributes of the edges have been found."""
+        return replace(self, positions={})
+
+    def untyped(self) -> Subgraph:
+        """The neighbourhood in a graph without types."""
+        counts = self.num_sampled_nodes[NODES]
+        return Subgraph(
+            n_id=self.n_id[NODES],
+            edge_index=self.edge_index[EDGES],
+            e_id=self.e_id[EDGES],
+            batch_size=counts[0],
+            num_sampled_nodes=counts,
+            num_sampled_edges=(
+                None if self.num_sampled_edges is None else self.num_sampled_edges[EDGES]
+            ),
+            stored_id=self.stored_id[NODES],
+            batch=None if self.batch is None else self.batch[NODES],
+            pages_missed=self.pages_missed,
+            positions=self.positions.get(EDGES),
+        )
+
+
+@dataclass(frozen=True)
+class HopReadAhead:
+    """Hop read-ahead for one mini-batch.
+
+    Attributes
+    ----------
+    resident_nodes : int
+        The topology of stored ids below is in memory, and not requested.
+    trust_mincore : bool
+        False where ``mincore`` is known to lie: then pages in memory are requested as well.
+    """
+
+    resident_nodes: int = 0
+    trust_mincore: bool = True
 
 
 class NeighborSampler:
     """Samples a fixed number of neighbours of each node, hop by hop (Hamilton, Ying, Leskovec:
     "Inductive Representation Learning on Large Graphs", NeurIPS 2017).
 
-    A node is expanded once, in the hop after the one that reached it first. Seeds may repeat: each
-    copy is a node of its own in the batch, with the same draws. A neighbour that is also a seed
-    has the local id of that seed's first copy.
+    A node is expanded once, in the hop after the one that reached it first; with types, by each
+    edge type whose lists its type has. Seeds may repeat: each copy is a node of its own in the
+    batch, with the same draws. A neighbour that is also a seed has the local id of that seed's
+    first copy.
 
     Parameters
     ----------
-    graph : Graph
-    fanouts : sequence of int
-        Neighbours per node in each hop; -1 for all.
+    graph : Graph or Dataset
+    fanouts : sequence of int, or mapping
+        Neighbours per node in each hop; -1 for all. With types, 0 samples none in this hop, and
+        there may be a list by edge type, ``("user", "rates", "movie")`` or "user__rates__movie",
+        where the list of "default" is for all edge types without one.
     seed : int
-        Draws are a function of (seed, epoch, batch, hop, node) and, with disjoint trees, of the
-        tree.
+        Draws are a function of (seed, epoch, batch, hop, edge type, node) and, with disjoint trees,
+        of the tree.
     num_threads : int, optional
         Threads that translate ids; each mini-batch is sampled by one. Default: all processors that
         the process may use. Never changes the result.
     **options
-        How neighbours are drawn: the fields of `Sampling`.
+        How neighbours are drawn: the fields of `Sampling`. With types, the induced subgraph is not
+        available; weights apply to the edge types that have them, times likewise, and the
+        neighbours of all others are drawn uniformly.
 
     Raises
     ------
     ValueError
-        If there are no fanouts or too many; if a fanout is neither positive nor -1; if an option
-        is not valid for `Sampling`; if weighted, and the file has no weights.
+        If fanouts name no hop, too many, an unknown edge type, or not all; if a fanout is not
+        valid; if an option is not valid for `Sampling`; if weighted, and there are no weights.
     """
 
     def __init__(
         self,
-        graph: Graph,
-        fanouts: Sequence[int],
+        graph: Graph | Dataset,
+        fanouts: Sequence[int] | Mapping[Any, Sequence[int]],
         *,
         seed: int = 0,
         num_threads: int | None = None,
         **options: Unpack[SamplingOptions],
     ) -> None:
-        self.graph = graph
-        self.fanouts = as_fanouts(fanouts)
-        if not 1 <= len(self.fanouts) <= _core.MOST_HOPS:
-            raise ValueError(
-                f"fanouts must name at least one hop, such as [15, 10], and at most "
-                f"{_core.MOST_HOPS}"
-            )
+        self.dataset = graph if isinstance(graph, Dataset) else Dataset(graph)
+        self.fanouts: list[int] | dict[EdgeType, list[int]]
+        if self.dataset.is_typed:
+            self.fanouts = as_typed_fanouts(fanouts, self.dataset.edge_types)
+            hops = list(self.fanouts.values())
+        else:
+            self.fanouts = as_fanouts(fanouts)
+            hops = [self.fanouts]
+            _check_hops(hops)
         self.sampling = Sampling(**options)
-        if self.sampling.needs_weights:
-            graph._csr.require_weights()
+        if self.dataset.is_typed and self.sampling.subgraph_type == "induced":
+            raise ValueError(
+                "subgraph_type='induced' is available for graphs without types only: leave it out"
+            )
+        edges = self.dataset.edges.values()
+        self._graphs = [each.graph for each in edges]
+        self._untimed = [False] * len(self._graphs)
+        self._samplings = [self._sampling_of(graph) for graph in self._graphs]
+        if self.sampling.weighted and not any(each.weighted for each in self._samplings):
+            raise ValueError(
+                f"weighted=True needs weights, and no edge type has them: "
+                f"{self.dataset.edge_types}; build the dataset with weights, or leave weighted out"
+            )
         self.seed = as_seed(seed)
         self.num_threads = as_threads(num_threads)
-        self._idle_batches = IdleBatches()
+        numbers = {name: i for i, name in enumerate(self.dataset.nodes)}
+        self._ends = np.array(
+            [[numbers[each.owner.node_type], numbers[each.neighbor.node_type]] for each in edges]
+        )
+        counts = [nodes.num_nodes for nodes in self.dataset.nodes.values()]
+        self._num_nodes = np.array(counts, np.int64)
+        self._hops = np.array(hops, np.int64)
+        self._idle: deque[_core.Batch] = deque()  # working memory; each running call has its own
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_idle": deque()}
+
+    def _sampling_of(self, graph: Graph) -> Sampling:
+        """The options for one edge type: uniform draws where it has no weights."""
+        if not self.sampling.weighted:
+            return self.sampling
+        if self.dataset.is_typed and "weights" not in graph.section_bytes:
+            return replace(self.sampling, weighted=False)
+        graph._csr.require_weights()
+        return self.sampling
+
+    @property
+    def fanout_options(self) -> Any:
+        """The fanouts in plain values: a list, or lists by edge type."""
+        if isinstance(self.fanouts, list):
+            return list(self.fanouts)
+        return {"__".join(kind): list(each) for kind, each in self.fanouts.items()}
 
     def sample(
         self,
@@ -80,89 +294,273 @@ class NeighborSampler:
         seed_time: Any = None,
         epoch: int = 0,
         batch: int = 0,
-        readahead: HopReadAhead | None = None,
-    ) -> Subgraph:
+        readahead: Sequence[HopReadAhead | None] | None = None,
+    ) -> Any:
         """Samples the neighbourhood of one mini-batch.
 
         Parameters
         ----------
-        seeds : (batch_size,) integers
-            The user's ids; repeats are allowed.
-        seed_time : (batch_size,) integers, optional
-            In the unit of the graph's timestamps: each seed sees only the edges up to its time, in
-            all hops of its tree.
+        seeds : (batch_size,) integers, or dict of str to (n,) integers
+            The user's ids, with types those of each node type that has seeds; repeats are allowed.
+        seed_time : (batch_size,) integers, or dict of str to (n,) integers, optional
+            A time for each seed, in the unit of the timestamps: it sees only edges up to its time,
+            in all hops of its tree. Edge types without times are sampled as without `seed_time`.
         epoch, batch : int
             Select the random draws.
-        readahead : HopReadAhead, optional
-            Requests the topology of each hop before it is read. Loaders use it where the graph is
-            larger than memory.
+        readahead : sequence of HopReadAhead, optional
+            For each edge type in order: requests the topology of each hop before it is read.
+            Loaders use it where the graph is larger than memory.
 
         Returns
         -------
         Subgraph
+            With types, a TypedSubgraph.
 
         Raises
         ------
         IndexError
             If a seed is out of range.
         ValueError
-            If seed_time has another length than seeds; if options need it (strictly_before,
-            temporal_strategy="last"), and it is missing; if options exclude times (weighted, labor,
-            batch_dependency); if the file has no timestamps.
+            If a node type is unknown; if seed_time does not have a time for each seed; if options
+            need it (strictly_before, temporal_strategy="last"), and it is missing; if options
+            exclude times (weighted, labor, batch_dependency); if there are no timestamps.
         FormatError
-            If the file is corrupt.
+            If a file is corrupt.
         """
-        ids = as_ids(seeds, self.graph.num_nodes, "seeds")
+        how: Any = {"epoch": epoch, "batch": batch, "readahead": readahead}
+        if self.dataset.is_typed:
+            return self.sample_types(seeds, seed_time=seed_time, **how)
+        times = None if seed_time is None else {NODES: seed_time}
+        return self.sample_types({NODES: seeds}, seed_time=times, **how).untyped()
+
+    def sample_types(
+        self,
+        seeds: Mapping[str, Any],
+        *,
+        seed_time: Mapping[str, Any] | None = None,
+        epoch: int = 0,
+        batch: int = 0,
+        readahead: Sequence[HopReadAhead | None] | None = None,
+    ) -> TypedSubgraph:
+        """`sample`, by node type also without types."""
+        self._check_types(seeds, "seeds")
+        nodes = self.dataset.nodes
+        ids = {
+            name: as_ids(seeds[name], store.num_nodes, _named("seeds", name))
+            for name, store in nodes.items()
+            if name in seeds
+        }
+        times = None if seed_time is None else self._as_times(seed_time, ids)
         epoch, batch = as_count(epoch, "epoch", 0), as_count(batch, "batch", 0)
-        if seed_time is None:
+        if times is None:
             self.sampling.check_untimed(": give seed_time, or")
-        else:
-            self.sampling.check_timed()
-            seed_time = as_times(seed_time, ids.shape[0], "seed_time")
-        self.graph.mapping.check_size()  # the table of ids is read before the core checks
-        stored = self.graph._csr.to_stored(ids, self.num_threads)
+        for graph in self._graphs:
+            graph.mapping.check_size()  # tables of ids are read before the core checks
+        stored = {name: nodes[name].to_stored(each, self.num_threads) for name, each in ids.items()}
         return self.sample_stored(
-            stored, seed_time=seed_time, epoch=epoch, batch=batch, readahead=readahead
+            stored, seed_time=times, epoch=epoch, batch=batch, readahead=readahead
         )
+
+    def _check_types(self, named: Mapping[str, Any], what: str) -> None:
+        node_types = self.dataset.node_types
+        if not isinstance(named, Mapping):
+            raise ValueError(
+                f"{what} of a typed graph must be a dict by node type, such as "
+                f"{{{node_types[0]!r}: [0, 1]}}, not {type(named).__name__}"
+            )
+        for node_type in named:
+            if node_type not in node_types:
+                raise ValueError(f"{what} name {node_type!r}, but the node types are {node_types}")
+
+    def _as_times(
+        self, seed_time: Mapping[str, Any], ids: Mapping[str, IdArray]
+    ) -> dict[str, IdArray]:
+        self._check_types(seed_time, "seed_time")
+        self.sampling.check_timed()
+        if set(seed_time) != set(ids):
+            raise ValueError(
+                f"seed_time must have the node types of seeds, {list(ids)}, not {list(seed_time)}"
+            )
+        return {
+            name: as_times(seed_time[name], len(each), _named("seed_time", name))
+            for name, each in ids.items()
+        }
 
     def sample_stored(
         self,
-        stored: IdArray,
+        stored: Mapping[str, IdArray],
         *,
-        seed_time: IdArray | None = None,
+        seed_time: Mapping[str, IdArray] | None = None,
         epoch: int,
         batch: int,
-        readahead: HopReadAhead | None = None,
-    ) -> Subgraph:
-        """As `sample`, with the stored ids of the seeds, which must be in range."""
-        draws = _core.Draws(self.seed, epoch, batch, self.sampling.batch_dependency)
-        fanouts = np.array(self.fanouts)
+        readahead: Sequence[HopReadAhead | None] | None = None,
+    ) -> TypedSubgraph:
+        """As `sample_types`, with the stored ids of the seeds, which must be in range."""
+        nodes, until, timed = self.dataset.nodes, None, self._untimed
+        if seed_time is not None:
+            timed = self._timed()
+            until = np.concatenate([seed_time.get(name, _NOTHING) for name in nodes])
+        try:  # threads may share a sampler
+            worker = self._idle.pop()
+        except IndexError:
+            worker = _core.Batch()
         try:
-            with self._idle_batches.one() as worker:
-                nodes, edge_index, positions, trees, num_nodes, num_edges, missed = worker.sample(
-                    self.graph._csr, stored, fanouts, self.sampling, draws, seed_time, readahead
-                )
-        except MemoryError as error:
-            raise MemoryError(
-                f"no memory for fanouts={self.fanouts} of {len(stored):,} seeds ({error}): "
-                f"use smaller fanouts, or fewer seeds in a batch"
-            ) from None
-        csr, threads = self.graph._csr, self.num_threads
-        induced = self.sampling.subgraph_type == "induced"
-        return Subgraph(
-            n_id=csr.to_user(nodes, threads),
-            edge_index=edge_index,
-            e_id=csr.edge_ids(positions, threads),
-            batch_size=num_nodes[0],
-            num_sampled_nodes=num_nodes,
-            num_sampled_edges=None if induced else num_edges,
-            stored_id=nodes,
-            batch=trees,
+            sampled = worker.sample(
+                [graph._csr for graph in self._graphs],
+                self._ends,
+                self._num_nodes,
+                [stored.get(name, _NOTHING) for name in nodes],
+                self._hops,
+                self._samplings,
+                timed,
+                _core.Draws(self.seed, epoch, batch, self.sampling.batch_dependency),
+                until,
+                readahead,
+            )
+        except (MemoryError, FormatError) as error:
+            raise self._explained(error, stored) from None
+        finally:
+            self._idle.append(worker)
+        return self._as_subgraph(*sampled)
+
+    def _timed(self) -> list[bool]:
+        """For which edge types the times of seeds count."""
+        dataset = self.dataset
+        timed = [not dataset.is_typed or "times" in graph.section_bytes for graph in self._graphs]
+        if not any(timed):
+            raise ValueError(
+                f"seed_time needs timestamps, and no edge type has them: "
+                f"{dataset.edge_types}; build the dataset with times, or leave seed_time out"
+            )
+        return timed
+
+    def _as_subgraph(
+        self,
+        nodes: list[IdArray],
+        edge_index: list[IdArray],
+        positions: list[IdArray],
+        trees: list[IdArray] | None,
+        num_nodes: list[list[int]],
+        num_edges: list[list[int]],
+        missed: int,
+    ) -> TypedSubgraph:
+        stores, edges = self.dataset.nodes, self.dataset.edges
+        graphs, threads = self._graphs, self.num_threads
+        is_induced = self.sampling.subgraph_type == "induced"
+        return TypedSubgraph(
+            n_id={n: stores[n].to_user(ids, threads) for n, ids in zip(stores, nodes, strict=True)},
+            stored_id=dict(zip(stores, nodes, strict=True)),
+            edge_index=dict(zip(edges, edge_index, strict=True)),
+            positions=dict(zip(edges, positions, strict=True)),
+            e_id={
+                kind: graph._csr.edge_ids(at, threads)
+                for kind, graph, at in zip(edges, graphs, positions, strict=True)
+            },
+            num_sampled_nodes=dict(zip(stores, num_nodes, strict=True)),
+            num_sampled_edges=None if is_induced else dict(zip(edges, num_edges, strict=True)),
+            batch=None if trees is None else dict(zip(stores, trees, strict=True)),
             pages_missed=missed,
-            positions=positions,
         )
 
-    @property
-    def fanout_options(self) -> list[int]:
-        """The fanouts in plain values."""
-        return list(self.fanouts)
+    def _explained(
+        self, error: MemoryError | FormatError, stored: Mapping[str, IdArray]
+    ) -> Exception:
+        """An error of the core that says which edge type, or which fanouts, it is about."""
+        if isinstance(error, MemoryError):
+            count = sum(len(ids) for ids in stored.values())
+            return MemoryError(
+                f"no memory for fanouts={self.fanout_options} of {count:,} seeds ({error}): "
+                f"use smaller fanouts, or fewer seeds in a batch"
+            )
+        edges = self.dataset.edges.items() if self.dataset.is_typed else ()
+        named = [kind for kind, each in edges if each.graph.path in str(error)]
+        return FormatError(f"edge type {named[0]}: {error}") if named else error
+
+
+def _named(what: str, node_type: str) -> str:
+    return f"{what}[{node_type!r}]" if node_type else what
+
+
+def as_typed_fanouts(fanouts: Any, edge_types: Sequence[EdgeType]) -> dict[EdgeType, list[int]]:
+    """Fanouts of every edge type, one for each hop.
+
+    Parameters
+    ----------
+    fanouts : sequence of int, or mapping
+        One list for all edge types; or a list by edge type, ``("user", "rates", "movie")`` or
+        "user__rates__movie", where the list of "default" is for all edge types without one. Each
+        fanout is positive, -1 for all neighbours, or 0 for none in this hop.
+    edge_types : sequence of EdgeType
+
+    Raises
+    ------
+    ValueError
+        If a list is no list of fanouts, or has another number of hops than the others; if an edge
+        type is unknown, named twice, or missing.
+    """
+    if isinstance(fanouts, Mapping):
+        lists = _by_edge_type(fanouts, edge_types)
+    else:
+        hops = _as_hops(fanouts, "fanouts")
+        lists = {edge_type: list(hops) for edge_type in edge_types}
+    counts = {len(each) for each in lists.values()}
+    if len(counts) > 1:
+        found = ", ".join(f"{'__'.join(of)}: {len(each)}" for of, each in lists.items())
+        raise ValueError(
+            f"all edge types must have fanouts for the same number of hops, not {found}: "
+            f"use 0 in a hop in which an edge type is not sampled"
+        )
+    _check_hops(lists.values())
+    return lists
+
+
+def _check_hops(lists: Iterable[Sequence[int]]) -> None:
+    if not all(1 <= len(each) <= _core.MOST_HOPS for each in lists):
+        raise ValueError(
+            f"fanouts must name at least one hop, such as [15, 10], and at most {_core.MOST_HOPS}"
+        )
+
+
+def _as_hops(fanouts: Any, name: str) -> list[int]:
+    if isinstance(fanouts, (str, bytes)):
+        raise ValueError(f"{name} must be a list with one fanout for each hop, not {fanouts!r}")
+    try:
+        each = list(fanouts)
+    except TypeError:
+        raise ValueError(
+            f"{name} must be a list with one fanout for each hop, such as [15, 10], or a dict of "
+            f"such lists by edge type, not {fanouts!r}"
+        ) from None
+    return [0 if fanout is not False and fanout == 0 else as_fanout(fanout) for fanout in each]
+
+
+def _by_edge_type(
+    fanouts: Mapping[Any, Any], edge_types: Sequence[EdgeType]
+) -> dict[EdgeType, list[int]]:
+    names = {"__".join(edge_type): edge_type for edge_type in edge_types}
+    if len(names) < len(edge_types) and any(isinstance(key, str) for key in fanouts):
+        names = {}  # two edge types have one name: only tuples tell them apart
+    named: dict[EdgeType, list[int]] = {}
+    default = None
+    for key, value in fanouts.items():
+        hops = _as_hops(value, f"fanouts[{key!r}]")
+        if isinstance(key, str) and key == "default":
+            default = hops
+            continue
+        edge_type = names.get(key) if isinstance(key, str) else key
+        if edge_type is None or edge_type not in edge_types:
+            raise ValueError(
+                f"fanouts name {key!r}, but the edge types are {list(edge_types)}: name one of "
+                f"them, or 'default' for all others"
+            )
+        if edge_type in named:
+            raise ValueError(f"fanouts name the edge type {edge_type} twice")
+        named[edge_type] = hops
+    missing = [edge_type for edge_type in edge_types if edge_type not in named]
+    if missing and default is None:
+        raise ValueError(
+            f"fanouts lack the edge types {missing}: name them, or add an entry 'default' for all "
+            f"others, such as 'default': {[0] * len(next(iter(named.values()), [0]))} to sample "
+            f"none of them"
+        )
+    return {edge_type: list(named.get(edge_type, default or [])) for edge_type in edge_types}

@@ -15,16 +15,6 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = [
-    "SPECIAL_FILE",
-    "StagedFile",
-    "is_staging_name",
-    "refuse_special",
-    "replace_file",
-    "sync_folder",
-    "write_atomically",
-]
-
 _SUFFIX = ".gz-staged"
 SPECIAL_FILE = "this is a device or another special file; choose the path of a regular file"
 _OPEN_FILE = (

@@ -1,9 +1,8 @@
 """The ``.gl`` and ``.gd`` formats in pure Python: the twin of ``src/format.c``.
 
-``docs/format.md`` is the table that both implement. Python writes the files
-(`graphzero.store.filewriter`); C reads them at run time; `decode_header`, `read_file` and
-`verify_file` read them here: for tests, for ``graphzero verify``, and for readers without a
-compiler.
+``docs/format.md`` is the table that both implement. `FileWriter` writes the files; C reads them at
+run time; `decode_header`, `read_file` and `verify_file` read them here: for tests, for ``graphzero
+verify``, and for readers without a compiler.
 """
 
 from __future__ import annotations
@@ -11,33 +10,18 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from graphzero.errors import FormatError
-
-__all__ = [
-    "BFLOAT16",
-    "FLAG_DIRECTED",
-    "FLAG_INCOMING",
-    "FLAG_TYPED",
-    "FLAG_VECTOR",
-    "Header",
-    "Section",
-    "as_dtype",
-    "decode_header",
-    "dtype_name",
-    "encode_header",
-    "id_dtype",
-    "layout",
-    "read_file",
-    "verify_file",
-]
+from graphzero.store.atomic import StagedFile
 
 VERSION = 1
 # Alignment in files, on every machine; the page size of this machine is mmap.PAGESIZE.
@@ -372,3 +356,136 @@ def verify_file(path: str | os.PathLike[str], progress: Progress | None = None) 
                     f"build the file again"
                 )
     return header
+
+
+class FileWriter:
+    """Writes a file of a known layout, section by section, in any interleaving.
+
+    A context manager: at the end of the block the file is published under its final name in one
+    step; if the block raises, the file is removed. Callers that publish several files together
+    use `seal` and `publish`.
+
+    Parameters
+    ----------
+    path : path-like
+    header : Header
+        From `graphzero.store.format.layout`.
+
+    Raises
+    ------
+    OSError
+        With errno and path; a full disk is detected here, before anything is written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], header: Header) -> None:
+        self.header = header
+        self._index = {section.name: i for i, section in enumerate(header.sections)}
+        self._written = [0] * len(header.sections)
+        self._crc = [0] * len(header.sections)
+        self._sealed = False
+        self.staged = StagedFile(path, header.file_bytes)
+
+    def append(self, name: str, array: npt.ArrayLike) -> None:
+        """Appends elements to a section, converting them to its dtype.
+
+        Raises
+        ------
+        ValueError
+            If there are more than the layout has.
+        """
+        index = self._index[name]
+        section = self.header.sections[index]
+        data = np.ascontiguousarray(array, dtype=DTYPES[section.dtype]).reshape(-1)
+        at = self._written[index]
+        if data.nbytes > section.length - at:
+            raise ValueError(f"more than {section.count} elements for section '{name}'")
+        if data.nbytes == 0:
+            return  # a memoryview without elements cannot be cast
+        view = data.data.cast("B")
+        for begin in range(0, data.nbytes, CHUNK_BYTES):
+            chunk = view[begin : begin + CHUNK_BYTES]
+            self._crc[index] = zlib.crc32(chunk, self._crc[index])
+            self.staged.write(chunk, section.offset + at + begin)
+        self._written[index] += data.nbytes
+
+    def resize(self, num_nodes: int) -> None:
+        """Changes the number of rows of a feature file, for writers that do not know it beforehand.
+
+        "rows" must be the last section, and must not be written beyond its new end.
+        """
+        header, rows = self.header, self.header.sections[-1]
+        count = num_nodes * header.width
+        length = count * DTYPES[rows.dtype].itemsize
+        self.header = replace(
+            header,
+            num_nodes=num_nodes,
+            file_bytes=rows.offset + length,
+            sections=(*header.sections[:-1], replace(rows, count=count, length=length)),
+        )
+
+    def seal(self) -> None:
+        """Writes the header and flushes everything, still under the temporary name.
+
+        Raises
+        ------
+        ValueError
+            If a section is not complete.
+        """
+        sections = []
+        for section, written, crc in zip(
+            self.header.sections, self._written, self._crc, strict=True
+        ):
+            if written != section.length:
+                raise ValueError(f"section '{section.name}' is not complete")
+            sections.append(replace(section, crc=crc))
+        self.header = replace(self.header, sections=tuple(sections))
+        self.staged.write(encode_header(self.header), 0)
+        self.staged.seal(self.header.file_bytes)
+        self._sealed = True
+
+    def publish(self) -> None:
+        """Renames the sealed file to its final name; removed on failure."""
+        self.staged.publish()
+
+    def discard(self) -> None:
+        """Removes the unfinished file."""
+        self.staged.discard()
+
+    def __enter__(self) -> FileWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self.discard()
+            return
+        try:
+            if not self._sealed:
+                self.seal()
+        except BaseException:
+            self.discard()
+            raise
+        self.publish()
+
+
+@contextmanager
+def sealed_file(path: str | os.PathLike[str], header: Header) -> Iterator[FileWriter]:
+    """A file that is sealed, not published, when the block ends, and removed if the block raises.
+
+    Parameters
+    ----------
+    path : path-like
+    header : Header
+        From `graphzero.store.format.layout`.
+    """
+    file = FileWriter(path, header)
+    try:
+        yield file
+        file.seal()
+    except BaseException:
+        file.discard()
+        raise

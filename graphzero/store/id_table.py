@@ -11,24 +11,11 @@ import numpy.typing as npt
 from graphzero import _core
 from graphzero.errors import FormatError
 from graphzero.store.format import DTYPES, FLAG_VECTOR, Header, layout
-from graphzero.store.mapped_file import MappedFile
-from graphzero.store.views import header_identity, section_view
-
-__all__ = [
-    "ID_TABLE_FILE",
-    "TEXT",
-    "IdTable",
-    "first_bad_text",
-    "first_not_ascending",
-    "id_table_layout",
-    "ids_text",
-    "open_id_table",
-]
+from graphzero.store.mapped_file import MappedFile, header_identity, section_view
 
 ID_TABLE_FILE = "id_map.gd"
 TEXT = "text"  # the section with the bytes of all texts
 _LEAST_SORTED = 1 << 12  # fewer ids are looked up in their own order
-_BLOCK = 1 << 12  # at most 16 MiB of texts
 
 Positions = npt.NDArray[np.int64]
 
@@ -219,22 +206,6 @@ class IdTable(MappedFile):
         if corrupt:
             raise self._corrupt()
         return positions
-
-    def first_unordered(self) -> int | None:
-        """The first node whose id does not follow that of the node before; None if all do.
-
-        A checksum cannot tell this; binary searches need it.
-        """
-        rows, text = self.rows, self.text if self.is_text else None
-        ranges = [(i, min(i + _BLOCK, len(rows))) for i in range(0, len(rows), _BLOCK)]
-        found = (first_not_ascending(rows, begin, end) for begin, end in ranges)
-        at = next((at for at in found if at >= 0), -1)
-        if at < 0 and text is not None and ranges:
-            if rows[0] == 0 or rows[-1] != len(text):
-                return 0
-            found = (first_bad_text(rows, text, begin, end) for begin, end in ranges)
-            at = next((at for at in found if at >= 0), -1)
-        return None if at < 0 else at
 
     def _corrupt(self) -> FormatError:
         return FormatError(

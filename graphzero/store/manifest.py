@@ -4,6 +4,9 @@ A build first writes every file under a staged name, then replaces ``dataset.jso
 the staged files. Readers of the manifest prefer a staged name if that file still exists. So a
 build that is killed before it replaces ``dataset.json`` leaves the earlier dataset, and a build
 that is killed later leaves the new one.
+
+A graph without types is the graph with the one node type `NODES` and the one edge type `EDGES`.
+`Layout` knows in what the folders of the two kinds differ.
 """
 
 from __future__ import annotations
@@ -11,54 +14,555 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Literal, TypeVar
 
 from graphzero.errors import FormatError
-from graphzero.store.atomic import replace_file, sync_folder, write_atomically
-from graphzero.store.manifest_content import WRONG, content_of, parse_manifest
-from graphzero.store.schema import (
-    EdgeTable,
-    EdgeType,
-    FileEntry,
-    Manifest,
-    Neighbors,
-    NodeTable,
-    Presampling,
-    TypedManifest,
-)
-
-__all__ = [
-    "MANIFEST_NAME",
-    "AnyManifest",
-    "EdgeTable",
-    "EdgeType",
-    "FileEntry",
-    "Manifest",
-    "Neighbors",
-    "NodeTable",
-    "Presampling",
-    "TypedManifest",
-    "finish_renames",
-    "open_build",
-    "read_manifest",
-    "read_untyped",
-    "write_manifest",
-]
+from graphzero.store.atomic import is_staging_name, replace_file, sync_folder, write_atomically
 
 MANIFEST_NAME = "dataset.json"
+
+Neighbors = Literal["in", "out", "both"]
+# Whether the time by which edges are sampled is the edge's own, or that of the sampled neighbour.
+TimeLevel = Literal["edge", "node"]
+EdgeType = tuple[str, str, str]  # source type, relation, target type
+
+# The only node type and the only edge type of a graph without types.
+NODES: str = ""
+EDGES: EdgeType = ("", "", "")
+
+# What edge attributes without a name of their own are called in mini-batches, as in PyG.
+EDGE_WEIGHT, EDGE_TIME = "edge_weight", "edge_time"
+
 _FORMAT = "graphzero-dataset"
 # Version 1 does not say which neighbours are stored; where it cannot, it is written again.
 _VERSIONS = (1, 2)
 _MOST_TRIES = 100  # a rebuild, and each file that it renames, can fail one of them
+# What counts can be in the files, and seeds.
+_MOST_COUNT, _MOST_SEED = (1 << 63) - 1, (1 << 64) - 1
+_MOST_CLASSES = 1 << 64  # one more than the largest label
+# What json, and the checks of its content, may raise.
+_WRONG = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
-AnyManifest = Manifest | TypedManifest
-
+_K = TypeVar("_K")
 _T = TypeVar("_T")
 
 
-def read_manifest(folder: str | os.PathLike[str]) -> AnyManifest:
+@dataclass(frozen=True)
+class FileEntry:
+    """A file of a dataset: its final name, and its name during the build."""
+
+    name: str
+    staged: str
+
+    def resolve(self, folder: Path) -> Path:
+        """Where the file is now."""
+        staged = folder / self.staged
+        return staged if staged.exists() else folder / self.name
+
+
+@dataclass(frozen=True)
+class Presampling:
+    """How visits were counted.
+
+    Attributes
+    ----------
+    batches : int
+        Mini-batches that were sampled: the maximum of the visits of a node.
+    batch_size : int
+    fanouts : tuple of int, or dict of str to tuple of int
+        Of a typed graph also by edge type, "source__relation__target".
+    num_seeds : int
+        Seeds of an epoch.
+    seed : int
+        Of the random draws.
+    """
+
+    batches: int
+    batch_size: int
+    fanouts: tuple[int, ...] | dict[str, tuple[int, ...]]
+    num_seeds: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class EdgeChanges:
+    """What a build did to an edge list.
+
+    Attributes
+    ----------
+    num_merged : int or None
+        Edges that were merged into an earlier one with the same ends; None if parallel edges were
+        not to be merged.
+    num_self_loops_dropped : int or None
+        None if self-loops were to be kept.
+    reversed : bool
+        Whether source and target were exchanged.
+    symmetric : bool
+        Whether the list had both directions of every edge, for an undirected graph. Each pair of
+        directions is then stored as one edge.
+    """
+
+    num_merged: int | None = None
+    num_self_loops_dropped: int | None = None
+    reversed: bool = False
+    symmetric: bool = False
+
+    def __bool__(self) -> bool:
+        return self != EdgeChanges()
+
+
+def describe_changes(changes: EdgeChanges | None) -> list[str]:
+    """A clause for each of the changes."""
+    if changes is None:
+        return []
+    clauses: list[str] = []
+    if changes.reversed:
+        clauses.append("reversed")
+    if changes.num_self_loops_dropped is not None:
+        clauses.append(f"dropped {_counted(changes.num_self_loops_dropped, 'self-loop')}")
+    if changes.symmetric:
+        clauses.append("the list was symmetric: each pair stored once")
+    if changes.num_merged is not None:
+        clauses.append(f"merged {_counted(changes.num_merged, 'parallel edge')}")
+    return clauses
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+@dataclass(frozen=True)
+class Driving:
+    """The attributes that drive sampling, by name.
+
+    Attributes
+    ----------
+    weight, time : str or None
+    time_level : {"edge", "node"}
+        Whether `time` is an attribute of the edges, or of the neighbours that are sampled.
+    """
+
+    weight: str | None = None
+    time: str | None = None
+    time_level: TimeLevel = "edge"
+
+
+@dataclass(frozen=True)
+class NodeTable:
+    """The nodes of one type.
+
+    Attributes
+    ----------
+    num_nodes : int
+    attributes : dict of str to FileEntry
+        Rows of the nodes, by name: "x" and "y" among them.
+    splits : dict of str to FileEntry
+        The user's ids.
+    num_classes : int or None
+        Largest label + 1, where "y" has integers.
+    ids : FileEntry or None
+        The user's id of each stored node, with the table of ranks; None in input order, and where
+        the graph file has them (`Layout.order_in_graph`).
+    visits : FileEntry or None
+        In how many sampled mini-batches each node was.
+    id_map : FileEntry or None
+        The user's id of each node, where the build took these ids to 0...N-1.
+    """
+
+    num_nodes: int
+    attributes: dict[str, FileEntry] = field(default_factory=dict)
+    splits: dict[str, FileEntry] = field(default_factory=dict)
+    num_classes: int | None = None
+    ids: FileEntry | None = None
+    visits: FileEntry | None = None
+    id_map: FileEntry | None = None
+
+    def entries(self) -> list[FileEntry]:
+        """Every file of these nodes."""
+        further = [self.ids, self.visits, self.id_map]
+        some = [*self.attributes.values(), *self.splits.values(), *further]
+        return [entry for entry in some if entry is not None]
+
+
+@dataclass(frozen=True)
+class EdgeTable:
+    """The edges of one type.
+
+    Attributes
+    ----------
+    num_edges : int
+        Stored edges: both directions of an undirected edge.
+    num_input_edges : int
+        Edges of the edge list.
+    graph : FileEntry
+        The lists that are sampled: of the target type, or of the source type with neighbors="out".
+    attributes : dict of str to FileEntry
+        Rows of the edges, by name, in the order of the lists.
+    splits : dict of str to FileEntry
+        Positions in the edge list.
+    weight, time : str or None
+        Names of the attributes that are stored in the graph file, because they drive sampling.
+    time_level : {"edge", "node"}
+        Whether `time` is an attribute of the edges, or of the nodes that are sampled.
+    changes : EdgeChanges or None
+        How the stored edges differ from the edge list; None if they do not.
+    """
+
+    num_edges: int
+    num_input_edges: int
+    graph: FileEntry
+    attributes: dict[str, FileEntry] = field(default_factory=dict)
+    splits: dict[str, FileEntry] = field(default_factory=dict)
+    weight: str | None = None
+    time: str | None = None
+    time_level: TimeLevel = "edge"
+    changes: EdgeChanges | None = None
+
+    def entries(self) -> list[FileEntry]:
+        """Every file of these edges."""
+        return [self.graph, *self.attributes.values(), *self.splits.values()]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The content of ``dataset.json``, for graphs with and without types.
+
+    Attributes
+    ----------
+    nodes : dict of str to NodeTable
+        By node type; of a graph without types, that of `NODES`.
+    edges : dict of (str, str, str) to EdgeTable
+        By edge type; of a graph without types, that of `EDGES`. The order decides which random
+        draws an edge type has.
+    neighbors : {"in", "out", "both"} or None
+        Which neighbours of a node are stored: the sources of its incoming edges, the targets of its
+        outgoing ones, or both; "both" for an undirected graph. None for a directed graph of a
+        folder of version 1, which has out-neighbours and nobody who chose them. Of a graph with
+        types, "in" or "out" for all edge types.
+    order : {"input", "hot", "presample"}
+    presampling : Presampling or None
+        How visits were counted.
+    directed : bool
+        Graphs with types are.
+    out_graph : FileEntry or None
+        The out-neighbours of a directed graph without types that has both.
+    """
+
+    nodes: dict[str, NodeTable]
+    edges: dict[EdgeType, EdgeTable]
+    neighbors: Neighbors | None
+    order: str
+    presampling: Presampling | None = None
+    directed: bool = True
+    out_graph: FileEntry | None = None
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether the graph has node types and edge types of its own."""
+        return NODES not in self.nodes
+
+    @property
+    def layout(self) -> Layout:
+        """How the folder is laid out."""
+        return Layout(self.is_typed)
+
+    @property
+    def incoming(self) -> bool:
+        """Whether the lists that are sampled have the sources of incoming edges."""
+        return self.directed and self.neighbors in ("in", "both")
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of all types."""
+        return sum(table.num_nodes for table in self.nodes.values())
+
+    @property
+    def num_edges(self) -> int:
+        """Number of stored edges of all types."""
+        return sum(table.num_edges for table in self.edges.values())
+
+    def entries(self) -> list[FileEntry]:
+        """Every file of the dataset."""
+        tables: list[NodeTable | EdgeTable] = [*self.nodes.values(), *self.edges.values()]
+        found = [entry for table in tables for entry in table.entries()]
+        return found if self.out_graph is None else [*found, self.out_graph]
+
+
+# A file name has at most 255 bytes, of which its name during the build needs 24.
+_MOST_NAME_BYTES = 231
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+# Underscores that could be taken for those between the names of an edge type.
+_AMBIGUOUS = re.compile("^_|_$|_(?=_)|(?<=_)_")
+# What the files of nodes and edges besides attributes are called.
+_RESERVED = re.compile("ids|id_map|visits|split_.*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """In what folders of graphs with and without types differ: names of files, and the manifest."""
+
+    is_typed: bool
+
+    @property
+    def order_in_graph(self) -> bool:
+        """Whether the order of nodes is stored in the graph file; else each node type has one."""
+        return not self.is_typed
+
+    def graph(self, edge_type: EdgeType = EDGES) -> str:
+        """File of the neighbour lists: "graph.gl", or "author__writes__paper.gl"."""
+        return self._file(edge_type, ".gl") if self.is_typed else "graph.gl"
+
+    @property
+    def out_graph(self) -> str:
+        """File of the out-neighbours beside in-neighbours."""
+        return "graph_out.gl"
+
+    def node_rows(self, node_type: str, attribute: str) -> str:
+        """File of an attribute of nodes: "features.gd", "node_year.gd", or "paper.x.gd"."""
+        if self.is_typed:
+            return self._file([node_type], f".{_attribute(attribute)}.gd")
+        fixed = {"x": "features", "y": "labels"}
+        return f"{fixed.get(attribute, f'node_{attribute}')}.gd"
+
+    def edge_rows(self, edge_type: EdgeType, attribute: str) -> str:
+        """File of an attribute of edges: "edge_kind.gd", or "author__writes__paper.kind.gd"."""
+        if self.is_typed:
+            return self._file(edge_type, f".{_attribute(attribute)}.gd")
+        return f"edge_{attribute}.gd"
+
+    def split(self, types: str | EdgeType, split: str) -> str:
+        """File of a split of nodes or edges: "split_train.gd", or "paper.split_train.gd"."""
+        if self.is_typed:
+            return self._file([types] if isinstance(types, str) else types, f".split_{split}.gd")
+        return f"{'' if isinstance(types, str) else 'edge_'}split_{split}.gd"
+
+    def ids(self, node_type: str) -> str:
+        """File with the user's ids of stored nodes, where the graph file does not have them."""
+        return self._of_nodes(node_type, "ids.gd")
+
+    def visits(self, node_type: str = NODES) -> str:
+        """File with the visit counts of nodes."""
+        return self._of_nodes(node_type, "visits.gd")
+
+    def id_map(self, node_type: str = NODES) -> str:
+        """File with the user's own ids of nodes."""
+        return self._of_nodes(node_type, "id_map.gd")
+
+    def _of_nodes(self, node_type: str, name: str) -> str:
+        return self._file([node_type], f".{name}") if self.is_typed else name
+
+    @staticmethod
+    def _file(types: Iterable[str], rest: str) -> str:
+        names = list(types)
+        name = "__".join(_AMBIGUOUS.sub("%5F", _encode(each)) for each in names) + rest
+        if len(name) > _MOST_NAME_BYTES:
+            raise ValueError(
+                f"the file name {name[:40]}... of {', '.join(map(repr, names))} would have "
+                f"{len(name)} bytes, more than {_MOST_NAME_BYTES}: choose shorter names of types "
+                f"and attributes"
+            )
+        return name
+
+    def encode(self, manifest: Manifest) -> dict[str, Any]:
+        """The JSON object of a manifest."""
+        content: dict[str, Any] = {"format": _FORMAT, "version": 2}
+        facts = asdict(manifest)
+        nodes, edges = facts.pop("nodes"), facts.pop("edges")
+        if self.is_typed:
+            content |= {name: facts[name] for name in ("neighbors", "order", "presampling")}
+            content["node_types"] = [{"type": key, **table} for key, table in nodes.items()]
+            content["edge_types"] = [{"type": key, **table} for key, table in edges.items()]
+            return content
+        facts |= nodes[NODES]
+        facts["edge_splits"], facts["edge_attributes"] = (
+            edges[EDGES].pop(name) for name in ("splits", "attributes")
+        )
+        facts |= edges[EDGES]
+        facts["features"], facts["labels"] = (facts["attributes"].pop(n, None) for n in ("x", "y"))
+        content |= {name: facts[name] for name in _UNTYPED_NAMES.split()}
+        if manifest.neighbors is None:  # as it was read: a later version would claim a choice
+            content["version"] = 1
+            del content["neighbors"], content["out_graph"]
+        return content
+
+
+# What the manifest of a graph without types has, in this order.
+_UNTYPED_NAMES = """
+    num_nodes num_edges num_input_edges directed order num_classes graph features labels splits
+    visits presampling neighbors out_graph attributes edge_attributes edge_splits weight time
+    time_level changes id_map
+"""
+
+
+def _encode(name: str) -> str:
+    """Other characters as %XX; no two names have one encoding."""
+    return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in name.encode())
+
+
+def _attribute(name: str) -> str:
+    first = "".join(f"%{byte:02X}" for byte in name[0].encode())
+    encoded = _encode(name)
+    return first + encoded[1:] if _RESERVED.fullmatch(name) else encoded
+
+
+def _decode(content: dict[str, Any]) -> Manifest:
+    """The manifest of a JSON object of a known version; raises one of `_WRONG` if it is invalid."""
+    order = content["order"]
+    if not isinstance(order, str):
+        raise ValueError("order is no name")
+    found = content.get("presampling")
+    presampling = None if found is None else _presampling(found)
+    if "node_types" in content:
+        nodes = _by_type(content["node_types"], _node_type, NodeTable)
+        edges = _by_type(content["edge_types"], _edge_type, EdgeTable)
+        if any(end not in nodes for source, _, target in edges for end in (source, target)):
+            raise ValueError("an edge type has a node type that does not exist")
+        neighbors: Any = content["neighbors"]
+        if neighbors not in ("in", "out"):
+            raise ValueError(f"neighbors is {neighbors!r:.80}, not 'in' or 'out'")
+        return Manifest(nodes, edges, neighbors, order, presampling)
+    directed = _value("directed", "bool", content["directed"])
+    out_graph = _value("out_graph", "FileEntry | None", content.get("out_graph"))
+    named = {"x": content["features"], "y": content["labels"]}
+    named = {name: value for name, value in named.items() if value is not None}
+    of_nodes = {**content, "attributes": {**named, **content.get("attributes", {})}, "ids": None}
+    of_edges = {
+        **content,
+        "attributes": content.get("edge_attributes", {}),
+        "splits": content.get("edge_splits", {}),
+    }
+    return Manifest(
+        nodes={NODES: _read(NodeTable, of_nodes)},
+        edges={EDGES: _read(EdgeTable, of_edges)},
+        neighbors=_neighbors(content, directed, out_graph),
+        order=order,
+        presampling=presampling,
+        directed=directed,
+        out_graph=out_graph,
+    )
+
+
+# Fields that manifests of earlier builds lack.
+_OPTIONAL: dict[str, Any] = {
+    **dict.fromkeys(("visits", "id_map", "changes")),
+    **{"weight": EDGE_WEIGHT, "time": EDGE_TIME, "time_level": "edge"},
+}
+_MOST = {"num_classes": _MOST_CLASSES, **dict.fromkeys(("batches", "batch_size"), _MOST_SEED)}
+_MOST |= dict.fromkeys(("num_seeds", "seed"), _MOST_SEED)
+
+
+def _read(kind: type[_T], content: Any) -> _T:
+    """A dataclass from the JSON object of its fields."""
+    found = {}
+    for each in fields(kind):  # type: ignore[arg-type]
+        missing = each.name in _OPTIONAL and each.name not in content
+        value = _OPTIONAL[each.name] if missing else content[each.name]
+        found[each.name] = _value(each.name, str(each.type), value)
+    return kind(**found)
+
+
+def _value(name: str, kind: str, value: Any) -> Any:
+    """A value of JSON, checked to be of the kind that a field is declared as."""
+    if kind.endswith(" | None"):
+        if value is None:
+            return None
+        kind = kind.removesuffix(" | None")
+    if kind == "int":
+        most = _MOST.get(name, _MOST_COUNT)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+            raise ValueError(f"{name} is {value!r:.80}, not an integer from 0 to {most}")
+    elif kind == "bool" and not isinstance(value, bool):
+        raise ValueError(f"{name} is {value!r:.80}, neither true nor false")
+    elif kind == "str" and not (isinstance(value, str) and value):
+        raise ValueError(f"{name} is {value!r:.80}, which is no name")
+    elif kind == "TimeLevel" and value not in ("edge", "node"):
+        raise ValueError(f"{name} is {value!r:.80}, not 'edge' or 'node'")
+    elif kind == "FileEntry":
+        return _entry(value)
+    elif kind == "EdgeChanges":
+        return _read(EdgeChanges, value)
+    elif kind == "dict[str, FileEntry]":
+        if "" in value:
+            raise ValueError(f"{name} has an entry without a name")
+        return {each: _entry(entry) for each, entry in value.items()}
+    return value
+
+
+def _entry(value: Any) -> FileEntry:
+    names = (value["name"], value["staged"])
+    if not all(map(_is_file_name, names)):
+        raise ValueError("a file name points outside the folder, or is none")
+    if not is_staging_name(names[1]):
+        raise ValueError("a staged name is invalid")
+    return FileEntry(*names)
+
+
+def _is_file_name(name: Any) -> bool:
+    if not isinstance(name, str) or name in ("", ".", "..") or "\0" in name:
+        return False
+    return os.path.basename(name) == name and 0 < len(os.fsencode(name)) < 256
+
+
+def _presampling(value: Any) -> Presampling:
+    found: Any = value["fanouts"]
+    if isinstance(found, dict):
+        found = {kind: _fanouts(each) for kind, each in found.items()}
+    else:
+        found = _fanouts(found)
+    presampling = replace(_read(Presampling, value), fanouts=found)
+    if presampling.batches < 1:
+        raise ValueError("it has visits of no batches")
+    return presampling
+
+
+def _fanouts(value: Any) -> tuple[int, ...]:
+    if not isinstance(value, list) or any(type(fanout) is not int for fanout in value):
+        raise ValueError("fanouts of presampling are not integers")
+    return tuple(value)
+
+
+def _neighbors(
+    content: dict[str, Any], directed: bool, out_graph: FileEntry | None
+) -> Neighbors | None:
+    """The direction of a graph without types, which must fit its files."""
+    if content["version"] == 1:
+        return None if directed else "both"
+    found: Any = content["neighbors"]
+    if found not in ("in", "out", "both"):
+        raise ValueError(f"neighbors is {found!r:.80}, not 'in', 'out' or 'both'")
+    if (out_graph is not None) != (directed and found == "both"):
+        raise ValueError("neighbors and the graph files contradict each other")
+    if not directed and found != "both":
+        raise ValueError("an undirected graph has neighbors 'both'")
+    neighbors: Neighbors = found
+    return neighbors
+
+
+def _by_type(tables: Any, type_of: Callable[[Any], _K], kind: type[_T]) -> dict[_K, _T]:
+    found = {type_of(table["type"]): _read(kind, table) for table in tables}
+    if len(found) != len(tables) or not found:
+        raise ValueError("there are no types, or one is there twice")
+    return found
+
+
+def _node_type(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"a node type is {value!r:.80}")
+    return value
+
+
+def _edge_type(value: Any) -> EdgeType:
+    if not isinstance(value, list) or len(value) != 3:
+        raise ValueError(f"an edge type is {value!r:.80}")
+    source, relation, target = map(_node_type, value)
+    return source, relation, target
+
+
+def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
     """The manifest of a dataset folder.
 
     Raises
@@ -82,7 +586,7 @@ def read_manifest(folder: str | os.PathLike[str]) -> AnyManifest:
         if content["format"] != _FORMAT:
             raise ValueError(f"its format is {content['format']!r:.80}")
         version = content["version"]
-    except WRONG as error:
+    except _WRONG as error:
         raise FormatError(f"{path} is not a graphzero dataset: {error}; build it again") from None
     if isinstance(version, bool) or version not in _VERSIONS:
         raise FormatError(
@@ -90,34 +594,14 @@ def read_manifest(folder: str | os.PathLike[str]) -> AnyManifest:
             f"use the graphzero that wrote it, or build it again"
         )
     try:
-        return parse_manifest(content)
-    except WRONG as error:
+        return _decode(content)
+    except _WRONG as error:
         raise FormatError(f"{path} is corrupt ({error!r}): build the dataset again") from None
-
-
-def read_untyped(folder: str | os.PathLike[str], what: str) -> Manifest:
-    """`read_manifest`, for what does not know node types and edge types.
-
-    Parameters
-    ----------
-    folder : path-like
-    what : str
-        Beginning of the message, such as "reports of misses are".
-
-    Raises
-    ------
-    ValueError
-        If the dataset is typed.
-    """
-    manifest = read_manifest(folder)
-    if isinstance(manifest, TypedManifest):
-        raise ValueError(f"{what} for graphs without types only, and {folder} has node types")
-    return manifest
 
 
 def open_build(
     folder: str | os.PathLike[str],
-    open_files: Callable[[AnyManifest], _T],
+    open_files: Callable[[Manifest], _T],
     close: Callable[[_T], object],
 ) -> _T:
     """Opens files of a dataset that all belong to one build, also while a rebuild replaces them.
@@ -161,14 +645,13 @@ def open_build(
     )
 
 
-def write_manifest(folder: str | os.PathLike[str], manifest: AnyManifest) -> None:
+def write_manifest(folder: str | os.PathLike[str], manifest: Manifest) -> None:
     """Replaces ``dataset.json``: from then on, readers see the files that it names."""
-    content = {"format": _FORMAT, **content_of(manifest)}
-    text = json.dumps(content, indent=2) + "\n"
+    text = json.dumps(manifest.layout.encode(manifest), indent=2) + "\n"
     write_atomically(Path(folder) / MANIFEST_NAME, text.encode())
 
 
-def finish_renames(folder: str | os.PathLike[str], manifest: AnyManifest) -> None:
+def finish_renames(folder: str | os.PathLike[str], manifest: Manifest) -> None:
     """Renames every file of a written manifest to its final name; can be repeated after a crash."""
     folder = Path(folder)
     for entry in manifest.entries():

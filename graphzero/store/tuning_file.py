@@ -1,10 +1,15 @@
-"""``tuning.json``: the prefetch options that `graphzero tune` has found for a dataset folder."""
+"""``tuning.json``: the prefetch options that `graphzero tune` has found for a dataset folder.
+
+They are used on the machine that they were found on, which is recorded as well.
+"""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
+import platform
+import re
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -14,26 +19,162 @@ from pathlib import Path
 from typing import Any
 
 from graphzero import _core
+from graphzero.errors import user_line
 from graphzero.store.format import PAGE_BYTES
-from graphzero.store.machine import Machine
 from graphzero.store.outputs import replaced_file
-from graphzero.store.user_line import user_line
 
-__all__ = [
-    "TUNING_NAME",
-    "Tuning",
-    "files_digest",
-    "read_tuning",
-    "remove_tuning",
-    "require_replaceable",
-    "tuning_content",
-    "write_tuning",
-]
+_CPU_INFO = Path("/proc/cpuinfo")
+_MOUNTS = Path("/proc/self/mountinfo")
+_BLOCK_DEVICES = Path("/sys/dev/block")
+_FIRST_PROCESSOR = 4096  # bytes that describe it; a large machine has hundreds like it
+_SAME_MEMORY = 0.02  # kernels reserve more or less of the same memory
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine, as far as it decides how fast data is read; None for what is unknown.
+
+    Attributes
+    ----------
+    cpu : str or None
+        The processor's name, or at least its architecture.
+    cores : int or None
+        That this process may use.
+    memory : int or None
+        Bytes in all.
+    disk : str or None
+        Model of the disk that holds the folder, or its name.
+    file_system : str or None
+        Of the folder.
+    """
+
+    cpu: str | None
+    cores: int | None
+    memory: int | None
+    disk: str | None
+    file_system: str | None
+
+
+def this_machine(folder: str | os.PathLike[str]) -> Machine:
+    """The machine that this process runs on, with the disk that holds a folder."""
+    disk, mount = disk_of(folder), mount_of(folder)
+    return Machine(
+        cpu=cpu_name(),
+        cores=usable_cores(),
+        memory=_memory(),
+        disk=None if disk is None else disk_model(disk),
+        file_system=None if mount is None else mount.file_system,
+    )
+
+
+def machine_differences(one: Machine, other: Machine) -> list[str]:
+    """In what `one` differs from `other`, in words; what is unknown of either is not compared."""
+    parts = (
+        ("processor", one.cpu, other.cpu),
+        ("number of processors", one.cores, other.cores),
+        ("disk", one.disk, other.disk),
+        ("file system", one.file_system, other.file_system),
+    )
+    found = [
+        f"{name} {here}, not {there}"
+        for name, here, there in parts
+        if here is not None and there is not None and here != there
+    ]
+    if one.memory and other.memory and abs(one.memory / other.memory - 1) > _SAME_MEMORY:
+        found.append(f"memory of {one.memory:,} bytes, not {other.memory:,}")
+    return found
+
+
+def cpu_name() -> str | None:
+    """The processor's name, or at least its architecture."""
+    try:
+        with open(_CPU_INFO, "rb") as file:
+            lines = file.read(_FIRST_PROCESSOR).decode(errors="replace").splitlines()
+    except OSError:  # not Linux
+        lines = []
+    for line in lines:
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine() or None
+
+
+def usable_cores() -> int | None:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count()
+
+
+def _memory() -> int | None:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        return None
+
+
+@dataclass(frozen=True)
+class Mount:
+    """How the file system of a path is mounted: its type, device or name, and options."""
+
+    file_system: str
+    source: str
+    options: str
+
+
+def mount_of(path: str | os.PathLike[str]) -> Mount | None:
+    """The mount that shows at a path; None where the system does not tell."""
+    here = Path(os.path.realpath(path))
+    best, found = -1, None
+    try:
+        lines = _MOUNTS.read_text().splitlines()
+    except OSError:  # not Linux
+        return None
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        # In mount points, the kernel writes blanks and the like as octal numbers.
+        point, options = before.split()[4:6]
+        point = point.encode().decode("unicode_escape")
+        if len(point) >= best and here.is_relative_to(point):  # a later mount hides an earlier
+            kind, source = after.split()[:2]
+            best, found = len(point), Mount(kind, source, options)
+    return found
+
+
+def disk_of(path: str | os.PathLike[str]) -> Path | None:
+    """The folder below ``/sys`` of the whole disk that holds a path; None if there is no such one.
+
+    btrfs gives its files the number of no device: then the source of the mount tells.
+    """
+    mount = mount_of(path)
+    for place, number in ((path, "st_dev"), (mount.source if mount else "", "st_rdev")):
+        try:
+            device = getattr(os.stat(place), number)
+            folder = (_BLOCK_DEVICES / f"{os.major(device)}:{os.minor(device)}").resolve(
+                strict=True
+            )
+        except OSError:
+            continue
+        return folder.parent if (folder / "partition").exists() else folder
+    return None
+
+
+def disk_model(disk: Path) -> str:
+    """What its maker calls a disk, or else its name."""
+    try:
+        return (disk / "device" / "model").read_text().strip() or disk.name
+    except OSError:
+        return disk.name
+
 
 TUNING_NAME = "tuning.json"
 _FORMAT, _VERSION = "graphzero-tuning", 1
 _MOST_BYTES = 16 << 20
 _MOST_INTEGER = 2**63 - 1
+_FIELDS = {
+    **{"date": "str", "prefetch": "dict", "memory_limit": "int?", "available": "int"},
+    **{"machine": "dict", "dataset": "str"},
+}
+_MACHINE = {"cpu": "str?", "cores": "int?", "memory": "int?", "disk": "str?", "file_system": "str?"}
 _WRONG = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
@@ -115,57 +256,30 @@ def read_tuning(folder: str | os.PathLike[str]) -> Tuning | None:
 
 
 def _parse(path: Path, content: dict[str, Any]) -> Tuning:
-    date = _of_type(content, "date", str)
-    datetime.fromisoformat(date)
-    machine = _of_type(content, "machine", dict)
-    _require_printable([date, machine, content.get("prefetch")])  # they are printed and logged
-    return Tuning(
-        path=os.fspath(path),
-        date=date,
-        prefetch=_of_type(content, "prefetch", dict),
-        memory_limit=_unless_null(content, "memory_limit", int),
-        available=_of_type(content, "available", int),
-        machine=Machine(
-            cpu=_unless_null(machine, "cpu", str),
-            cores=_unless_null(machine, "cores", int),
-            memory=_unless_null(machine, "memory", int),
-            disk=_unless_null(machine, "disk", str),
-            file_system=_unless_null(machine, "file_system", str),
-        ),
-        dataset=_of_type(content, "dataset", str),
-        content=content,
-    )
+    found = _checked(content, _FIELDS)
+    datetime.fromisoformat(found["date"])
+    machine = Machine(**_checked(found["machine"], _MACHINE))
+    # these are printed and logged, and must not draw on a terminal
+    texts = json.dumps([found["date"], asdict(machine), found["prefetch"]], ensure_ascii=False)
+    if not texts.isprintable() or re.search(r"\\[^\"\\]", texts):
+        raise ValueError(f"it has {texts!a:.80}, which cannot be printed")
+    return Tuning(os.fspath(path), **{**found, "machine": machine}, content=content)
 
 
-def _require_printable(value: Any) -> None:
-    """Refuses texts that could draw on a terminal, or cannot be written to one."""
-    if isinstance(value, Mapping):
-        _require_printable([*value.keys(), *value.values()])
-    elif isinstance(value, list):
-        for each in value:
-            _require_printable(each)
-    elif isinstance(value, str) and not value.isprintable():
-        raise ValueError(f"it has {value!a:.80}, which cannot be printed")
-
-
-def _unless_null(content: Mapping[str, Any], name: str, kind: type) -> Any:
-    value = _field(content, name)
-    return None if value is None else _of_type(content, name, kind)
-
-
-def _of_type(content: Mapping[str, Any], name: str, kind: type) -> Any:
-    value = _field(content, name)
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise ValueError(f"{name} is {value!r:.80}")
-    if isinstance(value, int) and not 0 <= value <= _MOST_INTEGER:
-        raise ValueError(f"{name} is out of range")
-    return value
-
-
-def _field(content: Mapping[str, Any], name: str) -> Any:
-    if name not in content:
-        raise ValueError(f"it has no {name!r}")
-    return content[name]
+def _checked(content: Mapping[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:
+    """Fields of these types, by name; those whose type ends with "?" may be null."""
+    found = {}
+    for name, kind in kinds.items():
+        if name not in content:
+            raise ValueError(f"it has no {name!r}")
+        value = found[name] = content[name]
+        if value is None and kind.endswith("?"):
+            continue
+        if type(value).__name__ != kind.rstrip("?"):
+            raise ValueError(f"{name} is {value!r:.80}")
+        if isinstance(value, int) and not 0 <= value <= _MOST_INTEGER:
+            raise ValueError(f"{name} is out of range")
+    return found
 
 
 def tuning_content(machine: Machine, **content: Any) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.store.atomic import refuse_special
-
-__all__ = ["DemoFiles", "write_demo"]
 
 _BLOCK = 1 << 16
 _INSIDE = 0.7  # share of the edges whose ends are drawn from the same community
@@ -50,64 +48,30 @@ class DemoFiles:
         return [self.edges, self.features, self.labels, *self.splits.values()]
 
 
-@dataclass(frozen=True)
-class _Communities:
-    """Nodes grouped by community, each with a weight: how likely it is to be an edge's end.
-
-    Attributes
-    ----------
-    members : (num_nodes,) int64
-        Nodes, community by community.
-    starts : (num_communities + 1,) int64
-        Position in `members` where each community begins.
-    weights : (num_nodes + 1,) float64
-        Cumulative sum of the weights of `members`, starting with 0.
-    """
-
-    members: Ints
-    starts: Ints
-    weights: Floats
-
-    def draw(self, rng: np.random.Generator, low: Any, high: Any, count: int) -> Ints:
-        """Positions in `members`, drawn by weight; `low` and `high` bound the cumulative sum."""
-        drawn = rng.random(count) * (high - low) + low
-        after = np.searchsorted(self.weights, drawn, side="right")
-        positions: Ints = np.minimum(after, self.members.size) - 1
-        return positions
-
-
-def _communities(rng: np.random.Generator, labels: Ints, num_classes: int) -> _Communities:
+def _edge_blocks(
+    rng: np.random.Generator, labels: Ints, num_classes: int, count: int
+) -> Iterator[Ints]:
+    """Blocks of `count` edges, (n, 2): degrees follow a power law, most ends share a community."""
     members = np.argsort(labels, kind="stable")
     starts = np.searchsorted(labels[members], np.arange(num_classes + 1))
-    # Capped, so that no node gets more than a small share of all edges.
+    # How likely each member is to be an edge's end: capped, so that none gets a large share of all.
     weights = np.minimum(rng.pareto(_TAIL - 1, labels.size) + 1, labels.size**0.5)
-    return _Communities(members, starts, np.concatenate([[0.0], np.cumsum(weights)]))
+    sums = np.concatenate([[0.0], np.cumsum(weights)])
 
+    def draw(low: Any, high: Any, size: int) -> Ints:
+        """Positions in `members` by weight; `low` and `high` bound the cumulative sum."""
+        after = np.searchsorted(sums, rng.random(size) * (high - low) + low, side="right")
+        positions: Ints = np.minimum(after, members.size) - 1
+        return positions
 
-def _edges(rng: np.random.Generator, groups: _Communities, count: int) -> npt.NDArray[np.int64]:
-    """(count, 2) node ids."""
-    source = groups.draw(rng, 0.0, groups.weights[-1], count)
-    community = np.searchsorted(groups.starts, source, side="right") - 1
-    inside = rng.random(count) < _INSIDE
-    low = np.where(inside, groups.weights[groups.starts[community]], 0.0)
-    high = np.where(inside, groups.weights[groups.starts[community + 1]], groups.weights[-1])
-    target = groups.draw(rng, low, high, count)
-    return groups.members[np.stack([source, target], axis=1)]
-
-
-def _write_edges(
-    path: Path,
-    rng: np.random.Generator,
-    groups: _Communities,
-    count: int,
-    advance: Callable[[int], object],
-) -> None:
-    with open(path, "w") as file:
-        file.write("src,dst\n")
-        for begin in range(0, count, _BLOCK):
-            pairs = _edges(rng, groups, min(_BLOCK, count - begin))
-            file.write("".join(map("%d,%d\n".__mod__, map(tuple, pairs.tolist()))))
-            advance(len(pairs))
+    for begin in range(0, count, _BLOCK):
+        size = min(_BLOCK, count - begin)
+        source = draw(0.0, sums[-1], size)
+        community = np.searchsorted(starts, source, side="right") - 1
+        inside = rng.random(size) < _INSIDE
+        low = np.where(inside, sums[starts[community]], 0.0)
+        high = np.where(inside, sums[starts[community + 1]], sums[-1])
+        yield members[np.stack([source, draw(low, high, size)], axis=1)]
 
 
 def _write_features(path: Path, rng: np.random.Generator, labels: Ints, means: Floats) -> None:
@@ -166,12 +130,16 @@ def write_demo(
         raise ValueError(f"there must be 2 to {num_nodes} classes, not {num_classes}")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    for path in DemoFiles.in_folder(folder).paths:
+    files = DemoFiles.in_folder(folder)
+    for path in files.paths:
         refuse_special(path)
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.arange(num_nodes) % num_classes)
-    files = DemoFiles.in_folder(folder)
-    _write_edges(files.edges, rng, _communities(rng, labels, num_classes), num_edges, advance)
+    with open(files.edges, "w") as file:
+        file.write("src,dst\n")
+        for pairs in _edge_blocks(rng, labels, num_classes, num_edges):
+            file.write("".join(map("%d,%d\n".__mod__, map(tuple, pairs.tolist()))))
+            advance(len(pairs))
     means = rng.standard_normal((num_classes, dim))
     means *= _SIGNAL / np.linalg.norm(means, axis=1, keepdims=True)
     _write_features(files.features, rng, labels, means)

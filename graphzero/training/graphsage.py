@@ -1,10 +1,12 @@
-"""`GraphSAGE`: the mean-aggregating model of ``graphzero train``, in plain torch."""
+"""`GraphSAGE`, the mean-aggregating model of ``graphzero train``, in plain torch, and its file."""
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,12 +14,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from graphzero.errors import FormatError
-from graphzero.training.saved_model import read_saved_model
+from graphzero.graph.sampling_options import as_fanouts
+from graphzero.store.outputs import replaced_file
+from graphzero.units import as_count
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["GraphSAGE"]
+_FORMAT = {"format": "graphzero.GraphSAGE", "version": 1}
+_ARGUMENTS = {"in_dim", "hidden", "num_classes", "num_layers", "dropout"}
 
 
 def mean_of_neighbors(x: Tensor, edge_index: Tensor, num_targets: int) -> Tensor:
@@ -118,7 +123,7 @@ class GraphSAGE(nn.Module):
         FormatError
             If it is truncated, foreign, corrupt or of an unknown version.
         """
-        saved = read_saved_model(path)
+        saved = SavedModel.read(path)
         try:
             with torch.device("meta"):  # no memory and no random numbers for weights to be replaced
                 model = cls(**saved.arguments)
@@ -161,3 +166,88 @@ class GraphSAGE(nn.Module):
             if i < num_layers - 1:
                 x = x.relu()
         return x
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A trained `GraphSAGE`, as ``graphzero train --save`` writes it.
+
+    The file is a dict that ``torch.load(path, weights_only=True)`` reads. Its keys are the names
+    of these attributes, and ``format`` and ``version``.
+
+    Attributes
+    ----------
+    arguments : mapping of str to number
+        Arguments of `GraphSAGE`: in_dim, hidden, num_classes, num_layers, dropout.
+    state_dict : mapping of str to Tensor
+        On the CPU.
+    fanouts : sequence of int
+        Of the batches that the model was trained on.
+    feature_dtype : str
+        What the features were converted to for the model.
+    epoch : int
+        The epoch that the weights are of, counted from 1.
+    seed : int
+        Of the training.
+    """
+
+    arguments: Mapping[str, Any]
+    state_dict: Mapping[str, Tensor]
+    fanouts: list[int]
+    feature_dtype: str
+    epoch: int
+    seed: int
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Writes the file, which replaces an earlier one in one step."""
+        buffer = io.BytesIO()  # torch would not name the path in its errors
+        torch.save({**_FORMAT, **vars(self)}, buffer)
+        with replaced_file(path) as file:
+            file.write(buffer.getbuffer())
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Self:
+        """Reads the file; no code in it is run.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be read.
+        FormatError
+            If it is truncated, foreign, corrupt or of an unknown version.
+        """
+        with open(path, "rb") as file:
+            try:
+                content = torch.load(file, map_location="cpu", weights_only=True)
+            except Exception:  # torch raises many kinds
+                raise FormatError(
+                    f"{os.fspath(path)} is not a model that 'graphzero train --save' has written, "
+                    f"or is damaged: train again"
+                ) from None
+        try:
+            _check(content)
+            return cls(**{name: content[name] for name in cls.__dataclass_fields__})
+        except Exception as error:  # hostile content raises many kinds
+            raise FormatError(
+                f"{os.fspath(path)} is not a model that this graphzero reads "
+                f"({str(error)[:200]}): train again"
+            ) from None
+
+
+def _check(content: Any) -> None:
+    """Raises some exception where the content is not what `SavedModel.write` writes."""
+    for name, expected in _FORMAT.items():
+        if content[name] != expected:
+            raise ValueError(
+                f"it has {name} {content[name]!r}, this graphzero reads {name} {expected}"
+            )
+    arguments = content["arguments"]
+    if arguments.keys() != _ARGUMENTS:
+        raise ValueError(f"its arguments are not {sorted(_ARGUMENTS)}")
+    for name in _ARGUMENTS - {"dropout"}:
+        as_count(arguments[name], name)
+    if not 0 <= float(arguments["dropout"]) < 1:
+        raise ValueError("its dropout is not from 0 to 1")
+    as_fanouts(content["fanouts"])
+    if len(content["fanouts"]) != arguments["num_layers"]:
+        raise ValueError("it has not one fanout for each layer")

@@ -1,5 +1,6 @@
 """Builds the C tests with the sources of ``src/``, and runs them.
 
+With ``--quick``: with the first compiler and what there is of OpenMP and io_uring.
 Without options: with every compiler found (``$CC`` or cc, gcc, clang), with neither OpenMP nor
 io_uring and with what there is of both, every warning an error, and once more under valgrind where
 there is one.
@@ -116,12 +117,13 @@ def programs_with_threads(folder: Path) -> list[Program]:
     ]
 
 
-def programs(folder: Path, *, sanitize: bool) -> list[Program]:
-    """The unit tests in all variants."""
+def programs(folder: Path, *, sanitize: bool, quick: bool) -> list[Program]:
+    """The unit tests in all variants, or with `quick` in the usual one."""
     tests = [p for p in sorted(ROOT.glob("tests/c/*.c")) if not p.name.startswith("tsan_")]
     found: list[Program] = []
-    for compiler in compilers()[: 1 if sanitize else None]:
-        for variant in (NO_URING, OPENMP if has_openmp(compiler, folder) else ""):
+    for compiler in compilers()[: 1 if sanitize or quick else None]:
+        usual = OPENMP if has_openmp(compiler, folder) else ""
+        for variant in [usual] if quick else [NO_URING, usual]:
             title = f"{shlex.join(compiler)} {variant}"
             if sanitize:
                 options, environment = f"-O1 {SANITIZE} {variant}", {"ASAN_OPTIONS": ASAN}
@@ -129,7 +131,7 @@ def programs(folder: Path, *, sanitize: bool) -> list[Program]:
             else:
                 options, environment = f"-O2 {variant}", {}
             found.append(Program(title, compiler, options, tests, environment=environment))
-    if not sanitize and shutil.which("valgrind"):
+    if not (sanitize or quick) and shutil.which("valgrind"):
         # valgrind 3.19 keeps signals back from io_uring_enter, and does not know MADV_DONTFORK
         before = shlex.split(VALGRIND)
         found.append(Program("valgrind", compilers()[0], f"-O1 {NO_URING}", tests, before))
@@ -139,6 +141,7 @@ def programs(folder: Path, *, sanitize: bool) -> list[Program]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     group = parser.add_mutually_exclusive_group()
+    group.add_argument("--quick", action="store_true", help="one build of the usual kind")
     group.add_argument("--sanitize", action="store_true", help="under ASan, LSan and UBSan")
     group.add_argument("--threads", action="store_true", help="under ThreadSanitizer")
     options = parser.parse_args()
@@ -147,7 +150,7 @@ def main() -> int:
         if options.threads:
             found = programs_with_threads(folder)
         else:
-            found = programs(folder, sanitize=options.sanitize)
+            found = programs(folder, sanitize=options.sanitize, quick=options.quick)
         # What takes longest, the last, begins first.
         folders = [folder / str(i) for i in range(len(found))]
         with ThreadPoolExecutor(os.cpu_count()) as pool:

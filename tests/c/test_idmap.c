@@ -8,44 +8,6 @@ enum { MOST = 3000 };
 
 static gz_error err;
 
-/* The number of each id's first appearance, by linear search. */
-static int64_t naive_relabel(const int64_t *ids, int64_t count, int64_t *local)
-{
-    static int64_t first[MOST];
-    int64_t distinct = 0;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t j = 0;
-        while (j < distinct && first[j] != ids[i])
-            j++;
-        if (j == distinct)
-            first[distinct++] = ids[i];
-        local[i] = j;
-    }
-    return distinct;
-}
-
-static void numbers_in_order_of_appearance(void)
-{
-    static int64_t ids[MOST], local[MOST], wanted[MOST];
-    const uint64_t bounds[] = {2, 50, 3000, UINT64_C(1) << 62};
-    for (unsigned b = 0; b < sizeof bounds / sizeof bounds[0]; b++) {
-        gz_idmap map;
-        for (uint64_t i = 0; i < MOST; i++)
-            ids[i] = (int64_t)gz_bounded(gz_draw(b, i), bounds[b]);
-        gz_idmap_init(&map);
-        gz_idmap_clear(&map, bounds[b] > UINT32_MAX);
-        CHECK_EQ(gz_idmap_reserve(&map, MOST, &err), GZ_OK);
-        gz_idmap_relabel(&map, ids, 0, 1000, local);
-        gz_idmap_relabel(&map, ids, 1000, MOST, local);
-        CHECK_EQ(map.count, naive_relabel(ids, MOST, wanted));
-        for (int64_t i = 0; i < MOST; i++) {
-            CHECK_EQ(local[i], wanted[i]);
-            CHECK_EQ(map.nodes[local[i]], ids[i]);
-        }
-        gz_idmap_free(&map);
-    }
-}
-
 /* Ids that agree in their low 32 bits are told apart in a wide map. */
 static void wide_ids_are_confirmed(void)
 {
@@ -61,25 +23,6 @@ static void wide_ids_are_confirmed(void)
     gz_idmap_relabel(&map, ids, 0, 4, local);
     for (int i = 0; i < 4; i++)
         CHECK_EQ(local[i], wanted[i]);
-    gz_idmap_free(&map);
-}
-
-static void seeds_keep_their_positions(void)
-{
-    const int64_t seeds[] = {7, 5, 7, 9}, ids[] = {9, 8, 7, 8, 5};
-    const int64_t wanted[] = {3, 4, 0, 4, 1}, nodes[] = {7, 5, 7, 9, 8};
-    int64_t local[5];
-    gz_idmap map;
-    gz_idmap_init(&map);
-    CHECK_EQ(gz_idmap_reserve(&map, 4, &err), GZ_OK);
-    gz_idmap_seed(&map, seeds, 4);
-    CHECK_EQ(gz_idmap_reserve(&map, 4000, &err), GZ_OK); /* growth keeps the first of repeats */
-    gz_idmap_relabel(&map, ids, 0, 5, local);
-    CHECK_EQ(map.count, 5);
-    for (int i = 0; i < 5; i++) {
-        CHECK_EQ(local[i], wanted[i]);
-        CHECK_EQ(map.nodes[i], nodes[i]);
-    }
     gz_idmap_free(&map);
 }
 
@@ -163,9 +106,7 @@ static void too_many_nodes_are_refused(void)
 
 void test_idmap(void)
 {
-    RUN(numbers_in_order_of_appearance);
     RUN(wide_ids_are_confirmed);
-    RUN(seeds_keep_their_positions);
     RUN(growth_keeps_what_is_there);
     RUN(clearing_forgets);
     RUN(the_base_wraps);

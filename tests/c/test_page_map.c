@@ -14,42 +14,6 @@
 
 enum { PAGES = 40, MOST_ROWS = 400 };
 
-static void rows_are_split_as_by_the_naive_version(void)
-{
-    const uint64_t widths[] = {1, 100, 512, 4096, 5000, 20000};
-    static int64_t rows[MOST_ROWS];
-    static gz_pick picks[MOST_ROWS];
-    static uint8_t in_memory[MOST_ROWS];
-    uint64_t page = gz_system_page_bytes();
-    for (uint64_t trial = 0; trial < 60; trial++) {
-        uint8_t pages[PAGES];
-        uint64_t width = widths[trial % 6], origin = (trial / 6) % 2 ? page : 128;
-        gz_page_map map = {pages, PAGES - trial % 3, origin, width};
-        for (int i = 0; i < PAGES; i++)
-            pages[i] = gz_bounded(gz_draw(trial, (uint64_t)i), 4) > 0;
-        /* Some rows lie beyond the map. */
-        uint64_t num_rows = (PAGES + 2) * page / width;
-        for (uint64_t i = 0; i < MOST_ROWS; i++)
-            rows[i] = (int64_t)gz_bounded(gz_draw(trial + 1000, i), num_rows);
-        int64_t missing = gz_picks_beyond(rows, MOST_ROWS, &map, picks, in_memory), at = 0;
-        for (int64_t i = 0; i < MOST_ROWS; i++) {
-            bool has = true;
-            for (uint64_t b = 0; b < width; b++) {
-                uint64_t in = (origin % page + (uint64_t)rows[i] * width + b) / page;
-                has = has && in < map.count && pages[in];
-            }
-            CHECK_EQ(in_memory[i], has);
-            CHECK_EQ(gz_page_map_has_row(&map, (uint64_t)rows[i]), has);
-            if (!has) {
-                CHECK_EQ(picks[at].row, (uint64_t)rows[i]);
-                CHECK_EQ(picks[at].place, (uint64_t)i);
-                at++;
-            }
-        }
-        CHECK_EQ(missing, at);
-    }
-}
-
 static void without_a_map_all_rows_are_missing(void)
 {
     const int64_t rows[] = {0, 3, 3};
@@ -120,7 +84,6 @@ static void ranges_beyond_the_file_are_refused(void)
 
 void test_page_map(void)
 {
-    RUN(rows_are_split_as_by_the_naive_version);
     RUN(without_a_map_all_rows_are_missing);
     RUN(both_sources_know_pages_that_are_mapped);
     RUN(pages_that_are_released_are_not_mapped);

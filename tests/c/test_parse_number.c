@@ -18,20 +18,6 @@ static const unsigned char *padded(const char *cell)
     return text;
 }
 
-static void unsigned_numbers_of_every_length(void)
-{
-    static const char digits[] = "1234567890123456789";
-    char cell[32];
-    uint64_t value = 0, got;
-    for (size_t length = 1; length <= 19; length++) {
-        memcpy(cell, digits, length);
-        cell[length] = '\0';
-        value = 10 * value + (uint64_t)(digits[length - 1] - '0');
-        const unsigned char *end = gz_parse_uint64(padded(cell), UINT64_MAX, &got);
-        CHECK(end == text + length && got == value);
-    }
-}
-
 static void unsigned_numbers_have_bounds(void)
 {
     uint64_t got;
@@ -74,45 +60,10 @@ static void signed_numbers_have_bounds(void)
     CHECK(gz_parse_int64(padded("--1"), INT64_MAX, &got) == NULL);
 }
 
-static void doubles_are_the_nearest_or_refused(void)
-{
-    double got;
-    CHECK(gz_parse_float64(padded("0.1"), &got) != NULL && got == 0.1);
-    CHECK(gz_parse_float64(padded("-12.5e-3"), &got) != NULL && got == -12.5e-3);
-    CHECK(gz_parse_float64(padded("9007199254740992e22"), &got) != NULL);
-    CHECK(got == 9007199254740992e22);
-    CHECK(gz_parse_float64(padded("9007199254740993"), &got) == NULL);
-    CHECK(gz_parse_float64(padded("1e23"), &got) == NULL);
-    CHECK(gz_parse_float64(padded("1e-23"), &got) == NULL);
-    CHECK(gz_parse_float64(padded("-0"), &got) != NULL && got == 0 && 1 / got < 0);
-    static const char *const cells[] = {"",   ".5",  "5.", "nan", "inf",
-                                        "1e", "1e+", "-",  "+1",  "1.e5"};
-    for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++)
-        CHECK(gz_parse_float64(padded(cells[i]), &got) == NULL);
-}
-
-static void floats_are_the_nearest_or_refused(void)
-{
-    float got;
-    CHECK(gz_parse_float32(padded("0.1"), &got) != NULL && got == 0.1f);
-    CHECK(gz_parse_float32(padded("0.13436424411240122"), &got) != NULL);
-    CHECK(got == 0.13436424411240122f);
-    CHECK(gz_parse_float32(padded("16777216"), &got) != NULL && got == 16777216.0f);
-    /* in the middle of two floats, and just beside it: the last digit decides */
-    CHECK(gz_parse_float32(padded("16777217"), &got) == NULL);
-    CHECK(gz_parse_float32(padded("16777217.0000000001"), &got) == NULL);
-    CHECK(gz_parse_float32(padded("3.4e38"), &got) == NULL);
-    CHECK(gz_parse_float32(padded("1e-39"), &got) == NULL);
-    CHECK(gz_parse_float32(padded("0.0"), &got) != NULL && got == 0.0f);
-}
-
 void test_parse_number(void)
 {
-    RUN(unsigned_numbers_of_every_length);
     RUN(unsigned_numbers_have_bounds);
     RUN(what_is_no_number_is_refused);
     RUN(bytes_beyond_ascii_end_a_number);
     RUN(signed_numbers_have_bounds);
-    RUN(doubles_are_the_nearest_or_refused);
-    RUN(floats_are_the_nearest_or_refused);
 }

@@ -21,28 +21,6 @@ static void picks_keep_their_places(void)
     }
 }
 
-static void picks_are_sorted(void)
-{
-    static gz_pick picks[MOST_ROWS], scratch[MOST_ROWS];
-    const uint64_t limits[] = {1, 7, 2048, 2049, 100000, UINT64_C(1) << 40, UINT64_MAX};
-    for (unsigned l = 0; l < sizeof limits / sizeof *limits; l++)
-        for (int64_t count = 0; count <= MOST_ROWS; count += 1 + count) {
-            for (int64_t i = 0; i < count; i++)
-                picks[i] = (gz_pick){gz_bounded(gz_draw(l, (uint64_t)i), limits[l]), (uint64_t)i};
-            gz_picks_sort(picks, scratch, count);
-            uint64_t places = 0;
-            for (int64_t i = 0; i < count; i++) {
-                gz_pick pick = picks[i];
-                places += pick.place;
-                CHECK_EQ(pick.row, gz_bounded(gz_draw(l, pick.place), limits[l]));
-                if (i > 0)
-                    CHECK(picks[i - 1].row < pick.row ||
-                          (picks[i - 1].row == pick.row && picks[i - 1].place < pick.place));
-            }
-            CHECK_EQ(places, count * (count - 1) / 2);
-        }
-}
-
 static unsigned char file[PAGES * PAGE];
 static gz_pick picks[MOST_ROWS];
 static int64_t rows[MOST_ROWS];
@@ -155,25 +133,9 @@ static void picks_in_turn_keep_their_places_for_later(void)
     }
 }
 
-static void picks_are_copied_from_memory(void)
-{
-    const unsigned char from[] = "aabbccdd";
-    const gz_pick some[] = {{3, 0}, {1, 2}, {3, 1}};
-    const gz_cast from_bytes = gz_cast_of(GZ_UINT8);
-    char out[7] = "......";
-    float numbers[6];
-    gz_picks_copy(some, 3, from, 2, &GZ_AS_STORED, (unsigned char *)out);
-    CHECK(strcmp(out, "ddddbb") == 0);
-    gz_picks_copy(some, 3, from, 2, &from_bytes, (unsigned char *)numbers);
-    for (int i = 0; i < 6; i++)
-        CHECK(numbers[i] == (float)out[i]);
-}
-
 void test_reads(void)
 {
     RUN(picks_keep_their_places);
-    RUN(picks_are_sorted);
     RUN(every_row_is_read_and_no_page_twice);
     RUN(picks_in_turn_keep_their_places_for_later);
-    RUN(picks_are_copied_from_memory);
 }

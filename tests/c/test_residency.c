@@ -108,24 +108,6 @@ static void parts_of_a_large_file_are_told_apart(void)
     gz_mapping_close(&mapping);
 }
 
-/* The same counts, or a refusal that says why. */
-static void cachestat_agrees_with_mincore(void)
-{
-    uint64_t page = gz_system_page_bytes(), cached[7], incore[7];
-    gz_mapping mapping;
-    gz_error err;
-    if (!open_file(&mapping, PAGES * page))
-        return;
-    CHECK_EQ(gz_mapping_advise(&mapping, 5 * page, 20 * page, GZ_ADVICE_RELEASE, &err), GZ_OK);
-    CHECK_EQ(gz_residency(&mapping, GZ_RESIDENCY_MINCORE, 7, incore, &err), GZ_OK);
-    if (gz_residency(&mapping, GZ_RESIDENCY_CACHESTAT, 7, cached, &err) == GZ_OK)
-        for (int i = 0; i < 7; i++)
-            CHECK_EQ(cached[i], incore[i]);
-    else
-        CHECK(is_refusal(&err));
-    gz_mapping_close(&mapping);
-}
-
 static void an_empty_file_has_none_and_no_parts_are_refused(void)
 {
     uint64_t pages[3] = {7, 7, 7};
@@ -146,7 +128,6 @@ void test_residency(void)
 {
     RUN(parts_cover_all_pages_evenly);
     RUN(counts_add_up_to_those_of_the_whole);
-    RUN(cachestat_agrees_with_mincore);
     RUN(cachestat_loses_no_pages);
     RUN(parts_of_a_large_file_are_told_apart);
     RUN(an_empty_file_has_none_and_no_parts_are_refused);

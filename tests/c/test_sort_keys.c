@@ -70,45 +70,9 @@ static void only_the_range_moves(void)
         CHECK(i < 100 || i >= 900 ? keys[i] == sorted[i] : i == 100 || keys[i - 1] <= keys[i]);
 }
 
-static void buckets_of_several_ranges_keep_their_order(void)
-{
-    static int64_t places[RANGES << GZ_MOST_BUCKET_BITS];
-    fill(MOST, UINT64_C(0x000fffff000fffff));
-    uint64_t differing = gz_differing_bits(keys, 0, MOST, keys[0]);
-    gz_digit digit = gz_bucket_digit(differing, MOST);
-    CHECK(digit.bits > 0 && digit.bits <= GZ_MOST_BUCKET_BITS && digit.shift + digit.bits == 52);
-    memset(places, 0, sizeof places);
-    for (int64_t i = 0; i < RANGES; i++)
-        gz_count_buckets(keys, MOST * i / RANGES, MOST * (i + 1) / RANGES, digit,
-                         &places[i << digit.bits]);
-    gz_bucket_places(places, RANGES, digit);
-    for (int64_t i = 0; i < RANGES; i++)
-        gz_deal_keys(keys, order, MOST * i / RANGES, MOST * (i + 1) / RANGES, digit,
-                     &places[i << digit.bits], spare, spare_order);
-    int64_t begin = 0;
-    for (int64_t bucket = 0; bucket < INT64_C(1) << digit.bits; bucket++) {
-        int64_t end = places[((RANGES - 1) << digit.bits) + bucket];
-        gz_sort_keys(spare, spare_order, begin, end, keys, order);
-        begin = end;
-    }
-    CHECK_EQ(begin, MOST);
-    gz_copy_keys(spare, spare_order, 0, MOST, keys, order);
-    CHECK(is_sorted_stably(MOST));
-}
-
-static void equal_keys_need_no_buckets(void)
-{
-    gz_digit digit = gz_bucket_digit(0, MOST);
-    CHECK(digit.bits == 0 && digit.shift == 0);
-    CHECK_EQ(gz_bucket_digit(UINT64_MAX, 5).bits, 0);
-    CHECK_EQ(gz_bucket_digit(1, MOST).bits, 1);
-}
-
 void test_sort_keys(void)
 {
     RUN(keys_of_every_shape_are_sorted_stably);
     RUN(keys_without_an_order);
     RUN(only_the_range_moves);
-    RUN(buckets_of_several_ranges_keep_their_order);
-    RUN(equal_keys_need_no_buckets);
 }

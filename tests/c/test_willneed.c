@@ -16,58 +16,6 @@ enum { MOST_PAGES = 2000, MOST_ROWS = 300 };
 
 static uint64_t page;
 
-/* Marks the pages of every row, then closes the gaps, then reads off the runs. */
-static int64_t naive_runs(const int64_t *rows, int64_t count, uint64_t origin, uint64_t row_bytes,
-                          uint64_t gap_pages, uint64_t file_bytes, gz_run *runs)
-{
-    static bool wanted[MOST_PAGES];
-    int64_t written = 0;
-    uint64_t since = MOST_PAGES; /* pages since the last wanted one */
-    memset(wanted, 0, sizeof wanted);
-    for (int64_t i = 0; i < count; i++)
-        for (uint64_t b = 0; b < row_bytes; b++)
-            wanted[(origin + (uint64_t)rows[i] * row_bytes + b) / page] = true;
-    for (uint64_t at = 0; at < MOST_PAGES; at++, since++) {
-        if (!wanted[at])
-            continue;
-        if (written == 0 || since > gap_pages)
-            runs[written++] = (gz_run){at * page, 0};
-        gz_run *run = &runs[written - 1];
-        uint64_t end = (at + 1) * page < file_bytes ? (at + 1) * page : file_bytes;
-        run->length = end - run->offset;
-        since = (uint64_t)-1; /* 0 at the next page */
-    }
-    return written;
-}
-
-static void runs_are_those_of_the_naive_version(void)
-{
-    static gz_run runs[MOST_ROWS], wanted[MOST_ROWS];
-    static int64_t rows[MOST_ROWS];
-    const uint64_t widths[] = {1, 100, 512, 4096, 5000, 20000};
-    page = gz_system_page_bytes();
-    for (unsigned w = 0; w < sizeof widths / sizeof widths[0]; w++)
-        for (uint64_t gap_pages = 0; gap_pages < 8; gap_pages += gap_pages + 1)
-            for (uint64_t trial = 0; trial < 20; trial++) {
-                uint64_t width = widths[w], origin = trial % 2 ? page : 128, row = 0;
-                uint64_t spread = 1 + gz_bounded(gz_draw(w, trial), 1 + 12 * page / width);
-                int64_t count = 0;
-                while (count < MOST_ROWS && origin + (row + 1) * width < MOST_PAGES * page) {
-                    rows[count++] = (int64_t)row; /* repeats where the step is 0 */
-                    row += gz_bounded(gz_draw(trial, row + (uint64_t)count), 2 * spread);
-                }
-                uint64_t file_bytes = origin + ((uint64_t)rows[count - 1] + 1) * width;
-                int64_t got = gz_page_runs(rows, count, origin, width, gap_pages, file_bytes, runs);
-                if (!CHECK_EQ(
-                        got, naive_runs(rows, count, origin, width, gap_pages, file_bytes, wanted)))
-                    return;
-                for (int64_t i = 0; i < got; i++) {
-                    CHECK_EQ(runs[i].offset, wanted[i].offset);
-                    CHECK_EQ(runs[i].length, wanted[i].length);
-                }
-            }
-}
-
 static void no_rows_make_no_runs(void)
 {
     gz_run run;
@@ -164,7 +112,6 @@ static void runs_beyond_the_file_are_refused(void)
 
 void test_willneed(void)
 {
-    RUN(runs_are_those_of_the_naive_version);
     RUN(no_rows_make_no_runs);
     RUN(long_runs_are_split);
 #if defined(__linux__)

@@ -68,31 +68,6 @@ static void finds_what_is_there_and_nothing_else(void)
         }
 }
 
-/* In a list without jumps, interpolation needs few looks from any start. */
-static void an_even_list_takes_few_looks(void)
-{
-    const gz_ids ids = {narrow, false};
-    int looks = 0;
-    make_list(0, MOST);
-    for (uint64_t t = 0; t < 1000; t++)
-        looks += looks_for(&ids, MOST, narrow[FIRST + gz_bounded(gz_draw(1, t), MOST)],
-                           gz_bounded(gz_draw(2, t), MOST), true);
-    CHECK(looks < 4000); /* binary search would take six or seven */
-}
-
-/* From the steep end, interpolation makes small steps to the flat one: binary search takes over. */
-static void a_bent_list_takes_few_looks_too(void)
-{
-    const gz_ids ids = {wide, true};
-    double id = 1e3;
-    for (uint64_t i = 0; i < MOST; i++, id *= 1.011)
-        wide[FIRST + i] = (uint64_t)id;
-    for (uint64_t i = 0; i < 100; i++) {
-        int looks = looks_for(&ids, MOST, wide[FIRST + i], MOST - 1, true);
-        CHECK(looks >= 1 && looks <= 1 + GZ_MOST_GUESSES + 12);
-    }
-}
-
 /* Ids that do not ascend: the search ends, within its list. */
 static void a_hostile_list_is_not_left(void)
 {
@@ -112,7 +87,5 @@ static void a_hostile_list_is_not_left(void)
 void test_window(void)
 {
     RUN(finds_what_is_there_and_nothing_else);
-    RUN(an_even_list_takes_few_looks);
-    RUN(a_bent_list_takes_few_looks_too);
     RUN(a_hostile_list_is_not_left);
 }

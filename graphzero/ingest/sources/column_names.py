@@ -9,21 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-__all__ = [
-    "END_PAIRS",
-    "IDS",
-    "TIMES",
-    "WEIGHTS",
-    "describe_columns",
-    "find_ends",
-    "find_known",
-    "is_source_name",
-    "is_target_name",
-    "label_of",
-    "looks_like_name",
-    "unnamed_columns",
-]
-
 _BASES = (
     ("src", "dst"),
     ("src", "dest"),

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.sources.array_table import MOST_RECORDS
-from graphzero.ingest.sources.columns import Column
-from graphzero.ingest.sources.npz_file import NpzFile
-from graphzero.ingest.sources.streamed_array import AnyArray, pieces_of
-from graphzero.ingest.sources.table import Chunk, checked
-
-__all__ = ["SparseMatrix", "SparseTable", "is_scipy", "is_scipy_file", "of_scipy", "of_scipy_file"]
+from graphzero.ingest.sources.table import (
+    Chunk,
+    Column,
+    Table,
+    checked,
+    pieces_of,
+    require_whole,
+)
 
 _PADDED = ("bsr", "dia")
 
@@ -43,9 +43,9 @@ class SparseMatrix:
     name: str
     kind: str
     shape: tuple[int, int]
-    first: AnyArray
-    second: AnyArray
-    values: AnyArray | None
+    first: npt.NDArray[Any]
+    second: npt.NDArray[Any]
+    values: npt.NDArray[Any] | None
 
     def check(self) -> None:
         """Raises an error if the arrays do not have the shapes of a matrix.
@@ -85,7 +85,7 @@ def _require_kind(name: str, kind: str, shape: Sequence[int]) -> None:
         )
 
 
-def of_scipy(value: Any, name: str) -> SparseMatrix:
+def matrix_of_scipy(value: Any, name: str) -> SparseMatrix:
     """A matrix of SciPy, not copied where it is COO, CSR or CSC.
 
     Raises
@@ -102,12 +102,12 @@ def of_scipy(value: Any, name: str) -> SparseMatrix:
     return SparseMatrix(name, value.format, shape, value.indptr, value.indices, value.data)
 
 
-def is_scipy_file(file: NpzFile) -> bool:
+def is_scipy_file(file: Any) -> bool:
     """Whether a ``.npz`` file is one of ``scipy.sparse.save_npz``."""
     return {"format", "shape", "data"} <= set(file.names)
 
 
-def of_scipy_file(file: NpzFile) -> SparseMatrix:
+def matrix_of_file(file: Any) -> SparseMatrix:
     """A matrix in a file of ``scipy.sparse.save_npz``, which is streamed or mapped.
 
     Raises
@@ -116,7 +116,7 @@ def of_scipy_file(file: NpzFile) -> SparseMatrix:
         If the file is damaged, or the matrix of a kind that has no edges.
     """
     name = os.fspath(file.path)
-    kind, shape = file.value("format"), file.value("shape")
+    kind, shape = file.array("format"), file.array("shape")
     text = kind.astype(np.str_).item() if kind.size == 1 and kind.dtype.kind in "SU" else ""
     if shape.ndim != 1 or shape.dtype.kind not in "iu" or (shape < 0).any():
         raise ValueError(f"{name} is not a sparse matrix: its shape is {shape}")
@@ -132,24 +132,17 @@ def of_scipy_file(file: NpzFile) -> SparseMatrix:
     return SparseMatrix(name, text, (int(shape[0]), int(shape[1])), *arrays)
 
 
-class SparseTable:
-    """The entries of a sparse matrix: source, target and value, in the order they are stored.
+class SparseTable(Table):
+    """The entries of a sparse matrix: source, target and value, in the order they are stored."""
 
-    Parameters
-    ----------
-    matrix : SparseMatrix
-    """
-
-    dtypes = None
-    first_record = None
+    _MOST_RECORDS = 1 << 16
 
     def __init__(self, matrix: SparseMatrix) -> None:
         matrix.check()
         self.matrix = matrix
         self.name = matrix.name
-        self.names: Sequence[str] | None = None
         self.width = 2 if matrix.values is None else 3
-        self.num_records: int | None = len(matrix.second)
+        self.num_records = len(matrix.second)
 
     def locate(self, record: int) -> str:
         """An entry by its position from 0."""
@@ -157,63 +150,42 @@ class SparseTable:
 
     def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
         """Pieces of some columns, of at most max_records entries."""
-        record, most = 0, min(max_records, MOST_RECORDS)
-        with_values = any(column.index == 2 for column in columns)
-        with closing(self._pieces(most, with_values=with_values)) as pieces:
-            for piece in pieces:
-                yield tuple(
-                    checked(_as_numbers(piece[column.index]), column, self, record)
-                    for column in columns
-                )
-                record += len(piece[0])
+        matrix, step = self.matrix, min(max_records, self._MOST_RECORDS)
+        firsts = pieces_of(matrix.first, step) if matrix.kind == "coo" else self._owners(step)
+        at = 0
+        for first in firsts:
+            end = at + len(first)
+            for array in (matrix.second, matrix.values):
+                if array is not None:
+                    require_whole(array)
+            entries: list[Any] = [first, matrix.second[at:end]]
+            if matrix.kind == "csc":
+                entries.reverse()
+            if matrix.values is not None:
+                entries.append(_as_numbers(matrix.values[at:end]))
+            yield tuple(checked(entries[column.index], column, self, at) for column in columns)
+            at = end
 
-    def _pieces(
-        self, most: int, *, with_values: bool
-    ) -> Generator[tuple[npt.NDArray[Any], ...], None, None]:
-        matrix = self.matrix
-        with ExitStack() as opened:
-
-            def feed(array: AnyArray) -> _Feed:
-                pieces = pieces_of(array, most)
-                opened.callback(pieces.close)
-                return _Feed(pieces)
-
-            second = feed(matrix.second)
-            values = [feed(matrix.values)] if with_values and matrix.values is not None else []
-            heads = (
-                pieces_of(matrix.first, most)
-                if matrix.kind == "coo"
-                else self._owners(pieces_of(matrix.first, most), most)
-            )
-            with closing(heads):
-                for first in heads:
-                    others = second.take(len(first))
-                    rest = [value.take(len(first)) for value in values]
-                    if matrix.kind == "csc":
-                        first, others = others, first
-                    yield (first, others, *rest)
-
-    def _owners(
-        self, pointers: Iterator[npt.NDArray[Any]], most: int
-    ) -> Generator[npt.NDArray[Any], None, None]:
+    def _owners(self, step: int) -> Iterator[npt.NDArray[Any]]:
         """The row of each entry of a CSR matrix, in pieces of at most so many entries."""
         count, row, at = len(self.matrix.second), 0, 0
-        last: npt.NDArray[np.int64] | None = None
-        for piece in pointers:
-            ends = _as_pointers(piece, count, self.name)
-            if last is None:
+        last = np.zeros(1, np.int64)
+        for piece in pieces_of(self.matrix.first, step):
+            if piece.min() < 0 or piece.max() > count:
+                raise ValueError(
+                    f"{self.name}: a row would end beyond the {count} entries of the matrix"
+                )
+            ends = piece.astype(np.int64)
+            if row == 0:
                 if ends[0] != 0:
                     raise self._invalid(f"its rows begin at entry {ends[0]}, not at 0")
-                last, ends = ends[:1], ends[1:]
-            begins = np.concatenate([last, ends])
-            if (np.diff(begins) < 0).any():
+                row = -1  # the first pointer ends no row
+            if (np.diff(np.concatenate([last, ends])) < 0).any():
                 raise self._invalid("a row would end before it begins")
-            last = begins[-1:]
-            stop = int(last[0])
-            while at < stop:
-                end = min(stop, at + most)
-                found = np.searchsorted(ends, np.arange(at, end), side="right") + row
-                yield found
+            last = ends[-1:]
+            while at < last[0]:
+                end = min(int(last[0]), at + step)
+                yield np.searchsorted(ends, np.arange(at, end), side="right") + row
                 at = end
             row += len(ends)
         if at != count:
@@ -223,30 +195,5 @@ class SparseTable:
         return ValueError(f"{self.name} is not a valid {self.matrix.kind.upper()} matrix: {why}")
 
 
-def _as_pointers(piece: npt.NDArray[Any], count: int, name: str) -> npt.NDArray[np.int64]:
-    if len(piece) and (piece.min() < 0 or piece.max() > count):
-        raise ValueError(f"{name}: a row would end beyond the {count} entries of the matrix")
-    return piece.astype(np.int64)
-
-
 def _as_numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return values.view(np.uint8) if values.dtype == np.bool_ else values
-
-
-class _Feed:
-    """Pieces of an array, cut anew."""
-
-    def __init__(self, pieces: Iterator[npt.NDArray[Any]]) -> None:
-        self._pieces = pieces
-        self._rest: npt.NDArray[Any] | None = None
-
-    def take(self, count: int) -> npt.NDArray[Any]:
-        """The next values; the array has as many."""
-        taken: list[npt.NDArray[Any]] = []
-        while count:
-            if self._rest is None or not len(self._rest):
-                self._rest = next(self._pieces)
-            taken.append(self._rest[:count])
-            self._rest = self._rest[count:]
-            count -= len(taken[-1])
-        return taken[0] if len(taken) == 1 else np.concatenate(taken)

@@ -1,0 +1,96 @@
+"""``graphzero demo``."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+from pathlib import Path
+
+from tqdm import tqdm
+
+from graphzero.commands.options import SubParsers, add_command, shows_progress
+from graphzero.commands.train_command import (
+    add_training_options,
+    check_output_options,
+    train_and_print,
+)
+from graphzero.training.demo_graph import DemoFiles, write_demo
+
+_EXAMPLES = """\
+  graphzero demo
+  graphzero demo --nodes 1000000 --edges 20000000 --dir demo/
+"""
+
+
+def add_parser(commands: SubParsers) -> None:
+    """Adds the command."""
+    parser = add_command(
+        commands,
+        "demo",
+        run,
+        help="generate a synthetic graph, build a dataset from its files, and train on it",
+        examples=_EXAMPLES,
+    )
+    for name, default, text in (
+        ("nodes", 200_000, "number of nodes"),
+        ("edges", 3_000_000, "number of edges"),
+        ("dim", 128, "features of a node"),
+        ("classes", 16, "number of classes; each is a community"),
+    ):
+        parser.add_argument(f"--{name}", type=int, default=default, metavar="N", help=text)
+    parser.add_argument(
+        "--dir",
+        metavar="DIR",
+        help="write all files to this folder, created if needed, and keep them (default: a "
+        "temporary folder, deleted at the end)",
+    )
+    parser.add_argument("--keep", action="store_true", help="do not delete the temporary folder")
+    add_training_options(parser, epochs=2)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Does everything in one folder, which is deleted at the end unless the user keeps it."""
+    if args.dir is not None:
+        folder = Path(args.dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        check_output_options(args, DemoFiles.in_folder(folder).paths)
+        _run_in(folder, args)
+        return 0
+    check_output_options(args)
+    folder = Path(tempfile.mkdtemp(prefix="graphzero-demo-"))
+    try:
+        _run_in(folder, args)
+    finally:
+        if args.keep:
+            print(f"files kept in {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+def _run_in(folder: Path, args: argparse.Namespace) -> None:
+    from graphzero.api import build  # pyarrow takes long to import
+
+    def tell(text: str) -> None:
+        if not args.quiet:
+            print(text, flush=True)
+
+    progress = shows_progress(args)
+    tell(f"generating {args.nodes:,} nodes and {args.edges:,} edges in {folder}")
+    bar = tqdm(total=args.edges, desc="generating edges", unit_scale=True, disable=not progress)
+    with bar:
+        files = write_demo(
+            folder,
+            num_nodes=args.nodes,
+            num_edges=args.edges,
+            dim=args.dim,
+            num_classes=args.classes,
+            seed=args.seed,
+            advance=bar.update,
+        )
+    tell("building a dataset from edges.csv and the .npy files")
+    inputs = (files.edges, files.features, files.labels, files.splits)
+    with build(folder / "dataset", *inputs, directed=False, progress=progress) as ds:
+        tell(f"training on {ds.num_nodes:,} nodes and {ds.num_edges:,} edges")
+        train_and_print(ds, args)

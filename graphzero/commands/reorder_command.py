@@ -1,0 +1,50 @@
+"""``graphzero reorder``."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from graphzero.commands.options import (
+    SubParsers,
+    add_command,
+    add_order_options,
+    describe_direction,
+    order_options,
+)
+from graphzero.units import format_bytes
+
+_EXAMPLES = """\
+  graphzero reorder data/ --order presample
+  graphzero reorder data/ --order presample --fanouts 10,10 --batch-size 512
+  graphzero reorder data/ --order hot --neighbors both
+  graphzero reorder data/ --order input --memory-limit 512MB
+"""
+
+
+def add_parser(commands: SubParsers) -> None:
+    """Adds the command."""
+    parser = add_command(
+        commands,
+        "reorder",
+        run,
+        help="rewrite a dataset with its nodes in another order, or with other neighbours; ids do "
+        "not change",
+        examples=_EXAMPLES,
+    )
+    parser.add_argument("dir", help="folder of the dataset; its disk needs space for a second copy")
+    add_order_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Reorders a dataset and prints a summary."""
+    from graphzero.api import reorder  # pyarrow takes long to import
+
+    started = time.perf_counter()
+    with reorder(args.dir, **order_options(args)) as ds:
+        size = sum(mapping.size for mapping in ds.mappings)
+        print(
+            f"{args.dir}: {ds.num_nodes:,} nodes in {args.order} order, {describe_direction(ds)}, "
+            f"{format_bytes(size)}, in {time.perf_counter() - started:.1f} s"
+        )
+    return 0

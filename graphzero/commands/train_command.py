@@ -1,0 +1,233 @@
+"""``graphzero train``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from tqdm import tqdm
+
+from graphzero.commands.options import (
+    SubParsers,
+    add_command,
+    as_fanouts,
+    as_prefetch,
+    shows_progress,
+)
+from graphzero.graph.dataset import Dataset, open_dataset
+from graphzero.packs.pack_file import pack_files
+from graphzero.report.readings import format_memory
+from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
+
+if TYPE_CHECKING:
+    from graphzero.training.trainer import EpochReport, TrainReport
+
+_EXAMPLES = """\
+  graphzero train data/
+  graphzero train data/ --fanouts 15,10,5 --hidden 256 --epochs 10 --workers 2
+  graphzero train data/ --save model.pt --predictions predictions.npz
+  graphzero train data/ --prefetch willneed:lookahead=2 --json report.json
+  graphzero train data/ --pack train.pack.gd --epochs 10
+"""
+
+
+def add_parser(commands: SubParsers) -> None:
+    """Adds the command."""
+    parser = add_command(
+        commands,
+        "train",
+        run,
+        help="train GraphSAGE to predict a dataset's labels, and report accuracy, speed and memory",
+        examples=_EXAMPLES,
+    )
+    parser.add_argument("dir", help="a dataset folder with features and integer labels")
+    parser.add_argument(
+        "--pack",
+        metavar="FILE",
+        help="train on the batches in a file that 'graphzero pack' has written; --fanouts and "
+        "--batch-size cannot be given then, because the pack has its own",
+    )
+    add_training_options(parser, epochs=50)
+
+
+def add_training_options(parser: argparse.ArgumentParser, *, epochs: int) -> None:
+    """Adds the options that `train_and_print` takes."""
+    add = parser.add_argument_group("training").add_argument
+    add(
+        "--fanouts",
+        type=as_fanouts,
+        metavar="N,N",
+        help="neighbours per node in each hop (default: 10,10); -1 is all of them, "
+        "as in --fanouts=-1,10; the model has one layer for each hop",
+    )
+    for name, kind, default, text in (
+        ("hidden", int, 128, "size of the model's hidden layers"),
+        ("epochs", int, epochs, "passes over the training nodes"),
+        ("batch-size", int, None, "seed nodes in a mini-batch (default: 1024)"),
+        ("lr", float, 0.01, "learning rate of Adam"),
+        ("dropout", float, 0.3, "share of each layer's inputs that is set to zero while training"),
+        ("weight-decay", float, 5e-4, "weight decay of Adam"),
+        ("workers", int, 0, "DataLoader worker processes; 0 loads in the main process"),
+        ("seed", int, 0, "seed of all random choices"),
+    ):
+        metavar = "N" if kind is int else "X"
+        add(f"--{name}", type=kind, default=default, metavar=metavar, help=text)
+    add("--device", default="auto", help="a torch device; auto is CUDA if available, else the CPU")
+    add(
+        "--prefetch",
+        type=as_prefetch,
+        metavar="NAME[:KEY=VALUE,...]",
+        help="how feature rows are read: auto, none, willneed, pread or uring; after a colon, "
+        "fields of graphzero.Prefetch, such as resident=0.25,memory_limit=2GB (default: what "
+        "'graphzero tune' has found for this dataset on this machine, otherwise auto)",
+    )
+    add = parser.add_argument_group(
+        "output files",
+        "All of them are checked before the training. Ctrl-C ends the training; they are\n"
+        "then written for the best of the epochs that have ended.",
+    ).add_argument
+    add(
+        "--save",
+        metavar="FILE",
+        help="write the model of the best epoch to this file, each time there is a better one; "
+        "graphzero.GraphSAGE.from_saved reads it",
+    )
+    add(
+        "--predictions",
+        metavar="FILE",
+        help="write the predicted class and the class probabilities of every node of every split "
+        "to this .npz or .csv file",
+    )
+    add("--json", metavar="FILE", help="write the report to this file as well")
+
+
+def check_output_options(
+    args: argparse.Namespace, inputs: Iterable[str | os.PathLike[str]] = ()
+) -> None:
+    """Raises an error if a file that the options name cannot be written, or is an input."""
+    names = [name for name in ("save", "predictions", "json") if getattr(args, name) is not None]
+    if args.predictions is not None:
+        from graphzero.training.trainer import is_csv  # torch takes long to import
+
+        is_csv(args.predictions)
+    check_outputs([Output(f"--{name}", getattr(args, name)) for name in names], inputs)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Trains on a dataset folder."""
+    with open_dataset(args.dir) as ds:
+        train_and_print(ds, args, pack=args.pack)
+    return 0
+
+
+def train_and_print(ds: Dataset, args: argparse.Namespace, pack: str | None = None) -> None:
+    """Trains with the given options; prints the report, and writes it if there is ``--json``.
+
+    Raises
+    ------
+    ValueError
+        If torchrun has started several of these processes.
+    KeyboardInterrupt
+        After Ctrl-C, when what was trained until then has been printed and written.
+    """
+    inputs: list[str | os.PathLike[str]] = [*files_of_dataset(ds.paths)]
+    check_output_options(args, inputs if pack is None else [*inputs, *pack_files(pack)])
+    _refuse_several_processes()
+    report = _train(ds, args, pack)
+    for line in _closing_lines(report, args):
+        print(line)
+    if args.json is not None:
+        with replaced_file(args.json) as file:
+            file.write((json.dumps(asdict(report), indent=2) + "\n").encode())
+    if report.interrupted:
+        raise KeyboardInterrupt
+
+
+def _refuse_several_processes() -> None:
+    from graphzero.loader.epochs import launched_processes  # torch takes long to import
+
+    if (count := launched_processes()) > 1:
+        raise ValueError(
+            f"this is one of {count} processes that torchrun has started, and each would train "
+            f"the same model: start graphzero train without torchrun, or train in several "
+            f"processes as examples/train_ddp.py does"
+        )
+
+
+def _train(ds: Dataset, args: argparse.Namespace, pack: str | None) -> TrainReport:
+    """The report of the training, interrupted or not; raises if no epoch has ended."""
+    from graphzero.training.trainer import TrainingInterrupted, train  # torch takes long to import
+
+    names = [
+        *("fanouts", "hidden", "epochs", "batch_size", "lr", "dropout", "weight_decay"),
+        *("workers", "seed", "device", "prefetch", "save", "predictions"),
+    ]
+    try:
+        return train(
+            ds,
+            **{name: getattr(args, name) for name in names},
+            pack=pack,
+            progress=shows_progress(args),
+            on_epoch=lambda epoch: None if args.quiet else tqdm.write(_epoch_line(epoch)),
+            on_interrupt=_say_interrupted,
+        )
+    except TrainingInterrupted as stopped:
+        if stopped.report is None:
+            raise
+        return stopped.report
+
+
+def _say_interrupted(last: EpochReport) -> None:
+    print(
+        f"graphzero: interrupted after epoch {last.epoch}: evaluating the best weights "
+        f"(Ctrl-C again skips this)",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def _epoch_line(report: EpochReport) -> str:
+    val = "" if report.val_accuracy is None else f"  val {report.val_accuracy:.4f}"
+    return (
+        f"epoch {report.epoch:3d}  loss {report.loss:.4f}  train {report.train_accuracy:.4f}{val}"
+        f"  {report.batches_per_second:.1f} batches/s  {report.seconds:.2f} s"
+    )
+
+
+def _closing_lines(report: TrainReport, args: argparse.Namespace) -> Iterator[str]:
+    if report.interrupted:
+        yield f"interrupted after epoch {len(report.epochs)}"
+    chosen = "the last" if report.epochs[-1].val_accuracy is None else "best on val"
+    yield f"weights of epoch {report.best_epoch} ({chosen}):"
+    for name, split in report.splits.items():
+        auc = "" if split.roc_auc is None else f"  ROC AUC {split.roc_auc:.4f}"
+        yield (
+            f"{name:5s} accuracy {split.accuracy:.4f}{auc}"
+            f"  (majority class {split.majority:.4f}, {split.num_nodes:,} nodes)"
+        )
+    if report.evaluation_interrupted:
+        yield "the evaluation was interrupted: splits that are not listed were not evaluated"
+    if args.save is not None:
+        yield f"model saved in {args.save}"
+    if args.predictions is not None:
+        yield (
+            "no predictions written, because the evaluation was interrupted"
+            if report.evaluation_interrupted
+            else f"predictions saved in {args.predictions}"
+        )
+    seconds, loading, waited, batches = (
+        sum(getattr(epoch, name) for epoch in report.epochs)
+        for name in ("seconds", "loading", "waited", "batches")
+    )
+    yield (
+        f"speed: {batches / seconds:.1f} batches/s on {report.device}, {batches} batches in "
+        f"{seconds:.1f} s; the training waited {loading:.1f} s of them for batches, and batches "
+        f"waited {waited:.1f} s for their pages"
+    )
+    yield f"rows: {report.io}"
+    yield format_memory(report.memory)

@@ -1,0 +1,182 @@
+"""``graphzero tune``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphzero.commands.child import ended_by_signals
+from graphzero.commands.options import SubParsers, add_batch_options, add_command
+from graphzero.graph.dataset import open_dataset
+from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
+from graphzero.store.tuning_file import TUNING_NAME, require_replaceable, write_tuning
+from graphzero.units import format_bytes, parse_size
+
+if TYPE_CHECKING:
+    from graphzero.report.tune import Tuned
+
+_EXAMPLES = """\
+  graphzero tune data/ --memory-limit 2GB
+  graphzero tune data/ --fanouts 15,10,5 --batch-size 1024 --csv trials.csv
+  graphzero tune data/ --memory-limit 2GB --step-ms 20 --budget 120
+"""
+
+
+def add_parser(commands: SubParsers) -> None:
+    """Adds the command."""
+    parser = add_command(
+        commands,
+        "tune",
+        run,
+        help="find the prefetch options that load a dataset's mini-batches fastest on this "
+        "machine, by short trials, and write them beside the dataset, where loaders find them",
+        examples=_EXAMPLES,
+    )
+    add = parser.add_argument
+    add("dir", help="a dataset folder")
+    add(
+        "--memory-limit",
+        metavar="SIZE",
+        help="memory that the training process will have in all, such as 2GB: with its page "
+        "cache, mini-batches, interpreter and libraries. Each trial runs under this limit. Take "
+        "off what the model will need (default: what the machine has available now)",
+    )
+    group = parser.add_argument_group("mini-batches", "as in your training")
+    add = group.add_argument
+    add_batch_options(group)
+    add(
+        "--split",
+        metavar="NAME",
+        help="split whose nodes are the seeds; 'all' takes all nodes (default: train if there is "
+        "such a split, else all)",
+    )
+    add(
+        "--gather",
+        type=lambda text: tuple(text.split(",")),
+        metavar="NAME,NAME",
+        help="attributes that mini-batches have (default: all)",
+    )
+    add("--threads", type=int, metavar="N", help="sampling threads (default: all processors)")
+    add(
+        "--step-ms",
+        type=_as_milliseconds,
+        default=0.0,
+        metavar="MS",
+        help="sleep so long for each mini-batch, in place of a model on a GPU; 0 compares how fast "
+        "mini-batches are loaded",
+    )
+    group = parser.add_argument_group("trials")
+    group.add_argument(
+        "--budget",
+        type=_as_seconds,
+        default=300.0,
+        metavar="SECONDS",
+        help="trials are as long as three of each setting allow in this time, and more of them "
+        "begin only within it",
+    )
+    group.add_argument(
+        "--trials",
+        type=int,
+        metavar="N",
+        help="trials of each setting, at least 3, whatever time that takes",
+    )
+    group = parser.add_argument_group("output files")
+    group.add_argument(
+        "--out",
+        metavar="FILE",
+        help=f"write the tuning to this file instead of {TUNING_NAME} in the dataset folder, the "
+        f"only place where loaders look for it",
+    )
+    group.add_argument("--csv", metavar="FILE", help="write a row for each trial")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def _as_seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
+    return seconds
+
+
+def _as_milliseconds(text: str) -> float:
+    try:
+        milliseconds = float(text)
+    except ValueError:
+        milliseconds = -1.0
+    if not 0 <= milliseconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of milliseconds")
+    return milliseconds
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measures, prints a table and the choice, and writes them."""
+    from graphzero.report.tune import Workload, csv_rows, csv_text, tune
+
+    path = Path(args.dir) / TUNING_NAME if args.out is None else Path(args.out)
+    outputs = [Output("--out", path)]
+    outputs += [] if args.csv is None else [Output("--csv", args.csv)]
+    with open_dataset(args.dir) as ds:
+        check_outputs(outputs, files_of_dataset(ds.paths))
+        has_train = any("train" in store.splits for store in ds.nodes.values())
+    require_replaceable(path)
+    limit = args.memory_limit
+    work = Workload(
+        *(args.dir, args.fanouts, args.batch_size),
+        args.split or ("train" if has_train else "all"),
+        args.node_type,
+        gather=args.gather,
+        num_threads=args.threads,
+        step_ms=args.step_ms,
+    )
+    with ended_by_signals():
+        tuned = tune(
+            work,
+            memory_limit=None if limit is None else parse_size(limit, "memory limit"),
+            seconds=args.budget,
+            rounds=args.trials,
+            say=lambda text: None if args.quiet else print(text, file=sys.stderr, flush=True),
+        )
+    content = tuned.content()
+    write_tuning(path, content)
+    if args.csv is not None:
+        with replaced_file(args.csv) as file:
+            file.write(csv_text(csv_rows(tuned.trials)).encode())
+    if args.json:
+        print(json.dumps(content, indent=2))
+        return 0
+    for line in _closing_lines(tuned, path, args.out is None):
+        print(line)
+    return 0
+
+
+def _closing_lines(tuned: Tuned, path: Path, is_found: bool) -> Iterator[str]:
+    from graphzero.report.tune import describe
+
+    limit = "no limit" if tuned.memory_limit is None else format_bytes(tuned.memory_limit)
+    how = f", by {tuned.group}" if tuned.group else ""
+    yield f"memory: {limit}{how}; {format_bytes(tuned.available)} available to the trials"
+    if tuned.no_group is not None:
+        yield f"the page cache was not limited, because {tuned.no_group}"
+    for name, reason in tuned.unavailable.items():
+        yield f"{name} was not compared: {reason}"
+    rate = None if tuned.disk is None else tuned.disk.bytes_per_second
+    if rate is not None:
+        yield f"disk: {format_bytes(round(rate))}/s of random reads"
+    yield ""
+    yield from tuned.lines()
+    yield ""
+    yield f"chosen: {describe(tuned.chosen)}, {tuned.seconds[tuned.chosen]:.4f} s a mini-batch"
+    if tuned.fits:
+        yield (
+            "the dataset fits in memory: these trials show how fast it comes there; once it is "
+            "there, all settings are about as fast, so the default stays"
+        )
+    yield f"{path}: {'loaders of this dataset use it from now on' if is_found else 'written'}"

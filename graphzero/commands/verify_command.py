@@ -1,0 +1,68 @@
+"""``graphzero verify``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+
+from graphzero.commands.options import SubParsers, add_command, shows_progress
+from graphzero.report.verify import Verification, verify_path
+from graphzero.units import format_bytes
+
+_EXAMPLES = """\
+  graphzero verify data/
+  graphzero verify data/features.gd
+  graphzero verify data/ --json
+"""
+
+
+def add_parser(commands: SubParsers) -> None:
+    """Adds the command."""
+    parser = add_command(
+        commands,
+        "verify",
+        run,
+        help="check a dataset or a file: every checksum, neighbour lists, ids, weights, times, "
+        "and all that dataset.json says; exit code 1 if there is a fault",
+        examples=_EXAMPLES,
+    )
+    parser.add_argument("path", help="a dataset folder, a .gl or a .gd file, or a pack")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _as_json(found: Verification) -> str:
+    content = {
+        "path": found.path,
+        "ok": not found.findings,
+        "findings": [asdict(finding) for finding in found.findings],
+        "notes": found.notes,
+        "files": len(found.files),
+        "bytes": found.num_bytes,
+        "seconds": found.seconds,
+    }
+    return json.dumps(content, indent=2)
+
+
+def _print_lines(found: Verification, *, quiet: bool) -> None:
+    faulty = {finding.path for finding in found.findings}
+    for finding in found.findings:
+        print(f"graphzero: {finding}", file=sys.stderr)
+    if quiet:
+        return
+    for path, size in found.files.items():
+        if path not in faulty:
+            print(f"{path}: intact, {format_bytes(size)}")
+    for note in found.notes:
+        print(f"graphzero: note: {note}", file=sys.stderr)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Checks every file, even after a faulty one; returns 1 if any is faulty."""
+    found = verify_path(args.path, progress=shows_progress(args))
+    if args.json:
+        print(_as_json(found))
+    else:
+        _print_lines(found, quiet=args.quiet)
+    return 1 if found.findings else 0

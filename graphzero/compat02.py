@@ -1,0 +1,327 @@
+"""What scripts for graphzero 0.2 use: two converters, methods of `Graph`, names of arguments.
+
+They keep working and are documented here, but neither ``dir`` nor signatures list them, so that
+autocompletion offers the current names only.
+
+Differences from 0.2, all of them bug fixes: a walk that reaches a dead end repeats its last node
+in every later column, a fanout is padded with valid ids, ids out of range raise `IndexError`.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero import _core
+from graphzero.store.mapped_file import MappedFile
+from graphzero.store.outputs import Output, check_outputs
+from graphzero.units import as_count
+
+if TYPE_CHECKING:
+    from graphzero.ingest.edges import EdgeInput
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+Ids = npt.NDArray[np.int64]
+PathLike = str | os.PathLike[str]
+
+_MEMORY = 1 << 30
+_ENDS: tuple[tuple[str | int, str | int], ...] = (("src", "dst"), ("source", "target"))
+_TIMES = ("timestamp", "time")
+
+
+def renamed(name: str, old_name: str) -> Callable[[_Function], _Function]:
+    """Decorator: takes the first argument by its name in 0.2 as well."""
+
+    def decorate(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if old_name in kwargs:
+                args = (kwargs.pop(old_name), *args)
+            if len(args) + (name in kwargs) != 1:
+                raise TypeError(f"give {name} ({old_name} is its name in graphzero 0.2)")
+            return function(self, *args, **kwargs)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+class OpenedByPath(MappedFile):
+    """A mapped file, opened by `path`, or by `filename` as in 0.2."""
+
+    @renamed("path", "filename")
+    def __init__(self, path: PathLike) -> None:
+        super().__init__(path)
+
+
+def _listed(names: Iterable[str]) -> list[str]:
+    return [each for each in names if each[0] == "_" or each not in vars(GraphMethods02)]
+
+
+class _ListsCurrentNames(type):
+    """Type of classes whose ``dir`` leaves out the methods of 0.2."""
+
+    def __dir__(cls) -> list[str]:
+        return _listed(super().__dir__())
+
+
+class GraphMethods02(metaclass=_ListsCurrentNames):
+    """The methods that `Graph` had in 0.2. They take no seed: a graph draws a fixed sequence."""
+
+    _calls02 = 0
+
+    def __dir__(self) -> list[str]:
+        return _listed(super().__dir__())
+
+    def _next_seed(self) -> int:
+        self._calls02 += 1
+        return self._calls02
+
+    def get_degree(self: Any, node_id: int) -> int:
+        """`Graph.degree` of one node: of its out-neighbours, as in all methods of 0.2."""
+        return int(self.degree(node_id, "out"))
+
+    def get_neighbours(self: Any, node_id: int) -> Ids:
+        """`Graph.neighbors`, the out-neighbours."""
+        neighbors: Ids = self.neighbors(node_id, "out")
+        return neighbors
+
+    @property
+    def has_weights(self: Any) -> bool:
+        """Whether the file has edge weights."""
+        return self.weights is not None
+
+    def get_weights(self: Any, node_id: int) -> npt.NDArray[np.float32]:
+        """Weights of one node's edges, in the order of `get_neighbours`, (degree,) float32."""
+        lists = self.lists_of("out", "these weights are of edges to")
+        if lists.weights is None:
+            raise ValueError(f"{self.path} has no edge weights")
+        begin, end, neighbors = lists._stored_list(node_id)
+        weights: npt.NDArray[np.float32] = lists.weights[begin:end]
+        return weights[np.argsort(neighbors, kind="stable")]
+
+    def sample_neighbours(self: Any, start_node: int, K: int) -> Ids:
+        """Up to K distinct neighbours of one node, (min(K, degree),) int64."""
+        lists = self.lists_of("out", "this samples")
+        sampled: Ids = lists.sample_neighbors(
+            np.array([start_node]), as_count(K, "K"), seed=self._next_seed()
+        ).indices
+        return sampled
+
+    def batch_random_walk(
+        self: Any, start_nodes: Any, walk_length: int, p: float = 1.0, q: float = 1.0
+    ) -> Ids:
+        """Walks of walk_length nodes, the start included, (n, walk_length) int64.
+
+        After a dead end the last node is repeated.
+        """
+        steps = as_count(walk_length, "walk_length") - 1
+        if steps == 0:
+            # a step is drawn all the same, to validate the arguments
+            return np.array(self.random_walk(start_nodes, 1, p=p, q=q)[:, :1])
+        walks: Ids = self.random_walk(start_nodes, steps, p=p, q=q, seed=self._next_seed())
+        ended_at = np.where(walks >= 0, np.arange(steps + 1), 0)
+        return np.take_along_axis(walks, np.maximum.accumulate(ended_at, axis=1), axis=1)
+
+    def batch_random_walk_uniform(self, start_nodes: Any, walk_length: int) -> Ids:
+        """`batch_random_walk` with p = q = 1."""
+        return self.batch_random_walk(start_nodes, walk_length)
+
+    def batch_random_fanout(self: Any, start_nodes: Any, K: int) -> Ids:
+        """K neighbours of each node, (n, K) int64.
+
+        Without replacement if the degree is at least K. With a smaller degree, all neighbours, and
+        then some drawn with replacement; without neighbours, the node itself.
+        """
+        K = as_count(K, "K")
+        lists, seed = self.lists_of("out", "this samples"), self._next_seed()
+        try:  # the result, and the columns that are compared with each node's count
+            _core.require_memory((np.size(start_nodes) + 1) * K, 2 * 8, "neighbours")
+        except MemoryError as error:
+            raise MemoryError(
+                f"no memory for K={K} of {np.size(start_nodes):,} nodes ({error}): "
+                f"use a smaller K, or fewer nodes in a call"
+            ) from None
+        sampled = lists._sample_each(start_nodes, K, seed, replace=False)
+        counts = np.diff(sampled.indptr)
+        start = np.asarray(start_nodes, dtype=np.int64)
+        out = np.repeat(start[:, np.newaxis], K, axis=1)
+        column = np.arange(K)
+        out[column < counts[:, np.newaxis]] = sampled.indices
+        short = np.flatnonzero((counts > 0) & (counts < K))
+        if short.size:
+            # another seed: the same one would draw the same neighbours in the same places
+            redrawn = lists._sample_each(start[short], K, ~seed, replace=True)
+            missing = column >= counts[short, np.newaxis]
+            out[short] = np.where(missing, redrawn.indices.reshape(-1, K), out[short])
+        return out
+
+
+class DataType(enum.Enum):
+    """Dtype of the values in a feature file."""
+
+    INT32 = "int32"
+    INT64 = "int64"
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+
+
+def _one_of(value: PathLike | None, other: PathLike | None, name: str, other_name: str) -> Path:
+    if (value is None) == (other is None):
+        raise TypeError(f"give {name}, or {other_name} instead")
+    return Path(value if value is not None else other)  # type: ignore[arg-type]
+
+
+def _checked_target(out_path: PathLike, source: Path) -> Path:
+    """The file to write, where `out_path` is a link to it; refused before the work if it cannot be.
+
+    Raises
+    ------
+    OSError
+        With errno and path.
+    ValueError
+        If it is the source.
+    """
+    output = Output("out_path", out_path)
+    check_outputs([output], [source])
+    return output.target
+
+
+def _edges(path: Path) -> EdgeInput:
+    """The edges by the rules of 0.2: src and dst, source and target, else the first two columns."""
+    from graphzero.ingest.edges import edges_of_table
+    from graphzero.ingest.sources.text_table import CsvTable, is_number, sniff_csv
+
+    table = CsvTable(sniff_csv(path, strict=True))
+    names, cells = list(table.names or ()), table.source.first_record or ()
+    if table.width < 2:
+        return edges_of_table(table)  # an error
+    pairs = [pair for pair in _ENDS if all(name in names for name in pair)]
+    src, dst = pairs[0] if pairs else (0, 1)
+    taken = pairs[0] if pairs else names[:2]
+    others = [name for name in names if names.count(name) == 1 and name not in taken]
+    weight: str | int | bool = "weight" if "weight" in others else False
+    times = [name for name in _TIMES if name in others]
+    third = len(cells) > 2 and is_number(cells[2])
+    if "weight" not in names and third and not (names and names[2] in _TIMES):
+        weight = 2
+    return edges_of_table(
+        table, src=src, dst=dst, weight=weight, timestamp=times[0] if times else False
+    )
+
+
+def convert_csv_to_gl(
+    csv_path: PathLike | None = None,
+    out_path: PathLike | None = None,
+    directed: bool = False,
+    *,
+    input_csv: PathLike | None = None,
+    output_bin: PathLike | None = None,
+) -> None:
+    """Converts an edge list to a ``.gl`` file, in input order.
+
+    Parameters
+    ----------
+    csv_path : path-like
+        Columns: source, target and, optionally, the weight as a third numeric column.
+    out_path : path-like
+        Replaced in one step when it is complete; where it is a symbolic link, the file that the
+        link leads to.
+    directed : bool
+        If False, each edge is stored in both directions, a self-loop once.
+    input_csv, output_bin : path-like
+        Other names of `csv_path` and `out_path`.
+
+    Raises
+    ------
+    ValueError
+        Naming the file, the line and the wrong text.
+    OSError
+        With errno and path; also if the output is a folder, a device or another special file.
+    """
+    from graphzero.ingest.edges import IdBound, read_edges  # ingest imports pyarrow
+    from graphzero.ingest.folder import folder_lock
+    from graphzero.ingest.lists import NodeSpace, write_graph
+    from graphzero.ingest.options import Progress
+
+    source = _one_of(csv_path, input_csv, "csv_path", "input_csv")
+    target = _checked_target(_one_of(out_path, output_bin, "out_path", "output_bin"), source)
+    progress = Progress()
+    with folder_lock(target.parent, shared=True):
+        edges = read_edges(
+            replace(_edges(source), directed=directed),
+            target.parent,
+            memory=_MEMORY // 8,
+            bounds=(IdBound(), IdBound()),
+            progress=progress,
+        )
+        if not len(edges):
+            raise ValueError(f"{source} has no edges")
+        file = write_graph(
+            target,
+            edges,
+            NodeSpace(max(edges.max_ids) + 1),
+            memory=_MEMORY // 2,
+            progress=progress,
+        )
+        file.publish()
+
+
+def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -> None:
+    """Converts a table of features to a ``.gd`` file, in input order.
+
+    Parameters
+    ----------
+    csv_path : path-like
+        The first column is the node id, in any order. Nodes that it does not name get zeros, and
+        a `UserWarning` counts them.
+    out_path : path-like
+        Replaced in one step when it is complete; where it is a symbolic link, the file that the
+        link leads to.
+    dtype : DataType
+
+    Raises
+    ------
+    ValueError
+        Naming the file, the line and the text that is wrong or does not fit the dtype.
+    OSError
+        With errno and path.
+    """
+    from graphzero.ingest.folder import folder_lock
+    from graphzero.ingest.options import Progress
+    from graphzero.ingest.row_files import write_rows
+    from graphzero.ingest.rows import Rows, ValueColumns, feature_rows
+    from graphzero.ingest.sources.text_table import CsvTable, sniff_csv
+
+    source = Path(csv_path)
+    target = _checked_target(out_path, source)
+    stored = np.dtype(DataType(dtype).value)
+    with folder_lock(target.parent, shared=True):
+        table = CsvTable(sniff_csv(source))
+        if table.width < 2:
+            raise ValueError(
+                f"{table.name} has one column: features are a node id and their values"
+            )
+        columns = ValueColumns(tuple(range(1, table.width)), 0)
+        rows = Rows("features", [feature_rows(table, columns, stored)])
+        num_nodes = rows.count()
+        if not num_nodes:
+            raise ValueError(f"{source} has no records")
+        file = write_rows(
+            target,
+            rows,
+            num_nodes,
+            order=None,
+            fill_missing=True,
+            memory=_MEMORY // 2,
+            progress=Progress(),
+        )
+        file.publish()

@@ -1,1 +1,0 @@
-"""Datasets in the layouts of other projects: which files have what, as arguments of a build."""

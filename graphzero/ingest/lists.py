@@ -1,0 +1,602 @@
+"""Neighbour lists: the order of their nodes, and the ``.gl`` file of an edge list.
+
+Nodes are ordered by occurrences in the lists, or by visits in sampled mini-batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero._core import count_ids, edge_keys, key_neighbors, list_starts
+from graphzero.ingest.edges import EdgeList
+from graphzero.ingest.options import Advance, Presampler, Progress
+from graphzero.ingest.rows import ArrayPart, Rows
+from graphzero.ingest.sort import EdgeSorter, available_processors, stable_order, temp_array
+from graphzero.store.format import (
+    FLAG_DIRECTED,
+    FLAG_INCOMING,
+    FLAG_TYPED,
+    FileWriter,
+    Header,
+    id_dtype,
+    layout,
+    sealed_file,
+)
+from graphzero.store.manifest import NODES, EdgeType, Presampling
+
+# The order of nodes
+
+
+Seeds = npt.NDArray[np.int64]
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class NodeOrder:
+    """Both directions of the renumbering.
+
+    Attributes
+    ----------
+    node_ids : (N,) uint32
+        The user's id of each stored id.
+    node_rank : (N,) uint32
+        The stored id of each of the user's ids.
+    """
+
+    node_ids: npt.NDArray[Any]
+    node_rank: npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class NodeSpace:
+    """The nodes of one type, which are ends of edges.
+
+    Attributes
+    ----------
+    num_nodes : int
+    order : NodeOrder or None
+        None for input order.
+    """
+
+    num_nodes: int
+    order: NodeOrder | None = None
+
+    @property
+    def rank(self) -> npt.NDArray[Any] | None:
+        """Stored ids by the user's ids; None where they are the same."""
+        return None if self.order is None else self.order.node_rank
+
+
+def hot_order(
+    folder: Path, num_nodes: int, occurrences: Iterable[npt.NDArray[Any]], memory: int
+) -> NodeOrder:
+    """Order by descending number of occurrences, ties by ascending id.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        For temporary files, if arrays are larger than the memory.
+    num_nodes : int
+    occurrences : iterator of 1-D arrays
+        Every id as often as it occurs.
+    memory : int
+        Bytes.
+    """
+    counts = temp_array(folder, num_nodes, np.uint64, memory // 2)
+    for ids in occurrences:
+        count_ids(ids, counts)
+    return _by_count(folder, counts, None, memory)
+
+
+def visit_order(
+    folder: Path,
+    visits: npt.NDArray[Any],
+    nodes: npt.NDArray[Any] | None,
+    ties: NodeOrder,
+    memory: int,
+) -> NodeOrder:
+    """Order by descending number of visits, ties as in another order.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        For temporary files, if arrays are larger than the memory.
+    visits : (N,) integers
+    nodes : (N,) integers or None
+        The user's id of the node of each count; None if count i is of node i.
+    ties : NodeOrder
+    memory : int
+        Bytes.
+    """
+    counts = temp_array(folder, len(visits), np.uint64, memory // 2)
+    for begin in range(0, len(visits), _CHUNK):
+        end = min(begin + _CHUNK, len(visits))
+        ids = slice(begin, end) if nodes is None else nodes[begin:end]
+        counts[ties.node_rank[ids]] = visits[begin:end]
+    return _by_count(folder, counts, ties.node_ids, memory)
+
+
+def _by_count(
+    folder: Path, keys: npt.NDArray[np.uint64], nodes: npt.NDArray[Any] | None, memory: int
+) -> NodeOrder:
+    """Order by descending count, ties by position; `keys` are the counts, sorted in place.
+
+    `nodes` has the user's id of each position; None if they are the same.
+    """
+    num_nodes, memory_each = len(keys), memory // 4
+    # One in-place sort of (maximum - count, position) packed in 64 bits. Counts that need
+    # more bits than the position leaves free are capped: such hubs are equally hot.
+    bits = max(1, (num_nodes - 1).bit_length())
+    most = np.uint64((1 << (64 - bits)) - 1)
+    for begin in range(0, num_nodes, _CHUNK):
+        part = keys[begin : begin + _CHUNK]
+        np.minimum(part, most, out=part)
+        np.subtract(most, part, out=part)
+        part <<= np.uint64(bits)
+        part |= np.arange(begin, begin + len(part), dtype=np.uint64)
+    keys.sort()
+    node_ids = temp_array(folder, num_nodes, np.uint32, memory_each)
+    node_rank = temp_array(folder, num_nodes, np.uint32, memory_each)
+    low = np.uint64((1 << bits) - 1)
+    for begin in range(0, num_nodes, _CHUNK):
+        ids = (keys[begin : begin + _CHUNK] & low).astype(np.uint32)
+        if nodes is not None:
+            ids = nodes[ids]
+        node_ids[begin : begin + len(ids)] = ids
+        node_rank[ids] = np.arange(begin, begin + len(ids), dtype=np.uint32)
+    return NodeOrder(node_ids, node_rank)
+
+
+# Visits
+
+
+@dataclass(frozen=True)
+class Visits:
+    """The number of mini-batches that contain each stored node of a type, by earlier order.
+
+    Attributes
+    ----------
+    counts : (N,) uint32
+    node_ids : (N,) array or None
+        The user's id of each; None where they are the same.
+    """
+
+    counts: npt.NDArray[np.uint32]
+    node_ids: npt.NDArray[Any] | None
+
+    def rows(self) -> Rows:
+        """The counts as an attribute."""
+        return Rows("visits", [ArrayPart("visits", self.counts, self.node_ids)])
+
+
+def count_visits(
+    folder: Path,
+    graphs: Mapping[EdgeType, Path],
+    spaces: Mapping[str, NodeSpace],
+    seeds: Mapping[str, Seeds | None],
+    presampler: Presampler,
+    memory: int,
+    progress: Progress,
+) -> tuple[dict[str, Visits], Presampling]:
+    """The visits of the nodes of every type, and how they were counted.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        For temporary files, if the counts are larger than the memory.
+    graphs : mapping of (str, str, str) to pathlib.Path
+        The file of each edge type.
+    spaces : mapping of str to NodeSpace
+        The order in which these files have the nodes of each type.
+    seeds : mapping of str to (n,) int64 or None
+        The user's ids by node type; None for all nodes of the type.
+    presampler : Presampler
+    memory : int
+        Bytes for the counts. The sampler's own memory is not included.
+    progress : Progress
+    """
+    total = sum(space.num_nodes for space in spaces.values())
+    counts = {
+        name: temp_array(folder, space.num_nodes, np.uint32, memory * space.num_nodes // total)
+        for name, space in spaces.items()
+    }
+    num_seeds = {n: spaces[n].num_nodes if s is None else len(s) for n, s in seeds.items()}
+
+    def to_stored(name: str, ids: Seeds) -> Seeds:
+        rank = spaces[name].rank
+        return ids if rank is None else rank[ids].astype(np.int64, copy=False)
+
+    num_batches = sum(presampler.num_batches(num_seeds).values())
+    with progress.phase("sampling", num_batches, "batches") as advance:
+        is_typed = NODES not in spaces
+        done = presampler.count_visits(
+            graphs, to_stored if is_typed else None, seeds, counts, advance
+        )
+    visits = {
+        name: Visits(counts[name], None if space.order is None else space.order.node_ids)
+        for name, space in spaces.items()
+    }
+    return visits, done
+
+
+# The file
+
+
+_MIN_RUN_EDGES = 1024
+_SHORT = 32  # longer lists are summed one by one, shorter ones side by side
+_ENTRY_BYTES = 96  # of an edge while its list is sorted by time: time, keys, copies, permutations
+_MIN_ENTRIES = 1024
+_SIGN = np.uint64(1 << 63)
+_HALF = np.uint64(32)
+
+
+def graph_layout(edges: EdgeList, owners: NodeSpace, neighbors: NodeSpace | None = None) -> Header:
+    """Header of the file, without the checksums; the parameters are those of `write_graph`."""
+    num_nodes, is_typed = owners.num_nodes, neighbors is not None
+    num_neighbors = owners.num_nodes if neighbors is None else neighbors.num_nodes
+    count = edges.num_stored
+    ids = id_dtype(num_neighbors)
+    flags = (FLAG_DIRECTED if edges.directed else 0) | (FLAG_INCOMING if edges.incoming else 0)
+    flags |= FLAG_TYPED if is_typed else 0
+    arrays: list[tuple[str, npt.DTypeLike, int]] = [
+        ("indptr", id_dtype(count + 1), num_nodes + 1),
+        ("indices", ids, count),
+    ]
+    if edges.with_edge_ids:
+        arrays.append(("edge_ids", id_dtype(edges.num_input_edges), count))
+    if edges.weight is not None:
+        arrays += [("weights", "<f4", count), ("cum_weights", "<f8", count)]
+    if edges.has_times:
+        arrays += [("times", "<i8", count), ("time_order", id_dtype(count), count)]
+    if owners.order is not None and not is_typed:
+        arrays += [("node_ids", ids, num_nodes), ("node_rank", ids, num_nodes)]
+    return layout(
+        "graph",
+        arrays,
+        num_nodes=num_nodes,
+        width=count,
+        flags=flags,
+        num_input_edges=edges.num_input_edges,
+        num_neighbors=num_neighbors if is_typed else 0,
+    )
+
+
+def _payload_dtypes(edges: EdgeList) -> dict[str, np.dtype[Any]]:
+    dtypes: dict[str, np.dtype[Any]] = {}
+    if edges.with_edge_ids:
+        dtypes["edge_ids"] = id_dtype(edges.num_input_edges)
+    if edges.weight is not None:
+        dtypes["weights"] = edges.weight.dtype
+    if edges.has_times:
+        dtypes["times"] = np.dtype(np.int64)
+    return dtypes
+
+
+def _run_edges(edges: EdgeList, payload_bytes: int, memory: int) -> int:
+    """Edges that can be sorted at once: keys, copies and permutations counted."""
+    entry_bytes = 32 + (32 + 3 * payload_bytes if payload_bytes else 0)
+    return max(_MIN_RUN_EDGES, memory // (2 * entry_bytes if edges.needs_mirrors else entry_bytes))
+
+
+def _time_memory(edges: EdgeList, memory: int) -> int:
+    """Part of the sort's memory that ordering lists by time may take."""
+    return memory // 4 if edges.has_times else 0
+
+
+def sort_scratch(edges: EdgeList, memory: int) -> int:
+    """Bytes of temporary disk space that the sort takes; 0 where one run is enough.
+
+    Not counted: the runs of lists that are too long to be ordered by time in memory. Their lengths
+    are unknown before the sort.
+    """
+    payload_bytes = sum(dtype.itemsize for dtype in _payload_dtypes(edges).values())
+    memory -= _time_memory(edges, memory)
+    if len(edges) <= _run_edges(edges, payload_bytes, memory):
+        return 0
+    return edges.num_stored * (8 + payload_bytes)
+
+
+def _entries(
+    edges: EdgeList, begin: int, end: int, owners: NodeSpace, neighbors: NodeSpace
+) -> tuple[npt.NDArray[np.uint64], tuple[npt.NDArray[Any], ...]]:
+    """Keys owner << 32 | neighbor, in stored ids, of some records, and their payload."""
+    names = list(edges.ends)
+    names += ["position"] * edges.with_edge_ids + ["weight"] * (edges.weight is not None)
+    names += ["time"] * (edges.time is not None and edges.node_times is None)
+    owner, neighbor, *payload = edges.read(begin, end, *names)
+    times: list[npt.NDArray[Any]] = []  # of the entries, and of their mirrors
+    if edges.node_times is not None:
+        ends = (neighbor, owner) if edges.needs_mirrors else (neighbor,)
+        times = [edges.node_times[ids] for ids in ends]
+    elif edges.time is not None:
+        times = 2 * [payload.pop()]
+    keys = edge_keys(owner, neighbor, owners.rank, neighbors.rank, available_processors())
+    if not edges.needs_mirrors:
+        return keys, (*payload, *times[:1])
+    # A mirror follows its edge, not all edges: parallel edges stay in input order.
+    both = np.empty(2 * len(keys), np.uint64)
+    both[0::2] = keys
+    mirror = both[1::2]
+    np.left_shift(keys, _HALF, out=mirror)
+    keys >>= _HALF
+    mirror |= keys
+    payload = [np.repeat(array, 2) for array in payload]
+    if times:
+        payload.append(np.stack(times, axis=1).reshape(-1))
+    loops = np.flatnonzero(owner == neighbor)
+    if len(loops):
+        loops = 2 * loops + 1
+        both = np.delete(both, loops)
+        payload = [np.delete(array, loops) for array in payload]
+    return both, tuple(payload)
+
+
+class _IndptrWriter:
+    """Writes ``indptr`` from a stream of sorted keys, without an array of all nodes."""
+
+    def __init__(self, file: FileWriter, num_nodes: int) -> None:
+        self._file = file
+        self._num_nodes = num_nodes
+        self._next_node = 0
+        self._done = 0
+
+    def add(self, keys: npt.NDArray[np.uint64]) -> None:
+        """Takes the next sorted keys, and writes the entries of all nodes up to the last owner."""
+        self._write_until(int(keys[-1] >> _HALF) + 1, keys)
+        self._done += len(keys)
+
+    def finish(self) -> None:
+        """Writes the entries of all remaining nodes."""
+        self._write_until(self._num_nodes + 1, np.empty(0, np.uint64))
+
+    def _write_until(self, stop: int, keys: npt.NDArray[np.uint64]) -> None:
+        for begin in range(self._next_node, stop, _CHUNK):
+            end = min(begin + _CHUNK, stop)
+            self._file.append("indptr", list_starts(keys, self._done, begin, end))
+        self._next_node = max(self._next_node, stop)
+
+
+def _pieces(
+    blocks: Iterator[tuple[npt.NDArray[np.uint64], tuple[npt.NDArray[Any], ...]]],
+) -> Iterator[tuple[npt.NDArray[np.uint64], tuple[npt.NDArray[Any], ...]]]:
+    for keys, payload in blocks:
+        for begin in range(0, len(keys), _CHUNK):
+            cut = slice(begin, begin + _CHUNK)
+            yield keys[cut], tuple(array[cut] for array in payload)
+
+
+def _write_lists(
+    file: FileWriter,
+    blocks: Iterator[tuple[npt.NDArray[np.uint64], tuple[npt.NDArray[Any], ...]]],
+    names: list[str],
+    time_order: _TimeOrderWriter,
+    advance: Advance,
+) -> None:
+    """Writes the sorted entries, their payload of these names, and the sections derived from it."""
+    indptr, sums = _IndptrWriter(file, file.header.num_nodes), _ListSums()
+    for keys, payload in _pieces(blocks):
+        indptr.add(keys)
+        file.append("indices", key_neighbors(keys))
+        owners = keys >> _HALF if names else keys
+        for name, array in zip(names, payload, strict=True):
+            file.append(name, array)
+            if name == "weights":
+                file.append("cum_weights", sums.add(owners, array))
+            elif name == "times":
+                time_order.add(owners, array)
+        advance(len(keys))
+    indptr.finish()
+    time_order.finish()
+
+
+def write_graph(
+    path: Path,
+    edges: EdgeList,
+    owners: NodeSpace,
+    neighbors: NodeSpace | None = None,
+    *,
+    memory: int,
+    progress: Progress,
+) -> FileWriter:
+    """Sorts an edge list into a file, and frees the memory and disk space of the list.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        Final path.
+    edges : EdgeList
+    owners : NodeSpace
+        The nodes that have the lists; without `neighbors`, the file has their order.
+    neighbors : NodeSpace, optional
+        Of a graph with types: the nodes that are in the lists.
+    memory : int
+        Bytes for the sort.
+    progress : Progress
+
+    Returns
+    -------
+    FileWriter
+        Sealed, not yet published.
+    """
+    dtypes = _payload_dtypes(edges)
+    time_memory = _time_memory(edges, memory)
+    memory -= time_memory
+    run = _run_edges(edges, sum(dtype.itemsize for dtype in dtypes.values()), memory)
+    order = owners.order if neighbors is None else None
+    with (
+        sealed_file(path, graph_layout(edges, owners, neighbors)) as file,
+        closing(EdgeSorter(path.parent, list(dtypes.values()), memory)) as sorter,
+        closing(_TimeOrderWriter(file, path.parent, time_memory)) as time_order,
+    ):
+        with progress.phase("sorting edges", edges.num_records, "edges") as advance:
+            for begin in range(0, edges.num_records, run):
+                end = min(begin + run, edges.num_records)
+                sorter.spill()
+                keys, payload = _entries(edges, begin, end, owners, neighbors or owners)
+                if len(keys):
+                    sorter.add(keys, payload)
+                advance(end - begin)
+        edges.close()
+        with progress.phase("writing graph", file.header.width, "edges") as advance:
+            _write_lists(file, sorter.merged(), list(dtypes), time_order, advance)
+            if order is not None:
+                file.append("node_ids", order.node_ids)
+                file.append("node_rank", order.node_rank)
+    return file
+
+
+# Sums of weights
+
+
+class _ListSums:
+    """Sums each list separately, entry by entry in float64; lists may span pieces.
+
+    One running sum over all lists, minus its value at the start of each list, would be faster but
+    wrong: small weights are lost to rounding when added to the sum of all earlier lists.
+    """
+
+    def __init__(self) -> None:
+        self._source = -1
+        self._sum = 0.0
+
+    def add(
+        self, sources: npt.NDArray[np.uint64], weights: npt.NDArray[Any]
+    ) -> npt.NDArray[np.float64]:
+        """Running sums of the next entries, (n,) float64.
+
+        Parameters
+        ----------
+        sources : (n,) uint64
+            Not empty, ascending, and not below those of the previous piece.
+        weights : (n,) float32
+        """
+        sums = weights.astype(np.float64)
+        if int(sources[0]) == self._source:
+            sums[0] += self._sum
+        starts = np.flatnonzero(np.diff(sources, prepend=sources[:1]))
+        starts = np.concatenate([[0], starts])
+        lengths = np.diff(starts, append=len(sums))
+        short = lengths <= _SHORT
+        begins, sizes = starts[short], lengths[short]
+        for at in range(1, _SHORT):
+            begins, sizes = begins[sizes > at], sizes[sizes > at]
+            sums[begins + at] += sums[begins + at - 1]
+        for start, length in zip(starts[~short].tolist(), lengths[~short].tolist(), strict=True):
+            one_list = sums[start : start + length]
+            np.add.accumulate(one_list, out=one_list)
+        self._source, self._sum = int(sources[-1]), float(sums[-1])
+        return sums
+
+
+# Order by time
+
+
+def _time_keys(times: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """Unsigned numbers in the order of signed ones."""
+    keys: npt.NDArray[np.uint64] = times.view(np.uint64) ^ _SIGN
+    return keys
+
+
+def _order_lists(
+    sources: npt.NDArray[np.uint64], times: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Offsets within each of several complete lists, oldest edge first."""
+    starts = np.flatnonzero(sources[1:] != sources[:-1]) + 1
+    starts = np.concatenate([[0], starts])
+    by_time = stable_order(_time_keys(times))
+    order = by_time[stable_order(sources[by_time])].astype(np.int64)
+    order -= np.repeat(starts, np.diff(starts, append=len(sources)))
+    return order
+
+
+class _TimeOrderWriter:
+    """Writes ``time_order``: each list sorted by time, equal times in the order of the list.
+
+    The last list of a piece waits in memory until its end is known. A list that is too long to be
+    sorted in memory is sorted in runs on the disk, which are merged.
+
+    Parameters
+    ----------
+    file : FileWriter
+    folder : pathlib.Path
+        For temporary files.
+    memory : int
+        Bytes that the ordering may take.
+    """
+
+    def __init__(self, file: FileWriter, folder: Path, memory: int) -> None:
+        self._file = file
+        self._folder = folder
+        self._memory = memory
+        self._max_entries = max(_MIN_ENTRIES, memory // _ENTRY_BYTES)
+        self._dtype = id_dtype(file.header.width)
+        self._source = -1
+        self._start_list()
+
+    def _start_list(self) -> None:
+        self._waiting: list[npt.NDArray[np.int64]] = []
+        self._num_waiting = 0
+        self._num_sorted = 0
+        self._runs = EdgeSorter(self._folder, [self._dtype], self._memory)
+
+    def add(self, sources: npt.NDArray[np.uint64], times: npt.NDArray[np.int64]) -> None:
+        """Takes the next entries.
+
+        Parameters
+        ----------
+        sources : (n,) uint64
+            Ascending, and not below those of the previous piece.
+        times : (n,) int64
+        """
+        for begin in range(0, len(sources), self._max_entries):
+            cut = slice(begin, begin + self._max_entries)
+            self._add(sources[cut], times[cut])
+
+    def finish(self) -> None:
+        """Writes the last list."""
+        if not self._num_waiting:
+            return
+        self._sort_waiting()
+        for _, (offsets,) in self._runs.merged():
+            self._file.append("time_order", offsets)
+        self.close()
+        self._start_list()
+
+    def close(self) -> None:
+        """Frees memory and disk space."""
+        self._runs.close()
+
+    def _add(self, sources: npt.NDArray[np.uint64], times: npt.NDArray[np.int64]) -> None:
+        begin = 0
+        if int(sources[0]) == self._source:
+            begin = int(np.searchsorted(sources, sources[0], "right"))
+            self._wait(times[:begin])
+            if begin == len(sources):
+                return
+        self.finish()
+        end = int(np.searchsorted(sources, sources[-1], "left"))
+        if begin < end:
+            self._file.append("time_order", _order_lists(sources[begin:end], times[begin:end]))
+        self._source = int(sources[-1])
+        self._wait(times[end:])
+
+    def _wait(self, times: npt.NDArray[np.int64]) -> None:
+        if self._num_waiting + len(times) > self._max_entries:
+            self._sort_waiting()
+        self._waiting.append(times.copy())  # a view would keep the whole piece in memory
+        self._num_waiting += len(times)
+
+    def _sort_waiting(self) -> None:
+        """Sorts the waiting times into a run; only a second run moves the first to the disk."""
+        keys = _time_keys(np.concatenate(self._waiting))
+        self._waiting = []
+        end = self._num_sorted + self._num_waiting
+        self._runs.add(keys, (np.arange(self._num_sorted, end, dtype=self._dtype),))
+        self._num_sorted, self._num_waiting = end, 0

@@ -1,0 +1,368 @@
+"""The options of a build, and what it says: progress of each phase, and at the end what it did."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from tqdm import tqdm
+
+from graphzero.store.manifest import EdgeType, Neighbors, Presampling
+from graphzero.units import parse_size
+
+Advance = Callable[[int], object]
+
+
+class Progress:
+    """Shows the phases of a build on stderr, if enabled.
+
+    Parameters
+    ----------
+    enabled : bool
+    """
+
+    def __init__(self, enabled: bool = False) -> None:
+        self.enabled = enabled
+
+    @contextmanager
+    def phase(self, label: str, total: int | None, unit: str = "rows") -> Iterator[Advance]:
+        """Shows a bar; yields a function that advances it by a number of units."""
+        with tqdm(
+            total=total,
+            desc=f"{label:<20}",
+            unit=f" {unit}",
+            unit_scale=True,
+            dynamic_ncols=True,
+            file=sys.stderr,
+            disable=not self.enabled,
+        ) as bar:
+            yield bar.update
+
+    def say(self, text: str) -> None:
+        """Shows a line, above the bar."""
+        if self.enabled:
+            tqdm.write(text, file=sys.stderr)
+
+
+@dataclass(frozen=True)
+class ReadSummary:
+    """Which columns of an edge list were read.
+
+    Attributes
+    ----------
+    table : str
+    columns : tuple of (str, str)
+        What was read, such as "src", and the column.
+    ignored : tuple of str
+        Columns that were not.
+    example : str
+        How they would be stored, as the value of `edge_attrs`.
+    unasked : tuple of str
+        Of the columns that were not, those of which the user has not said that they are not needed.
+    """
+
+    table: str
+    columns: tuple[tuple[str, str], ...]
+    ignored: tuple[str, ...] = ()
+    example: str = ""
+    unasked: tuple[str, ...] = ()
+
+    def clauses(self) -> list[str]:
+        """The beginning of the closing line."""
+        read = "read " + ", ".join(f"{what}={column}" for what, column in self.columns)
+        return [read, f"ignored {', '.join(self.ignored)}"] if self.ignored else [read]
+
+    def warning(self) -> str | None:
+        """What to tell a user who has not said what to do with the other columns."""
+        if not self.unasked:
+            return None
+        return (
+            f"{self.table} has columns that are not used: {', '.join(self.unasked)}; "
+            f"edge_attrs={self.example} stores them with the edges, edge_attrs=[] says that they "
+            f"are not needed"
+        )
+
+
+def direction_clauses(neighbors: str | None, directed: bool) -> tuple[str, str]:
+    """Which neighbours are stored, and whether edges are stored in both directions."""
+    stored = {"out": "out-neighbours", "both": "in-neighbours and out-neighbours"}
+    return (
+        stored.get(str(neighbors), "in-neighbours"),
+        "directed" if directed else "undirected, both directions stored",
+    )
+
+
+@dataclass
+class Closing:
+    """The closing lines of a build, one for each edge list, which the build fills as it goes on.
+
+    Attributes
+    ----------
+    reads : dict of str to ReadSummary
+        By edge list: "" in a graph without types, else the edge type.
+    notes : dict of str to list of str
+        Further clauses, by edge list.
+    """
+
+    reads: dict[str, ReadSummary] = field(default_factory=dict)
+    notes: dict[str, list[str]] = field(default_factory=dict)
+
+    def begin(
+        self, read: ReadSummary | None, *, neighbors: str | None, directed: bool, where: str = ""
+    ) -> None:
+        """Begins the line of an edge list."""
+        if read is not None:
+            self.reads[where] = read
+        self.add(*direction_clauses(neighbors, directed), where=where)
+
+    def add(self, *clauses: str, where: str = "") -> None:
+        """Adds clauses to the line of an edge list, in the order of the calls."""
+        self.notes.setdefault(where, []).extend(clauses)
+
+    def lines(self) -> list[str]:
+        """The closing lines."""
+        found = []
+        for where in dict.fromkeys([*self.reads, *self.notes]):
+            read = self.reads.get(where)
+            clauses = [*(read.clauses() if read else []), *self.notes.get(where, ())]
+            found.append((f"{where}: " if where else "") + "; ".join(clauses))
+        return found
+
+    def warning(self) -> str | None:
+        """Of all edge lists whose unused columns the user has not been asked about; or None."""
+        found = [
+            (f"edge type {where}: " if where else "") + text
+            for where, read in self.reads.items()
+            if (text := read.warning()) is not None
+        ]
+        return "; ".join(found) if found else None
+
+    def tell(self, progress: bool, *, stacklevel: int = 2) -> None:
+        """Prints the lines on stderr if there is progress; otherwise warns of unused columns."""
+        if progress:
+            for line in self.lines():
+                print(line, file=sys.stderr)
+            return
+        text = self.warning()
+        if text is not None:
+            warnings.warn(text, UserWarning, stacklevel=stacklevel + 1)
+
+
+LEAST_MEMORY = 256_000_000
+
+_OF_COLUMNS = (
+    "names a column of one edge list, and a typed graph has several: name it for each of them, "
+    "such as edges={('author', 'writes', 'paper'): gz.Source('writes.csv', src='a', dst='p')}"
+)
+# What a typed graph has instead of options that are not None.
+_UNTYPED_ONLY = {
+    "features": "is for graphs without types: use nodes={'paper': {'x': ...}}",
+    "labels": "is for graphs without types: use nodes={'paper': {'y': ...}}",
+    "num_nodes": "is for graphs without types: use nodes={'paper': {'num_nodes': ...}}",
+    "src": _OF_COLUMNS,
+    "dst": _OF_COLUMNS,
+    "edge_attrs": _OF_COLUMNS,
+}
+
+
+Seeds = npt.NDArray[np.int64]
+
+
+class Presampler(Protocol):
+    """Interface of `graphzero.Presample`, which `ingest` may not import."""
+
+    def check_types(self, edge_types: Sequence[EdgeType] | None) -> None:
+        """Raises an error if its fanouts do not fit the edge types; None: there are no types."""
+        ...
+
+    def num_batches(self, num_seeds: Mapping[str, int]) -> dict[str, int]:
+        """Number of mini-batches to sample around seeds of each node type."""
+        ...
+
+    def count_visits(
+        self,
+        graphs: Mapping[EdgeType, Path],
+        to_stored: Callable[[str, Seeds], Seeds] | None,
+        seeds: Mapping[str, Seeds | None],
+        visits: Mapping[str, npt.NDArray[np.uint32]],
+        advance: Advance,
+    ) -> Presampling:
+        """Adds to each stored node's count the number of mini-batches that contain it.
+
+        `to_stored` is None where the graph's file knows the order of nodes.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """How a dataset is written, and how the memory limit is divided."""
+
+    order: str
+    presampler: Presampler | None
+    memory_limit: int
+    progress: Progress
+    neighbors: Neighbors | None = None
+    closing: Closing = field(default_factory=Closing)
+
+    def __post_init__(self) -> None:
+        if self.order not in ("hot", "input", "presample"):
+            raise ValueError(f"order must be 'hot', 'input' or 'presample', not {self.order!r}")
+        if self.neighbors not in ("in", "out", "both", None):
+            raise ValueError(f"neighbors must be 'in', 'out' or 'both', not {self.neighbors!r}")
+        if self.order == "presample" and self.presampler is None:
+            raise ValueError("order='presample' needs something that samples: presample=...")
+        if self.order != "presample" and self.presampler is not None:
+            raise ValueError(f"presample= is for order='presample', not {self.order!r}")
+
+    @property
+    def renumbers(self) -> bool:
+        """Whether stored ids differ from the user's."""
+        return self.order != "input"
+
+    @property
+    def column_memory(self) -> int:
+        """Bytes for the edge columns, and for a split."""
+        return self.memory_limit * 2 // 16
+
+    @property
+    def order_memory(self) -> int:
+        """Bytes for the order of nodes."""
+        return self.memory_limit * 4 // 16
+
+    @property
+    def sort_memory(self) -> int:
+        """Bytes for the sort of the edges."""
+        return self.memory_limit * 9 // 16
+
+    @property
+    def rows_memory(self) -> int:
+        """Bytes for rows while they are put in order."""
+        return self.memory_limit * 8 // 16
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """The parameters of `graphzero.build`, where they are described."""
+
+    edges: Any
+    features: Any = None
+    labels: Any = None
+    splits: Mapping[str, Any] | None = None
+    nodes: Any = None
+    edge_splits: Mapping[str, Any] | None = None
+    weight_attrs: Any = None
+    time_attrs: Any = None
+    num_nodes: int | None = None
+    ids: str | None = "dense"
+    directed: bool = True
+    neighbors: Neighbors = "in"
+    order: str = "hot"
+    presample: Presampler | None = None
+    src: str | int | None = None
+    dst: str | int | None = None
+    weight: Any = None
+    timestamp: Any = None
+    header: bool | str = "auto"
+    delimiter: str = "auto"
+    edge_ids: bool = False
+    coalesce: Any = False
+    drop_self_loops: Any = False
+    reverse: Any = False
+    feature_dtype: Any = None
+    edge_attrs: Any = None
+    id_column: Any = None
+    memory_limit: int | str = "2GB"
+    progress: bool = False
+
+    @property
+    def maps_ids(self) -> bool:
+        """Whether ids of nodes are any integers or texts."""
+        if self.ids not in (None, "dense", "map"):
+            raise ValueError(f"ids must be 'dense' or 'map', not {self.ids!r}")
+        return self.ids == "map"
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether nodes are given by node type, or edges by edge type."""
+        by_node_type = isinstance(self.nodes, Mapping) and any(
+            isinstance(value, Mapping) for value in self.nodes.values()
+        )
+        # A matrix that SciPy keeps as a dictionary has pairs of numbers for keys.
+        by_edge_type = (
+            isinstance(self.edges, Mapping)
+            and not hasattr(self.edges, "tocoo")
+            and any(isinstance(key, tuple) for key in self.edges)
+        )
+        return by_node_type or by_edge_type
+
+    def write_options(self) -> WriteOptions:
+        """How the dataset is written.
+
+        Raises
+        ------
+        ValueError
+            If an option has no valid value.
+        """
+        if self.neighbors is None:
+            raise ValueError("neighbors must be 'in', 'out' or 'both', not None")
+        limit, progress = parse_bytes(self.memory_limit), Progress(self.progress)
+        return WriteOptions(self.order, self.presample, limit, progress, self.neighbors)
+
+    def check_typed(self) -> None:
+        """Raises a ValueError for an option that a graph with types cannot have."""
+        if not self.directed:
+            raise ValueError(
+                "directed=False is for graphs without types: the edges of an edge type lead from "
+                "one type to another. Add the reverse edge types, as torch_geometric's "
+                "T.ToUndirected does: ('paper', 'rev_writes', 'author') with both rows of "
+                "edge_index exchanged"
+            )
+        if self.neighbors not in ("in", "out"):
+            raise ValueError(
+                f"neighbors={self.neighbors!r} is not for typed graphs: use 'in' or 'out', and add "
+                f"reverse edge types for messages the other way"
+            )
+        for option, attrs in (("weight", "weight_attrs"), ("timestamp", "time_attrs")):
+            value = getattr(self, option)
+            if value is not None and value is not False:
+                raise ValueError(
+                    f"{option}= is for graphs without types: name the column for its edge type, as "
+                    f"gz.Source(file, {option}=...), or give an attribute and name it in {attrs}="
+                )
+        for option, instead in _UNTYPED_ONLY.items():
+            value = getattr(self, option)
+            # edge_attrs=[] says of all edge types that no further column is needed.
+            is_empty = isinstance(value, Collection) and len(value) == 0
+            if value is not None and not (option == "edge_attrs" and is_empty):
+                raise ValueError(f"{option}= {instead}")
+
+
+def parse_bytes(size: int | str) -> int:
+    """Bytes of a memory limit.
+
+    Raises
+    ------
+    ValueError
+        If it is no size, or not positive.
+    """
+    count = parse_size(size, "memory limit")
+    if count <= 0:
+        raise ValueError(f"memory limit {size!r} is too small")
+    return count
+
+
+def check_memory_limit(size: int | str) -> None:
+    """Raises a ValueError for a memory limit in which a build of any size cannot work."""
+    if parse_bytes(size) < LEAST_MEMORY:
+        raise ValueError(
+            f"memory_limit={size!r} is too small: a build needs at least 256MB, whatever the size "
+            f"of its input"
+        )

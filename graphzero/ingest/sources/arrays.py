@@ -1,0 +1,609 @@
+"""Arrays in memory and in files: mapped, or written to a temporary file once."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import mmap
+import os
+import re
+import struct
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero.ingest.sort import TempFile
+from graphzero.ingest.sources.sparse_matrix import (
+    SparseMatrix,
+    is_scipy,
+    is_scipy_file,
+    matrix_of_file,
+    matrix_of_scipy,
+)
+from graphzero.store.format import BFLOAT16, MAGIC
+
+# --- what cannot be mapped is written to an unnamed temporary file, and is an array from then on
+
+_IN_MEMORY = 1 << 18  # bytes of an array that is not worth a file
+_folder: ContextVar[Path | None] = ContextVar("folder", default=None)
+
+
+@contextmanager
+def spooling_near(folder: Path) -> Iterator[None]:
+    """Temporary files are on the disk of a folder, which need not exist yet; else in TMPDIR."""
+    folder = folder.absolute()
+    token = _folder.set(next(path for path in (folder, *folder.parents) if path.is_dir()))
+    try:
+        yield
+    finally:
+        _folder.reset(token)
+
+
+class Spool:
+    """Numbers that are written from first to last, and then are an array."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._pieces: list[npt.NDArray[np.uint8]] = []
+        self._file: TempFile | None = None
+
+    def write(self, array: npt.NDArray[Any]) -> None:
+        """Appends the bytes of an array."""
+        if not array.nbytes:
+            return
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        if self._file is None and self.size + len(data) > _IN_MEMORY:
+            self._file = TempFile(_folder.get() or Path(tempfile.gettempdir()))
+            at = 0
+            for piece in self._pieces:
+                self._file.write(piece, at)
+                at += len(piece)
+            self._pieces = []
+        if self._file is None:
+            self._pieces.append(data.copy())
+        else:
+            self._file.write(data, self.size)
+        self.size += len(data)
+
+    def array(
+        self, dtype: np.dtype[Any], shape: tuple[int, ...], *, fortran_order: bool = False
+    ) -> npt.NDArray[Any]:
+        """All that was written; read-only, and mapped if it is large."""
+        data: Any = np.concatenate([*self._pieces, np.empty(0, np.uint8)])
+        if self._file is not None:
+            data = np.frombuffer(self._file.map(self.size, mmap.ACCESS_READ), np.uint8)
+        data.flags.writeable = False
+        found: npt.NDArray[Any] = data.view(dtype)
+        return found.reshape(shape, order="F" if fortran_order else "C")
+
+    def close(self) -> None:
+        """Closes the file; an array that was made stays valid."""
+        if self._file is not None:
+            self._file.close()
+
+
+CONTAINERS = (".npz", ".pt", ".pth", ".safetensors")
+
+_WITH_MEMBER = re.compile(r"(.*?(?:\.npz|\.pth?|\.safetensors)):(.+)", re.I | re.S)
+_SHOWN = 20
+_ROLES: dict[str, tuple[str, ...]] = {
+    "edge_index": ("edge_index", "edges"),
+    "x": ("x", "features", "feat", "node_feat"),
+    "y": ("y", "labels", "label", "node_label"),
+    "edge_weight": ("edge_weight", "weight", "weights"),
+    "edge_time": ("edge_time", "timestamp", "time"),
+    "edge_attr": ("edge_attr", "edge_feat"),
+}
+
+
+# --- which array of a file that has several: "data.npz:edge_index"
+
+
+def known_names(role: str, of: str = "") -> tuple[str, ...]:
+    """Names of an array in a file that are taken for an attribute, a split or the edges.
+
+    `role` is "edge_index", or the name of an attribute or a split of `of`: "node", "edge", "split".
+    """
+    if of == "split":
+        return role, f"{role}_idx", f"{role}_index", f"{role}_mask"
+    return _ROLES.get(role, (role, f"{of}_{role}") if of else (role,))
+
+
+def split_member(path: str | os.PathLike[str]) -> tuple[Path, str | None]:
+    """A file and the name of the array in it, None where the path names no array.
+
+    A file that has the whole name is that file, and no array of another.
+    """
+    text = os.fspath(path)
+    match = _WITH_MEMBER.fullmatch(text)
+    if match is None or os.path.exists(text):
+        return Path(text), None
+    return Path(match[1]), match[2]
+
+
+def choose_member(
+    file: str,
+    names: Sequence[str],
+    member: str | None,
+    wanted: Sequence[str],
+    describe: Callable[[str], str],
+) -> str:
+    """The name of the array to read.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of the arrays in the file.
+    member : str or None
+        The one that the user names.
+    wanted : sequence of str
+        Names that fit without one, from `known_names`.
+    describe : callable
+        Shape and dtype of an array, for messages.
+    """
+    if not names:
+        raise ValueError(f"{file} holds no arrays")
+    shown = ", ".join(f"{name} ({describe(name)})" for name in names[:_SHOWN])
+    listed = f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
+    if member is not None:
+        if names.count(member) == 1:
+            return member
+        what = "several arrays" if member in names else "no array"
+        raise ValueError(f"{file} has {what} {member!r}; it has {listed}")
+    found = [name for name in wanted if name in names]
+    if len(found) == 1 and names.count(found[0]) == 1:
+        return found[0]
+    others = {name for role in _ROLES.values() for name in role} - set(wanted)
+    if not found and len(names) == 1 and names[0] not in others:
+        return names[0]
+    raise ValueError(f"{file} has {listed}: name the array, as in {file}:{names[0]}")
+
+
+# --- .npy
+
+
+def load_npy(path: Path) -> npt.NDArray[Any]:
+    """The array of a ``.npy`` file, of any dtype but objects, mapped."""
+    name = os.fspath(path)
+    try:
+        array = np.load(name, mmap_mode="r", allow_pickle=False)
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise OSError(error.errno, str(error), name) from None
+    except Exception as error:  # NumPy parses Python, which raises many kinds
+        reason = str(error)[:200] or type(error).__name__
+        raise ValueError(f"{name} is not a complete NumPy file of numbers: {reason}") from None
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{name} holds several arrays: give one .npy file")
+    return array
+
+
+# --- .npz
+
+_LOCAL_HEADER = struct.Struct("<4s22xHH")
+_ENCRYPTED = 1
+_READ_BYTES = 1 << 18
+
+Header = tuple[tuple[int, ...], bool, np.dtype[Any], int]  # shape, Fortran order, dtype, length
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Turns what zipfile and NumPy raise for a damaged file into one kind of error."""
+    try:
+        yield
+    except (EOFError, zipfile.BadZipFile, zlib.error, struct.error) as error:
+        reason = str(error) or "it ends too early"
+        raise ValueError(f"{name} is damaged or incomplete: {reason}") from None
+    except (NotImplementedError, RuntimeError) as error:
+        raise ValueError(f"{name} cannot be read: {error}") from None
+    except OSError as error:
+        if error.errno in (None, errno.EINVAL):  # a seek to where nothing can be
+            raise ValueError(f"{name} is damaged or incomplete: {error}") from None
+        raise OSError(error.errno, error.strerror, name) from None
+
+
+class _Stream:
+    """A member of a zip file, with errors that name it."""
+
+    def __init__(self, file: Any, name: str) -> None:
+        self._file, self._name = file, name
+        self.count = 0  # bytes that were read
+
+    def read(self, count: int) -> bytes:
+        with _naming(self._name):
+            data: bytes = self._file.read(count)
+        self.count += len(data)
+        return data
+
+
+class NpzFile:
+    """The arrays of a ``.npz`` file; `names` has them in the order of the file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._headers: dict[str, Header] = {}
+        with self._zip() as archive:
+            infos = [info for info in archive.infolist() if info.filename[-4:] == ".npy"]
+        self._infos = {info.filename[:-4]: info for info in infos}
+        self.names = [info.filename[:-4] for info in infos]
+
+    def describe(self, name: str) -> str:
+        """Shape and dtype of an array, for messages."""
+        try:
+            shape, _, dtype, _ = self.header(name)
+        except ValueError:
+            return "damaged"
+        return f"{shape} {dtype}"
+
+    def array(self, name: str) -> npt.NDArray[Any]:
+        """An array: mapped, or spooled if it is compressed."""
+        label, info = self._label(name), self._infos[name]
+        shape, fortran_order, dtype, length = self.header(name)
+        if dtype.hasobject:
+            raise ValueError(f"{label} holds Python objects, which are not read: save numbers")
+        size = length + math.prod(shape) * dtype.itemsize
+        if size != info.file_size:
+            raise ValueError(
+                f"{label} is damaged: its header describes {size:,} bytes, and it has "
+                f"{info.file_size:,}"
+            )
+        if size == length:
+            return np.empty(shape, dtype)
+        if info.compress_type == zipfile.ZIP_STORED:
+            begin = self._begin(label, info) + length
+            order: Any = "F" if fortran_order else "C"
+            return np.memmap(self.path, dtype, "r", begin, shape, order)
+        with self._open(name) as stream, closing(Spool()) as spool:
+            stream.read(length)
+            while data := stream.read(_READ_BYTES):
+                spool.write(np.frombuffer(data, np.uint8))
+            if spool.size != size - length:
+                raise ValueError(f"{label} is truncated: it ends before its array does")
+            return spool.array(dtype, shape, fortran_order=fortran_order)
+
+    def header(self, name: str) -> Header:
+        """Shape, order, dtype and length of the ``.npy`` header."""
+        if name not in self._headers:
+            with self._open(name) as stream:
+                self._headers[name] = _npy_header(stream, self._label(name))
+        return self._headers[name]
+
+    def _label(self, name: str) -> str:
+        return f"{os.fspath(self.path)}:{name}"
+
+    @contextmanager
+    def _zip(self) -> Iterator[zipfile.ZipFile]:
+        with open(self.path, "rb") as file:
+            try:
+                with _naming(os.fspath(self.path)):
+                    archive = zipfile.ZipFile(file)
+            except (ValueError, OverflowError) as error:
+                raise ValueError(f"{self.path} is not a complete .npz file: {error}") from None
+            with archive:
+                yield archive
+
+    @contextmanager
+    def _open(self, name: str) -> Iterator[_Stream]:
+        label, info = self._label(name), self._infos[name]
+        if info.flag_bits & _ENCRYPTED:
+            raise ValueError(f"{label} is encrypted: unpack it with its password, and save it anew")
+        with self._zip() as archive:
+            with _naming(label):
+                file = archive.open(info)
+            with file:
+                yield _Stream(file, label)
+
+    def _begin(self, label: str, info: zipfile.ZipInfo) -> int:
+        """Where the bytes of a member begin that is not compressed."""
+        with open(self.path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(info.header_offset)
+            head = file.read(_LOCAL_HEADER.size)
+        if len(head) < _LOCAL_HEADER.size or head[:4] != b"PK\x03\x04":
+            raise ValueError(f"{label} is damaged: there is no zip entry where it should begin")
+        _, name_bytes, extra_bytes = _LOCAL_HEADER.unpack(head)
+        begin: int = info.header_offset + _LOCAL_HEADER.size + name_bytes + extra_bytes
+        if info.compress_size != info.file_size or begin + info.file_size > size:
+            raise ValueError(f"{label} is damaged: it reaches beyond the end of the file")
+        return begin
+
+
+def _npy_header(stream: _Stream, label: str) -> Header:
+    file: BinaryIO = stream  # type: ignore[assignment]  # all that NumPy needs is `read`
+    try:
+        version = np.lib.format.read_magic(file)
+        if version == (1, 0):
+            header = np.lib.format.read_array_header_1_0(file)
+        elif version == (2, 0):
+            header = np.lib.format.read_array_header_2_0(file)
+        else:
+            raise ValueError(f"version {version} of the .npy format is not of plain numbers")
+        shape, fortran_order, dtype = header
+        if any(size < 0 for size in shape):
+            raise ValueError(f"its shape is {shape}")
+    except Exception as error:  # NumPy parses Python, which raises many kinds
+        reason = str(error)[:200] or type(error).__name__
+        raise ValueError(f"{label} is not a complete NumPy array: {reason}") from None
+    return tuple(shape), bool(fortran_order), dtype, stream.count
+
+
+# --- .safetensors: 8 bytes with the length of a JSON header, the header, and the tensors one after
+# the other, in C order and little-endian (https://github.com/huggingface/safetensors#format)
+
+_MOST_HEADER_BYTES = 100_000_000  # what the format's own library accepts
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "BOOL": np.dtype(np.bool_),
+    "BF16": BFLOAT16,
+    **{f"{kind}{bits}": np.dtype(f"<{kind.lower()}{bits // 8}")
+       for kind, sizes in (("U", (8, 16, 32, 64)), ("I", (8, 16, 32, 64)), ("F", (16, 32, 64)))
+       for bits in sizes},
+}  # fmt: skip
+
+
+class SafetensorsFile:
+    """The tensors of a ``.safetensors`` file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            length = int.from_bytes(file.read(8), "little")
+            if size < 8 or not 2 <= length <= min(size - 8, _MOST_HEADER_BYTES):
+                raise self._damaged(f"its header would have {length:,} bytes, and it has {size:,}")
+            text = file.read(length)
+        self._begin = 8 + length
+        try:
+            header = json.loads(text.decode(), object_pairs_hook=_without_duplicates)
+        except (ValueError, RecursionError) as error:
+            raise self._damaged(f"its header is not valid JSON: {str(error)[:200]}") from None
+        if not isinstance(header, dict):
+            raise self._damaged("its header is no JSON object")
+        header.pop("__metadata__", None)
+        self._tensors = {name: self._entry(name, entry) for name, entry in header.items()}
+        self.names = list(self._tensors)
+        self._check_ranges(size - self._begin)
+
+    def describe(self, name: str) -> str:
+        """Shape and dtype of a tensor, for messages."""
+        kind, shape, _, _ = self._tensors[name]
+        return f"{shape} {kind}"
+
+    def array(self, name: str) -> npt.NDArray[Any]:
+        """A tensor, mapped."""
+        kind, shape, begin, end = self._tensors[name]
+        if kind not in _DTYPES:
+            raise ValueError(
+                f"{self.path}:{name} has dtype {kind}, which cannot be stored: convert it first"
+            )
+        dtype = _DTYPES[kind]
+        if math.prod(shape) * dtype.itemsize != end - begin:
+            raise self._damaged(f"{name!r} has {end - begin:,} bytes for a tensor of shape {shape}")
+        if begin == end:
+            return np.empty(shape, dtype)
+        return np.memmap(self.path, dtype, "r", self._begin + begin, shape)
+
+    def _damaged(self, why: str) -> ValueError:
+        return ValueError(f"{self.path} is not a complete safetensors file: {why}")
+
+    def _entry(self, name: str, entry: Any) -> tuple[str, tuple[int, ...], int, int]:
+        try:
+            kind, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
+            counts = [*shape, begin, end]
+            valid = len(entry) == 3 and isinstance(kind, str) and isinstance(shape, list)
+            valid = valid and all(type(n) is int and n >= 0 for n in counts) and begin <= end
+        except (TypeError, KeyError, ValueError):
+            valid = False
+        if not valid:
+            raise self._damaged(f"its header does not describe {name!r} as a tensor")
+        return kind, tuple(shape), begin, end
+
+    def _check_ranges(self, size: int) -> None:
+        """Tensors follow each other, and fill the file."""
+        at = 0
+        by_place = sorted(self._tensors.items(), key=lambda item: item[1][2:])
+        for name, (_, _, begin, end) in by_place:
+            if begin != at:
+                raise self._damaged(f"{name!r} begins at byte {begin:,} of the data, not at {at:,}")
+            at = end
+        if at != size:
+            raise self._damaged(f"its tensors have {at:,} bytes, and {size:,} are there")
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name is there twice")
+    return found
+
+
+# --- files of graphzero 0.2, as 0.2.0 itself wrote them
+#
+# A .gl has 64 bytes, "graphlit" and seven uint64 (bytes of the row pointers and of the neighbours,
+# where each begins, nodes, stored edges, whether there are weights), then uint64 row pointers,
+# uint64 neighbours and float32 weights, each from a multiple of 64 bytes. A .gd has 32 bytes,
+# "GZDATA26", a uint32 0, a uint32 dtype code, uint64 rows and columns, then the rows.
+
+_GRAPH_02 = struct.Struct("<8s7Q")
+_ROWS_02 = struct.Struct("<8sIIQQ")
+_DTYPES_02 = {0: "<i4", 1: "<i8", 2: "<f4", 3: "<f8"}
+
+
+def _header_02(path: Path, kind: struct.Struct, magic: bytes, what: str) -> tuple[int, ...]:
+    with open(path, "rb") as file:
+        head = file.read(kind.size)
+    if head[:8] in MAGIC.values():
+        raise ValueError(
+            f"{path} is a file of this version, part of a dataset already: graphzero.open opens "
+            f"its folder, and graphzero.reorder writes it in another order"
+        )
+    if len(head) < kind.size or head[:8] != magic:
+        raise ValueError(f"{path} is not a {what} file of graphzero 0.2")
+    return kind.unpack(head)[1:]
+
+
+def _mapped_02(path: Path, dtype: str, begin: int, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    size = path.stat().st_size
+    end = begin + math.prod(shape) * np.dtype(dtype).itemsize
+    if end > size:
+        raise ValueError(f"{path} is truncated: it has {size:,} bytes, not {end:,}; convert again")
+    if not math.prod(shape):
+        return np.empty(shape, dtype)
+    return np.memmap(path, dtype, "r", begin, shape)
+
+
+def _graph_02(path: Path) -> SparseMatrix:
+    """The stored edges of a ``.gl`` file, which has both directions of an undirected edge."""
+    fields = _header_02(path, _GRAPH_02, b"graphlit", "graph")
+    pointer_bytes, index_bytes, pointers_at, indices_at, nodes, edges, weighted = fields
+    if (pointer_bytes, index_bytes) != (8 * (nodes + 1), 8 * edges) or weighted not in (0, 1):
+        raise ValueError(f"{path} is damaged: its header contradicts itself; convert again")
+    pointers = _mapped_02(path, "<u8", pointers_at, (nodes + 1,))
+    indices = _mapped_02(path, "<u8", indices_at, (edges,))
+    weights_at = -(-(indices_at + index_bytes) // 64) * 64
+    weights = _mapped_02(path, "<f4", weights_at, (edges,)) if weighted else None
+    return SparseMatrix(os.fspath(path), "csr", (nodes, nodes), pointers, indices, weights)
+
+
+def _rows_02(path: Path) -> npt.NDArray[Any]:
+    _, code, rows, columns = _header_02(path, _ROWS_02, b"GZDATA26", "feature")
+    if code not in _DTYPES_02:
+        raise ValueError(f"{path} is damaged: it has dtype code {code}; convert again")
+    return _mapped_02(path, _DTYPES_02[code], _ROWS_02.size, (rows, columns))
+
+
+# --- which array a value is
+
+_SUFFIXES = (".npy", ".gl", ".gd", *CONTAINERS)
+
+Array = npt.NDArray[Any]
+
+
+def is_array_file(value: Any) -> bool:
+    """Whether a value is the path of a file of arrays, perhaps with the name of an array in it."""
+    if not isinstance(value, str | os.PathLike):
+        return False
+    path, member = split_member(os.fspath(value))
+    return member is not None or path.suffix.lower() in _SUFFIXES
+
+
+def open_array(
+    value: Any, what: str, names: Sequence[str] = (), *, dtype: np.dtype[Any] | None = None
+) -> Array:
+    """The array that a value is or names: in memory or mapped.
+
+    Parameters
+    ----------
+    value : path, array, tensor or list
+        A file of arrays, with the array that is meant behind a colon: ``"data.npz:x"``.
+    what : str
+        For messages.
+    names : sequence of str
+        Names of an array that is meant if the value has none, from `known_names`.
+    dtype : numpy.dtype, optional
+        What it is to become: two bytes without a meaning, as NumPy saves bfloat16, are taken for
+        it.
+    """
+    found = _open(value, what, names)
+    if isinstance(found, SparseMatrix):
+        raise ValueError(
+            f"{found.name} is a sparse matrix, and {what} are stored dense: give matrix.toarray(), "
+            f"or its rows in pieces, (matrix[i : i + 1000].toarray() for i in range(0, n, 1000))"
+        )
+    return _of_numbers(found, _name_of(value, what), dtype)
+
+
+def open_edge_array(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
+    """`open_array` for edges, which a sparse matrix may be."""
+    found = _open(value, what, names)
+    if isinstance(found, SparseMatrix):
+        return found
+    return _of_numbers(found, _name_of(value, what), None)
+
+
+def open_id_array(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
+    """`open_edge_array` for ids as they are: integers of any type, or texts; also a mask."""
+    found = _open(value, what, names)
+    if isinstance(found, SparseMatrix):
+        return found
+    if isinstance(value, list | tuple) and found.dtype.kind == "f":
+        found = np.asarray(value, dtype=object)  # integers of 2^63 and more beside others
+    elif found.dtype.kind == "T":  # NumPy's texts of any length
+        found = np.asarray(found, dtype=object)
+    if found.dtype.kind not in "iubUO" and len(found):
+        name = _name_of(value, what)
+        raise ValueError(f"{name} has dtype {found.dtype}: ids must be integers or texts")
+    return found
+
+
+def _name_of(value: Any, what: str) -> str:
+    return os.fspath(value) if isinstance(value, str | os.PathLike) else what
+
+
+def _open(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
+    if isinstance(value, str | os.PathLike):
+        return _open_file(value, names)
+    if is_scipy(value):
+        return matrix_of_scipy(value, what)
+    if type(value).__module__.partition(".")[0] == "torch" or hasattr(value, "detach"):
+        from graphzero.ingest.sources import torch_file
+
+        if torch_file.is_sparse_tensor(value):
+            return torch_file.matrix_of_tensor(value, what)
+        return torch_file.array_of_tensor(value, what)
+    return np.asarray(value)
+
+
+def _open_file(value: str | os.PathLike[str], names: Sequence[str]) -> Array | SparseMatrix:
+    path, member = split_member(value)
+    suffix = path.suffix.lower()
+    if suffix == ".gl":
+        return _graph_02(path)
+    if suffix == ".gd":
+        return _rows_02(path)
+    if suffix not in CONTAINERS:
+        return load_npy(path)
+    file: Any
+    if suffix == ".npz":
+        file = NpzFile(path)
+        if member is None and is_scipy_file(file):
+            return matrix_of_file(file)
+    elif suffix == ".safetensors":
+        file = SafetensorsFile(path)
+    else:
+        from graphzero.ingest.sources.torch_file import TorchFile
+
+        file = TorchFile(path)
+        if file.names == [""] and member is None:
+            names = [""]
+    found: Array | SparseMatrix = file.array(
+        choose_member(os.fspath(path), file.names, member, names, file.describe)
+    )
+    return found
+
+
+def _of_numbers(array: Array, name: str, dtype: np.dtype[Any] | None) -> Array:
+    if array.dtype == "V2":
+        # np.save stores ml_dtypes' bfloat16 like this, and any other dtype of two bytes.
+        if dtype != BFLOAT16:
+            raise ValueError(
+                f"{name} has dtype |V2, two bytes of unknown meaning: if they are bfloat16, "
+                f"pass feature_dtype='bfloat16'"
+            )
+        return array.view(BFLOAT16)
+    if array.dtype == BFLOAT16 or array.dtype.name == "bfloat16":
+        return array.view(BFLOAT16)
+    if array.dtype.kind not in "iufb":
+        hint = "; give iter(...) of what yields arrays" if array.dtype == object else ""
+        raise ValueError(f"{name} has dtype {array.dtype}: it must hold numbers{hint}")
+    return array

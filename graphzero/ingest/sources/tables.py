@@ -1,0 +1,542 @@
+"""Tables from files, one or several, and from objects in memory."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import importlib
+import itertools
+import os
+import re
+import stat
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath, PurePosixPath
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs
+
+from graphzero.ingest.source import Source, as_source
+from graphzero.ingest.sources.arrays import CONTAINERS, is_array_file, split_member
+from graphzero.ingest.sources.arrow_table import is_frame, open_frame, open_ipc, open_parquet
+from graphzero.ingest.sources.sparse_matrix import is_scipy
+from graphzero.ingest.sources.table import Chunk, Column, Table, checked
+from graphzero.ingest.sources.text_table import (
+    TEXT_IDS,
+    WHITESPACE,
+    CsvTable,
+    sniff_csv,
+    without_compression,
+)
+
+TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".edges", ".edgelist", ".el")
+PARQUET_SUFFIXES = (".parquet", ".parq", ".pq")
+ARROW_SUFFIXES = (".arrow", ".arrows", ".ipc", ".feather")
+
+# What Spark, Dask and others write beside the data.
+_MARKERS = {"_SUCCESS", "_metadata", "_common_metadata", "_started", "_committed"}
+_MAGIC = re.compile(r"[*?[]")
+_PARTITION = re.compile(r"([^=/]+)=(.*)")
+_FOREIGN = {
+    "_delta_log": "is a Delta table, which may hold records that were deleted: write it as Parquet",
+    ".hoodie": "is a Hudi table, which may hold records that were deleted: write it as Parquet",
+    "_temporary": "has a folder _temporary: the job that writes it has not finished",
+}
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the files.
+
+    Attributes
+    ----------
+    path : pathlib.Path or RemoteFile
+    partition : dict of str to str
+        What folders such as ``year=2020`` say of all of its records.
+    """
+
+    path: Any
+    partition: dict[str, str]
+
+
+class RemoteFile:
+    """A file on a store of pyarrow's or fsspec's file systems; for readers it is as a path."""
+
+    def __init__(self, filesystem: pa.fs.FileSystem, path: PurePath, url: str) -> None:
+        self.suffix, self.with_suffix = path.suffix, path.with_suffix
+        self._filesystem, self._path, self._url = filesystem, path, url
+
+    def __str__(self) -> str:
+        return self._url
+
+    def open(self, *_: Any, **__: Any) -> pa.NativeFile:
+        """The file, which can be sought in."""
+        return self._filesystem.open_input_file(str(self._path))
+
+
+def is_remote(value: Any) -> bool:
+    """Whether a value is a URL such as ``s3://bucket/edges/``."""
+    return isinstance(value, str) and re.match(r"[A-Za-z][\w+.-]+://", value) is not None
+
+
+def _remote_files(url: str) -> list[Part]:
+    """One file, or those of a folder in natural order of their paths."""
+    try:
+        filesystem, place = pa.fs.FileSystem.from_uri(url)
+    except pa.ArrowInvalid:  # not a store that pyarrow has
+        fsspec = importlib.import_module("fsspec")
+        of_fsspec, place = fsspec.core.url_to_fs(url)
+        filesystem = pa.fs.PyFileSystem(pa.fs.FSSpecHandler(of_fsspec))
+    scheme, folder = url.partition("://")[0], PurePosixPath(place)
+    info = filesystem.get_file_info(place)
+    if info.type == pa.fs.FileType.NotFound:
+        raise FileNotFoundError(errno.ENOENT, "no such file or folder", url)
+    if info.is_file:
+        return [Part(RemoteFile(filesystem, folder, url), {})]
+    listed = filesystem.get_file_info(pa.fs.FileSelector(place, recursive=True))
+    paths = [PurePosixPath(one.path) for one in listed if one.is_file]
+    return [
+        replace(part, path=RemoteFile(filesystem, part.path, f"{scheme}://{part.path}"))
+        for part in _of_folder(folder, paths, url)
+    ]
+
+
+def is_several(value: Any) -> bool:
+    """Whether a value may be several files: a list of paths, a folder, or a pattern."""
+    if isinstance(value, list | tuple):
+        return bool(value) and all(
+            isinstance(part, str | os.PathLike) and (Path(part).suffix or is_several(part))
+            for part in value
+        )
+    if not isinstance(value, str | os.PathLike):
+        return False
+    return os.path.isdir(value) or _is_pattern(value)
+
+
+def _is_pattern(value: str | os.PathLike[str]) -> bool:
+    return bool(_MAGIC.search(os.fspath(value))) and not os.path.exists(value)
+
+
+def _natural(path: PurePath) -> tuple[list[list[Any]], str]:
+    """Key by which part-2 comes before part-10."""
+    names = [re.split(r"(\d+)", name) for name in path.parts]
+    return [
+        [int(piece) if i % 2 else piece for i, piece in enumerate(name)] for name in names
+    ], path.as_posix()
+
+
+def _is_data(name: str) -> bool:
+    return name not in _MARKERS and not name.startswith(".") and not name.endswith(".crc")
+
+
+def kind_of(path: PurePath) -> str:
+    """The end of a name without that of compression; those of one kind of file are one."""
+    suffix = without_compression(path).suffix.lower()
+    for kinds in (PARQUET_SUFFIXES, ARROW_SUFFIXES):
+        if suffix in kinds:
+            return kinds[0]
+    return suffix
+
+
+def _of_folder(folder: PurePath, paths: Iterable[PurePath], name: str) -> list[Part]:
+    """The files of records among all those of a folder."""
+    inside = [path.relative_to(folder) for path in paths]
+    for foreign, what in _FOREIGN.items():
+        if any(foreign in path.parts[:1] for path in inside):
+            raise ValueError(f"{name} {what}")
+    found = [
+        path
+        for path in inside
+        if _is_data(path.name) and not any(part.startswith(".") for part in path.parts)
+    ]
+    if not found:
+        names = _listed(sorted(inside)) or "nothing"
+        raise IsADirectoryError(
+            errno.EISDIR, f"Folder without a file of records; it has {names}", name
+        )
+    return _checked([folder / path for path in sorted(found, key=_natural)], folder, name)
+
+
+def _listed(paths: Sequence[PurePath]) -> str:
+    names = ", ".join(path.as_posix() for path in paths[:_SHOWN])
+    return f"{names} and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else names
+
+
+def _checked(paths: Sequence[Any], base: PurePath, name: str) -> list[Part]:
+    kinds = sorted({kind_of(path) or "no suffix" for path in paths})
+    if len(kinds) > 1:
+        shown = _listed([path.relative_to(base) for path in paths])
+        raise ValueError(
+            f"{name} has files of several kinds ({', '.join(kinds)}): {shown}. Give those to read "
+            f"as a pattern, such as '*{kinds[-1]}', or as a list"
+        )
+    found = []
+    for path in paths:
+        matches = map(_PARTITION.fullmatch, path.relative_to(base).parent.parts)
+        found.append(Part(path, {match[1]: match[2] for match in matches if match}))
+    for part in found:
+        if part.partition.keys() != found[0].partition.keys():
+            one, other = (", ".join(at.partition) or "none" for at in (part, found[0]))
+            raise ValueError(
+                f"{name}: {part.path} and {found[0].path} are in folders of different partitions "
+                f"({one}; {other})"
+            )
+    return found
+
+
+def files_of(value: Any) -> list[Part]:
+    """The files of a path, a URL, or a list of paths: of files, folders and patterns.
+
+    Those of folders and patterns such as ``**/*.parquet`` are in natural order of their paths:
+    part-2 comes before part-10. A list has its own order.
+    """
+    if is_remote(value):
+        return _remote_files(value)
+    if isinstance(value, list | tuple):
+        parts = [part for one in value for part in files_of(one)]
+        if any(isinstance(part.path, RemoteFile) for part in parts):
+            return parts
+        seen: dict[str, Path] = {}
+        for part in parts:
+            real = os.path.realpath(part.path)
+            if real in seen:
+                raise ValueError(f"{part.path} is in the list of files twice: leave one out")
+            seen[real] = part.path
+        paths = [part.path.absolute() for part in parts]
+        base = Path(os.path.commonpath([path.parent for path in paths]))
+        among = _checked(paths, base, "the list of files")
+        return [
+            Part(part.path, {**other.partition, **part.partition})
+            for part, other in zip(parts, among, strict=True)
+        ]
+    path = Path(value)
+    if _is_pattern(value):
+        matching = map(Path, glob.iglob(os.fspath(value), recursive=True))
+        found = sorted((p for p in matching if p.is_file() and _is_data(p.name)), key=_natural)
+        if not found:
+            raise FileNotFoundError(errno.ENOENT, "No file matches this pattern", str(value))
+        fixed = itertools.takewhile(lambda part: not _MAGIC.search(part), path.parts)
+        return _checked(found, Path(*fixed), str(value))
+    if not path.is_dir():
+        return [Part(path, {})]
+    inside = (Path(parent, name) for parent, _, names in os.walk(path) for name in names)
+    return _of_folder(path, inside, str(path))
+
+
+# --- several files as one table
+
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
+
+
+class PartTable(Table):
+    """The records of several tables, one after the other.
+
+    Columns are matched by name where there are names, in any order. Partitions, such as a folder
+    ``year=2020`` has, are further columns, unless the files have them.
+    """
+
+    def __init__(
+        self, name: str, tables: Sequence[Table], partitions: Sequence[dict[str, str]]
+    ) -> None:
+        first = tables[0]
+        self.name = name
+        self._tables = tables
+        self._orders = [_order(table, first) for table in tables]
+        added = [key for key in partitions[0] if key not in (first.names or ())]
+        if added and first.names is None:
+            raise ValueError(
+                f"{name} has folders of partitions ({', '.join(added)}) over files without a "
+                f"header, whose columns have no names: give the files as a list"
+            )
+        self._added = [[partition[key] for key in added] for partition in partitions]
+        self._own = first.width
+        self.names: Sequence[str] | None = None
+        if first.names is not None:
+            self.names = (*first.names, *added)
+        self.width = first.width + len(added)
+        counts = [table.num_records for table in tables]
+        self.num_records: int | None = None
+        if None not in counts:
+            self.num_records = sum(count or 0 for count in counts)
+        records = (table.first_record for table in tables)
+        self.first_record = next((one for one in records if one is not None), None)
+        if self.first_record is not None:
+            self.first_record = (*self.first_record, *self._added[0])
+        self._starts = [0]
+        self._dtypes: Sequence[np.dtype[Any] | None] | None = None
+
+    @property
+    def dtypes(self) -> Sequence[np.dtype[Any] | None] | None:
+        """Of the columns, those that hold the numbers of all files."""
+        if self._tables[0].dtypes is None:
+            return None
+        if self._dtypes is None:
+            own = [
+                [(table.dtypes or ())[order[i]] for table, order in self._pairs()]
+                for i in range(self._own)
+            ]
+            added = zip(*self._added, strict=True)
+            integer = [all(map(_INTEGER.fullmatch, cells)) for cells in added]
+            self._dtypes = [
+                *map(_common, own),
+                *(np.dtype(np.int64) if one else None for one in integer),
+            ]
+        return self._dtypes
+
+    def _pairs(self) -> Iterator[tuple[Table, list[int]]]:
+        return zip(self._tables, self._orders, strict=True)
+
+    def locate(self, record: int) -> str:
+        """The file of a record, and where it is in there."""
+        at = bisect_right(self._starts, record) - 1
+        table = self._tables[at]
+        return f"{table.name}, {table.locate(record - self._starts[at])}"
+
+    def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
+        """Pieces of some columns, file by file."""
+        record = 0
+        for at, (table, order) in enumerate(self._pairs()):
+            self._starts[at:] = [record]
+            # Where no column of the files is asked for, one is read for the number of records.
+            own = [c for c in columns if c.index < self._own] or [replace(columns[0], index=0)]
+            asked = [replace(column, index=order[column.index]) for column in own]
+            for chunk in table.chunks(asked, max_records):
+                count, values = len(chunk[0]), iter(chunk)
+                yield tuple(
+                    next(values) if column.index < self._own else self._cells(at, column, count)
+                    for column in columns
+                )
+                record += count
+
+    def _cells(self, at: int, column: Column, count: int) -> Any:
+        """The cell of a partition, as often as the file has records."""
+        cell = self._added[at][column.index - self._own]
+        if column.is_raw:
+            return pa.repeat(pa.scalar(cell, pa.large_string()), count)
+        if not _INTEGER.fullmatch(cell):
+            raise ValueError(
+                f"{self._tables[at].name}: {cell!r}, the name of its folder, is not "
+                f"{column.expected()}"
+            )
+        return checked(np.full(count, int(cell)), column, self, self._starts[at])
+
+
+def _common(kinds: Sequence[np.dtype[Any] | None]) -> np.dtype[Any] | None:
+    """The dtype that holds the numbers of all; None if one has none."""
+    known = [kind for kind in kinds if kind is not None]
+    if len(known) < len(kinds):
+        return None
+    # Lists of other lengths are found where they are read.
+    shape = next((kind.shape for kind in known if kind.shape != (0,)), known[0].shape)
+    return np.dtype((np.result_type(*(kind.base for kind in known)), shape))
+
+
+def _columns_of(table: Table) -> str:
+    if table.names is None:
+        return f"{table.width} columns and no header"
+    return f"the columns {', '.join(table.names)}"
+
+
+def _order(table: Table, first: Table) -> list[int]:
+    """Positions of a table's columns in the order of the first table's."""
+    names, wanted = table.names, first.names
+    same = (names is None) == (wanted is None) and table.width == first.width
+    if (table.dtypes is None) != (first.dtypes is None):
+        raise ValueError(f"{first.name} and {table.name} are files of different kinds")
+    if not same or (names is not None and sorted(names) != sorted(wanted or ())):
+        raise ValueError(
+            f"{first.name} has {_columns_of(first)}, but {table.name} has {_columns_of(table)}: "
+            f"the files of one table must have the same columns"
+        )
+    if names is None or list(names) == list(wanted or ()):
+        return list(range(table.width))
+    if len(set(names)) < len(names):
+        raise ValueError(f"{table.name} has {_columns_of(table)}: two have one name")
+    return [list(names).index(name) for name in wanted or ()]
+
+
+# --- which kind of table a value is
+
+
+def _is_array_file(value: Any) -> bool:
+    return is_array_file(value) and not os.path.isdir(value)
+
+
+def is_table(value: Any) -> bool:
+    """Whether `open_table` opens a value; everything else is an array, or several of them.
+
+    Paths are tables but for those of arrays, and so are lists of such paths, and frames in memory.
+    """
+    if isinstance(value, list | tuple):
+        return is_several(value) and not any(map(_is_array_file, value))
+    if isinstance(value, str | os.PathLike):
+        return not _is_array_file(value)
+    return is_frame(value)
+
+
+def open_table(
+    source: Any,
+    *,
+    strict: bool = False,
+    of: Literal["node", "edge"] = "node",
+    text_ids: bool = False,
+    once: bool = False,
+) -> Table:
+    """The records of one file or several, or of an object in memory, for which `is_table` holds.
+
+    Parameters
+    ----------
+    source : Source, path, list of paths, or object
+        A path may be that of a folder, or a pattern.
+    strict : bool
+        Whether a header of text may not have any numeric cell: see `sniff_csv`.
+    of : {"node", "edge"}
+        What a record belongs to.
+    text_ids : bool
+        Whether ids may be texts, so that a record can look like a header.
+    once : bool
+        Whether the records are read once only. Otherwise a stream is spooled.
+    """
+    source = as_source(source)
+    value = source.value
+    if not isinstance(value, str | os.PathLike | list | tuple):
+        return open_frame(value, of, once=once)
+    header = source.header
+    if text_ids and header == "auto":
+        header = True if source.has_names else TEXT_IDS
+    text = {"delimiter": source.delimiter, "header": header, "strict": strict}
+    parts = files_of(value)
+    tables = [_open_file(part.path, text) for part in parts]
+    if len(tables) == 1 and not parts[0].partition:
+        return tables[0]
+    name = f"{len(tables)} files" if isinstance(value, list | tuple) else os.fspath(value)
+    return PartTable(name, tables, [part.partition for part in parts])
+
+
+def _open_file(path: Path, text: dict[str, Any]) -> Table:
+    with path.open("rb"):  # for an error with errno and name, whoever opens it next
+        pass
+    if without_compression(path).suffix.lower() in TEXT_SUFFIXES:
+        return CsvTable(sniff_csv(path, **text))
+    if path.suffix.lower() in PARQUET_SUFFIXES:
+        return open_parquet(path)
+    if path.suffix.lower() in ARROW_SUFFIXES:
+        return open_ipc(path)
+    raise ValueError(
+        f"{path}: the name does not end in {', '.join(TEXT_SUFFIXES)} (or one of them and .gz, "
+        f".zst, .bz2 or .xz), {', '.join(PARQUET_SUFFIXES + ARROW_SUFFIXES)}, .npy, "
+        f"{', '.join(CONTAINERS)}"
+    )
+
+
+def commented_names(table: Table) -> list[str] | None:
+    """The names that the comment above a text table without a header may have; None without one."""
+    if not isinstance(table, CsvTable) or table.names is not None:
+        return None
+    source = table.source
+    names = source.comment.split(
+        None if source.delimiter in (" ", WHITESPACE) else source.delimiter
+    )
+    return names if len(names) == source.width else None
+
+
+def refuse_frame(value: Any, what: str) -> None:
+    """Refuses an object with named columns that is read as no table: names would be lost.
+
+    Raises
+    ------
+    ValueError
+    """
+    names = getattr(value, "columns", None)
+    names = getattr(value, "column_names", None) if names is None else names
+    if names is not None:
+        columns = ", ".join(str(getattr(name, "name", name)) for name in names)
+        raise ValueError(
+            f"{what} is a {type(value).__name__} with the columns {columns}, which is not read as "
+            f"a table: write it to a Parquet file, or give the values as an array"
+        )
+
+
+# --- the files of a build must be the same from its beginning to its end
+
+_State = tuple[int, int, int, int]
+
+
+_MOST_PARTS = 100_000  # a list that is longer is one of values
+
+
+def _paths(value: Any) -> Iterator[str]:
+    """Everything in an argument that may be the path of a file."""
+    if isinstance(value, Source):
+        for one in (value.value, value.weight, value.timestamp):
+            yield from _paths(one)
+    elif isinstance(value, str | os.PathLike):
+        yield from _files(value)
+    elif isinstance(value, Mapping) and not is_scipy(value):
+        for one in value.values():
+            yield from _paths(one)
+    elif isinstance(value, list | tuple):
+        for one in value[:_MOST_PARTS]:
+            if isinstance(one, str | os.PathLike | Source):
+                yield from _paths(one)
+
+
+def _files(path: str | os.PathLike[str]) -> Iterator[str]:
+    """The files of a folder or a pattern, the file of an array in it, or the path itself."""
+    if is_remote(path):
+        return
+    if is_array_file(path):
+        yield os.fspath(split_member(path)[0])
+        return
+    try:
+        parts = files_of(path)
+    except (OSError, ValueError):  # which is said when it is opened
+        return
+    yield from (os.fspath(part.path) for part in parts)
+
+
+def _state(path: str) -> _State | None:
+    """What changes with the content of a regular file; None for anything else."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+class InputFiles:
+    """The state of the files that arguments of a build name, when they were opened.
+
+    Parameters
+    ----------
+    *values
+        Arguments: paths, sources, or dictionaries and lists with them; others are ignored.
+    """
+
+    def __init__(self, *values: Any) -> None:
+        states = {path: _state(path) for value in values for path in _paths(value)}
+        self._states = {path: state for path, state in states.items() if state is not None}
+
+    def require_unchanged(self) -> None:
+        """Raises an error if a file has other content than at first, or is shorter.
+
+        A file that is gone was read from its beginning to its end all the same: an open file keeps
+        its content.
+
+        Raises
+        ------
+        ValueError
+            Naming the file.
+        """
+        for path, before in self._states.items():
+            now = _state(path)
+            if now is not None and now != before:
+                raise ValueError(
+                    f"{path} has changed while the build read it: build again when it is complete"
+                )

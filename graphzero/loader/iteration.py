@@ -1,0 +1,719 @@
+"""One iteration over mini-batches: plan, sample, fetch and place rows, hand out.
+
+`SeedBatches` says which mini-batches an epoch has. `BatchIterator` hands them out, and counts them;
+`prepare_batches` prepares them in background threads.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero import _core
+from graphzero.graph.dataset import Dataset
+from graphzero.graph.ids import IdArray, as_threads
+from graphzero.io.limits import (
+    check_free_shared_memory,
+    check_shared_memory,
+    shared_memory_bytes,
+)
+from graphzero.io.plan import AS_REQUESTED, Estimate, IOPlan, make_plan
+from graphzero.io.prefetch import Prefetch
+from graphzero.io.resident import BUDGET
+from graphzero.io.row_io import PagesRequested, RowKey, RowSource, row_sources
+from graphzero.io.session import Session, is_large, probe_batch, probe_files
+from graphzero.io.strategies import Fetched, pages_read
+from graphzero.io.topology import TopologyFile, topology_files
+from graphzero.loader.arguments import prefetch_of
+from graphzero.loader.epochs import default_threads, in_worker
+from graphzero.loader.mini_batch import SampledBatch
+from graphzero.loader.profiler import LoopRanges
+from graphzero.loader.resume import GRAPH, Progress, State, check_share, read_progress
+from graphzero.loader.stats import BatchStats, Loop
+from graphzero.sampling.order import (
+    Share,
+    batch_ids,
+    batch_positions,
+    epoch_order,
+    num_batches,
+)
+from graphzero.sampling.sampler import HopReadAhead, NeighborSampler, TypedSubgraph
+from graphzero.sampling.threads import Pipeline, Stage
+from graphzero.store.mapped_file import mincore_is_honest
+from graphzero.units import as_count
+
+try:
+    import resource
+except ImportError:  # no such module outside of Unix
+    resource = None  # type: ignore[assignment]
+
+_PLENTY_SHARED = 4 << 30  # bytes: in so much shared memory, the mini-batches of workers fit
+
+
+class SeedBatches:
+    """The mini-batches of an epoch as a function of options; it holds no position and no thread.
+
+    A subclass says how many seeds there are, and samples the mini-batch of some of them.
+
+    Attributes
+    ----------
+    dataset : Dataset
+    sampler : NeighborSampler
+    num_seeds, batch_size : int
+    shuffle, drop_last : bool
+    prefetch : Prefetch
+    prefetch_note : str
+        Whether it was tuned, or why not; empty if that was no question.
+    gather : tuple of str, or None
+        The attributes that mini-batches have; None for all.
+    feature_dtype : numpy.dtype or None
+    num_threads : int or None
+    input_time : (num_seeds,) int64 or None
+        The times of the seeds, in subclasses whose seeds have times.
+    queued : int
+        Mini-batches that each DataLoader worker prepares ahead: its ``prefetch_factor``.
+    """
+
+    input_time: IdArray | None = None
+    translates_seeds = True  # for each mini-batch, into the graph's stored ids
+    queued = 2
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        sampler: NeighborSampler,
+        num_seeds: int,
+        *,
+        batch_size: int,
+        shuffle: bool,
+        drop_last: bool,
+        prefetch: Prefetch | None,
+        gather: Sequence[str] | None,
+        feature_dtype: npt.DTypeLike | None,
+        num_threads: int | None,
+    ) -> None:
+        super().__init__()
+        dataset.warn_of_direction()
+        self.dataset = dataset
+        self.sampler = sampler
+        self.num_seeds = num_seeds
+        self.batch_size = as_count(batch_size, "batch_size")
+        self.shuffle = bool(shuffle)
+        self.drop_last = bool(drop_last)
+        self.gather = _as_names(gather, dataset)
+        self.feature_dtype = _as_feature_dtype(feature_dtype)
+        self.prefetch, self.prefetch_note = prefetch_of(dataset, prefetch)
+        self.num_threads = None if num_threads is None else as_threads(num_threads)
+
+    def sample(
+        self,
+        positions: IdArray,
+        *,
+        epoch: int,
+        batch: int,
+        readahead: Sequence[HopReadAhead] | None = None,
+    ) -> SampledBatch:
+        """The mini-batch of the seeds at some positions, without rows; called in any thread.
+
+        `readahead` is that of each file of `topology`.
+        """
+        raise NotImplementedError
+
+    def seed_options(self) -> dict[str, Any]:
+        """What distinguishes the seeds from others, in plain numbers and strings."""
+        raise NotImplementedError
+
+    def with_rows(self, sampled: SampledBatch, num_threads: int) -> SampledBatch:
+        """A mini-batch outside of an iteration, with its rows, gathered from the mapped files."""
+        rows: dict[RowKey, npt.NDArray[Any]] = {}
+        for name, source in self.row_sources(0).items():
+            wanted = source.rows_of(0, sampled.by_type)
+            dtype = self.feature_dtype if source.is_converted else None
+            rows[name] = source.store.gather_stored(wanted, None, num_threads, dtype=dtype)
+        return replace(sampled, rows=rows)
+
+    def sampled_epoch(self, epoch: int) -> int:
+        """The epoch whose order and draws an epoch has: itself, unless a subclass repeats some."""
+        return epoch
+
+    def row_sources(self, epoch: int) -> dict[RowKey, RowSource]:
+        """Where the rows of an epoch's mini-batches are found, by the names of attributes."""
+        del epoch
+        found = row_sources(self.dataset)
+        if self.gather is None:
+            return found
+        return {key: source for key, source in found.items() if _name(key) in self.gather}
+
+    @property
+    def mappings(self) -> list[_core.Mapping]:
+        """A mapping of every file that is sampled or read: the dataset's, and those of a pack."""
+        found = {mapping.path: mapping for mapping in self.dataset.mappings}
+        for source in self.row_sources(0).values():
+            found.setdefault(source.store.mapping.path, source.store.mapping)
+        return list(found.values())
+
+    @property
+    def num_batches(self) -> int:
+        """Mini-batches of an epoch, over all ranks."""
+        return num_batches(self.num_seeds, self.batch_size, self.drop_last)
+
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """All that the mini-batches of an epoch are a function of, in plain values."""
+        return {
+            "num_nodes": self.dataset.num_nodes,
+            "num_edges": self.dataset.num_edges,
+            "num_seeds": self.num_seeds,
+            **self.seed_options(),
+            "fanouts": self.sampler.fanout_options,
+            "batch_size": self.batch_size,
+            "shuffle": self.shuffle,
+            "drop_last": self.drop_last,
+            **asdict(self.sampler.sampling),
+            "seed": self.sampler.seed,
+        }
+
+    @cached_property
+    def state_options(self) -> dict[str, Any]:
+        """`options`, and a fingerprint of the graph as far as the mini-batches depend on it."""
+        prints = [
+            file.graph.fingerprint({*file.sections} - {"node_rank"})  # the inverse of node_ids
+            for file in self.topology
+        ]
+        return {**self.options, GRAPH: "-".join(prints)}
+
+    @property
+    def topology(self) -> list[TopologyFile]:
+        """What sampling reads of the graph's files."""
+        return topology_files(
+            self.dataset,
+            self.sampler.sampling,
+            timed=self.input_time is not None,
+            translates_seeds=self.translates_seeds,
+        )
+
+    def epoch_order(self, epoch: int) -> IdArray:
+        """Positions in the seed array in the order of an epoch, (num_seeds,) int64."""
+        return epoch_order(self.num_seeds, self.shuffle, self.sampler.seed, epoch)
+
+    def positions(self, epoch: int, batch: int) -> IdArray:
+        """Positions in the seed array of one mini-batch, (batch_size,) int64."""
+        return batch_positions(self.epoch_order(epoch), batch, self.batch_size)
+
+
+def _as_feature_dtype(value: Any) -> np.dtype[Any] | None:
+    float32 = np.dtype(np.float32)
+    try:
+        fits = value is None or np.dtype(value) == float32
+    except TypeError:
+        fits = False
+    if not fits:
+        raise ValueError(f"feature_dtype must be 'float32', or None for as stored, not {value!r}")
+    return None if value is None else float32
+
+
+def _name(key: RowKey) -> str:
+    """Name of an attribute, without the type."""
+    return key if isinstance(key, str) else key[1]
+
+
+def _as_names(gather: Sequence[str] | None, dataset: Dataset) -> tuple[str, ...] | None:
+    if gather is None:
+        return None
+    if isinstance(gather, str):
+        raise ValueError(f"gather names several attributes: use [{gather!r}]")
+    known = {"x", "y", *map(_name, row_sources(dataset))}
+    unknown = sorted(set(gather) - known)
+    if unknown:
+        raise ValueError(f"gather names {unknown}, and the dataset has {sorted(known)}")
+    return tuple(gather)
+
+
+# --- plan
+
+
+def start_session(
+    batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int]
+) -> Session:
+    """The session of an iteration over the mini-batches with some numbers; one for each process.
+
+    Raises
+    ------
+    FormatError
+        If a file that is read has become shorter since it was opened.
+    """
+    sources = batches.row_sources(epoch)
+    for mapping in {*batches.dataset.mappings, *(s.store.mapping for s in sources.values())}:
+        mapping.check_size()
+    return Session(
+        batches.topology,
+        sources,
+        batches.prefetch,
+        plan_iteration(batches, share, epoch, numbers),
+        feature_dtype=batches.feature_dtype,
+        trainer=os.getppid() if in_worker() else os.getpid(),
+        loop=batches,
+    )
+
+
+def plan_iteration(
+    batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int]
+) -> IOPlan:
+    """How an iteration reads, see `start_session`."""
+    plan = make_plan(batches.prefetch, _probe(batches, share, epoch, numbers))
+    note = batches.prefetch_note
+    if not note:
+        return plan
+    if plan.reason.startswith(AS_REQUESTED):
+        return replace(plan, reason=note + plan.reason.removeprefix(AS_REQUESTED))
+    return replace(plan, reason=f"{plan.reason}; {note}")
+
+
+def _probe(batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int]) -> Estimate:
+    """Sizes of the files; where they matter, also the size of the first mini-batch."""
+    files, sources = batches.topology, batches.row_sources(epoch)
+    topology = sum(file.num_bytes for file in files)
+    estimate = probe_files(batches.prefetch, sources, topology, BUDGET.available_before(batches))
+    may_be_too_small = in_worker() and (shared_memory_bytes() or _PLENTY_SHARED) < _PLENTY_SHARED
+    if not (is_large(estimate) or may_be_too_small) or len(numbers) == 0:
+        return estimate
+
+    hop_readahead = tuple(HopReadAhead(0, mincore_is_honest(file.graph.path)) for file in files)
+
+    def sample(number: int) -> TypedSubgraph:
+        positions = batches.positions(epoch, number)
+        return batches.sample(positions, epoch=epoch, batch=number, readahead=hop_readahead).by_type
+
+    estimate = probe_batch(
+        estimate,
+        files,
+        batches.prefetch,
+        sources,
+        batches.feature_dtype,
+        numbers[0],
+        sample,
+        workers=share.num_workers,
+        threads=default_threads(batches.num_threads),
+    )
+    if in_worker():
+        check_shared_memory(estimate.batch, share.num_workers, batches.queued)
+    return estimate
+
+
+# --- what a stage costs
+
+_SCHEDSTAT = "/proc/thread-self/schedstat"
+# Elsewhere the faults of the whole process say whether there was any.
+_WHOSE = getattr(resource, "RUSAGE_THREAD", getattr(resource, "RUSAGE_SELF", None))
+
+
+class Moment(NamedTuple):
+    """Clocks and counters of the calling thread.
+
+    Attributes
+    ----------
+    wall, cpu : float
+        Seconds, and seconds on a processor.
+    queued : float
+        Seconds ready to run and without a processor; 0 where the system does not say.
+    faults : int
+        Page faults that read from the disk; 0 where the system does not say.
+    """
+
+    wall: float
+    cpu: float
+    queued: float
+    faults: int
+
+
+class _Schedstat(threading.local):
+    """The descriptor by which a thread reads how long it was ready to run; it ends with it."""
+
+    def __init__(self) -> None:
+        try:
+            self.descriptor = os.open(_SCHEDSTAT, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self.descriptor = -1
+        self._closer = _Closer(self.descriptor)
+
+    def read(self) -> float:
+        if self.descriptor < 0:
+            return 0.0
+        try:
+            return int(os.pread(self.descriptor, 64, 0).split()[1]) / 1e9
+        except (OSError, IndexError, ValueError):
+            return 0.0
+
+
+class _Closer:
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __del__(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+
+_schedstat = _Schedstat()
+
+
+def _forget_schedstat() -> None:
+    """In a forked child: the descriptor is that of the parent's thread."""
+    global _schedstat
+    _schedstat = _Schedstat()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_schedstat)
+
+
+def moment() -> Moment:
+    """That of the calling thread, now."""
+    faults = 0 if _WHOSE is None else resource.getrusage(_WHOSE).ru_majflt
+    return Moment(time.perf_counter(), time.thread_time(), _schedstat.read(), faults)
+
+
+def spent(begin: Moment, end: Moment, *, has_read: bool) -> tuple[float, float]:
+    """Seconds that a thread has worked, and waited for the disk, between two moments.
+
+    A thread that is blocked neither computes nor waits for a processor. What it waits for, the
+    system does not say; if it has read from the disk meanwhile (`has_read`, or page faults), that
+    is taken to be the disk.
+    """
+    wall = end.wall - begin.wall
+    if not has_read and end.faults == begin.faults:
+        return wall, 0.0
+    blocked = wall - (end.cpu - begin.cpu) - (end.queued - begin.queued)
+    disk = min(max(blocked, 0.0), wall)
+    return wall - disk, disk
+
+
+# --- sample, fetch, place
+
+
+@dataclass
+class _Item:
+    """A mini-batch on its way; the stages work on it one after the other."""
+
+    number: int
+    batch: SampledBatch
+    io: str
+    requests: list[Future[PagesRequested]] = field(default_factory=list)
+    fetched: dict[RowKey, Fetched] = field(default_factory=dict)
+    rows: dict[RowKey, npt.NDArray[Any]] = field(default_factory=dict)
+    sampled: float = 0.0
+    disk: float = 0.0
+    gathered: float = 0.0
+    pages_missed: int = 0
+    topology_missed: int = 0
+    row_bytes: int = 0
+    finished: float = 0.0  # when the last stage was
+
+    def gather(self, work: float, disk: float) -> None:
+        self.gathered += work
+        self.disk += disk
+
+
+class Preparation:
+    """The stages of an iteration, which run in threads of its session."""
+
+    def __init__(self, batches: SeedBatches, session: Session, epoch: int) -> None:
+        self._batches = batches
+        self._session = session
+        self._epoch = epoch
+        self._order = batches.epoch_order(epoch)
+        self.threads = default_threads(batches.num_threads)
+
+    def sample(self, number: int) -> _Item:
+        """Samples a mini-batch, and requests the pages of its rows."""
+        positions = batch_positions(self._order, number, self._batches.batch_size)
+        begun = moment()
+        batch = self._batches.sample(
+            positions,
+            epoch=self._epoch,
+            batch=number,
+            readahead=self._session.topology.hop_readahead(),
+        )
+        sampled = moment()
+        item = _Item(number, batch, self._session.describe())
+        item.topology_missed = batch.by_type.pages_missed
+        item.sampled, item.disk = spent(begun, sampled, has_read=item.topology_missed > 0)
+        item.requests = self._session.rows.submit(number, batch.by_type)
+        if item.requests:  # otherwise it was no work, and the clocks see how threads take turns
+            item.gather(*spent(sampled, moment(), has_read=False))
+        return item
+
+    def fetch(self, item: _Item) -> _Item:
+        """Brings the rows into memory, once their pages were requested: then it is faster."""
+        rows = self._session.rows
+        begun = time.perf_counter()
+        requested = rows.wait(item.requests)
+        after = moment()
+        missing = sum(pages.missing for pages in requested)
+        waited = after.wall - begun
+        item.gather(*((0.0, waited) if missing else (waited, 0.0)))
+        subgraph = item.batch.by_type
+        try:
+            item.fetched = {name: rows.fetch(name, item.number, subgraph) for name in rows.sources}
+        finally:
+            rows.finish(requested)
+        read_past = sum(map(pages_read, item.fetched.values()))
+        item.pages_missed = missing + read_past
+        end = moment()
+        if read_past:  # past the page cache: rows are copied when they are placed
+            item.gather(0.0, end.wall - after.wall)
+        else:
+            item.gather(*spent(after, end, has_read=missing > 0))
+        item.finished = end.wall
+        item.batch = replace(item.batch, by_type=subgraph.without_positions())
+        return item
+
+    def place(self, item: _Item) -> _Item:
+        """Puts the rows of a mini-batch in arrays."""
+        begun, rows = moment(), self._session.rows
+        fetched, item.fetched = item.fetched, {}
+        item.rows = {name: rows.place(name, each, self.threads) for name, each in fetched.items()}
+        end = moment()
+        item.gather(*spent(begun, end, has_read=False))
+        item.finished = end.wall
+        item.row_bytes = sum(
+            len(array) * rows.sources[name].store.row_bytes for name, array in item.rows.items()
+        )
+        return item
+
+
+def prepare_batches(
+    batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int]
+) -> Generator[SampledBatch, None, None]:
+    """The mini-batches with some numbers, prepared in the background by a session of its own."""
+    shown = BatchStats(
+        epoch=epoch,
+        num_workers=share.num_workers if in_worker() else 0,
+        num_threads=default_threads(batches.num_threads),
+    )
+    epoch = batches.sampled_epoch(epoch)
+    with closing(start_session(batches, share, epoch, numbers)) as session:
+        stages = Preparation(batches, session, epoch)
+        lookahead = batches.prefetch.lookahead
+        if session.plan.places_ahead:
+            lookahead += 1  # the rows of one are read while those of the one before are placed
+        work = [Stage(stages.sample, stages.threads), Stage(stages.fetch, most=lookahead)]
+        if session.plan.places_ahead:
+            work.append(Stage(stages.place, most=1))
+        prepared = session.run_ahead(
+            work, numbers, lookahead=max(lookahead, stages.threads) if lookahead else 0
+        )
+        place = None if session.plan.places_ahead else stages.place
+        for batch in _taken(prepared, place, shown):
+            yield batch
+            del batch  # its memory is needed for the next one
+            session.count_batch()
+
+
+def _taken(
+    prepared: Pipeline, place: Callable[[_Item], _Item] | None, shown: BatchStats
+) -> Iterator[SampledBatch]:
+    """The mini-batches as the consumer takes them, placed by its thread if `place` is given."""
+    while True:
+        asked = time.perf_counter()
+        item: _Item | None = next(prepared, None)
+        if item is None:
+            return
+        ready = time.perf_counter() - item.finished
+        queue_depth = prepared.num_finished
+        if place is not None:
+            place(item)
+        stats = BatchStats(
+            sampled=item.sampled,
+            disk=item.disk,
+            gathered=item.gathered,
+            ready=ready,
+            waited=time.perf_counter() - asked,
+            queue_depth=queue_depth,
+            row_bytes=item.row_bytes,
+            pages_missed=item.pages_missed,
+            topology_missed=item.topology_missed,
+            io=item.io,
+            epoch=shown.epoch,
+            number=item.number,
+            num_seeds=len(item.batch.input_id),
+            num_nodes=item.batch.by_type.total_nodes,
+            num_edges=item.batch.by_type.total_edges,
+            num_workers=shown.num_workers,
+            num_threads=shown.num_threads,
+        )
+        batch = replace(item.batch, rows=item.rows, stats=stats)
+        del item
+        yield batch
+        del batch  # its memory is needed for the next one
+
+
+# --- hand out
+
+
+class BatchIterator(Iterator[SampledBatch]):
+    """One iteration over a dataset of seeds, in one process; ``iter(dataset)`` makes it.
+
+    It has the methods that torchdata's ``StatefulDataLoader`` calls. The first ``next`` starts the
+    threads. They end with the last mini-batch, or with the iterator: when it is closed or dropped,
+    or with the program. Calls from several threads take turns.
+
+    Parameters
+    ----------
+    batches : SeedBatches
+    progress : Progress
+        Where to begin.
+    even : bool
+        Every rank gets equally many mini-batches.
+    on_load : callable, optional
+        Called with the progress that `load_state_dict` goes on with, and whether this worker has
+        mini-batches left to give.
+    check : callable, optional
+        Called before each mini-batch, until a state is loaded.
+    observes_loop : bool
+        Whether it times the training loop, as far as that runs in this process.
+    """
+
+    def __init__(
+        self,
+        batches: SeedBatches,
+        progress: Progress,
+        *,
+        even: bool,
+        on_load: Callable[[Progress, bool], object] | None = None,
+        check: Callable[[], object] | None = None,
+        observes_loop: bool = False,
+    ) -> None:
+        self._source = batches
+        self._even = even
+        self._on_load = on_load
+        self._check = check
+        self._loop = Loop(of_dataset=True) if observes_loop and not in_worker() else None
+        self._turn = threading.RLock()
+        self._ranges = LoopRanges(training=False)
+        self._is_running = False
+        self._start(progress)
+
+    def _start(self, progress: Progress) -> None:
+        self._progress = progress
+        self._process: int | None = None  # which has begun the iteration
+        self._is_closed = self._has_failed = False
+        numbers = self._numbers(progress)
+        self._left = len(numbers)
+        self._batches = prepare_batches(self._source, progress.share, progress.epoch, numbers)
+
+    def _numbers(self, progress: Progress) -> Sequence[int]:
+        """Numbers of the mini-batches that are left."""
+        return batch_ids(
+            self._source.num_batches,
+            progress.share,
+            progress.first,
+            even=self._even,
+            drop_last=self._source.drop_last,
+        )[progress.taken :]
+
+    def __iter__(self) -> BatchIterator:
+        """Itself."""
+        return self
+
+    def __next__(self) -> SampledBatch:
+        """The next mini-batch of this worker.
+
+        Raises
+        ------
+        RuntimeError
+            If this process was forked after the first call: the threads are the parent's.
+        OSError
+            If the mini-batch does not fit in the shared memory through which workers send them.
+        """
+        if self._is_inherited():
+            raise RuntimeError(
+                "this iteration was begun by the process that forked this one: begin another with "
+                "iter()"
+            )
+        self._process = os.getpid()
+        with self._turn:
+            if self._is_running:
+                raise ValueError("next() was called by a signal handler that interrupted next()")
+            if self._has_failed:
+                raise RuntimeError(
+                    "this pass has ended with an error: begin another one with iter()"
+                )
+            self._is_running = True
+            try:
+                with self._ranges:
+                    batch = self._next()
+            except Exception as error:
+                self._has_failed = not isinstance(error, StopIteration)
+                raise
+            finally:
+                self._is_running = False
+                if self._is_closed:
+                    self._batches.close()
+            self._progress = replace(self._progress, taken=self._progress.taken + 1)
+            self._left -= 1
+            if self._left == 0:
+                self._batches.close()
+            return batch
+
+    def _next(self) -> SampledBatch:
+        if self._check is not None:
+            self._check()
+        if self._loop is not None:
+            return self._loop.next_of(self._batches)
+        batch = next(self._batches)
+        if in_worker():
+            check_free_shared_memory(batch.num_bytes)
+        return batch
+
+    def close(self) -> None:
+        """Ends the iteration and its threads, after the calls that they are in.
+
+        It waits for a ``next`` that runs in another thread, which still returns its mini-batch. A
+        signal handler that interrupts ``next`` need not wait: ``next`` then ends the iteration. In
+        a forked child it does nothing.
+        """
+        if self._is_inherited():
+            return
+        self._is_closed = True
+        with self._turn:
+            if not self._is_running:
+                self._batches.close()
+
+    def _is_inherited(self) -> bool:
+        return self._process not in (None, os.getpid())
+
+    def state_dict(self) -> State:
+        """The position of the iteration; it counts the mini-batches that ``next`` has returned."""
+        return self._progress.state(self._source.state_options)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues where `state_dict` was called; the next pass over the dataset is a new epoch.
+
+        The worker must be the same, of as many workers on the same rank.
+
+        Raises
+        ------
+        ValueError
+            If it is not such a state, or was taken on another graph, with another seed, batch_size,
+            ... or number of workers or ranks; the message names them.
+        RuntimeError
+            If another worker of the pass has loaded a state of another epoch.
+        """
+        progress = read_progress(state, self._source.state_options, self._source.num_batches)
+        check_share(progress, self._progress.share)
+        if self._on_load is not None:
+            self._on_load(progress, len(self._numbers(progress)) > 0)
+        self._check = None
+        self.close()
+        self._start(progress)

@@ -1,0 +1,482 @@
+"""`LinkNeighborDataset`: mini-batches around edges, with negatives, for link prediction."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero import _core
+from graphzero.graph.dataset import Dataset
+from graphzero.graph.ids import IdArray, as_ids, as_times
+from graphzero.io.prefetch import Prefetch
+from graphzero.io.row_io import RowKey
+from graphzero.loader.arguments import node_times, refuse_keywords
+from graphzero.loader.mini_batch import SampledBatch
+from graphzero.loader.neighbor_dataset import SeedDataset, check_times, sampler_of
+from graphzero.sampling.negatives import (
+    Candidates,
+    WeightedDraws,
+    check_sources,
+    choose_negatives,
+    draw_destinations,
+    draw_pairs,
+    negatives_key,
+    pair_offsets,
+    pairs_of,
+)
+from graphzero.sampling.sampler import HopReadAhead, NeighborSampler, TypedSubgraph
+from graphzero.store.manifest import EDGES, EdgeType
+from graphzero.units import as_count
+
+if TYPE_CHECKING:
+    from graphzero.graph.sampling_options import SamplingOptions, Unpack
+
+Mode = Literal["binary", "triplet"] | None
+
+
+def _as_mode(neg_sampling: Any) -> Mode:
+    if neg_sampling not in (None, "binary", "triplet"):
+        raise ValueError(f"neg_sampling must be None, 'binary' or 'triplet', not {neg_sampling!r}")
+    return neg_sampling  # type: ignore[no-any-return]
+
+
+def _as_amount(amount: Any, mode: Mode) -> float:
+    if mode == "triplet":
+        return as_count(amount, "amount")
+    is_number = isinstance(amount, Real) and not isinstance(amount, bool)
+    if not (is_number and math.isfinite(amount) and amount > 0):
+        raise ValueError(f"amount must be a positive number, not {amount!r}")
+    return float(amount)
+
+
+def _check_batch_bytes(amount: float, seeds: int) -> None:
+    """Refuses more negatives in a mini-batch than the machine has memory for."""
+    negatives = seeds * int(amount) + seeds  # an integer: a float may overflow
+    try:
+        _core.require_memory(negatives, 4 * 8, "negatives")  # both ends, stored and the user's
+    except MemoryError as error:
+        raise MemoryError(
+            f"no memory for amount={amount} of {seeds:,} seed edges in a batch ({error}): "
+            f"use a smaller amount or batch_size"
+        ) from None
+
+
+def _as_labels(edge_label: Any, num_edges: int, mode: Mode) -> npt.NDArray[Any] | None:
+    """Labels of the seed edges, all above 0 where negatives get the label 0."""
+    if edge_label is None:
+        return np.ones(num_edges, dtype=np.float32) if mode == "binary" else None
+    if mode == "triplet":
+        raise ValueError("triplets have no labels: leave edge_label out, or use 'binary'")
+    labels = np.asarray(edge_label).copy()  # the caller may change theirs
+    if labels.dtype.kind not in "biuf" or labels.shape[:1] != (num_edges,):
+        raise ValueError(
+            f"edge_label must hold a number for each of the {num_edges} edges, "
+            f"not {labels.dtype} of shape {labels.shape}"
+        )
+    if mode is None or labels.size == 0:
+        return labels
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        at = _first(np.isnan(labels))
+        raise ValueError(f"edge_label{at} is NaN, and negatives need labels that are numbers")
+    if labels.min() > 0:
+        return labels
+    if labels.min() < 0:
+        raise ValueError("edge_label must not be negative: 0 is for the edges that are drawn")
+    raised = labels + 1  # may wrap or round
+    if not (raised > labels).all():
+        at = _first(~(raised > labels))
+        raise ValueError(
+            f"edge_label{at} = {labels[tuple(at)]} cannot be raised by 1 in {labels.dtype}, as all "
+            f"are because the label 0 is for negatives: give a wider dtype, or no label 0"
+        )
+    return raised
+
+
+def _first(wrong: npt.NDArray[np.bool_]) -> list[int]:
+    """Where the first wrong label is."""
+    found: list[int] = np.argwhere(wrong)[0].tolist()
+    return found
+
+
+class LinkNeighborDataset(SeedDataset):
+    """Mini-batches of neighbourhoods around seed edges, as a torch ``IterableDataset``.
+
+    It is used like `NeighborDataset`: the same `Collate`, order, epochs, ranks and workers. The
+    batches follow the contract of PyG's ``LinkNeighborLoader``: the seed nodes are both ends of the
+    seed edges and of their negatives, each once, ascending, at the start of ``n_id``. Seed edges
+    stay in the graph that is sampled.
+
+    A negative is a pair of different nodes that is not an edge in the direction of the edge list,
+    whichever neighbours are stored, drawn uniformly. A seed edge that the graph does not have, such
+    as one held out for validation, may be drawn as a negative; "triplet" excludes only each
+    source's own seed edge. Where nodes have the times by which neighbours are sampled, those that
+    are later than the seed edge are no negatives of it.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        From `graphzero.open`.
+    edge_label_index : (2, num_edges) integers
+        Seed edges: sources, destinations. They need not be edges of the graph. In a typed graph, a
+        pair of an edge type and these, or the edge type alone for all of its edges.
+    fanouts : sequence of int, or mapping
+        Neighbours per node in each hop; -1 for all. In a typed graph also by edge type.
+    edge_label : (num_edges, ...) numbers, optional
+        Labels of the seed edges. With "binary", the label 0 stands for negatives: if the smallest
+        label is 0, all are raised by 1; the default is 1.0. Without negatives there is no default,
+        and labels are handed on as they are, NaN included.
+    edge_label_time : (num_edges,) integers, optional
+        A time for each seed edge: both of its ends, and those of its negatives, have a tree each,
+        with edges up to that time.
+    neg_sampling : {None, "binary", "triplet"}
+        "binary": pairs of nodes, appended to the seed edges. "triplet": destinations for the
+        sources of the seed edges.
+    amount : int or float
+        Negatives for each seed edge; for "binary" also a fraction, rounded up in each batch.
+    src_weight, dst_weight : (num_nodes,) numbers, optional
+        Draw the sources or destinations of negatives in proportion to these, as PyG's
+        ``NegativeSampling`` does. Pairs that are edges are drawn again.
+    batch_size : int
+        Seed edges in a batch, negatives not counted.
+    shuffle : bool
+        Permute the seed edges, anew for each epoch.
+    drop_last : bool
+        Drop the last batch if it is short.
+    seed : int
+        Order and draws are functions of (seed, epoch); negatives, of (seed, epoch, batch, position
+        in the batch).
+    prefetch : Prefetch, optional
+        How pages are read ahead. Default: as `graphzero tune` has found (`Dataset.tuning`), else
+        `Prefetch()`.
+    gather : sequence of str, optional
+        Names of the attributes that mini-batches have, as in `NeighborDataset`.
+    feature_dtype : {None, "float32"}
+        "float32" converts narrower (or wider) features on the way; None leaves them as stored.
+    num_threads : int, optional
+        Threads that sample in the background, each a whole batch. Default: one in a worker,
+        otherwise all processors.
+    distributed, rank, world_size, even : optional
+        Which ranks share an epoch, and how evenly, as in `NeighborDataset`.
+    **options
+        How neighbours are drawn: the fields of `Sampling`.
+
+    Raises
+    ------
+    IndexError
+        If an end of a seed edge is out of range.
+    TypeError
+        If an argument is unknown; names what it is called here.
+    ValueError
+        If another argument is invalid, or there are no negatives: the source of a triplet has every
+        node as neighbour, or every pair is an edge.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        edge_label_index: Any,
+        fanouts: Sequence[int] | Mapping[Any, Sequence[int]] = (15, 10, 5),
+        *,
+        edge_label: Any = None,
+        edge_label_time: Any = None,
+        neg_sampling: Mode = None,
+        amount: float = 1,
+        src_weight: Any = None,
+        dst_weight: Any = None,
+        batch_size: int = 1024,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        seed: int = 0,
+        prefetch: Prefetch | None = None,
+        gather: Sequence[str] | None = None,
+        feature_dtype: npt.DTypeLike | None = None,
+        num_threads: int | None = None,
+        distributed: bool | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        even: bool = True,
+        **options: Unpack[SamplingOptions],
+    ) -> None:
+        refuse_keywords(type(self), options)
+        self.edge_type, self.edge_label_index = _seed_edges(dataset, edge_label_index)
+        num_edges = self.edge_label_index.shape[1]
+        self.neg_sampling = _as_mode(neg_sampling)
+        self.amount = _as_amount(amount, self.neg_sampling)
+        self.edge_label = _as_labels(edge_label, num_edges, self.neg_sampling)
+        if self.neg_sampling is not None:
+            _check_batch_bytes(self.amount, min(num_edges, as_count(batch_size, "batch_size")))
+        super().__init__(
+            dataset,
+            sampler_of(dataset, fanouts, {"seed": seed, "num_threads": 1, **options}),
+            num_edges,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            drop_last=drop_last,
+            prefetch=prefetch,
+            gather=gather,
+            feature_dtype=feature_dtype,
+            num_threads=num_threads,
+            distributed=distributed,
+            rank=rank,
+            world_size=world_size,
+            even=even,
+        )
+        self._pairs = pairs_of(dataset, self.edge_type)
+        if edge_label_time is None:
+            self.sampler.sampling.check_untimed(": give edge_label_time, or")
+        else:
+            self.sampler.sampling.check_timed()
+            check_times(dataset)
+            self.input_time = as_times(edge_label_time, num_edges, "edge_label_time").copy()
+        if self.neg_sampling == "triplet":
+            check_sources(self._pairs, self.edge_label_index)
+        self._candidates = self._chosen(src_weight, dst_weight)
+        if self.neg_sampling == "binary" and num_edges > 0 and self._candidates is None:
+            self._offsets = pair_offsets(self._pairs)
+
+    def _chosen(self, src_weight: Any, dst_weight: Any) -> tuple[Candidates, Candidates] | None:
+        """How nodes are drawn for negatives; None if any pair that is not an edge may be drawn."""
+        weights = {"src_weight": src_weight, "dst_weight": dst_weight}
+        given = [name for name, values in weights.items() if values is not None]
+        if given and self.neg_sampling is None:
+            raise ValueError(f"{' and '.join(given)} draw negatives: give neg_sampling as well")
+        if src_weight is not None and self.neg_sampling == "triplet":
+            raise ValueError("triplets draw destinations only: leave src_weight out")
+        ends = []
+        for at, (name, values) in enumerate(weights.items()):
+            count = (self._pairs.sources, self._pairs.destinations)[at].num_nodes
+            drawn = None if values is None else WeightedDraws(values, count, name, "nodes")
+            kind = "" if self.edge_type is None else self.edge_type[2 * at]
+            times = () if self.input_time is None else node_times(self.dataset, kind)
+            ends.append(Candidates(count, drawn, times))
+        return None if all(end.is_plain for end in ends) else (ends[0], ends[1])
+
+    def sample(
+        self,
+        positions: IdArray,
+        *,
+        epoch: int,
+        batch: int,
+        readahead: Sequence[HopReadAhead] | None = None,
+    ) -> SampledBatch:
+        """The neighbourhoods of the seed edges at some positions, and of their negatives."""
+        ends = self._ends(positions, negatives_key(self.sampler.seed, epoch, batch))
+        times = None if self.input_time is None else self.input_time[positions]
+        subgraph, sources, destinations = _sample_ends(
+            self.sampler,
+            self.edge_type,
+            ends,
+            times,
+            epoch=epoch,
+            batch=batch,
+            readahead=readahead,
+        )
+        count, kind = positions.shape[0], self.edge_type
+        source, target = (None, None) if kind is None else (kind[0], kind[2])
+        fields: dict[RowKey, npt.NDArray[Any]] = {}
+
+        def add(of: Any, name: str, values: npt.NDArray[Any]) -> None:
+            fields[name if of is None else (of, name)] = values
+
+        if self.neg_sampling == "triplet":
+            negatives = destinations[count:]
+            add(source, "src_index", sources)
+            add(target, "dst_pos_index", destinations[:count])
+            wide = negatives.shape[0] > count
+            add(target, "dst_neg_index", negatives.reshape(count, -1) if wide else negatives)
+            for of in {source, target} if times is not None else ():
+                add(of, "seed_time", np.asarray(times))
+        else:
+            add(kind, "edge_label_index", np.stack([sources, destinations]))
+            if self.edge_label is not None:
+                add(kind, "edge_label", self._labels(positions, sources.shape[0]))
+            if times is not None:
+                add(kind, "edge_label_time", times[ends.of_sources])
+        return SampledBatch(subgraph, positions, fields=fields, input_type=kind)
+
+    def _ends(self, positions: IdArray, key: int) -> _Ends:
+        """Both ends of the seed edges at some positions, and of their negatives."""
+        edges = self.edge_label_index.take(positions, axis=1)
+        (sources, destinations), links = edges, np.arange(positions.shape[0])
+        count, times = positions.shape[0], self.input_time
+        if self.neg_sampling == "triplet":
+            amount = int(self.amount)
+            of_negatives = np.repeat(links, amount)
+            if self._candidates is None:
+                drawn = draw_destinations(self._pairs, edges, amount, key)
+            else:
+                at = None if times is None else times[positions[of_negatives]]
+                seed_edges = edges[:, of_negatives]
+                drawn = choose_negatives(
+                    self._pairs, self._candidates, len(of_negatives), at, key, seed_edges=seed_edges
+                )[1]
+            destinations = np.concatenate([destinations, drawn])
+            return _Ends(sources, destinations, links, np.append(links, of_negatives))
+        if self.neg_sampling == "binary" and count:
+            amount = math.ceil(count * self.amount)
+            links = np.resize(links, count + amount)
+            if self._candidates is None:
+                drawn = draw_pairs(self._pairs, amount, self._offsets, key)
+            else:
+                at = None if times is None else times[positions[links[count:]]]
+                drawn = choose_negatives(self._pairs, self._candidates, amount, at, key)
+            sources, destinations = np.hstack([edges, drawn])
+        return _Ends(sources, destinations, links, links)
+
+    def seed_options(self) -> dict[str, Any]:
+        """Checksum of the seed edges, and how negatives are drawn."""
+        times = {} if self.input_time is None else {"times_crc": zlib.crc32(self.input_time.data)}
+        typed = {} if self.edge_type is None else {"input_type": list(self.edge_type)}
+        ends = zip(("src", "dst"), self._candidates or (), strict=False)
+        weighted = {
+            f"{name}_weight_crc": end.weights.crc for name, end in ends if end.weights is not None
+        }
+        return {
+            "seeds_crc": zlib.crc32(self.edge_label_index.data),
+            **times,
+            **typed,
+            "neg_sampling": self.neg_sampling,
+            "amount": self.amount,
+            **weighted,
+        }
+
+    def _labels(self, positions: IdArray, num_labels: int) -> npt.NDArray[Any]:
+        """Labels of the seed edges, then zeros for the negatives."""
+        assert self.edge_label is not None
+        labels = np.zeros((num_labels, *self.edge_label.shape[1:]), self.edge_label.dtype)
+        labels[: positions.shape[0]] = self.edge_label[positions]
+        return labels
+
+
+# --- seed edges as seeds of a sampler
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """Both ends of the seed edges of a mini-batch, and of their negatives.
+
+    Attributes
+    ----------
+    sources, destinations : (n,) and (m,) int64
+        The user's ids: seed edges first.
+    of_sources, of_destinations : (n,) and (m,) int64
+        The seed edge, 0 to batch_size - 1, that each of them belongs to.
+    """
+
+    sources: IdArray
+    destinations: IdArray
+    of_sources: IdArray
+    of_destinations: IdArray
+
+
+def _seed_edges(dataset: Dataset, given: Any) -> tuple[EdgeType | None, IdArray]:
+    """The edge type, None without types, and the seed edges, (2, n) int64.
+
+    Raises
+    ------
+    ValueError
+        If they have another shape; if a typed graph's have no edge type.
+    IndexError
+        If an end is out of range.
+    """
+    if not dataset.is_typed:
+        return None, _checked(given, dataset.num_nodes, dataset.num_nodes)
+    kind, edges = _type_and_edges(dataset, given)
+    if edges is None:
+        return kind, dataset.edges[kind].edge_index()
+    counts = [dataset.nodes[end].num_nodes for end in (kind[0], kind[2])]
+    return kind, _checked(edges, *counts)
+
+
+def _checked(edges: Any, num_sources: int, num_destinations: int) -> IdArray:
+    shape = np.shape(edges)
+    if len(shape) != 2 or shape[0] != 2:
+        raise ValueError(
+            f"edge_label_index must have shape (2, n), sources above destinations, not {shape}"
+        )
+    counts = (num_sources, num_destinations)
+    ends = [as_ids(edges[i], counts[i], f"edge_label_index[{i}]") for i in (0, 1)]
+    return np.stack(ends)
+
+
+def _type_and_edges(dataset: Dataset, given: Any) -> tuple[EdgeType, Any]:
+    """An edge type and its seed edges, None for all of its edges."""
+    pairs = [(given, None)]  # the type alone
+    if isinstance(given, Sequence) and len(given) == 2:
+        pairs.append((given[0], given[1]))
+    for name, edges in pairs:
+        is_name = isinstance(name, str) or (
+            isinstance(name, tuple) and all(isinstance(part, str) for part in name)
+        )
+        if is_name:
+            try:
+                return dataset.edge_type_of(name), edges
+            except KeyError as error:
+                raise ValueError(f"edge_label_index: {error.args[0]}") from None
+    raise ValueError(
+        f"the seed edges of a typed graph are of one edge type: give (edge type, edges), or the "
+        f"type alone for all of its edges; the edge types are {dataset.edge_types}"
+    )
+
+
+def _sample_ends(
+    sampler: NeighborSampler,
+    edge_type: EdgeType | None,
+    ends: _Ends,
+    times: IdArray | None,
+    *,
+    epoch: int,
+    batch: int,
+    readahead: Sequence[HopReadAhead] | None,
+) -> tuple[TypedSubgraph, IdArray, IdArray]:
+    """The neighbourhood of both ends.
+
+    With a time for each seed edge, each end has a tree of its own; else each node is a seed once.
+
+    Returns
+    -------
+    TypedSubgraph
+        Its `batch`, with times, has the seed edge to whose trees a node belongs.
+    (n,) int64, (m,) int64
+        Local ids of the sources and the destinations.
+    """
+    source, _, target = EDGES if edge_type is None else edge_type
+    types = list(dict.fromkeys((source, target)))
+    both = [(ends.sources, ends.of_sources), (ends.destinations, ends.of_destinations)]
+    if len(types) == 1:
+        merged = tuple(np.concatenate(parts) for parts in zip(*both, strict=True))
+        both = [(merged[0], merged[1])]
+    seeds, local = {}, []
+    for kind, (nodes, _) in zip(types, both, strict=True):
+        if times is None:
+            seeds[kind], where = np.unique(nodes, return_inverse=True)
+        else:
+            seeds[kind], where = nodes, np.arange(len(nodes))
+        local.append(where)
+    if len(types) == 1:
+        local = list(np.split(local[0], [len(ends.sources)]))
+    seed_time = None
+    if times is not None:
+        seed_time = {kind: times[links] for kind, (_, links) in zip(types, both, strict=True)}
+    subgraph = sampler.sample_types(
+        seeds, seed_time=seed_time, epoch=epoch, batch=batch, readahead=readahead
+    )
+    if times is not None:
+        links_of = {kind: links for kind, (_, links) in zip(types, both, strict=True)}
+        subgraph = _with_links(subgraph, links_of)
+    return subgraph, local[0], local[1]
+
+
+def _with_links(subgraph: TypedSubgraph, links_of: dict[str, IdArray]) -> TypedSubgraph:
+    """Has `batch` number seed edges, not trees."""
+    assert subgraph.batch is not None
+    # trees are numbered over the node types in their order
+    of_tree = np.concatenate([links_of[kind] for kind in subgraph.batch if kind in links_of])
+    return replace(subgraph, batch={kind: of_tree[trees] for kind, trees in subgraph.batch.items()})

@@ -1,0 +1,407 @@
+"""What mini-batches cost: `BatchStats` of each, and what a training loop has spent on them.
+
+A loop is timed by its iterator (`Loop`), in the training process only. Each mini-batch that the
+loop is given goes to the `listeners`, and if the environment variable ``GRAPHZERO_STATS`` has the
+beginning of a path, as under ``graphzero report``, to the file of the process at that path.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, TypeVar
+
+_T = TypeVar("_T")
+_VARIABLE = "GRAPHZERO_STATS"
+_WRITE_EVERY = 0.5  # seconds
+
+
+@dataclass(frozen=True)
+class BatchStats:
+    """What a mini-batch cost.
+
+    The first four times do not overlap: they are the work on it, and then its rest. Whether a
+    thread waits for the disk is found by `loader.stage_clock`, with every strategy in the same way.
+
+    Attributes
+    ----------
+    sampled : float
+        Seconds of sampling, without waiting for the disk; in a background thread if there is one.
+    disk : float
+        Seconds that threads waited for the disk: for topology while they sampled, for pages that
+        were requested, for rows.
+    gathered : float
+        Seconds of looking up and copying rows, without waiting for the disk; in the background and
+        after.
+    ready : float
+        Seconds that the mini-batch, as far as it is prepared in the background, waited until the
+        training loop, or its DataLoader, took it.
+    waited : float
+        Seconds that the loop, or in a DataLoader worker this process, waited for the mini-batch,
+        the placing of its rows included: parts of the times above.
+    queue_depth : int
+        Mini-batches behind it that were finished when it was taken.
+    row_bytes : int
+        Bytes of all its rows, as they are stored.
+    pages_missed : int
+        Pages of its rows that were not in memory when they were requested, or were read past the
+        page cache; 0 where no pages are requested (see `Prefetch`). Of files that belong to others,
+        whose residency the kernel hides: that it read when they were requested.
+    topology_missed : int
+        Pages of topology that were not in memory when hop read-ahead requested them; 0 without
+        hop read-ahead.
+    io : str
+        How its rows were read, and why.
+    epoch, number : int
+        Which mini-batch of which epoch it is.
+    num_seeds, num_nodes, num_edges : int
+        In the mini-batch, of all types.
+    num_workers : int
+        DataLoader workers that prepare mini-batches; 0 if the training process does.
+    num_threads : int
+        Sampling threads in each of these processes.
+    """
+
+    sampled: float = 0.0
+    disk: float = 0.0
+    gathered: float = 0.0
+    ready: float = 0.0
+    waited: float = 0.0
+    queue_depth: int = 0
+    row_bytes: int = 0
+    pages_missed: int = 0
+    topology_missed: int = 0
+    io: str = ""
+    epoch: int = 0
+    number: int = 0
+    num_seeds: int = 0
+    num_nodes: int = 0
+    num_edges: int = 0
+    num_workers: int = 0
+    num_threads: int = 1
+
+
+@dataclass(frozen=True)
+class BatchTotals:
+    """Sums over mini-batches. The first five times are parts of the work, and do not overlap.
+
+    Attributes
+    ----------
+    batches : int
+        Mini-batches that graphzero prepared, as far as their `BatchStats` are known.
+    sampling : float
+        Seconds that threads sampled, without waiting for the disk.
+    disk : float
+        Seconds that they waited for the disk: for topology, requested pages, rows.
+    gathering : float
+        Seconds that they copied rows.
+    ready : float
+        Seconds that finished mini-batches waited for the training loop to take them.
+    steps : int
+        Mini-batches that the training loop was given.
+    stall : float
+        Seconds that the training loop waited for mini-batches.
+    training : float
+        Seconds that it worked on them: from getting one to asking for the next.
+    pages_missed, topology_missed : int
+        As in `BatchStats`.
+    row_bytes : int
+        Bytes of the rows that the mini-batches have.
+    queue_depth : int
+        Sum over mini-batches of how many were finished when the loop took one.
+    seeds, nodes, edges : int
+        In the mini-batches.
+    unsplit : float
+        Seconds of `training` that only the iterator of a dataset has seen: what a ``DataLoader``
+        without workers did meanwhile (collate_fn, pin_memory) is in them.
+    """
+
+    batches: int = 0
+    sampling: float = 0.0
+    disk: float = 0.0
+    gathering: float = 0.0
+    ready: float = 0.0
+    steps: int = 0
+    stall: float = 0.0
+    training: float = 0.0
+    pages_missed: int = 0
+    topology_missed: int = 0
+    row_bytes: int = 0
+    queue_depth: int = 0
+    seeds: int = 0
+    nodes: int = 0
+    edges: int = 0
+    unsplit: float = 0.0
+
+    def __add__(self, other: BatchTotals) -> BatchTotals:
+        return BatchTotals(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+class Step(NamedTuple):
+    """What a training loop has done since the step before.
+
+    Attributes
+    ----------
+    epoch : int
+    totals : BatchTotals
+        Of one mini-batch, without the work on it, which is part of the next step of the pass.
+    stats : BatchStats or None
+        Of the mini-batch. None at the end of a pass, and for mini-batches of other origin.
+    """
+
+    epoch: int
+    totals: BatchTotals
+    stats: BatchStats | None
+
+
+listeners: list[Callable[[Step], None]] = []
+"""Called with each step of each loop in this process, in the thread of the loop."""
+
+
+class _Thread(threading.local):
+    """What the loops of one thread share."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0  # that were counted
+        self.asking: int | None = None  # process in which the iterator of a loop runs
+        self.stats: BatchStats | None = None  # of the mini-batch that an inner iterator has given
+
+
+_here = _Thread()
+
+
+@contextmanager
+def _asking() -> Iterator[None]:
+    _here.asking, _here.stats = os.getpid(), None
+    try:
+        yield
+    finally:
+        _here.asking = None
+
+
+class Loop:
+    """Times one pass of a training loop: how long it waits for mini-batches and works on them.
+
+    Loops may be nested or interleaved in a thread: no second counts twice. Where an iterator takes
+    its mini-batches from another one that is timed, the outer one alone counts: it is the one that
+    the loop sees. Work on a mini-batch whose successor is never asked for does not count.
+
+    Parameters
+    ----------
+    epoch : int
+        Of mini-batches that do not tell it.
+    of_dataset : bool
+        The iterator is that of a dataset: a ``DataLoader`` may work on its mini-batches before the
+        loop does.
+    """
+
+    def __init__(self, epoch: int = 0, *, of_dataset: bool = False) -> None:
+        self._epoch = epoch
+        self._of_dataset = of_dataset
+        self._starting = 0.0  # seconds until the loop had its iterator
+        self._since: _Mark | None = None  # when the loop got a mini-batch, unless it has ended
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """While the loop waits for its iterator: this counts with the first mini-batch."""
+        if _here.asking == os.getpid():
+            yield
+            return
+        since = _Mark()
+        with _asking():
+            yield
+        self._starting = _Mark().count_since(since)
+
+    def next_of(self, batches: Iterator[_T]) -> _T:
+        """The next mini-batch, when the loop asks for it; raises whatever ``next`` raises."""
+        if _here.asking == os.getpid():  # a child may be forked meanwhile
+            batch = next(batches)
+            _here.stats = _stats_of(batch)
+            self._since = None
+            return batch
+        asked = _Mark()
+        trained = 0.0 if self._since is None else asked.count_since(self._since)
+        self._since = None
+        try:
+            with _asking():
+                batch = next(batches)
+        except BaseException:
+            if trained:
+                self._tell(None, trained, {})
+            raise
+        stats = _stats_of(batch) or _here.stats
+        self._since = _Mark()
+        stall = self._since.count_since(asked) + self._starting
+        self._starting = 0.0
+        self._tell(stats, trained, {"steps": 1, "stall": stall})
+        return batch
+
+    def _tell(self, stats: BatchStats | None, trained: float, given: dict[str, Any]) -> None:
+        prefix = os.environ.get(_VARIABLE)
+        if not listeners and prefix is None:
+            return
+        if stats is not None:
+            self._epoch = stats.epoch
+            given |= {name: getattr(stats, field) for name, field in _SUMMED.items()}
+            given["batches"] = 1
+        totals = BatchTotals(
+            **given, training=trained, unsplit=trained if self._of_dataset else 0.0
+        )
+        step = Step(self._epoch, totals, stats)
+        for listener in tuple(listeners):
+            listener(step)
+        if prefix is not None:
+            _file_of_process(prefix).add(step)
+
+
+def _stats_of(batch: object) -> BatchStats | None:
+    found = getattr(batch, "stats", None)
+    return found if isinstance(found, BatchStats) else None
+
+
+# Fields of `BatchTotals`, and those of `BatchStats` that they are sums of.
+_SUMMED = {
+    **{"sampling": "sampled", "disk": "disk", "gathering": "gathered", "ready": "ready"},
+    **{name: name for name in ("pages_missed", "topology_missed", "row_bytes", "queue_depth")},
+    **{"seeds": "num_seeds", "nodes": "num_nodes", "edges": "num_edges"},
+}
+
+
+class _Mark:
+    """A moment of a thread."""
+
+    def __init__(self) -> None:
+        self.wall = time.perf_counter()
+        self.thread = (os.getpid(), threading.get_ident())
+        self.counted = _here.seconds
+
+    def count_since(self, since: _Mark) -> float:
+        """Seconds since an earlier moment that no other loop of the thread has counted."""
+        if self.thread[0] != since.thread[0]:
+            return 0.0  # the process was forked: its parent counts them
+        others = self.counted - since.counted if self.thread == since.thread else 0.0
+        seconds = max(0.0, self.wall - since.wall - others)
+        _here.seconds += seconds
+        self.counted = _here.seconds
+        return seconds
+
+
+class _Watched(Iterable[Any]):
+    def __init__(self, loader: Iterable[Any]) -> None:
+        self._loader = loader
+        self._passes = 0
+
+    def __len__(self) -> int:
+        return len(self._loader)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Any]:
+        loop = Loop(self._passes)
+        self._passes += 1
+        with loop.starting():
+            iterator = iter(self._loader)
+        return _observed(iterator, loop)
+
+
+def _observed(iterator: Iterator[Any], loop: Loop) -> Iterator[Any]:
+    from graphzero.loader.profiler import LoopRanges  # imports torch
+
+    ranges = LoopRanges(training=True)
+    while True:
+        try:
+            with ranges:
+                batch = loop.next_of(iterator)
+        except StopIteration:
+            return
+        yield batch
+        del batch  # its memory is needed for the next one
+
+
+def watch(loader: Iterable[Any]) -> Iterable[Any]:
+    """The same mini-batches; tells the `listeners` how long the loop over them waits and works.
+
+    Ready-made loaders tell it by themselves, and this adds nothing to them. It is for a plain
+    ``DataLoader``, or for any other iterable. A dataset that is iterated over in this process
+    cannot tell the ``collate_fn`` of a ``DataLoader`` from the work of the loop; this can, and
+    counts in its place.
+
+    Parameters
+    ----------
+    loader : iterable
+
+    Returns
+    -------
+    iterable
+        It can be iterated over as often as the loader, and has its ``len``.
+    """
+    return _Watched(loader)
+
+
+class _StatsFile:
+    """A file of JSON lines: sums of one epoch since the line before, and options.
+
+    A line is written at the first step and then every half second, so that little is lost if the
+    process is killed.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._turn = threading.RLock()
+        self._pending: dict[int, BatchTotals] = {}
+        self._options: dict[str, Any] = {}
+        self._next = 0.0
+
+    def add(self, step: Step) -> None:
+        with self._turn:
+            known = self._pending.get(step.epoch, BatchTotals())
+            self._pending[step.epoch] = known + step.totals
+            if step.stats is not None:
+                options = ("num_workers", "num_threads", "io")
+                self._options = {name: getattr(step.stats, name) for name in options}
+            if time.monotonic() >= self._next:
+                self.write()
+
+    def write(self) -> None:
+        with self._turn:
+            if self._next == float("inf"):  # it has failed
+                return
+            pending, self._pending = self._pending, {}
+            self._next = time.monotonic() + _WRITE_EVERY
+            lines = [
+                json.dumps({"epoch": epoch, "totals": totals.__dict__, "options": self._options})
+                for epoch, totals in pending.items()
+            ]
+            if lines:
+                try:
+                    with open(self._path, "a", encoding="utf-8") as file:
+                        file.write("\n".join(lines) + "\n")
+                except OSError as error:
+                    self._next = float("inf")
+                    warnings.warn(
+                        f"The costs of mini-batches are not recorded: {error}", stacklevel=2
+                    )
+
+
+_file: tuple[str, _StatsFile] | None = None
+
+
+def _file_of_process(prefix: str) -> _StatsFile:
+    global _file
+    path = f"{prefix}.{os.getpid()}"
+    if _file is None or _file[0] != path:  # a forked child has the file of its parent
+        _file = (path, _StatsFile(path))
+    return _file[1]
+
+
+def _write_at_exit() -> None:
+    if _file is not None and _file[0].endswith(f".{os.getpid()}"):
+        _file[1].write()
+
+
+atexit.register(_write_at_exit)

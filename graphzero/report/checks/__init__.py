@@ -1,1 +1,0 @@
-"""What `verify` checks: blocks and checksums, one module a kind of file, what a manifest says."""

@@ -1,0 +1,172 @@
+"""Memory control groups: a limit on the memory and page cache of a process.
+
+Uses version 1 or 2 where a group can be made, and otherwise a systemd scope. A shell enters the
+group, so that a process is inside before it imports or maps anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from graphzero.io.limits import INTERFACES, MOUNT, Interface, counters_of, memory_groups
+
+REMOVE_SECONDS = 10.0
+_PREFIX = "graphzero-"
+_MAKING_SECONDS = 60.0  # so old is no folder that is being made, and not yet locked
+_MEMBERSHIP = Path("/proc/self/cgroup")
+_ENTER = 'echo $$ > "$0" && exec "$@"'  # a group's file, and the command
+_WITH_SWAP = {1: "memory.memsw.limit_in_bytes", 2: "memory.swap.max"}
+
+
+class NoMemoryGroup(RuntimeError):
+    """No memory group can be made here; the message says what was tried."""
+
+
+@dataclass(frozen=True)
+class MemoryGroup:
+    """A group with a limit.
+
+    Attributes
+    ----------
+    kind : str
+        The interface that made it.
+    limit : int
+        In bytes.
+    prefix : tuple of str
+        A command that enters the group and runs the rest of the command line.
+    folder : pathlib.Path or None
+        The folder of the group's files; None for a systemd scope.
+    """
+
+    kind: str
+    limit: int
+    prefix: tuple[str, ...]
+    folder: Path | None = None
+
+    def kills(self) -> int:
+        """Number of processes that the kernel has killed for lack of memory; 0 if unknown."""
+        files = () if self.folder is None else [self.folder / each.kills for each in INTERFACES]
+        return sum(counters_of(path).get("oom_kill", 0) for path in files)
+
+
+def _make(parent: Path, interface: Interface, limit: int) -> MemoryGroup:
+    """Makes a group within another; raises OSError on failure."""
+    if interface.version == 2:
+        if "memory" not in (parent / "cgroup.controllers").read_text().split():
+            raise OSError(f"{parent} has no memory controller")
+        if "memory" not in (parent / "cgroup.subtree_control").read_text().split():
+            (parent / "cgroup.subtree_control").write_text("+memory")
+    _remove_left(parent)
+    folder = parent / f"{_PREFIX}{os.getpid()}-{time.monotonic_ns()}"
+    folder.mkdir()
+    try:
+        (folder / interface.limits[0]).write_text(str(limit))
+        with contextlib.suppress(OSError):  # absent if swap is not accounted
+            with_swap = limit if interface.version == 1 else 0
+            (folder / _WITH_SWAP[interface.version]).write_text(str(with_swap))
+        enter = ("/bin/sh", "-c", _ENTER, str(folder / "cgroup.procs"))
+        _try([*enter, "true"])
+    except BaseException:
+        folder.rmdir()
+        raise
+    return MemoryGroup(f"cgroup version {interface.version}", limit, enter, folder)
+
+
+def _try(command: Sequence[str]) -> None:
+    try:
+        subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    except subprocess.CalledProcessError as error:
+        last = error.stderr.strip().splitlines()[-1:]
+        raise OSError(f"{command[0]}: {' '.join(last)}") from error
+    except subprocess.TimeoutExpired as error:
+        raise OSError(f"{command[0]}: no answer") from error
+
+
+def _scope(limit: int) -> MemoryGroup:
+    program = shutil.which("systemd-run")
+    if program is None:
+        raise OSError("there is no systemd-run")
+    options = ["--scope", "--quiet", "-p", f"MemoryMax={limit}", "-p", "MemorySwapMax=0"]
+    prefix = (program, *([] if os.geteuid() == 0 else ["--user"]), *options, "--")
+    _try([*prefix, "true"])
+    return MemoryGroup("systemd-run", limit, prefix)
+
+
+def _find(limit: int) -> MemoryGroup:
+    tried = []
+    for parent in memory_groups(_MEMBERSHIP, MOUNT):
+        for interface in INTERFACES:
+            # the root of version 2 has no figures of its own
+            sign = interface.usage if interface.version == 1 else "cgroup.controllers"
+            if (parent / sign).exists():
+                try:
+                    return _make(parent, interface, limit)
+                except OSError as error:
+                    tried.append(f"version {interface.version}: {error}")
+    try:
+        return _scope(limit)
+    except OSError as error:
+        tried.append(str(error))
+    raise NoMemoryGroup(f"no memory group can be made: {'; '.join(dict.fromkeys(tried))}")
+
+
+def _remove(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        (folder / "memory.force_empty").write_text("0")  # version 1 only
+    end = time.monotonic() + REMOVE_SECONDS
+    while folder.exists():
+        try:
+            folder.rmdir()
+        except OSError:  # a process has ended, but the kernel has not removed it yet
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
+
+
+def _remove_left(parent: Path) -> None:
+    """Removes groups whose makers were killed: nobody has them locked any more."""
+    for folder in parent.glob(f"{_PREFIX}*"):
+        made = folder.name.rpartition("-")[2]
+        # The clock begins again with the machine: a folder of the future is of the past.
+        if made.isdecimal() and abs(time.monotonic_ns() - int(made)) > _MAKING_SECONDS * 1e9:
+            with contextlib.suppress(OSError), _locked(folder):
+                folder.rmdir()
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Whoever makes a folder keeps a lock on it, which ends with the process."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def memory_group(limit: int) -> Iterator[MemoryGroup]:
+    """A group that exists within the context; its processes must end before the context does.
+
+    Raises
+    ------
+    NoMemoryGroup
+    """
+    group = _find(limit)
+    if group.folder is None:
+        yield group
+        return
+    try:
+        with _locked(group.folder):
+            yield group
+    finally:
+        _remove(group.folder)

@@ -1,1 +1,0 @@
-"""The report of a recording as one HTML file. Importing its modules imports matplotlib."""

@@ -1,0 +1,705 @@
+"""`tune`: compares prefetch settings on this machine by trials, and chooses one for a dataset.
+
+Each trial iterates over mini-batches with one setting, in a process of its own, inside the memory
+limit, and from the same state: no page of the dataset in memory. Rounds have every setting once,
+in random order, so that whatever changes on the machine meanwhile meets all settings alike.
+"""
+
+from __future__ import annotations
+
+import csv
+import errno
+import fcntl
+import io
+import json
+import os
+import platform
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import psutil
+
+from graphzero import _core
+from graphzero.errors import FormatError
+from graphzero.graph.dataset import open_dataset, seeds_of_split
+from graphzero.ingest.folder import folder_lock
+from graphzero.io.limits import available_memory
+from graphzero.io.prefetch import Prefetch
+from graphzero.io.row_io import managed_bytes, row_sources
+from graphzero.io.strategies import unavailable_strategies
+from graphzero.report.disk_rate import DiskRate, largest_file, measure_disk
+from graphzero.report.limited_memory import MemoryGroup, NoMemoryGroup, memory_group
+from graphzero.report.readings import versions_of
+from graphzero.store.manifest import read_manifest
+from graphzero.store.mapped_file import resident_bytes
+from graphzero.store.tuning_file import files_digest, this_machine, tuning_content
+from graphzero.units import format_bytes
+
+LEAST_ROUNDS, MOST_ROUNDS = 3, 9
+_WARM_UP, _BATCHES = 6, 20  # mini-batches of a trial, as far as its time allows
+_START_SECONDS = 60.0  # of the interpreter and its imports, on a slow machine
+_USUAL_START = 3.0
+_MOST_SECONDS, _LEAST_SECONDS = 60.0, 0.25  # of the mini-batches of a trial
+_OF_WARM_UP = 0.55  # of this time
+_STEADY = 0.03  # warming up ends when pages in memory have grown by less than this share
+_NOISE = 1.03  # settings that are so close to the fastest are as fast
+_LEAST_LIMIT = 32_000_000  # bytes: an interpreter with PyTorch takes several times that
+_COLD = 0.01  # of the files' bytes: what the kernel reads along, such as the headers
+_PROGRAM = "from graphzero.report.tune import run_trial; run_trial()"
+
+Path_ = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a trial iterates over: a `NeighborDataset` in its process, and `Collate`.
+
+    Attributes
+    ----------
+    folder : str
+        Of the dataset.
+    fanouts : list of int, or dict of str to list of int
+        Of a typed graph also by edge type, as "source__relation__target".
+    batch_size : int
+    split : str
+        Whose nodes are the seeds; "all" for all nodes.
+    node_type : str or None
+        Of a typed graph, the type of the seeds; None for the one that has the split.
+    gather : tuple of str, or None
+        The attributes that mini-batches have; None for all.
+    feature_dtype : {None, "float32"}
+    num_threads : int or None
+        Threads that sample; None for all processors.
+    step_ms : float
+        Milliseconds of sleep for each mini-batch, in place of a model on another device. 0: the
+        speed of loading alone.
+    seed : int
+    sampling : mapping
+        Fields of `Sampling`.
+    """
+
+    folder: str
+    fanouts: Sequence[int] | Mapping[str, Sequence[int]] = (15, 10, 5)
+    batch_size: int = 1024
+    split: str = "train"
+    node_type: str | None = None
+    gather: tuple[str, ...] | None = None
+    feature_dtype: str | None = None
+    num_threads: int | None = None
+    step_ms: float = 0.0
+    seed: int = 0
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one trial has shown.
+
+    Attributes
+    ----------
+    setting : Prefetch
+    round : int
+        From 0.
+    seconds : tuple of float
+        Of each measured mini-batch, from asking for it to asking for the next; empty where the
+        trial failed.
+    reason : str or None
+        Why there are no figures: killed, failed, took too long. None where there are.
+    io : str
+        How rows were read, and why: `BatchStats.io` of the last mini-batch.
+    stats : dict of str to float
+        Means over the mini-batches of the figures of `BatchStats`.
+    peak_memory : int or None
+        Most bytes of the process's memory, mapped files included.
+    available : int or None
+        Bytes of memory that were available to the process when it began.
+    in_memory : float or None
+        Share of the dataset's files that was in the page cache when it began; None if unknown.
+    """
+
+    setting: Prefetch
+    round: int = 0
+    seconds: tuple[float, ...] = ()
+    reason: str | None = None
+    io: str = ""
+    stats: dict[str, float] = field(default_factory=dict)
+    peak_memory: int | None = None
+    available: int | None = None
+    in_memory: float | None = None
+
+    @property
+    def seconds_per_batch(self) -> float | None:
+        """Mean of the measured mini-batches; None where the trial failed."""
+        return fmean(self.seconds) if self.seconds else None
+
+    def plain(self) -> dict[str, Any]:
+        """As plain values."""
+        setting = {"strategy": self.setting.strategy, **changed_fields(self.setting)}
+        return {**asdict(self), "setting": setting, "seconds_per_batch": self.seconds_per_batch}
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What `tune` has found.
+
+    Attributes
+    ----------
+    workload : Workload
+    memory_limit : int or None
+        Of each trial, in bytes; None for what the machine has available.
+    group : str
+        The interface that limited memory; empty where nothing did.
+    no_group : str or None
+        Why the page cache was not limited, although there was a limit.
+    size : int
+        Bytes of the dataset.
+    digest : str
+        `files_digest` of its files, before the first trial.
+    trials : tuple of Trial
+    unavailable : dict of str to str
+        Strategies that were not compared, and why.
+    disk : DiskRate or None
+    """
+
+    workload: Workload
+    memory_limit: int | None
+    group: str
+    no_group: str | None
+    size: int
+    digest: str
+    trials: tuple[Trial, ...]
+    unavailable: dict[str, str]
+    disk: DiskRate | None = None
+
+    @property
+    def available(self) -> int:
+        """Bytes that were available to the trials when they began."""
+        known = [one.available for one in self.trials if one.available is not None]
+        available = int(median(known))
+        if self.no_group is not None and self.memory_limit is not None:
+            available = min(available, self.memory_limit)
+        return available
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is memory for the whole dataset."""
+        return self.size <= self.available
+
+    @property
+    def seconds(self) -> dict[Prefetch, float]:
+        """Seconds a mini-batch of each setting, the median of its trials; without failed ones."""
+        times = of_settings(self.trials)
+        return {setting: median(found) for setting, found in times.items()}
+
+    @property
+    def chosen(self) -> Prefetch:
+        """The setting for loaders: the fastest, or the default where the dataset fits in memory.
+
+        Trials begin without any page of it, so they show how fast it comes into memory. Once it is
+        there, what is fastest in reading has nothing left to read. Of settings that differ by less
+        than the noise, the first one of the list is chosen: it begins with the default.
+        """
+        seconds = self.seconds
+        if self.fits and Prefetch() in seconds:
+            return Prefetch()
+        least = min(seconds.values())
+        return next(one for one, time in seconds.items() if time <= _NOISE * least)
+
+    def content(self) -> dict[str, Any]:
+        """What is written into ``tuning.json``."""
+        work, chosen = self.workload, self.chosen
+        versions = versions_of(("graphzero", "numpy", "torch"))
+        return tuning_content(
+            this_machine(work.folder),
+            date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            prefetch={"strategy": chosen.strategy, **changed_fields(chosen)},
+            memory_limit=self.memory_limit,
+            available=self.available,
+            dataset=self.digest,
+            limited_by=self.group or None,
+            not_limited=self.no_group,
+            workload={**asdict(work), "folder": None},
+            disk_rate=None if self.disk is None else asdict(self.disk) | {"path": None},
+            versions={"python": platform.python_version(), **versions},
+            unavailable=self.unavailable,
+            trials=[one.plain() for one in self.trials],
+        )
+
+    def lines(self) -> Iterator[str]:
+        """A table of the settings, the fastest first."""
+        seconds, times = self.seconds, of_settings(self.trials)
+        width = max(len(describe(one.setting)) for one in self.trials)
+        yield f"  {'setting':{width}s}  s/batch   range            trials"
+        for setting in sorted(seconds, key=seconds.__getitem__):
+            found, mark = times[setting], "*" if setting == self.chosen else " "
+            span = f"{min(found):.4f}-{max(found):.4f}"
+            name = describe(setting)
+            yield f"{mark} {name:{width}s}  {seconds[setting]:.4f}    {span:15s}  {len(found)}"
+        failed = {one.setting: one.reason for one in self.trials if one.setting not in seconds}
+        for setting, reason in failed.items():
+            yield f"  {describe(setting):{width}s}  {reason}"
+
+
+def of_settings(trials: Iterable[Trial]) -> dict[Prefetch, list[float]]:
+    """Seconds a mini-batch, by setting; without settings of which a trial failed."""
+    times: dict[Prefetch, list[float]] = {}
+    failed = set()
+    for one in trials:
+        if one.seconds_per_batch is None:
+            failed.add(one.setting)
+        else:
+            times.setdefault(one.setting, []).append(one.seconds_per_batch)
+    return {setting: found for setting, found in times.items() if setting not in failed}
+
+
+def csv_rows(trials: Iterable[Trial], **more: Any) -> list[dict[str, Any]]:
+    """A row for each trial; `more` are columns of the same value in each."""
+    rows = []
+    for one in trials:
+        plain = one.plain()
+        del plain["setting"], plain["seconds"]
+        rows.append({**more, **asdict(one.setting), **plain.pop("stats"), **plain})
+    return rows
+
+
+def csv_text(rows: Sequence[dict[str, Any]]) -> str:
+    """Rows as CSV."""
+    text = io.StringIO()
+    columns = dict.fromkeys(name for row in rows for name in row)
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+# --- settings
+
+
+def settings_to_compare(
+    features: int, available: int, unavailable: Collection[str] = ()
+) -> list[Prefetch]:
+    """A dozen settings, the default first.
+
+    Parameters
+    ----------
+    features : int
+        Bytes of the rows that a strategy reads.
+    available : int
+        Bytes of memory.
+    unavailable : collection of str
+        Strategies that cannot be used.
+    """
+    half = round(available / 2 / features, 3) if features else 1.0
+    found = [Prefetch("auto", lookahead=n) for n in (1, 0, 2, 4)]
+    found += [Prefetch("uring", lookahead=n, resident=1.0) for n in (1, 2, 4)]
+    found.append(Prefetch("uring", lookahead=2, resident=1.0, gap_pages=3))
+    found.append(Prefetch("pread", lookahead=2, resident=1.0))
+    parts = (0.0, half) if 0 < half < 1 else (0.0,)
+    found += [Prefetch("willneed", lookahead=2, resident=part) for part in parts]
+    found += [Prefetch("none", lookahead=n) for n in (0, 1)]
+    return [one for one in dict.fromkeys(found) if one.strategy not in unavailable]
+
+
+def changed_fields(setting: Prefetch) -> dict[str, Any]:
+    """The fields of a setting that differ from the default, without the strategy."""
+    default = asdict(Prefetch())
+    given = {f.name: getattr(setting, f.name) for f in fields(Prefetch) if f.name != "strategy"}
+    return {name: value for name, value in given.items() if value != default[name]}
+
+
+def describe(setting: Prefetch) -> str:
+    """A setting as ``graphzero train --prefetch`` takes it: "uring:lookahead=2,resident=0.5"."""
+    named = {"lookahead": setting.lookahead, **changed_fields(setting)}
+    return f"{setting.strategy}:{','.join(f'{name}={value}' for name, value in named.items())}"
+
+
+# --- measuring
+
+
+def tune(
+    workload: Workload,
+    *,
+    memory_limit: int | None = None,
+    seconds: float = 300.0,
+    rounds: int | None = None,
+    settings: Sequence[Prefetch] | None = None,
+    disk: bool = True,
+    say: Callable[[str], object] = lambda text: None,
+) -> Tuned:
+    """Compares prefetch settings; the choice is that of the smallest median.
+
+    Parameters
+    ----------
+    workload : Workload
+    memory_limit : int, optional
+        Bytes that the process of a trial has in all: its page cache, its mini-batches, the
+        interpreter and the libraries. Default: what the machine has available.
+    seconds : float
+        Trials are as long as three rounds of all settings allow in this time, and further rounds
+        begin only within it. It does not count if `rounds` is given.
+    rounds : int, optional
+        Trials of each setting, at least three.
+    settings : sequence of Prefetch, optional
+        Default: `settings_to_compare`.
+    disk : bool
+        Measures the disk's own rate first.
+    say : callable
+        Gets a line for each trial.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process builds or measures this dataset.
+    RuntimeError
+        If every setting failed, with the reason of the first, or the files have changed.
+    ValueError
+        If the workload is wrong, or the limit far too low; before any trial.
+    """
+    if memory_limit is not None and memory_limit < _LEAST_LIMIT:
+        raise ValueError(
+            f"the memory limit is {memory_limit:,} bytes, and Python with PyTorch takes more than "
+            f"{format_bytes(_LEAST_LIMIT)}: write it with a unit, like '2GB'"
+        )
+    if rounds is not None and rounds < LEAST_ROUNDS:
+        raise ValueError(f"a median takes at least {LEAST_ROUNDS} trials, not {rounds}")
+    with measuring_alone(workload.folder), unchanged_files(workload.folder), ExitStack() as stack:
+        with open_dataset(workload.folder) as ds:
+            mini_batches(ds, asdict(workload), Prefetch())  # errors before any trial
+            features = managed_bytes(row_sources(ds))
+            size = sum(mapping.size for mapping in ds.mappings)
+            digest = files_digest(ds.mappings)
+        unavailable = unavailable_strategies()
+        if settings is None:
+            room = min(filter(None, (available_memory(), memory_limit)))
+            settings = settings_to_compare(features, room, unavailable)
+        group, no_group = _group(memory_limit, stack)
+        if no_group is not None:
+            say(f"the page cache is NOT limited: {no_group}")
+        files = dataset_files(workload.folder)
+        rate = measure_disk(largest_file(files)) if disk else None
+        say(f"comparing {len(settings)} settings")
+        trials: list[Trial] = []
+        end = time.monotonic() + seconds
+        each = _MOST_SECONDS
+        if rounds is None:
+            each = min(each, seconds / LEAST_ROUNDS / len(settings) - _USUAL_START)
+        for number in range(rounds or MOST_ROUNDS):
+            failed = {one.setting for one in trials if one.reason is not None}
+            left = [one for one in settings if one not in failed]
+            if not left or (rounds is None and number >= LEAST_ROUNDS and time.monotonic() > end):
+                break
+            random.Random(number).shuffle(left)
+            for setting in left if number else settings:
+                asked = setting
+                if no_group is not None and setting.memory_limit is None:
+                    asked = replace(setting, memory_limit=memory_limit)
+                found = measure(workload, asked, group, files, seconds=max(_LEAST_SECONDS, each))
+                trials.append(replace(found, setting=setting, round=number))
+                time_text = f"{fmean(found.seconds):.4f} s a mini-batch" if found.seconds else ""
+                text = found.reason or time_text
+                say(f"round {number + 1}, {describe(setting)}: {text}")
+        if not of_settings(trials):
+            raise RuntimeError(_no_choice(trials, memory_limit))
+    kind = "" if group is None else group.kind
+    return Tuned(
+        *(workload, memory_limit, kind, no_group, size, digest, tuple(trials)), unavailable, rate
+    )
+
+
+def _group(limit: int | None, stack: ExitStack) -> tuple[MemoryGroup | None, str | None]:
+    """A memory group, or why there is none although there is a limit."""
+    if limit is None:
+        return None, None
+    try:
+        return stack.enter_context(memory_group(limit)), None
+    except NoMemoryGroup as error:
+        return None, str(error)
+
+
+def _no_choice(trials: Sequence[Trial], limit: int | None) -> str:
+    text = f"every setting failed; the first: {trials[0].reason}"
+    if limit is not None and "killed" in text:
+        text += (
+            f". The interpreter, its libraries, the seeds and one mini-batch do not fit in "
+            f"{format_bytes(limit)}: give a larger --memory-limit"
+        )
+    return text
+
+
+def measure(
+    workload: Workload,
+    setting: Prefetch,
+    group: MemoryGroup | None,
+    files: Sequence[Path],
+    *,
+    seconds: float = _MOST_SECONDS,
+    batches: int = _BATCHES,
+) -> Trial:
+    """One trial, also where its process is killed, fails or does not end in time.
+
+    Parameters
+    ----------
+    workload : Workload
+    setting : Prefetch
+    group : MemoryGroup or None
+        In which its process runs.
+    files : sequence of path
+        Of the dataset, which are dropped from the page cache before.
+    seconds : float
+        That its mini-batches take, at the most.
+    batches : int
+        To measure at most, after those of warming up.
+    """
+    request = {
+        "workload": {**asdict(workload), "folder": os.path.abspath(workload.folder)},
+        "setting": asdict(setting),
+        "batches": batches,
+        "warm_up_seconds": _OF_WARM_UP * seconds,
+        "seconds": (1 - _OF_WARM_UP) * seconds,
+    }
+    in_memory = drop_files(files)
+    kills = 0 if group is None else group.kills()
+    # OpenMP's waiting threads would otherwise take the time of those that read.
+    path = os.pathsep.join(os.path.abspath(part) for part in sys.path if part)
+    environment = {"OMP_WAIT_POLICY": "passive", **os.environ, "PYTHONPATH": path}
+    command = [*(group.prefix if group else ()), sys.executable, "-c", _PROGRAM]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, cwd="/"
+    ) as process:
+        assert process.stdin is not None
+        most = _START_SECONDS + 3 * seconds
+        try:
+            # The pipe stays open: its end is that of this process, and ends the trial.
+            process.stdin.write((json.dumps(request) + "\n").encode())
+            process.stdin.flush()
+            answer, errors = _read(process, most)
+        except subprocess.TimeoutExpired:
+            return Trial(setting, reason=f"took longer than {most:.0f} s", in_memory=in_memory)
+        except BrokenPipeError:
+            answer, errors = process.communicate()
+        finally:
+            process.kill()
+    if process.returncode == 0 and answer:
+        figures = json.loads(answer)
+        figures["seconds"] = tuple(figures["seconds"])
+        return Trial(setting, in_memory=in_memory, **figures)
+    was_killed = group is not None and group.kills() > kills
+    return Trial(
+        setting, reason=_reason(process.returncode, was_killed, group, errors), in_memory=in_memory
+    )
+
+
+def _read(process: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, bytes]:
+    """What a process writes until it ends, while its standard input stays open."""
+    stdin, process.stdin = process.stdin, None  # communicate would close it
+    try:
+        return process.communicate(timeout=seconds)
+    finally:
+        process.stdin = stdin
+
+
+def _reason(code: int, was_killed: bool, group: MemoryGroup | None, errors: bytes) -> str:
+    if was_killed or (code == -signal.SIGKILL and group is not None):
+        assert group is not None
+        return f"killed: it needs more memory than {format_bytes(group.limit)}"
+    if code < 0:
+        return f"ended by signal {-code}"
+    lines = [line for line in errors.decode(errors="replace").splitlines() if line.strip()]
+    return f"failed: {lines[-1][:300] if lines else 'no message'}"
+
+
+# --- in the process of a trial
+
+
+def run_trial() -> None:
+    """Reads a request of `measure` from the standard input, and writes the figures as JSON."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever wants the answer ends the trial
+    request = json.loads(sys.stdin.buffer.readline())
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with suppress(OSError):  # if memory is short, this process is killed and not its parent
+        Path("/proc/self/oom_score_adj").write_text("500")
+    print(json.dumps(_iterate(request)), flush=True)
+    os._exit(0)  # the thread still reads
+
+
+def _end_with_parent() -> None:
+    os.read(0, 1)
+    os._exit(1)
+
+
+def mini_batches(ds: Any, work: dict[str, Any], prefetch: Prefetch) -> Any:
+    """What a trial iterates over: `work` has the fields of a `Workload`."""
+    from graphzero.loader.neighbor_dataset import NeighborDataset  # imports torch
+
+    options = ("batch_size", "seed", "gather", "feature_dtype", "num_threads")
+    return NeighborDataset(
+        ds,
+        seeds_of_split(ds, work["split"], work["node_type"]),
+        work["fanouts"],
+        shuffle=True,
+        prefetch=prefetch,
+        **{name: work[name] for name in options},
+        **work["sampling"],
+    )
+
+
+def _iterate(request: dict[str, Any]) -> dict[str, Any]:
+    from graphzero.loader.mini_batch import Collate
+
+    work, available = request["workload"], available_memory()
+    taken: list[tuple[float, Any]] = []
+    with open_dataset(work["folder"]) as ds:
+        batches = mini_batches(ds, work, Prefetch(**request["setting"]))
+        if len(batches) == 0:
+            raise ValueError("the split has no seeds: choose another one")
+        collate = Collate(ds)
+
+        def endless() -> Generator[Any, None, None]:
+            while True:
+                yield from batches
+
+        with closing(endless()) as stream:
+
+            def take() -> None:
+                started = time.perf_counter()
+                batch = collate(next(stream))
+                stats = batch.stats
+                del batch  # its memory is needed for the next one
+                time.sleep(work["step_ms"] / 1000)
+                taken.append((time.perf_counter() - started, stats))
+
+            end = time.perf_counter() + request["warm_up_seconds"]
+            before = share_in_memory(dataset_files(work["folder"]))
+            while len(taken) < 4 * _WARM_UP and time.perf_counter() < end:
+                take()
+                if len(taken) >= _WARM_UP and len(taken) % 3 == 0:
+                    now = share_in_memory(dataset_files(work["folder"]))
+                    if now is None or before is None or now - before <= _STEADY * now:
+                        break
+                    before = now
+            taken.clear()
+            end = time.perf_counter() + request["seconds"]
+            while not taken or (len(taken) < request["batches"] and time.perf_counter() < end):
+                take()
+    stats = [asdict(each) for _, each in taken]
+    numbers = [name for name, value in stats[0].items() if isinstance(value, int | float)]
+    memory = psutil.Process().memory_info()
+    return {
+        "seconds": [seconds for seconds, _ in taken],
+        "io": stats[-1]["io"],
+        "stats": {name: fmean(each[name] for each in stats) for name in numbers},
+        "peak_memory": memory.rss,
+        "available": available,
+    }
+
+
+# --- the dataset's files, while they are measured
+
+
+def dataset_files(folder: Path_) -> list[Path]:
+    """The files that ``dataset.json`` names."""
+    return [entry.resolve(Path(folder)) for entry in read_manifest(folder).entries()]
+
+
+def drop_files(paths: Iterable[Path_]) -> float | None:
+    """Drops files from the page cache, but for pages that a process has mapped and used.
+
+    The share of their bytes that is in memory afterwards; None if this is unknown.
+    """
+    found, stayed = list(paths), None
+    for attempt in range(3):
+        time.sleep(0.2 * attempt)  # pages that are being read cannot be dropped
+        for path in found if hasattr(os, "posix_fadvise") else ():
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)  # pages that are not on the disk yet cannot be dropped
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(descriptor)
+        stayed = share_in_memory(found)
+        if stayed is None or stayed <= _COLD:
+            break
+    return stayed
+
+
+def share_in_memory(paths: Iterable[Path_]) -> float | None:
+    """Share of the bytes of files that is in the page cache; None if this is unknown."""
+    total = cached = 0
+    for path in paths:
+        with closing(_core.Mapping(path)) as mapping:
+            resident = resident_bytes(mapping)
+            if resident is None:
+                return None
+            total += mapping.size
+            cached += resident
+    return cached / total if total else 0.0
+
+
+@contextmanager
+def measuring_alone(folder: Path_) -> Iterator[None]:
+    """Locks a dataset against builds and other measurements; a BlockingIOError if there is one.
+
+    The locks end with the process at the latest. Builds lock the folder for themselves, and
+    measurements only share that lock, so they lock one of the dataset's files as well. Training
+    does not ask for either. File systems that cannot lock what is only read are left unlocked.
+    """
+    with ExitStack() as locks:
+        try:
+            locks.enter_context(folder_lock(Path(folder), shared=True))
+        except BlockingIOError:
+            raise
+        except OSError:  # such as a file system without locks
+            pass
+        descriptor = os.open(min(dataset_files(folder)), os.O_RDONLY | os.O_CLOEXEC)
+        locks.callback(os.close, descriptor)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            reason = (
+                "another tuning or sweep measures this dataset, and both would have wrong figures: "
+                "wait until it ends"
+            )
+            raise BlockingIOError(errno.EWOULDBLOCK, reason, os.fspath(folder)) from None
+        except OSError:  # such as NFS, which wants to write
+            pass
+        yield
+
+
+@contextmanager
+def unchanged_files(folder: Path_) -> Iterator[None]:
+    """Requires that the files of a dataset are the same when the block ends, also by an error.
+
+    Locks cannot prevent that files are replaced or removed; then it is a RuntimeError.
+    """
+
+    def digest() -> str | None:
+        with suppress(OSError, FormatError), ExitStack() as stack:
+            paths = dataset_files(folder)
+            maps = [stack.enter_context(closing(_core.Mapping(path))) for path in paths]
+            return files_digest(maps)
+        return None
+
+    before, cause = digest(), None
+    try:
+        yield
+    except Exception as error:
+        cause = error
+    if digest() != before:
+        raise RuntimeError(
+            f"{os.fspath(folder)}: the dataset changed during tuning: nothing was written; run it "
+            f"again"
+        ) from cause
+    if cause is not None:
+        raise cause

@@ -1,1 +1,0 @@
-"""Trials of prefetch options under a memory limit, and the choice among them."""

@@ -1,0 +1,752 @@
+"""`train`: node classification with GraphSAGE on a dataset, through the standard DataLoader."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.data import DataLoader
+from tqdm import tqdm
+
+from graphzero import _core
+from graphzero.graph.dataset import Dataset
+from graphzero.graph.ids import IdArray
+from graphzero.io.prefetch import Prefetch
+from graphzero.loader.mini_batch import Collate, MiniBatch
+from graphzero.loader.neighbor_dataset import NeighborDataset
+from graphzero.loader.stats import watch
+from graphzero.packs.pack_file import open_pack, pack_files
+from graphzero.packs.packing import PackedDataset
+from graphzero.report.readings import MemoryReport, memory_report
+from graphzero.store.format import dtype_name
+from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
+from graphzero.training.graphsage import GraphSAGE, SavedModel
+from graphzero.units import MOST_COUNT, as_count
+
+FilePath = str | os.PathLike[str]
+Scores = npt.NDArray[np.float32]
+
+SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "test": "test"}
+FEATURE_DTYPE = "float32"  # of the model's inputs, whatever the features are stored as
+_ROWS: dict[str, Any] = {
+    "gather": ("x", "y"),
+    "feature_dtype": FEATURE_DTYPE,
+    "distributed": False,
+}
+_BLOCK = 1 << 14  # records of a CSV file that are formatted in one step
+_FRAME_BYTES = 1 << 16  # of a saved model, in addition to its weights
+# A model may have some classes that no label names, but not mostly such classes.
+_MOST_SPARSE_CLASSES = 10_000
+_MOST_CLASSES_PER_LABEL = 10
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """One epoch of training.
+
+    Attributes
+    ----------
+    epoch : int
+        Counted from 1.
+    loss, train_accuracy : float
+        Mean cross-entropy and accuracy over the training seeds, measured with dropout while the
+        weights were changing.
+    val_accuracy : float or None
+        Accuracy on the validation split after the epoch; None without such a split.
+    seconds : float
+        Duration of the training, without the validation.
+    batches : int
+    batches_per_second : float
+    loading : float
+        Seconds for which the training loop waited for batches.
+    waited : float
+        Seconds for which batches waited for their pages to be read; with DataLoader workers, the
+        sum over the workers.
+    io : str
+        How the feature rows of the last batch were read, and why.
+    """
+
+    epoch: int
+    loss: float
+    train_accuracy: float
+    val_accuracy: float | None
+    seconds: float
+    batches: int
+    batches_per_second: float
+    loading: float
+    waited: float
+    io: str = ""
+
+
+@dataclass(frozen=True)
+class SplitReport:
+    """How well a model predicts the labels of one split.
+
+    Attributes
+    ----------
+    num_nodes : int
+        Labelled nodes of the split.
+    accuracy : float
+    majority : float
+        Accuracy of a model that always predicts the most frequent class of the split.
+    roc_auc : float or None
+        Area under the ROC curve for the higher class; None unless there are two classes.
+    loss : float
+        Mean cross-entropy.
+    """
+
+    num_nodes: int
+    accuracy: float
+    majority: float
+    roc_auc: float | None
+    loss: float
+
+
+@dataclass(frozen=True)
+class TrainReport:
+    """A whole training.
+
+    Attributes
+    ----------
+    epochs : tuple of EpochReport
+        The epochs that ran to their end.
+    best_epoch : int
+        The epoch whose weights are evaluated. With a validation split it is the epoch with the
+        highest validation accuracy and, among equal ones, the lowest validation loss; without one
+        it is the last epoch.
+    splits : dict of str to SplitReport
+        By name: those of train, val and test that the dataset has.
+    num_classes, num_parameters : int
+    device : str
+    memory : MemoryReport
+        At the end of the training, DataLoader workers included.
+    io : str
+        How the feature rows of the last epoch were read, and why.
+    interrupted : bool
+        Whether Ctrl-C ended the training or the evaluation.
+    evaluation_interrupted : bool
+        Whether it ended the evaluation: `splits` then lacks some splits, and predictions are not
+        written.
+    """
+
+    epochs: tuple[EpochReport, ...]
+    best_epoch: int
+    splits: dict[str, SplitReport]
+    num_classes: int
+    num_parameters: int
+    device: str
+    memory: MemoryReport
+    io: str = ""
+    interrupted: bool = False
+    evaluation_interrupted: bool = False
+
+
+# --- Ctrl-C: honoured between two batches, and only by the main process
+
+
+class TrainingInterrupted(KeyboardInterrupt):
+    """Raised by `train` after Ctrl-C, when the outputs have been written.
+
+    Attributes
+    ----------
+    report : TrainReport or None
+        Of the epochs that had ended; None if there was none, in which case nothing was written.
+    """
+
+    def __init__(self, report: TrainReport | None) -> None:
+        self.report = report
+        if report is None:
+            super().__init__("interrupted before the first epoch ended: nothing was written")
+        else:
+            super().__init__(f"interrupted after epoch {len(report.epochs)}")
+
+
+class Interrupts:
+    """Requests to stop, by SIGINT.
+
+    A request is honoured where `check` is called. If another one comes first, perhaps because
+    a batch takes long, that one is honoured at once.
+    """
+
+    pending = False
+
+    def check(self, *_: object) -> None:
+        """Raises `KeyboardInterrupt` if one is requested."""
+        if self.pending:
+            self.pending = False
+            raise KeyboardInterrupt
+
+    def _request(self, signum: int, frame: FrameType | None) -> None:
+        self.check()
+        self.pending = True
+
+    @contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Takes the place of Python's own SIGINT handler; any other handler stays."""
+        installed = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        try:
+            if installed:
+                signal.signal(signal.SIGINT, self._request)
+        except ValueError:  # not in the main thread, where no signal arrives
+            installed = False
+        try:
+            yield
+        finally:
+            if installed:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def start(loader: DataLoader[Any]) -> Iterator[MiniBatch]:
+    """Begins a pass over a loader; its workers do not get SIGINT while they start.
+
+    A terminal sends SIGINT to the workers as well. It would end them, with a traceback each, before
+    they deliver the batch that the training waits for.
+    """
+    earlier = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # workers inherit the mask
+    try:
+        return iter(watch(loader))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
+
+
+def ignore_interrupts(worker: int) -> None:
+    """The ``worker_init_fn``: for workers that a server forks, which inherit its signal mask."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+# --- which nodes can be trained on, and how many classes there are
+
+
+def _labels(ds: Dataset, seeds: IdArray) -> IdArray:
+    """Classes of nodes, (n,) int64; -1 where the class is unknown."""
+    assert ds.labels is not None
+    labels = ds.labels.gather(seeds).reshape(-1)
+    if labels.dtype == np.uint64 and labels.size and int(labels.max()) > MOST_COUNT:
+        raise ValueError(
+            f"label {labels.max()} of node {seeds[labels.argmax()]} does not fit 63 bits: "
+            f"store labels in a signed dtype, with -1 for unknown"
+        )
+    return labels.astype(np.int64)
+
+
+def _nodes_of_splits(ds: Dataset) -> dict[str, IdArray]:
+    """All nodes of every split, by the dataset's names; without splits, all nodes as "train"."""
+    return dict(ds.splits) if ds.splits else {"train": np.arange(ds.num_nodes)}
+
+
+def labelled_splits(ds: Dataset) -> dict[str, IdArray]:
+    """Nodes whose label is known, of each of the splits train, val and test that there are.
+
+    The split "valid" is called val here. A split without labelled nodes is left out. Without any
+    split, all nodes are in "train". Raises ValueError if the dataset cannot be trained on.
+    """
+    if ds.features is None:
+        raise ValueError("the dataset has no features: build it with features to train on it")
+    if ds.labels is None:
+        raise ValueError("the dataset has no labels: build it with labels to train on it")
+    if ds.labels.dtype.kind not in "iu" or ds.labels.feature_dim != 1:
+        raise ValueError(
+            f"labels are {dtype_name(ds.labels.dtype)} of shape {ds.labels.shape}: training needs "
+            f"one integer class per node, from 0, or -1 for unknown"
+        )
+    labelled, names = {}, set()
+    for split, seeds in _nodes_of_splits(ds).items():
+        if (name := SPLIT_NAMES.get(split)) is None:
+            continue
+        labels = _labels(ds, seeds)
+        if labels.size and labels.min() < -1:
+            raise ValueError(f"label {labels.min()} in split {name!r}: classes start at 0")
+        names.add(name)
+        if (labels >= 0).any():
+            labelled[name] = seeds[labels >= 0]
+    if "train" not in names:
+        raise ValueError(f"there is no split 'train', only {sorted(ds.splits)}")
+    if "train" not in labelled:
+        raise ValueError("no node to train on has a known label")
+    return labelled
+
+
+def _count_classes(ds: Dataset, splits: dict[str, IdArray]) -> int:
+    """The dataset's number of classes; if it has none, the largest label + 1.
+
+    Raises ValueError if a label is not below the dataset's number of classes, or the labels look
+    like ids.
+    """
+    labels = [_labels(ds, seeds) for seeds in splits.values()]
+    largest = max(int(each.max()) for each in labels)
+    if ds.num_classes is not None and largest >= ds.num_classes:
+        raise ValueError(f"label {largest} is not below num_classes={ds.num_classes}")
+    num_classes = ds.num_classes if ds.num_classes is not None else largest + 1
+    if num_classes > _MOST_SPARSE_CLASSES:
+        used = len(np.unique(np.concatenate(labels)))
+        if num_classes > _MOST_CLASSES_PER_LABEL * used:
+            raise ValueError(
+                f"the labels would make a model of {num_classes:,} classes, but only {used:,} "
+                f"different ones occur: if they are ids, number the classes from 0, as "
+                f"numpy.unique(labels, return_inverse=True)[1] does, and build again"
+            )
+    return num_classes
+
+
+# --- how good predictions are, and their file
+
+
+def roc_auc(scores: npt.NDArray[Any], positive: npt.NDArray[np.bool_]) -> float | None:
+    """The probability that a positive scores higher than a negative; a tie counts as one half.
+
+    That is the area under the ROC curve. None if there are no positives or no negatives.
+    """
+    num_positive = int(positive.sum())
+    num_negative = positive.size - num_positive
+    if num_positive == 0 or num_negative == 0:
+        return None
+    _, group, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    mean_ranks = np.cumsum(counts) - (counts - 1) / 2
+    rank_sum = float(mean_ranks[group][positive].sum())
+    return (rank_sum - num_positive * (num_positive + 1) / 2) / (num_positive * num_negative)
+
+
+def is_csv(path: FilePath) -> bool:
+    """Whether a file of predictions is CSV and not ``.npz``, which the end of its name decides."""
+    suffix = os.path.splitext(os.fspath(path))[1].lower()
+    if suffix not in (".npz", ".csv"):
+        raise ValueError(
+            f"{os.fspath(path)}: predictions are written as .npz or .csv, not as "
+            f"{suffix!r}: choose a name that ends in one of these"
+        )
+    return suffix == ".csv"
+
+
+def write_predictions(path: FilePath, nodes: dict[str, IdArray], scores: dict[str, Scores]) -> None:
+    """Writes a record for each node of each split, in one step.
+
+    They are arrays or columns of node ids, names of splits, the most probable class, and the
+    probability of each class: in CSV files, probability_0, probability_1, ...
+    """
+    all_scores = np.concatenate([scores[name] for name in nodes])
+    exponentials = np.exp(all_scores - all_scores.max(axis=1, keepdims=True))
+    arrays = {
+        "node_id": np.concatenate(list(nodes.values())),
+        "split": np.repeat(np.array(list(nodes)), [len(ids) for ids in nodes.values()]),
+        "predicted": all_scores.argmax(axis=1).astype(np.int64),
+        "probability": exponentials / exponentials.sum(axis=1, keepdims=True),
+    }
+    as_csv = is_csv(path)
+    with replaced_file(path) as file:
+        if not as_csv:
+            np.savez(file, **arrays)
+            return
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        *names, last = arrays
+        writer.writerow([*names, *(f"{last}_{i}" for i in range(all_scores.shape[1]))])
+        for begin in range(0, len(all_scores), _BLOCK):
+            columns = [arrays[name][begin : begin + _BLOCK].tolist() for name in names]
+            columns += arrays[last][begin : begin + _BLOCK].astype("U").T.tolist()
+            writer.writerows(zip(*columns, strict=True))
+        text.detach()  # flushes, and leaves the file open
+
+
+def _check_files(
+    ds: Dataset,
+    model: GraphSAGE,
+    pack: FilePath | None,
+    save: FilePath | None,
+    predictions: FilePath | None,
+) -> None:
+    """Raises an error now if one of the files could not be written after the training."""
+    outputs = []
+    if save is not None:
+        weights = sum(value.nbytes for value in model.state_dict().values())
+        outputs.append(Output("save", save, weights + _FRAME_BYTES))
+    if predictions is not None:
+        nodes, classes = _nodes_of_splits(ds), model.arguments["num_classes"]
+        longest = max(map(len, nodes))
+        record = 20 + longest + 12 * classes
+        if not is_csv(predictions):
+            record = 16 + 4 * longest + 4 * classes
+        size = 4096 + record * sum(map(len, nodes.values()))
+        outputs.append(Output("predictions", predictions, size))
+    if outputs:
+        read = [*files_of_dataset(ds.paths), *([] if pack is None else pack_files(pack))]
+        check_outputs(outputs, read)
+
+
+# --- the loop
+
+
+@contextmanager
+def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Seeds torch's generators; afterwards they continue where they were."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
+
+
+def _as_device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"device {name!r} cannot be used: {reason}") from None
+    return device
+
+
+def forward_seeds(model: GraphSAGE, batch: MiniBatch) -> tuple[Tensor, Tensor]:
+    """Scores and labels of a batch's seeds."""
+    assert batch.x is not None
+    assert batch.y is not None
+    x = batch.x.reshape(batch.num_nodes, -1).float()
+    scores = model(x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
+    return scores, batch.y[: batch.batch_size].reshape(-1).long()
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """What the epochs and evaluations of one training share.
+
+    Attributes
+    ----------
+    ds : Dataset
+    model : GraphSAGE
+    device : torch.device
+    sampling : dict
+        Arguments of every `NeighborDataset`.
+    workers : int
+    interrupts : Interrupts
+    """
+
+    ds: Dataset
+    model: GraphSAGE
+    device: torch.device
+    sampling: dict[str, Any]
+    workers: int
+    interrupts: Interrupts
+
+    def loader(
+        self,
+        seeds: IdArray,
+        *,
+        shuffle: bool = False,
+        persistent: bool = False,
+        pack: FilePath | None = None,
+    ) -> DataLoader[Any]:
+        """Batches of the seeds, or of a pack; persistent workers stay between passes."""
+        if pack is None:
+            batches = NeighborDataset(self.ds, seeds, shuffle=shuffle, **self.sampling, **_ROWS)
+        else:
+            prefetch = self.sampling["prefetch"]
+            batches = PackedDataset(self.ds, pack, seeds, prefetch=prefetch, **_ROWS)
+        collate: Any = Collate(self.ds)  # torch's type names lists of samples only
+        return DataLoader(
+            batches,
+            batch_size=None,
+            num_workers=self.workers,
+            collate_fn=collate,
+            worker_init_fn=ignore_interrupts,
+            pin_memory=self.device.type == "cuda",
+            persistent_workers=persistent and self.workers > 0,
+            # Making an iterator draws a number, which must not come from the model's generator.
+            generator=torch.Generator(),
+        )
+
+    def scores(self, loader: DataLoader[Any]) -> tuple[Tensor, Tensor]:
+        """Scores and labels of all seeds of a loader, without dropout; always with equal draws."""
+        self.model.eval()
+        batches: Any = loader.dataset
+        batches.set_epoch(0)  # else each evaluation would draw other neighbours
+        found = []
+        for batch in start(loader):
+            with torch.no_grad():
+                scored = forward_seeds(self.model, batch.to(self.device, non_blocking=True))
+            found.append([each.cpu() for each in scored])
+            self.interrupts.check()
+        scores, labels = (torch.cat(each) for each in zip(*found, strict=True))
+        return scores, labels
+
+    def evaluate(self, loader: DataLoader[Any]) -> tuple[SplitReport, Scores]:
+        """Predicts the class of every seed of a loader, and compares it with the label."""
+        scores, labels = self.scores(loader)
+        difference = (scores[:, 1] - scores[:, 0]).numpy() if scores.shape[1] == 2 else None
+        report = SplitReport(
+            num_nodes=len(labels),
+            accuracy=(scores.argmax(1) == labels).double().mean().item(),
+            majority=labels.bincount().max().item() / len(labels),
+            roc_auc=None if difference is None else roc_auc(difference, (labels == 1).numpy()),
+            loss=F.cross_entropy(scores.double(), labels).item(),
+        )
+        return report, scores.numpy()
+
+    def train_epoch(
+        self, epoch: int, loader: DataLoader[Any], optimizer: torch.optim.Optimizer, bar: tqdm[Any]
+    ) -> EpochReport:
+        """One pass of training; the report has no validation accuracy yet."""
+        self.model.train()
+        # on the device until the end of the epoch
+        loss_sum, correct = (torch.zeros((), device=self.device) for _ in range(2))
+        seeds = batches = 0
+        loading = waited = 0.0
+        how = ""
+        started = requested = time.perf_counter()
+        for batch in start(loader):
+            loading += time.perf_counter() - requested
+            scores, labels = forward_seeds(self.model, batch.to(self.device, non_blocking=True))
+            loss = F.cross_entropy(scores, labels)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            loss_sum += loss.detach() * batch.batch_size
+            correct += (scores.detach().argmax(1) == labels).sum()
+            seeds, batches = seeds + batch.batch_size, batches + 1
+            waited, how = waited + batch.stats.disk, batch.stats.io
+            bar.update()
+            del batch, scores, labels, loss  # so that the next batch can use their memory
+            self.interrupts.check()
+            requested = time.perf_counter()
+        seconds = time.perf_counter() - started
+        mean_loss, accuracy = loss_sum.item() / seeds, correct.item() / seeds
+        if not math.isfinite(mean_loss):
+            raise ValueError(
+                f"the loss of epoch {epoch} is {mean_loss}: "
+                f"lower lr, or look for NaN and huge values among the features"
+            )
+        rate = batches / seconds
+        return EpochReport(
+            epoch, mean_loss, accuracy, None, seconds, batches, rate, loading, waited, how
+        )
+
+    def evaluate_splits(
+        self, splits: dict[str, IdArray], predictions: FilePath | None
+    ) -> tuple[dict[str, SplitReport], bool]:
+        """Evaluates the labelled splits, and writes predictions for all nodes of all splits.
+
+        Returns the reports of the splits that were evaluated before Ctrl-C, and whether that was
+        all. Predictions of nodes that were evaluated are those of the evaluation.
+        """
+        reports: dict[str, SplitReport] = {}
+        evaluated: dict[str, Scores] = {}
+        nodes, scores = _nodes_of_splits(self.ds), {}
+        try:
+            for name, seeds in splits.items():
+                reports[name], evaluated[name] = self.evaluate(self.loader(seeds))
+            if predictions is None:
+                return reports, True
+            for name, ids in nodes.items():
+                rest = np.ones(len(ids), bool)
+                scores[name] = np.empty((len(ids), self.model.arguments["num_classes"]), np.float32)
+                labelled = _labels(self.ds, ids) >= 0
+                known = SPLIT_NAMES.get(name, "")
+                if known in splits and np.array_equal(ids[labelled], splits[known]):
+                    scores[name][labelled] = evaluated[known]
+                    rest = ~labelled
+                if rest.any():
+                    scores[name][rest] = self.scores(self.loader(ids[rest]))[0].numpy()
+        except KeyboardInterrupt:
+            return reports, False
+        write_predictions(predictions, nodes, scores)
+        return reports, True
+
+
+def train(
+    ds: Dataset,
+    *,
+    fanouts: Sequence[int] | None = None,
+    hidden: int = 128,
+    epochs: int = 50,
+    batch_size: int | None = None,
+    lr: float = 0.01,
+    dropout: float = 0.3,
+    weight_decay: float = 5e-4,
+    workers: int = 0,
+    seed: int = 0,
+    device: str = "auto",
+    prefetch: Prefetch | None = None,
+    pack: FilePath | None = None,
+    save: FilePath | None = None,
+    predictions: FilePath | None = None,
+    progress: bool = False,
+    on_epoch: Callable[[EpochReport], object] = lambda report: None,
+    on_interrupt: Callable[[EpochReport], object] = lambda report: None,
+) -> TrainReport:
+    """Trains GraphSAGE to predict the labels, and reports accuracy, speed and memory.
+
+    Uses the splits named train, val (or valid) and test; without any split, all labelled nodes are
+    trained on. Nodes whose label is -1 are neither trained on nor evaluated. On the same machine,
+    the same seed gives the same report, apart from times and memory.
+
+    Ctrl-C ends the training after the current batch, or at once if it is pressed again before
+    that. The best weights so far are then evaluated (unless Ctrl-C is pressed again), predictions
+    are written, and `TrainingInterrupted` is raised with the report.
+
+    Parameters
+    ----------
+    ds : Dataset
+        With features and integer labels.
+    fanouts : sequence of int, optional
+        Neighbours to sample per node in each hop; -1 samples all. The model has one layer for each
+        hop. Default: 10, 10, or the fanouts of the pack.
+    hidden : int
+        Length of the vectors between two layers.
+    epochs : int
+    batch_size : int, optional
+        Seeds in a batch. Default: 1024, or the batch size of the pack.
+    lr, weight_decay : float
+        Learning rate and weight decay of Adam.
+    dropout : float
+        Share of each layer's inputs that is set to zero while training.
+    workers : int
+        DataLoader workers; 0 loads in this process.
+    seed : int
+        Seed of all random choices.
+    device : str
+        A torch device, or "auto": CUDA where it is available, else the CPU.
+    prefetch : Prefetch, optional
+        How feature rows are read. Default: as for `NeighborDataset`.
+    pack : path-like, optional
+        A file that `graphzero.pack` has written for the labelled nodes of the training split.
+        Training then uses its batches (see `PackedDataset`).
+    save : path-like, optional
+        Write the weights of the best epoch to this file, each time there is a better one;
+        `GraphSAGE.from_saved` reads it. The file is always a whole one, whenever the process ends.
+    predictions : path-like, optional
+        Write the predicted class of every node of every split, nodes without a known label
+        included, to this ``.npz`` or ``.csv`` file.
+    progress : bool
+        Show a progress bar on stderr.
+    on_epoch : callable, optional
+        Called with each `EpochReport`.
+    on_interrupt : callable, optional
+        Called with the last `EpochReport` when Ctrl-C has ended the training, before the
+        evaluation.
+
+    Returns
+    -------
+    TrainReport
+
+    Raises
+    ------
+    ValueError
+        If the dataset lacks what training needs, an option is out of range or contradicts the
+        pack, the loss is no longer finite, or an output is a file that is read.
+    MemoryError
+        If the model is larger than the memory of the machine.
+    FormatError
+        If the pack is truncated, foreign or corrupt.
+    OSError
+        If an output cannot be written; if possible, before the training.
+    TrainingInterrupted
+        After Ctrl-C.
+    """
+    ds.require_untyped("the built-in model trains")
+    splits = labelled_splits(ds)
+    assert ds.features is not None
+    num_classes = _count_classes(ds, splits)
+    if pack is not None:
+        if fanouts is not None or batch_size is not None:
+            raise ValueError("a pack has its own fanouts and batch size: leave them out")
+        opened = open_pack(pack)
+        opened.store.close()
+        fanouts, batch_size = (opened.info.options[name] for name in ("fanouts", "batch_size"))
+    fanouts = (10, 10) if fanouts is None else fanouts
+    batch_size = 1024 if batch_size is None else batch_size
+    hidden, epochs = as_count(hidden, "hidden"), as_count(epochs, "epochs")
+    workers = as_count(workers, "workers", 0)
+    if not (math.isfinite(lr) and lr > 0):
+        raise ValueError(f"lr must be a positive number, not {lr!r}")
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout must be at least 0 and below 1, not {dropout!r}")
+    if not (math.isfinite(weight_decay) and weight_decay >= 0):
+        raise ValueError(f"weight_decay must be 0 or positive, not {weight_decay!r}")
+    on_device = _as_device(device)
+    in_dim = ds.features.feature_dim
+    # of the last layer: its weights for a node and its neighbours, gradients, moments of Adam
+    width = 8 * (in_dim if len(fanouts) == 1 else hidden)
+    try:
+        _core.require_memory(num_classes, 4 * (width + int(batch_size)), "classes")
+    except MemoryError as error:
+        raise MemoryError(
+            f"no memory for a model of {num_classes:,} classes with hidden={hidden} and batches of "
+            f"{batch_size:,} ({error}): use fewer classes, or a smaller hidden or batch_size"
+        ) from None
+    sampling = {"fanouts": fanouts, "batch_size": batch_size, "seed": seed, "prefetch": prefetch}
+    interrupts = Interrupts()
+    with interrupts.deferred(), _seeded(seed, on_device):
+        model = GraphSAGE(in_dim, hidden, num_classes, len(fanouts), dropout=dropout).to(on_device)
+        _check_files(ds, model, pack, save, predictions)
+        optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay)
+        trainer = Trainer(ds, model, on_device, sampling, workers, interrupts)
+        loader = trainer.loader(splits["train"], shuffle=True, persistent=True, pack=pack)
+        batches: Any = loader.dataset
+        validation = trainer.loader(splits["val"], persistent=True) if "val" in splits else None
+
+        hops = [int(fanout) for fanout in fanouts]
+        reports: list[EpochReport] = []
+        best: SavedModel | None = None
+        best_quality: tuple[float, float] | None = None
+        interrupted = False
+        with tqdm(total=epochs * len(batches), unit=" batches", disable=not progress) as bar:
+            try:
+                for epoch in range(1, epochs + 1):
+                    bar.set_description(f"epoch {epoch}/{epochs}")
+                    batches.set_epoch(epoch - 1)
+                    report, quality = trainer.train_epoch(epoch, loader, optimizer, bar), None
+                    if validation is not None:
+                        val, _ = trainer.evaluate(validation)
+                        report = replace(report, val_accuracy=val.accuracy)
+                        quality = (val.accuracy, -val.loss)
+                    # without validation, a later epoch always counts as better
+                    if best is None or quality is None or quality > (best_quality or quality):
+                        state = model.state_dict().items()
+                        copy = {name: value.detach().to("cpu", copy=True) for name, value in state}
+                        best = SavedModel(
+                            model.arguments, copy, hops, FEATURE_DTYPE, epoch, int(seed)
+                        )
+                        best_quality = quality
+                    reports.append(report)
+                    if best.epoch == epoch and save is not None:
+                        best.write(save)
+                    on_epoch(report)
+            except KeyboardInterrupt:
+                interrupted = True
+        if best is None or not reports:  # Ctrl-C may fall between the two
+            raise TrainingInterrupted(None)
+        memory = memory_report(batches)  # while the workers still exist
+        if interrupted:
+            if save is not None:
+                best.write(save)  # Ctrl-C may have fallen into the last time
+            on_interrupt(reports[-1])
+        model.load_state_dict(best.state_dict)
+        found, complete = trainer.evaluate_splits(splits, predictions)
+        interrupted = interrupted or not complete or interrupts.pending
+    result = TrainReport(
+        epochs=tuple(reports),
+        best_epoch=best.epoch,
+        splits=found,
+        num_classes=num_classes,
+        num_parameters=sum(parameter.numel() for parameter in model.parameters()),
+        device=str(on_device),
+        memory=memory,
+        io=reports[-1].io,
+        interrupted=interrupted,
+        evaluation_interrupted=not complete,
+    )
+    if interrupted:
+        raise TrainingInterrupted(result)
+    return result

@@ -1,0 +1,169 @@
+"""The sizes that the house is to keep: ``python -m tests.sizes`` prints them beside their limits.
+
+Lines are code lines as pygount counts them: without comments, docstrings and blank lines. Recorded
+data does not count.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Code lines and files of each package, about: docs/tour.md walks through them.
+BUDGETS = {
+    "(front)": (350, 7),
+    "store": (930, 7),
+    "graph": (860, 5),
+    "sampling": (830, 6),
+    "io": (1270, 8),
+    "loader": (2080, 9),
+    "packs": (300, 2),
+    "ingest": (4700, 22),
+    "pyg": (450, 5),
+    "report": (1570, 8),
+    "training": (410, 4),
+    "commands": (950, 11),
+}
+SLACK = 1.1
+
+
+@dataclass(frozen=True)
+class Size:
+    """One figure, and the most that it may be."""
+
+    what: str
+    value: int
+    most: int
+
+    @property
+    def holds(self) -> bool:
+        return self.value <= self.most
+
+
+def code_lines(paths: Iterator[Path]) -> int:
+    """Code lines of some files."""
+    from pygount import SourceAnalysis
+
+    return sum(SourceAnalysis.from_file(str(path), "graphzero").code_count for path in paths)
+
+
+def _python(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+def _compiled() -> list[Path]:
+    core = [p for p in (ROOT / "graphzero").rglob("*") if p.suffix in (".pyx", ".pxi", ".pxd")]
+    return sorted([*core, *(ROOT / "src").glob("*.c"), *(ROOT / "include").rglob("*.h")])
+
+
+def _tests() -> list[Path]:
+    return sorted(p for p in (ROOT / "tests").rglob("*") if p.suffix in (".py", ".c", ".h"))
+
+
+def _pages() -> list[Path]:
+    named = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md")]
+    return [*named, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def _package_of(path: Path) -> str:
+    parts = path.relative_to(ROOT / "graphzero").parts
+    return parts[0] if len(parts) > 1 else "(front)"
+
+
+def _files(paths: list[Path]) -> int:
+    """Files with code: a package's ``__init__`` of one docstring is none."""
+    return sum(path.name != "__init__.py" or code_lines(iter([path])) > 0 for path in paths)
+
+
+def sizes() -> list[Size]:
+    """Every figure of the table."""
+    python = _python("graphzero")
+    words = sum(len(page.read_text().split()) for page in _pages())
+    found = [
+        Size("Python in graphzero/", code_lines(iter(python)), 16_500),
+        Size("files of it", len(python), 120),
+        Size("Cython and C", code_lines(iter(_compiled())), 6_800),
+        Size("tests/", code_lines(iter(_tests())), 20_000),
+        Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 2_500),
+        Size("files of it", len(_python("benchmarks")), 15),
+        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 24_000),
+    ]
+    for package, (lines, files) in BUDGETS.items():
+        here = [path for path in python if _package_of(path) == package]
+        found.append(Size(f"{package}: lines", code_lines(iter(here)), int(lines * SLACK)))
+        found.append(Size(f"{package}: files", _files(here), int(files * SLACK + 0.5)))
+    return found
+
+
+def modules_entered(work: Callable[[], Any]) -> set[str]:
+    """Modules of graphzero in which a function is called in this thread while `work` runs.
+
+    It runs twice, so that what imports call does not count.
+    """
+    work()
+    entered: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if event == "call" and name.startswith("graphzero.") and frame.f_code.co_name != "<module>":
+            entered.add(name)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return entered
+
+
+def build_from_csv(folder: Path) -> set[str]:
+    """Modules that a CSV enters on its way to ``graph.gl``."""
+    import graphzero as gz
+
+    csv = folder / "edges.csv"
+    csv.write_text("src,dst\n" + "".join(f"{i},{(i * 7) % 50}\n" for i in range(50)))
+    return modules_entered(lambda: gz.build(folder / "built", edges=csv).close())
+
+
+def first_batch(folder: Path) -> set[str]:
+    """Modules that seeds enter on their way to the first mini-batch of the open form."""
+    import numpy as np
+
+    import graphzero as gz
+
+    edges = np.arange(100).reshape(50, 2) % 60
+    gz.build(folder / "data", edges=edges, features=np.ones((60, 2), np.float32)).close()
+
+    def work() -> None:
+        # without lookahead everything happens in this thread
+        prefetch = gz.Prefetch(lookahead=0)
+        batches = gz.NeighborDataset(ds, [1, 2, 3], [2, 2], prefetch=prefetch)
+        gz.Collate(ds)(next(iter(batches)))
+
+    with gz.open(folder / "data") as ds:
+        return modules_entered(work)
+
+
+def main() -> int:
+    """Prints the table."""
+    import tempfile
+
+    found = sizes()
+    with tempfile.TemporaryDirectory() as name:
+        found.append(Size("modules entered by a CSV", len(build_from_csv(Path(name))), 20))
+        found.append(Size("modules entered by seeds", len(first_batch(Path(name))), 22))
+    for size in found:
+        mark = "" if size.holds else "  <- too large"
+        print(f"{size.what:<66}{size.value:>8,}{size.most:>8,}{mark}")
+    return 0 if all(size.holds for size in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

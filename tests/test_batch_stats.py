@@ -1,0 +1,520 @@
+"""What mini-batches cost: `batch.stats`, and what a training loop has spent on them."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import packed_graphs
+import pytest
+from loaders import loader_of
+from packed_graphs import SEEDS
+
+import graphzero as gz
+from graphzero.io.row_io import PagesRequested, RowIO
+from graphzero.loader import iteration
+from graphzero.loader import stats as stats_module
+from graphzero.loader.iteration import Moment
+from graphzero.loader.mini_batch import SampledBatch
+from graphzero.loader.stats import BatchStats, BatchTotals, listeners, watch
+
+torch = pytest.importorskip("torch")
+pytestmark = [
+    pytest.mark.no_asan,  # Python alone
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def steps():
+    """What the loops of the test tell."""
+    found = []
+    listeners.append(found.append)
+    yield found
+    listeners.remove(found.append)
+
+
+def sums(steps):
+    return sum((step.totals for step in steps), BatchTotals())
+
+
+def by_epoch(steps):
+    epochs = {step.epoch for step in steps}
+    return {epoch: sums([s for s in steps if s.epoch == epoch]) for epoch in epochs}
+
+
+@pytest.fixture
+def order():
+    return "hot"
+
+
+class Clock:
+    """Of a machine where time passes only as it is told."""
+
+    def __init__(self):
+        self.wall, self.cpu, self.faults = 1000.0, 10.0, 0
+
+    def spend(self, wall, cpu=0.0, faults=0):
+        self.wall += wall
+        self.cpu += cpu
+        self.faults += faults
+
+    def moment(self):
+        return Moment(self.wall, self.cpu, 0.0, self.faults)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    watch = SimpleNamespace(perf_counter=lambda: clock.wall, monotonic=lambda: clock.wall)
+    monkeypatch.setattr(iteration, "moment", clock.moment)
+    monkeypatch.setattr(iteration, "time", watch)
+    monkeypatch.setattr(stats_module, "time", watch)
+    return clock
+
+
+# Stages: sampling takes 5 s of which 2 s on the processor, requests 1 s, waiting for them 7 s,
+# fetching 11 s (4 s on the processor), placing 3 s (2 s on the processor).
+@pytest.mark.parametrize(
+    ("faults", "missing", "topology", "read", "sampled", "disk", "gathered"),
+    [
+        ({}, 0, 0, 0, 5, 0, 22),
+        ({"sample": 1}, 0, 0, 0, 2, 3, 22),
+        ({}, 0, 6, 0, 2, 3, 22),
+        ({}, 4, 0, 0, 5, 14, 8),
+        ({}, 0, 0, 9, 5, 11, 11),
+        ({"fetch": 2}, 0, 0, 0, 5, 7, 15),
+        ({"place": 2}, 0, 0, 0, 5, 1, 21),
+        ({"sample": 1, "place": 1}, 4, 6, 9, 2, 22, 3),
+    ],
+)
+def test_the_times_of_a_mini_batch_do_not_overlap(
+    dataset, clock, monkeypatch, faults, missing, topology, read, sampled, disk, gathered
+):
+    def slow(owner, name, wall, cpu, change=lambda result: result):
+        original = getattr(owner, name)
+
+        def slowed(*args, **options):
+            result = original(*args, **options)
+            clock.spend(wall, cpu, faults.get(name, 0))
+            return change(result)
+
+        monkeypatch.setattr(owner, name, slowed)
+
+    def with_missed(batch):
+        return replace(batch, by_type=replace(batch.by_type, pages_missed=topology))
+
+    slow(gz.NeighborDataset, "sample", 5, 2, with_missed)
+    slow(RowIO, "submit", 1, 1)
+    slow(RowIO, "wait", 7, 0, lambda requested: [PagesRequested(missing, missing)])
+    slow(RowIO, "fetch", 11, 4)
+    slow(RowIO, "place", 3, 2)
+    monkeypatch.setattr(iteration, "pages_read", lambda fetched: read)
+    with gz.open(dataset[0]) as ds:
+        prefetch = gz.Prefetch("willneed", lookahead=0)
+        batches = gz.NeighborDataset(
+            ds, ds.splits["train"], [3], batch_size=50, prefetch=prefetch, gather=["x"]
+        )
+        with closing(iter(batches)) as iterator:
+            batch = next(iterator)
+    stats = batch.stats
+    assert (stats.sampled, stats.disk, stats.gathered) == (sampled, disk, gathered)
+    assert stats.sampled + stats.disk + stats.gathered == stats.waited == 27
+    assert (stats.ready, stats.queue_depth) == (0, 0)
+    assert (stats.pages_missed, stats.topology_missed) == (missing + read, topology)
+    assert stats.row_bytes == len(batch.subgraph.n_id) * 7 * 4
+
+
+def test_a_batch_without_rows_gathers_nothing_while_other_threads_run(dataset, clock, monkeypatch):
+    submit = RowIO.submit
+
+    def submitted(*args):
+        clock.spend(1)  # another thread has its turn
+        return submit(*args)
+
+    monkeypatch.setattr(RowIO, "submit", submitted)
+    with gz.open(dataset[0]) as ds:
+        prefetch = gz.Prefetch("willneed", lookahead=0)
+        batches = gz.NeighborDataset(
+            ds, ds.splits["train"], [3], batch_size=50, prefetch=prefetch, gather=[]
+        )
+        stats = [batch.stats for batch in batches]
+    assert [each.gathered for each in stats] == [0] * 5
+    assert [each.row_bytes for each in stats] == [0] * 5
+
+
+class Prepared:
+    """A pipeline that finished its items at some moments."""
+
+    def __init__(self, clock, finished):
+        self._clock, self._finished = clock, finished
+        self.num_finished = len(finished)
+
+    def __next__(self):
+        if not self._finished:
+            raise StopIteration
+        finished, self._finished = self._finished[0], self._finished[1:]
+        self.num_finished -= 1
+        self._clock.wall = max(self._clock.wall, finished)
+        subgraph = SimpleNamespace(total_nodes=2, total_edges=0)
+        batch = SampledBatch(subgraph, np.arange(2))
+        return iteration._Item(0, batch, "", finished=finished)
+
+
+def test_a_finished_batch_is_ready_until_it_is_taken(clock):
+    prepared = Prepared(clock, [1002.0, 1003.0, 1004.0])
+    got = []
+    for batch in iteration._taken(prepared, None, BatchStats()):
+        got.append(batch.stats)
+        clock.spend(10)
+    assert [(s.waited, s.ready, s.queue_depth) for s in got] == [(2, 0, 2), (0, 9, 1), (0, 18, 0)]
+
+
+# --- loops
+
+
+class Source:
+    """Items for which a loop waits 2 s each; its iterator takes 1 s."""
+
+    def __init__(self, clock, count=3):
+        self.clock, self.count = clock, count
+
+    def __len__(self):
+        return self.count
+
+    def __iter__(self):
+        self.clock.spend(1)
+        return self._items()
+
+    def _items(self):
+        for item in range(self.count):
+            self.clock.spend(2)
+            yield item
+
+
+def whole(clock, source):
+    for _ in watch(source):
+        clock.spend(5)
+
+
+def twice(clock, source):
+    again = watch(source)
+    for _ in range(2):
+        for _ in again:
+            clock.spend(5)
+        clock.spend(100)  # between two epochs
+
+
+def left_early(clock, source):
+    for item in watch(source):
+        clock.spend(5)
+        if item == 1:
+            break
+    clock.spend(100)
+    whole(clock, source)
+
+
+def left_by_an_exception(clock, source):
+    with pytest.raises(KeyError):
+        for item in watch(source):
+            clock.spend(5)
+            if item == 1:
+                raise KeyError
+    clock.spend(100)
+
+
+def held(clock, source):
+    iterator = iter(watch(source))
+    next(iterator)
+    clock.spend(100)
+    whole(clock, source)
+    return iterator
+
+
+def interleaved(clock, source):
+    for _ in zip(watch(source), watch(source), strict=False):
+        clock.spend(5)
+
+
+def nested(clock, source):
+    for item in watch(source):
+        clock.spend(5)
+        if item == 1:
+            whole(clock, source)
+            clock.spend(7)
+
+
+def watched_twice(clock, source):
+    for _ in watch(watch(watch(source))):
+        clock.spend(5)
+
+
+def watched_within(clock, source):
+    def prepared():
+        for item in watch(source):
+            clock.spend(4)  # on the item, before the loop gets it
+            yield item
+
+    for _ in watch(prepared()):
+        clock.spend(5)
+
+
+@pytest.mark.parametrize(
+    ("loop", "count", "stall", "training"),
+    [
+        (whole, 3, 7, 15),
+        (twice, 6, 14, 30),
+        (left_early, 5, 12, 20),
+        (left_by_an_exception, 2, 5, 5),
+        (held, 4, 10, 15),
+        (interleaved, 6, 14, 15),
+        (nested, 6, 14, 37),
+        (watched_twice, 3, 7, 15),
+        (watched_within, 3, 19, 15),
+    ],
+)
+def test_no_second_of_a_loop_is_lost_or_counts_twice(clock, steps, loop, count, stall, training):
+    before = clock.wall
+    kept = loop(clock, Source(clock))
+    got = sums(steps)
+    assert got == BatchTotals(steps=count, stall=stall, training=training)
+    assert got.stall + got.training <= clock.wall - before
+    del kept
+
+
+def test_passes_are_epochs_where_nothing_else_says(clock, steps):
+    twice(clock, Source(clock))
+    expected = BatchTotals(steps=3, stall=7, training=15)
+    assert by_epoch(steps) == {0: expected, 1: expected}
+    assert len(watch(Source(clock, 7))) == 7
+
+
+def test_a_forked_child_does_not_count_what_its_parent_does(clock, steps):
+    iterator = iter(watch(Source(clock)))
+    next(iterator)
+    clock.spend(5)
+    child = os.fork()
+    if child == 0:
+        steps.clear()
+        next(iterator)
+        os._exit(0 if sums(steps) == BatchTotals(steps=1, stall=2) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert sums(steps) == BatchTotals(steps=1, stall=3)
+
+
+# --- loaders
+
+
+def neighbor(folder, stack, workers):
+    ds = stack.enter_context(gz.open(folder))
+    loader = gz.NeighborLoader(
+        ds,
+        [4, 3],
+        "train",
+        batch_size=20,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+        filter_per_worker=None,
+    )
+    return loader
+
+
+def plain(folder, stack, workers):
+    ds = stack.enter_context(gz.open(folder))
+    batches = gz.NeighborDataset(ds, ds.splits["train"], [4, 3], batch_size=20, shuffle=True)
+    loader = loader_of(batches, workers, persistent_workers=workers > 0)
+    return loader
+
+
+def plain_watched(folder, stack, workers):
+    loader = plain(folder, stack, workers)
+    return watch(loader)
+
+
+def neighbor_watched(folder, stack, workers):
+    loader = neighbor(folder, stack, workers)
+    return watch(loader)
+
+
+def typed(folder, stack, workers):
+    ds = stack.enter_context(gz.open(packed_graphs.build_typed(folder / "typed")))
+    loader = gz.NeighborLoader(
+        ds,
+        [4, 3],
+        ("paper", "train"),
+        batch_size=7,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+    )
+    return loader
+
+
+def packed(folder, stack, workers):
+    ds = stack.enter_context(gz.open(packed_graphs.build_untyped(folder / "untyped")))
+    pack = packed_graphs.make(ds, folder / "pack", SEEDS["untyped"])
+    batches = gz.PackedDataset(ds, pack, SEEDS["untyped"])
+    loader = loader_of(batches, workers, persistent_workers=workers > 0)
+    return loader
+
+
+def sums_of_stats(batches):
+    """Of these mini-batches, what their steps must have."""
+    total = BatchTotals()
+    for batch in batches:
+        stats = batch.stats
+        typed = isinstance(batch, gz.TypedMiniBatch)
+        n_ids = list(batch.n_id_dict.values()) if typed else [batch.n_id]
+        edges = list(batch.edge_index_dict.values()) if typed else [batch.edge_index]
+        total += BatchTotals(
+            batches=1,
+            sampling=stats.sampled,
+            disk=stats.disk,
+            gathering=stats.gathered,
+            ready=stats.ready,
+            pages_missed=stats.pages_missed,
+            topology_missed=stats.topology_missed,
+            row_bytes=stats.row_bytes,
+            queue_depth=stats.queue_depth,
+            seeds=len(batch.input_id),
+            nodes=sum(map(len, n_ids)),
+            edges=sum(edge_index.shape[1] for edge_index in edges),
+        )
+    return total
+
+
+LOOP = ("steps", "stall", "training", "unsplit")
+PREPARED = [field for field in vars(BatchTotals()) if field not in LOOP]
+
+
+@pytest.mark.parametrize(
+    ("make", "workers", "observed"),
+    [
+        (neighbor, 0, True),
+        (neighbor, 2, True),
+        (neighbor_watched, 0, True),
+        (neighbor_watched, 2, True),
+        (plain, 0, True),
+        (plain, 2, False),
+        (plain_watched, 0, True),
+        (plain_watched, 2, True),
+        (typed, 0, True),
+        (typed, 2, True),
+        (packed, 0, True),
+        (packed, 2, False),
+    ],
+)
+def test_what_a_loop_tells_is_the_sum_of_the_stats(dataset, steps, make, workers, observed):
+    with ExitStack() as stack:
+        loop = make(dataset[0], stack, workers)
+        batches = getattr(loop, "_loader", loop).dataset
+        if isinstance(batches, gz.NeighborDataset):
+            batches.set_epoch(0)
+        steps.clear()  # packing iterates as well
+        first, second = list(loop), list(loop)
+    if not observed:  # what DataLoader workers do is known where their mini-batches arrive
+        assert steps == []
+        return
+    epochs = by_epoch(steps)
+    assert sorted(epochs) == [0, 1]
+    for got, batches in ((sums(steps), first + second), (epochs[0], first), (epochs[1], second)):
+        expected = sums_of_stats(batches)
+        for name in PREPARED:
+            assert getattr(got, name) == pytest.approx(getattr(expected, name)), name
+        assert got.steps == len(batches)
+        assert got.stall > 0
+        assert got.unsplit == (got.training if make in (plain, packed) else 0)
+    for epoch, batches in enumerate((first, second)):
+        assert [(b.stats.epoch, b.stats.number) for b in batches] == [
+            (epoch, number) for number in range(len(batches))
+        ]
+        assert {b.stats.num_workers for b in batches} == {workers}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_stats_of_batches_that_a_transform_replaces(dataset, steps, workers):
+    with gz.open(dataset[0]) as ds:
+        loader = gz.NeighborLoader(
+            *(ds, [4, 3], "train"),
+            batch_size=50,
+            num_workers=workers,
+            transform=lambda batch: SimpleNamespace(n_id=batch.n_id),
+        )
+        assert [batch.stats.num_seeds for batch in loader][:2] == [50, 50]
+    assert (sums(steps).batches, sums(steps).steps) == (5, 5)
+
+
+def test_a_loop_in_this_process_waits_as_long_as_its_batches_say(dataset, steps):
+    with gz.open(dataset[0]) as ds:
+        batches = gz.NeighborDataset(ds, ds.splits["train"], [4, 3], batch_size=20)
+        waited = sum(batch.stats.waited for batch in batches)
+        assert sums(steps).stall >= waited > 0
+
+
+def test_a_watched_loop_counts_the_collate_function_as_waiting(dataset, clock, steps):
+    def collate(sampled):
+        clock.spend(3)
+        return sampled.input_id  # without stats: those of its dataset count
+
+    with gz.open(dataset[0]) as ds:
+        batches = gz.NeighborDataset(ds, ds.splits["train"], [4, 3], batch_size=50)
+        loader = torch.utils.data.DataLoader(batches, batch_size=None, collate_fn=collate)
+        for _ in watch(loader):
+            clock.spend(5)
+        watched = sums(steps)
+        assert (watched.batches, watched.steps) == (5, 5)
+        assert (watched.stall, watched.training, watched.unsplit) == (15, 25, 0)
+        for _ in loader:  # its dataset cannot tell who works on a mini-batch
+            clock.spend(5)
+        alone = by_epoch(steps)[1]
+        assert (alone.steps, alone.stall) == (5, 0)
+        assert alone.training == alone.unsplit == 4 * (3 + 5) + 3 + 5
+
+
+def test_a_ready_made_loader_counts_its_collate_function_as_waiting(dataset, clock, steps):
+    def transform(batch):
+        clock.spend(3)
+        return batch
+
+    with gz.open(dataset[0]) as ds:
+        loader = gz.NeighborLoader(ds, [4, 3], "train", batch_size=50, transform=transform)
+        for _ in loader:
+            clock.spend(5)
+    got = sums(steps)
+    assert (got.steps, got.stall, got.training) == (5, 15, 25)
+
+
+def test_a_watched_loop_has_the_epochs_of_the_loader_within(dataset, steps):
+    with gz.open(dataset[0]) as ds:
+        loader = gz.NeighborLoader(ds, [4, 3], "train", batch_size=50)
+        for epoch in (5, 8):
+            loader.set_epoch(epoch)
+            assert len(list(watch(loader))) == 5
+    assert {epoch: totals.steps for epoch, totals in by_epoch(steps).items()} == {5: 5, 8: 5}
+
+
+def test_steps_are_written_where_the_environment_says(clock, tmp_path, monkeypatch, steps):
+    monkeypatch.setenv("GRAPHZERO_STATS", str(tmp_path / "stats"))
+    path = tmp_path / f"stats.{os.getpid()}"
+    for count in (1, 3, 3, 4):  # at once, and then every half second
+        whole(clock, Source(clock, count=1) if count == 1 else Source(clock, count=count))
+    stats_module._write_at_exit()
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    written = sum((BatchTotals(**line["totals"]) for line in lines), BatchTotals())
+    assert written == sums(steps)
+    assert written.steps == 11
+
+
+def test_little_is_written_of_quick_loops_and_a_full_disk_is_said(clock, tmp_path, monkeypatch):
+    monkeypatch.setenv("GRAPHZERO_STATS", str(tmp_path / "quick"))
+    quick = SimpleNamespace(spend=lambda seconds: clock.spend(seconds / 1000))
+    for _ in watch(Source(quick, 400)):  # 0.8 s
+        pass
+    lines = (tmp_path / f"quick.{os.getpid()}").read_text().splitlines()
+    assert len(lines) == 2
+    monkeypatch.setenv("GRAPHZERO_STATS", str(tmp_path / "missing" / "stats"))
+    with pytest.warns(UserWarning, match="not recorded.*missing"):
+        whole(clock, Source(clock))

@@ -1,0 +1,237 @@
+"""Scripts written for graphzero 0.2: methods, names of arguments, converters."""
+
+from __future__ import annotations
+
+import inspect
+
+import files
+import numpy as np
+import pytest
+import reference
+
+import graphzero as gz
+from graphzero.compat02 import DataType, convert_csv_to_gd, convert_csv_to_gl
+from graphzero.store.format import read_file, verify_file
+
+EDGES = [[0, 2], [2, 1], [0, 1], [3, 3], [0, 2]]
+WEIGHTS = [0.5, 1.5, 2.5, 3.5, 4.5]
+METHODS = {"batch_random_fanout", "batch_random_walk", "batch_random_walk_uniform", "get_degree"}
+METHODS |= {"get_neighbours", "get_weights", "has_weights", "sample_neighbours"}
+
+
+@pytest.fixture
+def graph(tmp_path):
+    """0 -> 1 -> 2 -> 3, a dead end; 4 -> 0 .. 3; 5 alone."""
+    edges = [[0, 1], [1, 2], [2, 3], [4, 0], [4, 1], [4, 2], [4, 3]]
+    files.write_graph(tmp_path / "g.gl", edges, 6)
+    with gz.Graph(tmp_path / "g.gl") as graph:
+        yield graph
+
+
+# --- methods
+
+
+def test_walks_have_walk_length_columns_and_repeat_dead_ends(graph):
+    for walks in (
+        graph.batch_random_walk([0, 3, 5], 6),
+        graph.batch_random_walk(start_nodes=[0, 3, 5], walk_length=6, p=1.0, q=0.5),
+        graph.batch_random_walk_uniform([0, 3, 5], 6),
+    ):
+        assert walks.dtype == np.int64
+        assert walks.tolist() == [[0, 1, 2, 3, 3, 3], [3] * 6, [5] * 6]
+    assert graph.batch_random_walk([4, 5], 1).tolist() == [[4], [5]]
+    assert {row[1] for row in graph.batch_random_walk([4] * 50, 2).tolist()} == {0, 1, 2, 3}
+
+
+def test_fanouts_are_always_full_of_valid_ids(graph):
+    out = graph.batch_random_fanout(np.array([4, 0, 5], np.uint64), 3)
+    assert out.shape == (3, 3)
+    assert out.dtype == np.int64
+    assert len(set(out[0].tolist())) == 3  # degree 4: without replacement
+    assert out[1].tolist() == [1, 1, 1]  # degree 1: redrawn
+    assert out[2].tolist() == [5, 5, 5]  # no neighbour: the node itself
+    padded = graph.batch_random_fanout([4] * 200, 7)
+    assert all(set(row[:4]) == {0, 1, 2, 3} for row in padded.tolist())
+    assert set(padded[:, 4:].ravel().tolist()) == {0, 1, 2, 3}
+    pairs = graph.batch_random_fanout([4] * 200, 2).tolist()  # each repeat draws for itself
+    assert len({frozenset(pair) for pair in pairs}) == 6
+
+
+def test_single_node_calls_and_weights(graph, tmp_path):
+    assert graph.get_degree(4) == 4
+    assert graph.get_neighbours(4).tolist() == [0, 1, 2, 3]
+    assert len(set(graph.sample_neighbours(4, 2).tolist())) == 2
+    assert sorted(graph.sample_neighbours(start_node=4, K=9).tolist()) == [0, 1, 2, 3]
+    assert graph.sample_neighbours(5, 2).tolist() == []
+    assert not graph.has_weights
+    with pytest.raises(ValueError, match="no edge weights"):
+        graph.get_weights(0)
+    edges, weights = [[0, 3], [0, 1], [2, 3], [0, 2], [4, 3]], np.array([3.0, 1, 9, 2, 9])
+    files.write_graph(tmp_path / "w.gl", np.array(edges), 5, weights=weights, order=[3, 1, 4, 0, 2])
+    with gz.Graph(filename=str(tmp_path / "w.gl")) as weighted:
+        assert weighted.has_weights
+        assert weighted.get_neighbours(0).tolist() == [1, 2, 3]
+        assert weighted.get_weights(0).tolist() == [1.0, 2.0, 3.0]
+        assert weighted.get_weights(1).tolist() == []
+
+
+def test_calls_draw_anew_but_reproducibly(graph, tmp_path):
+    other = gz.Graph(tmp_path / "g.gl")
+    mine = [graph.batch_random_walk_uniform([4] * 30, 2).tolist() for _ in range(3)]
+    assert mine == [other.batch_random_walk_uniform([4] * 30, 2).tolist() for _ in range(3)]
+    assert mine[0] != mine[1]
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda g: g.batch_random_walk([6], 3), IndexError),
+        (lambda g: g.batch_random_walk([6], 1), IndexError),
+        (lambda g: g.batch_random_walk([0], 0), ValueError),
+        (lambda g: g.batch_random_walk([0], 3, p=0.0), ValueError),
+        (lambda g: g.batch_random_fanout([-1], 3), IndexError),
+        (lambda g: g.batch_random_fanout([0], 0), ValueError),
+        (lambda g: g.sample_neighbours(6, 1), IndexError),
+        (lambda g: g.get_degree(6), IndexError),
+    ],
+)
+def test_what_crashed_0_2_raises(graph, call, error):
+    with pytest.raises(error):
+        call(graph)
+
+
+# --- what is listed
+
+
+def test_old_names_work_and_are_not_listed(graph, tmp_path):
+    for name in ("DataType", "convert_csv_to_gd", "convert_csv_to_gl"):
+        assert getattr(gz, name).__doc__
+        assert name not in dir(gz)  # not even once it has been imported
+    for listed in (set(dir(gz.Graph)), set(dir(graph))):
+        assert not listed & METHODS
+        assert {"neighbors", "close", "_view", "__class__"} <= listed
+    assert all(getattr(gz.Graph, name).__doc__ and hasattr(graph, name) for name in METHODS)
+    assert "_mapping" in dir(graph)
+    assert "extra" in dir(type("Mine", (gz.Graph,), {"extra": 1}))
+
+
+def test_old_arguments_work_and_are_not_in_signatures(tmp_path):
+    np.save(tmp_path / "x.npy", np.eye(3))
+    for kind in (gz.Graph, gz.FeatureStore):
+        assert list(inspect.signature(kind).parameters) == ["path"]
+    assert list(inspect.signature(gz.FeatureStore.get_data).parameters) == ["self", "node"]
+    with gz.FeatureStore(filename=tmp_path / "x.npy") as store:
+        assert store.get_data(node_id=1).tolist() == [0, 1, 0]
+        with pytest.raises(TypeError, match="give node"):
+            store.get_data(1, node_id=1)
+    with pytest.raises(TypeError, match="give path"):
+        gz.FeatureStore(tmp_path / "x.npy", filename=tmp_path / "x.npy")
+    with pytest.raises(TypeError, match="give path"):
+        gz.Graph()
+
+
+# --- converters
+
+
+@pytest.mark.parametrize(
+    ("header", "directed", "weighted"),
+    [
+        ("src,dst,weight\n", True, True),
+        ("src,dst,weight\n", False, False),
+        ("a,b,c\n", True, False),
+        ("a,b,c\n", False, True),
+        ("", True, True),
+        ("", False, False),
+    ],
+)
+def test_edges(tmp_path, header, directed, weighted):
+    cells = [(*edge, weight)[: 2 + weighted] for edge, weight in zip(EDGES, WEIGHTS, strict=True)]
+    names = header if weighted else header.replace(",weight", "").replace(",c", "")
+    text = names + "\n".join(",".join(map(str, each)) for each in cells)
+    (tmp_path / "e.csv").write_text(text)
+    convert_csv_to_gl(tmp_path / "e.csv", tmp_path / "g.gl", directed)
+    verify_file(tmp_path / "g.gl")
+    head, arrays = read_file(tmp_path / "g.gl")
+    naive = reference.adjacency(EDGES, 4, directed=directed, weights=WEIGHTS)
+    np.testing.assert_array_equal(arrays["indptr"], naive.indptr)
+    np.testing.assert_array_equal(arrays["indices"], naive.indices)
+    if weighted:
+        np.testing.assert_array_equal(arrays["weights"], naive.column(2, np.float32))
+    more = {"weights", "cum_weights"} if weighted else set()
+    assert arrays.keys() == {"indptr", "indices"} | more
+    assert (head.num_nodes, head.num_input_edges) == (4, 5)
+
+
+def test_edges_are_undirected_by_default_and_have_other_names(tmp_path):
+    (tmp_path / "e.dat").write_text("0 1\n1 2\n")
+    convert_csv_to_gl(input_csv=str(tmp_path / "e.dat"), output_bin=str(tmp_path / "g.gl"))
+    _, arrays = read_file(tmp_path / "g.gl")
+    np.testing.assert_array_equal(arrays["indices"], [1, 0, 2, 1])
+    with pytest.raises(TypeError, match="csv_path, or input_csv"):
+        convert_csv_to_gl(out_path=tmp_path / "g.gl")
+    with pytest.raises(TypeError, match="out_path, or output_bin"):
+        convert_csv_to_gl(tmp_path / "e.dat", tmp_path / "g.gl", output_bin=tmp_path / "h.gl")
+
+
+@pytest.mark.parametrize("third", ["name", "time", "timestamp"])
+def test_third_column_that_is_no_weight(tmp_path, third):
+    value = "x" if third == "name" else "5"
+    (tmp_path / "e.csv").write_text(f"src,dst,{third}\n0,1,{value}\n")
+    convert_csv_to_gl(tmp_path / "e.csv", tmp_path / "g.gl", True)
+    extra = set() if third == "name" else {"times", "time_order"}
+    assert read_file(tmp_path / "g.gl")[1].keys() == {"indptr", "indices"} | extra
+
+
+@pytest.mark.parametrize("dtype", list(DataType))
+def test_features(tmp_path, dtype):
+    header = "node,a,b\n" if dtype in (DataType.INT32, DataType.FLOAT32) else ""
+    (tmp_path / "x.csv").write_text(f"{header}2,5,-6\n0,1,2\n")
+    with pytest.warns(UserWarning, match="no row for 1 of 3 nodes"):
+        convert_csv_to_gd(tmp_path / "x.csv", tmp_path / "x.gd", dtype)
+    verify_file(tmp_path / "x.gd")
+    head, arrays = read_file(tmp_path / "x.gd")
+    assert (head.num_nodes, head.width, head.flags) == (3, 2, 0)
+    assert arrays["rows"].dtype == dtype.value
+    np.testing.assert_array_equal(arrays["rows"], [1, 2, 0, 0, 5, -6])
+
+
+def test_double_keeps_every_digit(tmp_path):
+    (tmp_path / "x.csv").write_text("0,0.1234567890123456\n")
+    convert_csv_to_gd(tmp_path / "x.csv", tmp_path / "x.gd", DataType.FLOAT64)
+    assert read_file(tmp_path / "x.gd")[1]["rows"][0] == 0.1234567890123456
+
+
+@pytest.mark.parametrize(
+    ("dtype", "text", "message"),
+    [
+        (DataType.INT32, "0,1\n1,2147483648\n", "line 2: '2147483648' is not a feature 0"),
+        (DataType.INT64, "0,1\n1,9223372036854775808\n", "line 2: '9223372036854775808'"),
+        (DataType.INT32, "0,1\n1,1.5\n", "line 2: '1.5' is not a feature 0"),
+        (DataType.FLOAT32, "0,1\n1,x\n", "line 2: 'x' is not a number"),
+        (DataType.FLOAT32, "0,1\n0,1\n", "line 2: node id 0 has a row already"),
+        (DataType.FLOAT32, "id,x\n", "has no records"),
+        (DataType.FLOAT32, "", "is empty"),
+        ("float16", "0,1\n", "is not a valid DataType"),
+        (None, "0,1\n1,x\n", "line 2: 'x' is not a target id"),
+        (None, "0,1,2\n1,2,x\n", "line 2: 'x' is not a number for the weight"),
+        (None, "0,1,2\n1,2,nan\n", "line 2: weight nan"),
+        (None, "src,dst\n", "has no edges"),
+        (None, "", "is empty"),
+    ],
+)
+def test_bad_input_leaves_the_earlier_file(tmp_path, dtype, text, message):
+    source, out = tmp_path / "in.csv", tmp_path / "out"
+    source.write_text(text)
+    out.write_bytes(b"earlier")
+    with pytest.raises(ValueError, match=message):
+        convert_csv_to_gd(source, out, dtype) if dtype else convert_csv_to_gl(source, out)
+    assert out.read_bytes() == b"earlier"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_missing_files(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"e\.csv"):
+        convert_csv_to_gl(tmp_path / "e.csv", tmp_path / "g.gl")
+    (tmp_path / "e.csv").write_text("0,1\n")
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        convert_csv_to_gl(tmp_path / "e.csv", tmp_path / "nowhere" / "g.gl")

@@ -1,0 +1,319 @@
+"""OGB's datasets: built from their folders and from plain arrays, byte for byte."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ogb_folders as ogb
+import pytest
+import torch
+
+import graphzero as gz
+from graphzero.cli import main
+from graphzero.ingest.ogb import find_ogb
+
+# Python only: the C code below it is sanitized by other tests of the build.
+pytestmark = pytest.mark.no_asan
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("*.g[ld]")}
+
+
+def plain(folder: Path, edges: Any, **more: Any) -> dict[str, bytes]:
+    """The files of a build from arrays."""
+    gz.build(folder, edges, **more).close()
+    return files_of(folder)
+
+
+def imported(folder: Path, out: Path, **options: Any) -> dict[str, bytes]:
+    gz.from_ogb(folder, out, **options).close()
+    return files_of(out)
+
+
+def ours(splits: ogb.Arrays) -> ogb.Arrays:
+    return {"val" if name == "valid" else name: ids for name, ids in splits.items()}
+
+
+def write_arxiv(folder: Path) -> ogb.Arrays:
+    graph = ogb.random_graph()
+    ogb.write_graph(folder, graph, "node_feat", "node_year")
+    ogb.write_node_splits(folder, "time", ogb.random_splits())
+    return graph
+
+
+def test_a_directed_graph_as_text(tmp_path: Path) -> None:
+    graph = write_arxiv(tmp_path / "ogbn_arxiv")
+    nodes = {"x": graph["node_feat"], "y": graph["label"][:, 0], "year": graph["node_year"][:, 0]}
+    splits = ours(ogb.random_splits())
+    expected = plain(tmp_path / "plain", graph["edge_index"], nodes=nodes, splits=splits)
+    assert imported(tmp_path / "ogbn_arxiv", tmp_path / "data") == expected
+    assert imported(tmp_path / "ogbn_arxiv" / "raw", tmp_path / "data") == expected
+    with gz.open(tmp_path / "data") as ds:
+        assert ds.graph.is_directed
+        assert ds.labels.dtype == np.int64
+        assert ds.num_classes == int(graph["label"].max()) + 1
+        target = int(graph["edge_index"][1, 0])
+        sources = graph["edge_index"][0, graph["edge_index"][1] == target]
+        assert sorted(ds.graph.neighbors(target)) == sorted(sources)
+
+
+def test_an_undirected_graph_with_features_of_edges_and_species(tmp_path: Path) -> None:
+    folder = tmp_path / "ogbn_proteins_pyg"  # as older releases of ogb name it
+    graph = ogb.random_graph()
+    graph["label"] = np.random.default_rng(0).integers(0, 2, (ogb.NODES, 6))
+    ogb.write_graph(folder, graph, "edge_feat")
+    species = graph["node_year"]
+    ogb.write_text(folder / "raw" / "species.csv.gz", species)
+    ogb.write_node_splits(folder, "species", ogb.random_splits())
+    expected = plain(
+        tmp_path / "plain",
+        {"edge_index": graph["edge_index"], "edge_attr": graph["edge_feat"]},
+        nodes={"y": graph["label"], "species": species[:, 0]},
+        splits=ours(ogb.random_splits()),
+        directed=False,
+    )
+    assert imported(folder, tmp_path / "data") == expected
+    # OGB renames the file when it reads it.
+    (folder / "raw" / "species.csv.gz").rename(folder / "raw" / "node_species.csv.gz")
+    assert imported(folder, tmp_path / "data") == expected
+
+
+def binary_graph(folder: Path) -> tuple[ogb.Arrays, np.ndarray[Any, Any]]:
+    """As ogbn-papers100M: classes are floats, NaN for most nodes."""
+    graph = ogb.random_graph()
+    classes = graph["label"][:, 0].copy()
+    classes[::3] = -1
+    graph["label"] = np.where(classes < 0, np.nan, classes).astype(np.float32)[:, None]
+    ogb.write_binary_graph(folder, graph, "node_feat", "node_year")
+    ogb.write_node_splits(folder, "time", ogb.random_splits())
+    return graph, classes
+
+
+def test_a_binary_graph_with_classes_that_are_floats(tmp_path: Path) -> None:
+    folder = tmp_path / "ogbn_papers100M"
+    graph, classes = binary_graph(folder)
+    nodes = {"x": graph["node_feat"], "y": classes, "year": graph["node_year"][:, 0]}
+    splits = ours(ogb.random_splits())
+    expected = plain(tmp_path / "plain", graph["edge_index"], nodes=nodes, splits=splits)
+    assert imported(folder, tmp_path / "data") == expected
+    with gz.open(tmp_path / "data") as ds:
+        assert ds.num_classes == int(classes.max()) + 1
+        assert ds.labels.dtype == np.int64
+
+
+def test_odd_labels(tmp_path: Path) -> None:
+    folder = tmp_path / "ogbn_papers100M"
+    binary_graph(folder)
+    label = np.full((ogb.NODES, 1), 1.5, np.float32)
+    np.savez(folder / "raw" / "node-label.npz", node_label=label)
+    with pytest.raises(ValueError, match=r"node_label, row 0: 1.5 is not a class"):
+        gz.from_ogb(folder, tmp_path / "data")
+    assert not (tmp_path / "data" / "dataset.json").exists()
+    for name in ("node-label.npz", "data.npz"):
+        (folder / "raw" / name).unlink()
+        with pytest.raises(FileNotFoundError, match="papers100M-bin.zip") as error:
+            gz.from_ogb(folder, tmp_path / "data")
+        assert error.value.filename == str(folder / "raw" / name)
+    graph, _ = binary_graph(tmp_path / "ogbn_mine")  # not known to be classes: they stay floats
+    found = imported(tmp_path / "ogbn_mine", tmp_path / "data")
+    nodes = {"x": graph["node_feat"], "y": graph["label"][:, 0], "year": graph["node_year"][:, 0]}
+    splits = ours(ogb.random_splits())
+    assert found == plain(tmp_path / "plain", graph["edge_index"], nodes=nodes, splits=splits)
+
+
+def typed_arguments(graph: dict[str, Any]) -> dict[str, Any]:
+    nodes: dict[str, Any] = {kind: {"num_nodes": n} for kind, n in graph["num_nodes"].items()}
+    paper = {"node_feat": "x", "label": "y", "node_year": "year"}
+    for given, name in paper.items():
+        rows = graph[given]["paper"]
+        nodes["paper"][name] = rows[:, 0] if rows.shape[1] == 1 else rows
+    edges = {
+        key: {"edge_index": pairs, "edge_reltype": graph["edge_reltype"][key][:, 0]}
+        for key, pairs in graph["edge_index"].items()
+    }
+    splits = {name: {"paper": ids} for name, ids in ours(ogb.random_splits(20)).items()}
+    return {"nodes": nodes, "edges": edges, "splits": splits}
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_graphs_with_types(tmp_path: Path, binary: bool) -> None:
+    graph = ogb.random_typed_graph()
+    folder = tmp_path / "ogbn_mag"
+    (ogb.write_binary_typed_graph if binary else ogb.write_typed_graph)(folder, graph)
+    ogb.write_typed_splits(folder, "time", ogb.random_splits(20))
+    expected = plain(tmp_path / "plain", **typed_arguments(graph))
+    assert imported(folder, tmp_path / "data") == expected
+    assert any("reltype" in name for name in expected)
+    shutil.rmtree(folder / "split")
+    by_type = {name: {"paper": ids} for name, ids in ogb.random_splits(20).items()}
+    (folder / "split" / "time").mkdir(parents=True)
+    torch.save(by_type, folder / "split" / "time" / "split_dict.pt")
+    assert imported(folder, tmp_path / "data") == expected
+
+
+def test_split_dict_is_preferred_and_split_type_chooses(tmp_path: Path) -> None:
+    folder = tmp_path / "ogbn_arxiv"
+    write_arxiv(folder)
+    expected = imported(folder, tmp_path / "data")
+    for name in ("train", "valid", "test"):
+        (folder / "split" / "time" / f"{name}.csv.gz").unlink()
+    torch.save(ogb.random_splits(), folder / "split" / "time" / "split_dict.pt")
+    assert imported(folder, tmp_path / "data") == expected
+    other = {name: ids[:2] for name, ids in ogb.random_splits().items()}
+    ogb.write_node_splits(folder, "mine", other)
+    assert imported(folder, tmp_path / "data") == expected
+    with gz.from_ogb(folder, tmp_path / "data", split_type="mine") as ds:
+        assert ds.splits["val"].tolist() == other["valid"].tolist()
+    with pytest.raises(ValueError, match="split_type='none': .* has mine, time"):
+        gz.from_ogb(folder, tmp_path / "data", split_type="none")
+
+
+def test_unknown_datasets_need_a_direction(tmp_path: Path) -> None:
+    folder = tmp_path / "my_graph"
+    write_arxiv(folder)
+    with pytest.raises(ValueError, match=r"directed=False if .*add_inverse_edge.* name="):
+        find_ogb(folder)
+    assert find_ogb(folder, directed=False)["directed"] is False
+    assert find_ogb(folder, name="ogbn-products")["directed"] is False
+    assert find_ogb(folder, name="ogbn-arxiv")["directed"] is True
+    assert find_ogb(folder, name="ogbn-arxiv", directed=False)["directed"] is False
+    for suffix in ("_pyg", "_dgl"):  # folders of older releases
+        assert find_ogb(folder.rename(tmp_path / f"ogbn_products{suffix}"))["directed"] is False
+        folder = tmp_path / f"ogbn_products{suffix}"
+    folder = folder.rename(tmp_path / "my_graph")
+    (folder / "RELEASE_v1.txt").write_text("# Release note for ogbn-products\n\n### v1: 2020\n")
+    assert find_ogb(folder)["directed"] is False
+    with pytest.raises(ValueError, match="name='arxiv' must be"):
+        find_ogb(folder, name="arxiv")
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        "raw/edge.csv.gz",
+        "raw/num-node-list.csv.gz",
+        "raw/node-label.csv.gz",
+        "split/time",
+        "split/time/valid.csv.gz",
+    ],
+)
+def test_a_missing_file_is_named_with_the_way_to_get_it(tmp_path: Path, missing: str) -> None:
+    folder = tmp_path / "ogbn_arxiv"
+    write_arxiv(folder)
+    path = folder / missing
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with pytest.raises(FileNotFoundError) as error:
+        gz.from_ogb(folder, tmp_path / "data")
+    assert error.value.filename == str(path)
+    assert "ogb/data/nodeproppred/arxiv.zip" in str(error.value)
+    assert "NodePropPredDataset('ogbn-arxiv')" in str(error.value)
+    assert not (tmp_path / "data").exists()
+
+
+def test_folders_that_are_no_datasets(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no such folder.*products.zip"):
+        gz.from_ogb(tmp_path / "ogbn_products", tmp_path / "data")
+    write_arxiv(tmp_path / "dataset" / "ogbn_arxiv")
+    with pytest.raises(FileNotFoundError, match="name one of them: ogbn_arxiv"):
+        gz.from_ogb(tmp_path / "dataset", tmp_path / "data")
+    processed = tmp_path / "ogbn_arxiv" / "processed"
+    processed.mkdir(parents=True)
+    (processed / "geometric_data_processed.pt").touch()
+    with pytest.raises(FileNotFoundError, match=r"processed.pt is made from it, and is not read"):
+        gz.from_ogb(tmp_path / "ogbn_arxiv", tmp_path / "data")
+
+
+def test_several_graphs_and_damaged_files_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "ogbn_arxiv"
+    write_arxiv(folder)
+    with pytest.raises(TypeError, match="features= is not an option here"):
+        gz.from_ogb(folder, tmp_path / "data", features="x.npy")
+    ogb.write_text(folder / "raw" / "num-node-list.csv.gz", [10, 20])
+    with pytest.raises(ValueError, match="has 2 numbers: the folder has so many graphs"):
+        gz.from_ogb(folder, tmp_path / "data")
+    (folder / "raw" / "num-node-list.csv.gz").write_bytes(gzip.compress(b"30\n")[:-6])
+    with pytest.raises(ValueError, match=r"num-node-list.csv.gz is damaged"):
+        gz.from_ogb(folder, tmp_path / "data")
+
+
+LINKS = {
+    "ogbl-collab": ("time", "pairs", False, ("node_feat", "edge_weight", "edge_year")),
+    "ogbl-ddi": ("target", "pairs", False, ()),
+    "ogbl-citation2": ("time", "citation", True, ("node_feat", "node_year")),
+}
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_nodes_and_edges_of_datasets_for_links(tmp_path: Path, name: str) -> None:
+    kind, form, directed, more = LINKS[name]
+    folder, graph = tmp_path / name.replace("-", "_"), ogb.random_graph()
+    ogb.write_graph(folder, graph, *more, label=False)
+    ogb.write_link_splits(folder, kind, ogb.link_splits(form))
+    edges = {n: graph[n][:, 0] for n in more if n.startswith("edge_")}
+    nodes = {"x": graph["node_feat"]} if "node_feat" in more else {}
+    if "node_year" in more:
+        nodes["year"] = graph["node_year"][:, 0]
+    edges["edge_index"] = graph["edge_index"]
+    expected = plain(tmp_path / "plain", edges, nodes=nodes, num_nodes=ogb.NODES, directed=directed)
+    with pytest.warns(UserWarning, match=rf"{kind} has lists of edges .* not imported"):
+        assert imported(folder, tmp_path / "data") == expected
+
+
+def test_nodes_and_edges_of_a_typed_dataset_for_links(tmp_path: Path) -> None:
+    folder = tmp_path / "ogbl_biokg"
+    graph = {**ogb.random_typed_graph(), "node_feat": {}, "node_year": {}, "label": {}}
+    ogb.write_typed_graph(folder, graph)
+    ogb.write_link_splits(folder, "random", ogb.link_splits("biokg"))
+    expected = plain(
+        tmp_path / "plain",
+        {
+            key: {"edge_index": pairs, "edge_reltype": graph["edge_reltype"][key][:, 0]}
+            for key, pairs in graph["edge_index"].items()
+        },
+        nodes={kind: {"num_nodes": n} for kind, n in graph["num_nodes"].items()},
+    )
+    with pytest.warns(UserWarning, match="not imported"):
+        assert imported(folder, tmp_path / "data") == expected
+
+
+def test_splits_that_are_not_node_ids(tmp_path: Path) -> None:
+    folder = tmp_path / "ogbl_vessel"
+    graph, splits = ogb.random_graph(), ogb.link_splits("pairs")
+    ogb.write_binary_graph(folder, graph, "node_feat", label=False)
+    (folder / "split" / "spatial").mkdir(parents=True)
+    torch.save(splits, folder / "split" / "spatial" / "split_dict.pt")
+    with pytest.warns(UserWarning, match="not imported"):
+        found = imported(folder, tmp_path / "data")
+    assert found == plain(tmp_path / "plain", graph["edge_index"], features=graph["node_feat"])
+    folder = folder.rename(tmp_path / "ogbn_mine")
+    np.savez_compressed(folder / "raw" / "node-label.npz", node_label=graph["label"])
+    with pytest.warns(UserWarning, match="not imported"):
+        imported(folder, tmp_path / "data")
+    for splits, message in (
+        ({"train": np.arange(3)}, "must have train, valid and test; it has train"),
+        ({**ogb.random_splits(), "test": [1, 2]}, "must have arrays of node ids"),
+    ):
+        torch.save(splits, folder / "split" / "spatial" / "split_dict.pt")
+        with pytest.raises(ValueError, match=message):
+            gz.from_ogb(folder, tmp_path / "data")
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, out = tmp_path / "ogbn_arxiv", tmp_path / "data"
+    write_arxiv(folder)
+    expected = imported(folder, tmp_path / "expected", feature_dtype="float16", neighbors="out")
+    command = ["import", "ogb", str(folder), str(out), "--feature-dtype", "float16"]
+    assert main([*command, "--neighbors", "out"]) == 0
+    assert files_of(out) == expected
+    assert f"{out}: 30 nodes, 200 edges (200 in the edge list), directed" in capsys.readouterr().out
+    assert main(["import", "ogb", str(folder), str(out), "--undirected"]) == 0
+    assert "undirected, both directions" in capsys.readouterr().out
+    (folder / "raw" / "edge.csv.gz").unlink()
+    assert main(["import", "ogb", str(folder), str(out)]) == 1
+    message = capsys.readouterr().err
+    assert "edge.csv.gz: this file of the dataset is missing: unpack http" in message

@@ -1,0 +1,369 @@
+"""Text: compressed in every way, with every kind of blanks, by the compiled core or by pyarrow."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import compressed
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from graphzero._core import PARSE_PADDING, parse_records
+from graphzero.ingest import build_dataset
+from graphzero.ingest.sources import text_table
+from graphzero.ingest.sources.text_table import (
+    WHITESPACE,
+    LineBlocks,
+    cells_between_blanks,
+    open_binary,
+    sniff_csv,
+    with_single_blanks,
+)
+from graphzero.store.format import read_file
+
+
+def edges_of(folder: Path) -> list[list[int]]:
+    """The edges of a dataset in input order, sorted."""
+    _, arrays = read_file(folder / "graph.gl")
+    targets = np.repeat(np.arange(len(arrays["indptr"]) - 1), np.diff(arrays["indptr"]))
+    return sorted(np.stack([arrays["indices"], targets], 1).tolist())
+
+
+def built(folder: Path, *args: Any, **options: Any) -> dict[str, bytes] | str:
+    try:
+        build_dataset(folder, *args, **options)
+    except ValueError as error:
+        return str(error)
+    return {path.name: path.read_bytes() for path in folder.glob("*.g[ld]")}
+
+
+# --- compressed files, blanks and comments
+
+SUFFIXES = ["", *compressed.COMPRESS]
+# Larger than the buffers, and hard to compress.
+LARGE = np.random.default_rng(0).integers(0, 10**6, (60_000, 2))
+LARGE_TEXT = "".join(f"{a},{b}\n" for a, b in LARGE.tolist()).encode()
+
+
+def read_back(tmp_path: Path, source: Any, **options: Any) -> list[list[int]]:
+    build_dataset(tmp_path / "d", source, order="input", **options)
+    return edges_of(tmp_path / "d")
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_what_is_inside_is_read(tmp_path: Path, suffix: str) -> None:
+    path = compressed.write(tmp_path / f"e.csv{suffix}", LARGE_TEXT)
+    with open_binary(path) as file:
+        assert file.read(5) == LARGE_TEXT[:5]
+        assert file.read() == LARGE_TEXT[5:]
+    assert read_back(tmp_path, path) == sorted(LARGE.tolist())
+
+
+@pytest.mark.parametrize("suffix", compressed.COMPRESS)
+def test_files_of_several_members(tmp_path: Path, suffix: str) -> None:
+    compress = compressed.COMPRESS[suffix]
+    path = tmp_path / f"e.csv{suffix}"
+    parts = [compress(LARGE_TEXT), compress(b""), compress(b"7,8\n")]
+    path.write_bytes(b"".join(parts))
+    assert open_binary(path).read() == LARGE_TEXT + b"7,8\n"
+    # Zeros between members are padding; zstd has frames for it, the magic number and a size.
+    padding = bytes.fromhex("502a4d1804000000") + bytes(4) if suffix == ".zst" else bytes(8)
+    path.write_bytes(parts[0] + padding + parts[2] + padding)
+    assert open_binary(path).read() == LARGE_TEXT + b"7,8\n"
+
+
+def damages(whole: bytes) -> dict[str, bytes]:
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 0xFF
+    return {
+        "cut in half": whole[: len(whole) // 2],
+        "last byte missing": whole[:-1],
+        "only the magic number": whole[:3],
+        "another kind": b"src,dst\n0,1\n",
+        "second member cut": whole + whole[:100],
+        "something behind it": whole + b"something behind it",
+        "changed": bytes(flipped),
+    }
+
+
+@pytest.mark.parametrize("damage", damages(b"x" * 200))
+@pytest.mark.parametrize("suffix", compressed.COMPRESS)
+def test_damaged_files_are_named(tmp_path: Path, suffix: str, damage: str) -> None:
+    whole = compressed.COMPRESS[suffix](LARGE_TEXT)
+    if (suffix, damage) == (".zst", "changed"):  # this writer adds no checksums
+        whole = whole[:4] + b"\xff\xff" + whole[6:]
+    path = tmp_path / f"e.csv{suffix}"
+    path.write_bytes(damages(whole)[damage])
+    message = rf"e\.csv{suffix} is not a complete {compressed.KIND[suffix]} file: .+ again"
+    if damage == "changed":  # the checksum is at the end, and the text may be wrong before
+        message = rf"{message}|e\.csv{suffix}(, line \d+: | has \d+ columns)"
+    with pytest.raises(ValueError, match=message):
+        build_dataset(tmp_path / "d", path)
+    assert not list((tmp_path / "d").glob("*"))
+
+
+@pytest.mark.parametrize("suffix", compressed.COMPRESS)
+def test_missing_and_empty_files(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"e.csv{suffix}"
+    with pytest.raises(FileNotFoundError, match=path.name):
+        build_dataset(tmp_path / "d", path)
+    path.write_bytes(b"")
+    with pytest.raises(ValueError, match=f"{path.name} is empty: it has no columns"):
+        build_dataset(tmp_path / "d", path)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_bad_lines_are_found_in_compressed_text(tmp_path: Path, suffix: str) -> None:
+    path = compressed.write(tmp_path / f"e.csv{suffix}", LARGE_TEXT + b"\n7,seven\n")
+    with pytest.raises(ValueError, match=rf"e\.csv{suffix}, line 60002: 'seven' is not a target"):
+        build_dataset(tmp_path / "d", path)
+    compressed.write(path, LARGE_TEXT)
+    out_of_range = int(np.flatnonzero(LARGE.max(1) > 999_990)[0]) + 1
+    with pytest.raises(ValueError, match=rf"e\.csv{suffix}, line {out_of_range}: .* out of range"):
+        build_dataset(tmp_path / "d", path, num_nodes=999_991)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0 1\n2 1\n",
+        "0  1\n2 \t 1\n",
+        "  0 1\n 2    1\n",
+        "0 1 \n2 1   \n",
+        "\t0\t1\n\t2\t1\n",
+        "0\t1\t\n2\t1\t\n",
+        "0\t\t1\n2\t\t1\n",
+        "0\t\t1\n2\t1\n",
+        " 0\t1\n2\t1 \n",
+        " 0 1 \r\n 2 1 \r\n",
+        "src dst\n0 1\n2 1",
+        "  src   dst  \n  0     1  \n\n \n  2     1  ",
+        "# Directed graph\n# FromNodeId\tToNodeId\n0\t1\n2\t1\n",
+        "#\n  0 1\n2   1\n",
+        "% asym unweighted\n% 2 3 3\n0 1 \n2 1 \n",
+        '"0" "1"\n"2" "1"\n',
+        " 0, 1\n2 ,1\n",
+    ],
+    ids=repr,
+)
+def test_blanks_and_comments(tmp_path: Path, text: str) -> None:
+    path = compressed.write(tmp_path / "E.EL.gz", text.encode())
+    assert read_back(tmp_path, path) == [[0, 1], [2, 1]]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("0 1\n\n  2  x \n", {}, "line 3: 'x' is not a target id"),
+        ("# c\n 0 1\n 2 \n", {}, "line 3: 1 columns, but the first record has 2: '2'"),
+        ("0 1\n2  3  4\n", {}, "line 2: 3 columns, but the first record has 2: '2 3 4'"),
+        ("0 1\n# c\n2 1\n", {}, "line 2: '#' is not a source id"),
+        ("0 1\n 9 1\n", {"num_nodes": 4}, "line 2: source id 9 is out of range"),
+        (
+            "0  1\n2 1\n",
+            {"delimiter": " ", "src": 0, "dst": 1},
+            "line 1: an empty cell is not a target id",
+        ),
+        ("0,1\n2,1\n", {"delimiter": "whitespace"}, "one column"),
+        ("%%MatrixMarket matrix coordinate pattern general\n3 3 1\n1 2\n", {}, "scipy.io.mmread"),
+        ("0 1\n", {"delimiter": "blanks"}, "one character, 'whitespace' or 'auto'"),
+    ],
+)
+def test_bad_text(tmp_path: Path, text: str, options: dict[str, Any], message: str) -> None:
+    path = tmp_path / "e.txt"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        build_dataset(tmp_path / "d", path, **options)
+
+
+def test_tabs_may_have_empty_cells_between_them(tmp_path: Path) -> None:
+    path = tmp_path / "e.tsv"
+    path.write_text("src\tnote\tdst\n0\t\t1\n2\ta b\t1\n")
+    assert sniff_csv(path).delimiter == "\t"
+    assert read_back(tmp_path, path) == [[0, 1], [2, 1]]
+    path.write_text("0 1\n2 1\n")
+    assert sniff_csv(path).delimiter == WHITESPACE
+    assert sniff_csv(path, delimiter=" ").delimiter == " "
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=st.text(alphabet=" \t\n\r01", max_size=60))
+def test_single_blanks(text: str) -> None:
+    lines = text.replace("\r", "\n").split("\n")
+    expected = [" ".join(cells_between_blanks(line)) for line in lines]
+    assert with_single_blanks(text.encode()).decode().replace("\r", "\n").split("\n") == expected
+
+
+# --- plain records, parsed by the core: the same numbers as by Python and by pyarrow
+
+COLUMNS = [(0, np.dtype("<u4")), (2, np.dtype("<i8")), (1, np.dtype("<f4"))]
+PLAIN = (r"[0-9]{1,9}", r"-?[0-9]{1,4}(\.[0-9]{1,3})?", r"-?[0-9]{1,18}")
+CELLS = st.one_of(
+    st.integers(-(2**65), 2**65).map(str),
+    st.floats().map(repr),
+    st.text("0123456789-+.eE \tx\"\r\0é", max_size=6),
+)  # fmt: skip
+LINES = st.lists(st.lists(CELLS, min_size=2, max_size=4).map(",".join), max_size=8)
+
+
+def parsed(text: bytes, delimiter: int | None = ord(","), threads: int = 1) -> Any:
+    """Values of the columns, and where the core stopped."""
+    pieces, stop = parse_records(
+        text + bytes(PARSE_PADDING), len(text), delimiter, 3, COLUMNS, threads
+    )
+    columns = [[piece[i] for piece in pieces] for i in range(3)]
+    return [np.concatenate([np.empty(0, COLUMNS[i][1]), *columns[i]]) for i in range(3)], stop
+
+
+def nearest_float32(text: str) -> np.float32:
+    exact, guess = Fraction(text), np.float32(float(text))
+    near = [np.nextafter(guess, np.float32(end)) for end in (-np.inf, np.inf)]
+    found = min([guess, *near], key=lambda one: abs(Fraction(float(one)) - exact))
+    even = [one for one in near if abs(Fraction(float(one)) - exact) == abs(
+        Fraction(float(found)) - exact)]  # fmt: skip
+    return found if not even or int(found.view(np.uint32)) % 2 == 0 else even[0]
+
+
+@pytest.mark.core
+@settings(max_examples=300, deadline=None)
+@given(LINES)
+@example(["1,16777217,3", "1,0.1,3"])
+@example(["1,2.5,3\r", "\r", "", "4,5,6"])
+def test_what_is_read_is_what_python_reads(lines: list[str]) -> None:
+    text = "".join(line + "\n" for line in lines).encode()
+    (ids, times, weights), stop = parsed(text)
+    taken = [line for line in text[:stop].decode().split("\n")[:-1] if line.strip("\r")]
+    assert len(taken) == len(ids)
+    for i, line in enumerate(taken):
+        cells = [cell.strip(" \t\r") for cell in line.split(",")]
+        assert len(cells) == 3
+        assert (int(cells[0]), int(cells[2])) == (ids[i], times[i])
+        assert nearest_float32(cells[1]) == weights[i]
+    rest = text[stop:].decode().split("\n")[0]
+    if stop < len(text):
+        assert not re.fullmatch(",".join(PLAIN) + "\r?", rest)
+
+
+@pytest.mark.core
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=80))
+def test_any_bytes(text: bytes) -> None:
+    for delimiter in (ord(","), None, ord("\t")):
+        _, stop = parsed(text + b"\n", delimiter)
+        assert stop in (0, len(text) + 1) or (text + b"\n")[stop - 1 : stop] == b"\n"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=12, min_value=0, max_value=99))
+def test_decimal_numbers_are_rounded_once(number: Any) -> None:
+    (_, _, weights), stop = parsed(f"1,{number},2\n".encode())
+    if stop:
+        assert weights[0] == nearest_float32(str(number))
+
+
+@pytest.mark.core
+def test_threads_read_the_same() -> None:
+    rng = np.random.default_rng(0)
+    cells = rng.integers(0, 10 ** rng.integers(1, 9, 60_000))
+    lines = [f"{a},{a % 7}.5,-{a}" for a in cells]
+    lines[40_000] = ""  # leaves a gap in what a range has room for
+    text = "\n".join([*lines, ""]).encode()
+    one, _ = parsed(text)
+    many, stop = parsed(text, threads=3)
+    assert stop == len(text)
+    assert np.array_equal(one[0], np.delete(cells, 40_000))
+    for a, b in zip(one, many, strict=True):
+        assert a.tobytes() == b.tobytes()
+    lines[50_000] = "1,x,2"
+    text = "\n".join([*lines, ""]).encode()
+    some, stop = parsed(text, threads=3)
+    assert text[stop : stop + 5] == b"1,x,2"
+    assert np.array_equal(some[0], np.delete(cells, 40_000)[:49_999])
+
+
+@pytest.mark.core
+def test_wrong_blocks_are_refused() -> None:
+    with pytest.raises(ValueError, match="line feed"):
+        parse_records(b"1,2,3" + bytes(8), 5, 44, 3, COLUMNS, 1)
+    with pytest.raises(ValueError, match="padding"):
+        parse_records(b"1,2,3\n" + bytes(7), 6, 44, 3, COLUMNS, 1)
+    with pytest.raises(IndexError):
+        parse_records(b"1,2\n" + bytes(8), 4, 44, 2, COLUMNS, 1)
+    assert parse_records(bytes(8), 0, 44, 3, COLUMNS, 1) == ([], 0)
+
+
+TEXTS = [
+    b"",
+    b"a",
+    b"a\n",
+    b"\xef\xbb\xbfa\nb",
+    b"a\r\nbb\nccc",
+    b"a\rb\r\nc\n" * 9,
+    b"x" * 99,
+    b"y\n" * 30,
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("skip", [0, 1, 3])
+@pytest.mark.parametrize("size", [1, 17, 1000])
+def test_blocks_hold_whole_lines(text: bytes, skip: int, size: int) -> None:
+    plain = text.removeprefix(b"\xef\xbb\xbf")
+    lines = io.StringIO(plain.decode(), newline="").readlines()[skip:]
+    expected = "".join(lines).encode()
+    if expected and not expected.endswith(b"\n"):
+        expected += b"\n"
+    blocks = LineBlocks(io.BytesIO(text), skip, size)
+    got = b""
+    while end := blocks.fill():
+        block = bytes(blocks.buffer[:end])
+        assert block.endswith(b"\n")
+        got += block
+        blocks.take(end)
+    assert got == expected
+
+
+BODY = "".join(f"{i},{i + 1},{i % 7}.25,{i * 10}\n" for i in range(3000))
+MIXED = [
+    BODY,
+    BODY.replace("\n", "\r\n"),
+    BODY.replace(",", ", "),
+    BODY.replace(",", "\t"),
+    BODY.replace("\n", "\n\n"),
+    "\ufeff" + BODY,
+    BODY.rstrip("\n"),
+    BODY + '"5","6","0.5","7"\n' + BODY,
+    BODY + "5,6,1e-40,7\n6,7,16777217,9\n" + BODY,
+    BODY + "5,6,.5,7\n",
+    BODY + "0x5,6,.5,7\n",
+    BODY + "5,6,0." + "1" * 70_000 + ",7\n" + BODY,
+    BODY + "5,-6,0,7\n" + BODY,
+    BODY + "5,6,nan,7\n" + BODY,
+    BODY + "5,6,1,7\0\n",
+    BODY + "5,6,1,7\r5,6,1,7\n",
+    BODY + '5,6,1,"7\n' + BODY,
+    BODY + "5,6\n" + BODY,
+]
+
+
+@pytest.mark.parametrize("number", range(len(MIXED)))
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_build_is_the_same_as_by_pyarrow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, packed: bool
+) -> None:
+    text = "src,dst,weight,time\n".replace(",", "\t" if number == 3 else ",") + MIXED[number]
+    path = tmp_path / ("e.csv.gz" if packed else "e.csv")
+    path.write_bytes(gzip.compress(text.encode(), 1) if packed else text.encode())
+    monkeypatch.setattr(text_table, "_LEAST_BYTES", 1000)
+    monkeypatch.setattr(text_table, "_BYTES_PER_RECORD", 0)
+    plain = built(tmp_path / "plain", path)
+    monkeypatch.setattr(text_table, "_is_plain", lambda *_: False)
+    assert plain == built(tmp_path / "arrow", path)
+    assert isinstance(plain, dict) == (number in {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 15})

@@ -1,0 +1,968 @@
+"""`train` and its commands: the model, what is learnt, written and reported; Ctrl-C; the demo."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import ctypes
+import dataclasses
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import files
+import numpy as np
+import psutil
+import pytest
+import torch
+from cli_program import build_data, only_line, run, write_inputs
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader, IterableDataset
+
+import graphzero as gz
+from graphzero import _core
+from graphzero.training import trainer
+from graphzero.training.demo_graph import write_demo
+from graphzero.training.graphsage import GraphSAGE, SavedModel
+from graphzero.training.trainer import (
+    Interrupts,
+    TrainingInterrupted,
+    ignore_interrupts,
+    labelled_splits,
+    roc_auc,
+    start,
+    train,
+)
+
+# what is tested is Python; its C code runs under the sanitizers in other tests
+pytestmark = pytest.mark.no_asan
+
+SPLITS = ("train", "val", "test")
+OPTIONS = {"epochs": 4, "batch_size": 256, "hidden": 16, "fanouts": [4, -1], "seed": 3}
+
+
+@pytest.fixture(scope="module")
+def communities(tmp_path_factory):
+    """1,500 nodes in four classes, which features alone hardly tell apart."""
+    folder = tmp_path_factory.mktemp("communities")
+    files = write_demo(folder, num_nodes=1500, num_edges=15_000, dim=16, num_classes=4)
+    gz.build(
+        folder / "data", files.edges, files.features, files.labels, files.splits, directed=False
+    ).close()
+    return folder / "data"
+
+
+@pytest.fixture
+def ds(communities):
+    with gz.open(communities) as dataset:
+        yield dataset
+
+
+@pytest.fixture(scope="module")
+def unknown(tmp_path_factory):
+    """600 nodes in three classes; some labels are unknown, and a split has no labels at all."""
+    folder = tmp_path_factory.mktemp("unknown")
+    files = write_demo(folder, num_nodes=600, num_edges=6000, dim=8, num_classes=3)
+    labels = np.load(files.labels)
+    splits = {name: np.load(path) for name, path in files.splits.items()}
+    labels[splits["test"][::3]] = -1
+    others = np.random.default_rng(0).permutation(600)[:50]
+    labels[others[:25]] = -1
+    splits["later"] = others
+    rows = np.load(files.features)
+    with gz.build(folder / "d", files.edges, rows, labels, splits, directed=False) as dataset:
+        yield dataset
+
+
+def without_times(report):
+    content = dataclasses.asdict(report)
+    del content["memory"]
+    for epoch in content["epochs"]:
+        for name in ("seconds", "batches_per_second", "loading", "waited"):
+            del epoch[name]
+    return content
+
+
+def make(folder, name, **parts):
+    return gz.build(folder / name, np.array([[0, 1], [1, 2], [2, 3]]), **parts)
+
+
+# --- the model
+
+
+def a_batch(ds, fanouts):
+    batches = gz.NeighborDataset(ds, ds.splits["train"], fanouts, batch_size=50, shuffle=True)
+    return next(iter(DataLoader(batches, batch_size=None, collate_fn=gz.Collate(ds))))
+
+
+def naive_layer(layer, x, edge_index):
+    rows = []
+    for node in range(x.shape[0]):
+        sources = edge_index[0][edge_index[1] == node]
+        mean = x[sources].mean(0) if len(sources) else torch.zeros(x.shape[1])
+        rows.append(layer.lin_self(x[node]) + layer.lin_neigh(mean))
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("fanouts", [[4], [5, 3], [3, -1, 2]])
+def test_the_trimmed_forward_equals_naive_layers_over_everything(ds, fanouts):
+    batch = a_batch(ds, fanouts)
+    torch.manual_seed(0)
+    model = GraphSAGE(16, 8, 4, len(fanouts)).eval()
+    trimmed = model(batch.x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
+    whole = model(batch.x, batch.edge_index)
+    naive = batch.x
+    for i, layer in enumerate(model.layers):
+        naive = naive_layer(layer, naive, batch.edge_index)
+        naive = naive.relu() if i < len(fanouts) - 1 else naive
+    assert trimmed.shape == (batch.batch_size, 4)
+    assert whole.shape == (batch.num_nodes, 4)
+    torch.testing.assert_close(whole, naive)
+    torch.testing.assert_close(trimmed, whole[: batch.batch_size])
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=1, max_size=60))
+def test_auc_is_the_share_of_pairs_in_the_right_order(pairs):
+    scores = np.array([score for score, _ in pairs], dtype=np.float32)
+    positive = np.array([is_positive for _, is_positive in pairs])
+    won = [
+        (high > low) + 0.5 * (high == low) for high in scores[positive] for low in scores[~positive]
+    ]
+    if won:
+        assert roc_auc(scores, positive) == pytest.approx(np.mean(won))
+    else:
+        assert roc_auc(scores, positive) is None
+
+
+# --- training
+
+
+def test_neighbours_are_learnt_from(ds):
+    seen = []
+    report = train(ds, epochs=20, batch_size=256, dropout=0.2, on_epoch=seen.append)
+    assert report.splits["test"].accuracy > 0.6
+    assert report.splits["test"].majority < 0.35
+    assert report.splits["test"].roc_auc is None
+    assert {name: split.num_nodes for name, split in report.splits.items()} == {
+        "train": 900,
+        "val": 300,
+        "test": 300,
+    }
+    assert tuple(seen) == report.epochs
+    assert [epoch.epoch for epoch in report.epochs] == list(range(1, 21))
+    assert {epoch.batches for epoch in report.epochs} == {4}
+    best = report.epochs[report.best_epoch - 1].val_accuracy
+    assert best == max(epoch.val_accuracy for epoch in report.epochs)
+    assert best == report.splits["val"].accuracy, "the best epoch's weights must be put back"
+    assert all(0 < epoch.loading < epoch.seconds for epoch in report.epochs)
+    assert report.memory.page_cache is None or report.memory.page_cache <= report.memory.dataset
+
+
+def test_a_seed_decides_everything(ds):
+    options = {"epochs": 3, "batch_size": 256}
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    first = without_times(train(ds, seed=7, **options))
+    assert torch.equal(torch.rand(3), expected), "torch's own generator must be left alone"
+    torch.manual_seed(6)
+    assert without_times(train(ds, seed=7, **options)) == first
+    assert without_times(train(ds, seed=8, **options)) != first
+
+
+def test_workers_change_nothing_and_are_counted(ds):
+    options = {"epochs": 2, "batch_size": 256}
+    alone, helped = train(ds, **options), train(ds, workers=2, **options)
+    assert without_times(helped) == without_times(alone)
+    assert helped.memory.processes >= alone.memory.processes + 2
+
+
+def test_a_pack_trains_as_its_batches_do(ds, tmp_path):
+    out, seeds = tmp_path / "p.gd", ds.splits["train"]
+    gz.pack(ds, out, seeds, [4, 3], epochs=2, batch_size=200, shuffle=True, seed=7, resident=0.2)
+    packed = train(ds, epochs=2, seed=7, pack=out)
+    plain = train(ds, epochs=2, seed=7, fanouts=[4, 3], batch_size=200)
+    assert packed.io != plain.io
+    same = [dataclasses.replace(report, io="") for report in (packed, plain)]
+    for report in same:
+        epochs = [dataclasses.replace(epoch, io="") for epoch in report.epochs]
+        object.__setattr__(report, "epochs", tuple(epochs))
+    assert without_times(same[0]) == without_times(same[1])
+    for options in ({"fanouts": [4, 3]}, {"batch_size": 200}):
+        with pytest.raises(ValueError, match="a pack has its own fanouts and batch size"):
+            train(ds, pack=out, **options)
+    gz.pack(ds, out, seeds[:-1], [4, 3], epochs=1, batch_size=200, overwrite=True)
+    with pytest.raises(ValueError, match="was packed with other inputs: num_seeds .* seeds_crc"):
+        train(ds, pack=out)
+
+
+def test_two_classes_have_a_roc_auc_and_unknown_labels_are_left_out(ds, tmp_path):
+    classes = ds.labels.gather(np.arange(1500))
+    labels = np.where(classes == 3, -1, classes % 2).astype(np.int32)
+    edges = np.stack(
+        [np.repeat(np.arange(1500), 5), np.random.default_rng(0).integers(0, 1500, 7500)], axis=1
+    )
+    features = labels.reshape(-1, 1) + np.random.default_rng(1).standard_normal((1500, 1))
+    splits = {"train": ds.splits["train"], "valid": ds.splits["val"]}
+    with gz.build(tmp_path / "two", edges, features, labels, splits) as two:
+        report = train(two, epochs=10, batch_size=256, dropout=0.0)
+    known = int((labels[ds.splits["val"]] >= 0).sum())
+    assert set(report.splits) == {"train", "val"}
+    assert report.splits["val"].num_nodes == known < 300
+    assert report.num_classes == 2
+    assert report.splits["val"].roc_auc > 0.6
+
+
+def test_without_splits_all_labelled_nodes_are_trained_on(tmp_path):
+    labels = np.array([0, 1, -1, 1])
+    with make(tmp_path, "plain", features=np.eye(4, dtype=np.float64), labels=labels) as plain:
+        report = train(plain, epochs=2, fanouts=[-1])
+    assert set(report.splits) == {"train"}
+    assert report.splits["train"].num_nodes == 3
+    assert report.best_epoch == 2, "there is nothing to choose by"
+    assert report.epochs[0].val_accuracy is None
+
+
+FEATURES = np.eye(4, dtype=np.float32)
+LABELS = np.array([0, 1, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"labels": LABELS}, "no features: build it with features"),
+        ({"features": FEATURES}, "no labels: build it with labels"),
+        ({"features": FEATURES, "labels": LABELS / 2}, "needs one integer class per node"),
+        ({"features": FEATURES, "labels": np.eye(4, dtype=int)}, "needs one integer class"),
+        ({"features": FEATURES, "labels": LABELS * 0 - 1}, "no node to train on has a known"),
+        ({"features": FEATURES, "labels": LABELS - 2}, "classes start at 0"),
+        (
+            {"features": FEATURES, "labels": LABELS, "splits": {"dev": [1]}},
+            r"no split 'train', only \['dev'\]",
+        ),
+        ({"features": FEATURES * np.nan, "labels": LABELS}, "the loss of epoch 1 is nan: lower lr"),
+    ],
+)
+def test_datasets_that_cannot_be_trained_on(tmp_path, parts, message):
+    with make(tmp_path, "bad", **parts) as bad, pytest.raises(ValueError, match=message):
+        train(bad, epochs=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"fanouts": [0]}, "fanout must be a positive"),
+        ({"fanouts": []}, "fanouts must name at least one"),
+        ({"hidden": 0}, "hidden must be at least 1"),
+        ({"epochs": 0}, "epochs must be at least 1"),
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"lr": 0.0}, "lr must be a positive"),
+        ({"lr": float("nan")}, "lr must be a positive"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and below 1"),
+        ({"weight_decay": -1.0}, "weight_decay must be 0 or positive"),
+        ({"workers": -1}, "workers must be at least 0"),
+        ({"device": "abacus"}, "device 'abacus' cannot be used"),
+    ],
+)
+def test_options_out_of_range(ds, options, message):
+    with pytest.raises(ValueError, match=message):
+        train(ds, **options)
+
+
+def test_labels_beyond_the_number_of_classes(ds):
+    wrong = gz.Dataset(ds.graph, ds.features, ds.labels, ds.splits, num_classes=2)
+    with pytest.raises(ValueError, match="label 3 is not below num_classes=2"):
+        train(wrong)
+
+
+def test_more_classes_than_a_model_has_memory_for(monkeypatch, tmp_path):
+    """Labels without gaps, so many that their weights exceed the machine."""
+    monkeypatch.setattr("graphzero.training.trainer._MOST_SPARSE_CLASSES", 1 << 62)
+    labels = np.array([0, 1, 2, 1 << 40])
+    with (
+        make(tmp_path, "many", features=FEATURES, labels=labels) as many,
+        pytest.raises(MemoryError, match=r"1,099,511,627,777 classes.*hidden=128.*smaller"),
+    ):
+        train(many)
+
+
+def test_the_example_trains(communities, capfd):
+    path = Path(__file__).resolve().parents[1] / "examples" / "train_sage.py"
+    words = [path, communities, "--epochs", "8", "--fanouts", "3"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, *map(str, words)],
+        cwd=communities,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    lines = done.stdout.splitlines()
+    assert [line.split(":")[0] for line in lines[:8]] == [f"epoch {i}" for i in range(1, 9)]
+    assert 0.25 < float(lines[8].removeprefix("test accuracy ")) < 1
+
+
+def build_real(real_data, name, folder):
+    source = real_data / name
+    splits = {split: source / f"{split}_idx.npy" for split in SPLITS}
+    return gz.build(
+        folder / name,
+        source / "edges.csv",
+        source / "features.npy",
+        source / "labels.npy",
+        splits,
+        directed=False,
+    )
+
+
+def test_cora(real_data, tmp_path):
+    with build_real(real_data, "cora", tmp_path) as cora:
+        accuracies = [train(cora, seed=seed).splits["test"].accuracy for seed in range(3)]
+    assert np.mean(accuracies) >= 0.78
+
+
+def own_memory():
+    """Anonymous bytes in use: what the C library keeps of freed memory is given back first."""
+    gc.collect()
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
+    info = psutil.Process().memory_info()
+    return info.rss - getattr(info, "shared", 0)
+
+
+@pytest.mark.no_asan  # keeps freed memory in quarantine
+def test_memory_does_not_grow_over_epochs(real_data, tmp_path):
+    with build_real(real_data, "cora", tmp_path) as cora:
+        batches = gz.NeighborDataset(
+            cora, fanouts=[10, 10], batch_size=1024, shuffle=True, num_threads=1
+        )
+        loader = DataLoader(batches, batch_size=None, collate_fn=gz.Collate(cora))
+        _, idle_before = _core.pool_state()  # of earlier tests
+        for epoch in range(101):
+            batches.set_epoch(epoch)
+            assert sum(batch.batch_size for batch in loader) == cora.num_nodes
+            # How many blocks wait to be used again depends on how the threads have met.
+            _, idle = _core.pool_state()
+            if epoch == 0:
+                warm = own_memory() - idle
+        assert own_memory() - idle - warm < 5_000_000
+        assert idle - idle_before < 4 * cora.num_nodes * cora.features.row_bytes
+
+
+# --- the saved model, and predictions
+
+
+def scores_of(unknown, model, seeds):
+    """Class scores of seeds in this order, by a loop of one's own."""
+    batches = gz.NeighborDataset(unknown, seeds, [4, -1], batch_size=256, seed=3)
+    loader = DataLoader(batches, batch_size=None, collate_fn=gz.Collate(unknown))
+    with torch.no_grad():
+        return torch.cat(
+            [
+                model(batch.x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
+                for batch in loader
+            ]
+        )
+
+
+def test_the_saved_model_is_that_of_the_best_epoch(unknown, tmp_path):
+    path = tmp_path / "model.pt"
+    report = train(unknown, save=path, **OPTIONS)
+    saved = SavedModel.read(path)
+    assert saved.epoch == report.best_epoch
+    assert (saved.fanouts, saved.feature_dtype, saved.seed) == ([4, -1], "float32", 3)
+    assert saved.arguments == {
+        "in_dim": 8, "hidden": 16, "num_classes": 3, "num_layers": 2, "dropout": 0.3
+    }  # fmt: skip
+    model = gz.GraphSAGE.from_saved(path)
+    assert not model.training
+    assert sum(p.numel() for p in model.parameters() if p.requires_grad) == report.num_parameters
+    val = labelled_splits(unknown)["val"]
+    predicted = scores_of(unknown, model, val).argmax(1).numpy()
+    correct = (predicted == unknown.labels.gather(val).ravel()).mean()
+    assert correct == report.splits["val"].accuracy
+
+
+def test_a_better_epoch_is_saved_when_it_ends(unknown, tmp_path):
+    path, saved = tmp_path / "m.pt", []
+    report = train(
+        unknown, save=path, on_epoch=lambda e: saved.append(SavedModel.read(path).epoch), **OPTIONS
+    )
+    accuracies = [epoch.val_accuracy for epoch in report.epochs]
+    assert saved[0] == 1
+    assert saved[-1] == report.best_epoch
+    for i, epoch in enumerate(saved):
+        assert accuracies[epoch - 1] == max(accuracies[: i + 1])
+
+
+@pytest.mark.parametrize("damage", ["empty", "truncated", "text", "foreign", "flipped", "list"])
+def test_a_file_that_is_no_model(unknown, tmp_path, damage):
+    path = tmp_path / "m.pt"
+    train(unknown, save=path, **{**OPTIONS, "epochs": 1})
+    data = path.read_bytes()
+    if damage == "foreign":
+        torch.save({"weights": torch.ones(2)}, path)
+    elif damage == "list":
+        torch.save([1, 2], path)
+    else:
+        at = data.index(b"graphzero.GraphSAGE")
+        changed = {
+            "empty": b"",
+            "truncated": data[: len(data) // 2],
+            "text": b"not a model",
+            "flipped": data[:at] + b"G" + data[at + 1 :],
+        }
+        path.write_bytes(changed[damage])
+    with pytest.raises(gz.FormatError, match="is not a model that .*: train again"):
+        gz.GraphSAGE.from_saved(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("version", 2, "it has version 2, this graphzero reads version 1"),
+        ("arguments", {"hidden": 3}, "arguments are not"),
+        ("fanouts", [3], "one fanout for each layer"),
+        ("fanouts", [3, 0], "a fanout must be a positive"),
+        ("state_dict", {"x": torch.ones(2)}, "is corrupt"),
+        ("state_dict", 7, "is corrupt"),
+    ],
+)
+def test_a_model_with_wrong_content(unknown, tmp_path, key, value, message):
+    path = tmp_path / "m.pt"
+    train(unknown, save=path, **{**OPTIONS, "epochs": 1})
+    torch.save({**torch.load(path, weights_only=True), key: value}, path)
+    with pytest.raises(gz.FormatError, match=message):
+        gz.GraphSAGE.from_saved(path)
+
+
+def test_a_hostile_size_takes_no_memory(unknown, tmp_path):
+    path = tmp_path / "m.pt"
+    train(unknown, save=path, **{**OPTIONS, "epochs": 1})
+    content = torch.load(path, weights_only=True)
+    torch.save({**content, "arguments": {**content["arguments"], "hidden": 1 << 40}}, path)
+    with pytest.raises(gz.FormatError, match="is corrupt"):
+        gz.GraphSAGE.from_saved(path)
+
+
+def test_predictions_are_those_that_were_evaluated_and_cover_every_split(unknown, tmp_path):
+    report = train(unknown, predictions=tmp_path / "p.npz", save=tmp_path / "m.pt", **OPTIONS)
+    with np.load(tmp_path / "p.npz") as found:
+        node_id, split, predicted, probability = (
+            found[name] for name in ("node_id", "split", "predicted", "probability")
+        )
+    assert {name: node_id[split == name].tolist() for name in unknown.splits} == {
+        name: nodes.tolist() for name, nodes in unknown.splits.items()
+    }
+    assert probability.shape == (len(node_id), 3)
+    assert probability.dtype == np.float32
+    assert np.allclose(probability.sum(1), 1)
+    assert np.array_equal(probability.argmax(1), predicted)
+    labels = unknown.labels.gather(node_id).ravel()
+    assert (labels < 0).sum() > 50, "nodes without a label are predicted too"
+    for name, expected in report.splits.items():
+        known = (split == name) & (labels >= 0)
+        assert (predicted[known] == labels[known]).mean() == expected.accuracy
+    model = gz.GraphSAGE.from_saved(tmp_path / "m.pt")
+    for name in ("test", "later"):
+        known = labels[split == name] >= 0
+        parts = [known, ~known] if name == "test" else [np.ones(50, bool)]
+        for part in parts:
+            scores = scores_of(unknown, model, unknown.splits[name][part])
+            expected = torch.softmax(scores, 1).numpy()
+            assert np.allclose(probability[split == name][part], expected, atol=1e-6)
+
+
+def test_predictions_as_csv_are_the_same(unknown, tmp_path):
+    train(unknown, predictions=tmp_path / "p.npz", **OPTIONS)
+    train(unknown, predictions=tmp_path / "p.CSV", **OPTIONS)
+    with open(tmp_path / "p.CSV", newline="") as file:
+        records = list(csv.DictReader(file))
+    with np.load(tmp_path / "p.npz") as found:
+        assert [int(record["node_id"]) for record in records] == found["node_id"].tolist()
+        assert [record["split"] for record in records] == found["split"].tolist()
+        assert [int(record["predicted"]) for record in records] == found["predicted"].tolist()
+        values = [[record[f"probability_{i}"] for i in range(3)] for record in records]
+        assert np.array_equal(np.array(values, np.float32), found["probability"])
+
+
+@pytest.mark.parametrize("option", ["save", "predictions"])
+def test_outputs_are_checked_before_the_training(unknown, tmp_path, option):
+    def begun(report):
+        raise AssertionError("the training has begun")
+
+    suffix = {"save": "pt", "predictions": "npz"}[option]
+    with pytest.raises(FileNotFoundError, match=f"{option} cannot be written: the folder"):
+        train(unknown, **{option: tmp_path / "no" / f"x.{suffix}"}, on_epoch=begun, **OPTIONS)
+    for name in ("graph.gl", "dataset.json", "split_later.gd"):
+        (tmp_path / f"{name}.{suffix}").symlink_to(Path(unknown.paths[0]).parent / name)
+        with pytest.raises(ValueError, match=f"{option} would replace"):
+            train(unknown, **{option: tmp_path / f"{name}.{suffix}"}, on_epoch=begun, **OPTIONS)
+
+
+@pytest.mark.parametrize("name", ["p.txt", "p", "p.npy", "p.csv.gz"])
+def test_predictions_of_an_unknown_format(unknown, tmp_path, name):
+    with pytest.raises(ValueError, match="predictions are written as .npz or .csv"):
+        train(unknown, predictions=tmp_path / name, **OPTIONS)
+
+
+def test_the_space_for_outputs_is_enough(unknown, tmp_path, monkeypatch):
+    reserved = {}
+    monkeypatch.setattr(
+        trainer,
+        "check_outputs",
+        lambda outputs, inputs: reserved.update({o.path: o.num_bytes for o in outputs}),
+    )
+    for name in ("p.npz", "p.csv"):
+        train(unknown, predictions=tmp_path / name, save=tmp_path / "m.pt", **OPTIONS)
+    assert len(reserved) == 3
+    for path, num_bytes in reserved.items():
+        assert path.stat().st_size <= num_bytes <= 2 * path.stat().st_size + (1 << 16)
+
+
+# --- Ctrl-C
+
+
+TRAINING, EVALUATION = True, False
+SHORT = {"epochs": 5, "batch_size": 4, "fanouts": [2], "hidden": 4}
+
+
+@pytest.fixture(autouse=True)
+def python_handles_sigint():
+    """Whoever runs the tests may have chosen to ignore the signal."""
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, "it must be put back"
+    signal.signal(signal.SIGINT, earlier)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Twelve nodes on a ring: two batches of training an epoch, one of validation."""
+    ring = np.stack([np.arange(12), (np.arange(12) + 1) % 12], axis=1)
+    rows = np.random.default_rng(0).standard_normal((12, 3)).astype(np.float32)
+    splits = {"train": np.arange(8), "val": np.arange(8, 12)}
+    gz.build(tmp_path / "d", ring, rows, np.arange(12) % 2, splits).close()
+    return tmp_path / "d"
+
+
+@pytest.fixture
+def ring(folder):
+    with gz.open(folder) as dataset:
+        yield dataset
+
+
+@pytest.fixture
+def press(monkeypatch):
+    """Has Ctrl-C pressed in given batches, counted from 1: so many times in each."""
+
+    def install(in_training, presses):
+        count, forward = iter(range(1, 1000)), trainer.forward_seeds
+
+        def pressed(model, batch):
+            if model.training == in_training:
+                for _ in range(presses.get(next(count), 0)):
+                    signal.raise_signal(signal.SIGINT)
+            return forward(model, batch)
+
+        monkeypatch.setattr(trainer, "forward_seeds", pressed)
+        return count
+
+    return install
+
+
+def interrupted(ring, **options):
+    with pytest.raises(TrainingInterrupted) as caught:
+        train(ring, **SHORT, **options)
+    return caught.value
+
+
+def test_the_epochs_that_have_ended_are_kept(ring, tmp_path, press):
+    batches = press(TRAINING, {5: 1})  # the first of two batches of epoch 3
+    outputs = {"save": tmp_path / "m.pt", "predictions": tmp_path / "p.npz"}
+    told = []
+    error = interrupted(ring, on_interrupt=told.append, **outputs)
+    report = error.report
+    assert next(batches) == 6, "no batch after that in which Ctrl-C was pressed"
+    assert str(error) == "interrupted after epoch 2"
+    assert [epoch.epoch for epoch in report.epochs] == [1, 2]
+    assert told == [report.epochs[-1]]
+    assert report.interrupted
+    assert not report.evaluation_interrupted
+    assert set(report.splits) == {"train", "val"}
+    best = report.epochs[report.best_epoch - 1].val_accuracy
+    assert report.splits["val"].accuracy == best
+    gz.GraphSAGE.from_saved(tmp_path / "m.pt")
+    with np.load(tmp_path / "p.npz") as found:
+        assert len(found["node_id"]) == 12
+
+
+def test_before_the_first_epoch_has_ended_nothing_is_written(ring, tmp_path, press):
+    press(EVALUATION, {1: 1})
+    earlier = tmp_path / "p.csv"
+    earlier.write_text("of before")
+    error = interrupted(ring, save=tmp_path / "m.pt", predictions=earlier)
+    assert error.report is None
+    assert "ended: nothing was written" in str(error)
+    assert sorted(os.listdir(tmp_path)) == ["d", "p.csv"]
+    assert earlier.read_text() == "of before"
+
+
+def test_a_second_ctrl_c_skips_the_evaluation(ring, tmp_path, press):
+    press(TRAINING, {3: 1})
+    press(EVALUATION, {3: 1})  # validation of epoch 1, then the splits: train has two batches
+    error = interrupted(ring, save=tmp_path / "m.pt", predictions=tmp_path / "p.npz")
+    assert error.report.evaluation_interrupted
+    assert error.report.splits == {}
+    assert (tmp_path / "m.pt").exists()
+    assert not (tmp_path / "p.npz").exists()
+
+
+def test_pressing_twice_in_one_batch_ends_it_at_once(ring, press):
+    trained = []
+    press(TRAINING, {3: 2})
+    error = interrupted(ring, on_epoch=trained.append)
+    assert len(trained) == len(error.report.epochs) == 1
+
+
+def test_ctrl_c_while_predictions_are_written_is_not_lost(ring, tmp_path, monkeypatch):
+    write = trainer.write_predictions
+
+    def pressed(*words):
+        signal.raise_signal(signal.SIGINT)
+        write(*words)
+
+    monkeypatch.setattr(trainer, "write_predictions", pressed)
+    report = interrupted(ring, predictions=tmp_path / "p.npz").report
+    assert len(report.epochs) == 5
+    assert (tmp_path / "p.npz").exists()
+    assert not report.evaluation_interrupted
+
+
+def test_ctrl_c_while_the_first_epoch_is_saved_loses_neither_file_nor_report(
+    ring, tmp_path, monkeypatch
+):
+    write, presses = trainer.SavedModel.write, iter([2])
+
+    def pressed(model, path):
+        for _ in range(next(presses, 0)):
+            signal.raise_signal(signal.SIGINT)  # the second one is honoured at once
+        write(model, path)
+
+    monkeypatch.setattr(trainer.SavedModel, "write", pressed)
+    report = interrupted(ring, save=tmp_path / "m.pt").report
+    assert [epoch.epoch for epoch in report.epochs] == [1]
+    assert report.best_epoch == 1
+    assert gz.GraphSAGE.from_saved(tmp_path / "m.pt").arguments["in_dim"] == 3
+
+
+def test_another_handler_stays(ring):
+    seen = []
+    signal.signal(signal.SIGINT, lambda *_: seen.append(1))
+    try:
+        train(ring, on_epoch=lambda _: signal.raise_signal(signal.SIGINT), **SHORT)
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    assert len(seen) == 5
+
+
+def test_requests_are_honoured_once():
+    interrupts = Interrupts()
+    with interrupts.deferred():
+        interrupts.check()
+        signal.raise_signal(signal.SIGINT)
+        assert interrupts.pending
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.check()
+        interrupts.check()
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert not interrupts.pending
+
+
+class Signals(IterableDataset):
+    """Whether SIGINT is blocked, and whether it is ignored, where the data is loaded."""
+
+    def __iter__(self):
+        blocked = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+        yield blocked, signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+
+
+def test_workers_do_not_get_the_signal():
+    def where(workers, **options):
+        return next(start(DataLoader(Signals(), batch_size=None, num_workers=workers, **options)))
+
+    assert where(0) == [False, False]
+    assert where(1, multiprocessing_context="fork") == [True, False], "from the beginning"
+    assert where(1, worker_init_fn=ignore_interrupts)[1], "however workers are started"
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+def command(folder, *words):
+    options = ["--epochs", "5", "--batch-size", "4", "--fanouts", "2", "--hidden", "4"]
+    return run("train", folder, *options, *words)
+
+
+def test_the_command_says_what_was_skipped(folder, tmp_path, press, capfd):
+    press(TRAINING, {5: 1})
+    press(EVALUATION, {3: 1})
+    words = ["--json", tmp_path / "r.json", "--predictions", tmp_path / "p.npz"]
+    assert command(folder, *words) == 130
+    out = capfd.readouterr().out
+    assert "the evaluation was interrupted" in out
+    assert "no predictions written, because the evaluation was interrupted" in out
+    assert json.loads((tmp_path / "r.json").read_text())["splits"] == {}
+    assert not (tmp_path / "p.npz").exists()
+
+
+def test_the_command_says_that_nothing_was_kept(folder, tmp_path, press, capfd):
+    press(TRAINING, {1: 1})
+    assert command(folder, "--json", tmp_path / "r.json") == 130
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err == ("graphzero: interrupted before the first epoch ended: nothing was written\n")
+    assert not (tmp_path / "r.json").exists()
+
+
+# --- the command
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    return write_inputs(tmp_path / "in")
+
+
+@pytest.fixture
+def data(inputs, tmp_path, capfd):
+    folder = build_data(inputs, tmp_path / "data")
+    capfd.readouterr()
+    return folder
+
+
+def test_train_prints_and_writes_the_report(data, tmp_path, capfd):
+    report = tmp_path / "report.json"
+    words = ["train", data, "--epochs", 3, "--fanouts", "2,-1", "--json", report]
+    assert run(*words) == 0
+    out, err = capfd.readouterr()
+    lines = out.splitlines()
+    assert [line.split()[:2] for line in lines[:3]] == [["epoch", str(i)] for i in (1, 2, 3)]
+    assert "batches/s" in lines[0]
+    assert lines[3].startswith("weights of epoch ")
+    assert lines[4].startswith("train accuracy ")
+    assert "ROC AUC" in lines[4]
+    assert "majority class 0.5000, 12 nodes" in lines[4]
+    assert lines[-1].startswith("memory")
+    assert "page cache of the dataset's files: " in lines[-1]
+    assert err == ""
+    content = json.loads(report.read_text())
+    assert [epoch["epoch"] for epoch in content["epochs"]] == [1, 2, 3]
+    assert content["splits"]["val"]["num_nodes"] == 8
+
+
+def test_several_processes_of_torchrun_are_refused(data, capfd, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert run("train", data, "--epochs", 1) == 1
+    assert "one of 2 processes that torchrun has started" in only_line(capfd.readouterr().err)
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert run("train", data, "--epochs", 1) == 0
+
+
+def test_an_error_in_a_worker_is_one_line_too(data, monkeypatch, capfd):
+    def broken(*_, **__):
+        raise gz.FormatError("the file went bad")
+
+    monkeypatch.setattr(gz.FeatureStore, "gather_stored", broken)
+    monkeypatch.setattr(gz.FeatureStore, "gather", lambda self, nodes: np.zeros(len(nodes), int))
+    assert run("train", data, "--workers", 1) == 1
+    line = only_line(capfd.readouterr().err)
+    assert line.startswith("graphzero: ")
+    assert line.endswith("the file went bad")
+
+
+@pytest.mark.parametrize("option", ["--save", "--predictions", "--json"])
+def test_train_checks_its_outputs_before_it_trains(data, tmp_path, option, capfd):
+    suffix = {"--save": "pt", "--predictions": "csv", "--json": "json"}[option]
+    for path, message in (
+        (tmp_path / "no" / f"x.{suffix}", "cannot be written: the folder"),
+        (data / "graph.gl", "would replace" if suffix != "csv" else "written as .npz or .csv"),
+    ):
+        assert run("train", data, "--epochs", 1, option, path) == 1
+        out, err = capfd.readouterr()
+        assert out == ""
+        assert message in only_line(err)
+        assert str(path) in err
+    assert run("train", data, option, tmp_path / "x.csv", "--json", tmp_path / "x.csv") == (
+        0 if option == "--json" else 1
+    )
+    assert ("are the same file" in capfd.readouterr().err) == (option != "--json")
+
+
+def start_training(data, *options):
+    """A training that would take hours, in a process group of its own."""
+    command = [sys.executable, "-m", "graphzero", "train", data, "--epochs", 100_000, *options]
+    return subprocess.Popen(
+        [str(word) for word in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        cwd=data,
+        preexec_fn=files.let_be_interrupted,
+    )
+
+
+def interrupt(process):
+    """Presses Ctrl-C: a terminal sends the signal to the whole group."""
+    os.killpg(process.pid, signal.SIGINT)
+
+
+def finish(process):
+    """The lines of stdout and stderr, when all processes of the group have ended."""
+    try:
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return out.splitlines(), err.splitlines()
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    raise AssertionError("workers outlive the training")
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_ctrl_c_ends_a_training_and_keeps_the_best(data, tmp_path, workers):
+    model, predictions, report = (tmp_path / name for name in ("m.pt", "p.npz", "r.json"))
+    outputs = ["--save", model, "--predictions", predictions, "--json", report]
+    process = start_training(data, "--workers", workers, *outputs)
+    assert process.stdout.readline().startswith("epoch   1")
+    time.sleep(0.2)
+    interrupt(process)
+    out, err = finish(process)
+    assert process.returncode == 130
+    content = json.loads(report.read_text())
+    last = len(content["epochs"])
+    assert content["interrupted"]
+    assert 1 <= content["best_epoch"] <= last < 100_000
+    assert f"interrupted after epoch {last}" in out
+    assert f"weights of epoch {content['best_epoch']} (best on val):" in out
+    assert out[-1].startswith("memory")
+    assert err == [
+        f"graphzero: interrupted after epoch {last}: evaluating the best weights "
+        f"(Ctrl-C again skips this)",
+        "graphzero: interrupted",
+    ]
+    assert set(content["splits"]) == {"train", "val"}
+    assert torch.load(model, weights_only=True)["epoch"] == content["best_epoch"]
+    with np.load(predictions) as found:
+        assert found["node_id"].tolist() == list(range(20))
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+
+
+def test_a_kill_at_any_time_leaves_the_best_model_so_far(data, tmp_path):
+    process = start_training(data, "--save", tmp_path / "m.pt")
+    assert process.stdout.readline().startswith("epoch   1")
+    os.killpg(process.pid, signal.SIGKILL)
+    finish(process)
+    assert gz.GraphSAGE.from_saved(tmp_path / "m.pt").arguments["in_dim"] == 4
+    assert torch.load(tmp_path / "m.pt", weights_only=True)["epoch"] >= 1
+
+
+# --- the demo
+
+SMALL = ["--nodes", "600", "--edges", "5000", "--dim", "8", "--classes", "3"]
+
+
+def read(files):
+    edges = np.loadtxt(files.edges, dtype=np.int64, delimiter=",", skiprows=1)
+    return edges, np.load(files.features), np.load(files.labels)
+
+
+def test_files_are_what_was_requested(tmp_path):
+    seen = []
+    files = write_demo(
+        tmp_path, num_nodes=900, num_edges=70_000, dim=5, num_classes=6, advance=seen.append
+    )
+    edges, features, labels = read(files)
+    assert files.edges.read_text().startswith("src,dst\n")
+    assert edges.shape == (70_000, 2)
+    assert sum(seen) == 70_000
+    assert 0 <= edges.min() <= edges.max() < 900
+    assert (features.shape, features.dtype) == ((900, 5), np.float32)
+    assert np.bincount(labels).tolist() == [150] * 6
+    splits = {name: np.load(path) for name, path in files.splits.items()}
+    assert {name: len(nodes) for name, nodes in splits.items()} == {
+        "train": 540,
+        "val": 180,
+        "test": 180,
+    }
+    assert np.array_equal(np.sort(np.concatenate(list(splits.values()))), np.arange(900))
+
+
+def test_edges_stay_in_communities_and_degrees_are_skewed(tmp_path):
+    edges, _, labels = read(write_demo(tmp_path, num_nodes=5000, num_edges=60_000, dim=1))
+    inside = (labels[edges[:, 0]] == labels[edges[:, 1]]).mean()
+    assert inside == pytest.approx(0.7 + 0.3 / 16, abs=0.02)
+    degrees = np.sort(np.bincount(edges.ravel(), minlength=5000))
+    assert degrees[-50:].sum() > 5 * degrees[2475:2525].sum()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"num_nodes": 0}, "num_nodes must be positive, not 0"),
+        ({"num_edges": -1}, "num_edges must be positive"),
+        ({"dim": 0}, "dim must be positive"),
+        ({"num_nodes": 3, "num_classes": 4}, "2 to 3 classes, not 4"),
+        ({"num_classes": 1}, "classes, not 1"),
+    ],
+)
+def test_sizes_out_of_range(tmp_path, sizes, message):
+    with pytest.raises(ValueError, match=message):
+        write_demo(tmp_path, **sizes)
+
+
+def demo(*words):
+    return run("demo", *SMALL, *words)
+
+
+def test_demo_runs_and_leaves_nothing(tmp_path, tmp_path_factory, monkeypatch, capfd):
+    # torch makes a cache in the temporary folder when its optimizers are first used
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor")))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert demo() == 0
+    out, err = capfd.readouterr()
+    assert "training on 600 nodes" in out
+    assert out.count("epoch ") == 2 + 1  # one line each, and the one that says which was best
+    assert "test  accuracy 0." in out
+    assert out.splitlines()[-1].startswith("memory")
+    assert err == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_demo_keeps_what_it_is_told_to(tmp_path, tmp_path_factory, monkeypatch, capfd):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor")))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert demo("-q", "--epochs", 1, "--keep") == 0
+    out = capfd.readouterr().out
+    (kept,) = tmp_path.iterdir()
+    assert f"files kept in {kept}" in out
+    assert "epoch   1" not in out
+    assert demo("--epochs", 1, "--dir", tmp_path / "mine") == 0
+    with gz.open(tmp_path / "mine" / "dataset") as ds:
+        assert (ds.num_nodes, ds.num_classes, set(ds.splits)) == (600, 3, {"train", "val", "test"})
+        assert ds.graph.num_input_edges == 5000
