@@ -6,10 +6,12 @@ python lightning_program.py STORE OUT --devices 2 [--resume CHECKPOINT]
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
@@ -26,6 +28,10 @@ class Recording(LightningModule):
         self.linear = torch.nn.Linear(num_features, num_classes)
         self.out = out
         self.seen: list[tuple[str, int, list[int]]] = []
+
+    def setup(self, stage):
+        if dist.is_initialized():  # Gloo's threads abort a process that exits with them
+            atexit.register(dist.destroy_process_group)
 
     def forward(self, batch, stage):
         self.seen.append((stage, self.current_epoch, batch.n_id[: batch.batch_size].tolist()))

@@ -4,9 +4,11 @@ python examples/pyg/lightning_nodes.py FOLDER --devices 2
 """
 
 import argparse
+import atexit
 
 import graphs
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from lightning.pytorch import LightningModule, Trainer
 from torch_geometric.nn import GraphSAGE
@@ -20,6 +22,10 @@ class Model(LightningModule):
     def __init__(self, in_channels, out_channels):
         super().__init__()
         self.gnn = GraphSAGE(in_channels, 64, 2, out_channels, dropout=0.5)
+
+    def setup(self, stage):
+        if dist.is_initialized():  # Gloo's threads may abort a process that exits with them
+            atexit.register(dist.destroy_process_group)
 
     def forward(self, batch):
         return self.gnn(batch.x, batch.edge_index)[: batch.batch_size]
