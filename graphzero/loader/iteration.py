@@ -510,9 +510,10 @@ def prepare_batches(
         work = [Stage(stages.sample, stages.threads), Stage(stages.fetch, most=lookahead)]
         if session.plan.places_ahead:
             work.append(Stage(stages.place, most=1))
-        prepared = session.run_ahead(
-            work, numbers, lookahead=max(lookahead, stages.threads) if lookahead else 0
-        )
+        if lookahead:
+            # in memory one more is sampled meanwhile: threads would wait for the rows of another
+            lookahead = max(lookahead, stages.threads) + (not session.plan.is_larger)
+        prepared = session.run_ahead(work, numbers, lookahead=lookahead)
         place = None if session.plan.places_ahead else stages.place
         for batch in _taken(prepared, place, shown):
             yield batch
