@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import mmap
 import os
 
@@ -120,8 +119,7 @@ def test_one_closing_line():
 
 def test_systems_that_do_not_split_say_so(wide, tmp_path, monkeypatch):
     """As macOS, which has no /proc."""
-    without = functools.partial(memory.read_processes, proc=tmp_path / "none")
-    monkeypatch.setattr(memory, "read_processes", without)
+    monkeypatch.setattr(memory, "PROC", tmp_path / "none")
     report = gz.memory_report(wide)
     assert report.resident == pytest.approx(psutil.Process().memory_info().rss, rel=0.2)
     assert (report.anonymous, report.file) == (None, None)

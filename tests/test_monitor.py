@@ -313,7 +313,7 @@ def test_what_the_system_hides_is_unknown(tmp_path: Path) -> None:
         tmp_path,
         "from pathlib import Path\n"
         "import graphzero.report.readings as readings\n"
-        "readings.ProcessTree.__init__.__kwdefaults__['proc'] = Path('/nowhere')\n"
+        "readings.PROC = Path('/nowhere')\n"
         "import graphzero as gz\n"
         "with gz.Monitor(interval=0.01) as monitor:\n"
         "    sum(range(10**6))\n"
@@ -322,7 +322,7 @@ def test_what_the_system_hides_is_unknown(tmp_path: Path) -> None:
         "print(summary.unknown['anonymous'])\n",
     )
     assert done.stderr == ""
-    assert done.stdout == "None True True\nthis system does not tell them apart\n"
+    assert done.stdout == "None True True\nthis system does not tell it\n"
 
 
 def test_its_files_are_where_it_was_made_and_one_may_fail(tmp_path: Path, monkeypatch) -> None:

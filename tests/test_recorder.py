@@ -41,7 +41,7 @@ class Source:
     def __init__(self) -> None:
         self.living = [7]
         self.paths: tuple[str, ...] = ()
-        self.looks = self.pss_looks = self.closed = 0
+        self.looks = self.pss_looks = 0
         self.failure: Exception | None = None
         self.time_to_count_pages = self.time_to_share = 0.0
         self.rss = 10**8
@@ -64,9 +64,6 @@ class Source:
         self.looks += parts == 1
         _work(self.time_to_count_pages)
         return tuple(FileReading(path, 1, 1) for path in self.paths)
-
-    def close(self) -> None:
-        self.closed += 1
 
 
 class Logs(Batches):
@@ -206,7 +203,6 @@ def test_the_recording_has_all_that_was_found() -> None:
     recording = recorder.recording(is_last=True)
     assert recorder.recording(is_last=True) is recording
     assert recorder.recording() is recording
-    assert source.closed == 1
     assert recording.command
     assert [file.path for file in recording.files] == ["mapped"]
     assert recording.environment.cpu == "this one"

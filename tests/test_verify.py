@@ -124,9 +124,9 @@ def test_a_swap_in_a_table_of_ids(copied: Callable[[str], Path]) -> None:
 def test_a_repeated_rank_in_range(copied: Callable[[str], Path]) -> None:
     path = copied("both") / "features.gd"
     rank = read_file(path)[1]["node_rank"]
-    byte = poke(path, "node_rank", 9, rank[2])
+    poke(path, "node_rank", 9, rank[2])
     (found,) = gz.verify(path)
-    assert (found.section, found.offset) == ("node_rank", byte)
+    assert found.section == "node_rank"
     assert "has a number twice" in found.message
 
 
@@ -157,7 +157,7 @@ def test_a_corrupt_entry_is_named_beside_its_checksum(copied: Callable[[str], Pa
     content[section.offset + 4 * 77 + 3] = 255
     path.write_bytes(content)
     (found,) = gz.verify(path)
-    assert "'indices' is corrupt (checksum mismatch), and the neighbour list" in found.message
+    assert "'indices' is corrupt (checksum mismatch), and entry 77 of" in found.message
     assert found.offset == section.offset + 4 * 77
 
 

@@ -233,7 +233,6 @@ class Recorder:
             if is_last:
                 self._result = recording
                 self._batches.close()
-                self.files.close()
             return recording
 
     def _try_to_read(self, *, is_last: bool = False) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import platform
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
@@ -45,7 +46,8 @@ from graphzero.units import format_bytes
 
 PROC = Path("/proc")
 DATASET_SUFFIXES = (".gl", ".gd", ".npy")
-_MEMORY = ("rss", "anonymous", "file", "shared", "pss", "pss_anonymous", "pss_file", "pss_shared")
+# Lines of /proc/PID/status and of smaps_rollup, by figure; psutil has not all of them.
+_MEMORY = {"anonymous": ("RssAnon",), "file": ("RssFile",), "shared": ("RssShmem",)}
 _PSS = {
     **{"pss": ("Pss",), "pss_anonymous": ("Pss_Anon",), "pss_file": ("Pss_File",)},
     "pss_shared": ("Pss_Shmem",),
@@ -54,12 +56,7 @@ _PSS = {
 _HELPERS = ("resource_tracker", "forkserver")  # of multiprocessing
 _PACKAGES = ("graphzero", "numpy", "torch", "torch_geometric")
 _disk_of = lru_cache(maxsize=64)(machine.disk_of)
-_SECTOR = 512  # the unit of the kernel's counters, whatever the disk's own is
-_UNTOLD = "this system does not tell it"
-
-
-class _Ended(Exception):
-    """A process has ended."""
+_UNKNOWN = "this system does not tell it"
 
 
 # --- processes
@@ -72,33 +69,11 @@ class ProcessTree:
     below it, in the order in which they were seen.
     """
 
-    def __init__(
-        self, pid: int | None = None, *, unknown: Reasons | None = None, proc: Path = PROC
-    ) -> None:
+    def __init__(self, pid: int | None = None, *, unknown: Reasons | None = None) -> None:
         self.pid = os.getpid() if pid is None else pid
         self._unknown = unknown
-        self._proc = proc
-        self._names: dict[tuple[int, float], str] = {}
+        self._names: dict[psutil.Process, str] = {}
         self._most = dict.fromkeys(COUNTERS, 0.0)  # totals, which never fall
-
-    def pids(self) -> Iterator[int]:
-        """The process and its descendants, parents before children.
-
-        The kernel lists the children of each thread; psutil would ask all processes.
-        """
-        waiting = [self.pid]
-        while waiting:
-            pid = waiting.pop()
-            yield pid
-            try:
-                tasks = os.listdir(self._proc / str(pid) / "task")
-                for task in tasks:
-                    children = (self._proc / str(pid) / "task" / task / "children").read_text()
-                    waiting += map(int, children.split())
-            except (FileNotFoundError, ProcessLookupError):  # ended, or not Linux
-                if not (self._proc / "self").exists():
-                    children_of = psutil.Process(pid).children if psutil.pid_exists(pid) else list
-                    waiting += [each.pid for each in children_of()]
 
     def read(self, *, with_pss: bool = False) -> tuple[ProcessReading, ...]:
         """All running processes at present, and one with the pid `ENDED`; none if all have ended.
@@ -114,19 +89,19 @@ class ProcessTree:
         """
         found: list[ProcessReading] = []
         gone = dict.fromkeys(COUNTERS, 0.0)
-        for pid in self.pids():
+        for process in self._processes():
             try:
-                values, of_children = self._figures(pid)
-            except (_Ended, psutil.NoSuchProcess):
+                with process.oneshot():
+                    values, of_children = self._counters(process)
+                    is_running = process.status() != psutil.STATUS_ZOMBIE
+                    if is_running:
+                        values |= self._memory(process, with_pss)
+                        found.append(ProcessReading(process.pid, self._name(process), **values))
+            except psutil.NoSuchProcess:
                 continue
-            for name, value in of_children.items():
-                gone[name] += value
-            if "rss" not in values and self._is_zombie(pid):
-                gone = {name: value + (values.get(name) or 0) for name, value in gone.items()}
-                continue
-            if with_pss:
-                values |= self._pss(pid)
-            found.append(ProcessReading(pid, self._name(pid), **values))
+            for name in COUNTERS:
+                own = 0 if is_running else values.get(name) or 0
+                gone[name] += of_children.get(name, 0) + own
         if not found:
             note(self._unknown, "processes", f"there is no process {self.pid}, or it is hidden")
         for name in COUNTERS:
@@ -138,166 +113,142 @@ class ProcessTree:
         counted: dict[str, Any] = {
             name: value if name == "cpu_seconds" else int(value) for name, value in gone.items()
         }
-        ended = ProcessReading(ENDED, "ended", **dict.fromkeys((*_MEMORY, "uss"), 0), **counted)
+        ended = ProcessReading(
+            ENDED, "ended", **dict.fromkeys(("rss", *_MEMORY, *_PSS), 0), **counted
+        )
         return (*found, ended)
 
-    def _figures(self, pid: int) -> tuple[dict[str, Any], dict[str, float]]:
-        """Memory and counters of a process, and the counters of children that it has waited for."""
-        if not (self._proc / "self/stat").exists():
-            return self._figures_without_proc(pid), {}
-        # the name stands in parentheses, and may have blanks and parentheses of its own
-        fields = self._text(pid, "stat").rpartition(")")[2].split()
-        ticks = os.sysconf("SC_CLK_TCK")
-        values: dict[str, Any] = {
-            "major_faults": int(fields[9]),
-            "cpu_seconds": (int(fields[11]) + int(fields[12])) / ticks,
-        }
-        of_children = {
-            "major_faults": int(fields[10]),
-            "cpu_seconds": (int(fields[13]) + int(fields[14])) / ticks,
-        }
-        lines = _kilobytes(self._text(pid, "status"))
-        parts = {"anonymous": "RssAnon", "file": "RssFile", "shared": "RssShmem"}
-        if "RssAnon" in lines:
-            values |= {name: lines[line] for name, line in parts.items()}
-            values["rss"] = sum(lines[line] for line in parts.values())
-        elif "VmRSS" in lines:
-            note(self._unknown, parts, "the kernel is older than 4.5, and does not tell them apart")
-            values["rss"] = lines["VmRSS"]
-        text = self._permitted(pid, "io", ("read_bytes",))
-        if text is not None:  # with what children have read
-            values["read_bytes"] = int(text.partition("\nread_bytes:")[2].split()[0])
-        return values, of_children
+    def _processes(self) -> list[psutil.Process]:
+        try:
+            first = psutil.Process(self.pid)
+            return [first, *first.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
 
-    def _figures_without_proc(self, pid: int) -> dict[str, Any]:
-        """What psutil tells on other systems."""
-        process = psutil.Process(pid)
-        note(self._unknown, ("anonymous", "file", "shared"), "this system does not tell them apart")
+    def _counters(self, process: psutil.Process) -> tuple[dict[str, Any], dict[str, float]]:
+        """Counters of a process, and those of children that it has waited for."""
         values: dict[str, Any] = {}
-        asked: dict[str, Callable[[], Any]] = {
-            "rss": lambda: process.memory_info().rss,
-            "major_faults": lambda: process.memory_info().pageins,
-            "cpu_seconds": lambda: sum(process.cpu_times()[:2]),
-            "read_bytes": lambda: process.io_counters().read_bytes,
+        of_children: dict[str, float] = {}
+        asked: dict[str, Callable[[], tuple[float, float]]] = {
+            "cpu_seconds": lambda: _cpu_seconds(process),
+            "read_bytes": lambda: (process.io_counters().read_bytes, 0),  # with those of children
+            "major_faults": lambda: _major_faults(process),
         }
         for name, ask in asked.items():
             try:
-                values[name] = ask()
+                values[name], of_children[name] = ask()
             except AttributeError:
-                note(self._unknown, name, _UNTOLD)
+                note(self._unknown, name, _UNKNOWN)
             except psutil.AccessDenied:
-                note(self._unknown, name, f"pid {pid} may not be inspected: run as root")
-        return values
+                note(self._unknown, name, _of_another(process.pid))
+        return values, of_children
 
-    def _pss(self, pid: int) -> dict[str, int]:
-        """Memory where each page is divided among the processes that have it."""
-        text = self._permitted(pid, "smaps_rollup", _PSS)
-        if text is None:
-            return {}
-        lines = _kilobytes(text)
-        found = {
-            name: sum(lines.get(line, 0) for line in wanted)
-            for name, wanted in _PSS.items()
-            if wanted[0] in lines
-        }
-        note(
-            self._unknown, _PSS.keys() - found.keys(), "the kernel is older than 5.3: no such line"
-        )
+    def _memory(self, process: psutil.Process, with_pss: bool) -> dict[str, int]:
+        """Resident memory and its parts; with_pss: also as far as each page is shared."""
+        found = self._lines(process.pid, "status", _MEMORY)
+        if with_pss:
+            found |= self._lines(process.pid, "smaps_rollup", _PSS)
+        parts = [found[name] for name in _MEMORY if name in found]
+        try:
+            found["rss"] = sum(parts) if parts else process.memory_info().rss
+        except psutil.AccessDenied:
+            note(self._unknown, "rss", _of_another(process.pid))
         return found
 
-    def _permitted(self, pid: int, name: str, figures: Iterable[str]) -> str | None:
-        """A file that only the owner of a process and root may read."""
+    def _lines(self, pid: int, name: str, wanted: Mapping[str, Sequence[str]]) -> dict[str, int]:
+        """Sums of lines such as ``RssAnon:  1744 kB`` of a process's file in /proc, in bytes."""
+        lines, reason = {}, _UNKNOWN
         try:
-            return self._text(pid, name)
+            text = (PROC / str(pid) / name).read_text(encoding="utf-8", errors="replace")
+            pairs = (line[:-3].partition(":") for line in text.splitlines() if line.endswith(" kB"))
+            lines = {line: int(count) * 1024 for line, _, count in pairs}
         except PermissionError:
-            reason = f"pid {pid} belongs to another user: run as that user or as root"
-            note(self._unknown, figures, reason)
-        except (FileNotFoundError, NotADirectoryError):
-            note(self._unknown, figures, _UNTOLD)
-        return None
+            reason = _of_another(pid)
+        except OSError:
+            if (PROC / "self").exists() and not (PROC / str(pid)).exists():
+                raise psutil.NoSuchProcess(pid) from None
+        found = {
+            figure: sum(lines.get(line, 0) for line in names)
+            for figure, names in wanted.items()
+            if names[0] in lines
+        }
+        note(self._unknown, wanted.keys() - found.keys(), reason)
+        return found
 
-    def _text(self, pid: int, name: str) -> str:
-        folder = self._proc / str(pid)
-        try:
-            return (folder / name).read_text(encoding="utf-8", errors="replace")
-        except ProcessLookupError:
-            raise _Ended from None
-        except FileNotFoundError:
-            if not folder.exists() and (self._proc / "self").exists():
-                raise _Ended from None
-            raise
-
-    def _is_zombie(self, pid: int) -> bool:
-        try:
-            return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
-        except psutil.Error:
-            return True
-
-    def _name(self, pid: int) -> str:
-        try:
-            process = psutil.Process(pid)
-            key, name = (pid, process.create_time()), str(process.name())
-            if key in self._names:
-                return self._names[key]
-            command = " ".join(process.cmdline())
-        except psutil.Error:
-            return str(pid)
-        helper = next((each for each in _HELPERS if f"multiprocessing.{each}" in command), None)
-        if name.startswith(("python", "pt_")):
-            workers = sum(known.startswith("worker") for known in self._names.values())
-            name = "main" if "main" not in self._names.values() else f"worker {workers + 1}"
-        self._names[key] = name if helper is None else helper.replace("_", " ")
-        return self._names[key]
+    def _name(self, process: psutil.Process) -> str:
+        if process not in self._names:
+            name, command = str(process.name()), " ".join(process.cmdline())
+            helper = next((each for each in _HELPERS if f"multiprocessing.{each}" in command), None)
+            if helper is not None:
+                name = helper.replace("_", " ")
+            elif name.startswith(("python", "pt_")):
+                workers = sum(known.startswith("worker") for known in self._names.values())
+                name = "main" if "main" not in self._names.values() else f"worker {workers + 1}"
+            self._names[process] = name
+        return self._names[process]
 
 
-def _kilobytes(text: str) -> dict[str, int]:
-    """Lines such as ``VmRSS:  1744 kB``, in bytes."""
-    pairs = (line[:-3].partition(":") for line in text.splitlines() if line.endswith(" kB"))
-    return {name: int(count) * 1024 for name, _, count in pairs}
+def _cpu_seconds(process: psutil.Process) -> tuple[float, float]:
+    """Time of a process, and of children that it has waited for."""
+    times = process.cpu_times()
+    return times.user + times.system, times.children_user + times.children_system
+
+
+def _major_faults(process: psutil.Process) -> tuple[int, int]:
+    """Page faults that waited for the disk: of a process, and of children that it has waited for.
+
+    psutil has the former, on macOS only.
+    """
+    if not (PROC / "self").exists():
+        return process.memory_info().pageins, 0
+    try:
+        text = (PROC / str(process.pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        raise psutil.NoSuchProcess(process.pid) from None
+    # the name stands in parentheses, and may have blanks and parentheses of its own
+    fields = text.rpartition(")")[2].split()
+    return int(fields[9]), int(fields[10])
+
+
+def _of_another(pid: int) -> str:
+    return f"pid {pid} belongs to another user: run as that user or as root"
 
 
 def read_processes(
-    pid: int | None = None,
-    *,
-    with_pss: bool = False,
-    unknown: Reasons | None = None,
-    proc: Path = PROC,
+    pid: int | None = None, *, with_pss: bool = False, unknown: Reasons | None = None
 ) -> tuple[ProcessReading, ...]:
     """The running processes of a `ProcessTree`, once."""
-    found = ProcessTree(pid, unknown=unknown, proc=proc).read(with_pss=with_pss)
+    found = ProcessTree(pid, unknown=unknown).read(with_pss=with_pss)
     return tuple(reading for reading in found if reading.pid != ENDED)
 
 
-def mapped_files(
-    pids: Iterable[int], *, proc: Path = PROC, unknown: Reasons | None = None
-) -> tuple[str, ...]:
+def mapped_files(pids: Iterable[int], *, unknown: Reasons | None = None) -> tuple[str, ...]:
     """Real paths of the datasets' files that processes have mapped, each file once.
 
-    Files that were deleted or replaced since are left out.
+    Files that were deleted or replaced since are left out. psutil has them only with their memory,
+    for which the kernel visits every page.
     """
-    found: dict[tuple[int, int], str] = {}
-    if not (proc / "self").exists():
+    found: dict[str, None] = {}
+    if not (PROC / "self").exists():
         note(unknown, "files", "this system does not tell which files a process has mapped")
-        return ()
     for pid in pids:
         try:
-            lines = (proc / str(pid) / "maps").read_text("utf-8", "surrogateescape").splitlines()
+            lines = (PROC / str(pid) / "maps").read_text("utf-8", "surrogateescape").splitlines()
         except PermissionError:
-            reason = f"pid {pid} belongs to another user: run as that user or as root"
-            note(unknown, "files", reason)
+            note(unknown, "files", _of_another(pid))
             continue
         except (FileNotFoundError, ProcessLookupError):
             continue
-        fields = (line.split(maxsplit=5) for line in lines if line.endswith(DATASET_SUFFIXES))
-        # the kernel writes line breaks in octal
-        for path in dict.fromkeys(each[5].replace("\\012", "\n") for each in fields):
-            try:
-                info = os.stat(path)
-                found.setdefault((info.st_dev, info.st_ino), os.path.realpath(path))
-            except OSError:  # deleted, or in another container's folders
-                reason = f"{path}, which pid {pid} has mapped, is not visible here"
-                note(unknown, "files", reason)
-    return tuple(found.values())
+        for line in lines:
+            if line.endswith(DATASET_SUFFIXES):
+                # the kernel writes line breaks in octal
+                path = line.split(maxsplit=5)[5].replace("\\012", "\n")
+                if os.path.exists(path):
+                    found[os.path.realpath(path)] = None
+                else:  # deleted, or in another container's folders
+                    reason = f"{path}, which pid {pid} has mapped, is not visible here"
+                    note(unknown, "files", reason)
+    return tuple(found)
 
 
 # --- the memory group
@@ -342,18 +293,13 @@ class BoundingGroup:
         return GroupReading(files.version, limit_of(self.folder, files), **values, peak=peak)
 
 
-def find_group(
-    pid: int | None = None,
-    *,
-    proc: Path = PROC,
-    mount: Path = MOUNT,
-    unknown: Reasons | None = None,
-) -> BoundingGroup | None:
+def find_group(pid: int | None = None, *, unknown: Reasons | None = None) -> BoundingGroup | None:
     """The group with the least limit of those that a process is in, or without limits its own."""
-    membership = proc / str(os.getpid() if pid is None else pid) / "cgroup"
+    membership = PROC / str(os.getpid() if pid is None else pid) / "cgroup"
+    folders = list(memory_groups(membership, MOUNT))
     inner: list[Path] = []
     found: list[tuple[float, BoundingGroup]] = []
-    for folder in memory_groups(membership, mount):
+    for folder in folders:
         for interface in INTERFACES:
             if (folder / interface.usage).exists():
                 inner.append(folder)
@@ -362,12 +308,11 @@ def find_group(
                 found.append((float("inf") if limit is None else limit, group))
     if found:  # of equal limits, the innermost
         return min(found, key=lambda pair: pair[0])[1]
+    reason = "the process is in the root group, whose memory version 2 does not count"
     if not membership.exists():
         reason = "this system has no control groups, or the process has ended"
-    elif next(memory_groups(membership, mount), None) is None:
-        reason = f"the process is in no memory control group that is visible below {mount}"
-    else:
-        reason = "the process is in the root group, whose memory version 2 does not count"
+    elif not folders:
+        reason = f"the process is in no memory control group that is visible below {MOUNT}"
     note(unknown, "group", reason)
     return None
 
@@ -378,32 +323,30 @@ def find_group(
 class CachedFiles:
     """Files whose pages in the page cache are counted, again and again; no page is touched.
 
-    They are kept open. A file that was replaced meanwhile is opened anew; one that was deleted is
-    left out, with the reason as "page_cache PATH".
+    A file that was deleted is left out, with the reason as "page_cache PATH".
     """
 
     def __init__(
         self, paths: Iterable[str | os.PathLike[str]] = (), unknown: Reasons | None = None
     ) -> None:
-        self._files: dict[str, tuple[_core.Mapping, tuple[int, int, int]] | None] = {}
-        self._most: dict[str, int] = {}
+        self._most: dict[str, int | None] = {}
         self._unknown = unknown
         self.add(paths)
 
     def add(self, paths: Iterable[str | os.PathLike[str]]) -> None:
         """Counts pages of these files as well, from the next reading on."""
         for path in paths:
-            self._files.setdefault(os.path.realpath(path), None)
+            self._most.setdefault(os.path.realpath(path), None)
 
     @property
     def paths(self) -> tuple[str, ...]:
         """All files that were added, as real paths."""
-        return tuple(self._files)
+        return tuple(self._most)
 
     @property
     def size(self) -> int:
         """Bytes of the files that exist."""
-        return sum(os.path.getsize(path) for path in self._files if os.path.exists(path))
+        return sum(os.path.getsize(path) for path in self._most if os.path.exists(path))
 
     def read(self, parts: int = 1) -> tuple[FileReading, ...]:
         """Every file that exists, with the share of each of its parts that is in the page cache.
@@ -413,67 +356,40 @@ class CachedFiles:
         """
         found = []
         for path in self.paths:
-            mapping = self._opened(path)
-            if mapping is None:
-                continue
-            known, reason = (
-                None,
-                "only owners and writers of a file are told which pages are cached",
-            )
+            reason = "only owners and writers of a file are told which pages are cached"
+            size = known = shares = None
             try:
-                known = residency(mapping, parts)
+                with closing(_core.Mapping(path)) as mapping:
+                    size = mapping.size
+                    known = residency(mapping, parts)
             except OSError as error:
                 reason = f"the kernel does not tell: {error.strerror}"
+                if size is None:
+                    is_gone = isinstance(error, FileNotFoundError)
+                    how = "was deleted" if is_gone else f"cannot be opened: {error.strerror}"
+                    reason = f"the file {how}"
             if known is None:
                 note(self._unknown, f"page_cache {path}", reason)
-                found.append(FileReading(path, mapping.size, None, None, self._most.get(path)))
-                continue
-            self._most[path] = max(known[0], self._most.get(path, 0))
-            shares = tuple(known[1].tolist())
-            found.append(FileReading(path, mapping.size, known[0], shares, self._most[path]))
+            else:
+                self._most[path] = max(known[0], self._most[path] or 0)
+                shares = tuple(known[1].tolist())
+            if size is not None:
+                cached = None if known is None else known[0]
+                found.append(FileReading(path, size, cached, shares, self._most[path]))
         return tuple(found)
-
-    def close(self) -> None:
-        """Closes all files."""
-        for path in self._files:
-            self._drop(path)
-
-    def _opened(self, path: str) -> _core.Mapping | None:
-        """The file that stands at a path now; one that has grown or shrunk is mapped anew, too."""
-        try:
-            info = os.stat(path)
-            identity = (info.st_dev, info.st_ino, info.st_size)
-            known = self._files[path]
-            if known is None or known[1] != identity:
-                self._drop(path)
-                known = self._files[path] = (_core.Mapping(path), identity)
-        except OSError as error:
-            self._drop(path)
-            is_gone = isinstance(error, FileNotFoundError)
-            reason = "was deleted" if is_gone else f"cannot be opened: {error.strerror}"
-            note(self._unknown, f"page_cache {path}", f"the file {reason}")
-            return None
-        return known[0]
-
-    def _drop(self, path: str) -> None:
-        known, self._files[path] = self._files[path], None
-        if known is not None:
-            known[0].close()
 
 
 def device_bytes(path: str | os.PathLike[str], unknown: Reasons | None = None) -> int | None:
     """Counter: bytes that anyone has read from the disk that holds a path."""
+    disks = psutil.disk_io_counters(perdisk=True, nowrap=False) or {}
     disk = _disk_of(os.fspath(path))
-    try:
-        if disk is not None:
-            return int((disk / "stat").read_text().split()[2]) * _SECTOR
-        reason = f"the file system of {path} is not on one disk of this machine"
-        disks = psutil.disk_io_counters(perdisk=True) or {}
-        if platform.system() != "Linux" and len(disks) == 1:
-            return int(next(iter(disks.values())).read_bytes)
-    except (OSError, ValueError, IndexError):
-        reason = f"{disk}/stat cannot be read"
-    note(unknown, "device_bytes", reason)
+    name = None if disk is None else disk.name
+    if disk is None and platform.system() != "Linux" and len(disks) == 1:
+        (name,) = disks
+    if name in disks:
+        return int(disks[name].read_bytes)
+    reason = f"the file system of {path} is not on one disk of this machine"
+    note(unknown, "device_bytes", reason if disk is None else f"{disk} has no counters")
     return None
 
 
@@ -608,8 +524,8 @@ def read_environment(
         memory=int(psutil.virtual_memory().total),
         system=system_name(),
         disk=None if disk is None else machine.disk_model(disk),
-        file_system=None if mount is None else mount.file_system,
-        mount_options=None if mount is None else mount.options,
+        file_system=None if mount is None else mount.fstype,
+        mount_options=None if mount is None else mount.opts,
         rotational=None if turns is None else turns == 1,
         readahead_bytes=None if kilobytes is None else kilobytes * 1024,
         disk_rate=None if path is None else _disk_rate(Path(path).parent, unknown),
@@ -619,7 +535,7 @@ def read_environment(
         },
     )
     missing = [name for name, value in vars(found).items() if value is None]
-    note(unknown, missing, "no dataset is known" if path is None else _UNTOLD)
+    note(unknown, missing, "no dataset is known" if path is None else _UNKNOWN)
     return found
 
 

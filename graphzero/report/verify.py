@@ -11,8 +11,9 @@ import os
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -40,7 +41,7 @@ from graphzero.store.format import (
     dtype_name,
     read_header,
 )
-from graphzero.store.id_table import TEXT, first_bad_text, first_not_ascending
+from graphzero.store.id_table import TEXT, IdTable, first_bad_text, first_not_ascending
 from graphzero.store.manifest import MANIFEST_NAME, FileEntry, Manifest, read_manifest
 from graphzero.store.tuning_file import TUNING_NAME
 
@@ -54,10 +55,12 @@ _BY_EDGE = ("indices", "weights", "cum_weights", "times", "time_order", "edge_id
 _FLAGS = FLAG_DIRECTED | FLAG_INCOMING | FLAG_TYPED
 # First bytes of the fields of a header, as in docs/format.md.
 _AT = {"flags": 12, "num_nodes": 24, "width": 32, "num_input_edges": 40, "num_neighbors": 56}
-_IDS = ("<u4", "<u8")
+# Dtypes of vectors, by what the rows are for.
+_DTYPES = {"split": ("<i8",), "visits": ("<u4",), "ids": ("<u4", "<u8")}
 
 Array = npt.NDArray[Any]
 Fault = Callable[[int, int], int]  # first faulty entry of a range [begin, end), or -1
+_Sums = tuple[int, ...]  # over all stored edges, see `graphzero._core.EdgeLists.sums`
 _T = TypeVar("_T")
 
 
@@ -71,8 +74,8 @@ class Finding:
     section : str or None
         The faulty section; None for the header page, a whole file or the manifest.
     offset : int
-        The first faulty byte of the file. Where only a checksum tells that a section is faulty,
-        the first byte of the section.
+        The first faulty byte of the file. Where only a sum tells that a section is faulty, the
+        first byte of the section.
     message : str
         What is wrong, and what to do.
     """
@@ -88,7 +91,7 @@ class Finding:
 
 @dataclass
 class Verification:
-    """What the check of a file or a folder gave.
+    """Result of the check of a file or a folder.
 
     Attributes
     ----------
@@ -158,30 +161,24 @@ def verify_path(
         if Path(path).is_dir():
             _check_folder(Path(path), found, workers)
         else:
-            first, *others = _with_parts(Path(path))
-            bar.reset(first.stat().st_size)
-            _check_file(os.fspath(first), Role(), found, workers)
-            for file in others:
-                if file.exists():
-                    _check_file(os.fspath(file), Role(), found, workers)
-                else:
-                    text = f"is missing, but {found.path} names it: pack the dataset again"
-                    found.findings.append(Finding(os.fspath(file), None, 0, text))
+            missing = f"is missing, but {found.path} names it: pack the dataset again"
+            parts = [(file, Role()) for file in _pack_parts(Path(path))]
+            _check_files([(Path(path), Role()), *parts], missing, found, workers)
         found.num_bytes = workers.num_bytes
     found.seconds = time.perf_counter() - start
     return found
 
 
-def _with_parts(path: Path) -> list[Path]:
-    """All files of a pack, from its first; else the file alone."""
+def _pack_parts(path: Path) -> list[Path]:
+    """The other files of a pack; none of what is no pack."""
     try:
-        return pack_files(path) if read_header(path).find(OPTIONS) is not None else [path]
-    except FormatError:  # which the check of the file says
-        return [path]
+        return pack_files(path)[1:] if read_header(path).find(OPTIONS) is not None else []
+    except FormatError:  # the check of the file reports it
+        return []
 
 
 def _finding_of(path: str, error: Exception, header: Header | None = None) -> Finding:
-    """What a reader refuses, as a finding: of the section that the message names, if it does."""
+    """The error of a reader as a finding, in the section that the message names, if any."""
     message = str(error)
     for name in (path, os.path.abspath(path)):
         message = message.removeprefix(f"{name}: ").removeprefix(f"{name} ")
@@ -204,52 +201,47 @@ class Role:
         "graph" or "features"; empty if it is unknown.
     header : dict of str to int
         Fields of its header.
-    has_twin : bool
+    is_paired : bool
         It is one of the two files of a directed graph, which have the same edges.
     payload : tuple of str
         Of a graph: sections that are the same wherever an edge is stored. Times are, too, if they
         are the edges' own and not those of the neighbours, which a file alone does not tell.
-    limit : int or None
-        The rows are int64 ids below it.
-    num_classes : int or None
-        Integers, if the rows are a vector of them, are below it.
-    most : int or None
-        The rows are counts of at most this.
+    rows : str
+        What the rows are, if more is known of them: "split" (ids), "labels", "visits", "ids" (the
+        user's ids of the stored nodes of a type) or "id_table" (ids of any kind, of ``ids="map"``).
+    limit : int
+        Ids of a split, labels and counts of visits are below it.
     descending : bool
-        The counts descend.
-    ids_of : str or None
-        The rows are the user's ids of the stored nodes of this type.
-    is_id_table : bool
-        The rows are the ids of any kind that the build took to the numbers of the nodes.
+        The counts of visits descend.
     """
 
     kind: str = ""
     header: dict[str, int] = field(default_factory=dict)
-    has_twin: bool = False
+    is_paired: bool = False
     payload: tuple[str, ...] = ("edge_ids", "weights")
-    limit: int | None = None
-    num_classes: int | None = None
-    most: int | None = None
+    rows: str = ""
+    limit: int = 2**32
     descending: bool = False
-    ids_of: str | None = None
-    is_id_table: bool = False
 
 
 def roles_of(manifest: Manifest) -> list[tuple[FileEntry, Role]]:
     """Every file of a manifest, with what the manifest says of it."""
     found: list[tuple[FileEntry | None, Role]] = []
     counted = manifest.presampling
-    for name, nodes in manifest.nodes.items():
+    for nodes in manifest.nodes.values():
         rows = Role("features", {"num_nodes": nodes.num_nodes})
-        for attribute, entry in nodes.attributes.items():
-            classes = nodes.num_classes if attribute == "y" else None
-            found.append((entry, replace(rows, num_classes=classes)))
-        split = Role("features", limit=nodes.num_nodes)
+        labels = rows
+        if nodes.num_classes is not None:
+            labels = replace(rows, rows="labels", limit=nodes.num_classes)
+        for name, entry in nodes.attributes.items():
+            found.append((entry, labels if name == "y" else rows))
+        split = Role("features", rows="split", limit=nodes.num_nodes)
         found += [(entry, split) for entry in nodes.splits.values()]
-        found.append((nodes.ids, replace(rows, ids_of=name)))
-        found.append((nodes.id_map, replace(rows, is_id_table=True)))
-        most = None if counted is None else counted.batches
-        visits = replace(rows, most=most, descending=manifest.order == "presample")
+        found.append((nodes.ids, replace(rows, rows="ids")))
+        found.append((nodes.id_map, replace(rows, rows="id_table")))
+        most = 2**32 if counted is None else counted.batches + 1
+        is_order = manifest.order == "presample"
+        visits = replace(rows, rows="visits", limit=most, descending=is_order)
         found.append((nodes.visits, visits))
     for (source, _, target), edges in manifest.edges.items():
         ends = [manifest.nodes[source].num_nodes, manifest.nodes[target].num_nodes]
@@ -268,7 +260,7 @@ def roles_of(manifest: Manifest) -> list[tuple[FileEntry, Role]]:
         found.append((manifest.out_graph, graph))
         rows = Role("features", {"num_nodes": edges.num_edges})
         found += [(entry, rows) for entry in edges.attributes.values()]
-        split = Role("features", limit=edges.num_input_edges)
+        split = Role("features", rows="split", limit=edges.num_input_edges)
         found += [(entry, split) for entry in edges.splits.values()]
     return [(entry, role) for entry, role in found if entry is not None]
 
@@ -280,28 +272,23 @@ def _check_folder(folder: Path, found: Verification, workers: _Workers) -> None:
         found.findings.append(_finding_of(str(folder / MANIFEST_NAME), error))
         return
     files = [(entry.resolve(folder), role) for entry, role in roles_of(manifest)]
-    workers.bar.reset(sum(path.stat().st_size for path, _ in files if path.exists()))
-    common = _common_sections([path for path, role in files if role.has_twin])
-    pair: list[tuple[str, _Sums | None]] = []
-    for path, role in files:
-        if not path.exists():
-            message = f"is missing, but {MANIFEST_NAME} names it: build the dataset again"
-            found.findings.append(Finding(str(path), None, 0, message))
-            continue
-        payload = tuple(name for name in role.payload if name in common or not role.has_twin)
-        sums = _check_file(str(path), replace(role, payload=payload), found, workers)
-        if role.has_twin:
-            pair.append((str(path), sums))
-    if len(pair) == 2:
-        (incoming, backward), (outgoing, forward) = pair  # in the one, owners of lists are targets
-        if backward is not None and forward is not None and backward[1] != forward[0]:
+    pair = [path for path, role in files if role.is_paired]
+    common = _common_sections(pair)
+    for i, (path, role) in enumerate(files):
+        if role.is_paired:
+            payload = tuple(name for name in role.payload if name in common)
+            files[i] = (path, replace(role, payload=payload))
+    missing = f"is missing, but {MANIFEST_NAME} names it: build the dataset again"
+    sums = _check_files(files, missing, found, workers)
+    if pair and all(path in sums for path in pair):
+        incoming, outgoing = pair  # owners of lists are targets in the one, sources in the other
+        if sums[incoming][1] != sums[outgoing][0]:
             section = read_header(outgoing).find("indices")
             assert section is not None
             message = (
                 f"{incoming} and {outgoing} are not of the same edges: build the dataset again"
             )
-            message += ": build the dataset again"
-            found.findings.append(Finding(outgoing, "indices", section.offset, message))
+            found.findings.append(Finding(str(outgoing), "indices", section.offset, message))
     if not found.findings:
         try:
             open_dataset(folder).close()  # also finds intact files that do not belong together
@@ -315,8 +302,8 @@ def _check_folder(folder: Path, found: Verification, workers: _Workers) -> None:
         found.notes.append(f"{path} {note}")
 
 
-def _common_sections(paths: list[Path]) -> set[str]:
-    """Names of the sections that both of two graph files have."""
+def _common_sections(paths: Sequence[Path]) -> set[str]:
+    """Names of the sections that all of some graph files have."""
     try:
         headers = [read_header(path) for path in paths]
     except (OSError, FormatError):
@@ -325,80 +312,90 @@ def _common_sections(paths: list[Path]) -> set[str]:
     return set.intersection(*names) if names else set()
 
 
-# --- one file
-
-_Sums = tuple[int, int, int, int]  # over all stored edges, see `graphzero._core.EdgeLists.sums`
+# --- files and their sections
 
 
-def _check_file(path: str, role: Role, found: Verification, workers: _Workers) -> _Sums | None:
-    """Adds the faults of a file; sums over its edges if they can be compared with its twin's."""
-    size = os.stat(path).st_size
-    found.files[path] = size
+def _check_files(
+    files: Sequence[tuple[Path, Role]], missing: str, found: Verification, workers: _Workers
+) -> dict[Path, _Sums]:
+    """Adds the faults of files; returns sums over the edges of intact graphs."""
+    sums = {}
+    workers.bar.reset(sum(path.stat().st_size for path, _ in files if path.exists()))
+    for path, role in files:
+        if path.exists() or path == Path(found.path):
+            new, sums_of_edges = _check_file(str(path), role, found.files, workers)
+            found.findings += new
+            if not new and sums_of_edges is not None:
+                sums[path] = sums_of_edges
+        else:
+            found.findings.append(Finding(str(path), None, 0, missing))
+    return sums
+
+
+def _check_file(
+    path: str, role: Role, sizes: dict[str, int], workers: _Workers
+) -> tuple[list[Finding], _Sums | None]:
+    """The faults of a file, and the sums over its edges if it is a graph."""
+    size = sizes[path] = os.stat(path).st_size
     try:
         header = read_header(path)
     except FormatError as error:
         finding = _finding_of(path, error)
         if "truncated" in finding.message:  # the first byte that is not there
             finding = replace(finding, offset=size)
-        found.findings.append(finding)
-        return None
-    count = len(found.findings)
-    found.findings += _against(path, header, role)
-    file = (
-        _GraphFile(path, header, role, workers)
-        if header.kind == "graph"
-        else _RowsFile(path, header, role, workers)
-    )
-    try:
-        refusal = _refusal(path, header)
-        if refusal is None:
-            file.check()
-        else:
-            file.check_refused(refusal)
-        found.findings += file.sorted_findings()
-    except FormatError as error:  # truncated meanwhile
-        found.findings.append(_finding_of(path, error))
-    finally:
-        file.close()
-    return file.sums if len(found.findings) == count else None
+        return [finding], None
+    found = list(_against_manifest(path, header, role))
+    kind = _GraphFile if header.kind == "graph" else _RowsFile
+    with closing(kind(path, header, role, workers)) as file:
+        try:
+            refusal = _refusal(path, header, role)
+            if refusal is None:
+                file.check()
+            else:
+                file.check_refused(refusal)
+            found += file.sorted_findings()
+        except FormatError as error:  # truncated meanwhile
+            found.append(_finding_of(path, error))
+        return found, file.sums
 
 
-def _against(path: str, header: Header, role: Role) -> Iterator[Finding]:
+def _against_manifest(path: str, header: Header, role: Role) -> Iterator[Finding]:
     """The first difference between a header and the manifest."""
     if role.kind not in ("", header.kind):
         message = f"is a {header.kind} file, not a {role.kind} file: build it again"
         yield Finding(path, None, 0, message)
         return
     for name in (name for name in _AT if name in role.header):
-        told = role.header[name]
+        wanted = role.header[name]
         value = getattr(header, name) & (_FLAGS if name == "flags" else -1)
-        if value != told:
-            message = f"has {name} {value}, but dataset.json says {told}: build the dataset again"
+        if value != wanted:
+            message = f"has {name} {value}, but dataset.json says {wanted}: build the dataset again"
             yield Finding(path, None, _AT[name], message)
             return
 
 
-def _refusal(path: str, header: Header) -> Finding | None:
-    """What a reader refuses at open."""
+def _refusal(path: str, header: Header, role: Role) -> Finding | None:
+    """The error with which a reader refuses a file, and rows that cannot be what they are for."""
     try:
-        if header.kind == "features":
-            FeatureStore(path).close()
-        elif header.flags & FLAG_TYPED:
-            Graph._open_typed(path).close()
-        else:
-            Graph(path).close()
+        if header.kind == "graph":
+            opened = Graph._open_typed(path) if header.flags & FLAG_TYPED else Graph(path)
+            opened.close()
+            return None
+        FeatureStore(path).close()
+        if role.rows == "id_table":
+            IdTable(path).close()
     except FormatError as error:
-        found = _finding_of(path, error, header)
-        section = header.find("indptr")
-        if section is not None and "does not start at 0" in found.message:
-            width = DTYPES[section.dtype].itemsize
-            with open(path, "rb") as file:
-                file.seek(section.offset)
-                is_first = any(file.read(width))  # else it is the last entry
-            offset = section.offset + (0 if is_first else section.length - width)
-            return replace(found, offset=offset)
-        return found
-    return None
+        return _finding_of(path, error, header)
+    section = header.find("rows")
+    assert section is not None  # the reader has accepted the file
+    dtype, is_vector = DTYPES[section.dtype], header.flags & FLAG_VECTOR
+    wanted = _DTYPES.get(role.rows, ())
+    if not wanted or (dtype.str in wanted and is_vector):
+        return None
+    names = " or ".join(dtype_name(np.dtype(name)) for name in wanted)
+    shape = "a vector" if is_vector else "rows"
+    message = f"has {shape} of {dtype_name(dtype)}, not a vector of {names}: build it again"
+    return Finding(path, "rows", section.offset, message)
 
 
 class _Workers:
@@ -421,8 +418,7 @@ class _Workers:
             if len(running) > self._most:
                 first, last, future = running.popleft()
                 yield first, last, future.result()
-        while running:
-            first, last, future = running.popleft()
+        for first, last, future in running:
             yield first, last, future.result()
 
     def first(self, fault: Fault, count: int, step: int = _STEP) -> int:
@@ -431,21 +427,28 @@ class _Workers:
         return next((entry for _, _, entry in found if entry >= 0), -1)
 
     def add_bytes(self, count: int) -> None:
-        """So many bytes have been checked."""
+        """Counts bytes that have been checked."""
         self.num_bytes += count
         self.bar.update(count)
 
 
 @dataclass(frozen=True)
 class _Check:
-    """A check of the entries of a section; `needs` are others that it reads.
+    """A check of the entries of a section.
 
-    Where one of these is faulty, so is its result.
+    Attributes
+    ----------
+    section : str
+    first_fault : callable
+    reason : str
+        Why the entry is faulty.
+    needs : tuple of str
+        Other sections that it reads. Where one of these is faulty, its result counts for nothing.
     """
 
     section: str
     first_fault: Fault
-    message: Callable[[int], str]
+    reason: str
     needs: tuple[str, ...] = ()
 
 
@@ -467,49 +470,44 @@ class _File:
         self._map = mmap.mmap(self._file.fileno(), 0, prot=mmap.PROT_READ)
         if hasattr(mmap, "MADV_SEQUENTIAL"):
             self._map.madvise(mmap.MADV_SEQUENTIAL)
+        self.arrays = {
+            section.name: np.frombuffer(self._map, dtype, section.count, section.offset)
+            if section.count
+            else np.empty(0, dtype)
+            for section in header.sections
+            for dtype in [DTYPES[section.dtype]]
+        }
 
     def check(self) -> None:
         """Checks every section."""
         raise NotImplementedError
 
     def check_refused(self, refusal: Finding) -> None:
-        """Checks the checksums of all sections of a file that readers refuse."""
-        for section in self.header.sections:
-            self.run([section.name])
+        """Checks only the checksums of a file that readers refuse."""
+        self.run_each(self.arrays)
         name = refusal.section or ""
         if name in self.found:
-            refusal = replace(
-                refusal, message=f"section '{name}' {_CORRUPT}, and {refusal.message}"
-            )
+            text = f"section '{name}' {_CORRUPT}, and {refusal.message}"
+            refusal = replace(refusal, message=text)
         self.found[name] = refusal
 
     def sorted_findings(self) -> list[Finding]:
         """In the order of the sections."""
-        order = ["", *(section.name for section in self.header.sections)]
-        return [self.found[name] for name in order if name in self.found]
+        return [self.found[name] for name in ("", *self.arrays) if name in self.found]
 
     def close(self) -> None:
         """Closes the file, which is unmapped with the last array over it."""
         del self._map
         self._file.close()
 
-    def arrays(self, names: Sequence[str]) -> dict[str, Array]:
-        """Views of those of these sections that the file has."""
-        found: dict[str, Array] = {}
-        for section in map(self.header.find, names):
-            if section is not None:
-                dtype = DTYPES[section.dtype]
-                found[section.name] = (
-                    np.frombuffer(self._map, dtype, section.count, section.offset)
-                    if section.count
-                    else np.empty(0, dtype)
-                )
-        return found
-
-    def add(self, name: str, entry: int, message: str, lead: str = "") -> None:
-        """A fault of an entry of a section."""
+    def add(self, name: str, entry: int, message: str) -> None:
+        """Adds a fault of an entry of a section."""
         offset = self._offset(name, entry)
-        self.found[name] = Finding(self.path, name, offset, f"{lead}{message}: {_AGAIN}")
+        self.found[name] = Finding(self.path, name, offset, f"{message}: {_AGAIN}")
+
+    def text_of(self, name: str, entry: int) -> str:
+        """An entry in words."""
+        return f"entry {entry} of '{name}' is {self.arrays[name][entry]}"
 
     def _offset(self, name: str, entry: int) -> int:
         section = self.header.find(name)
@@ -523,7 +521,7 @@ class _File:
 
     def run(
         self,
-        names: Sequence[str],
+        names: Iterable[str],
         checks: Sequence[_Check] = (),
         totals: Callable[[int, int], tuple[int, ...]] = lambda begin, end: (),
     ) -> tuple[int, ...]:
@@ -531,13 +529,14 @@ class _File:
 
         Parameters
         ----------
-        names : sequence of str
+        names : iterable of str
+            Those that the file does not have are left out.
         checks : sequence of _Check
             Each section has at most one.
         totals : callable, optional
             Numbers of a range of entries. Their sums over all ranges, modulo 2^64, are returned.
         """
-        arrays = self.arrays(names)
+        arrays = {name: self.arrays[name] for name in names if name in self.arrays}
         count = max(map(len, arrays.values()), default=0)
         entry_bytes = max(1, sum(array.itemsize for array in arrays.values()))
         crcs = dict.fromkeys(arrays, 0)
@@ -565,8 +564,14 @@ class _File:
             is_corrupt = check.section in corrupt
             if entry >= 0 and (is_corrupt or not any(name in self.found for name in check.needs)):
                 lead = f"section '{check.section}' {_CORRUPT}, and " if is_corrupt else ""
-                self.add(check.section, entry, check.message(entry), lead)
+                text = self.text_of(check.section, entry)
+                self.add(check.section, entry, f"{lead}{text}, {check.reason}")
         return sums
+
+    def run_each(self, names: Iterable[str]) -> None:
+        """Checks the checksums of sections, one after the other."""
+        for name in names:
+            self.run([name])
 
     def _forget(self, name: str, begin: int, end: int) -> None:
         """Unmaps pages of entries, which stay in the page cache, so that memory stays small."""
@@ -576,108 +581,77 @@ class _File:
             if length > 0:
                 self._map.madvise(mmap.MADV_DONTNEED, first, length)
 
-    def check_tables(self, names: Sequence[str], what: str) -> None:
+    def check_tables(self, what: str, *names: str) -> None:
         """Checks that a table of ids and one of ranks lead to each other, each number once.
 
-        Which of the two is wrong is known where only one of them has each number once. If there is
-        only one of them, it is checked alone.
+        Where they do not, the one that has not each number once is wrong; if both have, the second.
+        A table of ranks without one of ids is checked alone.
         """
-        tables = list(self.arrays(names).items())
-        if not tables:
-            return
-        count, checks = len(tables[0][1]), []
-        for (name, table), (other, inverse) in zip(tables, tables[::-1], strict=True):
+        tables = {name: self.arrays[name] for name in names if name in self.arrays}
+        checks = []
+        for name, other in zip(tables, reversed(tables), strict=True):
+            fault = partial(_core.first_not_inverse, tables[name], tables[other])
+            reason = f"and '{other}' does not lead back from there"
             if len(tables) == 1:
-                fault, how = partial(_core.first_beyond, table, count), f"out of range for {count}"
-                text = f"{what}: entry {{}} of '{name}' is {{}}, {how}"
-            else:
-                fault = partial(_core.first_not_inverse, table, inverse)
-                how = f"and '{other}' does not lead back from there"
-                text = f"{what}: entry {{}} of '{name}' is {{}}, {how}"
-            checks.append(_Check(name, fault, partial(_entry_text, text, table)))
+                count = len(tables[name])
+                fault = partial(_core.first_beyond, tables[name], count)
+                reason = f"out of range for {count}"
+            checks.append(_Check(name, fault, f"{reason} ({what})"))
 
         def totals(begin: int, end: int) -> tuple[int, ...]:
-            sums = tuple(_core.sum_ids(table, begin, end) for _, table in tables)
+            sums = (_core.sum_ids(table, begin, end) for table in tables.values())
             return (*sums, _core.sum_numbers(begin, end))
 
-        before = set(self.found)
-        *sums, numbers = self.run([name for name, _ in tables], checks, totals)
-        wrong = {name for (name, _), sum_ in zip(tables, sums, strict=True) if sum_ != numbers}
-        if len(tables) == 1:
-            ((name, table),) = tables
-            if name in wrong and name not in self.found:
-                message = f"{what}: '{name}' has a number twice"
-                self.add(name, _first_twice(table), message)
-            return
-        new = {name: self.found[name] for name in self.found if name not in before}
-        corrupt = {name for name, finding in new.items() if "checksum" in finding.message}
-        keep = corrupt or wrong or {tables[1][0]}
-        for name in new.keys() - keep:
-            del self.found[name]
-
-
-def _entry_text(text: str, table: Array, entry: int) -> str:
-    return text.format(entry, table[entry])
-
-
-def _first_twice(table: Array) -> int:
-    """First entry with a number that an earlier entry has; takes a byte for each number."""
-    seen = np.zeros(len(table), np.bool_)
-    for begin in range(0, len(table), _STEP):
-        part = table[begin : begin + _STEP]
-        firsts = np.zeros(len(part), np.bool_)
-        firsts[np.unique(part, return_index=True)[1]] = True
-        again = np.flatnonzero(seen[part] | ~firsts)
-        if len(again):
-            return begin + int(again[0])
-        seen[part] = True
-    return 0
+        *sums, numbers = self.run(tables, checks, totals)
+        wrong = [name for name, total in zip(tables, sums, strict=True) if total != numbers]
+        faulty = [name for name in tables if name in self.found]
+        if len(tables) == 1 and wrong and not faulty:
+            (name,) = wrong
+            self.add(name, 0, f"{what}: '{name}' has a number twice")
+        if len(faulty) == 2:  # the fault of one shows in the other as well
+            corrupt = [name for name in faulty if "checksum" in self.found[name].message]
+            for name in set(faulty) - set(corrupt or wrong or faulty[1:]):
+                del self.found[name]
 
 
 class _GraphFile(_File):
     """A ``.gl`` file: what its sections say of each other."""
 
     def check(self) -> None:
-        header = self.header
-        is_typed = bool(header.flags & FLAG_TYPED)
+        header, arrays = self.header, self.arrays
         self.num_edges, self.num_input = header.width, header.num_input_edges
         self.is_directed = bool(header.flags & FLAG_DIRECTED)
+        is_typed = header.flags & FLAG_TYPED
         self.num_neighbors = header.num_neighbors if is_typed else header.num_nodes
         self.per_loop = 1 if self.is_directed else 2  # how often each input edge counts
-        self.indptr = indptr = self.arrays(["indptr"])["indptr"]
-        self.by_edge = self.arrays(_BY_EDGE)
-        self.payload = [name for name in self.role.payload if name in self.by_edge]
-        num_edges = self.num_edges
-
-        def overlap(entry: int) -> str:
-            return (
-                f"the neighbour list of stored node {max(entry - 1, 0)} does not end after its "
-                f"beginning, and within {num_edges} edges: 'indptr' has {indptr[entry]} for its end"
-            )
-
-        descent = partial(_core.first_descent, indptr, num_edges)
-        self.run(["indptr"], [_Check("indptr", descent, overlap)])
+        self.payload = [name for name in self.role.payload if name in arrays]
+        descent = partial(_core.first_descent, arrays["indptr"], self.num_edges)
+        reason = f"below the entry before or above {self.num_edges} edges: lists overlap"
+        self.run(["indptr"], [_Check("indptr", descent, reason)])
         if self.found:  # lists that overlap cannot be checked
             self.run(_BY_EDGE)
         else:
             self._check_edges()
-        self.check_tables(["node_ids", "node_rank"], "the stored order of nodes")
-        for section in header.sections:
-            if section.name not in ("indptr", *_BY_EDGE, "node_ids", "node_rank"):
-                self.run([section.name])
+        self.check_tables("the stored order of nodes", "node_ids", "node_rank")
+        self.run_each(arrays.keys() - {"indptr", *_BY_EDGE, "node_ids", "node_rank"})
 
-    def _lists(self, names: Sequence[str]) -> _core.EdgeLists:
-        arrays = {name: self.by_edge[name] for name in names if name in self.by_edge}
-        return _core.EdgeLists(self.num_neighbors, {"indptr": self.indptr, **arrays}, self.per_loop)
+    def text_of(self, name: str, entry: int) -> str:
+        if name not in _BY_EDGE:
+            return super().text_of(name, entry)
+        owner = int(np.searchsorted(self.arrays["indptr"], entry, "right")) - 1
+        return f"{super().text_of(name, entry)}, in the list of stored node {owner}"
+
+    def _lists(self, *names: str) -> _core.EdgeLists:
+        arrays = {name: self.arrays[name] for name in ("indptr", *names) if name in self.arrays}
+        return _core.EdgeLists(self.num_neighbors, arrays, self.per_loop)
 
     def _check_edges(self) -> None:
-        is_compared = self.role.has_twin or not self.is_directed
+        is_compared = self.role.is_paired or not self.is_directed
         # what hashes of the edges are of, if there is anything to compare them with
         hashed = None
-        if is_compared or "edge_ids" in self.by_edge:
-            names = self.payload if is_compared else ["edge_ids"]
-            hashed = self._lists(["indices", *names])
-        # of a file with a twin, the sums that do not depend on whose ends the lists belong to
+        if is_compared or "edge_ids" in self.arrays:
+            hashed = self._lists("indices", *(self.payload if is_compared else ["edge_ids"]))
+        # of a file of a pair, the sums that do not depend on whose ends the lists belong to
         is_incoming = bool(self.header.flags & FLAG_INCOMING)
         forward = is_compared and not (self.is_directed and is_incoming)
         backward = is_compared and not (self.is_directed and not is_incoming)
@@ -685,70 +659,43 @@ class _GraphFile(_File):
         def sums(begin: int, end: int) -> tuple[int, ...]:
             return () if hashed is None else hashed.sums(begin, end, forward, backward)
 
-        lists = self._lists(_BY_EDGE)
-        totals = self.run(_BY_EDGE, list(self._edge_checks(lists)), sums)
+        lists = self._lists(*_BY_EDGE)
+        totals = self.run(_BY_EDGE, self._edge_checks(lists), sums)
         if hashed is None or any(name in self.found for name in ("indices", *self.payload)):
             return
-        self.sums = (totals[0], totals[1], totals[2], totals[3])
+        self.sums = totals
         if not self.is_directed and totals[0] != totals[1]:
-            self._not_mirrored(lists)
-        elif "edge_ids" in self.by_edge:
-            if is_compared and "edge_ids" not in self.payload:  # the twin has none
-                totals = self._sums_of(self._lists(["indices", "edge_ids"]))
+            self._add_unmirrored(lists)
+        elif "edge_ids" in self.arrays:
+            if is_compared and "edge_ids" not in self.payload:  # the other of the pair has none
+                sums_of_ids = self._lists("indices", "edge_ids").sums
+                blocks = self.workers.in_order(sums_of_ids, self.num_edges)
+                columns = zip((0, 0, 0, 0), *(block for _, _, block in blocks), strict=True)
+                totals = tuple(sum(column) % 2**64 for column in columns)
             self._check_edge_ids(totals[2], totals[3])
 
-    def _sums_of(self, lists: _core.EdgeLists) -> tuple[int, ...]:
-        found = [sums for _, _, sums in self.workers.in_order(lists.sums, self.num_edges)]
-        return tuple(sum(column) % 2**64 for column in zip((0, 0, 0, 0), *found, strict=True))
+    def _edge_checks(self, lists: _core.EdgeLists) -> list[_Check]:
+        arrays, num_input = self.arrays, self.num_input
+        none: Array = np.empty(0)
+        bad_weight = partial(_core.first_bad_weight, arrays.get("weights", none))
+        bad_id = partial(_core.first_beyond, arrays.get("edge_ids", none), num_input)
+        in_range = f"not in ascending order, or out of range for {self.num_neighbors} nodes"
+        checks = [
+            _Check("indices", lists.first_unsorted, in_range),
+            _Check("weights", bad_weight, "negative or not finite"),
+            _Check("cum_weights", lists.first_bad_sum, "not the sum of 'weights'", ("weights",)),
+            _Check("time_order", lists.first_untimely, "not in order of 'times'", ("times",)),
+            _Check("edge_ids", bad_id, f"out of range for {num_input} input edges"),
+        ]
+        return [check for check in checks if {check.section, *check.needs} <= arrays.keys()]
 
-    def _edge_checks(self, lists: _core.EdgeLists) -> Iterator[_Check]:
-        yield _Check("indices", lists.first_unsorted, self._bad_neighbor)
-        if "weights" in self.by_edge:
-            weights = self.by_edge["weights"]
-            text = "the weight of stored edge {} is {}, which is negative or not finite"
-            message = partial(_entry_text, text, weights)
-            yield _Check("weights", partial(_core.first_bad_weight, weights), message)
-            if "cum_weights" in self.by_edge:
-                yield _Check("cum_weights", lists.first_bad_sum, self._bad_sum, ("weights",))
-        if "time_order" in self.by_edge:
-            yield _Check("time_order", lists.first_untimely, self._bad_order, ("times",))
-        if "edge_ids" in self.by_edge:
-            ids, limit = self.by_edge["edge_ids"], self.num_input
-            text = f"stored edge {{}} has the edge id {{}}, out of range for {limit} input edges"
-            fault = partial(_core.first_beyond, ids, limit)
-            yield _Check("edge_ids", fault, partial(_entry_text, text, ids))
-
-    def _list_of(self, entry: int) -> int:
-        return int(np.searchsorted(self.indptr, entry, "right")) - 1
-
-    def _bad_neighbor(self, entry: int) -> str:
-        bad = int(self.by_edge["indices"][entry])
-        outside = f"has an id out of range for {self.num_neighbors}: {bad}"
-        how = outside if bad >= self.num_neighbors else "is not sorted by id"
-        return f"the neighbour list of stored node {self._list_of(entry)} {how}"
-
-    def _bad_sum(self, entry: int) -> str:
-        return (
-            f"'cum_weights' of stored edge {entry} is not the sum of 'weights' in the list of "
-            f"stored node {self._list_of(entry)} up to it"
-        )
-
-    def _bad_order(self, entry: int) -> str:
-        node = self._list_of(entry)
-        ids = self.arrays(["node_ids"]).get("node_ids")
-        user = node if ids is None else int(ids[node])
-        return f"section 'time_order' does not put the edges of node {user} in order of time"
-
-    def _not_mirrored(self, lists: _core.EdgeLists) -> None:
-        """The graph is undirected, and both directions of its edges differ."""
+    def _add_unmirrored(self, lists: _core.EdgeLists) -> None:
+        """Adds the fault of an undirected graph of which both directions differ."""
         entry = self.workers.first(lists.first_unmirrored, self.num_edges)
         if entry >= 0:
-            neighbor = self.by_edge["indices"][entry]
-            message = (
-                f"stored node {self._list_of(entry)} and its neighbour {neighbor} are not equally "
-                f"often in each other's lists, but the graph is undirected"
-            )
-            self.add("indices", entry, message)
+            text = self.text_of("indices", entry)
+            reason = "but the two nodes are not equally often in each other's lists"
+            self.add("indices", entry, f"{text}, {reason}, and the graph is undirected")
         else:
             names = ", ".join(self.payload)
             message = f"the two directions of an undirected edge differ in one of {names}"
@@ -761,7 +708,7 @@ class _GraphFile(_File):
         expected = often * sum(sums for _, _, sums in numbers) % 2**64
         if count + (often - 1) * loops == often * num_input and expected == sum_of_ids:
             return
-        lists, first = self._lists(["indices", "edge_ids"]), -1
+        lists, first = self._lists("indices", "edge_ids"), -1
         for low in range(0, num_input, _MOST_COUNTS):  # in bounded memory
             counts = np.zeros(min(_MOST_COUNTS, num_input - low), np.uint8)
             for begin in range(0, count, _STEP):
@@ -770,131 +717,83 @@ class _GraphFile(_File):
                 entry = self.workers.first(partial(lists.first_repeated, counts, low, often), count)
                 first = entry if first < 0 or 0 <= entry < first else first
         if first >= 0:
-            edge, times = self.by_edge["edge_ids"][first], "twice" if often == 2 else "once"
-            message = f"the edge id {edge} of stored edge {first} is there more than {times}"
-            self.add("edge_ids", first, message)
+            text, most = self.text_of("edge_ids", first), "twice" if often == 2 else "once"
+            self.add("edge_ids", first, f"{text}: this id is there more than {most}")
 
 
 class _RowsFile(_File):
     """A ``.gd`` file: its rows against what they are for."""
 
     def check(self) -> None:
-        names = [section.name for section in self.header.sections]
-        if self.role.is_id_table:
-            self._check_id_table(names)
-            return
-        is_wrong = self._has_wrong_dtype()
-        rest = [name for name in names if name not in ("rows", "node_rank")]
-        if self.role.ids_of is not None and not is_wrong and "node_rank" in names:
-            of = f"the ids of node type {self.role.ids_of!r}"
-            self.check_tables(
-                ["rows", "node_rank"], f"{of} are not in the order that 'node_rank' says"
-            )
+        role, arrays = self.role, self.arrays
+        rest = [name for name in arrays if name not in ("rows", "node_rank", OFFSETS)]
+        if role.rows == "ids" and "node_rank" in arrays:
+            self.check_tables("the user's ids of the stored nodes", "rows", "node_rank")
         else:
-            self.check_tables(["node_rank"], "the stored order of rows")
-            self.run(["rows"], [] if is_wrong else [*self._checks_of_rows()])
-        for name in rest:
-            self.run([name], [*self._checks_of_offsets()] if name == OFFSETS else [])
-        if self.header.find(OPTIONS) is not None and not self.found:
+            if "node_rank" in arrays:
+                self.check_tables("the stored order of rows", "node_rank")
+            self.run(["rows"], self._checks_of_rows(arrays["rows"]))
+        self.run_each(rest)
+        if role.rows == "id_table" and TEXT in arrays and not self.found:
+            self._check_texts(arrays["rows"], arrays[TEXT])
+        offsets, checks = arrays.get(OFFSETS), []
+        if offsets is not None and offsets.dtype.str in ("<u4", "<u8"):  # `open_pack` refuses other
+            num_rows = self.header.num_nodes
+            fault = partial(_core.first_descent, offsets, num_rows)
+            reason = f"below the entry before or above {num_rows} rows"
+            checks = [_Check(OFFSETS, fault, reason)]
+        self.run([OFFSETS], checks)
+        if OPTIONS in arrays and not self.found:
             try:
                 open_pack(self.path).store.close()
             except FormatError as error:
                 finding = _finding_of(self.path, error, self.header)
                 self.found[finding.section or ""] = finding
 
-    def _has_wrong_dtype(self) -> bool:
-        """Finds rows that cannot be what they are for."""
-        role, section = self.role, self.header.find("rows")
-        assert section is not None  # a reader has accepted the file
-        dtype, is_vector = DTYPES[section.dtype], self.header.flags & FLAG_VECTOR
-        wanted: tuple[str, ...] = _IDS if role.ids_of is not None else ()
-        wanted = ("<u4",) if role.most is not None or role.descending else wanted
-        wanted = ("<i8",) if role.limit is not None else wanted
-        if not wanted or (dtype.str in wanted and is_vector):
-            return False
-        names = " or ".join(dtype_name(np.dtype(name)) for name in wanted)
-        shape = "a vector" if is_vector else "rows"
-        message = f"has {shape} of {dtype_name(dtype)}, not a vector of {names}: build it again"
-        self.found[""] = Finding(self.path, "rows", section.offset, message)
-        return True
+    def _checks_of_rows(self, rows: Array) -> list[_Check]:
+        limit, descending = self.role.limit, self.role.descending
 
-    def _checks_of_rows(self) -> Iterator[_Check]:
-        role, rows = self.role, self.arrays(["rows"])["rows"]
-        if role.limit is not None:  # negative ids become large
-            fault: Fault = partial(_core.first_beyond, rows.view("<u8"), role.limit)
-            text = f"entry {{}} is {{}}, out of range for {role.limit}"
-        elif role.most is not None or role.descending:
-            most = 2**32 - 1 if role.most is None else role.most
-            fault = partial(_first_wrong_count, rows, most, role.descending)
-            text = (
-                f"entry {{}} counts {{}} visits, more than the entry before or than the {most} "
-                f"mini-batches"
-            )
-        elif (
-            role.num_classes is not None
-            and rows.dtype.kind in "iu"
-            and (self.header.flags & FLAG_VECTOR)
-        ):
-            classes = role.num_classes
-            fault = lambda i, j: _first_of(i, rows[i:j] >= classes)  # noqa: E731
-            text = f"entry {{}} has the label {{}}, but there are {classes} classes"
-        else:
-            return
-        yield _Check("rows", fault, partial(_entry_text, text, rows))
+        def wrong_visits(begin: int, end: int) -> int:
+            bad = rows[begin:end] >= limit
+            if descending:
+                first = max(begin, 1)
+                bad[first - begin :] |= rows[first:end] > rows[first - 1 : end - 1]
+            return _first_of(begin, bad)
 
-    def _checks_of_offsets(self) -> Iterator[_Check]:
-        """Of a pack: where batches begin."""
-        offsets, num_rows = self.arrays([OFFSETS])[OFFSETS], self.header.num_nodes
-        if offsets.dtype.str in _IDS:  # `open_pack` refuses others
-            how = f"below the entry before or above {num_rows} rows"
-            text = f"entry {{}} of '{OFFSETS}' is {{}}, {how}"
-            fault = partial(_core.first_descent, offsets, num_rows)
-            yield _Check(OFFSETS, fault, partial(_entry_text, text, offsets))
-
-    def _check_id_table(self, names: Sequence[str]) -> None:
-        """Ids ascend, texts are valid UTF-8, and none is empty: what binary searches need."""
-        is_text = TEXT in names
-        wanted = {"rows": ("<u8",) if is_text else ("<i8", "<u8")}
-        wanted |= {TEXT: ("|u1",)} if is_text else {}
-        arrays = self.arrays(names)
-        wrong = next(
-            (name for name, of in wanted.items() if arrays[name].dtype.str not in of), None
-        )
-        checks: list[_Check] = []
-        if wrong is None and self.header.flags & FLAG_VECTOR:
-            rows, what = arrays["rows"], "the end of a text" if is_text else "an id"
-            text = f"entry {{}}, {what}, is {{}}, which does not follow the entry before"
-            fault = partial(first_not_ascending, rows)
-            checks = [_Check("rows", fault, partial(_entry_text, text, rows))]
-        for name in names:
-            self.run([name], checks if name == "rows" else [])
-        if wrong is not None:
-            dtypes = " or ".join(dtype_name(np.dtype(one)) for one in wanted[wrong])
-            found = dtype_name(arrays[wrong].dtype)
-            message = f"has ids of {found}, not of {dtypes}: build it again"
-            self.found[""] = Finding(self.path, wrong, self._offset(wrong, 0), message)
-        elif not checks:
-            message = "has no vector of ids: build it again"
-            self.found[""] = Finding(self.path, "rows", 0, message)
-        elif is_text and not self.found:
-            self._check_texts(rows, arrays[TEXT])
+        faults: dict[str, tuple[Fault, str]] = {
+            "split": (
+                lambda i, j: _core.first_beyond(rows.view("<u8"), limit, i, j),  # also negative ids
+                f"out of range for {limit}",
+            ),
+            "labels": (
+                lambda i, j: _first_of(i, rows[i:j] >= limit),
+                f"but there are {limit} classes",
+            ),
+            "visits": (
+                wrong_visits,
+                f"more visits than the entry before or than the {limit - 1} mini-batches",
+            ),
+            "id_table": (partial(first_not_ascending, rows), "not above the entry before"),
+        }
+        is_number = rows.dtype.kind in "iu" and self.header.flags & FLAG_VECTOR
+        if self.role.rows not in faults or (self.role.rows == "labels" and not is_number):
+            return []
+        return [_Check("rows", *faults[self.role.rows])]
 
     def _check_texts(self, ends: Array, text: Array) -> None:
-        """The first fault of the texts, where their ends ascend."""
-        count, total = len(ends), len(text)
-        last = int(ends[-1]) if count else 0
-        if last != total or (count and int(ends[0]) == 0):
-            entry = max(0, count - 1) if last != total else 0
-            value = ends[entry] if count else 0
-            message = f"entry {entry} is {value}: the texts have {total} bytes, and none is empty"
-            self.add("rows", entry, message)
-            return
+        """Adds the first fault of texts, whose ends ascend: none is empty, and all are UTF-8."""
+        total = len(text)
+        for entry, is_wrong in ((0, ends[:1] == 0), (len(ends) - 1, ends[-1:] != total)):
+            if is_wrong.any():
+                message = f"{self.text_of('rows', entry)}: the texts have {total} bytes, and none"
+                self.add("rows", entry, f"{message} is empty")
+                return
 
         def fault(begin: int, end: int) -> int:
             self.check_size()
             return first_bad_text(ends, text, begin, end)
 
-        node = self.workers.first(fault, count, _TEXTS)
+        node = self.workers.first(fault, len(ends), _TEXTS)
         if node >= 0:
             message = f"the text of node {node} is no valid UTF-8, or not above that of node"
             self.add(TEXT, int(ends[node - 1]) if node else 0, f"{message} {node - 1}")
@@ -902,11 +801,3 @@ class _RowsFile(_File):
 
 def _first_of(begin: int, bad: npt.NDArray[np.bool_]) -> int:
     return begin + int(bad.argmax()) if bad.any() else -1
-
-
-def _first_wrong_count(rows: Array, most: int, descending: bool, begin: int, end: int) -> int:
-    bad = rows[begin:end] > most
-    if descending:
-        first = max(begin, 1)
-        bad[first - begin :] |= rows[first:end] > rows[first - 1 : end - 1]
-    return _first_of(begin, bad)

@@ -18,15 +18,15 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from graphzero import _core
 from graphzero.errors import user_line
 from graphzero.store.format import PAGE_BYTES
 from graphzero.store.outputs import replaced_file
 
 _CPU_INFO = Path("/proc/cpuinfo")
-_MOUNTS = Path("/proc/self/mountinfo")
 _BLOCK_DEVICES = Path("/sys/dev/block")
-_FIRST_PROCESSOR = 4096  # bytes that describe it; a large machine has hundreds like it
 _SAME_MEMORY = 0.02  # kernels reserve more or less of the same memory
 
 
@@ -61,9 +61,9 @@ def this_machine(folder: str | os.PathLike[str]) -> Machine:
     return Machine(
         cpu=cpu_name(),
         cores=usable_cores(),
-        memory=_memory(),
+        memory=int(psutil.virtual_memory().total),
         disk=None if disk is None else disk_model(disk),
-        file_system=None if mount is None else mount.file_system,
+        file_system=None if mount is None else mount.fstype,
     )
 
 
@@ -88,14 +88,11 @@ def machine_differences(one: Machine, other: Machine) -> list[str]:
 def cpu_name() -> str | None:
     """The processor's name, or at least its architecture."""
     try:
-        with open(_CPU_INFO, "rb") as file:
-            lines = file.read(_FIRST_PROCESSOR).decode(errors="replace").splitlines()
-    except OSError:  # not Linux
-        lines = []
-    for line in lines:
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine() or None
+        with open(_CPU_INFO, errors="replace") as file:
+            names = (line.partition(":")[2] for line in file if line.startswith("model name"))
+            return next(names).strip()
+    except (OSError, StopIteration):  # not Linux, or another architecture
+        return platform.machine() or None
 
 
 def usable_cores() -> int | None:
@@ -105,39 +102,13 @@ def usable_cores() -> int | None:
     return os.cpu_count()
 
 
-def _memory() -> int | None:
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError):
-        return None
-
-
-@dataclass(frozen=True)
-class Mount:
-    """How the file system of a path is mounted: its type, device or name, and options."""
-
-    file_system: str
-    source: str
-    options: str
-
-
-def mount_of(path: str | os.PathLike[str]) -> Mount | None:
-    """The mount that shows at a path; None where the system does not tell."""
+def mount_of(path: str | os.PathLike[str]) -> Any:
+    """The mount that shows at a path, as psutil describes it; None if there is none."""
     here = Path(os.path.realpath(path))
-    best, found = -1, None
-    try:
-        lines = _MOUNTS.read_text().splitlines()
-    except OSError:  # not Linux
-        return None
-    for line in lines:
-        before, _, after = line.partition(" - ")
-        # In mount points, the kernel writes blanks and the like as octal numbers.
-        point, options = before.split()[4:6]
-        point = point.encode().decode("unicode_escape")
-        if len(point) >= best and here.is_relative_to(point):  # a later mount hides an earlier
-            kind, source = after.split()[:2]
-            best, found = len(point), Mount(kind, source, options)
-    return found
+    mounts = psutil.disk_partitions(all=True)
+    # a later mount hides an earlier one
+    found = [mount for mount in reversed(mounts) if here.is_relative_to(mount.mountpoint)]
+    return max(found, key=lambda mount: len(mount.mountpoint), default=None)
 
 
 def disk_of(path: str | os.PathLike[str]) -> Path | None:
@@ -146,7 +117,7 @@ def disk_of(path: str | os.PathLike[str]) -> Path | None:
     btrfs gives its files the number of no device: then the source of the mount tells.
     """
     mount = mount_of(path)
-    for place, number in ((path, "st_dev"), (mount.source if mount else "", "st_rdev")):
+    for place, number in ((path, "st_dev"), (mount.device if mount else "", "st_rdev")):
         try:
             device = getattr(os.stat(place), number)
             folder = (_BLOCK_DEVICES / f"{os.major(device)}:{os.minor(device)}").resolve(
