@@ -20,7 +20,7 @@ from graphzero.loader import iteration
 from graphzero.loader import stats as stats_module
 from graphzero.loader.iteration import Moment
 from graphzero.loader.mini_batch import SampledBatch
-from graphzero.loader.stats import BatchStats, BatchTotals, listeners, watch
+from graphzero.loader.stats import BatchStats, BatchTotals, Step, listeners, watch
 
 torch = pytest.importorskip("torch")
 pytestmark = [
@@ -496,25 +496,36 @@ def test_a_watched_loop_has_the_epochs_of_the_loader_within(dataset, steps):
     assert {epoch: totals.steps for epoch, totals in by_epoch(steps).items()} == {5: 5, 8: 5}
 
 
-def test_steps_are_written_where_the_environment_says(clock, tmp_path, monkeypatch, steps):
-    monkeypatch.setenv("GRAPHZERO_STATS", str(tmp_path / "stats"))
+def test_steps_are_written_to_a_file_of_the_process(clock, tmp_path, steps):
+    file = stats_module.StatsFile(str(tmp_path / "stats"))
+    listeners.append(file.add)
+    try:
+        whole(clock, Source(clock, count=1))
+        quick = SimpleNamespace(spend=lambda seconds: clock.spend(seconds / 1000))
+        for _ in watch(Source(quick, 400)):  # 0.8 s
+            pass
+    finally:
+        listeners.remove(file.add)
     path = tmp_path / f"stats.{os.getpid()}"
-    for count in (1, 3, 3, 4):  # at once, and then every half second
-        whole(clock, Source(clock, count=1) if count == 1 else Source(clock, count=count))
-    stats_module._write_at_exit()
+    assert len(path.read_text().splitlines()) == 3  # at once, and then every half second
+    child = os.fork()
+    if child == 0:
+        steps.clear()
+        file.add(Step(0, BatchTotals(steps=5), {}))
+        file.write()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    file.write()
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     written = sum((BatchTotals(**line["totals"]) for line in lines), BatchTotals())
     assert written == sums(steps)
-    assert written.steps == 11
+    assert written.steps == 401
+    assert len(list(tmp_path.iterdir())) == 2  # the child has one of its own
 
 
-def test_little_is_written_of_quick_loops_and_a_full_disk_is_said(clock, tmp_path, monkeypatch):
-    monkeypatch.setenv("GRAPHZERO_STATS", str(tmp_path / "quick"))
-    quick = SimpleNamespace(spend=lambda seconds: clock.spend(seconds / 1000))
-    for _ in watch(Source(quick, 400)):  # 0.8 s
-        pass
-    lines = (tmp_path / f"quick.{os.getpid()}").read_text().splitlines()
-    assert len(lines) == 2
-    monkeypatch.setenv("GRAPHZERO_STATS", str(tmp_path / "missing" / "stats"))
+def test_a_file_of_steps_that_cannot_be_written_is_said_once(clock, tmp_path):
+    file = stats_module.StatsFile(str(tmp_path / "missing" / "stats"))
     with pytest.warns(UserWarning, match="not recorded.*missing"):
-        whole(clock, Source(clock))
+        file.add(Step(0, BatchTotals(steps=1), {}))
+    clock.spend(1)
+    file.add(Step(0, BatchTotals(steps=1), {}))  # warnings are errors in tests

@@ -25,7 +25,7 @@ import pytest
 from cli_program import run
 
 import graphzero as gz
-from graphzero.commands.child import ended_by_signals
+from graphzero.commands.options import ended_by_signals
 from graphzero.report import limited_memory
 from graphzero.report import tune as module
 from graphzero.report.tune import (

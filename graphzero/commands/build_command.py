@@ -9,14 +9,17 @@ import os
 import re
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from graphzero.commands.options import (
     SubParsers,
     add_command,
+    add_option,
     add_order_options,
     add_storage_options,
+    as_column,
     order_options,
     print_built,
 )
@@ -32,12 +35,13 @@ _EXAMPLES = """\
   graphzero build data/ --from graph.toml --order presample
 """
 _DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
-# Options that a description file has in their place.
+# Arguments of `graphzero.build` that options are named after. A description file has them instead.
 _OF_FILES = (
-    *("edges", "features", "labels", "split", "undirected", "num_nodes", "edge_ids"),
-    *("feature_dtype", "src", "dst", "weight", "timestamp", "header", "delimiter", "edge_attr"),
+    *("edges", "features", "labels", "splits", "directed", "num_nodes", "edge_ids"),
+    *("feature_dtype", "src", "dst", "weight", "timestamp", "header", "delimiter", "edge_attrs"),
     *("id_column", "ids", "coalesce", "drop_self_loops", "reverse"),
 )
+_OPTIONS = {"splits": "split", "directed": "undirected", "edge_attrs": "edge-attr"}
 
 
 def add_parser(commands: SubParsers) -> None:
@@ -50,43 +54,36 @@ def add_parser(commands: SubParsers) -> None:
         "that a description names",
         examples=_EXAMPLES,
     )
-    add = parser.add_argument
-    add("dir", help="folder of the dataset; created if needed, replaced as a whole")
+    add = partial(add_option, parser)
+    add("dir", "folder of the dataset; created if needed, replaced as a whole")
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument(
-        "--edges",
-        metavar="FILE",
-        help="text (also .gz, .zst, .bz2, .xz), Parquet or Arrow; a folder or 'part-*.csv' for "
-        "several files; .npy, .npz, .pt or .safetensors, of which FILE:NAME is one array; or a "
-        "sparse matrix of SciPy (.npz)",
+    add_option(
+        source,
+        "--edges FILE",
+        "text (also .gz, .zst, .bz2, .xz), Parquet or Arrow; a folder or 'part-*.csv' for several "
+        "files; .npy, .npz, .pt or .safetensors, of which FILE:NAME is one array; or a sparse "
+        "matrix of SciPy (.npz)",
     )
-    source.add_argument(
-        "--from",
+    add_option(
+        source,
+        "--from FILE",
+        "a .toml or .json file with the files of a graph, such as one with node types, in place of "
+        "the options that name files and columns; see docs/building.md",
         dest="description",
-        metavar="FILE",
-        help="a .toml or .json file with the files of a graph, such as one with node types, in "
-        "place of the options that name files and columns; see docs/building.md",
     )
-    add("--features", metavar="FILE", help="as --edges")
-    add("--labels", metavar="FILE", help="as --edges")
+    add("--features FILE", "as --edges")
+    add("--labels FILE", "as --edges")
+    splits = {"dest": "splits", "action": "append", "default": [], "type": _as_split}
+    add("--split NAME=FILE", "node ids of a split; may be repeated", **splits)
     add(
-        "--split",
-        action="append",
-        default=[],
-        type=_as_split,
-        metavar="NAME=FILE",
-        help="node ids of a split; may be repeated",
+        "--id-column COL",
+        "node ids in tables of features and labels, by name or position; 'none' if they are in the "
+        "order of the nodes (default: the column named id, node_id, node, nid, vertex)",
+        type=_as_column_or_none,
     )
-    add(
-        "--id-column",
-        type=_as_column,
-        metavar="COL",
-        help="node ids in tables of features and labels, by name or position; 'none' if they are "
-        "in the order of the nodes (default: the column named id, node_id, node, nid, vertex)",
-    )
-    add("--undirected", action="store_true", help="store both directions")
-    add("--num-nodes", type=int, metavar="N", help="number of nodes (default: from the files)")
-    add(
+    add("--undirected", "store both directions", dest="directed", action="store_false")
+    add("--num-nodes N", "number of nodes (default: from the files)")
+    parser.add_argument(
         "--ids",
         choices=["dense", "map"],
         default="dense",
@@ -94,41 +91,35 @@ def add_parser(commands: SubParsers) -> None:
         "texts, which become numbers (map)",
     )
     add_storage_options(parser)
-    group = parser.add_argument_group("changing the edges", "e_id is the first of merged edges")
-    group.add_argument(
-        "--coalesce",
+    add = partial(
+        add_option,
+        parser.add_argument_group("changing the edges", "e_id is the first of merged edges"),
+    )
+    add(
+        "--coalesce AGG",
+        "merge parallel edges. AGG says what becomes of attributes: sum, mean, min, max, first, "
+        "last, or by name: edge_weight=sum,edge_time=min (default: they must be equal)",
         nargs="?",
         const=True,
         default=False,
         type=_as_coalesce,
-        metavar="AGG",
-        help="merge parallel edges. AGG says what becomes of attributes: sum, mean, min, max, "
-        "first, last, or by name: edge_weight=sum,edge_time=min (default: they must be equal)",
     )
-    group.add_argument("--drop-self-loops", action="store_true", help="leave self-loops out")
-    group.add_argument("--reverse", action="store_true", help="exchange source and target")
+    add("--drop-self-loops", "leave self-loops out")
+    add("--reverse", "exchange source and target")
     group = parser.add_argument_group("reading the edges", "columns by name, or position from 0")
-    group.add_argument("--src", type=_as_column, metavar="COL")
-    group.add_argument("--dst", type=_as_column, metavar="COL")
-    group.add_argument("--weight", type=_as_column, metavar="COL", help="'none' for no weights")
-    group.add_argument("--timestamp", type=_as_column, metavar="COL", help="'none' for no times")
-    group.add_argument(
-        "--edge-attr",
-        action="append",
-        metavar="COL",
-        help="column to store as an attribute of the edges, by name; may be repeated",
-    )
+    add = partial(add_option, group)
+    add("--src COL", "column of the sources")
+    add("--dst COL", "column of the targets")
+    add("--weight COL", "'none' for no weights", type=_as_column_or_none)
+    add("--timestamp COL", "'none' for no times", type=_as_column_or_none)
+    text = "column to store as an attribute of the edges, by name; may be repeated"
+    add("--edge-attr COL", text, dest="edge_attrs", action="append", type=str)
     header = group.add_mutually_exclusive_group()
-    header.add_argument(
-        "--header",
-        action="store_true",
-        default="auto",
-        help="the first line is a header (default: detect)",
-    )
-    header.add_argument("--no-header", dest="header", action="store_false", default="auto")
-    group.add_argument(
-        "--delimiter", default="auto", metavar="CHAR", help="or tab, comma, semicolon, space"
-    )
+    add_option(header, "--header", "the first line is a header (default: detect)", default="auto")
+    options = {"dest": "header", "action": "store_false", "default": "auto"}
+    add_option(header, "--no-header", "the first line is an edge", **options)
+    text = "or tab, comma, semicolon, space"
+    add("--delimiter CHAR", text, type=lambda each: _DELIMITERS.get(each, each), default="auto")
     add_order_options(parser, order="hot", neighbors="in")
     parser.set_defaults(unset={name: parser.get_default(name) for name in _OF_FILES})
 
@@ -138,36 +129,23 @@ def run(args: argparse.Namespace) -> int:
     from graphzero.api import write_dataset  # pyarrow takes long to import
 
     started = time.perf_counter()
-    options = _options(args) if args.description is None else _described(args)
+    options = {name: getattr(args, name) for name in _OF_FILES}
+    if args.description is not None:
+        changed = [name for name, value in options.items() if value != args.unset[name]]
+        options = _described(args.description, changed)
+    else:
+        options["splits"] = dict(options["splits"])
     closing = write_dataset(args.dir, **options, **order_options(args))
     print_built(args.dir, closing.lines(), started)
     return 0
 
 
-def _options(args: argparse.Namespace) -> dict[str, Any]:
-    """Arguments of `graphzero.build`."""
-    return {
-        **{name: getattr(args, name) for name in ("edges", "features", "labels", "num_nodes")},
-        **{name: getattr(args, name) for name in ("ids", "src", "dst", "header", "edge_ids")},
-        **{name: getattr(args, name) for name in ("coalesce", "drop_self_loops", "reverse")},
-        **{
-            name: False if getattr(args, name) == "none" else getattr(args, name)
-            for name in ("weight", "timestamp", "id_column")
-        },
-        "splits": dict(args.split),
-        "directed": not args.undirected,
-        "delimiter": _DELIMITERS.get(args.delimiter, args.delimiter),
-        "edge_attrs": args.edge_attr,
-        "feature_dtype": args.feature_dtype,
-    }
-
-
-def _described(args: argparse.Namespace) -> dict[str, Any]:
-    used = [name for name, default in args.unset.items() if getattr(args, name) != default]
-    if used:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in used)
+def _described(path: str, changed: list[str]) -> dict[str, Any]:
+    if changed:
+        names = (_OPTIONS.get(name, name).replace("_", "-") for name in changed)
+        options = ", ".join(f"--{name}" for name in names)
         raise ValueError(f"{options}: with --from, the description file says this: leave it out")
-    return read_description(args.description)
+    return read_description(path)
 
 
 def _as_split(text: str) -> tuple[str, str]:
@@ -189,9 +167,9 @@ def _as_coalesce(text: str) -> str | dict[str, str]:
     return {name: how for name, _, how in pairs}
 
 
-def _as_column(text: str) -> str | int:
-    """A column's position from 0 if the text is a number, else its name."""
-    return int(text) if text.isdecimal() else text
+def _as_column_or_none(text: str) -> str | int | bool:
+    """A column; False for ``"none"``."""
+    return False if text == "none" else as_column(text)
 
 
 # --- description files

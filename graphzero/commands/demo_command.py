@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from tqdm import tqdm
 
-from graphzero.commands.options import SubParsers, add_command, shows_progress
+from graphzero.commands.options import SubParsers, add_command, add_option, shows_progress
 from graphzero.commands.train_command import (
     add_training_options,
     check_output_options,
@@ -32,20 +33,17 @@ def add_parser(commands: SubParsers) -> None:
         help="generate a synthetic graph, build a dataset from its files, and train on it",
         examples=_EXAMPLES,
     )
-    for name, default, text in (
-        ("nodes", 200_000, "number of nodes"),
-        ("edges", 3_000_000, "number of edges"),
-        ("dim", 128, "features of a node"),
-        ("classes", 16, "number of classes; each is a community"),
-    ):
-        parser.add_argument(f"--{name}", type=int, default=default, metavar="N", help=text)
-    parser.add_argument(
-        "--dir",
-        metavar="DIR",
-        help="write all files to this folder, created if needed, and keep them (default: a "
-        "temporary folder, deleted at the end)",
+    add = partial(add_option, parser)
+    add("--nodes N", "number of nodes", default=200_000)
+    add("--edges N", "number of edges", default=3_000_000)
+    add("--dim N", "features of a node", default=128)
+    add("--classes N", "number of classes; each is a community", default=16)
+    add(
+        "--dir DIR",
+        "write all files to this folder, created if needed, and keep them (default: a temporary "
+        "folder, deleted at the end)",
     )
-    parser.add_argument("--keep", action="store_true", help="do not delete the temporary folder")
+    add("--keep", "do not delete the temporary folder")
     add_training_options(parser, epochs=2)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
 
 from graphzero.commands.options import (
     SubParsers,
     add_command,
+    add_option,
     add_order_options,
     add_storage_options,
     order_options,
@@ -30,27 +32,18 @@ def add_parser(commands: SubParsers) -> None:
         help="build a dataset folder from a whole dataset of OGB",
         examples=_EXAMPLES,
     )
-    add = parser.add_argument
-    add(
-        "layout",
-        choices=["ogb"],
-        metavar="LAYOUT",
-        help="ogb: a folder of the Open Graph Benchmark, with raw/ and split/",
-    )
-    add("dir", help="folder of the dataset to import")
-    add("out", help="folder of the new dataset; created if needed")
-    add("--name", metavar="NAME", help="such as ogbn-arxiv (default: by the name of the folder)")
-    add("--split-type", metavar="NAME", help="folder in split/ (default: the one OGB prescribes)")
+    add = partial(add_option, parser)
+    text = "ogb: a folder of the Open Graph Benchmark, with raw/ and split/"
+    parser.add_argument("layout", choices=["ogb"], metavar="LAYOUT", help=text)
+    add("dir", "folder of the dataset to import")
+    add("out", "folder of the new dataset; created if needed")
+    add("--name NAME", "such as ogbn-arxiv (default: by the name of the folder)")
+    add("--split-type NAME", "folder in split/ (default: the one OGB prescribes)")
     direction = parser.add_mutually_exclusive_group()
-    direction.add_argument(
-        "--directed",
-        action="store_true",
-        default=None,
-        help="store the edges as they are (default: what the dataset says)",
-    )
-    direction.add_argument(
-        "--undirected", dest="directed", action="store_false", default=None, help="store both ways"
-    )
+    text = "store the edges as they are (default: what the dataset says)"
+    add_option(direction, "--directed", text, default=None)
+    options = {"dest": "directed", "action": "store_false", "default": None}
+    add_option(direction, "--undirected", "store both ways", **options)
     add_storage_options(parser)
     add_order_options(parser, order="hot", neighbors="in")
 

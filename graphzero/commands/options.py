@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import math
+import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
@@ -16,6 +19,7 @@ from graphzero.sampling.presample import Presample
 from graphzero.store.format import DTYPES, dtype_name
 from graphzero.units import format_bytes
 
+_CLEANING_SECONDS = 15.0  # longer than the removal of a memory group is tried
 SubParsers = Any  # the class is private in argparse
 _STORED = {
     "in": "in-neighbours sampled",
@@ -38,7 +42,7 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescription
     """Shows the defaults of options that have one; keeps the line breaks of the examples."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        if action.default is None or action.default is False or action.default == []:
+        if action.default in (None, []) or isinstance(action.default, bool):
             return action.help
         return super()._get_help_string(action)
 
@@ -65,39 +69,50 @@ def add_command(
     return parser
 
 
+def add_option(to: Any, words: str, help: str, **options: Any) -> None:
+    """Adds an option to a parser or a group, written as in its help: ``"--epochs N"``.
+
+    What the second word stands for is its type; an option of one word is a flag.
+    """
+    name, _, metavar = words.partition(" ")
+    if metavar and "choices" not in options:
+        options = {"metavar": metavar, "type": _TYPES.get(metavar), **options}
+    elif name.startswith("--") and not metavar:
+        options.setdefault("action", "store_true")
+    to.add_argument(name, help=help, **options)
+
+
 def add_order_options(
     parser: argparse.ArgumentParser, order: str | None = None, neighbors: str | None = None
 ) -> None:
     """Adds neighbours, order of nodes, presampling and memory limit; arguments are defaults."""
-    parser.add_argument(
-        "--neighbors",
+    add_option(
+        parser,
+        "--neighbors NAME",
+        "neighbours that a directed graph stores and samples: sources of incoming edges (as PyG), "
+        "targets of outgoing edges, or both (walks need out or both)"
+        + ("" if neighbors else " (default: those that it has)"),
         choices=("in", "out", "both"),
         default=neighbors,
-        help="neighbours that a directed graph stores and samples: sources of incoming edges (as "
-        "PyG), targets of outgoing edges, or both (walks need out or both)"
-        + ("" if neighbors else " (default: those that it has)"),
     )
-    parser.add_argument(
-        "--order",
+    add_option(
+        parser,
+        "--order NAME",
+        "order of nodes: by occurrences in the sampled neighbour lists, by id, or by visits in a "
+        "few sampled epochs",
         choices=("hot", "input", "presample"),
         default=order,
         required=order is None,
-        help="order of nodes: by occurrences in the sampled neighbour lists, by id, or by visits "
-        "in a few sampled epochs",
     )
-    parser.add_argument("--memory-limit", default="2GB", metavar="SIZE", help="memory to use")
+    add_option(parser, "--memory-limit SIZE", "memory to use", default="2GB")
     group = parser.add_argument_group(
         "order presample",
         "how visits are counted, from the split 'train' (of every node type that has one) or all "
         "nodes: choose as in training",
     )
     default = Presample()
-    group.add_argument(
-        "--fanouts",
-        type=as_fanouts,
-        metavar="N,N,...",
-        help=f"neighbours per node in each hop (default: {','.join(map(str, default.fanouts))})",
-    )
+    fanouts = ",".join(map(str, default.fanouts))
+    add_option(group, "--fanouts N,N", f"neighbours per node in each hop (default: {fanouts})")
     for name, meaning in (
         ("batch_size", "seeds of a mini-batch"),
         ("epochs", "epochs to sample"),
@@ -105,12 +120,8 @@ def add_order_options(
         ("max_batches", "maximum of mini-batches"),
         ("seed", "seed of the random draws"),
     ):
-        group.add_argument(
-            f"--{name.replace('_', '-')}",
-            type=int,
-            metavar="N",
-            help=f"{meaning} (default: {getattr(default, name)})",
-        )
+        text = f"{meaning} (default: {getattr(default, name)})"
+        add_option(group, f"--{name.replace('_', '-')} N", text)
 
 
 def add_storage_options(parser: argparse.ArgumentParser) -> None:
@@ -121,28 +132,20 @@ def add_storage_options(parser: argparse.ArgumentParser) -> None:
         metavar="DTYPE",
         help="dtype to store features in, such as float16 or bfloat16 (default: that of the input)",
     )
-    parser.add_argument(
-        "--edge-ids", action="store_true", help="store each edge's position in the edge list"
-    )
+    add_option(parser, "--edge-ids", "store each edge's position in the edge list")
 
 
 def add_batch_options(group: Any) -> None:
     """Adds fanouts, batch size and node type of the seeds, to a parser or a group of one."""
-    group.add_argument(
-        "--fanouts",
-        type=as_fanouts,
+    add_option(
+        group,
+        "--fanouts N,N",
+        "neighbours per node in each hop; -1 is all of them, as in --fanouts=-1,10",
         default="15,10,5",
-        metavar="N,N",
-        help="neighbours per node in each hop; -1 is all of them, as in --fanouts=-1,10",
     )
-    group.add_argument(
-        "--batch-size", type=int, default=1024, metavar="N", help="seed nodes in a mini-batch"
-    )
-    group.add_argument(
-        "--node-type",
-        metavar="TYPE",
-        help="of a typed graph: node type of the seeds (default: the one that has the split)",
-    )
+    add_option(group, "--batch-size N", "seed nodes in a mini-batch", default=1024)
+    text = "of a typed graph: node type of the seeds (default: the one that has the split)"
+    add_option(group, "--node-type TYPE", text)
 
 
 def order_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -194,6 +197,49 @@ def shows_progress(args: argparse.Namespace) -> bool:
     return not (args.quiet or args.no_progress) and sys.stderr.isatty()
 
 
+@contextmanager
+def handling_signals(names: Iterable[str], handle: Callable[..., None]) -> Iterator[None]:
+    """Handles signals in the block, but for those that this process ignores, as nohup has it do."""
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    handled = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handle) for number in handled}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Ctrl-C and other requests to end leave no process and no memory group behind.
+
+    Nor do further ones, which would interrupt the cleaning up. Each is a `KeyboardInterrupt`.
+    """
+    last = -math.inf
+
+    def interrupt(*_: object) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last > _CLEANING_SECONDS:
+            last = now
+            raise KeyboardInterrupt
+
+    with handling_signals(("SIGINT", "SIGTERM", "SIGHUP"), interrupt):
+        yield
+
+
+def as_seconds(text: str) -> float:
+    """A positive number of seconds."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
+    return seconds
+
+
 def as_fanouts(text: str) -> list[int]:
     """``"10,10"`` as a list; -1 means all neighbours."""
     try:
@@ -230,3 +276,20 @@ def _number_or_text(value: str) -> int | float | str:
         except ValueError:
             continue
     return value
+
+
+def as_column(text: str) -> str | int:
+    """A column's position from 0 if the text is a number, else its name."""
+    return int(text) if text.isdecimal() else text
+
+
+# What the second word of an option stands for; a text, if it is not here.
+_TYPES: dict[str, Callable[[str], Any]] = {
+    "N": int,
+    "X": float,
+    "N,N": as_fanouts,
+    "NAME,NAME": lambda text: text.split(","),
+    "SECONDS": as_seconds,
+    "COL": as_column,
+    "NAME[:KEY=VALUE,...]": as_prefetch,
+}

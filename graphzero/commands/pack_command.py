@@ -7,13 +7,14 @@ import os
 import shutil
 import time
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 from graphzero.commands.options import (
     SubParsers,
     add_batch_options,
     add_command,
-    as_prefetch,
+    add_option,
     shows_progress,
 )
 from graphzero.graph.dataset import open_dataset, seeds_of_split
@@ -43,48 +44,32 @@ def add_parser(commands: SubParsers) -> None:
         "features, large attributes of nodes, and attributes of edges",
         examples=_EXAMPLES,
     )
-    add = parser.add_argument
-    add("dir", help="a dataset folder with features or attributes of edges")
-    add("out", help="file to write: the pack, for 'train --pack' and graphzero.PackedDataset")
-    add(
-        "--split",
-        default="train",
-        metavar="NAME",
-        help="split whose nodes are the seeds; 'all' takes all nodes",
-    )
+    add = partial(add_option, parser)
+    add("dir", "a dataset folder with features or attributes of edges")
+    add("out", "file to write: the pack, for 'train --pack' and graphzero.PackedDataset")
+    text = "split whose nodes are the seeds; 'all' takes all nodes"
+    add("--split NAME", text, default="train")
     add_batch_options(parser)
     add(
-        "--gather",
-        type=lambda text: text.split(","),
-        metavar="NAME,NAME",
-        help="attributes to pack, such as x, which is all that 'graphzero train' uses (default: "
-        "all that are large)",
+        "--gather NAME,NAME",
+        "attributes to pack, such as x, which is all that 'graphzero train' uses (default: all "
+        "that are large)",
     )
-    add("--epochs", type=int, required=True, metavar="N", help="number of epochs to pack")
-    add("--first-epoch", type=int, default=0, metavar="N", help="number of the first epoch")
-    add("--no-shuffle", action="store_true", help="keep the order of the seeds in every epoch")
+    add("--epochs N", "number of epochs to pack", required=True)
+    add("--first-epoch N", "number of the first epoch", default=0)
+    add("--no-shuffle", "keep the order of the seeds in every epoch")
+    add("--drop-last", "leave out the last batch of an epoch if it is smaller")
+    add("--seed N", "seed of the random choices", default=0)
     add(
-        "--drop-last",
-        action="store_true",
-        help="leave out the last batch of an epoch if it is smaller",
-    )
-    add("--seed", type=int, default=0, metavar="N", help="seed of the random choices")
-    add(
-        "--resident",
+        "--resident SIZE",
+        "rows that training will keep in memory: a size such as 2GB, or a fraction of all rows "
+        "such as 0.2 (default: what fits in the memory that is available now)",
         type=_as_size,
-        metavar="SIZE",
-        help="rows that training will keep in memory: a size such as 2GB, or a fraction of "
-        "all rows such as 0.2 (default: what fits in the memory that is available now)",
     )
-    add(
-        "--prefetch",
-        type=as_prefetch,
-        default=Prefetch().strategy,
-        metavar="NAME[:KEY=VALUE,...]",
-        help="how this command reads rows; see 'graphzero train --help'",
-    )
-    add("--dry-run", action="store_true", help="only print how large the pack will be")
-    add("--overwrite", action="store_true", help="replace the file if it exists")
+    text = "how this command reads rows; see 'graphzero train --help'"
+    add("--prefetch NAME[:KEY=VALUE,...]", text, default=Prefetch().strategy)
+    add("--dry-run", "only print how large the pack will be")
+    add("--overwrite", "replace the file if it exists")
     group = parser.add_argument_group(
         "sampling", "how neighbours are drawn; help(graphzero.Sampling) explains each option"
     )

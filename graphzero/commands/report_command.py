@@ -1,20 +1,22 @@
-"""``graphzero report``."""
+"""``graphzero report``: records a command that runs as a child, or shows a recording again."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
+import subprocess
 import sys
 import tempfile
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
+from types import FrameType
 from typing import Any
 
-from graphzero.commands.child import Child, passing_signals_on
-from graphzero.commands.options import SubParsers, add_command
+from graphzero.commands.options import SubParsers, add_command, add_option, handling_signals
 from graphzero.store.outputs import Output
-
-__all__ = ["add_parser"]
 
 _EXAMPLES = """\
   graphzero report -- python train.py --epochs 3
@@ -22,6 +24,7 @@ _EXAMPLES = """\
   graphzero report report.json --html report.html
 """
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 
 
 def add_parser(commands: SubParsers) -> None:
@@ -44,49 +47,23 @@ def add_parser(commands: SubParsers) -> None:
         help="what to run, with all words that follow; its exit code becomes that of this command. "
         "Or a recording that --json has written, to be shown again",
     )
-    parser.add_argument("--pid", help=argparse.SUPPRESS)
-    parser.add_argument(
-        "--interval",
-        type=_as_interval,
-        metavar="SECONDS",
-        help="between readings (default: 1)",
-    )
-    parser.add_argument(
-        "--dataset",
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="whose files to observe; those that graphzero's loaders read are observed anyway",
-    )
-    parser.add_argument("--html", metavar="FILE", help="write a page with charts")
-    parser.add_argument("--json", metavar="FILE", help="write the recording")
+    add = partial(add_option, parser)
+    add("--interval SECONDS", "between readings", default=1.0)
+    text = "whose files to observe; those that graphzero's loaders read are observed anyway"
+    add("--dataset DIR", text, action="append", default=[])
+    add("--html FILE", "write a page with charts")
+    add("--json FILE", "write the recording")
     parser.set_defaults(parser=parser)
 
 
-def _as_interval(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
-    return seconds
-
-
 def run(args: argparse.Namespace) -> int:
-    """Records, and prints the summary on stderr."""
+    """Records a command, and prints the summary on stderr; or prints that of a recording."""
     if args.target[:1] == ["--"]:
         del args.target[0]
     elif args.target and _is_recording(args.target[0]):
         return _show(args)
-    if args.pid is not None:
-        args.parser.error(
-            "--pid is no longer supported: start the program with 'graphzero report -- COMMAND', "
-            "or use gz.Monitor in it"
-        )
     if not args.target:
         args.parser.error("give a command to run after '--'")
-    _files(args).check()
     return _run_command(args)
 
 
@@ -94,53 +71,45 @@ def _is_recording(path: str) -> bool:
     return path.endswith(".json") and not os.access(path, os.X_OK)
 
 
-def _files(args: argparse.Namespace) -> Any:
-    from graphzero.report.monitor import ReportFiles
+def _checked_outputs(args: argparse.Namespace) -> list[Output]:
+    from graphzero.report.monitor import check_reports  # the other commands do not need it
 
-    given = (("--json", args.json), ("--html", args.html))
-    return ReportFiles(*(None if path is None else Output(name, path) for name, path in given))
+    paths = {"--json": args.json, "--html": args.html}
+    outputs = [Output(name, path) for name, path in paths.items() if path is not None]
+    check_reports(outputs)
+    return outputs
 
 
 def _run_command(args: argparse.Namespace) -> int:
-    from graphzero.report.monitor import (
-        CommandMonitor,  # the other commands do not need it
-        files_of,
-    )
+    from graphzero.report.monitor import Batches, Recorder, files_of, write_reports
+    from graphzero.report.summary import summarize
 
-    files_of(args.dataset)  # refuses wrong options before anything is run
-    child = Child()
-    with passing_signals_on(child), tempfile.TemporaryDirectory(prefix="graphzero-") as folder:
+    outputs, files = _checked_outputs(args), files_of(args.dataset)  # before anything is run
+    with (
+        _passing_signals_on() as start,
+        tempfile.TemporaryDirectory(prefix="graphzero-") as folder,
+    ):
         prefix = os.path.join(folder, "batches")
         try:
-            pid = child.start(args.target, {"GRAPHZERO_STATS": prefix})
+            child = start(args.target, env={**os.environ, "GRAPHZERO_STATS": prefix})
         except FileNotFoundError:
             return _refuse(args.target[0], "there is no such program", _NOT_FOUND)
         except OSError as error:
             return _refuse(args.target[0], error.strerror or str(error), _NOT_EXECUTABLE)
         try:
-            _record(args, CommandMonitor(args.dataset, args.interval or 1.0, pid, prefix), child)
+            recorder = Recorder(child.pid, files, Batches(prefix), args.interval)
+            recorder.begin()
+            recorder.run(lambda seconds: _has_ended(child, seconds))
         finally:
             code = child.wait()  # whatever has become of the recording
-    return code
-
-
-def _record(args: argparse.Namespace, monitor: Any, child: Child) -> None:
-    """Records until the child ends; prints the summary, also if the files cannot be written."""
-    from graphzero.report.summary import summarize
-
-    has_begun = False
+        code = 128 - code if code < 0 else code  # of a signal
+        recording = replace(recorder.recording(is_last=True), exit_code=code)
     try:
-        with monitor:
-            has_begun = True
-            child.wait()
+        write_reports(outputs, recording)
     finally:
-        if has_begun:
-            recording = replace(monitor.recording, exit_code=child.wait())
-            try:
-                _files(args).write(recording)
-            finally:
-                with suppress(BrokenPipeError):  # the reader of stderr has gone
-                    print(f"\n{summarize(recording)}", file=sys.stderr)
+        with suppress(BrokenPipeError):  # the reader of stderr has gone
+            print(f"\n{summarize(recording)}", file=sys.stderr)
+    return code
 
 
 def _refuse(program: str, reason: str, code: int) -> int:
@@ -148,7 +117,59 @@ def _refuse(program: str, reason: str, code: int) -> int:
     return code
 
 
+def _has_ended(child: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Waits for the end of a child, at most so long."""
+    try:
+        child.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+@contextmanager
+def _passing_signals_on() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """A function that starts a command, to which signals are passed on: this process reports.
+
+    Ctrl-C on a terminal sends SIGINT to the command as well as to this process: it is passed on
+    only if it came from elsewhere.
+    """
+    children: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
+
+    def start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        children.append(subprocess.Popen(command, **options))
+        for number in early:
+            children[0].send_signal(number)
+        return children[0]
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        if number == signal.SIGINT and _has_keyboard():
+            return
+        if children:
+            children[0].send_signal(number)
+        else:
+            early.append(number)
+
+    with handling_signals(_SIGNALS, pass_on):
+        yield start
+
+
+def _has_keyboard() -> bool:
+    """Whether Ctrl-C on a terminal reaches this process and its child."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
 def _show(args: argparse.Namespace) -> int:
+    from graphzero.report.monitor import write_reports
     from graphzero.report.recording import read_recording
     from graphzero.report.summary import summarize
 
@@ -156,9 +177,7 @@ def _show(args: argparse.Namespace) -> int:
     args.parser.parse_args(options, args)  # those that stand behind it
     if args.target:
         args.parser.error("a recording is shown alone")
-    files = _files(args)
-    files.check()
-    recording = read_recording(path)
-    files.write(recording)
+    outputs, recording = _checked_outputs(args), read_recording(path)
+    write_reports(outputs, recording)
     print(summarize(recording))
     return 0

@@ -8,17 +8,12 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from graphzero.commands.options import (
-    SubParsers,
-    add_command,
-    as_fanouts,
-    as_prefetch,
-    shows_progress,
-)
+from graphzero.commands.options import SubParsers, add_command, add_option, shows_progress
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.packs.pack_file import pack_files
 from graphzero.report.readings import format_memory
@@ -45,11 +40,11 @@ def add_parser(commands: SubParsers) -> None:
         help="train GraphSAGE to predict a dataset's labels, and report accuracy, speed and memory",
         examples=_EXAMPLES,
     )
-    parser.add_argument("dir", help="a dataset folder with features and integer labels")
-    parser.add_argument(
-        "--pack",
-        metavar="FILE",
-        help="train on the batches in a file that 'graphzero pack' has written; --fanouts and "
+    add_option(parser, "dir", "a dataset folder with features and integer labels")
+    add_option(
+        parser,
+        "--pack FILE",
+        "train on the batches in a file that 'graphzero pack' has written; --fanouts and "
         "--batch-size cannot be given then, because the pack has its own",
     )
     add_training_options(parser, epochs=50)
@@ -57,53 +52,47 @@ def add_parser(commands: SubParsers) -> None:
 
 def add_training_options(parser: argparse.ArgumentParser, *, epochs: int) -> None:
     """Adds the options that `train_and_print` takes."""
-    add = parser.add_argument_group("training").add_argument
+    add = partial(add_option, parser.add_argument_group("training"))
     add(
-        "--fanouts",
-        type=as_fanouts,
-        metavar="N,N",
-        help="neighbours per node in each hop (default: 10,10); -1 is all of them, "
-        "as in --fanouts=-1,10; the model has one layer for each hop",
+        "--fanouts N,N",
+        "neighbours per node in each hop (default: 10,10); -1 is all of them, as in "
+        "--fanouts=-1,10; the model has one layer for each hop",
     )
-    for name, kind, default, text in (
-        ("hidden", int, 128, "size of the model's hidden layers"),
-        ("epochs", int, epochs, "passes over the training nodes"),
-        ("batch-size", int, None, "seed nodes in a mini-batch (default: 1024)"),
-        ("lr", float, 0.01, "learning rate of Adam"),
-        ("dropout", float, 0.3, "share of each layer's inputs that is set to zero while training"),
-        ("weight-decay", float, 5e-4, "weight decay of Adam"),
-        ("workers", int, 0, "DataLoader worker processes; 0 loads in the main process"),
-        ("seed", int, 0, "seed of all random choices"),
+    for words, default, text in (
+        ("--hidden N", 128, "size of the model's hidden layers"),
+        ("--epochs N", epochs, "passes over the training nodes"),
+        ("--batch-size N", None, "seed nodes in a mini-batch (default: 1024)"),
+        ("--lr X", 0.01, "learning rate of Adam"),
+        ("--dropout X", 0.3, "share of each layer's inputs that is set to zero while training"),
+        ("--weight-decay X", 5e-4, "weight decay of Adam"),
+        ("--workers N", 0, "DataLoader worker processes; 0 loads in the main process"),
+        ("--seed N", 0, "seed of all random choices"),
+        ("--device DEVICE", "auto", "a torch device; auto is CUDA if available, else the CPU"),
     ):
-        metavar = "N" if kind is int else "X"
-        add(f"--{name}", type=kind, default=default, metavar=metavar, help=text)
-    add("--device", default="auto", help="a torch device; auto is CUDA if available, else the CPU")
+        add(words, text, default=default)
     add(
-        "--prefetch",
-        type=as_prefetch,
-        metavar="NAME[:KEY=VALUE,...]",
-        help="how feature rows are read: auto, none, willneed, pread or uring; after a colon, "
-        "fields of graphzero.Prefetch, such as resident=0.25,memory_limit=2GB (default: what "
-        "'graphzero tune' has found for this dataset on this machine, otherwise auto)",
+        "--prefetch NAME[:KEY=VALUE,...]",
+        "how feature rows are read: auto, none, willneed, pread or uring; after a colon, fields of "
+        "graphzero.Prefetch, such as resident=0.25,memory_limit=2GB (default: what 'graphzero "
+        "tune' has found for this dataset on this machine, otherwise auto)",
     )
-    add = parser.add_argument_group(
+    group = parser.add_argument_group(
         "output files",
         "All of them are checked before the training. Ctrl-C ends the training; they are\n"
         "then written for the best of the epochs that have ended.",
-    ).add_argument
+    )
+    add = partial(add_option, group)
     add(
-        "--save",
-        metavar="FILE",
-        help="write the model of the best epoch to this file, each time there is a better one; "
+        "--save FILE",
+        "write the model of the best epoch to this file, each time there is a better one; "
         "graphzero.GraphSAGE.from_saved reads it",
     )
     add(
-        "--predictions",
-        metavar="FILE",
-        help="write the predicted class and the class probabilities of every node of every split "
-        "to this .npz or .csv file",
+        "--predictions FILE",
+        "write the predicted class and the class probabilities of every node of every split to "
+        "this .npz or .csv file",
     )
-    add("--json", metavar="FILE", help="write the report to this file as well")
+    add("--json FILE", "write the report to this file as well")
 
 
 def check_output_options(

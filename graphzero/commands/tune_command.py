@@ -10,8 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphzero.commands.child import ended_by_signals
-from graphzero.commands.options import SubParsers, add_batch_options, add_command
+from graphzero.commands.options import (
+    SubParsers,
+    add_batch_options,
+    add_command,
+    as_seconds,
+    ended_by_signals,
+)
 from graphzero.graph.dataset import open_dataset
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
 from graphzero.store.tuning_file import TUNING_NAME, require_replaceable, write_tuning
@@ -73,7 +78,7 @@ def add_parser(commands: SubParsers) -> None:
     group = parser.add_argument_group("trials")
     group.add_argument(
         "--budget",
-        type=_as_seconds,
+        type=as_seconds,
         default=300.0,
         metavar="SECONDS",
         help="trials are as long as three of each setting allow in this time, and more of them "
@@ -94,16 +99,6 @@ def add_parser(commands: SubParsers) -> None:
     )
     group.add_argument("--csv", metavar="FILE", help="write a row for each trial")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
-
-
-def _as_seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
-    return seconds
 
 
 def _as_milliseconds(text: str) -> float:

@@ -1,14 +1,15 @@
 """What mini-batches cost: `BatchStats` of each, and what a training loop has spent on them.
 
 A loop is timed by its iterator (`Loop`), in the training process only. Each mini-batch that the
-loop is given goes to the `listeners`, and if the environment variable ``GRAPHZERO_STATS`` has the
-beginning of a path, as under ``graphzero report``, to the file of the process at that path.
+loop gets goes to the `listeners`. One of them writes a file if the environment variable
+``GRAPHZERO_STATS`` has the beginning of a path, as under ``graphzero report``.
 """
 
 from __future__ import annotations
 
 import atexit
 import json
+import math
 import os
 import threading
 import time
@@ -152,13 +153,14 @@ class Step(NamedTuple):
     epoch : int
     totals : BatchTotals
         Of one mini-batch, without the work on it, which is part of the next step of the pass.
-    stats : BatchStats or None
-        Of the mini-batch. None at the end of a pass, and for mini-batches of other origin.
+    options : dict
+        Fields of its `BatchStats` that tell how it was prepared. Empty at the end of a pass, and
+        for mini-batches of other origin.
     """
 
     epoch: int
     totals: BatchTotals
-    stats: BatchStats | None
+    options: dict[str, Any]
 
 
 listeners: list[Callable[[Step], None]] = []
@@ -243,22 +245,19 @@ class Loop:
         self._tell(stats, trained, {"steps": 1, "stall": stall})
         return batch
 
-    def _tell(self, stats: BatchStats | None, trained: float, given: dict[str, Any]) -> None:
-        prefix = os.environ.get(_VARIABLE)
-        if not listeners and prefix is None:
+    def _tell(self, stats: BatchStats | None, trained: float, counted: dict[str, Any]) -> None:
+        if not listeners:
             return
+        options = {}
         if stats is not None:
             self._epoch = stats.epoch
-            given |= {name: getattr(stats, field) for name, field in _SUMMED.items()}
-            given["batches"] = 1
-        totals = BatchTotals(
-            **given, training=trained, unsplit=trained if self._of_dataset else 0.0
-        )
-        step = Step(self._epoch, totals, stats)
+            options = {name: getattr(stats, name) for name in _OPTIONS}
+            counted |= {name: getattr(stats, field) for name, field in _SUMMED.items()}
+            counted["batches"] = 1
+        unsplit = trained if self._of_dataset else 0.0
+        step = Step(self._epoch, BatchTotals(**counted, training=trained, unsplit=unsplit), options)
         for listener in tuple(listeners):
             listener(step)
-        if prefix is not None:
-            _file_of_process(prefix).add(step)
 
 
 def _stats_of(batch: object) -> BatchStats | None:
@@ -266,6 +265,7 @@ def _stats_of(batch: object) -> BatchStats | None:
     return found if isinstance(found, BatchStats) else None
 
 
+_OPTIONS = ("num_workers", "num_threads", "io")
 # Fields of `BatchTotals`, and those of `BatchStats` that they are sums of.
 _SUMMED = {
     **{"sampling": "sampled", "disk": "disk", "gathering": "gathered", "ready": "ready"},
@@ -343,65 +343,57 @@ def watch(loader: Iterable[Any]) -> Iterable[Any]:
     return _Watched(loader)
 
 
-class _StatsFile:
-    """A file of JSON lines: sums of one epoch since the line before, and options.
+class StatsFile:
+    """A listener that appends steps to a file of its process, as lines of JSON.
 
-    A line is written at the first step and then every half second, so that little is lost if the
-    process is killed.
+    A line has the sums of one epoch since the line before. It is written at the first step and then
+    every half second, so that little is lost if the process is killed.
+
+    Parameters
+    ----------
+    prefix : str
+        Beginning of the path; the pid follows.
     """
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._turn = threading.RLock()
-        self._pending: dict[int, BatchTotals] = {}
-        self._options: dict[str, Any] = {}
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._begin()
+        atexit.register(self.write)
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+        self._pending: dict[int, Step] = {}
         self._next = 0.0
 
     def add(self, step: Step) -> None:
-        with self._turn:
-            known = self._pending.get(step.epoch, BatchTotals())
-            self._pending[step.epoch] = known + step.totals
-            if step.stats is not None:
-                options = ("num_workers", "num_threads", "io")
-                self._options = {name: getattr(step.stats, name) for name in options}
+        """Takes a step; a forked child begins a file of its own."""
+        if self._process != os.getpid():
+            self._begin()
+        with self._lock:
+            known = self._pending.get(step.epoch, Step(step.epoch, BatchTotals(), {}))
+            options = step.options or known.options
+            self._pending[step.epoch] = Step(step.epoch, known.totals + step.totals, options)
             if time.monotonic() >= self._next:
                 self.write()
 
     def write(self) -> None:
-        with self._turn:
-            if self._next == float("inf"):  # it has failed
-                return
+        """Writes what is pending; says once that this fails, and then writes nothing more."""
+        if not self._pending or self._process != os.getpid() or self._next == math.inf:
+            return
+        with self._lock:
             pending, self._pending = self._pending, {}
             self._next = time.monotonic() + _WRITE_EVERY
-            lines = [
-                json.dumps({"epoch": epoch, "totals": totals.__dict__, "options": self._options})
-                for epoch, totals in pending.items()
+            contents = [
+                {**each._asdict(), "totals": vars(each.totals)} for each in pending.values()
             ]
-            if lines:
-                try:
-                    with open(self._path, "a", encoding="utf-8") as file:
-                        file.write("\n".join(lines) + "\n")
-                except OSError as error:
-                    self._next = float("inf")
-                    warnings.warn(
-                        f"The costs of mini-batches are not recorded: {error}", stacklevel=2
-                    )
+            try:
+                with open(f"{self._prefix}.{self._process}", "a", encoding="utf-8") as file:
+                    file.writelines(f"{json.dumps(content)}\n" for content in contents)
+            except OSError as error:
+                self._next = math.inf
+                warnings.warn(f"The costs of mini-batches are not recorded: {error}", stacklevel=2)
 
 
-_file: tuple[str, _StatsFile] | None = None
-
-
-def _file_of_process(prefix: str) -> _StatsFile:
-    global _file
-    path = f"{prefix}.{os.getpid()}"
-    if _file is None or _file[0] != path:  # a forked child has the file of its parent
-        _file = (path, _StatsFile(path))
-    return _file[1]
-
-
-def _write_at_exit() -> None:
-    if _file is not None and _file[0].endswith(f".{os.getpid()}"):
-        _file[1].write()
-
-
-atexit.register(_write_at_exit)
+if _VARIABLE in os.environ:
+    listeners.append(StatsFile(os.environ[_VARIABLE]).add)

@@ -9,9 +9,9 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timezone
-from functools import partial
 from pathlib import Path as FilePath
 from types import TracebackType
 from typing import Any, TypeVar
@@ -30,8 +30,6 @@ from graphzero.report.readings import (
 )
 from graphzero.report.recording import (
     ENDED,
-    Environment,
-    FileReading,
     ProcessReading,
     Reading,
     Reasons,
@@ -56,7 +54,7 @@ _CREDIT = 0.03  # seconds of a processor that each of these may take before its 
 _LAST = 0.1  # and as much more at the last reading
 _GUESS = 2e-11  # seconds a byte, until the cost was measured: 20 ms for a GB
 _LEAST = 3e8  # bytes: a part of the cost does not depend on the size
-_SEARCH_EVERY, _LONGEST = 10.0, 60.0  # seconds
+_LONGEST = 60.0  # seconds between readings
 _NO_BATCHES = (
     "no mini-batch was seen: ready-made loaders tell of theirs, and monitor.watch(loader) of those "
     "of any other loader"
@@ -68,76 +66,58 @@ _COUNTED = ("major_faults", "read_bytes", "cores")
 _MEMORY = ("anonymous", "file", "shared", "rss", "pss", "pss_file")
 
 
-# --- mini-batches
-
-
 class Batches:
-    """Sums over the steps of training loops, by epoch, and how the mini-batches were prepared."""
+    """Sums over the steps of training loops, by epoch, and how the mini-batches were prepared.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    prefix : str, optional
+        Of the files that the processes of a command write (``GRAPHZERO_STATS``). Default: the steps
+        are those of this process, from now on.
+    """
+
+    def __init__(self, prefix: str | None = None) -> None:
         self.epochs: dict[int, BatchTotals] = {}
         self.options: dict[str, dict[str, None]] = {}
+        self._prefix = prefix
+        self._process = os.getpid()
+        self._positions: dict[str, int] = {}
+        self._listener = self._listen  # one object, which can be removed
+        if prefix is None:
+            listeners.append(self._listener)
 
     @property
     def totals(self) -> BatchTotals:
-        """Over all epochs."""
+        """Sums over all epochs."""
         return sum(self.epochs.values(), BatchTotals())
 
-    def read(self) -> None:
-        """Takes what is new."""
-
-    def close(self) -> None:
-        """Takes nothing more."""
-
-    def add(self, epoch: int, totals: BatchTotals, options: dict[str, Any]) -> None:
-        """Adds what a loop has spent, and values of `num_workers`, `num_threads` and `io`."""
-        self.epochs[epoch] = self.epochs.get(epoch, BatchTotals()) + totals
-        for name, value in options.items():
+    def add(self, step: Step) -> None:
+        """Adds what a loop has spent."""
+        self.epochs[step.epoch] = self.epochs.get(step.epoch, BatchTotals()) + step.totals
+        for name, value in step.options.items():
             self.options.setdefault(name, {})[str(value)] = None
 
+    def _listen(self, step: Step) -> None:
+        if os.getpid() == self._process:  # not those of a forked child
+            self.add(step)
 
-class OwnBatches(Batches):
-    """Of the training loops of this process, from now on."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._process = os.getpid()
-        listeners.append(self._listen)
+    def read(self) -> None:
+        """Adds the whole new lines of the files; a killed process may leave one unfinished."""
+        if self._prefix is None:
+            return
+        for path in glob.glob(f"{glob.escape(self._prefix)}.*"):
+            with open(path, "rb") as file:
+                file.seek(self._positions.get(path, 0))
+                whole, end, _ = file.read().rpartition(b"\n")
+                self._positions[path] = self._positions.get(path, 0) + len(whole + end)
+            for line in whole.splitlines():
+                content = json_.loads(line)
+                self.add(Step(**{**content, "totals": BatchTotals(**content["totals"])}))
 
     def close(self) -> None:
         """Listens no more."""
-        if self._listen in listeners:
-            listeners.remove(self._listen)
-
-    def _listen(self, step: Step) -> None:
-        if os.getpid() == self._process:  # not of a forked child, whose loops are its own
-            names = ("num_workers", "num_threads", "io") if step.stats is not None else ()
-            self.add(step.epoch, step.totals, {name: getattr(step.stats, name) for name in names})
-
-
-class WrittenBatches(Batches):
-    """Of the files that processes write where ``GRAPHZERO_STATS`` has this prefix."""
-
-    def __init__(self, prefix: str) -> None:
-        super().__init__()
-        self._prefix = prefix
-        self._read: dict[str, int] = {}
-
-    def read(self) -> None:
-        """Takes the whole lines that are new; what a killed process has left unfinished is none."""
-        for path in glob.glob(f"{glob.escape(self._prefix)}.*"):
-            with open(path, "rb") as file:
-                file.seek(self._read.get(path, 0))
-                lines = file.read().splitlines(keepends=True)
-            for line in lines:
-                if line.endswith(b"\n"):
-                    self._read[path] = self._read.get(path, 0) + len(line)
-                    content = json_.loads(line)
-                    totals = BatchTotals(**content["totals"])
-                    self.add(content["epoch"], totals, content["options"])
-
-
-# --- readings
+        if self._listener in listeners:
+            listeners.remove(self._listener)
 
 
 class Recorder:
@@ -170,13 +150,10 @@ class Recorder:
         self._interval = interval
         self._more = max(1.0, 1.0 / interval)  # shorter intervals may cost more in proportion
         # seconds of a processor: of a reading, of all, and of what is expensive
-        self._cost = self._own_cpu = self._beyond = 0.0
+        self._cost = self._own_cpu = 0.0
         self._spent = dict.fromkeys(_SHARES, 0.0)
         self._rates = dict.fromkeys(_SHARES, _GUESS)  # seconds a byte
-        self._next_search = 0.0
-        # processes whose mapped files are known, and whether they had mini-batches by then
-        self._searched: tuple[frozenset[int], bool] = (frozenset(), False)
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._readings: list[Reading] = []
         self._result: Recording | None = None
         self._started = datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -194,27 +171,29 @@ class Recorder:
         """Seconds from one reading to the next."""
         return min(_LONGEST, max(self._interval, self._cost / (_READINGS * self._more)))
 
-    def run(self, stop: threading.Event) -> None:
-        """Takes readings until the event is set or the observed process has ended."""
-        while not stop.wait(self.delay):
-            with self._turn:
+    def begin(self) -> None:
+        """Takes the first reading."""
+        with self._lock:
+            self._read()
+
+    def run(self, wait: Callable[[float], bool]) -> None:
+        """Takes readings until the process has ended, or `wait`, which takes seconds, is true."""
+        while not wait(self.delay):
+            with self._lock:
                 if self._result is not None or not self._try_to_read():
                     return
 
-    def begin(self) -> None:
-        """Takes the first reading."""
-        with self._turn:
-            self._read()
-
     def recording(self, *, is_last: bool = False) -> Recording:
         """What was recorded so far, with a reading of this moment; the last one ends it."""
-        with self._turn:
+        with self._lock:
             if self._result is not None:
                 return self._result
             self._try_to_read(is_last=True)
             begun = time.thread_time()
-            files, environment = self._files_at_end(), Environment()
-            paths = self.files.paths
+            files, paths = self.files.read(_PARTS), self.files.paths
+            if paths and not files:
+                reason = "the dataset's files were deleted, or cannot be opened"
+                note(self._unknown, "files", reason)
             environment = read_environment(paths[0] if paths else None, self._unknown)
             self._own_cpu += time.thread_time() - begun
             options = self._batches.options.items()
@@ -245,22 +224,22 @@ class Recorder:
 
     def _read(self, *, is_last: bool = False) -> bool:
         """Takes a reading; False once the process has ended."""
-        begun, self._beyond = time.thread_time(), 0.0
+        begun, expensive = time.thread_time(), sum(self._spent.values())
         now = self._now()
         processes = self.tree.read()
-        read_pss = partial(self.tree.read, with_pss=True)
-        processes = self._seldom("pss", _size(processes), read_pss, is_last) or processes
-        pids = frozenset(each.pid for each in processes if each.pid != ENDED)
+        if self._affords("pss", size := _size(processes), is_last):
+            with self._measured("pss", size):
+                processes = self.tree.read(with_pss=True) or processes
+        pids = [each.pid for each in processes if each.pid != ENDED]
         self._batches.read()
-        totals = self._batches.totals
-        news = (pids, totals.steps > 0)
-        if is_last or news != self._searched or now >= self._next_search:
-            search = partial(mapped_files, pids, unknown=self._unknown)
-            mapped = self._seldom("search", 0, search, is_last)
-            if mapped is not None:
-                self._searched, self._next_search = news, now + _SEARCH_EVERY
-                self.files.add(mapped)
-        cached = self._seldom("page_cache", self.files.size, self.files.read, is_last)
+        if self._affords("search", 0, is_last):
+            with self._measured("search", 0):
+                self.files.add(mapped_files(pids, unknown=self._unknown))
+        cached = None
+        if self._affords("page_cache", size := self.files.size, is_last):
+            with self._measured("page_cache", size):
+                found = self.files.read()
+            cached = {each.path: each.page_cache for each in found if each.page_cache is not None}
         paths = self.files.paths
         memory = psutil.virtual_memory()
         reading = Reading(
@@ -268,45 +247,38 @@ class Recorder:
             processes=processes,
             system=SystemReading(memory.total, memory.available, getattr(memory, "cached", None)),
             group=None if self.group is None else self.group.read(self._unknown),
-            page_cache=None
-            if cached is None
-            else {file.path: file.page_cache for file in cached if file.page_cache is not None},
+            page_cache=cached,
             device_bytes=device_bytes(paths[0], self._unknown) if paths else None,
-            batches=totals,
+            batches=self._batches.totals,
         )
         self._readings.append(reading)
         if len(self._readings) > _MOST_READINGS:
             self._readings = thin(self._readings)
         spent = time.thread_time() - begun
         self._own_cpu += spent
-        cost = spent - self._beyond
+        cost = spent - (sum(self._spent.values()) - expensive)
         self._cost = max(cost, 0.7 * self._cost + 0.3 * cost)
         return bool(pids)
 
-    def _seldom(self, name: str, size: float, do: Callable[[], _T], is_last: bool) -> _T | None:
-        """Does something whose cost grows with a size, unless it has cost too much by now."""
-        size = max(size, _LEAST)
+    def _affords(self, name: str, size: float, is_last: bool) -> bool:
+        """Whether something whose cost grows with a size has not cost too much by now."""
         affordable = _SHARES[name] * self._more * self._now() + _CREDIT + _LAST * is_last
-        if self._spent[name] + self._rates[name] * size > affordable:
-            return None
-        begun = time.thread_time()
-        result = do()
-        cost = time.thread_time() - begun
-        self._beyond += cost
-        self._spent[name] += cost
-        self._rates[name] = cost / size
-        return result
+        return self._spent[name] + self._rates[name] * max(size, _LEAST) <= affordable
 
-    def _files_at_end(self) -> tuple[FileReading, ...]:
-        found = self.files.read(_PARTS)
-        if self.files.paths and not found:
-            note(self._unknown, "files", "the dataset's files were deleted, or cannot be opened")
-        return found
+    @contextmanager
+    def _measured(self, name: str, size: float) -> Iterator[None]:
+        """Measures what it has cost this time."""
+        begun = time.thread_time()
+        yield
+        cost = time.thread_time() - begun
+        self._spent[name] += cost
+        self._rates[name] = cost / max(size, _LEAST)
 
     def _now(self) -> float:
         return self._clock() - self._begin
 
     def _all_unknown(self) -> Reasons:
+        """The reasons of the readings, and why a run has none of some figures."""
         unknown = dict(self._unknown)
         if not self.files.paths:
             note(unknown, ("page_cache", "device_bytes"), "no file of a dataset was seen")
@@ -348,50 +320,47 @@ def thin(readings: Sequence[Reading]) -> list[Reading]:
     usage = [0 if each.group is None else each.group.usage or 0 for each in readings]
     kept.add(usage.index(max(usage)))
     for looked in (True, False):
-        kept |= set(
-            [i for i, r in enumerate(readings) if (r.page_cache is not None) == looked][::2]
-        )
+        alike = [i for i, r in enumerate(readings) if (r.page_cache is not None) == looked]
+        kept.update(alike[::2])
     return [readings[i] for i in sorted(kept)]
 
 
 # --- what users call
 
+_WRITERS = {"json": write_recording, "html": write_page}
 
-class ReportFiles:
-    """A recording as JSON, as a page, or both, when a run has ended."""
 
-    def __init__(self, json: Output | None, html: Output | None) -> None:
-        writers = ((json, write_recording), (html, write_page))
-        self._writers = [(output, write) for output, write in writers if output is not None]
-        self._has_page = html is not None
+def check_reports(outputs: Sequence[Output]) -> None:
+    """Checks before a run that its reports can be written: a recording (json), a page (html)."""
+    if any(output.option.endswith("html") for output in outputs):
+        require_matplotlib()
+    check_outputs(outputs)
 
-    def check(self) -> None:
-        """Checks before the run that they can be written; see `check_outputs`."""
-        if self._has_page:
-            require_matplotlib()
-        check_outputs([output for output, _ in self._writers])
 
-    def write(self, recording: Recording, *, error: BaseException | None = None) -> None:
-        """Writes all of them, also if one fails.
+def write_reports(
+    outputs: Sequence[Output], recording: Recording, *, error: BaseException | None = None
+) -> None:
+    """Writes all reports, also if one fails.
 
-        What has ended the run (`error`) is worth more than a report: failures are warnings then,
-        as all but the last one are always.
-        """
-        failures: list[Exception] = []
-        for output, write in self._writers:
-            try:
-                with writing(output):
-                    write(output.target, recording)  # of a link, the file that it leads to
-            except Exception as failure:
-                failures.append(failure)
-        last = failures.pop() if failures and error is None else None
-        for each in failures:
-            text = f"the report was not written: {type(each).__name__}: {each}"
-            if isinstance(each, OSError) and each.filename is not None:
-                text = f"{os.fsdecode(each.filename)}: {each.strerror}"
-            warnings.warn(text, stacklevel=3)  # the line of the with statement
-        if last is not None:
-            raise last
+    What has ended the run (`error`) is worth more than a report: failures are warnings then, as all
+    but the last one are always.
+    """
+    failures: list[Exception] = []
+    for output in outputs:
+        try:
+            with writing(output):
+                # of a link, the file that it leads to
+                _WRITERS[output.option.lstrip("-")](output.target, recording)
+        except Exception as failure:
+            failures.append(failure)
+    last = failures.pop() if failures and error is None else None
+    for each in failures:
+        text = f"the report was not written: {type(each).__name__}: {each}"
+        if isinstance(each, OSError) and each.filename is not None:
+            text = f"{os.fsdecode(each.filename)}: {each.strerror}"
+        warnings.warn(text, stacklevel=3)  # the line of the with statement
+    if last is not None:
+        raise last
 
 
 def files_of(dataset: Any) -> tuple[str, ...]:
@@ -473,7 +442,11 @@ class Monitor:
             raise ValueError(f"interval must be a positive number of seconds, not {interval!r}")
         self._files = files_of(dataset)
         self._interval = float(interval)
-        self._outputs = ReportFiles(_output("json", json), _output("html", html))
+        paths = {"json": json, "html": html}
+        # absolute: the program may change its folder
+        self._outputs = [
+            Output(name, os.path.abspath(path)) for name, path in paths.items() if path is not None
+        ]
         self._process: int | None = None  # which has entered the block
         self._recorder: Recorder | None = None
         self._threads: WorkerThreads | None = None
@@ -488,17 +461,14 @@ class Monitor:
         """
         if self._process is not None:
             raise RuntimeError("this Monitor has been used already: make another one")
-        self._outputs.check()
+        check_reports(self._outputs)
         self._process = os.getpid()
-        self._recorder = recorder = self._new_recorder()
-        recorder.begin()
+        self._recorder = Recorder(self._process, self._files, Batches(), self._interval)
+        self._recorder.begin()
         stop = threading.Event()
         self._threads = WorkerThreads(1, "graphzero-monitor", on_stop=stop.set)
-        self._threads.submit(recorder.run, stop)
+        self._threads.submit(self._recorder.run, stop.wait)
         return self
-
-    def _new_recorder(self) -> Recorder:
-        return Recorder(os.getpid(), self._files, OwnBatches(), self._interval)
 
     def __exit__(
         self,
@@ -516,7 +486,7 @@ class Monitor:
             self._recorder.recording(is_last=True)
         finally:
             self._threads.close()
-        self._outputs.write(self._recorder.recording(), error=error)
+        write_reports(self._outputs, self._recorder.recording(), error=error)
 
     @property
     def recording(self) -> Recording:
@@ -578,28 +548,3 @@ class Monitor:
             If the file cannot be written.
         """
         write_page(path, self.recording)
-
-
-class CommandMonitor(Monitor):
-    """Records a command that runs as a child, and the processes that it starts.
-
-    Parameters
-    ----------
-    pid : int
-    prefix : str
-        Of the files of its mini-batches: ``GRAPHZERO_STATS`` in its environment.
-    """
-
-    def __init__(self, dataset: Any, interval: float, pid: int, prefix: str) -> None:
-        super().__init__(dataset, interval=interval)
-        self._pid = pid
-        self._prefix = prefix
-
-    def _new_recorder(self) -> Recorder:
-        batches = WrittenBatches(self._prefix)
-        return Recorder(self._pid, self._files, batches, self._interval)
-
-
-def _output(name: str, path: Path | None) -> Output | None:
-    """With an absolute path: the program may change its folder."""
-    return None if path is None else Output(name, os.path.abspath(path))

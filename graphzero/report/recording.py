@@ -1,6 +1,6 @@
 """`Recording`: everything that a `Monitor` has seen of one run, and its JSON form.
 
-A figure that the system does not tell is None, and `Recording.unknown` says why. Counters
+A figure that the system does not provide is None, and `Recording.unknown` says why. Counters
 (faults, bytes read, seconds of processor time) count from the start of their process or machine, so
 that the difference of two readings is what happened between them.
 """
@@ -11,17 +11,16 @@ import json
 import os
 import types
 from collections.abc import Iterable
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from graphzero.errors import FormatError
 from graphzero.loader.stats import BatchTotals
 
 VERSION = 1
 FORMAT = "graphzero.Recording"
-_T = TypeVar("_T")
 Reasons = dict[str, str]  # figure -> why it is unknown
 
 ENDED = 0  # in place of a pid: the processes that have ended, with what they counted
@@ -138,12 +137,12 @@ class Reading:
     """
 
     seconds: float
-    processes: tuple[ProcessReading, ...] = ()
-    system: SystemReading = SystemReading()
-    group: GroupReading | None = None
+    processes: tuple[ProcessReading, ...]
+    system: SystemReading
+    group: GroupReading | None
     page_cache: dict[str, int] | None = None
     device_bytes: int | None = None
-    batches: BatchTotals = field(default_factory=BatchTotals)
+    batches: BatchTotals = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -238,10 +237,10 @@ class Recording:
     command: tuple[str, ...]
     started: str
     seconds: float
-    environment: Environment = Environment()
-    readings: tuple[Reading, ...] = ()
-    files: tuple[FileReading, ...] = ()
-    epochs: dict[int, BatchTotals] = field(default_factory=dict)
+    environment: Environment
+    readings: tuple[Reading, ...]
+    files: tuple[FileReading, ...]
+    epochs: dict[int, BatchTotals]
     options: dict[str, str] = field(default_factory=dict)
     own_cpu_seconds: float = 0.0
     unknown: dict[str, str] = field(default_factory=dict)
@@ -255,15 +254,7 @@ def note(unknown: Reasons | None, figures: str | Iterable[str], reason: str) -> 
             unknown.setdefault(figure, reason)
 
 
-# All recordings have them. Without them, one would pass for that of a run without mini-batches.
-_REQUIRED = frozenset(
-    {f"Recording.{name}" for name in ("environment", "readings", "files", "epochs")}
-    | {f"Reading.{name}" for name in ("processes", "system", "group", "batches")}
-    | {"FileReading.residency"}
-)
-
-
-def from_json(text: str) -> Recording:
+def from_json(text: str | bytes) -> Recording:
     """The recording that `to_json` has written; its summary is computed anew.
 
     Raises
@@ -284,7 +275,8 @@ def from_json(text: str) -> Recording:
             f"use the graphzero that wrote it, or record again"
         )
     try:
-        return _from_plain(Recording, content.get("recording"), _REQUIRED)
+        found: Recording = _checked(Recording, content.get("recording"), "")
+        return found
     except ValueError as error:
         raise FormatError(f"is a recording that is not complete: {error}") from None
 
@@ -298,88 +290,56 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
         As `from_json`, with the path.
     """
     try:
-        return from_json(Path(path).read_bytes().decode())
-    except (FormatError, UnicodeDecodeError) as error:
-        raise FormatError(f"{os.fspath(path)} {_reason(error)}") from None
-
-
-def _reason(error: ValueError) -> str:
-    return str(error) if isinstance(error, FormatError) else "is not JSON: it is no text"
+        return from_json(Path(path).read_bytes())
+    except FormatError as error:
+        raise FormatError(f"{os.fspath(path)} {error}") from None
 
 
 _MOST = 2**63  # no figure is larger, and none is negative
-_NAMES = {type(None): "null", bool: "true or false", list: "a list", dict: "an object"}
+_WANTED: dict[Any, str] = {
+    **{str: "a text", bool: "true or false", tuple: "a list"},
+    **{int: "a whole number from 0 to 2**63", float: "a number from 0 to 2**63"},
+}
 
 
-def _from_plain(kind: type[_T], value: object, required: frozenset[str]) -> _T:
-    """The dataclass that `asdict` has made plain values of; a ValueError names a wrong value.
+def _checked(kind: Any, value: Any, where: str) -> Any:
+    """The value that `asdict` and JSON have made plain, as the annotation says.
 
-    `required` has fields that must be there although they have a default, as ``"Class.field"``.
+    Fields without a default must be there: without them, one recording would pass for another. A
+    ValueError names what is missing or wrong.
     """
-    found: _T = _made(kind, value, "", required)
-    return found
-
-
-def _made(kind: Any, value: Any, where: str, required: frozenset[str]) -> Any:
-    if kind in (str, bool):
-        return _checked(kind, value, where)
-    if kind in (int, float):
-        return _number(kind, value, where)
-    origin, parts = get_origin(kind), get_args(kind)
+    origin, arguments = get_origin(kind) or kind, get_args(kind)
     if origin is types.UnionType:  # something or None
-        return None if value is None else _made(parts[0], value, where, required)
-    if origin is tuple:
-        items = enumerate(_checked(list, value, where))
-        return tuple(_made(parts[0], each, f"{where}[{i}]", required) for i, each in items)
-    found = _checked(dict, value, where)
-    if origin is dict:
+        return None if value is None else _checked(arguments[0], value, where)
+    if origin is tuple and isinstance(value, list):
+        return tuple(_checked(arguments[0], each, f"{where}[{i}]") for i, each in enumerate(value))
+    if origin is dict and isinstance(value, dict):
         return {
-            _key(parts[0], key, where): _made(parts[1], each, f"{where}[{key!r:.80}]", required)
-            for key, each in found.items()
+            _key(arguments[0], key, where): _checked(arguments[1], each, f"{where}[{key!r:.80}]")
+            for key, each in value.items()
         }
-    return _fields(kind, found, where, required)
+    if is_dataclass(kind) and isinstance(value, dict):
+        return _fields(kind, value, f"{where}." if where else "")
+    numbers = {int: (int,), float: (int, float)}.get(kind, ())
+    if type(value) in numbers and 0 <= value <= _MOST:
+        return value
+    if kind in (str, bool) and type(value) is kind:
+        return value
+    wanted = _WANTED.get(origin, "an object")
+    raise ValueError(f"{where or 'it'} is {json.dumps(value):.80}, not {wanted}")
 
 
-def _fields(kind: Any, found: dict[str, Any], where: str, required: frozenset[str]) -> Any:
-    kinds, optional = _fields_of(kind)
-    lead = f"{where}." if where else ""
-    for name in kinds:
-        is_required = name not in optional or f"{kind.__name__}.{name}" in required
-        if is_required and name not in found:
+def _fields(kind: Any, found: dict[str, Any], lead: str) -> Any:
+    hints, known = _annotations(kind), {field.name: field for field in fields(kind)}
+    for name in found.keys() - known.keys():
+        raise ValueError(f"{lead}{name!r:.80} is no field of it")
+    for name, each in known.items():
+        if name not in found and each.default is MISSING and each.default_factory is MISSING:
             raise ValueError(f"{lead}{name} is missing")
-    for name in found:
-        if name not in kinds:
-            raise ValueError(f"{lead}{name!r:.80} is no field of it")
-    return kind(
-        **{name: _made(kinds[name], each, lead + name, required) for name, each in found.items()}
-    )
+    return kind(**{name: _checked(hints[name], each, lead + name) for name, each in found.items()})
 
 
-@cache
-def _fields_of(kind: Any) -> tuple[dict[str, Any], frozenset[str]]:
-    """The annotations of a dataclass, and the fields that have a default."""
-    defaults = (
-        field.name
-        for field in fields(kind)
-        if field.default is not MISSING or field.default_factory is not MISSING
-    )
-    hints = get_type_hints(kind)
-    return {field.name: hints[field.name] for field in fields(kind)}, frozenset(defaults)
-
-
-def _number(kind: type, value: Any, where: str) -> Any:
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    if not is_whole and (kind is int or not isinstance(value, float)):
-        raise ValueError(_is(value, where, "a whole number" if kind is int else "a number"))
-    if not 0 <= value <= _MOST:
-        raise ValueError(f"{where} is out of range: {value!r:.80}")
-    return value
-
-
-def _checked(kind: type[_T], value: Any, where: str) -> _T:
-    if not isinstance(value, kind):
-        raise ValueError(_is(value, where, _NAMES.get(kind, "a text")))
-    return value
+_annotations = cache(get_type_hints)
 
 
 def _key(kind: type, key: str, where: str) -> str | int:
@@ -388,8 +348,3 @@ def _key(kind: type, key: str, where: str) -> str | int:
     if not (key.isascii() and key.isdecimal() and len(key) < 20):
         raise ValueError(f"{where} has {key!r:.80} in place of a whole number")
     return int(key)
-
-
-def _is(value: object, where: str, wanted: str) -> str:
-    shown = _NAMES.get(type(value)) if value is None or isinstance(value, list | dict) else None
-    return f"{where or 'it'} is {shown or f'{value!r:.80}'}, not {wanted}"

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 from graphzero.loader.stats import BatchTotals
 from graphzero.report.recording import (
@@ -25,18 +26,15 @@ from graphzero.store.atomic import write_atomically
 from graphzero.units import format_bytes
 
 UNKNOWN = "unknown"
-_RESIDENT = ("anonymous", "file", "shared", "rss")
-_NAMES, _WIDTH = 12, 100
-
+_LEFT, _WIDTH = 12, 100
 _WHILE_SMALL = (
     "the processes became so large that counting their shared pages would have taken too long: a "
     "longer run affords it"
 )
 _PEAK_BEFORE = (
     "the group had used more before the recording, or the kernel does not keep it: the readings "
-    "tell the most that they saw"
+    "have the most that they saw"
 )
-_NOT_LAST = "at the last reading, to count the pages of the processes would have taken too long"
 _Figure = Callable[[Reading], int | float | None]
 
 
@@ -50,9 +48,8 @@ class Course:
         At a reading; there may have been more between two of them.
     mean : float
         Over time.
-    last : int or None
-        At the end, or when there was one of the processes for the last time. None if it was read
-        before that only.
+    last : int
+        At the last reading that has it.
     looks : int
         At how many readings it was known. Proportional memory is expensive to find out: of large
         processes it is read seldom.
@@ -60,7 +57,7 @@ class Course:
 
     most: int
     mean: float
-    last: int | None
+    last: int
     looks: int
 
 
@@ -161,53 +158,43 @@ class Summary:
 
 def summarize(recording: Recording) -> Summary:
     """The figures of a recording."""
-    readings = recording.readings
-    faults = _whole(_counted(readings, "major_faults"))
-    device = _growth(readings, lambda reading: reading.device_bytes)
-    own_reads = _counted(readings, "read_bytes")
-    cpu = _counted(readings, "cpu_seconds")
+    readings, seconds = recording.readings, recording.seconds
     batches = readings[-1].batches if readings else BatchTotals()
-    seconds = recording.seconds
     unknown = dict(recording.unknown)
-    pss = course(readings, over_processes("pss"))
-    if pss is not None and _is_of_small_processes(readings):
-        pss = None
+    courses: dict[str, Any] = {name: course(readings, figure) for name, figure in _COURSES.items()}
+    growths = {name: _growth(readings, figure) for name, figure in _GROWTHS.items()}
+    if _count_seen(readings) < 2:  # what processes have counted could not be seen to grow
+        growths |= {name: growths[name] or None for name in COUNTERS}
+    cpu = growths.pop("cpu_seconds")
+    counts: dict[str, Any] = {
+        name: None if each is None else int(each) for name, each in growths.items()
+    }
+    if courses["pss"] is not None and _is_of_small_processes(readings):
+        courses |= {"pss": None, "pss_file": None}
         unknown.setdefault("pss", _WHILE_SMALL)
-    pss_file = None if pss is None else course(readings, over_processes("pss_file"))
-    if pss is not None and not _has_pss_last(readings):
-        pss = replace(pss, last=None)
-        pss_file = None if pss_file is None else replace(pss_file, last=None)
-        unknown.setdefault("pss.last", _NOT_LAST)
-    usage = course(readings, _of_group("usage"))
     peak = _group_peak(readings)
-    if usage is not None and peak is None:
+    if courses["group_usage"] is not None and peak is None:
         unknown.setdefault("group_peak", _PEAK_BEFORE)
+    faults, device, own = (counts[n] for n in ("major_faults", "device_bytes", "read_bytes"))
     return Summary(
         seconds=seconds,
-        processes=max((_count(reading) for reading in readings), default=0),
-        **{name: course(readings, over_processes(name)) for name in _RESIDENT},
-        pss=pss,
-        pss_file=pss_file,
+        processes=max(map(_num_processes, readings), default=0),
+        **courses,
+        **counts,
         page_cache=_page_cache(readings, recording.files),
         dataset=sum(file.size for file in recording.files) if recording.files else None,
         files=tuple(replace(file, residency=None) for file in recording.files),
         available=_least(reading.system.available for reading in readings),
         group_limit=_least(map(_of_group("limit"), readings)),
-        group_usage=usage,
         group_peak=peak,
-        refaults=_whole(_growth(readings, _of_group("refaults"))),
-        kills=_whole(_growth(readings, _of_group("kills"))),
-        major_faults=faults,
-        read_bytes=_whole(own_reads),
-        device_bytes=_whole(device),
         read_amplification=_ratio(device, batches.row_bytes),
-        own_read_amplification=_ratio(own_reads, batches.row_bytes),
-        cores=None if cpu is None or seconds <= 0 else cpu / seconds,
+        own_read_amplification=_ratio(own, batches.row_bytes),
+        cores=_ratio(cpu, seconds),
         batches=batches,
         batches_per_second=_batch_rate(readings),
         epochs=dict(recording.epochs),
         verdict=find_verdict(batches, _workforce(recording), major_faults=faults, recorded=seconds),
-        own_cpu=recording.own_cpu_seconds / seconds if seconds > 0 else None,
+        own_cpu=_ratio(recording.own_cpu_seconds, seconds),
         unknown=unknown,
         exit_code=recording.exit_code,
     )
@@ -230,10 +217,6 @@ def course(readings: Iterable[Reading], figure: _Figure) -> Course | None:
     return Course(int(max(values)), float(mean), int(values[-1]), len(values))
 
 
-def _count(reading: Reading) -> int:
-    return sum(process.pid != ENDED for process in reading.processes)
-
-
 def over_processes(name: str) -> _Figure:
     """The sum of a field over the processes; None if that of one is unknown.
 
@@ -248,22 +231,43 @@ def over_processes(name: str) -> _Figure:
     return total
 
 
+def _of_group(name: str) -> Callable[[Reading], int | None]:
+    return lambda reading: None if reading.group is None else getattr(reading.group, name)
+
+
+# Figures of a summary: those that go up and down, and counters, of which it has the growth.
+_COURSES: dict[str, _Figure] = {
+    **{name: over_processes(name) for name in ("anonymous", "file", "shared", "rss")},
+    **{name: over_processes(name) for name in ("pss", "pss_file")},
+    "group_usage": _of_group("usage"),
+}
+_GROWTHS: dict[str, _Figure] = {
+    **{name: over_processes(name) for name in COUNTERS},
+    **{name: _of_group(name) for name in ("refaults", "kills")},
+    "device_bytes": lambda reading: reading.device_bytes,
+}
+
+
+def _growth(readings: Sequence[Reading], figure: _Figure) -> int | float | None:
+    values = [value for reading in readings if (value := figure(reading)) is not None]
+    return values[-1] - values[0] if len(values) > 1 else None
+
+
+def _num_processes(reading: Reading) -> int:
+    return sum(process.pid != ENDED for process in reading.processes)
+
+
+def _count_seen(readings: Sequence[Reading]) -> int:
+    """At how many readings there were processes."""
+    return sum(_num_processes(reading) > 0 for reading in readings)
+
+
 def _is_of_small_processes(readings: Sequence[Reading]) -> bool:
     """Whether proportional memory was read only when the processes were not half as large."""
     rss, pss = over_processes("rss"), over_processes("pss")
     sizes = [(rss(reading) or 0, pss(reading) is not None) for reading in readings]
     largest = max((size for size, looked in sizes if looked), default=0)
     return largest < max(size for size, _ in sizes) / 2
-
-
-def _has_pss_last(readings: Sequence[Reading]) -> bool:
-    """Whether proportional memory was read when there were processes for the last time."""
-    last = next((reading for reading in reversed(readings) if _count(reading)), None)
-    return last is not None and over_processes("pss")(last) is not None
-
-
-def _of_group(name: str) -> Callable[[Reading], int | None]:
-    return lambda reading: None if reading.group is None else getattr(reading.group, name)
 
 
 def _group_peak(readings: Sequence[Reading]) -> int | None:
@@ -275,25 +279,8 @@ def _group_peak(readings: Sequence[Reading]) -> int | None:
     return peaks[-1] if peaks[-1] > peaks[0] or peaks[-1] == max(usages) else None
 
 
-def _growth(readings: Sequence[Reading], figure: _Figure) -> int | float | None:
-    """By how much a counter has grown."""
-    values = [value for reading in readings if (value := figure(reading)) is not None]
-    return values[-1] - values[0] if len(values) > 1 else None
-
-
-def _counted(readings: Sequence[Reading], name: str) -> int | float | None:
-    """What the processes have counted; None if it could not be seen to grow."""
-    grown = _growth(readings, over_processes(name))
-    was_seen_twice = sum(_count(reading) > 0 for reading in readings) > 1
-    return grown if grown or was_seen_twice else None
-
-
-def _whole(value: int | float | None) -> int | None:
-    return None if value is None else int(value)
-
-
-def _ratio(num_bytes: float | None, of: int) -> float | None:
-    return None if num_bytes is None or of == 0 else num_bytes / of
+def _ratio(count: float | None, of: float) -> float | None:
+    return None if count is None or of <= 0 else count / of
 
 
 def _least(values: Iterable[int | None]) -> int | None:
@@ -328,14 +315,9 @@ def _batch_rate(readings: Sequence[Reading]) -> float | None:
 
 def _workforce(recording: Recording) -> Workforce:
     """As the options of the iterations say; of several iterations, the most."""
-    options = recording.options
-    workers, threads = _most(options.get("num_workers")), _most(options.get("num_threads"))
-    return Workforce(workers, threads)
-
-
-def _most(texts: str | None) -> int | None:
-    counts = [int(text) for text in (texts or "").split(" | ") if text.isdecimal()]
-    return max(counts, default=None)
+    texts = (recording.options.get(name, "") for name in ("num_workers", "num_threads"))
+    counts = ([int(each) for each in text.split(" | ") if each.isdecimal()] for text in texts)
+    return Workforce(*(max(each, default=None) for each in counts))
 
 
 def to_json(recording: Recording) -> str:
@@ -361,14 +343,13 @@ def write_recording(path: str | os.PathLike[str], recording: Recording) -> None:
 _Row = tuple[str, str]
 # What the text does not have, known or not: the page and the JSON file do.
 _NOT_SHOWN = {
-    *("disk", "disk_rate", "file_system", "mount_options", "group_peak", "pss.last"),
+    *("disk", "disk_rate", "file_system", "mount_options", "group_peak"),
     *("readahead_bytes", "rotational", "system.cached", "uss"),
 }
 
 
 def summary_rows(summary: Summary) -> Iterator[_Row]:
     """The lines of the text: a name on the left, and what is to say."""
-    totals = summary.batches
     count = f"{summary.processes} process{'' if summary.processes == 1 else 'es'}"
     yield "run", f"{seconds_text(summary.seconds)}, {count} at most"
     if summary.exit_code is not None and summary.exit_code > 128:
@@ -376,30 +357,24 @@ def summary_rows(summary: Summary) -> Iterator[_Row]:
     yield "verdict", summary.verdict.sentence
     if summary.verdict.knob:
         yield "to do", summary.verdict.knob
-    if totals.batches:
-        nodes, edges = totals.nodes / totals.batches, totals.edges / totals.batches
-        yield (
-            "batches",
-            f"{totals.batches:,} prepared, {_rate_text(summary.batches_per_second)} a second, each "
-            f"of {nodes:,.0f} nodes and {edges:,.0f} edges on average",
-        )
-        work = totals.sampling + totals.disk + totals.gathering
-        parts = {
-            "sampling": totals.sampling,
-            "waiting for the disk": totals.disk,
-            "gathering": totals.gathering,
-        }
-        texts = (f"{name} {_with_share(value, work)}" for name, value in parts.items())
-        ready = seconds_text(totals.ready)
-        yield "work", f"{', '.join(texts)}, over all threads; ready batches waited {ready}"
-    yield "loop", _loop_text(totals)
-    if len(summary.epochs) > 1:
-        yield "epochs", _epochs_text(summary.epochs)
+    yield from _batch_rows(summary)
     yield from _memory_rows(summary)
-    yield from _read_rows(summary)
+    yield (
+        "reads",
+        f"{_bytes(summary.device_bytes)} read from the device, {_bytes(summary.read_bytes)} by "
+        f"these processes, {_count(summary.major_faults)} major page faults",
+    )
+    if summary.batches.row_bytes:
+        device, own = map(_rate, (summary.read_amplification, summary.own_read_amplification))
+        yield (
+            "",
+            f"{_bytes(summary.batches.row_bytes)} of rows in mini-batches; bytes read for each of "
+            f"them: {device} from the device, {own} by these processes (rows in the page cache "
+            f"are not read)",
+        )
     cores = UNKNOWN if summary.cores is None else f"{summary.cores:.2f} used on average"
-    own = UNKNOWN if summary.own_cpu is None else f"{summary.own_cpu:.2%} of one"
-    yield "processors", f"{cores}; the monitor took {own}"
+    own_cpu = UNKNOWN if summary.own_cpu is None else f"{summary.own_cpu:.2%} of one"
+    yield "processors", f"{cores}; the monitor took {own_cpu}"
     reasons: dict[str, list[str]] = {}
     for name, reason in summary.unknown.items():
         if name not in _NOT_SHOWN:
@@ -418,92 +393,83 @@ def _killed_text(number: int, kills: int | None) -> str:
     return f"by {name}; the figures are those until then"
 
 
-def _loop_text(totals: BatchTotals) -> str:
+def _batch_rows(summary: Summary) -> Iterator[_Row]:
+    """How mini-batches were prepared, and what the training loop did."""
+    totals = summary.batches
+    if totals.batches:
+        nodes, edges = totals.nodes / totals.batches, totals.edges / totals.batches
+        yield (
+            "batches",
+            f"{totals.batches:,} prepared, {_rate(summary.batches_per_second)} a second, each of "
+            f"{nodes:,.0f} nodes and {edges:,.0f} edges on average",
+        )
+        work = totals.sampling + totals.disk + totals.gathering
+        yield (
+            "work",
+            f"sampling {_with_share(totals.sampling, work)}, waiting for the disk "
+            f"{_with_share(totals.disk, work)}, gathering {_with_share(totals.gathering, work)}, "
+            f"over all threads; ready batches waited {seconds_text(totals.ready)}",
+        )
     if totals.steps == 0:
-        return "how long it waited is unknown: it was not observed"
+        yield "loop", "how long it waited is unknown: it was not observed"
+        return
     looped = totals.stall + totals.training
     maybe = ", or their DataLoader did" if totals.unsplit else ""
-    return (
+    yield (
+        "loop",
         f"waited {_with_share(totals.stall, looped)} for {totals.steps:,} mini-batches, worked on "
-        f"them {_with_share(totals.training, looped)}{maybe}"
+        f"them {_with_share(totals.training, looped)}{maybe}",
     )
-
-
-def _epochs_text(epochs: dict[int, BatchTotals]) -> str:
-    texts = []
-    for epoch, totals in epochs.items():
-        looped = totals.stall + totals.training
-        waiting = _share_text(totals.stall, looped)
-        texts.append(f"{epoch}: {seconds_text(looped)}, {waiting} of it waiting")
-    return "; ".join(texts if len(texts) <= 4 else [*texts[:2], "...", *texts[-2:]])
+    if len(summary.epochs) > 1:
+        texts = [
+            f"{epoch}: {seconds_text(each.stall + each.training)}, "
+            f"{_share(each.stall, each.stall + each.training)} of it waiting"
+            for epoch, each in summary.epochs.items()
+        ]
+        yield "epochs", "; ".join(texts if len(texts) <= 4 else [*texts[:2], "...", *texts[-2:]])
 
 
 def _memory_rows(summary: Summary) -> Iterator[_Row]:
-    parts = (summary.anonymous, summary.file, summary.shared)
-    if None not in parts:
-        most, mean = ([_bytes_of(part, name) for part in parts] for name in ("most", "mean"))
+    anonymous, file, shared = summary.anonymous, summary.file, summary.shared
+    if anonymous is not None and file is not None and shared is not None:
         yield (
             "memory",
-            f"at most {most[0]} anonymous, {most[1]} of mapped files, {most[2]} shared; on average "
-            f"{', '.join(mean)}",
+            f"at most {_bytes(anonymous.most)} anonymous, {_bytes(file.most)} of mapped files, "
+            f"{_bytes(shared.most)} shared, in {anonymous.looks:,} readings",
         )
     elif summary.rss is not None:
-        yield "memory", f"at most {_bytes_of(summary.rss)} resident; its parts are unknown"
+        yield "memory", f"at most {_bytes(summary.rss.most)} resident; its parts are unknown"
     else:
         yield "memory", UNKNOWN
     if summary.pss is not None:
+        mapped = None if summary.pss_file is None else summary.pss_file.most
         yield (
             "",
-            f"each page once (PSS): {_bytes_of(summary.pss)} at most, "
-            f"{_bytes_of(summary.pss_file)} of mapped files, at {summary.pss.looks:,} looks",
+            f"each page once (PSS): {_bytes(summary.pss.most)} at most, {_bytes(mapped)} of mapped "
+            f"files, in {summary.pss.looks:,} readings",
         )
     yield "page cache", _page_cache_text(summary)
     if summary.group_usage is not None:
-        most_used = bytes_text(summary.group_peak or summary.group_usage.most)
         limit = summary.group_limit
-        of = "; it has no limit" if limit is None else f" of {bytes_text(limit)}"
+        of = "; it has no limit" if limit is None else f" of {_bytes(limit)}"
         yield (
             "group",
-            f"at most {most_used}{of}; {_count_text(summary.refaults)} pages read again "
-            f"(refaults), {_count_text(summary.kills)} processes killed",
+            f"at most {_bytes(summary.group_peak or summary.group_usage.most)}{of}; "
+            f"{_count(summary.refaults)} refaults, {_count(summary.kills)} processes killed",
         )
-    yield "machine", f"{bytes_text(summary.available)} of memory available at the least"
+    yield "machine", f"{_bytes(summary.available)} of memory available at the least"
 
 
 def _page_cache_text(summary: Summary) -> str:
     if summary.dataset is None:
         return f"unknown: {summary.unknown.get('files', 'no file of a dataset was seen')}"
-    cached, whole = summary.page_cache, bytes_text(summary.dataset)
-    if cached is None:
-        known = [file.page_cache for file in summary.files if file.page_cache is not None]
-        if not known:
-            return f"unknown, of the dataset's {whole}"
-        return f"unknown for some files; {bytes_text(sum(known))} of the others, of {whole} in all"
-    largest = max(summary.files, key=lambda file: file.size)
-    text = f"{bytes_text(cached.most)} at most, {bytes_text(cached.last)} at the end of {whole}"
-    if len(summary.files) > 1 and largest.page_cache is not None:
-        name = largest.path.rpartition("/")[2]
-        text += f"; {_share_text(largest.page_cache, largest.size)} of {name}"
-    return text
-
-
-def _read_rows(summary: Summary) -> Iterator[_Row]:
-    yield (
-        "reads",
-        f"{bytes_text(summary.device_bytes)} read from the device, "
-        f"{bytes_text(summary.read_bytes)} of it by these processes; "
-        f"{_count_text(summary.major_faults)} major page faults",
-    )
-    if summary.batches.row_bytes:
-        both = (summary.read_amplification, summary.own_read_amplification)
-        device, own = (UNKNOWN if each is None else f"{each:.3g}" for each in both)
-        is_cached = any(each is not None and each < 1 for each in both)
-        hits = " (rows in the page cache are not read)" if is_cached else ""
-        yield (
-            "",
-            f"{bytes_text(summary.batches.row_bytes)} of rows in mini-batches; bytes read for each "
-            f"of them: {device} from the device, {own} by these processes{hits}",
-        )
+    cached, whole = summary.page_cache, f"the dataset's {_bytes(summary.dataset)}"
+    if cached is not None:
+        return f"{_bytes(cached.most)} at most, {_bytes(cached.last)} at the end of {whole}"
+    known = [file.page_cache for file in summary.files if file.page_cache is not None]
+    if not known:
+        return f"unknown, of {whole}"
+    return f"unknown for some files; {_bytes(sum(known))} of the others, of {whole}"
 
 
 def _aligned(rows: Iterable[_Row]) -> str:
@@ -512,21 +478,15 @@ def _aligned(rows: Iterable[_Row]) -> str:
     for name, text in rows:
         # paths may have characters that change the terminal
         printable = "".join(each if each.isprintable() else "?" for each in text)
-        wrapped = textwrap.wrap(
-            printable, _WIDTH - _NAMES, break_long_words=False, break_on_hyphens=False
+        lines += textwrap.wrap(
+            printable,
+            _WIDTH,
+            initial_indent=f"{name:{_LEFT}}",
+            subsequent_indent=" " * _LEFT,
+            break_long_words=False,
+            break_on_hyphens=False,
         )
-        for i, part in enumerate(wrapped or [""]):
-            lines.append(f"{name if i == 0 else '':{_NAMES}}{part}".rstrip())
     return "\n".join(lines)
-
-
-def bytes_text(count: float | None) -> str:
-    """Bytes with a unit, or that they are unknown."""
-    return UNKNOWN if count is None else format_bytes(round(count))
-
-
-def _bytes_of(figure: Course | None, name: str = "most") -> str:
-    return bytes_text(None if figure is None else getattr(figure, name))
 
 
 def seconds_text(seconds: float) -> str:
@@ -540,17 +500,21 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds >= 1 or seconds == 0 else f"{seconds * 1000:.3g} ms"
 
 
-def _share_text(part: float, whole: float) -> str:
+def _bytes(count: float | None) -> str:
+    return UNKNOWN if count is None else format_bytes(round(count))
+
+
+def _count(number: int | None) -> str:
+    return UNKNOWN if number is None else f"{number:,}"
+
+
+def _rate(rate: float | None) -> str:
+    return UNKNOWN if rate is None else f"{rate:.3g}" if rate < 100 else f"{rate:,.0f}"
+
+
+def _share(part: float, whole: float) -> str:
     return f"{part / whole:.0%}" if whole > 0 else UNKNOWN
 
 
 def _with_share(seconds: float, whole: float) -> str:
-    return f"{seconds_text(seconds)} ({_share_text(seconds, whole)})"
-
-
-def _rate_text(rate: float | None) -> str:
-    return UNKNOWN if rate is None else f"{rate:.3g}" if rate < 100 else f"{rate:,.0f}"
-
-
-def _count_text(number: int | None) -> str:
-    return UNKNOWN if number is None else f"{number:,}"
+    return f"{seconds_text(seconds)} ({_share(seconds, whole)})"
