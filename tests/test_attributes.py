@@ -299,9 +299,11 @@ def test_what_is_said_of_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main(["info", str(tmp_path)]) == 0
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     for line in (
-        "node attr year: 4, int64, 32 bytes; times of sampling",
-        "edge attr weight: 6, float32, 24 bytes; weights of sampling",
-        "edge attr edge_attr: 6 x 2 x 3, float64, 288 bytes",
+        "year      4, int64, 32 bytes",
+        "weight    6, float32, 24 bytes",
+        "edge_attr 6 x 2 x 3, float64, 288 bytes",
+        "sampled by weight 'weight'",
+        "sampled by time 'year' of the nodes",
         "split     a: 2 edges",
     ):
         assert line in lines

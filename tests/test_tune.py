@@ -7,13 +7,11 @@ import csv
 import fcntl
 import io
 import json
-import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from cli_program import run
 
 import graphzero as gz
 from graphzero.commands.options import ended_by_signals
+from graphzero.ingest.folder import folder_lock
 from graphzero.report import limited_memory
 from graphzero.report import tune as module
 from graphzero.report.tune import (
@@ -37,7 +36,6 @@ from graphzero.report.tune import (
     describe,
     drop_files,
     measure,
-    measuring_alone,
     settings_to_compare,
     tune,
 )
@@ -73,7 +71,7 @@ def work(folder: Path) -> Workload:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only three settings are compared."""
-    monkeypatch.setattr(module, "settings_to_compare", lambda *_: SETTINGS)
+    monkeypatch.setattr(module, "settings_to_compare", lambda *_: list(SETTINGS))
 
 
 def _files(folder: Path) -> set[str]:
@@ -168,17 +166,6 @@ def test_the_fastest_setting_is_chosen(work: Workload, no_trials: None) -> None:
     assert [row["dataset"] for row in rows] == ["d"] * 7
 
 
-def test_a_setting_that_is_as_fast_is_no_reason_to_leave_the_default(
-    work: Workload, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def measured(_: Workload, setting: gz.Prefetch, *args: Any, **__: Any) -> Trial:
-        seconds = 0.1 if setting.strategy == "auto" else 0.099
-        return Trial(setting, seconds=(seconds,), available=1)
-
-    monkeypatch.setattr(module, "measure", measured)
-    assert tune(work, disk=False, settings=SETTINGS, rounds=3).chosen == SETTINGS[0]
-
-
 def test_a_budget_that_is_over_still_gives_three_rounds(work: Workload, no_trials: None) -> None:
     found = tune(work, disk=False, settings=SETTINGS[:2], seconds=1e-9)
     assert [one.round for one in found.trials] == [0, 0, 1, 1, 2, 2]
@@ -262,6 +249,8 @@ def test_a_file_of_another_program_is_not_replaced(
         (["--memory-limit", "2.5"], "the memory limit is 2 bytes"),
         (["--batch-size", "0"], "graphzero: batch_size must be at least 1, not 0"),
         (["--threads", "-1"], "graphzero: num_threads must be at least 1, not -1"),
+        (["--step-ms=nan"], "step_ms not negative, and both finite, not 300.0 and nan"),
+        (["--step-ms=-1"], "not negative"),
         (["--trials", "2"], "a median takes at least 3 trials, not 2"),
         (["--gather", "nope"], "graphzero: gather names ['nope'], and the dataset has"),
     ],
@@ -274,161 +263,82 @@ def test_wrong_options_are_refused_before_any_trial(
     assert TUNING_NAME not in _files(folder)
 
 
-@pytest.mark.parametrize("text", ["nan", "-1", "inf", "some"])
-def test_a_step_takes_a_finite_time(
-    folder: Path, text: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        run("tune", folder, f"--step-ms={text}")
-    assert f"'{text}' is not a number of milliseconds" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-def test_cleaning_up_is_not_interrupted_by_further_signals(name: str) -> None:
-    number = signal.Signals[name]
-    before = signal.getsignal(number)
+def test_cleaning_up_is_not_interrupted_by_further_signals() -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     steps = []
     with pytest.raises(KeyboardInterrupt), ended_by_signals():
         try:
-            signal.raise_signal(number)
+            signal.raise_signal(signal.SIGTERM)
             steps.append("went on")
         finally:
-            signal.raise_signal(number)
+            signal.raise_signal(signal.SIGTERM)
             signal.raise_signal(signal.SIGINT)
             steps.append("cleaned up")
     assert steps == ["cleaned up"]
-    assert signal.getsignal(number) is before
-
-
-def test_a_program_that_ignores_the_end_of_its_terminal_goes_on() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup has it
     try:
         with ended_by_signals():
             signal.raise_signal(signal.SIGHUP)
     finally:
-        signal.signal(signal.SIGHUP, before)
+        signal.signal(signal.SIGHUP, before[signal.SIGHUP])
+    assert {number: signal.getsignal(number) for number in before} == before
 
 
 # --- one dataset, one measurement
 
-HOLDS = """
-import sys
-from graphzero.report.tune import measuring_alone
-with measuring_alone(sys.argv[1]):
-    print("holds", flush=True)
-    sys.stdin.read()
-"""
 
-
-def test_two_do_not_measure_one_dataset_at_a_time(
-    folder: Path, few: None, no_trials: None, capfd: pytest.CaptureFixture[str]
+def test_builds_and_measurements_exclude_each_other(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    command = [sys.executable, "-c", HOLDS, str(folder)]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=folder, stdin=pipe, stdout=pipe) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"holds\n"
-        assert run("tune", folder, "--trials", 3) == 1
-        assert "another tuning or sweep measures this dataset" in capfd.readouterr().err
-        assert TUNING_NAME not in _files(folder)
-        gz.open(folder).close()  # what trains is not concerned
-        other.kill()
-    assert run("tune", folder, "--trials", 3) == 0
-    assert TUNING_NAME in _files(folder)
-
-
-def trial(monkeypatch: pytest.MonkeyPatch, during: Callable[[], object]) -> None:
-    """Puts something in the place of all trials, which only seem to measure."""
-
-    def measured(_: Workload, setting: gz.Prefetch, *args: Any, **__: Any) -> Trial:
-        during()
-        return Trial(setting, seconds=(0.1, 0.1), available=1 << 20)
-
-    monkeypatch.setattr(module, "settings_to_compare", lambda *_: SETTINGS)
-    monkeypatch.setattr(module, "measure", measured)
-
-
-def test_no_build_begins_during_a_measurement(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = (folder / "features.gd").read_bytes()
     refused = []
 
-    def build_again() -> None:
+    def measured(_: Workload, setting: gz.Prefetch, *args: Any, **__: Any) -> Trial:
         with pytest.raises(BlockingIOError, match=IN_USE):
             build(folder, seed=1)
-        with pytest.raises(BlockingIOError, match=IN_USE):
-            gz.reorder(folder, "input")
-        refused.append(True)
+        assert run("tune", folder, "--trials", 3) == 1
+        refused.append(capfd.readouterr().err)
+        gz.open(folder).close()  # what trains is not concerned
+        # settings that are about as fast are no reason to leave the default
+        return Trial(setting, seconds=(0.1 if setting == SETTINGS[0] else 0.099,), available=1)
 
-    trial(monkeypatch, build_again)
-    tune(Workload(str(folder)), disk=False, rounds=3)
-    assert refused
-    assert (folder / "features.gd").read_bytes() == before
+    monkeypatch.setattr(module, "measure", measured)
+    found = tune(Workload(str(folder)), disk=False, rounds=3, settings=SETTINGS)
+    assert found.chosen == SETTINGS[0]
+    assert all("another build, conversion or measurement" in error for error in refused)
+    assert TUNING_NAME not in _files(folder)
     build(folder, seed=1)  # the lock has ended
-
-
-def test_no_measurement_begins_during_a_build(
-    folder: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with folder_lock(folder):
         assert run("tune", folder) == 1
-    finally:
-        os.close(descriptor)
-    assert "another build, conversion or measurement" in capfd.readouterr().err
-    assert not (folder / TUNING_NAME).exists()
+    assert TUNING_NAME not in _files(folder)
 
 
 def test_a_folder_that_cannot_be_locked_is_measured(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    work: Workload, no_trials: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise OSError(38, "Function not implemented")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with measuring_alone(folder):
-        pass
+    assert tune(work, disk=False, rounds=3, settings=SETTINGS).trials
 
 
-@pytest.mark.parametrize("change", ["others are copied over them", "one is removed"])
-def test_files_that_change_during_the_trials_are_an_error(
-    folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    change: str,
+@pytest.mark.parametrize("seed", [0, 1])
+def test_files_of_other_content_during_the_trials_are_an_error(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: None, seed: int
 ) -> None:
-    other = build(tmp_path / "other", seed=1)
+    other = build(tmp_path / "other", seed)
 
-    def replace() -> None:
-        if change.startswith("one"):
-            (folder / "features.gd").unlink(missing_ok=True)
-            (folder / "features.gd").stat()  # fails, as a trial does without its file
+    def measured(_: Workload, setting: gz.Prefetch, *args: Any, **__: Any) -> Trial:
         shutil.copy(other / "features.gd", folder / "features.gd")
+        return Trial(setting, seconds=(0.1,), available=1)
 
-    trial(monkeypatch, replace)
-    assert run("tune", folder, "--json", "--trials", "3") == 1
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert f"{folder}: the dataset changed during tuning" in err
-    assert not (folder / TUNING_NAME).exists()
-
-
-def test_files_of_the_same_content_are_no_change(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def copy() -> None:
-        shutil.copy(folder / "features.gd", tmp_path / "copy")
-        os.replace(tmp_path / "copy", folder / "features.gd")
-
-    trial(monkeypatch, copy)
-    assert run("tune", folder, "--trials", "3", "--quiet") == 0
-    assert json.loads((folder / TUNING_NAME).read_text())["trials"]
-    with gz.open(folder) as ds:
-        assert ds.any_tuning is not None
-        assert "other files" not in ds.tuning_mismatch
+    monkeypatch.setattr(module, "measure", measured)
+    assert run("tune", folder, "--json", "--trials", "3") == seed  # 0: the same content
+    assert (folder / TUNING_NAME).exists() == (seed == 0)
+    if seed == 0:
+        with gz.open(folder) as ds:
+            assert ds.any_tuning is not None
+            assert "other files" not in ds.tuning_mismatch
 
 
 # --- trials
@@ -555,39 +465,20 @@ def test_nothing_is_left_of_a_tuning_that_is_ended(folder: Path, number: int) ->
 # --- memory groups
 
 
-@pytest.fixture
-def limited() -> Iterator[Any]:
-    """A memory group of 64 MiB."""
+def test_the_limit_is_kept_the_killed_are_counted_and_nothing_is_left() -> None:
     try:
         with limited_memory.memory_group(64 << 20) as group:
-            yield group
+            show = [*group.prefix, "cat", "/proc/self/cgroup"]
+            inside = subprocess.run(show, capture_output=True, text=True, check=True).stdout
+            assert group.folder is None or group.folder.name in inside
+            kills = []
+            for size in (8 << 20, 256 << 20):
+                grab = f"bytearray({size})"
+                done = subprocess.run([*group.prefix, sys.executable, "-c", grab], check=False)
+                kills.append((done.returncode != 0, group.kills()))
     except limited_memory.NoMemoryGroup as error:
         pytest.skip(str(error))
-
-
-def test_the_process_is_inside_before_its_program_runs(limited: Any) -> None:
-    show = [*limited.prefix, "cat", "/proc/self/cgroup"]
-    done = subprocess.run(show, capture_output=True, text=True, check=True)
-    assert limited.folder is None or limited.folder.name in done.stdout
-
-
-def test_the_limit_is_kept_and_the_killed_are_counted(limited: Any) -> None:
-    def take(size: int) -> int:
-        grab = f"bytearray({size})"
-        return subprocess.run([*limited.prefix, sys.executable, "-c", grab]).returncode
-
-    assert take(8 << 20) == 0
-    assert limited.kills() == 0
-    assert take(256 << 20) != 0
-    assert limited.kills() == (0 if limited.folder is None else 1)
-
-
-def test_nothing_is_left_behind() -> None:
-    try:
-        with limited_memory.memory_group(64 << 20) as group:
-            subprocess.run([*group.prefix, "true"], check=True)
-    except limited_memory.NoMemoryGroup as error:
-        pytest.skip(str(error))
+    assert kills == [(False, 0), (True, 0 if group.folder is None else 1)]
     assert group.folder is None or not group.folder.exists()
 
 
@@ -597,8 +488,6 @@ def test_without_any_group_all_that_was_tried_is_named(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(limited_memory, "_make", refuse)
     monkeypatch.setattr(limited_memory, "_scope", refuse)
-    with (
-        pytest.raises(limited_memory.NoMemoryGroup, match="not here"),
-        limited_memory.memory_group(1 << 30),
-    ):
+    expected = pytest.raises(limited_memory.NoMemoryGroup, match="not here")
+    with expected, limited_memory.memory_group(1 << 30):
         pass

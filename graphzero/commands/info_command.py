@@ -15,15 +15,15 @@ import numpy as np
 
 from graphzero import _core
 from graphzero.commands.options import SubParsers, add_command, describe_direction
-from graphzero.commands.tuning_info import describe_tuning, tuning_lines
 from graphzero.graph.dataset import Dataset, EdgeStore, NodeStore, open_dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
 from graphzero.graph.ids import NodeTexts
+from graphzero.loader.arguments import as_tuned, suitable_memory
 from graphzero.packs.pack_file import OPTIONS, open_pack, open_parts, pack_files, source_name
 from graphzero.store.format import DTYPES, FLAG_TYPED, dtype_name, read_header
 from graphzero.store.id_table import ids_text
-from graphzero.store.manifest import EDGES, NODES, EdgeChanges, describe_changes, read_manifest
+from graphzero.store.manifest import EdgeChanges, describe_changes, read_manifest
 from graphzero.store.mapped_file import resident_bytes
 from graphzero.units import format_bytes
 
@@ -72,9 +72,7 @@ def _describe(path: str, *, degrees: bool) -> dict[str, Any]:
             content["files"] = [_file(store.mapping)]
         if any(section["name"] == OPTIONS for section in content["files"][0]["sections"]):
             content["pack"] = _pack(path)
-            for part in pack_files(path)[1:]:
-                with closing(FeatureStore(part)) as store:
-                    content["files"].append(_file(store.mapping))
+            content["files"] += map(_rows_file, pack_files(path)[1:])
         return content
     is_typed = bool(read_header(path).flags & FLAG_TYPED)
     with closing(Graph._open_typed(path) if is_typed else Graph(path)) as graph:
@@ -83,18 +81,17 @@ def _describe(path: str, *, degrees: bool) -> dict[str, Any]:
         content = {"path": path, **_graph(graph, "stored" if is_typed else order, degrees=degrees)}
         if is_typed:
             content["num_neighbors"] = graph.num_neighbors
-        content["files"] = [_file(graph.mapping)]
-    return content
+        return {**content, "files": [_file(graph.mapping)]}
 
 
 def _dataset(path: str, ds: Dataset, *, degrees: bool) -> dict[str, Any]:
     """What a dataset has, by type where it has types."""
     manifest = read_manifest(path)
-    nodes = {name: _nodes(store) for name, store in ds.nodes.items()}
-    edges = {
-        name: _edges(store, manifest.edges[name].changes, degrees=degrees)
+    nodes = [_nodes(store) for store in ds.nodes.values()]
+    edges = [
+        _edges(store, manifest.edges[name].changes, degrees=degrees)
         for name, store in ds.edges.items()
-    }
+    ]
     if ds.is_typed:
         content: dict[str, Any] = {
             "path": path,
@@ -103,34 +100,56 @@ def _dataset(path: str, ds: Dataset, *, degrees: bool) -> dict[str, Any]:
             "neighbors": ds.neighbors,
             "direction": describe_direction(ds),
             "order": manifest.order,
-            "node_types": list(nodes.values()),
-            "edge_types": list(edges.values()),
+            "node_types": nodes,
+            "edge_types": edges,
         }
     else:
         content = {"path": path, **_graph(ds.graph, manifest.order, degrees=degrees)}
-        of_nodes, of_edges = nodes[NODES], edges[EDGES]
+        ((of_nodes,), (of_edges,)) = (nodes, edges)
         for key, name in (("features", "x"), ("labels", "y")):
             if name in of_nodes["attributes"]:
                 del of_nodes["attributes"][name]
                 content[key] = _rows(ds.attributes[name])
-        content["attributes"] = of_nodes["attributes"]
-        content["edge_attributes"] = of_edges["attributes"]
-        content["changes"] = of_edges["changes"]
-        content["driving"] = asdict(ds.driving)
-        content |= {name: of_nodes[name] for name in ("node_ids", "num_classes", "splits")}
-        content["edge_splits"] = of_edges["splits"]
+        names = ("attributes", "node_ids", "num_classes", "splits")
+        content |= {name: of_nodes[name] for name in names}
+        content |= {f"edge_{name}": of_edges[name] for name in ("attributes", "splits")}
+        content |= {"changes": of_edges["changes"], "driving": asdict(ds.driving)}
     counted = manifest.presampling
     content["visits"] = None if counted is None else asdict(counted)
-    content["tuning"] = describe_tuning(ds)
+    content["tuning"] = _tuning(ds)
     # those that are mapped, and those that only reports read
     files = {os.path.realpath(mapping.path): _file(mapping) for mapping in ds.mappings}
     for entry in manifest.entries():
         file = os.path.realpath(entry.resolve(Path(path)))
         if file not in files:
-            with closing(FeatureStore(file)) as store:
-                files[file] = _file(store.mapping)
-    content["files"] = list(files.values())
-    return content
+            files[file] = _rows_file(file)
+    return {**content, "files": list(files.values())}
+
+
+def _tuning(ds: Dataset) -> dict[str, Any] | None:
+    """The options that were chosen, and why loaders do not use them; None without the file.
+
+    A loader is a far larger process than this one. So the amounts of memory are shown that the
+    options suit, and a loader says whether it has as much.
+    """
+    tuned = ds.any_tuning
+    if tuned is None:
+        return None
+    mismatch = ds.tuning_mismatch
+    if not mismatch:
+        try:
+            as_tuned(tuned)
+        except (TypeError, ValueError) as error:
+            mismatch = f"it is corrupt ({error})"
+    size = sum(mapping.size for mapping in ds.mappings)
+    least, most = suitable_memory(tuned.available, size)
+    return {
+        **{name: getattr(tuned, name) for name in ("date", "prefetch", "memory_limit")},
+        "available": tuned.available,
+        "least_available": least,
+        "most_available": most,
+        "not_used": mismatch or None,
+    }
 
 
 def _nodes(nodes: NodeStore) -> dict[str, Any]:
@@ -238,32 +257,43 @@ def _file(mapping: _core.Mapping) -> dict[str, Any]:
     }
 
 
+def _rows_file(path: str | os.PathLike[str]) -> dict[str, Any]:
+    with closing(FeatureStore(path)) as store:
+        return _file(store.mapping)
+
+
 # --- as text
 
 
 def _lines(content: Mapping[str, Any]) -> Iterator[str]:
     if "node_types" in content:
-        yield from _typed_lines(content)
+        yield (
+            f"  typed     {content['num_nodes']:,} nodes in {content['order']} order, "
+            f"{content['num_edges']:,} edges, {content['direction']}"
+        )
+        for nodes in content["node_types"]:
+            yield f"  nodes     {nodes['type']}: {nodes['num_nodes']:,}"
+            yield from _node_lines(nodes)
+        for edges in content["edge_types"]:
+            name, degree = ", ".join(edges["type"]), edges["mean_degree"]
+            yield f"  edges     {name}: {edges['num_edges']:,}; {degree:.1f} a list"
+            yield from _edge_lines(edges)
     elif "num_nodes" in content:
         yield f"  nodes     {content['num_nodes']:,}, in {content['order']} order"
+        for name in ("features", "labels"):
+            if name in content:
+                yield f"    {name:9s} {_shape(content[name])}"
+        yield from _node_lines(content)
         yield (
             f"  edges     {content['num_edges']:,} from {content['num_input_edges']:,} input "
             f"edges, {content['direction']}; {content['mean_degree']:.1f} a node"
         )
-        yield from _change_lines(content)
         if content["bytes_per_edge"] is not None:
-            yield f"  graph     {content['bytes_per_edge']:.2f} bytes an edge"
-    for name in ("features", "labels", "rows"):
-        if name in content:
-            yield f"  {name:9s} {_shape(content[name])}"
-    for key, of in (("attributes", "node"), ("edge_attributes", "edge")):
-        for name, rows in content.get(key, {}).items():
-            role, driving = "", content["driving"]
-            if of == "edge" and name == driving["weight"]:
-                role = "; weights of sampling"
-            elif name == driving["time"] and of == driving["time_level"]:
-                role = "; times of sampling"
-            yield f"  {of} attr {name}: {_shape(rows)}, {format_bytes(rows['bytes'])}{role}"
+            yield f"    graph     {content['bytes_per_edge']:.2f} bytes an edge"
+        of_edges = {name: content.get(f"edge_{name}", {}) for name in ("attributes", "splits")}
+        yield from _edge_lines({**content, **content.get("driving", {}), **of_edges})
+    else:
+        yield f"  rows      {_shape(content['rows'])}"
     if "pack" in content:
         packed = content["pack"]
         yield (
@@ -273,23 +303,15 @@ def _lines(content: Mapping[str, Any]) -> Iterator[str]:
             f"{_fanouts(packed['options']['fanouts'])}, "
             f"{format_bytes(packed['resident_bytes'])} of rows resident"
         )
-        for name, rows in packed["attributes"].items():
-            yield f"            {name}: {_shape(rows)}, {format_bytes(rows['bytes'])}"
-    if content.get("node_ids") is not None:
-        yield f"  ids       {ids_text(**content['node_ids'])}"
-    if content.get("num_classes") is not None:
-        yield f"  classes   {content['num_classes']}"
-    for key, of in (("splits", "nodes"), ("edge_splits", "edges")):
-        for name, count in content.get(key, {}).items():
-            yield f"  split     {name}: {count:,} {of}"
+        yield from _attribute_lines(packed)
     if content.get("visits") is not None:
         counted = content["visits"]
         yield (
             f"  visits    counted in {counted['batches']:,} mini-batches of "
             f"{counted['batch_size']:,} seeds, fanouts {_fanouts(counted['fanouts'])}"
         )
-    yield from _degree_lines(content)
-    yield from tuning_lines(dict(content))
+    if content.get("tuning") is not None:
+        yield f"  tuning    {_tuning_text(content['tuning'])}"
     for file in content["files"]:
         cached = file["page_cache"]
         share = "unknown" if cached is None else f"{100 * cached / max(file['bytes'], 1):.0f} %"
@@ -301,49 +323,50 @@ def _lines(content: Mapping[str, Any]) -> Iterator[str]:
             )
 
 
-def _typed_lines(content: Mapping[str, Any]) -> Iterator[str]:
-    yield (
-        f"  typed     {content['num_nodes']:,} nodes in {content['order']} order, "
-        f"{content['num_edges']:,} edges, {content['direction']}"
-    )
-    for nodes in content["node_types"]:
-        yield f"  nodes     {nodes['type']}: {nodes['num_nodes']:,}"
-        yield from _typed_attribute_lines(nodes, "nodes")
-        if nodes["node_ids"] is not None:
-            yield f"            {ids_text(**nodes['node_ids'])}"
-        if nodes["num_classes"] is not None:
-            yield f"            {nodes['num_classes']} classes"
-    for edges in content["edge_types"]:
-        yield (
-            f"  edges     {', '.join(edges['type'])}: {edges['num_edges']:,}; "
-            f"{edges['mean_degree']:.1f} a list"
-        )
-        yield from _change_lines(edges)
-        yield from _typed_attribute_lines(edges, "edges")
-        if edges["weight"] is not None:
-            yield f"            sampled by weight {edges['weight']!r}"
-        if edges["time"] is not None:
-            yield f"            sampled by time {edges['time']!r} of the {edges['time_level']}s"
-        yield from _degree_lines(edges)
+def _node_lines(nodes: Mapping[str, Any]) -> Iterator[str]:
+    yield from _attribute_lines(nodes)
+    for name, count in nodes.get("splits", {}).items():
+        yield f"    split     {name}: {count:,} nodes"
+    if nodes.get("node_ids") is not None:
+        yield f"    ids       {ids_text(**nodes['node_ids'])}"
+    if nodes.get("num_classes") is not None:
+        yield f"    classes   {nodes['num_classes']}"
 
 
-def _typed_attribute_lines(content: Mapping[str, Any], what: str) -> Iterator[str]:
-    for name, rows in content["attributes"].items():
-        yield f"    {name:9s} {_shape(rows)}, {format_bytes(rows['bytes'])}"
-    for name, count in content["splits"].items():
-        yield f"    split     {name}: {count:,} {what}"
-
-
-def _change_lines(content: Mapping[str, Any]) -> Iterator[str]:
-    if content.get("changes") is not None:
-        yield f"            {', '.join(describe_changes(EdgeChanges(**content['changes'])))}"
-
-
-def _degree_lines(content: Mapping[str, Any]) -> Iterator[str]:
-    if "degrees" in content:
-        yield f"  degrees   largest {content['degrees']['max']:,}; nodes by degree:"
-        for range_, count in content["degrees"]["nodes"].items():
+def _edge_lines(edges: Mapping[str, Any]) -> Iterator[str]:
+    if edges.get("changes") is not None:
+        yield f"    changes   {', '.join(describe_changes(EdgeChanges(**edges['changes'])))}"
+    yield from _attribute_lines(edges)
+    for name, count in edges["splits"].items():
+        yield f"    split     {name}: {count:,} edges"
+    if edges.get("weight") is not None:
+        yield f"    sampled by weight {edges['weight']!r}"
+    if edges.get("time") is not None:
+        yield f"    sampled by time {edges['time']!r} of the {edges['time_level']}s"
+    if "degrees" in edges:
+        yield f"    degrees   largest {edges['degrees']['max']:,}; nodes by degree:"
+        for range_, count in edges["degrees"]["nodes"].items():
             yield f"    {range_:>21s}  {count:,}"
+
+
+def _attribute_lines(content: Mapping[str, Any]) -> Iterator[str]:
+    for name, rows in content.get("attributes", {}).items():
+        yield f"    {name:9s} {_shape(rows)}, {format_bytes(rows['bytes'])}"
+
+
+def _tuning_text(tuning: Mapping[str, Any]) -> str:
+    fields = dict(tuning["prefetch"])
+    text = ", ".join([str(fields.pop("strategy", "")), *(f"{k}={v}" for k, v in fields.items())])
+    text += f"; of {tuning['date'][:10]}, with {format_bytes(tuning['available'])} of memory; "
+    if tuning["not_used"] is not None:
+        return f"{text}not used: {tuning['not_used']}"
+    amount = f"{format_bytes(tuning['least_available'])} or more"
+    if tuning["most_available"] is not None:
+        amount = " to ".join(format_bytes(tuning[f"{one}_available"]) for one in ("least", "most"))
+    return (
+        f"{text}files and machine match: loaders that find {amount} of memory available use it, "
+        f"and batch.stats.io says so"
+    )
 
 
 def _shape(rows: Mapping[str, Any]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,7 +68,7 @@ def add_parser(commands: SubParsers) -> None:
     add("--threads", type=int, metavar="N", help="sampling threads (default: all processors)")
     add(
         "--step-ms",
-        type=_as_milliseconds,
+        type=float,
         default=0.0,
         metavar="MS",
         help="sleep so long for each mini-batch, in place of a model on a GPU; 0 compares how fast "
@@ -99,16 +98,6 @@ def add_parser(commands: SubParsers) -> None:
     )
     group.add_argument("--csv", metavar="FILE", help="write a row for each trial")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
-
-
-def _as_milliseconds(text: str) -> float:
-    try:
-        milliseconds = float(text)
-    except ValueError:
-        milliseconds = -1.0
-    if not 0 <= milliseconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of milliseconds")
-    return milliseconds
 
 
 def run(args: argparse.Namespace) -> int:

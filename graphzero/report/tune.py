@@ -8,10 +8,9 @@ in random order, so that whatever changes on the machine meanwhile meets all set
 from __future__ import annotations
 
 import csv
-import errno
-import fcntl
 import io
 import json
+import math
 import os
 import platform
 import random
@@ -21,7 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -30,8 +29,6 @@ from typing import Any
 
 import psutil
 
-from graphzero import _core
-from graphzero.errors import FormatError
 from graphzero.graph.dataset import open_dataset, seeds_of_split
 from graphzero.ingest.folder import folder_lock
 from graphzero.io.limits import available_memory
@@ -40,19 +37,17 @@ from graphzero.io.row_io import managed_bytes, row_sources
 from graphzero.io.strategies import unavailable_strategies
 from graphzero.report.disk_rate import DiskRate, largest_file, measure_disk
 from graphzero.report.limited_memory import MemoryGroup, NoMemoryGroup, memory_group
-from graphzero.report.readings import versions_of
+from graphzero.report.readings import CachedFiles, versions_of
 from graphzero.store.manifest import read_manifest
-from graphzero.store.mapped_file import resident_bytes
 from graphzero.store.tuning_file import files_digest, this_machine, tuning_content
 from graphzero.units import format_bytes
 
 LEAST_ROUNDS, MOST_ROUNDS = 3, 9
-_WARM_UP, _BATCHES = 6, 20  # mini-batches of a trial, as far as its time allows
+_WARM_UP, _BATCHES = 15, 20  # mini-batches of a trial, as far as its time allows
 _START_SECONDS = 60.0  # of the interpreter and its imports, on a slow machine
 _USUAL_START = 3.0
 _MOST_SECONDS, _LEAST_SECONDS = 60.0, 0.25  # of the mini-batches of a trial
 _OF_WARM_UP = 0.55  # of this time
-_STEADY = 0.03  # warming up ends when pages in memory have grown by less than this share
 _NOISE = 1.03  # settings that are so close to the fastest are as fast
 _LEAST_LIMIT = 32_000_000  # bytes: an interpreter with PyTorch takes several times that
 _COLD = 0.01  # of the files' bytes: what the kernel reads along, such as the headers
@@ -371,9 +366,15 @@ def tune(
             f"the memory limit is {memory_limit:,} bytes, and Python with PyTorch takes more than "
             f"{format_bytes(_LEAST_LIMIT)}: write it with a unit, like '2GB'"
         )
+    if not (0 < seconds < math.inf and 0 <= workload.step_ms < math.inf):
+        raise ValueError(
+            f"seconds must be positive and step_ms not negative, and both finite, not {seconds} "
+            f"and {workload.step_ms}"
+        )
     if rounds is not None and rounds < LEAST_ROUNDS:
         raise ValueError(f"a median takes at least {LEAST_ROUNDS} trials, not {rounds}")
-    with measuring_alone(workload.folder), unchanged_files(workload.folder), ExitStack() as stack:
+    with ExitStack() as stack:
+        _lock(workload.folder, stack)
         with open_dataset(workload.folder) as ds:
             mini_batches(ds, asdict(workload), Prefetch())  # errors before any trial
             features = managed_bytes(row_sources(ds))
@@ -383,9 +384,13 @@ def tune(
         if settings is None:
             room = min(filter(None, (available_memory(), memory_limit)))
             settings = settings_to_compare(features, room, unavailable)
-        group, no_group = _group(memory_limit, stack)
-        if no_group is not None:
-            say(f"the page cache is NOT limited: {no_group}")
+        group, no_group = None, None
+        if memory_limit is not None:
+            try:
+                group = stack.enter_context(memory_group(memory_limit))
+            except NoMemoryGroup as error:
+                no_group = str(error)
+                say(f"the page cache is NOT limited: {no_group}")
         files = dataset_files(workload.folder)
         rate = measure_disk(largest_file(files)) if disk else None
         say(f"comparing {len(settings)} settings")
@@ -399,42 +404,47 @@ def tune(
             left = [one for one in settings if one not in failed]
             if not left or (rounds is None and number >= LEAST_ROUNDS and time.monotonic() > end):
                 break
-            random.Random(number).shuffle(left)
-            for setting in left if number else settings:
+            if number:
+                random.Random(number).shuffle(left)
+            for setting in left:
                 asked = setting
                 if no_group is not None and setting.memory_limit is None:
                     asked = replace(setting, memory_limit=memory_limit)
                 found = measure(workload, asked, group, files, seconds=max(_LEAST_SECONDS, each))
                 trials.append(replace(found, setting=setting, round=number))
                 time_text = f"{fmean(found.seconds):.4f} s a mini-batch" if found.seconds else ""
-                text = found.reason or time_text
-                say(f"round {number + 1}, {describe(setting)}: {text}")
+                say(f"round {number + 1}, {describe(setting)}: {found.reason or time_text}")
         if not of_settings(trials):
-            raise RuntimeError(_no_choice(trials, memory_limit))
+            text = f"every setting failed; the first: {trials[0].reason}"
+            if memory_limit is not None and "killed" in text:
+                text += (
+                    f". The interpreter, its libraries, the seeds and one mini-batch do not fit in "
+                    f"{format_bytes(memory_limit)}: give a larger --memory-limit"
+                )
+            raise RuntimeError(text)
+        with open_dataset(workload.folder) as ds:
+            if files_digest(ds.mappings) != digest:
+                raise RuntimeError(
+                    f"{workload.folder}: the dataset changed during tuning: nothing was written; "
+                    f"run it again"
+                )
     kind = "" if group is None else group.kind
     return Tuned(
         *(workload, memory_limit, kind, no_group, size, digest, tuple(trials)), unavailable, rate
     )
 
 
-def _group(limit: int | None, stack: ExitStack) -> tuple[MemoryGroup | None, str | None]:
-    """A memory group, or why there is none although there is a limit."""
-    if limit is None:
-        return None, None
+def _lock(folder: Path_, stack: ExitStack) -> None:
+    """Locks a dataset against builds and other measurements; see `folder_lock`.
+
+    Training does not ask for it. File systems that cannot lock are left unlocked.
+    """
     try:
-        return stack.enter_context(memory_group(limit)), None
-    except NoMemoryGroup as error:
-        return None, str(error)
-
-
-def _no_choice(trials: Sequence[Trial], limit: int | None) -> str:
-    text = f"every setting failed; the first: {trials[0].reason}"
-    if limit is not None and "killed" in text:
-        text += (
-            f". The interpreter, its libraries, the seeds and one mini-batch do not fit in "
-            f"{format_bytes(limit)}: give a larger --memory-limit"
-        )
-    return text
+        stack.enter_context(folder_lock(Path(folder)))
+    except BlockingIOError:
+        raise
+    except OSError:  # such as NFS, which wants to write
+        pass
 
 
 def measure(
@@ -474,40 +484,30 @@ def measure(
     path = os.pathsep.join(os.path.abspath(part) for part in sys.path if part)
     environment = {"OMP_WAIT_POLICY": "passive", **os.environ, "PYTHONPATH": path}
     command = [*(group.prefix if group else ()), sys.executable, "-c", _PROGRAM]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, cwd="/"
-    ) as process:
-        assert process.stdin is not None
-        most = _START_SECONDS + 3 * seconds
-        try:
-            # The pipe stays open: its end is that of this process, and ends the trial.
-            process.stdin.write((json.dumps(request) + "\n").encode())
-            process.stdin.flush()
-            answer, errors = _read(process, most)
-        except subprocess.TimeoutExpired:
-            return Trial(setting, reason=f"took longer than {most:.0f} s", in_memory=in_memory)
-        except BrokenPipeError:
-            answer, errors = process.communicate()
-        finally:
-            process.kill()
-    if process.returncode == 0 and answer:
-        figures = json.loads(answer)
+    most = _START_SECONDS + 3 * seconds
+    reader, writer = os.pipe()  # its end is that of this process, and ends the trial
+    try:
+        done = subprocess.run(
+            [*command, json.dumps(request)],
+            stdin=reader,
+            capture_output=True,
+            timeout=most,
+            env=environment,
+            cwd="/",
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Trial(setting, reason=f"took longer than {most:.0f} s", in_memory=in_memory)
+    finally:
+        os.close(reader)
+        os.close(writer)
+    if done.returncode == 0 and done.stdout:
+        figures = json.loads(done.stdout)
         figures["seconds"] = tuple(figures["seconds"])
         return Trial(setting, in_memory=in_memory, **figures)
     was_killed = group is not None and group.kills() > kills
-    return Trial(
-        setting, reason=_reason(process.returncode, was_killed, group, errors), in_memory=in_memory
-    )
-
-
-def _read(process: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, bytes]:
-    """What a process writes until it ends, while its standard input stays open."""
-    stdin, process.stdin = process.stdin, None  # communicate would close it
-    try:
-        return process.communicate(timeout=seconds)
-    finally:
-        process.stdin = stdin
+    reason = _reason(done.returncode, was_killed, group, done.stderr)
+    return Trial(setting, reason=reason, in_memory=in_memory)
 
 
 def _reason(code: int, was_killed: bool, group: MemoryGroup | None, errors: bytes) -> str:
@@ -524,9 +524,9 @@ def _reason(code: int, was_killed: bool, group: MemoryGroup | None, errors: byte
 
 
 def run_trial() -> None:
-    """Reads a request of `measure` from the standard input, and writes the figures as JSON."""
+    """Does what `measure` asks for in the argument, and writes the figures as JSON."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever wants the answer ends the trial
-    request = json.loads(sys.stdin.buffer.readline())
+    request = json.loads(sys.argv[1])
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(OSError):  # if memory is short, this process is killed and not its parent
         Path("/proc/self/oom_score_adj").write_text("500")
@@ -581,14 +581,8 @@ def _iterate(request: dict[str, Any]) -> dict[str, Any]:
                 taken.append((time.perf_counter() - started, stats))
 
             end = time.perf_counter() + request["warm_up_seconds"]
-            before = share_in_memory(dataset_files(work["folder"]))
-            while len(taken) < 4 * _WARM_UP and time.perf_counter() < end:
+            while len(taken) < _WARM_UP and time.perf_counter() < end:
                 take()
-                if len(taken) >= _WARM_UP and len(taken) % 3 == 0:
-                    now = share_in_memory(dataset_files(work["folder"]))
-                    if now is None or before is None or now - before <= _STEADY * now:
-                        break
-                    before = now
             taken.clear()
             end = time.perf_counter() + request["seconds"]
             while not taken or (len(taken) < request["batches"] and time.perf_counter() < end):
@@ -636,70 +630,7 @@ def drop_files(paths: Iterable[Path_]) -> float | None:
 
 def share_in_memory(paths: Iterable[Path_]) -> float | None:
     """Share of the bytes of files that is in the page cache; None if this is unknown."""
-    total = cached = 0
-    for path in paths:
-        with closing(_core.Mapping(path)) as mapping:
-            resident = resident_bytes(mapping)
-            if resident is None:
-                return None
-            total += mapping.size
-            cached += resident
-    return cached / total if total else 0.0
-
-
-@contextmanager
-def measuring_alone(folder: Path_) -> Iterator[None]:
-    """Locks a dataset against builds and other measurements; a BlockingIOError if there is one.
-
-    The locks end with the process at the latest. Builds lock the folder for themselves, and
-    measurements only share that lock, so they lock one of the dataset's files as well. Training
-    does not ask for either. File systems that cannot lock what is only read are left unlocked.
-    """
-    with ExitStack() as locks:
-        try:
-            locks.enter_context(folder_lock(Path(folder), shared=True))
-        except BlockingIOError:
-            raise
-        except OSError:  # such as a file system without locks
-            pass
-        descriptor = os.open(min(dataset_files(folder)), os.O_RDONLY | os.O_CLOEXEC)
-        locks.callback(os.close, descriptor)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            reason = (
-                "another tuning or sweep measures this dataset, and both would have wrong figures: "
-                "wait until it ends"
-            )
-            raise BlockingIOError(errno.EWOULDBLOCK, reason, os.fspath(folder)) from None
-        except OSError:  # such as NFS, which wants to write
-            pass
-        yield
-
-
-@contextmanager
-def unchanged_files(folder: Path_) -> Iterator[None]:
-    """Requires that the files of a dataset are the same when the block ends, also by an error.
-
-    Locks cannot prevent that files are replaced or removed; then it is a RuntimeError.
-    """
-
-    def digest() -> str | None:
-        with suppress(OSError, FormatError), ExitStack() as stack:
-            paths = dataset_files(folder)
-            maps = [stack.enter_context(closing(_core.Mapping(path))) for path in paths]
-            return files_digest(maps)
-        return None
-
-    before, cause = digest(), None
-    try:
-        yield
-    except Exception as error:
-        cause = error
-    if digest() != before:
-        raise RuntimeError(
-            f"{os.fspath(folder)}: the dataset changed during tuning: nothing was written; run it "
-            f"again"
-        ) from cause
-    if cause is not None:
-        raise cause
+    found = CachedFiles(paths).read()
+    known = [one.page_cache for one in found if one.page_cache is not None]
+    size = sum(one.size for one in found)
+    return sum(known) / max(1, size) if len(known) == len(found) else None
