@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import mmap
 import os
+import subprocess
+import sys
+import threading
+import time
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from types import SimpleNamespace
@@ -11,14 +17,13 @@ from types import SimpleNamespace
 import numpy as np
 import packed_graphs
 import pytest
-from loaders import loader_of
 from packed_graphs import SEEDS
 
 import graphzero as gz
 from graphzero.io.row_io import PagesRequested, RowIO
 from graphzero.loader import iteration
 from graphzero.loader import stats as stats_module
-from graphzero.loader.iteration import Moment
+from graphzero.loader.iteration import Moment, moment, spent
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.stats import BatchStats, BatchTotals, Step, listeners, watch
 
@@ -129,22 +134,100 @@ def test_the_times_of_a_mini_batch_do_not_overlap(
     assert stats.row_bytes == len(batch.subgraph.n_id) * 7 * 4
 
 
-def test_a_batch_without_rows_gathers_nothing_while_other_threads_run(dataset, clock, monkeypatch):
-    submit = RowIO.submit
+@pytest.mark.parametrize(
+    ("wall", "cpu", "queued", "faults", "has_read", "disk"),
+    [
+        (10.0, 4.0, 0.0, 0, True, 6.0),
+        (10.0, 4.0, 1.5, 0, True, 4.5),  # it was ready, and had no processor
+        (10.0, 4.0, 1.5, 3, False, 4.5),  # page faults say that it has read
+        (10.0, 4.0, 0.0, 0, False, 0.0),  # it was blocked by something else
+        (10.0, 9.0, 2.0, 1, True, 0.0),  # the clocks do not agree to the last digit
+        (10.0, -1.0, 0.0, 1, True, 10.0),
+    ],
+)
+def test_the_time_of_a_stage_is_work_and_disk(wall, cpu, queued, faults, has_read, disk):
+    begin = Moment(100.0, 7.0, 3.0, 20)
+    end = Moment(100.0 + wall, 7.0 + cpu, 3.0 + queued, 20 + faults)
+    got = spent(begin, end, has_read=has_read)
+    assert got[1] == pytest.approx(disk)
+    assert sum(got) == pytest.approx(wall)
 
-    def submitted(*args):
-        clock.spend(1)  # another thread has its turn
-        return submit(*args)
 
-    monkeypatch.setattr(RowIO, "submit", submitted)
-    with gz.open(dataset[0]) as ds:
-        prefetch = gz.Prefetch("willneed", lookahead=0)
-        batches = gz.NeighborDataset(
-            ds, ds.splits["train"], [3], batch_size=50, prefetch=prefetch, gather=[]
-        )
-        stats = [batch.stats for batch in batches]
-    assert [each.gathered for each in stats] == [0] * 5
-    assert [each.row_bytes for each in stats] == [0] * 5
+@pytest.mark.skipif(not os.path.exists("/proc/thread-self/schedstat"), reason="no such file")
+def test_waiting_for_a_processor_is_not_waiting_for_the_disk():
+    """Two threads on one processor: each is ready half of the time, and never blocked."""
+    source = (
+        "import os, threading, time\n"
+        "from graphzero.loader.iteration import moment, spent\n"
+        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+        "if os.fork() == 0:\n"
+        "    while os.getppid() != 1 and time.thread_time() < 0.4: pass\n"
+        "    os._exit(0)\n"
+        "begin = moment()\n"
+        "while time.thread_time() - begin.cpu < 0.2: pass\n"
+        "end = moment()\n"
+        "os.wait()\n"
+        "assert end.queued - begin.queued > 0.05, 'it had a processor all the time'\n"
+        "assert spent(begin, end, has_read=True)[1] < 0.05\n"
+    )
+    subprocess.run([sys.executable, "-c", source], check=True, cwd="/")
+
+
+def test_where_the_system_tells_less_a_thread_that_sleeps_is_blocked(monkeypatch):
+    monkeypatch.setattr(iteration, "_SCHEDSTAT", "/nowhere/schedstat")
+    monkeypatch.setattr(iteration, "_WHOSE", None)
+    monkeypatch.setattr(iteration, "_schedstat", iteration._Schedstat())
+    begin = moment()
+    assert (begin.queued, begin.faults) == (0.0, 0)
+    time.sleep(0.05)
+    assert spent(begin, moment(), has_read=True)[1] > 0.049
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_threads_that_end_and_forked_children_leave_no_descriptor():
+    moment()
+    gc.collect()  # what earlier tests have left
+    before = len(os.listdir("/proc/self/fd"))
+    threads = [threading.Thread(target=moment) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
+    child = os.fork()
+    if child == 0:  # its thread is another one than the parent's
+        status = 1
+        try:
+            begin = moment()
+            own = os.stat(f"/proc/self/fd/{iteration._schedstat.descriptor}").st_ino
+            status = 0 if own == os.stat("/proc/thread-self/schedstat").st_ino else 2
+            # what else the parent publishes, the child closes
+            if begin.queued < 0 or len(os.listdir("/proc/self/fd")) > before:
+                status = 3
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="cannot empty the page cache")
+def test_page_faults_that_read_a_file_are_waiting_for_the_disk(tmp_path):
+    path = tmp_path / "cold"
+    path.write_bytes(os.urandom(4 << 20))
+    with open(path, "r+b") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            data.madvise(mmap.MADV_RANDOM)
+            begin = moment()
+            assert len(data[:: mmap.PAGESIZE]) == 1024
+            cold = moment()
+            assert len(data[:: mmap.PAGESIZE]) == 1024
+            warm = moment()
+    if cold.faults == begin.faults:
+        pytest.skip("this file system keeps its files in memory")
+    assert spent(begin, cold, has_read=False)[1] > 0
+    assert spent(cold, warm, has_read=False)[1] == 0
 
 
 class Prepared:
@@ -209,15 +292,6 @@ def twice(clock, source):
         clock.spend(100)  # between two epochs
 
 
-def left_early(clock, source):
-    for item in watch(source):
-        clock.spend(5)
-        if item == 1:
-            break
-    clock.spend(100)
-    whole(clock, source)
-
-
 def left_by_an_exception(clock, source):
     with pytest.raises(KeyError):
         for item in watch(source):
@@ -268,7 +342,6 @@ def watched_within(clock, source):
     [
         (whole, 3, 7, 15),
         (twice, 6, 14, 30),
-        (left_early, 5, 12, 20),
         (left_by_an_exception, 2, 5, 5),
         (held, 4, 10, 15),
         (interleaved, 6, 14, 15),
@@ -309,56 +382,27 @@ def test_a_forked_child_does_not_count_what_its_parent_does(clock, steps):
 # --- loaders
 
 
-def neighbor(folder, stack, workers):
-    ds = stack.enter_context(gz.open(folder))
-    loader = gz.NeighborLoader(
-        ds,
-        [4, 3],
-        "train",
-        batch_size=20,
-        num_workers=workers,
-        persistent_workers=workers > 0,
-        filter_per_worker=None,
-    )
-    return loader
+def make_loader(kind, folder, stack, workers):
+    """A loader over a ready-made or an open form, over a typed graph or over a pack."""
+    options = {"num_workers": workers, "persistent_workers": workers > 0}
 
+    def plain(batches):
+        return torch.utils.data.DataLoader(
+            batches, batch_size=None, collate_fn=gz.Collate(batches.dataset), **options
+        )
 
-def plain(folder, stack, workers):
+    if kind == "typed":
+        ds = stack.enter_context(gz.open(packed_graphs.build_typed(folder / "typed")))
+        return gz.NeighborLoader(ds, [4, 3], ("paper", "train"), batch_size=7, **options)
+    if kind == "packed":
+        ds = stack.enter_context(gz.open(packed_graphs.build_untyped(folder / "untyped")))
+        pack = packed_graphs.make(ds, folder / "pack", SEEDS["untyped"])
+        return plain(gz.PackedDataset(ds, pack, SEEDS["untyped"]))
     ds = stack.enter_context(gz.open(folder))
+    if kind == "ready-made":
+        return gz.NeighborLoader(ds, [4, 3], "train", batch_size=20, **options)
     batches = gz.NeighborDataset(ds, ds.splits["train"], [4, 3], batch_size=20, shuffle=True)
-    loader = loader_of(batches, workers, persistent_workers=workers > 0)
-    return loader
-
-
-def plain_watched(folder, stack, workers):
-    loader = plain(folder, stack, workers)
-    return watch(loader)
-
-
-def neighbor_watched(folder, stack, workers):
-    loader = neighbor(folder, stack, workers)
-    return watch(loader)
-
-
-def typed(folder, stack, workers):
-    ds = stack.enter_context(gz.open(packed_graphs.build_typed(folder / "typed")))
-    loader = gz.NeighborLoader(
-        ds,
-        [4, 3],
-        ("paper", "train"),
-        batch_size=7,
-        num_workers=workers,
-        persistent_workers=workers > 0,
-    )
-    return loader
-
-
-def packed(folder, stack, workers):
-    ds = stack.enter_context(gz.open(packed_graphs.build_untyped(folder / "untyped")))
-    pack = packed_graphs.make(ds, folder / "pack", SEEDS["untyped"])
-    batches = gz.PackedDataset(ds, pack, SEEDS["untyped"])
-    loader = loader_of(batches, workers, persistent_workers=workers > 0)
-    return loader
+    return plain(batches)
 
 
 def sums_of_stats(batches):
@@ -391,31 +435,22 @@ PREPARED = [field for field in vars(BatchTotals()) if field not in LOOP]
 
 
 @pytest.mark.parametrize(
-    ("make", "workers", "observed"),
+    ("kind", "is_watched", "workers"),
     [
-        (neighbor, 0, True),
-        (neighbor, 2, True),
-        (neighbor_watched, 0, True),
-        (neighbor_watched, 2, True),
-        (plain, 0, True),
-        (plain, 2, False),
-        (plain_watched, 0, True),
-        (plain_watched, 2, True),
-        (typed, 0, True),
-        (typed, 2, True),
-        (packed, 0, True),
-        (packed, 2, False),
+        *(("ready-made", False, 0), ("ready-made", True, 2), ("ready-made", False, 2)),
+        *(("plain", False, 0), ("plain", True, 0), ("plain", True, 2), ("plain", False, 2)),
+        *(("typed", False, 0), ("typed", False, 2), ("packed", False, 0), ("packed", True, 2)),
     ],
 )
-def test_what_a_loop_tells_is_the_sum_of_the_stats(dataset, steps, make, workers, observed):
+def test_what_a_loop_tells_is_the_sum_of_the_stats(dataset, steps, kind, is_watched, workers):
     with ExitStack() as stack:
-        loop = make(dataset[0], stack, workers)
-        batches = getattr(loop, "_loader", loop).dataset
-        if isinstance(batches, gz.NeighborDataset):
-            batches.set_epoch(0)
+        loader = make_loader(kind, dataset[0], stack, workers)
+        if isinstance(loader.dataset, gz.NeighborDataset):
+            loader.dataset.set_epoch(0)
         steps.clear()  # packing iterates as well
+        loop = watch(loader) if is_watched else loader
         first, second = list(loop), list(loop)
-    if not observed:  # what DataLoader workers do is known where their mini-batches arrive
+    if kind == "plain" and workers and not is_watched:  # where their mini-batches arrive
         assert steps == []
         return
     epochs = by_epoch(steps)
@@ -426,7 +461,7 @@ def test_what_a_loop_tells_is_the_sum_of_the_stats(dataset, steps, make, workers
             assert getattr(got, name) == pytest.approx(getattr(expected, name)), name
         assert got.steps == len(batches)
         assert got.stall > 0
-        assert got.unsplit == (got.training if make in (plain, packed) else 0)
+        assert got.unsplit == (0 if kind in ("ready-made", "typed") or is_watched else got.training)
     for epoch, batches in enumerate((first, second)):
         assert [(b.stats.epoch, b.stats.number) for b in batches] == [
             (epoch, number) for number in range(len(batches))
@@ -445,13 +480,6 @@ def test_stats_of_batches_that_a_transform_replaces(dataset, steps, workers):
         )
         assert [batch.stats.num_seeds for batch in loader][:2] == [50, 50]
     assert (sums(steps).batches, sums(steps).steps) == (5, 5)
-
-
-def test_a_loop_in_this_process_waits_as_long_as_its_batches_say(dataset, steps):
-    with gz.open(dataset[0]) as ds:
-        batches = gz.NeighborDataset(ds, ds.splits["train"], [4, 3], batch_size=20)
-        waited = sum(batch.stats.waited for batch in batches)
-        assert sums(steps).stall >= waited > 0
 
 
 def test_a_watched_loop_counts_the_collate_function_as_waiting(dataset, clock, steps):
@@ -474,14 +502,13 @@ def test_a_watched_loop_counts_the_collate_function_as_waiting(dataset, clock, s
         assert alone.training == alone.unsplit == 4 * (3 + 5) + 3 + 5
 
 
-def test_a_ready_made_loader_counts_its_collate_function_as_waiting(dataset, clock, steps):
+def test_a_ready_made_loader_counts_its_transform_as_waiting(dataset, clock, steps):
     def transform(batch):
         clock.spend(3)
         return batch
 
     with gz.open(dataset[0]) as ds:
-        loader = gz.NeighborLoader(ds, [4, 3], "train", batch_size=50, transform=transform)
-        for _ in loader:
+        for _ in gz.NeighborLoader(ds, [4, 3], "train", batch_size=50, transform=transform):
             clock.spend(5)
     got = sums(steps)
     assert (got.steps, got.stall, got.training) == (5, 15, 25)

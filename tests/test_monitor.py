@@ -193,7 +193,12 @@ def test_the_dataset_may_be_named_in_many_ways_and_is_closed(folder: Path, ds, k
         "list": [ds, folder / "graph.gl"],
     }[kind]
     before = _core.open_mappings()
-    with gz.Monitor(named) as monitor:
+    monitor = gz.Monitor(named)
+    with pytest.raises(RuntimeError, match="recorded nothing yet"):
+        _ = monitor.summary
+    with monitor:
+        pass
+    with pytest.raises(RuntimeError, match="make another one"), monitor:
         pass
     gc.collect()
     assert _core.open_mappings() <= before
@@ -202,11 +207,11 @@ def test_the_dataset_may_be_named_in_many_ways_and_is_closed(folder: Path, ds, k
     assert all(os.path.isabs(file.path) for file in monitor.recording.files)
 
 
-def test_a_dataset_that_is_deleted_is_unknown_with_the_reason(folder: Path, tmp_path: Path) -> None:
+def test_a_dataset_that_is_deleted_is_unknown_with_the_reason(tmp_path: Path) -> None:
     gc.collect()  # no other dataset is mapped then
-    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
-    with gz.Monitor(copy) as monitor:
-        shutil.rmtree(copy)
+    gz.build(tmp_path / "data", [[0], [1]]).close()
+    with gz.Monitor(tmp_path / "data") as monitor:
+        shutil.rmtree(tmp_path / "data")
     assert "page cache  unknown: the dataset's files were deleted" in str(monitor.summary)
 
 
@@ -268,16 +273,6 @@ def test_wrong_arguments_are_refused_at_once(options, error, message) -> None:
     with pytest.raises(error, match=message), gz.Monitor(**options):
         pytest.fail("the block was entered")
     assert not _threads()
-
-
-def test_a_monitor_is_used_once(folder: Path) -> None:
-    monitor = gz.Monitor(folder)
-    with pytest.raises(RuntimeError, match="recorded nothing yet"):
-        _ = monitor.summary
-    with monitor, pytest.raises(RuntimeError, match="make another one"):
-        monitor.__enter__()
-    with pytest.raises(RuntimeError, match="make another one"), monitor:
-        pass
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])

@@ -5,13 +5,17 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import stat
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import graphzero as gz
 from graphzero.store.atomic import StagedFile, replace_file, write_atomically
+from graphzero.store.manifest import MANIFEST_NAME, finish_renames, read_manifest
 from graphzero.store.outputs import (
     Output,
     check_outputs,
@@ -20,11 +24,66 @@ from graphzero.store.outputs import (
     writing,
 )
 
+EDGES = np.array([[0, 1], [1, 2], [2, 0]])
+ROWS = np.ones((3, 2), np.float32)
+KINDS = ("pipe", "socket", "device", "folder")
+SPECIAL = r"a (device or another special file|folder)"
 
-def refused(kind, path, *, inputs=(), num_bytes=0):
-    with pytest.raises(kind) as caught:
-        check_outputs([Output("--json", path, num_bytes)], inputs)
-    return caught.value
+
+def make_special(path, kind):
+    """A special file that only this test has; the device is a copy of /dev/null's node."""
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+        (path / "inside").write_text("precious")
+    elif kind == "device":
+        try:
+            os.mknod(path, 0o666 | stat.S_IFCHR, os.stat("/dev/null").st_rdev)
+        except PermissionError:
+            pytest.skip("only root may make a device")
+    else:
+        here = Path.cwd()
+        try:
+            os.chdir(path.parent)  # absolute paths may be too long
+            with socket.socket(socket.AF_UNIX) as listening:
+                listening.bind(path.name)
+        finally:
+            os.chdir(here)
+
+
+def what_is(path):
+    found = os.lstat(path)
+    return found.st_ino, found.st_mode, found.st_rdev
+
+
+@pytest.fixture(params=KINDS)
+def special(request, tmp_path):
+    """A special file; the test must leave it as it was, and nothing beside it."""
+    path = tmp_path / "special" / "out.gd"
+    path.parent.mkdir()
+    make_special(path, request.param)
+    before = what_is(path)
+    yield path
+    assert what_is(path) == before
+    assert os.listdir(path.parent) == ["out.gd"]
+    if request.param == "folder":
+        assert (path / "inside").read_text() == "precious"
+
+
+@pytest.fixture
+def csv(tmp_path):
+    (tmp_path / "e.csv").write_text("0,1\n1,2\n")
+    return tmp_path / "e.csv"
+
+
+def refused(call, path):
+    with pytest.raises(OSError, match=SPECIAL) as caught:
+        call()
+    assert caught.value.filename == str(path)
+
+
+# --- before the work
 
 
 def test_paths_that_can_be_written_are_left_as_they_were(tmp_path):
@@ -39,142 +98,91 @@ def test_paths_that_can_be_written_are_left_as_they_were(tmp_path):
     assert earlier.read_text() == "of before"
 
 
-def test_the_folder_must_exist(tmp_path):
-    error = refused(FileNotFoundError, tmp_path / "no" / "x.json")
-    assert error.filename == str(tmp_path / "no" / "x.json")
-    assert error.strerror.startswith("--json cannot be written: the folder ")
-    assert error.strerror.endswith("does not exist; make it, or choose another path")
-    (tmp_path / "file").write_text("")
-    error = refused(NotADirectoryError, tmp_path / "file" / "x.json")
-    assert "is not a folder" in error.strerror
-
-
-@pytest.mark.parametrize("path", ["folder", "new/", "."])
-def test_a_folder_is_no_output(tmp_path, path, monkeypatch):
-    (tmp_path / "folder").mkdir()
+@pytest.mark.parametrize(
+    ("path", "kind", "message"),
+    [
+        ("no/x", FileNotFoundError, "no does not exist; make it, or choose another path"),
+        ("file/x", NotADirectoryError, "file is not a folder"),
+        ("folder", IsADirectoryError, "add the name of a file"),
+        ("new/", IsADirectoryError, "add the name of a file"),
+        (".", IsADirectoryError, "add the name of a file"),
+        ("pipe", OSError, "choose the path of a regular file"),
+        ("socket", OSError, "choose the path of a regular file"),
+        ("link", OSError, "choose the path of a regular file"),
+        ("/dev/null", OSError, "choose the path of a regular file"),
+        ("/proc/x", OSError, "choose another path"),  # not even root may make one there
+        ("x" * 250, OSError, "choose another path"),
+    ],
+    ids=lambda each: str(each)[:20],
+)
+def test_what_cannot_be_written_is_refused(tmp_path, monkeypatch, path, kind, message):
     monkeypatch.chdir(tmp_path)
-    assert "add the name of a file" in refused(IsADirectoryError, path).strerror
-
-
-def test_special_files_are_no_outputs(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
+    for special in ("pipe", "socket", "folder"):
+        make_special(tmp_path / special, special)
     (tmp_path / "link").symlink_to("/dev/null")
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(os.path.relpath(tmp_path / "socket"))  # absolute paths may be too long
-        for path in ("/dev/null", tmp_path / "pipe", tmp_path / "link", tmp_path / "socket"):
-            error = refused(OSError, path)
-            assert error.errno == errno.EINVAL
-            assert error.filename == str(path)
-            assert "choose the path of a regular file" in error.strerror
-
-
-OPEN_FILES = ["/dev/stdout", "/dev/fd/{0}", "/proc/self/fd/{0}", "/proc/thread-self/fd/{0}"]
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
-@pytest.mark.parametrize("name", OPEN_FILES)
-@pytest.mark.parametrize("is_linked", [False, True], ids=["itself", "by a link"])
-def test_an_open_file_is_not_replaced_under_its_writer(tmp_path, name, is_linked):
-    """Also where it is a regular file, as standard output is after "> file"."""
-    with open(tmp_path / "open", "w") as file:
-        path = name.format(file.fileno())
-        if is_linked:
-            (tmp_path / "link").symlink_to(path)
-            path = str(tmp_path / "link")
-        error = refused(OSError, path)
-        assert error.filename == path
-        assert "--json cannot be written: this is an open file of a process" in error.strerror
-        with pytest.raises(OSError, match="open file of a process") as caught:
-            replaced_file(path).__enter__()
-        assert caught.value.filename == path
-        with pytest.raises(OSError, match="open file of a process"):
-            StagedFile(path)
-        file.write("goes on")
-    assert (tmp_path / "open").read_text() == "goes on"
-    assert len(list(tmp_path.iterdir())) == 1 + is_linked
+    (tmp_path / "file").write_text("")
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(kind, match="--json cannot be written: ") as caught:
+        check_outputs([Output("--json", path)])
+    assert message in caught.value.strerror
+    assert caught.value.filename == path
+    assert caught.value.errno
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_a_file_that_is_read_only_is_not_replaced(tmp_path, monkeypatch):
-    path = tmp_path / "x.json"
-    path.write_text("precious")
+    (tmp_path / "x").write_text("precious")
     monkeypatch.setattr(os, "access", lambda file, mode: False)  # root may write to every file
-    assert "exists and is read-only" in refused(PermissionError, path).strerror
-
-
-def test_a_folder_that_takes_no_files_is_refused_with_the_users_path():
-    error = refused(OSError, "/proc/x.json")  # not even root may make one there
-    assert error.filename == "/proc/x.json"
-    assert error.errno
-    assert "choose another path" in error.strerror
-
-
-def test_names_that_are_too_long_for_the_disk(tmp_path):
-    error = refused(OSError, tmp_path / ("x" * 250))
-    assert error.errno == errno.ENAMETOOLONG
-
-
-def test_too_little_space_is_found(tmp_path, monkeypatch):
-    requested = []
-
-    def full(descriptor, offset, size):
-        requested.append(size)
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
-    error = refused(OSError, tmp_path / "x.npz", num_bytes=5_000_000)
-    assert requested == [5_000_000]
-    assert error.errno == errno.ENOSPC
-    assert "there is no space for 5,000,000 bytes" in error.strerror
-    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(PermissionError, match="exists and is read-only"):
+        check_outputs([Output("--json", tmp_path / "x")])
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="macOS reserves otherwise")
 def test_space_is_reserved_for_all_outputs_at_the_same_time(tmp_path, monkeypatch):
-    files = []
-    reserve = os.posix_fallocate
-    monkeypatch.setattr(
-        os,
-        "posix_fallocate",
-        lambda fd, offset, size: (reserve(fd, offset, size), files.append(os.listdir(tmp_path))),
-    )
+    files, reserve = [], os.posix_fallocate
+
+    def reserved(descriptor, offset, size):
+        if size > 10**6:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        reserve(descriptor, offset, size)
+        files.append(len(os.listdir(tmp_path)))
+
+    monkeypatch.setattr(os, "posix_fallocate", reserved)
     check_outputs([Output("--a", tmp_path / "a", 9000), Output("--b", tmp_path / "b", 9000)])
-    assert [len(names) for names in files] == [1, 2]
+    assert files == [1, 2]
+    with pytest.raises(OSError, match="there is no space for 5,000,000 bytes") as caught:
+        check_outputs([Output("--a", tmp_path / "a", 5_000_000)])
+    assert caught.value.errno == errno.ENOSPC
     assert list(tmp_path.iterdir()) == []
 
 
-def test_two_outputs_are_two_files(tmp_path):
+def test_outputs_are_neither_the_same_file_nor_one_that_is_read(tmp_path):
     real = tmp_path / "x.json"
     (tmp_path / "link").symlink_to(real)
-    for other in (real, tmp_path / "." / "x.json", tmp_path / "link"):
-        for content in (None, "{}"):
-            if content is not None:
-                real.write_text(content)
+    for exists in (False, True):
+        if exists:
+            real.write_text("{}")
+        for other in (real, tmp_path / "." / "x.json", tmp_path / "link"):
             with pytest.raises(ValueError, match="^--json and --save are the same file, "):
                 check_outputs([Output("--json", real), Output("--save", other)])
-        real.unlink()
-
-
-def test_no_file_that_is_read_is_an_output(tmp_path):
-    used = tmp_path / "edges.csv"
-    used.write_text("0,1")
-    os.link(used, tmp_path / "same")
-    for path in (used, tmp_path / "same"):
-        error = refused(ValueError, path, inputs=[tmp_path / "other", used])
-        assert "--json would replace" in str(error)
-        assert str(used) in str(error)
+    os.link(real, tmp_path / "same")
+    for path in (real, tmp_path / "same"):
+        with pytest.raises(ValueError, match=f"--json would replace {real}, which is read"):
+            check_outputs([Output("--json", path)], [tmp_path / "other", real])
 
 
 def test_files_of_a_dataset_are_those_that_its_manifest_names(tmp_path):
-    edges, rows = np.array([[0, 1], [1, 2]]), np.ones((3, 2), np.float32)
     options = {"order": "presample", "presample": gz.Presample(fanouts=[1], batch_size=2)}
-    with gz.build(tmp_path / "d", edges, rows, splits={"train": [0]}, **options) as ds:
+    with gz.build(tmp_path / "d", EDGES, ROWS, splits={"train": [0]}, **options) as ds:
         found = files_of_dataset(ds.paths)
-    assert {path.name for path in found} == {
-        "dataset.json", "graph.gl", "features.gd", "split_train.gd", "visits.gd"
-    }  # fmt: skip
+    names = {"dataset.json", "graph.gl", "features.gd", "split_train.gd", "visits.gd"}
+    assert {path.name for path in found} == names
     assert all(path.exists() for path in found)
-    np.save(tmp_path / "x.npy", rows)
+    np.save(tmp_path / "x.npy", ROWS)
     assert files_of_dataset([tmp_path / "x.npy"]) == [tmp_path / "x.npy"]
+
+
+# --- after it
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path):
@@ -190,15 +198,11 @@ def test_a_file_is_replaced_as_a_whole(tmp_path):
     with pytest.raises(KeyboardInterrupt), replaced_file(path) as file:
         file.write(b"half")
         raise KeyboardInterrupt
+    with pytest.raises(OSError, match="No space") as caught, replaced_file(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(path))
     assert path.read_bytes() == b"new"
     assert sorted(each.name for each in tmp_path.iterdir()) == ["link", "x"]
-
-
-def test_a_full_disk_is_named_by_the_users_path(tmp_path):
-    with pytest.raises(OSError, match="No space") as caught, replaced_file(tmp_path / "x"):
-        raise OSError(errno.ENOSPC, "No space left on device")
-    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "x"))
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_error_names_the_file_and_not_its_unfinished_one(tmp_path):
@@ -221,3 +225,159 @@ def test_a_failure_after_the_work_names_the_option(tmp_path, code, advice):
         raise OSError(code, os.strerror(code))
     expected = f"{os.strerror(code)}: --json was not written; {advice}"
     assert (caught.value.strerror, caught.value.filename) == (expected, path)
+
+
+# --- nothing replaces a device, a pipe, a socket, a folder or an open file
+
+WRITERS = {
+    "gl": lambda csv, out: gz.convert_csv_to_gl(csv, out),
+    "gd": lambda csv, out: gz.convert_csv_to_gd(csv, out, gz.DataType.FLOAT32),
+    "staged": lambda _, out: StagedFile(out),
+    "atomic": lambda _, out: write_atomically(out, b"x"),
+    "replaced": lambda _, out: replaced_file(out).__enter__(),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_every_writer_refuses_special_files_and_links_to_them(special, csv, tmp_path, writer):
+    refused(lambda: WRITERS[writer](csv, special), special)
+    if writer not in ("staged", "atomic"):  # these get the target of a link
+        (tmp_path / "link").symlink_to(special)
+        with pytest.raises(OSError, match=SPECIAL):
+            WRITERS[writer](csv, tmp_path / "link")
+        assert (tmp_path / "link").is_symlink()
+
+
+OPEN_FILES = ["/dev/stdout", "/dev/fd/{0}", "/proc/self/fd/{0}", "/proc/thread-self/fd/{0}"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.parametrize("name", OPEN_FILES)
+@pytest.mark.parametrize("is_linked", [False, True], ids=["itself", "by a link"])
+def test_an_open_file_is_not_replaced_under_its_writer(tmp_path, csv, name, is_linked):
+    """Also where it is a regular file, as standard output is after "> file"."""
+    with open(tmp_path / "open", "w") as file:
+        path = name.format(file.fileno())
+        if is_linked:
+            (tmp_path / "link").symlink_to(path)
+            path = str(tmp_path / "link")
+        with pytest.raises(OSError, match="this is an open file of a process") as caught:
+            check_outputs([Output("--json", path)])
+        assert caught.value.filename == path
+        for write in WRITERS.values():
+            with pytest.raises(OSError, match="open file of a process") as caught:
+                write(csv, path)
+            assert is_linked or caught.value.filename == path
+        file.write("goes on")
+    assert (tmp_path / "open").read_text() == "goes on"
+    assert len(list(tmp_path.iterdir())) == 2 + is_linked
+
+
+def test_one_that_appears_during_the_work_is_not_replaced(tmp_path):
+    staged = StagedFile(tmp_path / "x")
+    staged.seal()
+    os.mkfifo(tmp_path / "x")
+    refused(staged.publish, tmp_path / "x")
+    assert stat.S_ISFIFO(os.stat(tmp_path / "x").st_mode)
+    assert os.listdir(tmp_path) == ["x"]
+
+
+@pytest.mark.parametrize("writer", ["gl", "gd"])
+def test_a_link_to_a_file_is_followed_and_the_input_is_not_replaced(tmp_path, csv, writer):
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "elsewhere" / "out")
+    for _ in range(2):  # first it leads nowhere
+        WRITERS[writer](csv, link)
+        assert link.is_symlink()
+        assert os.listdir(tmp_path / "elsewhere") == ["out"]
+        opened, count = (gz.Graph, 3) if writer == "gl" else (gz.FeatureStore, 2)
+        assert opened(link).num_nodes == count
+    with pytest.raises(ValueError, match="out_path would replace .* which is read"):
+        WRITERS[writer](csv, csv)
+    assert csv.read_text() == "0,1\n1,2\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *(("graph.gl", kind) for kind in KINDS),
+        *(("features.gd", "pipe"), ("labels.gd", "folder"), ("split_train.gd", "socket")),
+        *((MANIFEST_NAME, "device"), (MANIFEST_NAME, "folder")),
+    ],
+)
+def test_a_build_begins_no_work_where_it_could_not_end(tmp_path, name, kind):
+    make_special(tmp_path / name, kind)
+    before = what_is(tmp_path / name)
+    (tmp_path / "edges.csv").write_text("no,numbers\nat,all\n")  # an error, if it were read
+    options = {"features": ROWS, "labels": np.arange(3), "splits": {"train": [0]}}
+    refused(lambda: gz.build(tmp_path, tmp_path / "edges.csv", **options), tmp_path / name)
+    assert what_is(tmp_path / name) == before
+    assert sorted(os.listdir(tmp_path)) == sorted([name, "edges.csv"])
+
+
+def test_opening_a_folder_whose_manifest_is_a_pipe_does_not_wait_for_it(tmp_path):
+    os.mkfifo(tmp_path / MANIFEST_NAME)
+    with pytest.raises(gz.FormatError, match="not a regular file"):
+        gz.open(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+def test_reordering_and_pending_renames_do_not_replace_one(tmp_path, kind):
+    gz.build(tmp_path, EDGES, ROWS).close()
+    make_special(tmp_path / "visits.gd", kind)
+    before, files = what_is(tmp_path / "visits.gd"), sorted(os.listdir(tmp_path))
+    presample = gz.Presample(fanouts=[1], batch_size=2)
+    call = lambda: gz.reorder(tmp_path, "presample", presample=presample)  # noqa: E731
+    refused(call, tmp_path / "visits.gd")
+    assert what_is(tmp_path / "visits.gd") == before
+    assert sorted(os.listdir(tmp_path)) == files
+    manifest = read_manifest(tmp_path)
+    os.rename(tmp_path / "features.gd", tmp_path / manifest.nodes[""].attributes["x"].staged)
+    make_special(tmp_path / "features.gd", kind)
+    refused(lambda: finish_renames(tmp_path, manifest), tmp_path / "features.gd")
+    gz.open(tmp_path).close()
+
+
+def test_a_file_of_a_dataset_that_is_a_link_is_replaced_and_its_target_left(tmp_path):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "elsewhere").write_text("precious")
+    (tmp_path / "d" / "features.gd").symlink_to(tmp_path / "elsewhere")
+    with gz.build(tmp_path / "d", EDGES, ROWS) as ds:
+        assert ds.features.shape == (3, 2)
+    assert not (tmp_path / "d" / "features.gd").is_symlink()
+    assert (tmp_path / "elsewhere").read_text() == "precious"
+
+
+def test_packs_models_and_predictions_refuse_special_files(special, tmp_path):
+    pytest.importorskip("torch")
+    from graphzero.training.graphsage import SavedModel
+    from graphzero.training.trainer import write_predictions
+
+    with gz.build(tmp_path / "d", EDGES, ROWS) as ds:
+        for overwrite in (False, True):
+            refused(lambda o=overwrite: gz.pack(ds, special, epochs=1, overwrite=o), special)
+        (tmp_path / "real").mkdir()
+        (tmp_path / "link.gd").symlink_to(tmp_path / "real" / "p.gd")
+        made = gz.pack(ds, tmp_path / "link.gd", epochs=1)
+    assert made.is_symlink()
+    assert os.listdir(tmp_path / "real") == ["p.gd"]
+    assert gz.FeatureStore(made).feature_dim == 2
+    refused(lambda: SavedModel({}, {}, [1], "float32", 1, 0).write(special), special)
+    (tmp_path / "p.csv").symlink_to(special)
+    with pytest.raises(OSError, match=SPECIAL):
+        write_predictions(
+            tmp_path / "p.csv", {"a": np.zeros(1, np.int64)}, {"a": np.ones((1, 1), np.float32)}
+        )
+
+
+@pytest.mark.parametrize(("name", "kind"), [("edges.csv", "folder"), ("features.npy", "pipe")])
+def test_the_demonstration_writes_into_none(tmp_path, name, kind):
+    make_special(tmp_path / name, kind)
+    before = what_is(tmp_path / name)
+    words = ["demo", "--dir", str(tmp_path), "--nodes", "100", "--edges", "300"]
+    command = [sys.executable, "-m", "graphzero", *words]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert found.returncode == 1, found.stderr
+    assert "special file" in found.stderr or "folder" in found.stderr
+    assert what_is(tmp_path / name) == before

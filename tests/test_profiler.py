@@ -41,45 +41,44 @@ def ds(dataset):
 
 
 class Trace:
-    """Of a profiler that has ended: (begin, end) of the ranges, by name, by thread."""
+    """Of a profiler that has ended: (begin, end) of the ranges of this thread, by name."""
 
     def __init__(self, profiler, path):
         profiler.export_chrome_trace(str(path))
-        self.ranges = defaultdict(lambda: defaultdict(list))
+        self.ranges = defaultdict(list)
         for event in json.loads(path.read_text())["traceEvents"]:
             if event.get("cat") == "user_annotation":
-                span = (event["ts"], event["ts"] + event["dur"])
-                self.ranges[event["tid"]][event["name"]].append(span)
-        self.loop = threading.get_native_id()
+                assert event["tid"] == threading.get_native_id()
+                self.ranges[event["name"]].append((event["ts"], event["ts"] + event["dur"]))
+        self.counts = (len(self.ranges[WAIT]), len(self.ranges[TRAIN]))
+        self._check_nesting()
 
-    def count(self, name):
-        return sum(len(names[name]) for names in self.ranges.values() if name in names)
-
-    def nests(self):
-        """Whether no two ranges of a thread overlap without one being within the other."""
-        for names in self.ranges.values():
-            spans = sorted((begin, -end) for each in names.values() for begin, end in each)
-            ends = []
-            for begin, end in spans:
-                while ends and ends[-1] <= begin:
-                    ends.pop()
-                if ends and -end > ends[-1] + 0.01:
-                    return False
-                ends.append(-end)
-        return True
+    def _check_nesting(self):
+        """No two ranges overlap without one being within the other."""
+        ranges = [each for name in self.ranges.values() for each in name]
+        ends = []
+        for begin, end in sorted(ranges, key=lambda each: (each[0], -each[1])):
+            while ends and ends[-1] <= begin:
+                ends.pop()
+            assert not ends or end <= ends[-1] + 0.01
+            ends.append(end)
 
     def lies_within(self, inner, outers):
-        for names in self.ranges.values():
-            around = [span for outer in outers for span in names.get(outer, [])]
-            for begin, end in names.get(inner, []):
-                if not any(first <= begin and end <= last for first, last in around):
-                    return False
-        return True
+        around = [span for outer in outers for span in self.ranges[outer]]
+        return all(
+            any(first <= begin and end <= last for first, last in around)
+            for begin, end in self.ranges[inner]
+        )
 
 
-def test_a_trace_shows_what_the_loop_does(ds, tmp_path):
-    expected = list(loader_of(ds))
-    loader = loader_of(ds)
+@pytest.fixture
+def expected(ds):
+    return list(loader_of(ds))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_trace_shows_what_the_loop_does(ds, expected, tmp_path, workers):
+    loader = loader_of(ds, workers=workers)
     batches = []
     with gz.profile(**CPU) as profiler:
         for batch in loader:
@@ -87,35 +86,24 @@ def test_a_trace_shows_what_the_loop_does(ds, tmp_path):
                 batches.append(batch)
     trace = Trace(profiler, tmp_path / "trace.json")
     assert all_same(batches, expected)
-    assert trace.count(WAIT) == len(expected) + 1  # the last one finds the end
-    assert trace.count(TRAIN) == len(expected)
-    assert trace.nests()
+    assert trace.counts == (len(expected) + 1, len(expected))  # the last one finds the end
     assert trace.lies_within("own", [TRAIN])
-    turns = sorted(trace.ranges[trace.loop][WAIT] + trace.ranges[trace.loop][TRAIN])
+    turns = sorted(trace.ranges[WAIT] + trace.ranges[TRAIN])
     assert all(before[1] <= after[0] for before, after in pairwise(turns))
 
 
-def test_the_open_form_in_a_plain_dataloader(ds, tmp_path):
+def test_where_nobody_sees_the_loop_there_is_no_range_of_training(ds, expected, tmp_path):
     source = gz.NeighborDataset(ds, ds.splits["train"], [4, 3], batch_size=20, seed=5)
-    loader = torch.utils.data.DataLoader(source, batch_size=None, collate_fn=gz.Collate(ds))
-    with gz.profile(**CPU) as profiler:
-        count = len(list(loader))
-    trace = Trace(profiler, tmp_path / "trace.json")
-    assert (trace.count(WAIT), trace.count(TRAIN)) == (count + 1, 0)
-    assert trace.nests()
-    with gz.profile(**CPU) as profiler:
-        assert len(list(watch(loader))) == count
-    trace = Trace(profiler, tmp_path / "trace.json")
-    assert (trace.count(WAIT), trace.count(TRAIN)) == (count + 1, count)
-    assert trace.nests()
-
-
-def test_a_profiler_of_torch_shows_what_the_loop_waits_for(ds, tmp_path):
-    with torch.profiler.profile(**CPU) as profiler:
-        count = len(list(loader_of(ds)))
-    trace = Trace(profiler, tmp_path / "trace.json")
-    assert trace.count(TRAIN) == 0
-    assert trace.count(WAIT) == count + 1
+    plain = torch.utils.data.DataLoader(source, batch_size=None, collate_fn=gz.Collate(ds))
+    for profile, loader, is_seen in (
+        (gz.profile, plain, False),
+        (gz.profile, watch(plain), True),
+        (torch.profiler.profile, loader_of(ds), False),
+    ):
+        with profile(**CPU) as profiler:
+            count = len(list(loader))
+        trace = Trace(profiler, tmp_path / "trace.json")
+        assert trace.counts == (count + 1, count if is_seen else 0)
 
 
 @pytest.mark.parametrize("cycle", [(0, 0, 1), (1, 1, 2)])
@@ -134,9 +122,8 @@ def test_cycles_of_a_schedule_begin_and_end_within_an_epoch(ds, tmp_path, cycle)
                 profiler.step()
     assert len(traces) == 2
     for trace in traces:
-        assert 1 <= trace.count(TRAIN) <= active
-        assert trace.nests()
-        assert trace.lies_within(TRAIN, [name for name in trace.ranges[trace.loop] if "#" in name])
+        assert 1 <= trace.counts[1] <= active
+        assert trace.lies_within(TRAIN, [name for name in trace.ranges if "#" in name])
 
 
 @pytest.mark.parametrize("end", ["break", "error", "kept"])
@@ -156,31 +143,15 @@ def test_a_loop_that_is_left_early(ds, tmp_path, end):
     except KeyError:
         pass
     trace = Trace(profiler, tmp_path / "trace.json")
-    assert trace.count(TRAIN) == 2
-    assert trace.nests()
+    assert trace.counts == (2, 2)
     if end == "break":
-        (after,) = trace.ranges[trace.loop]["after"]
-        assert all(last <= after[0] for _, last in trace.ranges[trace.loop][TRAIN])
+        (after,) = trace.ranges["after"]
+        assert all(last <= after[0] for _, last in trace.ranges[TRAIN])
     else:
+        with gz.profile(**CPU) as profiler:  # starts in the middle of an epoch
+            next(iterator)
+        assert Trace(profiler, tmp_path / "trace.json").counts == (1, 1)
         assert len(list(iterator)) > 0  # goes on without the profiler
-
-
-def test_the_profiler_starts_in_the_middle_of_an_epoch(ds, tmp_path):
-    iterator = iter(loader_of(ds))
-    next(iterator)
-    with gz.profile(**CPU) as profiler:
-        next(iterator)
-    trace = Trace(profiler, tmp_path / "trace.json")
-    assert (trace.count(WAIT), trace.count(TRAIN)) == (1, 1)
-
-
-def test_workers_forked_while_a_profiler_runs(ds, tmp_path):
-    expected = list(loader_of(ds))
-    with gz.profile(**CPU) as profiler:
-        batches = list(loader_of(ds, workers=1))
-    trace = Trace(profiler, tmp_path / "trace.json")
-    assert all_same(batches, expected)
-    assert trace.count(WAIT) == len(expected) + 1
 
 
 def test_without_a_profiler_no_range_is_made(ds, monkeypatch):

@@ -49,26 +49,15 @@ def _start(*words, cwd: Path, **options) -> subprocess.Popen[str]:
 
 
 def test_a_command_keeps_its_input_output_and_exit_code(tmp_path: Path) -> None:
-    code = "import sys; print(sys.stdin.read()[::-1]); sys.exit(3)"
-    command = [sys.executable, "-m", "graphzero", "report", "--", sys.executable, "-c", code]
-    done = subprocess.run(
-        command, input="olleh", capture_output=True, text=True, check=False, cwd=tmp_path
-    )
-    assert (done.returncode, done.stdout) == (3, "hello\n")
-    assert "verdict" in done.stderr
-    assert "graphzero prepared no mini-batch" in done.stderr
-    assert "batches: no mini-batch was seen" in done.stderr
-    assert "memory      at most" in done.stderr
-
-
-def test_figures_of_a_command_that_nobody_has_seen_are_unknown(tmp_path: Path) -> None:
-    done = subprocess_of("report", "--json", tmp_path / "r.json", "--", "true", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    summary = json.loads((tmp_path / "r.json").read_text())["summary"]
-    names = {"major_faults", "read_bytes", "cores"}
-    assert {name for name in names if summary[name] is None} == names <= set(summary["unknown"])
-    assert "unknown by these processes" in done.stderr
-    assert "processors  unknown" in done.stderr
+    code = "import sys; print(sys.stdin.read(), sys.argv[1:]); sys.exit(3)"
+    words = ["--html", "x", "--", "--help"]  # of the command
+    process = _start("--", sys.executable, "-c", code, *words, cwd=tmp_path, stdin=subprocess.PIPE)
+    out, err = process.communicate("hello")
+    assert (process.returncode, out) == (3, f"hello {words}\n")
+    assert list(tmp_path.iterdir()) == []
+    assert "graphzero prepared no mini-batch" in err
+    assert "batches: no mini-batch was seen" in err
+    assert "memory      at most" in err
 
 
 def test_a_training_is_recorded(tmp_path: Path) -> None:
@@ -127,15 +116,6 @@ def test_wrong_usage_is_said(words, message, capfd) -> None:
     assert message in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("dashes", [["--"], []])
-def test_options_of_the_command_are_its_own(tmp_path: Path, dashes: list[str]) -> None:
-    show = "import sys; print(sys.argv[1:])"
-    words = ("--html", "x", "--", "--pid", "3", "--help")
-    done = subprocess_of("report", *dashes, sys.executable, "-c", show, *words, cwd=tmp_path)
-    assert done.stdout == f"{list(words)}\n"
-    assert not (tmp_path / "x").exists()
-
-
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_signals_are_passed_on(patient, tmp_path: Path, name: str) -> None:
     number = getattr(signal, name)
@@ -169,13 +149,6 @@ def test_ctrl_c_on_a_terminal_reaches_the_command_once(patient, tmp_path: Path) 
     assert "verdict" in err
 
 
-def test_a_command_that_a_signal_ends(tmp_path: Path) -> None:
-    kill = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
-    done = subprocess_of("report", "--", sys.executable, "-c", kill, cwd=tmp_path)
-    assert done.returncode == 128 + signal.SIGKILL
-    assert "verdict" in done.stderr
-
-
 def test_the_summary_is_printed_although_the_disk_is_full(small_disk: Path, tmp_path: Path) -> None:
     fill = f"open({str(small_disk / 'filler')!r}, 'wb', 0).write(bytes(1 << 23))"
     outputs = ["--json", small_disk / "r.json", "--html", tmp_path / "r.html"]
@@ -184,18 +157,6 @@ def test_the_summary_is_printed_although_the_disk_is_full(small_disk: Path, tmp_
     assert "verdict" in done.stderr
     assert done.stderr.splitlines()[-1].startswith(f"graphzero: {small_disk / 'r.json'}: No space")
     assert "verdict" in (tmp_path / "r.html").read_text()
-
-
-def test_a_folder_that_goes_away_is_named_with_its_option(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-    outputs = ("--json", "a/r.json", "--html", "b/r.html")
-    done = subprocess_of("report", *outputs, "--", "rmdir", "a", "b", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "verdict" in done.stderr
-    for path, option in (("a/r.json", "--json"), ("b/r.html", "--html")):
-        assert f"{path}: its folder is gone: {option} was not written; keep" in done.stderr
-    assert "staged" not in done.stderr
 
 
 def test_the_exit_code_is_kept_if_nobody_reads_the_summary(tmp_path: Path) -> None:
