@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import closing
 
@@ -109,20 +108,6 @@ def test_every_strategy_gives_the_same_bytes(packed, expected, strategy, lookahe
         assert epoch_of(batches, epoch) == expected[epoch]
 
 
-@pytest.mark.parametrize(("workers", "method"), [(1, "fork"), (2, "fork"), (2, "spawn")])
-def test_so_it_is_in_workers(packed, expected, workers, method):
-    folder, out = packed
-    batches = gz.PackedDataset(gz.open(folder), out, SEEDS)
-    assert epoch_of(batches, 3, workers, method) == expected[3]
-
-
-def test_ranks_share_an_epoch(packed, expected):
-    folder, out = packed
-    for rank in range(2):
-        batches = gz.PackedDataset(gz.open(folder), out, SEEDS, rank=rank, world_size=2, even=False)
-        assert epoch_of(batches, 4) == expected[4][rank::2]
-
-
 def test_the_file_holds_the_rows_of_each_batch(packed):
     """Read by the pure-Python reader, and compared with what a sampler and an array say."""
     folder, out = packed
@@ -145,25 +130,6 @@ def test_the_file_holds_the_rows_of_each_batch(packed):
             at += 1
     assert at == len(offsets) - 1 == len(EPOCHS) * num_batches(len(SEEDS), BATCH, False)
     assert offsets[-1] == len(rows)
-
-
-@pytest.mark.parametrize("strategy", ["none", "pread"])
-def test_rows_come_from_the_pack(folder, tmp_path, strategy):
-    out = tmp_path / "p.gd"
-    ds = gz.open(folder)
-    make_pack(ds, out, resident=0.3)
-    resident = open_pack(out).info.resident_rows
-    section = read_file(out)[0].find("rows")
-    values = np.repeat(np.float32([1, 2]), [resident * DIM, section.count - resident * DIM])
-    with open(out, "r+b") as file:
-        file.seek(section.offset)
-        file.write(values.tobytes())
-    batches = gz.PackedDataset(ds, out, SEEDS, prefetch=gz.Prefetch(strategy))
-    for sampled in batches:
-        is_packed = sampled.subgraph.stored_id >= resident
-        assert is_packed.any()
-        assert not is_packed.all()
-        np.testing.assert_array_equal(sampled.rows["x"], 1 + np.tile(is_packed, (DIM, 1)).T)
 
 
 def test_a_packed_batch_is_one_run(folder, tmp_path):
@@ -292,20 +258,6 @@ def test_sampling_options_are_the_packs(folder, tmp_path, options):
     assert len(batches) == len(plain)
 
 
-def test_seeds_with_times_and_all_nodes(tmp_path):
-    rng = np.random.default_rng(0)
-    write_dataset(tmp_path / "data", times=rng.integers(0, 50, 60_000))
-    ds = gz.open(tmp_path / "data")
-    times = rng.integers(0, 50, NODES)
-    options = {**SAMPLING, "batch_size": 1000, "shuffle": False, "input_time": times}
-    out = gz.pack(ds, tmp_path / "p.gd", None, [3], epochs=1, **options)
-    expected = epoch_of(gz.NeighborDataset(ds, None, [3], **options), 0)
-    assert epoch_of(gz.PackedDataset(ds, out, input_time=times), 0) == expected
-    for wrong in (None, times[::-1]):
-        with pytest.raises(ValueError, match="packed with other inputs: times_crc"):
-            gz.PackedDataset(ds, out, input_time=wrong)
-
-
 def test_features_beside_a_graph_in_another_order(folder, tmp_path):
     """An .npy, whose head is not that of the graph's order."""
     with gz.open(folder) as whole:
@@ -345,54 +297,3 @@ def test_a_vector_of_any_dtype_is_packed(tmp_path, dtype):
         expected = ds.features.gather(sampled.subgraph.n_id, dtype="float32")
         np.testing.assert_array_equal(sampled.rows["x"], expected)
         assert sampled.rows["x"].dtype == np.float32
-
-
-def test_datasets_in_presample_order(tmp_path):
-    rng = np.random.default_rng(0)
-    with gz.build(
-        tmp_path / "data",
-        files.random_edges(NODES, 60_000),
-        rng.standard_normal((NODES, DIM)).astype(np.float32),
-        rng.integers(0, 5, NODES),
-        {"train": np.unique(SEEDS)},
-        order="presample",
-        presample=gz.Presample((6, 4), batch_size=BATCH),
-    ) as ds:
-        seeds = ds.splits["train"].copy()
-        out = make_pack(ds, tmp_path / "p.gd", seeds, resident=0.2)
-        plain = gz.NeighborDataset(ds, seeds, FANOUTS, **SAMPLING)
-        batches = gz.PackedDataset(ds, out, seeds)
-        assert epoch_of(batches, 4) == epoch_of(plain, 4)
-        del plain, batches
-
-
-def test_other_seeds_and_datasets_are_named(folder, tmp_path):
-    ds = gz.open(folder)
-    out = make_pack(ds, tmp_path / "p.gd")
-    for seeds, name in ((SEEDS[::-1], "seeds_crc"), (SEEDS[:-1], "num_seeds"), (None, "num_seeds")):
-        with pytest.raises(ValueError, match=rf"packed with other inputs: .*{name} \("):
-            gz.PackedDataset(ds, out, seeds)
-    write_dataset(tmp_path / "other", seed=1)
-    other = gz.open(tmp_path / "other")
-    mixed = gz.Dataset(ds.graph, other.features)
-    with pytest.raises(ValueError, match=r"with other inputs: features \(") as caught:
-        gz.PackedDataset(mixed, out, SEEDS)
-    assert "graph (" not in str(caught.value)
-    with pytest.raises(ValueError, match=r"with other inputs: features \("):
-        gz.PackedDataset(gz.Dataset(ds.graph), out, SEEDS)
-    files.write_graph(tmp_path / "g.gl", files.random_edges(NODES, 60_000, seed=9), NODES)
-    with pytest.raises(ValueError, match=r"with other inputs: graph \("):
-        gz.PackedDataset(gz.Dataset(gz.Graph(tmp_path / "g.gl"), ds.features), out, SEEDS)
-    moved = tmp_path / "moved.gd"
-    os.rename(out, moved)
-    assert len(list(gz.PackedDataset(ds, moved, SEEDS))) == 5  # any name will do
-
-
-def test_what_pack_returns_is_what_a_packed_dataset_takes(folder, tmp_path):
-    with gz.open(folder) as ds:
-        seeds = np.arange(40)
-        path = gz.pack(ds, tmp_path / "p.gd", seeds, [3], epochs=1, batch_size=20)
-        assert path == tmp_path / "p.gd"
-        packed = [batch.rows["x"].tobytes() for batch in gz.PackedDataset(ds, path, seeds)]
-        plain = gz.NeighborDataset(ds, seeds, [3], batch_size=20)
-        assert packed == [batch.rows["x"].tobytes() for batch in plain]

@@ -254,31 +254,6 @@ def test_gather_chooses_what_is_packed_and_what_is_read(ds: Any, kind: str, tmp_
         make(ds, tmp_path / "q.gd", SEEDS[kind], gather=["y"])
 
 
-def test_float32_features_of_narrow_packed_rows(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    kind = ("a", "r", "a")
-    nodes = {"a": {"x": rng.random((50, 40)).astype(np.float16)}}
-    edges = {
-        kind: {
-            "edge_index": rng.integers(0, 50, (2, 300)),
-            "f": rng.random((300, 2)).astype(np.float16),
-        }
-    }
-    with gz.build(tmp_path / "data", nodes=nodes, edges=edges) as ds:
-        out = make(ds, tmp_path / "p.gd", "a")
-        plain, packed = (
-            make_it("a", feature_dtype="float32")
-            for make_it in (
-                lambda seeds, **more: gz.NeighborDataset(ds, seeds, [4, 3], **SAMPLING, **more),
-                lambda seeds, **more: gz.PackedDataset(ds, out, seeds, **more),
-            )
-        )
-        assert next(iter(packed)).rows["a", "x"].dtype == np.float32
-        assert next(iter(packed)).rows[kind, "f"].dtype == np.float16
-        assert rows_of(packed, 0) == rows_of(plain, 0)
-        del plain, packed
-
-
 def test_times_of_typed_seeds(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     nodes = {"a": {"x": rng.random((50, 4), np.float32), "year": rng.integers(0, 9, 50)}}

@@ -183,9 +183,8 @@ def test_replacing_a_pack_removes_its_files(ds: Any, kind: str, tmp_path: Path) 
     assert sorted(tmp_path.iterdir()) == sorted([*kept, *second, tmp_path / "p.note-01-x.gd"])
 
 
-@pytest.mark.parametrize("at", ["rows", "end"])
-def test_an_interrupted_packing_leaves_the_old_pack(
-    ds: Any, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+def test_an_interruption_at_the_end_leaves_the_old_pack(
+    ds: Any, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = make(ds, tmp_path / "p.gd", SEEDS[kind])
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
@@ -199,16 +198,9 @@ def test_an_interrupted_packing_leaves_the_old_pack(
         published.append(self.staged.path)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        if at == "end":
-            patch.setattr(FileWriter, "publish", fails)
-        else:
-            patch.setattr(
-                packing.Packing,
-                "_rows_of_batches",
-                lambda _: (_ for _ in ()).throw(KeyboardInterrupt),
-            )
+        patch.setattr(FileWriter, "publish", fails)
         make(ds, out, SEEDS[kind], overwrite=True)
-    assert len(published) == (len(PARTS[kind]) - 1 if at == "end" else 0)
+    assert len(published) == len(PARTS[kind]) - 1
     now = {path: path.read_bytes() for path in tmp_path.iterdir() if not path.name.startswith(".")}
     assert now == before
 
@@ -228,14 +220,6 @@ def test_what_a_killed_packing_left_is_cleared_by_the_next(
 
 
 # --- costs, commands
-
-
-@pytest.mark.parametrize("resident", [0, 0.4])
-def test_the_cost_is_what_is_written(ds: Any, kind: str, tmp_path: Path, resident: float) -> None:
-    """Exact where every batch is looked at."""
-    todo = packing.Packing(ds, SEEDS[kind], [4, 3], epochs=1, resident=resident, **SAMPLING)
-    out = todo.write(tmp_path / "p.gd")
-    assert todo.file_bytes == sum(path.stat().st_size for path in pack_files(out))
 
 
 def test_rows_that_are_not_packed_have_their_share_of_memory(

@@ -50,7 +50,6 @@ from graphzero.units import as_count
 if TYPE_CHECKING:
     from graphzero.graph.sampling_options import SamplingOptions, Unpack
 
-_SAMPLED = 8  # batches, from which the size is estimated
 _DEFAULT_RESIDENT = 0.2
 _PREFIX_STEP_BYTES = 4 << 20  # of resident rows, copied in one step
 
@@ -165,24 +164,13 @@ class Packing:
 
     @cached_property
     def _num_rows(self) -> list[int]:
-        """Rows of each file, estimated from some batches of the first epoch."""
-        full = self._batches.num_seeds // self._batches.batch_size
-        chosen = np.unique(np.linspace(0, max(full, 1) - 1, _SAMPLED).astype(int)).tolist()
-        means = np.mean([self._rows_beyond(batch) for batch in chosen], axis=0)
-        if self._batches.num_batches > full > 0:
-            of_epoch = means * full + self._rows_beyond(full)  # the last one is short
-        else:
-            of_epoch = means * self._batches.num_batches
-        return [
-            one.resident_rows + round(rows * self.epochs)
-            for one, rows in zip(self.packed, of_epoch.tolist(), strict=True)
-        ]
-
-    def _rows_beyond(self, batch: int) -> list[int]:
-        """How many rows of a batch are not resident, of each packed attribute."""
+        """Rows of each file, if all mini-batches are as large as the first."""
         batches, epoch = self._batches, self.first_epoch
-        sampled = batches.sample(batches.positions(epoch, batch), epoch=epoch, batch=batch)
-        return [len(one.beyond(batch, sampled.by_type)) for one in self.packed]
+        sampled = batches.sample(batches.positions(epoch, 0), epoch=epoch, batch=0).by_type
+        return [
+            one.resident_rows + self.num_batches * len(one.beyond(0, sampled))
+            for one in self.packed
+        ]
 
     @property
     def file_bytes(self) -> int:
