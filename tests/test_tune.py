@@ -465,23 +465,6 @@ def test_nothing_is_left_of_a_tuning_that_is_ended(folder: Path, number: int) ->
 # --- memory groups
 
 
-def test_the_limit_is_kept_the_killed_are_counted_and_nothing_is_left() -> None:
-    try:
-        with limited_memory.memory_group(64 << 20) as group:
-            show = [*group.prefix, "cat", "/proc/self/cgroup"]
-            inside = subprocess.run(show, capture_output=True, text=True, check=True).stdout
-            assert group.folder is None or group.folder.name in inside
-            kills = []
-            for size in (8 << 20, 256 << 20):
-                grab = f"bytearray({size})"
-                done = subprocess.run([*group.prefix, sys.executable, "-c", grab], check=False)
-                kills.append((done.returncode != 0, group.kills()))
-    except limited_memory.NoMemoryGroup as error:
-        pytest.skip(str(error))
-    assert kills == [(False, 0), (True, 0 if group.folder is None else 1)]
-    assert group.folder is None or not group.folder.exists()
-
-
 def test_without_any_group_all_that_was_tried_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError("not here")

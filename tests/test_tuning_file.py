@@ -23,7 +23,6 @@ from graphzero.store.tuning_file import (
     files_digest,
     machine_differences,
     read_tuning,
-    remove_tuning,
     require_replaceable,
     this_machine,
     tuning_content,
@@ -86,29 +85,25 @@ def test_loaders_use_what_was_tuned_and_say_so(tuned: Path) -> None:
     assert io.startswith("pread")
     assert ": as tuned on 2026-11-22 (tuning.json)" in io
     assert "as requested" not in io
+    # options of the user win
+    assert _io(tuned, prefetch=gz.Prefetch("none")).startswith("none: as requested")
+    assert "tuned" not in _io(tuned, prefetch=gz.Prefetch())
+    _tune(tuned, prefetch={"strategy": "auto", "lookahead": 2})
+    assert "the dataset fits in memory; as tuned on 2026-11-22 (tuning.json)" in _io(tuned)
+    assert run("verify", tuned) == 0
 
 
-def test_typed_graphs_have_tunings_too(tmp_path: Path) -> None:
+def test_typed_graphs_have_tunings_and_packs_have_none(tuned: Path, tmp_path: Path) -> None:
     gz.build(
         tmp_path / "typed",
         nodes={"a": {"x": np.ones((9, 2), np.float32)}, "b": {"x": np.ones((8, 2), np.float32)}},
         edges={("a", "to", "b"): np.zeros((2, 3), int)},
     ).close()
     with gz.open(_tune(tmp_path / "typed")) as ds:
-        assert ds.tuning is not None
         assert gz.NeighborDataset(ds, "b", [2]).prefetch == gz.Prefetch(**CHOSEN)
-
-
-def test_an_automatic_strategy_that_was_tuned_keeps_its_reason(tuned: Path) -> None:
-    _tune(tuned, prefetch={"strategy": "auto", "lookahead": 2})
-    io = _io(tuned)
-    assert "the dataset fits in memory; as tuned on 2026-11-22 (tuning.json)" in io
-
-
-def test_given_options_win(tuned: Path) -> None:
-    assert _io(tuned, prefetch=gz.Prefetch("none")).startswith("none: as requested")
-    assert _io(tuned, prefetch=gz.Prefetch()).startswith("willneed")
-    assert "tuned" not in _io(tuned, prefetch=gz.Prefetch())
+    with gz.open(tuned) as ds:
+        pack = gz.pack(ds, tmp_path / "p.gd", np.arange(20), [2], epochs=1, batch_size=10)
+        assert gz.PackedDataset(ds, pack, np.arange(20)).prefetch == gz.Prefetch()
 
 
 def test_without_the_file_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,14 +142,6 @@ def test_another_machine_differs_in_what_is_known() -> None:
     assert text == "memory of 16,000,000,000 bytes, not 8,000,000,000"
 
 
-def test_this_machine_is_told() -> None:
-    found = this_machine("/")
-    assert found.cpu
-    assert found.cores
-    assert found.memory
-    assert found == this_machine("/")
-
-
 def test_a_copy_of_the_folder_matches_and_other_files_do_not(tuned: Path, tmp_path: Path) -> None:
     copied = tmp_path / "copied"
     copied.mkdir()
@@ -168,29 +155,23 @@ def test_a_copy_of_the_folder_matches_and_other_files_do_not(tuned: Path, tmp_pa
     assert "tuning.json is not used: it is of other files: run graphzero tune again" in _io(copied)
 
 
-@pytest.mark.parametrize(
-    "again",
-    [
-        lambda folder: _build(folder, seed=2),
-        lambda folder: gz.reorder(folder, "input").close(),
-    ],
-    ids=["built", "reordered"],
-)
-def test_a_rebuilt_dataset_has_no_tuning(tuned: Path, again: Callable[[Path], object]) -> None:
-    again(tuned)
+def test_a_rebuilt_dataset_has_no_tuning_and_keeps_files_of_others(tuned: Path) -> None:
+    gz.reorder(tuned, "input").close()
     assert not (tuned / TUNING_NAME).exists()
+    _tune(tuned)
+    _build(tuned, seed=2)
     with gz.open(tuned) as ds:
         assert ds.tuning is None
-
-
-def test_a_rebuild_leaves_another_programs_file_alone(tmp_path: Path) -> None:
-    folder = _build(tmp_path / "data")
-    foreign = folder / TUNING_NAME
-    foreign.write_text('{"mine": 1}')
-    remove_tuning(folder)
+    (tuned / TUNING_NAME).write_text('{"mine": 1}')
     with pytest.warns(UserWarning, match="graphzero has not written it"):
-        _build(folder)
-    assert foreign.read_text() == '{"mine": 1}'
+        _build(tuned)
+    assert (tuned / TUNING_NAME).read_text() == '{"mine": 1}'
+    with pytest.raises(FileExistsError):
+        require_replaceable(tuned / TUNING_NAME)
+    (tuned / TUNING_NAME).unlink()
+    require_replaceable(tuned / TUNING_NAME)
+    (tuned / TUNING_NAME).mkdir()  # or a pipe, whose writer would be waited for
+    assert read_tuning(tuned) is None
 
 
 @pytest.mark.parametrize(
@@ -256,43 +237,32 @@ def test_what_cannot_be_printed_is_refused(
     assert text not in capfd.readouterr().out
 
 
-def test_after_the_advice_of_the_warning_a_tuning_can_be_written(tuned: Path) -> None:
-    path = tuned / TUNING_NAME
-    path.write_text(path.read_text()[:60])
-    with pytest.warns(UserWarning, match="; remove it, and run graphzero tune again$"):
-        gz.open(tuned).close()
-    with pytest.raises(FileExistsError):
-        require_replaceable(path)
-    path.unlink()
-    require_replaceable(path)
-
-
 @pytest.mark.parametrize(
     "make",
     [
-        lambda ds: gz.NeighborDataset(ds),
-        lambda ds: gz.LinkNeighborDataset(ds, np.zeros((2, 1), int)),
-        lambda ds: gz.NeighborLoader(ds, [2], batch_size=60),
-        lambda ds: gz.LinkNeighborLoader(ds, [2], edge_label_index=np.zeros((2, 1), int)),
+        lambda ds: gz.NeighborDataset(ds).prefetch,
+        lambda ds: gz.LinkNeighborDataset(ds, np.zeros((2, 1), int)).prefetch,
+        lambda ds: gz.NeighborLoader(ds, [2], batch_size=60)._source.prefetch,
     ],
-    ids=["nodes", "links", "node loader", "link loader"],
+    ids=["nodes", "links", "loader"],
 )
-def test_the_warning_is_of_the_line_that_makes_the_loader(
-    tuned: Path, make: Callable[[gz.Dataset], object]
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"strategy": "magic"},
+        {"speed": 9},
+        {"lookahead": -1},
+        {"strategy": "pread", "threads": 10**5},
+    ],
+    ids=str,
+)
+def test_options_that_do_not_exist_are_ignored_with_a_warning_of_the_users_line(
+    tuned: Path, make: Callable[[gz.Dataset], object], wrong: dict[str, Any]
 ) -> None:
-    _tune(tuned, prefetch={"speed": 9})
-    with gz.open(tuned) as ds, pytest.warns(UserWarning, match="is ignored") as caught:
-        make(ds)
-    (lines,) = [one.filename for one in caught]
-    assert lines == __file__
-
-
-def test_options_that_do_not_exist_are_ignored_with_a_warning(tuned: Path) -> None:
-    too_many = {"strategy": "pread", "threads": 100_000}
-    for wrong in ({"strategy": "magic"}, {"speed": 9}, {"lookahead": -1}, too_many):
-        _tune(tuned, prefetch=wrong)
-        with gz.open(tuned) as ds, pytest.warns(UserWarning, match="tuning.json is ignored"):
-            assert gz.NeighborDataset(ds).prefetch == gz.Prefetch()
+    _tune(tuned, prefetch=wrong)
+    with gz.open(tuned) as ds, pytest.warns(UserWarning, match="tuning.json is ignored") as caught:
+        assert make(ds) == gz.Prefetch()
+    assert [one.filename for one in caught] == [__file__]
 
 
 def test_a_link_stays_one_and_its_file_is_replaced(tuned: Path, tmp_path: Path) -> None:
@@ -303,34 +273,6 @@ def test_a_link_stays_one_and_its_file_is_replaced(tuned: Path, tmp_path: Path) 
     assert (tuned / TUNING_NAME).is_symlink()
     assert json.loads(elsewhere.read_text())["date"].startswith("2026-12-24")
     assert "as tuned on 2026-12-24" in _io(tuned)
-
-
-def test_a_pipe_of_that_name_is_not_waited_for(tuned: Path) -> None:
-    (tuned / TUNING_NAME).unlink()
-    (tuned / TUNING_NAME).mkdir()
-    assert read_tuning(tuned) is None
-
-
-def test_another_amount_of_memory_is_told(tuned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    note = tuned_prefetch.memory_note
-    size = 1_000_000_000
-    for now in (300_000_000, 400_000_000, 600_000_000):
-        assert note(400_000_000, now, size) == ""
-    assert note(400_000_000, 601_000_000, size) == (
-        "it is for 400 MB of memory, and 601 MB are available"
-    )
-    assert note(400_000_000, 299_000_000, size) != ""
-    assert note(400_000_000, 0, size) != ""
-    assert note(2_000_000_000, 30_000_000_000, size) == ""  # room for everything, in both
-    assert note(1_900_000_000, 30_000_000_000, size) != ""
-    _tune(tuned, available=10_000, memory_limit=10_000)
-    assert "tuning.json is not used: it is for 10 kB of memory, and" in _io(tuned)
-
-
-def test_packs_have_rows_of_their_own(tuned: Path, tmp_path: Path) -> None:
-    with gz.open(tuned) as ds:
-        pack = gz.pack(ds, tmp_path / "p.gd", np.arange(20), [2], epochs=1, batch_size=10)
-        assert gz.PackedDataset(ds, pack, np.arange(20)).prefetch == gz.Prefetch()
 
 
 def test_info_says_whether_it_is_used(tuned: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -350,23 +292,13 @@ def test_info_says_whether_it_is_used(tuned: Path, capfd: pytest.CaptureFixture[
     assert "not used: it is of another machine (disk Drum, not " in line()
     _tune(tuned, prefetch={"strategy": "magic"})
     assert "not used: it is corrupt (strategy must be one of" in line()
+    # far less than this process has: a larger one may have as much
+    _tune(tuned, available=10_000, memory_limit=30_000)
+    found = line()
+    assert "10 kB of memory; files and machine match: loaders that find 7.5 kB to 15 kB" in found
+    assert "it is for 10 kB of memory, and" in _io(tuned)
     (tuned / TUNING_NAME).unlink()
     assert line() == ""
-
-
-def test_info_does_not_judge_by_its_own_memory(
-    tuned: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    # far less than this process has, and than twice the dataset: a larger process may have as much
-    _tune(tuned, available=10_000, memory_limit=30_000)
-    assert run("info", tuned) == 0
-    out = capfd.readouterr().out
-    assert "with 10 kB of memory; files and machine match: loaders that find 7.5 kB to 15 kB" in out
-    assert "not used" not in out
-    assert run("info", tuned, "--json") == 0
-    tuning = json.loads(capfd.readouterr().out)["tuning"]
-    assert (tuning["least_available"], tuning["most_available"]) == (7_500, 15_000)
-    assert tuning["not_used"] is None
 
 
 @pytest.mark.parametrize("available", [400, 401, 1_999, 2_000, 3_000])
@@ -377,8 +309,3 @@ def test_the_amounts_that_info_tells_are_those_that_loaders_go_by(available: int
         assert (now >= least and (most is None or now <= most)) == as_much
         assert (tuned_prefetch.memory_note(available, now, 1_000) == "") == as_much
     assert (most is None) == (available >= 2_000)
-
-
-def test_verify_knows_the_file(tuned: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert run("verify", tuned) == 0
-    assert TUNING_NAME not in capfd.readouterr().err
