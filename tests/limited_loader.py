@@ -14,8 +14,7 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 import graphzero as gz
-from graphzero.io.limits import _anonymous_bytes, available_memory
-from graphzero.io.resident import BUDGET
+from graphzero.io.memory import BUDGET, _anonymous_bytes, available_memory
 
 # Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
 sys.path.append(str(Path(__file__).parents[1]))

@@ -17,7 +17,7 @@ import numpy as np
 from torch.utils.data import DataLoader
 
 import graphzero as gz
-from graphzero.io.limits import available_memory
+from graphzero.io.memory import available_memory
 
 
 @dataclass(frozen=True)

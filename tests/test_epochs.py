@@ -14,8 +14,7 @@ import pytest
 from loaders import loader_of, passes_of_rank, positions
 
 import graphzero as gz
-from graphzero.loader.epochs import Epochs, Pass, _place
-from graphzero.loader.resume import Position
+from graphzero.loader.epochs import Epochs, Pass, Position, _place
 from graphzero.sampling.order import epoch_order
 
 torch = pytest.importorskip("torch")

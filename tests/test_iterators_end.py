@@ -16,7 +16,7 @@ import pytest
 
 import graphzero as gz
 from graphzero.io.plan import IOPlan
-from graphzero.io.strategies import STRATEGIES
+from graphzero.io.prefetch import STRATEGIES
 
 pytest.importorskip("torch")
 planning = pytest.importorskip("graphzero.loader.iteration")

@@ -13,7 +13,7 @@ import pytest
 
 import graphzero as gz
 from graphzero.io import limits
-from graphzero.io.limits import (
+from graphzero.io.memory import (
     MemoryWatch,
     available_memory,
     cgroup_available_memory,
@@ -97,7 +97,7 @@ def test_short_peaks_between_two_looks_count(monkeypatch):
 # Alone in its process: what earlier tests freed may go back to the system meanwhile.
 OWN_MEMORY = """
 import mmap
-from graphzero.io.limits import _anonymous_bytes
+from graphzero.io.memory import _anonymous_bytes
 
 before = _anonymous_bytes()
 # not from malloc, which may have taken as much from the system before

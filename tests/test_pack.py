@@ -11,7 +11,7 @@ import pytest
 
 import graphzero as gz
 from graphzero.io import plan as io_plan
-from graphzero.io.resident import BUDGET
+from graphzero.io.memory import BUDGET
 from graphzero.packs.pack_file import open_pack
 from graphzero.sampling.order import num_batches
 from graphzero.store.format import read_file

@@ -19,7 +19,7 @@ from graphzero import _core
 from graphzero.cli import main
 from graphzero.io import plan as io_plan
 from graphzero.io import session
-from graphzero.io.resident import BUDGET
+from graphzero.io.memory import BUDGET
 from graphzero.loader import epochs
 from graphzero.packs import packing
 from graphzero.packs.pack_file import open_pack

@@ -11,7 +11,7 @@ import graphzero as gz
 from graphzero import _core
 from graphzero.io import prefetch
 from graphzero.io.plan import Estimate, make_plan
-from graphzero.io.strategies import STRATEGIES
+from graphzero.io.prefetch import STRATEGIES
 
 GB = 10**9
 ESTIMATE = Estimate(

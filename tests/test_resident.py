@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import graphzero as gz
 from graphzero.io import limits, resident
-from graphzero.io.resident import (
+from graphzero.io.memory import (
     Budget,
     Claim,
     Lease,
@@ -269,7 +269,7 @@ def test_batches_of_others_count_until_they_are_allocated(claims):
 OTHER = """
 import sys, tempfile
 tempfile.tempdir = sys.argv[1]
-from graphzero.io.resident import Budget, Claim, Lease
+from graphzero.io.memory import Budget, Claim, Lease
 lease = Lease(Budget(), Claim("g", 2, {"b": 800}, 100))
 print("leased", flush=True)
 sys.stdin.readline()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from loaders import loader_of
 
 import graphzero as gz
-from graphzero.loader.resume import Position, Progress, read_position, read_progress
+from graphzero.loader.epochs import Position, Progress, read_position, read_progress
 from graphzero.sampling.order import Share, batch_ids
 
 torch = pytest.importorskip("torch")

@@ -17,12 +17,11 @@ from loaders import loader_of
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.io.limits import MemoryWatch
+from graphzero.io.memory import BUDGET, Budget, MemoryWatch
 from graphzero.io.plan import IOPlan
-from graphzero.io.resident import BUDGET, Budget
+from graphzero.io.prefetch import STRATEGIES
 from graphzero.io.row_io import PageReadAhead, RowIO, RowSource, touched_rows
 from graphzero.io.session import probe_files
-from graphzero.io.strategies import STRATEGIES
 from graphzero.loader.iteration import Preparation
 
 pytest.importorskip("torch")

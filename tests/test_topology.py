@@ -11,10 +11,10 @@ import pytest
 from kinds import KINDS, options_of
 
 import graphzero as gz
+from graphzero.io.memory import BUDGET
 from graphzero.io.plan import IOPlan
-from graphzero.io.resident import BUDGET
-from graphzero.io.strategies import STRATEGIES
-from graphzero.io.topology import TopologyIO, topology_files, touched_topology
+from graphzero.io.prefetch import STRATEGIES
+from graphzero.io.session import TopologyIO, topology_files, touched_topology
 from graphzero.sampling.sampler import HopReadAhead, NeighborSampler
 
 pytestmark = pytest.mark.core  # under AddressSanitizer, too

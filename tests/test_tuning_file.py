@@ -15,7 +15,7 @@ import pytest
 from cli_program import run
 
 import graphzero as gz
-from graphzero.io.limits import available_memory
+from graphzero.io.memory import available_memory
 from graphzero.loader import arguments as tuned_prefetch
 from graphzero.store.tuning_file import (
     TUNING_NAME,

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
-from graphzero.io.prefetch import Prefetch
-from graphzero.io.strategies import (
+from graphzero.io.prefetch import (
     FOR_DATA_IN_MEMORY,
     FOR_LARGER_DATA,
     STRATEGIES,
+    Prefetch,
     Strategy,
 )
 from graphzero.units import format_bytes

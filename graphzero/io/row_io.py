@@ -18,10 +18,9 @@ import numpy.typing as npt
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.ids import IdArray
+from graphzero.io.memory import PrefixGroup
 from graphzero.io.plan import IOPlan
-from graphzero.io.prefetch import Prefetch
-from graphzero.io.resident import PrefixGroup
-from graphzero.io.strategies import STRATEGIES, Fetched, RowReader
+from graphzero.io.prefetch import STRATEGIES, Fetched, Prefetch, RowReader
 from graphzero.sampling.sampler import TypedSubgraph
 from graphzero.sampling.threads import WorkerThreads
 from graphzero.store.manifest import EdgeType

@@ -22,7 +22,7 @@ from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
 from graphzero.graph.ids import IdArray, as_ids
 from graphzero.graph.sampling_options import Sampling
-from graphzero.io.limits import available_memory
+from graphzero.io.memory import available_memory
 from graphzero.io.prefetch import Prefetch
 from graphzero.store.manifest import NODES, EdgeType
 from graphzero.store.tuning_file import TUNING_NAME, Tuning

@@ -22,23 +22,35 @@ import numpy.typing as npt
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray, as_threads
-from graphzero.io.limits import (
+from graphzero.io.memory import (
+    BUDGET,
     check_free_shared_memory,
     check_shared_memory,
     shared_memory_bytes,
 )
 from graphzero.io.plan import AS_REQUESTED, Estimate, IOPlan, make_plan
-from graphzero.io.prefetch import Prefetch
-from graphzero.io.resident import BUDGET
+from graphzero.io.prefetch import Fetched, Prefetch, pages_read
 from graphzero.io.row_io import PagesRequested, RowKey, RowSource, row_sources
-from graphzero.io.session import Session, is_large, probe_batch, probe_files
-from graphzero.io.strategies import Fetched, pages_read
-from graphzero.io.topology import TopologyFile, topology_files
+from graphzero.io.session import (
+    Session,
+    TopologyFile,
+    is_large,
+    probe_batch,
+    probe_files,
+    topology_files,
+)
 from graphzero.loader.arguments import prefetch_of
-from graphzero.loader.epochs import default_threads, in_worker
+from graphzero.loader.epochs import (
+    GRAPH,
+    Progress,
+    State,
+    check_share,
+    default_threads,
+    in_worker,
+    read_progress,
+)
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.profiler import LoopRanges
-from graphzero.loader.resume import GRAPH, Progress, State, check_share, read_progress
 from graphzero.loader.stats import BatchStats, Loop
 from graphzero.sampling.order import (
     Share,

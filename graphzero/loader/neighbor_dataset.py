@@ -21,10 +21,18 @@ from graphzero.graph.sampling_options import as_seed
 from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_io import RowKey
 from graphzero.loader.arguments import as_seed_ids, refuse_keywords
-from graphzero.loader.epochs import Epochs, ParentGroup, Ranks, current_share
+from graphzero.loader.epochs import (
+    Epochs,
+    ParentGroup,
+    Position,
+    Progress,
+    Ranks,
+    State,
+    current_share,
+    read_position,
+)
 from graphzero.loader.iteration import BatchIterator, SeedBatches
 from graphzero.loader.mini_batch import SampledBatch
-from graphzero.loader.resume import Position, Progress, State, read_position
 from graphzero.sampling.negatives import WeightedDraws
 from graphzero.sampling.order import Share, batch_ids
 from graphzero.sampling.sampler import HopReadAhead, NeighborSampler, TypedSubgraph

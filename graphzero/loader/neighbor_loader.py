@@ -39,6 +39,9 @@ from graphzero.loader.arguments import (
 )
 from graphzero.loader.epochs import (
     MOST_EPOCH,
+    Position,
+    Progress,
+    State,
     current_share,
     default_threads,
     group_of_worker,
@@ -49,7 +52,6 @@ from graphzero.loader.link_dataset import LinkNeighborDataset
 from graphzero.loader.mini_batch import Collate, MiniBatch, SampledBatch, TypedMiniBatch
 from graphzero.loader.neighbor_dataset import NeighborDataset, SeedDataset
 from graphzero.loader.profiler import LoopRanges
-from graphzero.loader.resume import Position, Progress, State
 from graphzero.loader.stats import Loop
 from graphzero.sampling.order import batch_ids
 

@@ -23,9 +23,9 @@ from graphzero.graph.features import EdgeRows, FeatureStore
 from graphzero.graph.ids import IdArray
 from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_io import RowKey, RowSource, managed_bytes, row_sources
+from graphzero.loader.epochs import differences
 from graphzero.loader.iteration import plan_iteration
 from graphzero.loader.neighbor_dataset import NeighborDataset
-from graphzero.loader.resume import differences
 from graphzero.packs.pack_file import (
     OFFSETS,
     OPTIONS,

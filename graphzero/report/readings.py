@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 
 from graphzero import _core
-from graphzero.io.limits import (
+from graphzero.io.memory import (
     INTERFACES,
     MOUNT,
     Interface,

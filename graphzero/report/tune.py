@@ -31,10 +31,9 @@ import psutil
 
 from graphzero.graph.dataset import open_dataset, seeds_of_split
 from graphzero.ingest.folder import folder_lock
-from graphzero.io.limits import available_memory
-from graphzero.io.prefetch import Prefetch
+from graphzero.io.memory import available_memory
+from graphzero.io.prefetch import Prefetch, unavailable_strategies
 from graphzero.io.row_io import managed_bytes, row_sources
-from graphzero.io.strategies import unavailable_strategies
 from graphzero.report.disk_rate import DiskRate, largest_file, measure_disk
 from graphzero.report.limited_memory import MemoryGroup, NoMemoryGroup, memory_group
 from graphzero.report.readings import CachedFiles, versions_of
