@@ -109,16 +109,6 @@ def test_damaged_files_are_named(tmp_path: Path, suffix: str, damage: str) -> No
     assert not list((tmp_path / "d").glob("*"))
 
 
-@pytest.mark.parametrize("suffix", compressed.COMPRESS)
-def test_missing_and_empty_files(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"e.csv{suffix}"
-    with pytest.raises(FileNotFoundError, match=path.name):
-        build_dataset(tmp_path / "d", path)
-    path.write_bytes(b"")
-    with pytest.raises(ValueError, match=f"{path.name} is empty: it has no columns"):
-        build_dataset(tmp_path / "d", path)
-
-
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_bad_lines_are_found_in_compressed_text(tmp_path: Path, suffix: str) -> None:
     path = compressed.write(tmp_path / f"e.csv{suffix}", LARGE_TEXT + b"\n7,seven\n")
