@@ -157,22 +157,15 @@ class ProcessTree:
 
     def _lines(self, pid: int, name: str, wanted: Mapping[str, Sequence[str]]) -> dict[str, int]:
         """Sums of lines such as ``RssAnon:  1744 kB`` of a process's file in /proc, in bytes."""
-        lines, reason = {}, _UNKNOWN
-        try:
-            text = (PROC / str(pid) / name).read_text(encoding="utf-8", errors="replace")
-            pairs = (line[:-3].partition(":") for line in text.splitlines() if line.endswith(" kB"))
-            lines = {line: int(count) * 1024 for line, _, count in pairs}
-        except PermissionError:
-            reason = _of_another(pid)
-        except OSError:
-            if (PROC / "self").exists() and not (PROC / str(pid)).exists():
-                raise psutil.NoSuchProcess(pid) from None
+        text = _text_of(pid, name, wanted, self._unknown) or ""
+        pairs = (line[:-3].partition(":") for line in text.splitlines() if line.endswith(" kB"))
+        lines = {line: int(count) * 1024 for line, _, count in pairs}
         found = {
             figure: sum(lines.get(line, 0) for line in names)
             for figure, names in wanted.items()
             if names[0] in lines
         }
-        note(self._unknown, wanted.keys() - found.keys(), reason)
+        note(self._unknown, wanted.keys() - found.keys(), _UNKNOWN)
         return found
 
     def _name(self, process: psutil.Process) -> str:
@@ -188,6 +181,18 @@ class ProcessTree:
         return self._names[process]
 
 
+def _text_of(pid: int, name: str, figures: Iterable[str], unknown: Reasons | None) -> str | None:
+    """A file of a process in /proc; where it may not be read, the reason for these figures."""
+    try:
+        return (PROC / str(pid) / name).read_text("utf-8", "surrogateescape")
+    except PermissionError:
+        note(unknown, figures, _of_another(pid))
+    except (FileNotFoundError, NotADirectoryError, ProcessLookupError):
+        if (PROC / "self").exists() and not psutil.pid_exists(pid):
+            raise psutil.NoSuchProcess(pid) from None
+    return None
+
+
 def _cpu_seconds(process: psutil.Process) -> tuple[float, float]:
     """Time of a process, and of children that it has waited for."""
     times = process.cpu_times()
@@ -199,12 +204,9 @@ def _major_faults(process: psutil.Process) -> tuple[int, int]:
 
     psutil has the former, on macOS only.
     """
-    if not (PROC / "self").exists():
+    text = _text_of(process.pid, "stat", (), None)
+    if text is None:
         return process.memory_info().pageins, 0
-    try:
-        text = (PROC / str(process.pid) / "stat").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        raise psutil.NoSuchProcess(process.pid) from None
     # the name stands in parentheses, and may have blanks and parentheses of its own
     fields = text.rpartition(")")[2].split()
     return int(fields[9]), int(fields[10])
@@ -233,13 +235,10 @@ def mapped_files(pids: Iterable[int], *, unknown: Reasons | None = None) -> tupl
         note(unknown, "files", "this system does not tell which files a process has mapped")
     for pid in pids:
         try:
-            lines = (PROC / str(pid) / "maps").read_text("utf-8", "surrogateescape").splitlines()
-        except PermissionError:
-            note(unknown, "files", _of_another(pid))
+            text = _text_of(pid, "maps", ["files"], unknown) or ""
+        except psutil.NoSuchProcess:
             continue
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        for line in lines:
+        for line in text.splitlines():
             if line.endswith(DATASET_SUFFIXES):
                 # the kernel writes line breaks in octal
                 path = line.split(maxsplit=5)[5].replace("\\012", "\n")

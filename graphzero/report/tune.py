@@ -19,10 +19,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime, timezone
+from itertools import chain, repeat
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -559,33 +560,25 @@ def _iterate(request: dict[str, Any]) -> dict[str, Any]:
 
     work, available = request["workload"], available_memory()
     taken: list[tuple[float, Any]] = []
-    with open_dataset(work["folder"]) as ds:
-        batches = mini_batches(ds, work, Prefetch(**request["setting"]))
-        if len(batches) == 0:
-            raise ValueError("the split has no seeds: choose another one")
-        collate = Collate(ds)
+    ds = open_dataset(work["folder"])  # until the process ends
+    batches = mini_batches(ds, work, Prefetch(**request["setting"]))
+    if len(batches) == 0:
+        raise ValueError("the split has no seeds: choose another one")
+    collate, stream = Collate(ds), chain.from_iterable(repeat(batches))
 
-        def endless() -> Generator[Any, None, None]:
-            while True:
-                yield from batches
+    def take(count: int, seconds: float) -> None:
+        taken.clear()
+        end = time.perf_counter() + seconds
+        while not taken or (len(taken) < count and time.perf_counter() < end):
+            started = time.perf_counter()
+            batch = collate(next(stream))
+            stats = batch.stats
+            del batch  # its memory is needed for the next one
+            time.sleep(work["step_ms"] / 1000)
+            taken.append((time.perf_counter() - started, stats))
 
-        with closing(endless()) as stream:
-
-            def take() -> None:
-                started = time.perf_counter()
-                batch = collate(next(stream))
-                stats = batch.stats
-                del batch  # its memory is needed for the next one
-                time.sleep(work["step_ms"] / 1000)
-                taken.append((time.perf_counter() - started, stats))
-
-            end = time.perf_counter() + request["warm_up_seconds"]
-            while len(taken) < _WARM_UP and time.perf_counter() < end:
-                take()
-            taken.clear()
-            end = time.perf_counter() + request["seconds"]
-            while not taken or (len(taken) < request["batches"] and time.perf_counter() < end):
-                take()
+    take(_WARM_UP, request["warm_up_seconds"])
+    take(request["batches"], request["seconds"])
     stats = [asdict(each) for _, each in taken]
     numbers = [name for name, value in stats[0].items() if isinstance(value, int | float)]
     memory = psutil.Process().memory_info()
@@ -611,16 +604,13 @@ def drop_files(paths: Iterable[Path_]) -> float | None:
 
     The share of their bytes that is in memory afterwards; None if this is unknown.
     """
-    found, stayed = list(paths), None
+    found = list(paths)
     for attempt in range(3):
         time.sleep(0.2 * attempt)  # pages that are being read cannot be dropped
         for path in found if hasattr(os, "posix_fadvise") else ():
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)  # pages that are not on the disk yet cannot be dropped
-                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            finally:
-                os.close(descriptor)
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())  # pages that are not on the disk yet cannot be dropped
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         stayed = share_in_memory(found)
         if stayed is None or stayed <= _COLD:
             break

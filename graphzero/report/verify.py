@@ -485,11 +485,7 @@ class _File:
     def check_refused(self, refusal: Finding) -> None:
         """Checks only the checksums of a file that readers refuse."""
         self.run_each(self.arrays)
-        name = refusal.section or ""
-        if name in self.found:
-            text = f"section '{name}' {_CORRUPT}, and {refusal.message}"
-            refusal = replace(refusal, message=text)
-        self.found[name] = refusal
+        self.found.setdefault(refusal.section or "", refusal)
 
     def sorted_findings(self) -> list[Finding]:
         """In the order of the sections."""
