@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero.io import limits
+from graphzero.io import memory
 from graphzero.io.memory import (
     MemoryWatch,
     available_memory,
@@ -82,10 +82,10 @@ def test_this_process_has_memory_available(tmp_path):
 
 def test_short_peaks_between_two_looks_count(monkeypatch):
     taken = iter([100, 700, 200, 300, 200, 200, 200, 200])
-    monkeypatch.setattr(limits, "_anonymous_bytes", lambda: next(taken) * MB)
-    monkeypatch.setattr(limits, "available_memory", lambda: 1000 * MB)
+    monkeypatch.setattr(memory, "_anonymous_bytes", lambda: next(taken) * MB)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1000 * MB)
     watch = MemoryWatch()
-    assert watch.least_available == limits.UNKNOWN
+    assert watch.least_available == memory.UNKNOWN
     watch.sample_own()
     watch.sample_own()  # 700
     watch.sample_limits()  # 400 more at the peak
@@ -121,7 +121,7 @@ def test_batches_on_their_way_and_one_in_use_must_fit_in_shared_memory(tmp_path,
     if os.path.exists("/dev/shm"):
         found = os.statvfs("/dev/shm")
         assert shared_memory_bytes() == found.f_blocks * found.f_frsize
-    monkeypatch.setattr(limits, "shared_memory_bytes", lambda *_: 64 * MB)
+    monkeypatch.setattr(memory, "shared_memory_bytes", lambda *_: 64 * MB)
     check_shared_memory(12 * MB, 2, 2)
     with pytest.raises(OSError, match="num_workers=0") as refused:
         check_shared_memory(13 * MB, 2, 2)
@@ -133,13 +133,13 @@ def test_batches_on_their_way_and_one_in_use_must_fit_in_shared_memory(tmp_path,
 
 def test_a_batch_for_which_no_shared_memory_is_left_is_not_sent(tmp_path, monkeypatch):
     """However many batches workers have prepared: the kernel would kill the one that writes it."""
-    limits.check_free_shared_memory(1 << 60, tmp_path / "none")
+    memory.check_free_shared_memory(1 << 60, tmp_path / "none")
     found = os.statvfs("/dev")
     pretended = os.statvfs_result((found[0], 1, 64 * MB, 10 * MB, 10 * MB, *found[5:]))
-    monkeypatch.setattr(limits.os, "statvfs", lambda _: pretended)
-    limits.check_free_shared_memory(9 * MB)
+    monkeypatch.setattr(memory.os, "statvfs", lambda _: pretended)
+    memory.check_free_shared_memory(9 * MB)
     with pytest.raises(OSError, match="smaller prefetch_factor") as refused:
-        limits.check_free_shared_memory(11 * MB)
+        memory.check_free_shared_memory(11 * MB)
     assert refused.value.errno == errno.ENOSPC
     assert "in which 57 MB are used" in str(refused.value)
 
@@ -159,7 +159,7 @@ def test_batches_that_do_not_fit_are_found_before_the_first_one(
         """So many bytes of shared memory, wherever it is looked up."""
         found = os.statvfs("/dev")
         pretended = os.statvfs_result((found[0], 1, *[num_bytes] * 3, *found[5:]))
-        monkeypatch.setattr(limits.os, "statvfs", lambda _: pretended)
+        monkeypatch.setattr(memory.os, "statvfs", lambda _: pretended)
 
     with gz.open(tmp_path / "data") as ds:
         prefetch = gz.Prefetch(memory_limit=memory_limit)

@@ -137,7 +137,7 @@ def test_functions_that_are_gone_are_found() -> None:
     assert _defines(ROOT / "src" / "batch.c", "gz_batch_sample")
     assert not _defines(ROOT / "src" / "batch.c", "gz_batch_gone")
     assert _defines(ROOT / "graphzero" / "cli.py", "make_parser")
-    assert _defines(ROOT / "graphzero" / "io" / "strategies.py", "STRATEGIES")
+    assert _defines(ROOT / "graphzero" / "io" / "prefetch.py", "STRATEGIES")
     assert not _defines(ROOT / "graphzero" / "cli.py", "make_parser.gone")
 
 

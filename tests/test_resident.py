@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import graphzero as gz
-from graphzero.io import limits, resident
+from graphzero.io import memory
 from graphzero.io.memory import (
     Budget,
     Claim,
@@ -233,7 +233,7 @@ def test_memory_is_divided_fairly(available, wanted):
 @pytest.fixture
 def claims(tmp_path, monkeypatch):
     """An own folder of claims."""
-    monkeypatch.setattr(resident.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(memory.tempfile, "gettempdir", lambda: str(tmp_path))
     return tmp_path / f"graphzero-leases-{os.getuid()}"
 
 
@@ -353,7 +353,7 @@ def is_running():
 
 
 def keeper_of(*fixed):
-    return PrefixKeeper(limits.MemoryWatch(), fixed, PrefixGroup([], []))
+    return PrefixKeeper(memory.MemoryWatch(), fixed, PrefixGroup([], []))
 
 
 def test_prefixes_are_read_again_after_a_batch_and_left_at_the_end(store):
@@ -384,10 +384,10 @@ class Kept:
 
     def __init__(self, store, monkeypatch, *, first, most, reserve=0, available=1 << 30):
         self.available = available
-        monkeypatch.setattr(limits, "available_memory", lambda: self.available)
-        monkeypatch.setattr(limits, "_anonymous_bytes", lambda: 0)
+        monkeypatch.setattr(memory, "available_memory", lambda: self.available)
+        monkeypatch.setattr(memory, "_anonymous_bytes", lambda: 0)
         self.prefix = PrefixGroup([store.new_prefix()], [16 * MB])
-        watch = limits.MemoryWatch()
+        watch = memory.MemoryWatch()
         self.keeper = PrefixKeeper(
             watch, [], self.prefix, first, most, lambda available: available - reserve
         )
