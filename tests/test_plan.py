@@ -9,9 +9,7 @@ import pytest
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.io import prefetch
 from graphzero.io.plan import Estimate, make_plan
-from graphzero.io.prefetch import STRATEGIES
 
 GB = 10**9
 ESTIMATE = Estimate(
@@ -261,7 +259,3 @@ def test_resident_is_a_fraction_up_to_one_and_bytes_above():
         *(("0.25", 250), (2, 2), (2.0, 2), ("2", 2), ("1B", 1), ("2kB", 2000), (None, None)),
     ):
         assert gz.Prefetch(resident=resident).resident_bytes(1000) == of_thousand_bytes
-
-
-def test_every_strategy_has_a_name_that_users_may_give():
-    assert {"auto", *STRATEGIES} == set(prefetch._STRATEGIES)
