@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 from peak_memory import peak_of
 
-from graphzero.ingest import build, build_dataset, reorder_dataset
-from graphzero.ingest.row_files import write_edge_rows
-from graphzero.ingest.sort import TempFile
+from graphzero.ingest import build_dataset, reorder_dataset
 from graphzero.store.format import BFLOAT16
 from graphzero.store.manifest import read_manifest
 
@@ -57,39 +55,6 @@ def test_many_blocks_give_the_same_bytes(
     reorder_dataset(small, "input", neighbors="out", memory_limit="1MiB")
     build_dataset(large, given_["edges"], order="input", neighbors="out", **options)
     compare()
-
-
-@pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize("again", [False, True])
-def test_the_temporary_data_is_known_beforehand(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, directed: bool, again: bool
-) -> None:
-    edges, nodes = large_input(20_000, 60_000).values()
-    edges = {"edge_index": edges["edge_index"], "edge_attr": edges["edge_attr"]}
-    if again:
-        build_dataset(tmp_path, edges, directed=directed, memory_limit="1MiB")
-    written: list[int] = []
-    required: list[int] = []
-    write = TempFile.write
-
-    def count(self: TempFile, array: np.ndarray, offset: int) -> None:
-        written.append(array.nbytes)
-        write(self, array, offset)
-
-    def writing(*args: Any, **options: Any) -> Any:
-        written.clear()  # from here on, of the rows of edges
-        return write_edge_rows(*args, **options)
-
-    monkeypatch.setattr(TempFile, "write", count)
-    monkeypatch.setattr(build, "write_edge_rows", writing)
-    monkeypatch.setattr(build, "require_disk_space", lambda _, size, __: required.append(size))
-    if again:
-        reorder_dataset(tmp_path, "input", memory_limit="1MiB")
-    else:
-        build_dataset(tmp_path, edges, directed=directed, memory_limit="1MiB")
-    files = sum(path.stat().st_size for path in tmp_path.glob("*.g[ld]"))
-    row_bytes = 40 * read_manifest(tmp_path).num_edges
-    assert row_bytes < sum(written) <= required[0] - files + (64 << 10)
 
 
 IMPORTS = """

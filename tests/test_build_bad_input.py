@@ -52,34 +52,24 @@ def refused(earlier: Path) -> Callable[..., None]:
 BAD_EDGES = [
     # text, options, message
     ("", {}, "is empty: it has no columns"),
-    ("\n\n", {}, "is empty: it has no columns"),
     ("# only\n# comments\n", {}, "is empty: it has no columns"),
     ("src,dst\n", {}, "has no edges: give num_nodes"),
     ("1\n2\n", {}, "has one column: an edge list needs a source and a target"),
-    ("0,1\n2\n", {}, r"line 2: 1 columns, but the first record has 2: '2'"),
     ("0,1\n1,2,3\n", {}, r"line 2: 3 columns, but the first record has 2: '1,2,3'"),
     ("src,dst\n0,1\n\n\n2\n", {}, "line 5: 1 columns"),
     ("# c\nsrc,dst\n0,1\n1,x\n", {}, "line 4: 'x' is not a target id"),
     ("0,x\n1,2\n", {}, "line 1: 'x' is not a target id"),
-    ("x,0\n1,2\n", {}, "line 1: 'x' is not a source id"),
-    ("a,b\nc,d\n", {}, "line 2: 'c' is not a source id"),
     ("src,dst\n0,1\n", {"header": False}, "line 1: 'src' is not a source id"),
     ("0,1\n,2\n", {}, "line 2: an empty cell is not a source id"),
-    ("0,1\n2,\n", {}, "line 2: an empty cell is not a target id"),
     ("0,1\n2, \n", {}, "line 2: an empty cell is not a target id"),
-    ("0,1\n  \n", {}, "line 2: 1 columns"),
     ("0,1\n-1,2\n", {}, "line 2: '-1' is not a source id"),
     ("0,1\n1,1.0\n", {}, "line 2: '1.0' is not a target id"),
-    ("0,1\n1,1e3\n", {}, "line 2: '1e3' is not a target id"),
     ("0,1\n1,NaN\n", {}, "line 2: 'NaN' is not a target id"),
     ("0,1\n1,4294967296\n", {}, "line 2: '4294967296' is not .* from 0 to 4294967295"),
-    ("0,1\n1,99999999999999999999999\n", {}, "line 2: '99999999999999999999999' is not"),
     ("0,1\n1," + "9" * 5000 + "\n", {}, r"line 2: '9{60}\.\.\.' is not"),
     ('0,1\n1,"2\n3,4\n', {}, "line 2: '2.3,4.' is not"),
     (MANY + "7,seven\n" + MANY, {}, "line 300001: 'seven' is not a target id"),
-    (MANY + "7\n" + MANY, {}, "line 300001: 1 columns"),
     ("src,dst,weight\n0,1,1\n1,2,nan\n", {}, "line 3: weight nan is not a finite"),
-    ("src,dst,weight\n0,1,1\n1,2,-inf\n", {}, "line 3: weight -inf is not a finite"),
     ("src,dst,weight\n0,1,1\n\n1,2,1e39\n", {}, "line 4: weight inf is not a finite"),
     ("src,dst,weight\n0,1,1\n1,2,heavy\n", {}, "line 3: 'heavy' is not a number for the weight"),
     ("src,dst,weight\n0,1,1\n1,2,\n", {}, "line 3: an empty cell is not a number"),
@@ -91,7 +81,6 @@ BAD_EDGES = [
     ("a,b\n0,1\n", {"src": "from"}, "has no column 'from' for src; it has a, b"),
     ("a,a\n0,1\n", {"src": "a"}, "more than one column 'a'"),
     ("0,1\n", {"dst": 2}, "has 2 columns, so dst=2 does not exist"),
-    ("0,1\n", {"dst": -1}, "dst=-1 does not exist"),
     ("0,1\n", {"dst": 0}, "name one column twice"),
     ("0,1\n", {"weight": True}, "weight=True"),
     ("0,1\n", {"weight": np.ones(1)}, r"weight=array\(\[1\.\]\): give the name of the column"),
@@ -107,18 +96,6 @@ def test_csv_edges(
 ) -> None:
     (tmp_path / "edges.csv").write_text(text)
     refused(ValueError, rf"(?s)edges\.csv.*{message}|^{message}", tmp_path / "edges.csv", **options)
-
-
-@pytest.mark.parametrize("payload", [b"\x1f\x8b\x08garbage", b"not gzip at all"])
-def test_damaged_gzip(tmp_path: Path, refused: Callable[..., None], payload: bytes) -> None:
-    (tmp_path / "e.csv.gz").write_bytes(payload)
-    refused(ValueError, r"e\.csv\.gz is not a complete gzip file", tmp_path / "e.csv.gz")
-
-
-def test_truncated_gzip(tmp_path: Path, refused: Callable[..., None]) -> None:
-    whole = gzip.compress(MANY.encode())
-    (tmp_path / "e.csv.gz").write_bytes(whole[: len(whole) // 2])
-    refused(ValueError, r"e\.csv\.gz is not a complete gzip file", tmp_path / "e.csv.gz")
 
 
 @pytest.mark.parametrize(
@@ -140,16 +117,6 @@ def test_parquet_edges(
 ) -> None:
     pq.write_table(pa.table(columns), tmp_path / "e.parquet")
     refused(ValueError, rf"e\.parquet.*{message}", tmp_path / "e.parquet")
-
-
-def test_damaged_parquet(tmp_path: Path, refused: Callable[..., None]) -> None:
-    path = tmp_path / "e.parquet"
-    pq.write_table(pa.table({"src": np.arange(1000), "dst": np.arange(1000)}), path)
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
-    refused(ValueError, r"e\.parquet is not a complete Parquet file", path)
-    path.write_bytes(whole[:4] + b"\xff" * 200 + whole[204:])
-    refused(ValueError, r"e\.parquet is damaged", path)
 
 
 @pytest.mark.parametrize(
@@ -178,23 +145,31 @@ def test_array_edges(
         refused(ValueError, message, array)
 
 
+def test_damaged_files(tmp_path: Path, refused: Callable[..., None]) -> None:
+    text, array, parquet = (tmp_path / name for name in ("e.csv.gz", "e.npy", "e.parquet"))
+    whole = gzip.compress(MANY.encode())
+    for payload in (b"\x1f\x8b\x08garbage", b"not gzip at all", whole[: len(whole) // 2]):
+        text.write_bytes(payload)
+        refused(ValueError, r"e\.csv\.gz is not a complete gzip file", text)
+    np.save(array, EDGES)
+    whole = array.read_bytes()
+    np.save(array, np.array([object()]), allow_pickle=True)  # is not loaded
+    for payload in (array.read_bytes(), *(whole[:keep] for keep in (0, 5, 100, 140))):
+        array.write_bytes(payload)
+        refused(ValueError, r"e\.npy is not a complete NumPy file", array)
+    pq.write_table(pa.table({"src": np.arange(1000), "dst": np.arange(1000)}), parquet)
+    whole = parquet.read_bytes()
+    parquet.write_bytes(whole[: len(whole) // 2])
+    refused(ValueError, r"e\.parquet is not a complete Parquet file", parquet)
+    parquet.write_bytes(whole[:4] + b"\xff" * 200 + whole[204:])
+    refused(ValueError, r"e\.parquet is damaged", parquet)
+
+
 def test_array_side_inputs(tmp_path: Path, refused: Callable[..., None]) -> None:
     refused(ValueError, r"weight has shape \(3,\) for 4 edges", EDGES, weight=np.ones(3))
     refused(ValueError, "edge 2: weight inf", EDGES, weight=[1, 2, np.inf, 4])
     refused(ValueError, "timestamp has dtype float64", EDGES, timestamp=np.ones(4))
     refused(FileNotFoundError, "w.npy", EDGES, weight=tmp_path / "w.npy")
-
-
-@pytest.mark.parametrize("keep", [0, 5, 100, 140])
-def test_truncated_npy(tmp_path: Path, refused: Callable[..., None], keep: int) -> None:
-    np.save(tmp_path / "whole.npy", EDGES)
-    (tmp_path / "e.npy").write_bytes((tmp_path / "whole.npy").read_bytes()[:keep])
-    refused(ValueError, r"e\.npy is not a complete NumPy file", tmp_path / "e.npy")
-
-
-def test_pickled_npy_is_not_loaded(tmp_path: Path, refused: Callable[..., None]) -> None:
-    np.save(tmp_path / "e.npy", np.array([object()]), allow_pickle=True)
-    refused(ValueError, r"e\.npy is not a complete NumPy file", tmp_path / "e.npy")
 
 
 def test_missing_and_unknown_files(tmp_path: Path, refused: Callable[..., None]) -> None:
@@ -210,7 +185,6 @@ def test_missing_and_unknown_files(tmp_path: Path, refused: Callable[..., None])
 
 BAD_FEATURES = [
     ("0\n1\n", "has one column: features are a node id and their values"),
-    ("0,1\n1,2\n0,3\n", "line 3: node id 0 has a row already"),
     ("id,x\n0,1\n\n1,2\n\n0,3\n", "line 6: node id 0 has a row already"),
     ("0,1\n1,two\n", "line 2: 'two' is not a number for the feature 0"),
     ("0,1,2\n1,2\n", "line 2: 2 columns, but the first record has 3"),

@@ -11,12 +11,8 @@ torch = pytest.importorskip("torch")
 import numbers_of_dtypes as numbers  # noqa: E402 (it needs torch)
 
 import graphzero as gz  # noqa: E402
-from graphzero.ingest.lists import NodeOrder  # noqa: E402
-from graphzero.ingest.options import Progress  # noqa: E402
-from graphzero.ingest.row_files import write_rows  # noqa: E402
-from graphzero.ingest.rows import ArrayPart, Rows, round_to  # noqa: E402
+from graphzero.ingest.rows import round_to  # noqa: E402
 from graphzero.store.format import verify_file  # noqa: E402
-from graphzero.training import trainer as training  # noqa: E402
 
 NODES = 60
 EDGES = files.random_edges(NODES, 300)
@@ -195,30 +191,6 @@ def test_dtypes_that_there_are_not_are_refused(tmp_path):
     assert not (tmp_path / "d").exists()
 
 
-@pytest.mark.parametrize("memory", [1, 3000, 1 << 20])
-def test_pieces_of_any_size_give_the_same_file(tmp_path, memory):
-    rows = np.random.default_rng(0).standard_normal((500, 7))
-    cast = Rows("x", [ArrayPart("x", rows)], np.dtype(np.float16))
-    for max_rows in (1, 2, 100, 10**6):
-        chunks = list(cast.chunks(max_rows))
-        assert max(len(ids) for ids, _ in chunks) <= max_rows
-        np.testing.assert_array_equal(np.concatenate([ids for ids, _ in chunks]), np.arange(500))
-    node_ids = np.random.default_rng(1).permutation(500)
-    file = write_rows(
-        tmp_path / "x.gd",
-        Rows("x", [ArrayPart("x", rows)], gz.BFLOAT16),
-        500,
-        order=NodeOrder(node_ids, np.argsort(node_ids).astype(np.uint32)),
-        fill_missing=False,
-        memory=memory,
-        progress=Progress(),
-    )
-    file.publish()
-    with gz.FeatureStore(tmp_path / "x.gd") as store:
-        got = store.gather(np.arange(500))
-    assert numbers.as_bits(got) == numbers.as_bits(round_to(rows, gz.BFLOAT16))
-
-
 def test_reordered_rows_are_the_same(tmp_path):
     rows = built(tmp_path, some_rows(), "bfloat16", order="input")
     gz.reorder(tmp_path / "d", "hot").close()
@@ -226,20 +198,3 @@ def test_reordered_rows_are_the_same(tmp_path):
         assert ds.features.is_hot
         verify_file(ds.features.path)
         assert numbers.as_bits(ds.features.gather(np.arange(NODES))) == numbers.as_bits(rows)
-
-
-def test_training_asks_for_float32(tmp_path, monkeypatch):
-    asked = []
-    make = training.NeighborDataset
-
-    def note(*args, **options):
-        asked.append(options["feature_dtype"])
-        return make(*args, **options)
-
-    monkeypatch.setattr(training, "NeighborDataset", note)
-    with gz.build(tmp_path / "d", EDGES, some_rows(), np.arange(NODES) % 2) as ds:
-        ds_rows = ds.features.gather(np.arange(NODES))
-        assert ds_rows.dtype == np.float32
-        with pytest.raises(ValueError, match="the loss of epoch 1"):  # there are NaN among them
-            training.train(ds, epochs=1, fanouts=[3])
-    assert set(asked) == {"float32"}

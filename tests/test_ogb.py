@@ -264,23 +264,6 @@ def test_nodes_and_edges_of_datasets_for_links(tmp_path: Path, name: str) -> Non
         assert imported(folder, tmp_path / "data") == expected
 
 
-def test_nodes_and_edges_of_a_typed_dataset_for_links(tmp_path: Path) -> None:
-    folder = tmp_path / "ogbl_biokg"
-    graph = {**ogb.random_typed_graph(), "node_feat": {}, "node_year": {}, "label": {}}
-    ogb.write_typed_graph(folder, graph)
-    ogb.write_link_splits(folder, "random", ogb.link_splits("biokg"))
-    expected = plain(
-        tmp_path / "plain",
-        {
-            key: {"edge_index": pairs, "edge_reltype": graph["edge_reltype"][key][:, 0]}
-            for key, pairs in graph["edge_index"].items()
-        },
-        nodes={kind: {"num_nodes": n} for kind, n in graph["num_nodes"].items()},
-    )
-    with pytest.warns(UserWarning, match="not imported"):
-        assert imported(folder, tmp_path / "data") == expected
-
-
 def test_splits_that_are_not_node_ids(tmp_path: Path) -> None:
     folder = tmp_path / "ogbl_vessel"
     graph, splits = ogb.random_graph(), ogb.link_splits("pairs")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from mmap import PAGESIZE
 from pathlib import Path
 from typing import Any
 
@@ -21,58 +20,10 @@ from graphzero.store.manifest import EDGES, Presampling, read_manifest
 # Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
 sys.path.append(str(Path(__file__).parents[1]))
 
-from benchmarks.inputs import edge_chunk
 
 NODES = 1 << 15
 DIM = 40  # rows of 160 bytes: some cross from one page into the next
 SAMPLING = gz.Presample(fanouts=(10, 5), batch_size=128)  # 64 mini-batches
-
-
-def corner_graph() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """R-MAT edges and seeds among ids that the graph's hubs are not near, in scrambled ids.
-
-    Two graphs side by side with few edges between them: only one has seeds.
-    """
-    rng = np.random.default_rng(0)
-    half = NODES // 2
-    sides = [edge_chunk(rng, 14, 160_000) + side * half for side in (0, 1)]
-    bridges = np.stack([rng.integers(0, half, 2000), rng.integers(half, NODES, 2000)], 1)
-    scrambled = rng.permutation(NODES)
-    return scrambled[np.concatenate([*sides, bridges])], scrambled[rng.permutation(half)[:4096]]
-
-
-@pytest.fixture(scope="module")
-def corner(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The same dataset in each order, all with visit counts."""
-    edges, seeds = corner_graph()
-    features = np.zeros((NODES, DIM), np.float32)
-    paths = {}
-    for order in ("presample", "hot", "input"):
-        paths[order] = tmp_path_factory.mktemp(order)
-        options: dict[str, Any] = {"features": features, "splits": {"train": seeds}}
-        gz.build(paths[order], edges, order="presample", presample=SAMPLING, **options).close()
-        if order != "presample":
-            gz.reorder(paths[order], order).close()
-    return paths
-
-
-def fresh_pages(path: Path, resident: int, num_batches: int = 16) -> float:
-    """Distinct pages beyond the first ones that a new mini-batch touches, on average."""
-    found = 0
-    ds = gz.open(path)
-    assert ds.features is not None
-    row_bytes = ds.features.row_bytes
-    seeds = ds.splits["train"].copy()
-    sampler = gz.NeighborSampler(ds.graph, SAMPLING.fanouts, seed=1234)
-    rng = np.random.default_rng(5)
-    for batch in range(num_batches):
-        chosen = rng.permutation(seeds)[: SAMPLING.batch_size]
-        rows = sampler.sample(chosen, batch=batch).stored_id
-        touched = set((rows * row_bytes // PAGESIZE).tolist())
-        touched |= set((((rows + 1) * row_bytes - 1) // PAGESIZE).tolist())
-        found += sum(page >= resident for page in touched)
-    ds.close()
-    return found / num_batches
 
 
 def visits_of(path: Path) -> np.ndarray[Any, Any]:
@@ -144,15 +95,6 @@ def test_defaults_are_used_and_noted(tmp_path: Path) -> None:
     gz.build(tmp_path, files.random_edges(400, 4000), order="presample").close()
     assert read_manifest(tmp_path).presampling == Presampling(64, 1024, (15, 10, 5), 400, 0)
     assert read_manifest(tmp_path).order == "presample"
-
-
-def test_fewer_pages_than_in_other_orders(corner: dict[str, Path]) -> None:
-    # All of the visited half fits in memory only where it is stored together.
-    total = NODES * DIM * 4 // PAGESIZE
-    for resident in (0, total // 10, total * 3 // 10):
-        pages = {order: fresh_pages(path, resident) for order, path in corner.items()}
-        assert pages["presample"] < pages["hot"] < pages["input"]
-    assert pages["presample"] < 0.6 * pages["hot"]
 
 
 @pytest.mark.parametrize(

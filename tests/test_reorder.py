@@ -129,18 +129,6 @@ def test_the_user_sees_the_same(
     assert read_manifest(path).order == second
 
 
-def test_presample_of_a_hot_dataset_is_what_a_build_gives(tmp_path: Path) -> None:
-    edges = files.random_edges(400, 5000)
-    options = {
-        "features": np.random.default_rng(0).random((400, 5)),
-        "splits": {"train": [3, 5, 8]},
-    }
-    for name, order in (("built", "presample"), ("reordered", "hot")):
-        build_dataset(tmp_path / name, edges, order=order, presample=presample_of(order), **options)
-    reorder_dataset(tmp_path / "reordered", "presample", presample=SMALL)
-    assert sections(tmp_path / "reordered") == sections(tmp_path / "built")
-
-
 @pytest.mark.parametrize("order", ORDERS)
 def test_many_runs_give_the_same_bytes(tmp_path: Path, order: str) -> None:
     edges = files.random_edges(20_000, 150_000)
@@ -269,21 +257,6 @@ def test_kill_at_random_moments(tmp_path: Path) -> None:
     reorder_dataset(target, "input")
     reorder_dataset(target, "hot")
     assert not [name for name in os.listdir(target) if is_staging_name(name)]
-
-
-def test_a_stopped_presampled_build_leaves_the_earlier_dataset(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    build_dataset(tmp_path, [[0, 1], [1, 2]])
-    before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
-
-    def broken(*_: Any, **__: Any) -> None:
-        raise Stop
-
-    monkeypatch.setattr(gz.Presample, "count_visits", broken)
-    with pytest.raises(Stop):
-        gz.build(tmp_path, [[0, 1], [1, 0]], order="presample")
-    assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == before
 
 
 @pytest.mark.parametrize("name", ["graph.gl", "features.gd", "split_train.gd"])

@@ -13,7 +13,6 @@ from cli_program import only_line, run
 from typed_inputs import CITES, WRITES, check_files, small
 
 import graphzero as gz
-from graphzero.store.format import FileWriter, read_file
 
 
 def test_replaces_a_graph_without_types_and_back(tmp_path: Path) -> None:
@@ -101,15 +100,6 @@ def test_info(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert content["edge_types"][1]["time"] == "year"
     assert run("info", data / "author__writes__paper.gl") == 0
     assert "3 from 3 input edges" in capfd.readouterr().out
-
-
-def rewrite(path: Path, name: str, change: Any) -> None:
-    """Changes a section, and its checksum with it."""
-    header, arrays = read_file(path)
-    arrays[name] = change(arrays[name])
-    with FileWriter(path, header) as file:
-        for section, values in arrays.items():
-            file.append(section, values)
 
 
 @pytest.mark.parametrize("order", ["hot", "input"])
