@@ -15,9 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typed_inputs import WRITES, small
 
-from graphzero.ingest import build_dataset
+import graphzero as gz
+from graphzero.ingest import build_dataset, rows
 from graphzero.ingest.options import parse_bytes
+from graphzero.ingest.rows import ArrayPart, Rows
+from graphzero.store.manifest import MANIFEST_NAME
 from graphzero.store.outputs import require_disk_space
 
 EDGES = np.array([[0, 1], [1, 2], [2, 0], [3, 1]])
@@ -326,3 +330,247 @@ def test_a_broken_manifest_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "dataset.json").write_text("{")
     build_dataset(tmp_path, EDGES)
     assert {path.name for path in tmp_path.iterdir()} == {"dataset.json", "graph.gl"}
+
+
+# --- attributes
+
+MORE_EDGES = np.array([[0, 1], [1, 2], [2, 0], [3, 1], [2, 2], [0, 1]])
+
+BAD_NAMES = ["n_id", "to", "keys", "num_nodes", "stats", "_private", "a b", "class", "ä", "", 3]
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+def test_names_that_cannot_be(tmp_path: Path, name: Any) -> None:
+    with pytest.raises(ValueError, match=f"node attribute {name!r}: "):
+        build_dataset(tmp_path, MORE_EDGES, nodes={name: np.ones(4)})
+    with pytest.raises(ValueError, match=f"edge attribute {name!r}: "):
+        build_dataset(tmp_path, {"edge_index": MORE_EDGES, name: np.ones(6)})
+
+
+def test_no_attribute_hides_what_a_mini_batch_or_data_has() -> None:
+    """What these have that is not reserved is the name of an attribute that PyG knows."""
+    from graphzero.loader.mini_batch import MiniBatch
+
+    known = {"x", "y", "pos", "time", "edge_attr", "edge_weight", "edge_time"}
+    fields = {*dir(MiniBatch), *MiniBatch.__dataclass_fields__}
+    assert {name for name in fields if name[0] != "_"} <= rows.RESERVED | known
+    data = pytest.importorskip("torch_geometric.data")
+    for kind in (data.Data, data.HeteroData):
+        names = {name for name in dir(kind) if name[0] != "_"}
+        assert names <= rows.RESERVED | known
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"nodes": {"year": np.ones(3)}}, "num_nodes=4, but node attribute 'year' has 3 rows"),
+    ({"nodes": [1]}, "nodes must be a dictionary of attributes by name"),
+    ({"nodes": {"edge_attr": np.ones(4)}}, "this is a name of edge attributes"),
+    ({"nodes": {"tag": np.array(["a"] * 4)}}, "node attribute 'tag' has dtype <U1"),
+    ({"nodes": {"tag": np.array([None] * 4)}}, "node attribute 'tag' has dtype object"),
+    ({"nodes": {"tag": np.ones(4) * 1j}}, "node attribute 'tag' has dtype complex128"),
+    ({"nodes": {"tag": 7}}, r"node attribute 'tag' has shape \(\)"),
+    ({"edges": {"edge_attr": np.ones(6)}}, "edges has no 'edge_index'.* it has 'edge_attr'"),
+    ({"w": np.ones(5)}, "edge attribute 'w' has 5 rows for 6 edges"),
+    ({"w": np.ones(7)}, "edge attribute 'w' has 7 rows for 6 edges"),
+    ({"w": [[1, 2], [3]]}, "inhomogeneous"),
+    ({"x": np.ones(6)}, "edge attribute 'x': this is a name of node attributes"),
+    ({"w": [np.ones((3, 2)), np.ones((3, 1))]}, r"'w'\[1\] has rows of shape \(1,\)"),
+    ({"weight": np.array([1, 1, 1, np.nan, 1, 1])}, "edge 3: value of 'weight' nan is not a fin"),
+    ({"weight": np.array([1, 1, -1, 1, 1, 1])}, "edge 2: .*-1.0 is negative.*weight_attrs=\\[\\]"),
+    ({"weight": np.full(6, 1e300)}, "edge 0: value of 'weight' inf is not a finite"),
+    ({"weight": np.ones(6), "edge_weight": np.ones(6)}, "'edge_weight' and 'weight' would both be"),
+    ({"weight": np.ones((6, 1))}, r"'weight' has rows of shape \(1,\).*vectors of numbers"),
+    ({"time": np.ones(6)}, "'time' has rows of shape .* float64.*vectors of integers.*time_attrs="),
+    ({"time": np.full(6, 2**63, np.uint64)}, "9223372036854775808 is not a value of 'time'"),
+    ({"time": np.arange(6), "timestamp": np.arange(6)}, "'timestamp' and 'time' would both be"),
+    ({"w": np.ones(6), "weight_attrs": ["cost"]}, "no edge attribute 'cost'; there are w"),
+    ({"nodes": {"v": np.ones(4)}, "weight_attrs": "v"}, "'v': it is one of the nodes"),
+    ({"weight_attrs": ["v"]}, "no edge attribute 'v'; there are none"),
+    ({"time_attrs": ["when"]}, "no attribute 'when' of edges or nodes; there are none"),
+    (
+        {"w": np.ones(6), "weight_attrs": "w", "time_attrs": "w"},
+        "in weight_attrs and in time_attrs",
+    ),
+    ({"w": np.ones(6), "weight_attrs": ["w", "w"]}, "has a name twice"),
+    ({"weight_attrs": [1]}, "must be a list of names"),
+    (
+        {"nodes": {"t": np.arange(4)}, "u": np.arange(6), "time_attrs": ["t", "u"]},
+        "'u' and 't' wou",
+    ),
+    ({"nodes": {"t": np.ones((4, 2), int)}, "time_attrs": "t"}, "vectors of integers"),
+    ({"nodes": {"t": np.full(4, 2**63, np.uint64)}, "time_attrs": "t"}, "node 0 with time 9223372"),
+    ({"nodes": {"w": np.ones(4)}, "w": np.ones(6)}, "nodes and edges both have an attribute 'w'"),
+    ({"split_a": np.ones(6), "edge_splits": {"a": [0]}}, "both be stored in edge_split_a.gd"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD)
+def test_attributes_that_cannot_be(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
+    options = ("nodes", "edges", "edge_splits", "weight_attrs", "time_attrs")
+    given = {name: arguments[name] for name in options if name in arguments}
+    attributes = {name: value for name, value in arguments.items() if name not in options}
+    given.setdefault("edges", {"edge_index": MORE_EDGES, **attributes})
+    build_dataset(tmp_path, MORE_EDGES, np.ones((4, 2)))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(ValueError, match=message):
+        build_dataset(tmp_path, num_nodes=4, **given)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_wrong_number_of_records(tmp_path: Path) -> None:
+    """Where the number of edges is known only when all are read."""
+    (tmp_path / "e.csv").write_text("".join(f"{s},{t}\n" for s, t in MORE_EDGES))
+    for count in (5, 7):
+        (tmp_path / "a.csv").write_text("1\n" * count)
+        for name in ("weight", "kind"):
+            edges = {"edge_index": tmp_path / "e.csv", name: tmp_path / "a.csv"}
+            with pytest.raises(ValueError, match=r"a\.csv has .* rows for .*6 edges: every edge"):
+                build_dataset(tmp_path / "d", edges)
+
+
+def test_parts_must_be_alike() -> None:
+    one = ArrayPart("a", np.ones((2, 3)))
+    for other in (np.ones((2, 4)), np.ones((2, 3), np.float32), np.ones((2, 3, 1))):
+        with pytest.raises(ValueError, match="the parts of one attribute must be alike"):
+            Rows("both", [one, ArrayPart("b", other)])
+    parts = Rows("both", [one, ArrayPart("b", np.zeros((5, 3)))])
+    chunks = list(parts.chunks(2))
+    assert parts.count() == 7
+    assert np.concatenate([ids for ids, _ in chunks]).tolist() == list(range(7))
+    assert np.concatenate([rows for _, rows in chunks]).sum() == 6
+
+
+# --- typed graphs
+
+
+def typed_refused(
+    folder: Path, message: str, arguments: dict[str, Any], kind: Any = ValueError
+) -> None:
+    with pytest.raises(kind, match=message):
+        gz.build(folder, **arguments)
+    assert not (folder / MANIFEST_NAME).exists()
+    assert not [path for path in folder.iterdir() if path.is_file()] if folder.exists() else True
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"directed": False}, "directed=False.*reverse edge types.*ToUndirected"),
+        ({"neighbors": "both"}, "neighbors='both' is not for typed graphs"),
+        ({"features": np.ones((4, 2))}, "features= .*nodes={'paper': {'x'"),
+        ({"labels": [1, 2, 3, 4]}, "labels= .*nodes={'paper': {'y'"),
+        ({"num_nodes": 4}, "num_nodes= .*nodes={'paper': {'num_nodes'"),
+        ({"presample": gz.Presample()}, "presample= is for order='presample', not 'hot'"),
+        ({"src": 1}, "src= names a column of one edge list"),
+        ({"weight": "w"}, "weight= .*weight_attrs="),
+        ({"timestamp": "t"}, "timestamp= .*time_attrs="),
+        ({"splits": {"train": [1, 2]}}, r"splits\['train'\] must be a dict by type"),
+        ({"splits": {"train": {"papers": [1]}}}, "'papers', which is none of the types 'paper'"),
+        ({"edge_splits": {"train": {"writes": [1]}}}, "'writes', which is none of the types"),
+        ({"splits": {"a b": {"paper": [1]}}}, "split name 'a b'"),
+    ],
+)
+def test_typed_options(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    typed_refused(tmp_path, message, small(**options))
+
+
+@pytest.mark.parametrize(
+    ("edges", "message"),
+    [
+        ({("author", "writes", "papers"): [[0], [1]]}, "'papers', which nodes= does not have"),
+        ({("author", "paper"): [[0], [1]]}, r"edge type is \(source type, relation, target type\)"),
+        ({("author", "", "paper"): [[0], [1]]}, "a text that is not empty"),
+        ({("author", 3, "paper"): [[0], [1]]}, "a text that is not empty"),
+        ({WRITES: {"edge_attr": [1.0]}}, "writes.*no 'edge_index', .* it has 'edge_attr'"),
+        ({WRITES: {"edge_index": [[0, -1], [1, 2]]}}, "writes.*edge 1: -1 is not a source id"),
+        ({WRITES: {"edge_index": [[0, 1], [1, 4]]}}, "writes.*target id 4 is out of range.*'x' of"),
+        ({WRITES: {"edge_index": np.ones((3, 3), int)}}, r"writes.*shape \(3, 3\)"),
+        ({WRITES: {"edge_index": [[0.5], [1.0]]}}, "writes.*node ids must be integers"),
+        ({WRITES: {"edge_index": [[0], [1]], "edge_attr": [1, 2]}}, "writes.*2 rows for 1 edges"),
+        (
+            {WRITES: {"edge_index": [[0, 1], [1, 1]], "edge_attr": [1]}},
+            "writes.*1 rows for 2 edges",
+        ),
+        ({WRITES: {"edge_index": [[0], [1]], "n_id": [1]}}, "writes.*'n_id'.*choose another"),
+        ({WRITES: {"edge_index": [[0], [1]], "edge_weight": [-1.0]}}, "writes.*-1.0 is negative"),
+        ({WRITES: {"edge_index": [[0], [1]], "edge_weight": [1.0, 2.0]}}, "writes.*2|more"),
+        ({WRITES: {"edge_index": [[0], [1]], "edge_time": [0.5]}}, "writes.*vectors of integers"),
+    ],
+)
+def test_typed_edges(tmp_path: Path, edges: Any, message: str) -> None:
+    typed_refused(tmp_path, message, small(edges=edges))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        ({"author": {}}, "'paper', which nodes= does not have"),
+        ({"paper": {}, "author": {}, "venue": {}}, "'venue'.*no nodes: give 'num_nodes'"),
+        ({"paper": {"num_nodes": 0}, "author": {}}, "'paper'.*num_nodes=0"),
+        ({"paper": {"num_nodes": 3}, "author": {"num_nodes": 2}}, "author id|source id 2 is out"),
+        ({"paper": {"x": np.ones((4, 2)), "y": [1, 2]}, "author": {}}, "'y' of 'paper' has 2 rows"),
+        ({"paper": {"x": np.ones((4, 2)), "num_nodes": 5}, "author": {}}, "num_nodes of 'paper'"),
+        ({"paper": np.ones((4, 2)), "author": {}}, "'paper'.*not a dict of attributes"),
+        ({"paper": {"x": np.array(["a"] * 4)}, "author": {}}, "'paper'.*dtype"),
+        ({"paper": {"edge_attr": [1] * 4}, "author": {}}, "'paper'.*'edge_attr'"),
+        ({"paper": {"bad name": [1] * 4}, "author": {}}, "'paper'.*'bad name'"),
+        ({"": {}, "paper": {}, "author": {}}, "a node type is ''"),
+        ({3: {}, "paper": {}, "author": {}}, "a node type is 3"),
+        ({"\ud800": {}, "paper": {}, "author": {}}, "no valid Unicode"),
+        ({"p" * 300: {"x": [1]}, "paper": {}, "author": {}}, "choose shorter names"),
+    ],
+)
+def test_typed_nodes(tmp_path: Path, nodes: Any, message: str) -> None:
+    typed_refused(tmp_path, message, small(nodes=nodes))
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "kind"),
+    [
+        ({"edges": {}}, "at least one edge type", ValueError),
+        ({"edges": [[0], [1]]}, "at least one edge type", ValueError),
+        ({"nodes": None}, "needs nodes=", ValueError),
+        ({"nodes": {}}, "needs nodes=", ValueError),
+        ({"splits": {"a": {"paper": [1, 4]}}}, "'paper'.*position 1: node 4 is out", IndexError),
+        ({"edge_splits": {"a": {WRITES: [3]}}}, "writes.*edge 3 is out of range for 3", IndexError),
+    ],
+)
+def test_types_that_are_missing_and_splits_out_of_range(
+    tmp_path: Path, options: dict[str, Any], message: str, kind: Any
+) -> None:
+    typed_refused(tmp_path, message, small(**options), kind)
+
+
+def test_errors_name_the_file_and_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "in" / "writes.csv"
+    path.parent.mkdir()
+    path.write_text("src,dst\n0,1\n0,9\n")
+    arguments = small()
+    arguments["edges"][WRITES] = path
+    typed_refused(
+        tmp_path / "d", r"writes'.*writes\.csv, line 3: target id 9 is out of range", arguments
+    )
+    path.write_text("src,dst\n0,1\n0,one\n")
+    typed_refused(tmp_path / "d", r"writes'.*writes\.csv, line 3", arguments)
+    arguments["edges"][WRITES] = path.with_name("none.csv")
+    typed_refused(tmp_path / "d", "none.csv", arguments, FileNotFoundError)
+
+
+def test_an_earlier_dataset_stays(tmp_path: Path) -> None:
+    gz.build(tmp_path, **small()).close()
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    arguments = small()
+    arguments["nodes"]["paper"]["year"] = [1, 2, 3]
+    with pytest.raises(ValueError, match="'year' of 'paper' has 3 rows"):
+        gz.build(tmp_path, **arguments)
+    with pytest.raises(IndexError, match="node 77"):
+        gz.build(tmp_path, **small(splits={"train": {"paper": [77]}}))
+    arguments = small(edge_splits={"train": {WRITES: [77]}})  # found when all else is written
+    with pytest.raises(IndexError, match="edge 77"):
+        gz.build(tmp_path, **arguments)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_reorder_refuses_what_it_cannot(tmp_path: Path) -> None:
+    gz.build(tmp_path, **small()).close()
+    with pytest.raises(ValueError, match="neighbors="):
+        gz.reorder(tmp_path, neighbors="out")
