@@ -17,8 +17,8 @@ import pytest
 from header_cases import EDGE_CASES, NODE_CASES, Case
 
 from graphzero.ingest.edges import open_edges
+from graphzero.ingest.options import Source
 from graphzero.ingest.rows import open_attribute
-from graphzero.ingest.source import Source
 from graphzero.ingest.sources.tables import is_table
 
 pytestmark = pytest.mark.no_asan

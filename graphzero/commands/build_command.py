@@ -246,7 +246,7 @@ def _opened(value: Any, folder: Path, where: str) -> Any:
             )
         value = dict(zip(types, value, strict=True))
     if isinstance(value, dict) and "path" in value:
-        from graphzero.ingest.source import Source
+        from graphzero.ingest.options import Source
 
         options = {name: each for name, each in value.items() if name != "path"}
         try:

@@ -14,10 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.options import Progress, ReadSummary
+from graphzero.ingest.options import FOR_EDGES, Progress, ReadSummary, Source, as_source
 from graphzero.ingest.rows import Rows, as_numbers, check_attribute_name, column_rows
 from graphzero.ingest.sort import TempColumn
-from graphzero.ingest.source import FOR_EDGES, Source, as_source
 from graphzero.ingest.sources.arrays import known_names, open_array, open_edge_array, open_id_array
 from graphzero.ingest.sources.column_names import (
     IDS,

@@ -6,7 +6,7 @@ A graph without types has the node type `NODES` and the edge type `EDGES`, and n
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,20 +22,17 @@ from graphzero.ingest.merge import (
     merging_of,
     typed_merge_options,
 )
-from graphzero.ingest.options import BuildOptions
+from graphzero.ingest.options import FOR_EDGES, BuildOptions, Source
 from graphzero.ingest.rows import (
     Rows,
-    as_names,
     check_attribute_name,
-    check_id_column,
-    check_known,
     open_attribute,
-    resolve_driving,
+    sources_of,
 )
-from graphzero.ingest.source import FOR_EDGES, Source
 from graphzero.ingest.sources.sparse_matrix import is_scipy
 from graphzero.ingest.sources.table import MAX_NODES, Column, Table, checked_count, is_users_error
-from graphzero.store.format import as_dtype
+from graphzero.ingest.sources.tables import is_table
+from graphzero.store.format import as_dtype, dtype_name
 from graphzero.store.manifest import EDGE_TIME, EDGE_WEIGHT, EDGES, NODES, Driving, EdgeType, Layout
 
 _ERRORS = (FormatError, ValueError, IndexError, TypeError)
@@ -173,6 +170,22 @@ def open_graph_input(options: BuildOptions) -> GraphInput:
     if options.maps_ids:
         _check_mapped(nodes)
     return GraphInput(nodes, found)
+
+
+def check_id_column(id_column: Any, values: Iterable[Any]) -> None:
+    """Raises a ValueError for an `id_column` of the build if no attribute of nodes is a table."""
+    if id_column is None:
+        return
+    of_values = [sources_of(value) for value in values]
+    sources = [s for one in of_values for s in ([one] if isinstance(one, Source) else one)]
+    if not any(is_table(source.value) for source in sources):
+        raise ValueError(
+            f"id_column={id_column!r} is for features, labels and attributes of nodes in CSV or "
+            f"other tables, and there are none"
+        )
+
+
+# Columns of tables
 
 
 def _untyped_nodes(options: BuildOptions) -> dict[str, Any]:
@@ -358,6 +371,96 @@ def _check_distinct(node_names: Collection[str], edge_names: Collection[str]) ->
         raise ValueError(
             f"nodes and edges both have an attribute {both[0]!r}, and a mini-batch has one of "
             f"each name: choose another name for one of them"
+        )
+
+
+def as_names(value: str | Iterable[str] | None, option: str) -> tuple[str, ...] | None:
+    """Names that an option lists; one name may stand alone. None is the default choice."""
+    if value is None:
+        return None
+    names = (value,) if isinstance(value, str) else tuple(value)
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{option}={value!r} must be a list of names of attributes")
+    if len(set(names)) != len(names):
+        raise ValueError(f"{option}={value!r} has a name twice")
+    return names
+
+
+def check_known(
+    weight_attrs: Collection[str] | None,
+    time_attrs: Collection[str] | None,
+    edge_names: Collection[str],
+    node_names: Collection[str],
+) -> None:
+    """Raises a ValueError for a name that no attribute has, or that would be weight and time."""
+    for name in weight_attrs or ():
+        if name in (time_attrs or ()):
+            raise ValueError(f"{name!r} is in weight_attrs and in time_attrs: it can be one only")
+        if name not in edge_names:
+            hint = ": it is one of the nodes" if name in node_names else ""
+            raise ValueError(
+                f"weight_attrs: there is no edge attribute {name!r}{hint}; {_listed(edge_names)}"
+            )
+    for name in time_attrs or ():
+        if name not in edge_names and name not in node_names:
+            raise ValueError(
+                f"time_attrs: there is no attribute {name!r} of edges or nodes; "
+                f"{_listed([*edge_names, *node_names])}"
+            )
+
+
+def _listed(names: Collection[str]) -> str:
+    return f"there are {', '.join(sorted(names))}" if names else "there are none"
+
+
+def resolve_driving(
+    edge_attrs: Mapping[str, Rows],
+    weight_attrs: Collection[str] | None,
+    time_attrs: Collection[str] | None,
+    node_attrs: Mapping[str, Rows],
+) -> Driving:
+    """The attributes by which the edges of one type are sampled.
+
+    Names that neither these edges nor their neighbours have are for other types. None stands for
+    "edge_weight" or "weight", and for "edge_time", "timestamp" or "time" of the edges.
+
+    Raises
+    ------
+    ValueError
+        If two attributes would be the weight, or the time, or one is no vector of such numbers.
+    """
+    wanted = (EDGE_WEIGHT, "weight") if weight_attrs is None else weight_attrs
+    weight = _one([n for n in wanted if n in edge_attrs], "weight_attrs", "weights")
+    wanted = (EDGE_TIME, "timestamp", "time") if time_attrs is None else time_attrs
+    of_edges = [name for name in wanted if name in edge_attrs]
+    of_nodes = [] if time_attrs is None else [name for name in wanted if name in node_attrs]
+    time = _one([*of_edges, *of_nodes], "time_attrs", "times")
+    if weight is not None:
+        _check_numbers(edge_attrs[weight], weight, "weight_attrs", "numbers")
+    if time is not None:
+        rows = edge_attrs[time] if of_edges else node_attrs[time]
+        _check_numbers(rows, time, "time_attrs", "integers")
+    return Driving(weight, time, "node" if of_nodes else "edge")
+
+
+def _one(chosen: Collection[str], option: str, what: str) -> str | None:
+    if len(chosen) > 1:
+        names = " and ".join(map(repr, chosen))
+        raise ValueError(
+            f"{names} would both be {what} by which neighbours are sampled, and there can "
+            f"be one: name it in {option}, and leave the others as ordinary attributes"
+        )
+    return next(iter(chosen), None)
+
+
+def _check_numbers(rows: Rows, name: str, option: str, what: str) -> None:
+    """Refuses attributes that cannot drive sampling: other shapes than vectors, other dtypes."""
+    is_float = rows.dtype.kind not in "iu"  # bfloat16 has a kind of its own
+    if not rows.vector or (what == "integers" and is_float):
+        raise ValueError(
+            f"attribute {name!r} has rows of shape {rows.row_shape} and dtype "
+            f"{dtype_name(rows.dtype)}, but neighbours are sampled by vectors of {what}: convert "
+            f"it, or leave it out of {option}, {option}=[] if need be, to store it as it is"
         )
 
 

@@ -13,10 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from graphzero.ingest.options import Progress
+from graphzero.ingest.options import FOR_VALUES, Progress, as_source
 from graphzero.ingest.rows import split_column
 from graphzero.ingest.sort import TempColumn
-from graphzero.ingest.source import FOR_VALUES, as_source
 from graphzero.ingest.sources.arrays import known_names, open_id_array
 from graphzero.ingest.sources.sparse_matrix import SparseMatrix
 from graphzero.ingest.sources.table import MAX_NODES, ArrayTable, Chunk, Column, Table, id_column

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.source import Source
+from graphzero.ingest.options import Source
 from graphzero.ingest.sources.arrays import NpzFile
 from graphzero.ingest.sources.table import pieces_of
 

@@ -19,10 +19,9 @@ import numpy.typing as npt
 from graphzero.errors import FormatError
 from graphzero.ingest.id_map import MappedSplit
 from graphzero.ingest.lists import NodeOrder
-from graphzero.ingest.options import Progress
+from graphzero.ingest.options import FOR_VALUES, Progress, as_source
 from graphzero.ingest.rows import Rows, split_column
 from graphzero.ingest.sort import BlockFile, TempColumn, block_bytes, temp_array
-from graphzero.ingest.source import FOR_VALUES, as_source
 from graphzero.ingest.sources.arrays import known_names, open_array
 from graphzero.ingest.sources.table import Column, pieces_of
 from graphzero.ingest.sources.tables import is_table, open_table, refuse_frame

@@ -6,7 +6,7 @@ import keyword
 import math
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.source import FOR_NODES, FOR_VALUES, Source, as_source
+from graphzero.ingest.options import FOR_NODES, FOR_VALUES, Source, as_source
 from graphzero.ingest.sources.arrays import known_names, open_array
 from graphzero.ingest.sources.column_names import (
     IDS,
@@ -37,7 +37,6 @@ from graphzero.ingest.sources.table import (
 from graphzero.ingest.sources.tables import is_table, open_table, refuse_frame
 from graphzero.ingest.sources.text_table import is_number
 from graphzero.store.format import BFLOAT16, dtype_code, dtype_name
-from graphzero.store.manifest import EDGE_TIME, EDGE_WEIGHT, Driving
 
 Array = npt.NDArray[Any]
 RowChunk = tuple[Array, Array]
@@ -482,13 +481,13 @@ def open_attribute(
             )
         return feature_rows(table, _node_columns(table, source), _parsed_as(dtype))
 
-    sources = _sources_of(value)
+    sources = sources_of(value)
     if isinstance(sources, Source):
         return Rows(label, [open_part(sources, label)], dtype)
     return Rows(label, [open_part(s, f"{label}[{i}]") for i, s in enumerate(sources)], dtype)
 
 
-def _sources_of(value: Any) -> Source | list[Source]:
+def sources_of(value: Any) -> Source | list[Source]:
     """The source of a value, or those of its parts, which have the options of the whole."""
     whole = value.value if isinstance(value, Source) else value
     is_list = isinstance(whole, list | tuple) and bool(whole) and not is_table(whole)
@@ -505,22 +504,6 @@ def _sources_of(value: Any) -> Source | list[Source]:
 
 def _is_file(value: Any) -> bool:
     return isinstance(value, str | os.PathLike) and bool(Path(value).suffix)
-
-
-def check_id_column(id_column: Any, values: Iterable[Any]) -> None:
-    """Raises a ValueError for an `id_column` of the build if no attribute of nodes is a table."""
-    if id_column is None:
-        return
-    of_values = [_sources_of(value) for value in values]
-    sources = [s for one in of_values for s in ([one] if isinstance(one, Source) else one)]
-    if not any(is_table(source.value) for source in sources):
-        raise ValueError(
-            f"id_column={id_column!r} is for features, labels and attributes of nodes in CSV or "
-            f"other tables, and there are none"
-        )
-
-
-# Columns of tables
 
 
 class ValueColumns(NamedTuple):
@@ -712,93 +695,3 @@ def column_rows(table: Table, index: int, name: str) -> Rows:
 
 
 # Weights and times
-
-
-def as_names(value: str | Iterable[str] | None, option: str) -> tuple[str, ...] | None:
-    """Names that an option lists; one name may stand alone. None is the default choice."""
-    if value is None:
-        return None
-    names = (value,) if isinstance(value, str) else tuple(value)
-    if not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{option}={value!r} must be a list of names of attributes")
-    if len(set(names)) != len(names):
-        raise ValueError(f"{option}={value!r} has a name twice")
-    return names
-
-
-def check_known(
-    weight_attrs: Collection[str] | None,
-    time_attrs: Collection[str] | None,
-    edge_names: Collection[str],
-    node_names: Collection[str],
-) -> None:
-    """Raises a ValueError for a name that no attribute has, or that would be weight and time."""
-    for name in weight_attrs or ():
-        if name in (time_attrs or ()):
-            raise ValueError(f"{name!r} is in weight_attrs and in time_attrs: it can be one only")
-        if name not in edge_names:
-            hint = ": it is one of the nodes" if name in node_names else ""
-            raise ValueError(
-                f"weight_attrs: there is no edge attribute {name!r}{hint}; {_listed(edge_names)}"
-            )
-    for name in time_attrs or ():
-        if name not in edge_names and name not in node_names:
-            raise ValueError(
-                f"time_attrs: there is no attribute {name!r} of edges or nodes; "
-                f"{_listed([*edge_names, *node_names])}"
-            )
-
-
-def _listed(names: Collection[str]) -> str:
-    return f"there are {', '.join(sorted(names))}" if names else "there are none"
-
-
-def resolve_driving(
-    edge_attrs: Mapping[str, Rows],
-    weight_attrs: Collection[str] | None,
-    time_attrs: Collection[str] | None,
-    node_attrs: Mapping[str, Rows],
-) -> Driving:
-    """The attributes by which the edges of one type are sampled.
-
-    Names that neither these edges nor their neighbours have are for other types. None stands for
-    "edge_weight" or "weight", and for "edge_time", "timestamp" or "time" of the edges.
-
-    Raises
-    ------
-    ValueError
-        If two attributes would be the weight, or the time, or one is no vector of such numbers.
-    """
-    wanted = (EDGE_WEIGHT, "weight") if weight_attrs is None else weight_attrs
-    weight = _one([n for n in wanted if n in edge_attrs], "weight_attrs", "weights")
-    wanted = (EDGE_TIME, "timestamp", "time") if time_attrs is None else time_attrs
-    of_edges = [name for name in wanted if name in edge_attrs]
-    of_nodes = [] if time_attrs is None else [name for name in wanted if name in node_attrs]
-    time = _one([*of_edges, *of_nodes], "time_attrs", "times")
-    if weight is not None:
-        _check_numbers(edge_attrs[weight], weight, "weight_attrs", "numbers")
-    if time is not None:
-        rows = edge_attrs[time] if of_edges else node_attrs[time]
-        _check_numbers(rows, time, "time_attrs", "integers")
-    return Driving(weight, time, "node" if of_nodes else "edge")
-
-
-def _one(chosen: Collection[str], option: str, what: str) -> str | None:
-    if len(chosen) > 1:
-        names = " and ".join(map(repr, chosen))
-        raise ValueError(
-            f"{names} would both be {what} by which neighbours are sampled, and there can "
-            f"be one: name it in {option}, and leave the others as ordinary attributes"
-        )
-    return next(iter(chosen), None)
-
-
-def _check_numbers(rows: Rows, name: str, option: str, what: str) -> None:
-    """Refuses attributes that cannot drive sampling: other shapes than vectors, other dtypes."""
-    is_float = rows.dtype.kind not in "iu"  # bfloat16 has a kind of its own
-    if not rows.vector or (what == "integers" and is_float):
-        raise ValueError(
-            f"attribute {name!r} has rows of shape {rows.row_shape} and dtype "
-            f"{dtype_name(rows.dtype)}, but neighbours are sampled by vectors of {what}: convert "
-            f"it, or leave it out of {option}, {option}=[] if need be, to store it as it is"
-        )

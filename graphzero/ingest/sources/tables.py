@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.fs
 
-from graphzero.ingest.source import Source, as_source
+from graphzero.ingest.options import Source, as_source
 from graphzero.ingest.sources.arrays import CONTAINERS, is_array_file, split_member
 from graphzero.ingest.sources.arrow_table import is_frame, open_frame, open_ipc, open_parquet
 from graphzero.ingest.sources.sparse_matrix import is_scipy
