@@ -27,7 +27,7 @@ from graphzero.commands import (
     tune_command,
     verify_command,
 )
-from graphzero.commands.options import add_flags
+from graphzero.commands.options import add_command, add_flags
 
 _EPILOG = "'graphzero COMMAND --help' explains a command. Start with 'graphzero demo'."
 _COMMANDS = (
@@ -58,7 +58,7 @@ def make_parser() -> argparse.ArgumentParser:
         title="commands", metavar="COMMAND", dest="command", required=True
     )
     for command in _COMMANDS:
-        command.add_parser(commands)
+        add_command(commands, command)
     return parser
 
 

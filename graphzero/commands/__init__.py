@@ -1,1 +1,1 @@
-"""The sub-commands of ``graphzero``, one per module: `add_parser` adds it, `run` executes it."""
+"""The sub-commands, one per module: its `HELP`, `EXAMPLES`, `add_options` and `run`."""

@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from graphzero.commands.options import (
-    SubParsers,
-    add_command,
     add_option,
     add_order_options,
     add_storage_options,
@@ -24,7 +22,11 @@ from graphzero.commands.options import (
     print_built,
 )
 
-_EXAMPLES = """\
+HELP = (
+    "build a dataset folder from edges, features, labels and splits, or from the files that a "
+    "description names"
+)
+EXAMPLES = """\
   graphzero build data/ --edges edges.csv
   graphzero build data/ --edges edges.csv.gz --features x.npy --labels y.npy \\
       --split train=train.npy --split val=val.npy --split test=test.npy --undirected
@@ -44,16 +46,8 @@ _OF_FILES = (
 _OPTIONS = {"splits": "split", "directed": "undirected", "edge_attrs": "edge-attr"}
 
 
-def add_parser(commands: SubParsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        commands,
-        "build",
-        run,
-        help="build a dataset folder from edges, features, labels and splits, or from the files "
-        "that a description names",
-        examples=_EXAMPLES,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds its options."""
     add = partial(add_option, parser)
     add("dir", "folder of the dataset; created if needed, replaced as a whole")
     source = parser.add_mutually_exclusive_group(required=True)

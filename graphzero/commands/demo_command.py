@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from graphzero.commands.options import SubParsers, add_command, add_option, shows_progress
+from graphzero.commands.options import add_option, shows_progress
 from graphzero.commands.train_command import (
     add_training_options,
     check_output_options,
@@ -18,21 +18,15 @@ from graphzero.commands.train_command import (
 )
 from graphzero.training.demo_graph import DemoFiles, write_demo
 
-_EXAMPLES = """\
+HELP = "generate a synthetic graph, build a dataset from its files, and train on it"
+EXAMPLES = """\
   graphzero demo
   graphzero demo --nodes 1000000 --edges 20000000 --dir demo/
 """
 
 
-def add_parser(commands: SubParsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        commands,
-        "demo",
-        run,
-        help="generate a synthetic graph, build a dataset from its files, and train on it",
-        examples=_EXAMPLES,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds its options."""
     add = partial(add_option, parser)
     add("--nodes N", "number of nodes", default=200_000)
     add("--edges N", "number of edges", default=3_000_000)

@@ -7,8 +7,6 @@ import time
 from functools import partial
 
 from graphzero.commands.options import (
-    SubParsers,
-    add_command,
     add_option,
     add_order_options,
     add_storage_options,
@@ -16,22 +14,16 @@ from graphzero.commands.options import (
     print_built,
 )
 
-_EXAMPLES = """\
+HELP = "build a dataset folder from a whole dataset of OGB"
+EXAMPLES = """\
   graphzero import ogb dataset/ogbn_arxiv data/
   graphzero import ogb dataset/ogbn_papers100M data/ --feature-dtype float16
   graphzero import ogb my_graph/ data/ --name ogbn-mine --undirected
 """
 
 
-def add_parser(commands: SubParsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        commands,
-        "import",
-        run,
-        help="build a dataset folder from a whole dataset of OGB",
-        examples=_EXAMPLES,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds its options."""
     add = partial(add_option, parser)
     text = "ogb: a folder of the Open Graph Benchmark, with raw/ and split/"
     parser.add_argument("layout", choices=["ogb"], metavar="LAYOUT", help=text)

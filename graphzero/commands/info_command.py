@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from graphzero import _core
-from graphzero.commands.options import SubParsers, add_command, describe_direction
+from graphzero.commands.options import describe_direction
 from graphzero.graph.dataset import Dataset, EdgeStore, NodeStore, open_dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
@@ -27,7 +27,8 @@ from graphzero.store.manifest import EdgeChanges, describe_changes, read_manifes
 from graphzero.store.mapped_file import resident_bytes
 from graphzero.units import format_bytes
 
-_EXAMPLES = """\
+HELP = "describe a dataset or a file, and say how much of it is in the page cache"
+EXAMPLES = """\
   graphzero info data/
   graphzero info data/graph.gl --degrees
   graphzero info data/ --json
@@ -35,15 +36,8 @@ _EXAMPLES = """\
 _BLOCK = 1 << 20
 
 
-def add_parser(commands: SubParsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        commands,
-        "info",
-        run,
-        help="describe a dataset or a file, and say how much of it is in the page cache",
-        examples=_EXAMPLES,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds its options."""
     parser.add_argument("path", help="a dataset folder, a .gl, .gd or .npy file")
     parser.add_argument("--degrees", action="store_true", help="count the nodes by degree")
     parser.add_argument("--json", action="store_true", help="print the description as JSON")

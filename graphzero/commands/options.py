@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from types import ModuleType
 from typing import Any
 
 from graphzero.graph.dataset import Dataset, open_dataset
@@ -20,7 +21,6 @@ from graphzero.store.format import DTYPES, dtype_name
 from graphzero.units import format_bytes
 
 _CLEANING_SECONDS = 15.0  # longer than the removal of a memory group is tried
-SubParsers = Any  # the class is private in argparse
 _STORED = {
     "in": "in-neighbours sampled",
     "out": "out-neighbours sampled",
@@ -47,26 +47,20 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescription
         return super()._get_help_string(action)
 
 
-def add_command(
-    commands: SubParsers,
-    name: str,
-    run: Callable[[argparse.Namespace], int],
-    *,
-    help: str,
-    examples: str,
-) -> argparse.ArgumentParser:
-    """A parser for one command, with examples below its help."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+def add_command(commands: Any, module: ModuleType) -> None:
+    """Adds the command of a module: what it is called, its help with examples, and its options."""
+    name = module.__name__.rpartition(".")[2].removesuffix("_command")
+    parser = commands.add_parser(
         name,
-        help=help,
-        description=help[0].upper() + help[1:] + ".",
-        epilog="examples:\n" + examples,
+        help=module.HELP,
+        description=module.HELP[0].upper() + module.HELP[1:] + ".",
+        epilog="examples:\n" + module.EXAMPLES,
         formatter_class=_Formatter,
     )
     # No default: else a flag before the command would be reset here.
     add_flags(parser, default=argparse.SUPPRESS)
-    parser.set_defaults(run=run)
-    return parser
+    parser.set_defaults(run=module.run)
+    module.add_options(parser)
 
 
 def add_option(to: Any, words: str, help: str, **options: Any) -> None:
@@ -288,7 +282,7 @@ _TYPES: dict[str, Callable[[str], Any]] = {
     "N": int,
     "X": float,
     "N,N": as_fanouts,
-    "NAME,NAME": lambda text: text.split(","),
+    "NAME,NAME": lambda text: tuple(text.split(",")),
     "SECONDS": as_seconds,
     "COL": as_column,
     "NAME[:KEY=VALUE,...]": as_prefetch,

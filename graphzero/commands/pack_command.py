@@ -10,20 +10,18 @@ from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
-from graphzero.commands.options import (
-    SubParsers,
-    add_batch_options,
-    add_command,
-    add_option,
-    shows_progress,
-)
+from graphzero.commands.options import add_batch_options, add_option, shows_progress
 from graphzero.graph.dataset import open_dataset, seeds_of_split
 from graphzero.graph.sampling_options import Sampling
 from graphzero.io.prefetch import Prefetch
 from graphzero.packs.pack_file import pack_files
 from graphzero.units import format_bytes
 
-_EXAMPLES = """\
+HELP = (
+    "sample epochs in advance, and write the rows of their batches one after the other: "
+    "features, large attributes of nodes, and attributes of edges"
+)
+EXAMPLES = """\
   graphzero pack data/ train.pack.gd --epochs 5 --dry-run
   graphzero pack data/ train.pack.gd --epochs 5 --fanouts 15,10,5 --resident 2GB
   graphzero pack typed/ paper.pack.gd --epochs 2 --node-type paper --fanouts 10,5
@@ -34,16 +32,8 @@ _FLAGS = [
 ]
 
 
-def add_parser(commands: SubParsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        commands,
-        "pack",
-        run,
-        help="sample epochs in advance, and write the rows of their batches one after the other: "
-        "features, large attributes of nodes, and attributes of edges",
-        examples=_EXAMPLES,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds its options."""
     add = partial(add_option, parser)
     add("dir", "a dataset folder with features or attributes of edges")
     add("out", "file to write: the pack, for 'train --pack' and graphzero.PackedDataset")

@@ -5,16 +5,13 @@ from __future__ import annotations
 import argparse
 import time
 
-from graphzero.commands.options import (
-    SubParsers,
-    add_command,
-    add_order_options,
-    describe_direction,
-    order_options,
-)
+from graphzero.commands.options import add_order_options, describe_direction, order_options
 from graphzero.units import format_bytes
 
-_EXAMPLES = """\
+HELP = (
+    "rewrite a dataset with its nodes in another order, or with other neighbours; ids do not change"
+)
+EXAMPLES = """\
   graphzero reorder data/ --order presample
   graphzero reorder data/ --order presample --fanouts 10,10 --batch-size 512
   graphzero reorder data/ --order hot --neighbors both
@@ -22,16 +19,8 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(commands: SubParsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        commands,
-        "reorder",
-        run,
-        help="rewrite a dataset with its nodes in another order, or with other neighbours; ids do "
-        "not change",
-        examples=_EXAMPLES,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds its options."""
     parser.add_argument("dir", help="folder of the dataset; its disk needs space for a second copy")
     add_order_options(parser)
 

@@ -15,10 +15,11 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
-from graphzero.commands.options import SubParsers, add_command, add_option, handling_signals
+from graphzero.commands.options import add_option, handling_signals
 from graphzero.store.outputs import Output
 
-_EXAMPLES = """\
+HELP = "run a command and say where its memory and time went"
+EXAMPLES = """\
   graphzero report -- python train.py --epochs 3
   graphzero report --html report.html --json report.json -- graphzero train data/
   graphzero report report.json --html report.html
@@ -27,15 +28,8 @@ _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 
 
-def add_parser(commands: SubParsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        commands,
-        "report",
-        run,
-        help="run a command and say where its memory and time went",
-        examples=_EXAMPLES,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds its options."""
     parser.usage = (
         "graphzero report [options] -- COMMAND ...\n"
         "       graphzero report RECORDING.json [--html FILE]"

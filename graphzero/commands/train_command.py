@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from graphzero.commands.options import SubParsers, add_command, add_option, shows_progress
+from graphzero.commands.options import add_option, shows_progress
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.packs.pack_file import pack_files
 from graphzero.report.readings import format_memory
@@ -22,7 +22,8 @@ from graphzero.store.outputs import Output, check_outputs, files_of_dataset, rep
 if TYPE_CHECKING:
     from graphzero.training.trainer import EpochReport, TrainReport
 
-_EXAMPLES = """\
+HELP = "train GraphSAGE to predict a dataset's labels, and report accuracy, speed and memory"
+EXAMPLES = """\
   graphzero train data/
   graphzero train data/ --fanouts 15,10,5 --hidden 256 --epochs 10 --workers 2
   graphzero train data/ --save model.pt --predictions predictions.npz
@@ -31,15 +32,8 @@ _EXAMPLES = """\
 """
 
 
-def add_parser(commands: SubParsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        commands,
-        "train",
-        run,
-        help="train GraphSAGE to predict a dataset's labels, and report accuracy, speed and memory",
-        examples=_EXAMPLES,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds its options."""
     add_option(parser, "dir", "a dataset folder with features and integer labels")
     add_option(
         parser,

@@ -6,16 +6,11 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphzero.commands.options import (
-    SubParsers,
-    add_batch_options,
-    add_command,
-    as_seconds,
-    ended_by_signals,
-)
+from graphzero.commands.options import add_batch_options, add_option, ended_by_signals
 from graphzero.graph.dataset import open_dataset
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
 from graphzero.store.tuning_file import TUNING_NAME, require_replaceable, write_tuning
@@ -24,80 +19,59 @@ from graphzero.units import format_bytes, parse_size
 if TYPE_CHECKING:
     from graphzero.report.tune import Tuned
 
-_EXAMPLES = """\
+HELP = (
+    "find the prefetch options that load a dataset's mini-batches fastest on this machine, by "
+    "short trials, and write them beside the dataset, where loaders find them"
+)
+EXAMPLES = """\
   graphzero tune data/ --memory-limit 2GB
   graphzero tune data/ --fanouts 15,10,5 --batch-size 1024 --csv trials.csv
   graphzero tune data/ --memory-limit 2GB --step-ms 20 --budget 120
 """
 
 
-def add_parser(commands: SubParsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        commands,
-        "tune",
-        run,
-        help="find the prefetch options that load a dataset's mini-batches fastest on this "
-        "machine, by short trials, and write them beside the dataset, where loaders find them",
-        examples=_EXAMPLES,
-    )
-    add = parser.add_argument
-    add("dir", help="a dataset folder")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds its options."""
+    add = partial(add_option, parser)
+    add("dir", "a dataset folder")
     add(
-        "--memory-limit",
-        metavar="SIZE",
-        help="memory that the training process will have in all, such as 2GB: with its page "
-        "cache, mini-batches, interpreter and libraries. Each trial runs under this limit. Take "
-        "off what the model will need (default: what the machine has available now)",
+        "--memory-limit SIZE",
+        "memory that the training process will have in all, such as 2GB: with its page cache, "
+        "mini-batches, interpreter and libraries. Each trial runs under this limit. Take off what "
+        "the model will need (default: what the machine has available now)",
     )
     group = parser.add_argument_group("mini-batches", "as in your training")
-    add = group.add_argument
+    add = partial(add_option, group)
     add_batch_options(group)
     add(
-        "--split",
-        metavar="NAME",
-        help="split whose nodes are the seeds; 'all' takes all nodes (default: train if there is "
-        "such a split, else all)",
+        "--split NAME",
+        "split whose nodes are the seeds; 'all' takes all nodes (default: train if there is such a "
+        "split, else all)",
     )
+    add("--gather NAME,NAME", "attributes that mini-batches have (default: all)")
+    add("--threads N", "sampling threads (default: all processors)")
     add(
-        "--gather",
-        type=lambda text: tuple(text.split(",")),
-        metavar="NAME,NAME",
-        help="attributes that mini-batches have (default: all)",
-    )
-    add("--threads", type=int, metavar="N", help="sampling threads (default: all processors)")
-    add(
-        "--step-ms",
-        type=float,
+        "--step-ms X",
+        "sleep so many milliseconds for each mini-batch, in place of a model on a GPU; 0 compares "
+        "how fast mini-batches are loaded",
         default=0.0,
-        metavar="MS",
-        help="sleep so long for each mini-batch, in place of a model on a GPU; 0 compares how fast "
-        "mini-batches are loaded",
     )
-    group = parser.add_argument_group("trials")
-    group.add_argument(
-        "--budget",
-        type=as_seconds,
+    add = partial(add_option, parser.add_argument_group("trials"))
+    add(
+        "--budget SECONDS",
+        "trials are as long as three of each setting allow in this time, and more of them begin "
+        "only within it",
         default=300.0,
-        metavar="SECONDS",
-        help="trials are as long as three of each setting allow in this time, and more of them "
-        "begin only within it",
     )
-    group.add_argument(
-        "--trials",
-        type=int,
-        metavar="N",
-        help="trials of each setting, at least 3, whatever time that takes",
+    add("--trials N", "trials of each setting, at least 3, whatever time that takes")
+    add = partial(add_option, parser.add_argument_group("output files"))
+    add(
+        "--out FILE",
+        f"write the tuning to this file instead of {TUNING_NAME} in the dataset folder, the only "
+        f"place where loaders look for it",
     )
-    group = parser.add_argument_group("output files")
-    group.add_argument(
-        "--out",
-        metavar="FILE",
-        help=f"write the tuning to this file instead of {TUNING_NAME} in the dataset folder, the "
-        f"only place where loaders look for it",
-    )
-    group.add_argument("--csv", metavar="FILE", help="write a row for each trial")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add("--csv FILE", "write a row for each trial")
+    add_option(parser, "--json", "print the result as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

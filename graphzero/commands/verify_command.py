@@ -7,29 +7,25 @@ import json
 import sys
 from dataclasses import asdict
 
-from graphzero.commands.options import SubParsers, add_command, shows_progress
+from graphzero.commands.options import add_option, shows_progress
 from graphzero.report.verify import Verification, verify_path
 from graphzero.units import format_bytes
 
-_EXAMPLES = """\
+HELP = (
+    "check a dataset or a file: every checksum, neighbour lists, ids, weights, times, and all "
+    "that dataset.json says; exit code 1 if there is a fault"
+)
+EXAMPLES = """\
   graphzero verify data/
   graphzero verify data/features.gd
   graphzero verify data/ --json
 """
 
 
-def add_parser(commands: SubParsers) -> None:
-    """Adds the command."""
-    parser = add_command(
-        commands,
-        "verify",
-        run,
-        help="check a dataset or a file: every checksum, neighbour lists, ids, weights, times, "
-        "and all that dataset.json says; exit code 1 if there is a fault",
-        examples=_EXAMPLES,
-    )
-    parser.add_argument("path", help="a dataset folder, a .gl or a .gd file, or a pack")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds its options."""
+    add_option(parser, "path", "a dataset folder, a .gl or a .gd file, or a pack")
+    add_option(parser, "--json", "print one JSON object")
 
 
 def _as_json(found: Verification) -> str:
