@@ -72,82 +72,53 @@ def test_staged_files_of_a_committed_build_are_used(dataset):
     np.testing.assert_array_equal(np.asarray(gz.open(folder).features), features)
 
 
-def damage(folder, name):
-    manifest = folder / "dataset.json"
-    content = json.loads(manifest.read_text())
-    if name == "no folder":
-        shutil.rmtree(folder)
-        return FileNotFoundError, "build one"
-    if name == "no manifest":
-        manifest.unlink()
-        return FileNotFoundError, "no dataset.json"
-    if name == "not json":
-        manifest.write_text("{")
-        return gz.FormatError, "not a graphzero dataset"
-    if name == "json list":
-        manifest.write_text("[1]")
-        return gz.FormatError, "not a graphzero dataset"
-    if name == "newer":
-        manifest.write_text(json.dumps({**content, "version": 3}))
-        return gz.FormatError, "version 3"
-    if name == "key missing":
-        del content["num_nodes"]
-        manifest.write_text(json.dumps(content))
-        return gz.FormatError, "num_nodes"
-    if name == "direction missing":
-        del content["neighbors"]
-        manifest.write_text(json.dumps(content))
-        return gz.FormatError, "neighbors"
-    if name == "no direction":
-        manifest.write_text(json.dumps({**content, "neighbors": "up"}))
-        return gz.FormatError, "neighbors is 'up'"
-    if name == "direction without its file":
-        manifest.write_text(json.dumps({**content, "neighbors": "both"}))
-        return gz.FormatError, "contradict"
-    if name == "lists of the other direction":
-        manifest.write_text(json.dumps({**content, "neighbors": "in"}))
-        return gz.FormatError, "not the one that dataset.json describes"
-    if name == "path outside":
-        content["graph"]["name"] = "../graph.gl"
-        manifest.write_text(json.dumps(content))
-        return gz.FormatError, "outside the folder"
-    if name == "file missing":
-        (folder / "features.gd").unlink()
-        return FileNotFoundError, "features.gd"
-    if name == "file truncated":
-        os.truncate(folder / "labels.gd", 5000)
-        return gz.FormatError, "labels.gd is truncated"
-    if name == "rows of another graph":
-        files.write_rows(folder / "features.gd", np.zeros((7, 2)))
-        return ValueError, "features.gd has 7 rows, and dataset.json says 500"
-    files.write_graph(folder / "graph.gl", [[0, 1]], 500)
-    return gz.FormatError, "not the one that dataset.json describes"
+NO_DATASET = "not a graphzero dataset"
+OTHER_GRAPH = "not the one that dataset.json describes"
+# What is done to the folder, or to the content of its manifest, and what `open` then says.
+DAMAGES = {
+    "no folder": (shutil.rmtree, FileNotFoundError, "build one"),
+    "no manifest": (lambda f: (f / "dataset.json").unlink(), FileNotFoundError, "no dataset.json"),
+    "not json": (lambda f: (f / "dataset.json").write_text("{"), gz.FormatError, NO_DATASET),
+    "json list": (lambda f: (f / "dataset.json").write_text("[1]"), gz.FormatError, NO_DATASET),
+    "newer": ({"version": 3}, gz.FormatError, "version 3"),
+    "key missing": ({"num_nodes": None}, gz.FormatError, "num_nodes"),
+    "direction missing": ({"neighbors": None}, gz.FormatError, "neighbors"),
+    "no direction": ({"neighbors": "up"}, gz.FormatError, "neighbors is 'up'"),
+    "direction without its file": ({"neighbors": "both"}, gz.FormatError, "contradict"),
+    "lists of the other direction": ({"neighbors": "in"}, gz.FormatError, OTHER_GRAPH),
+    "path outside": ({"graph": {"name": "../graph.gl"}}, gz.FormatError, "outside the folder"),
+    "file missing": (lambda f: (f / "features.gd").unlink(), FileNotFoundError, "features.gd"),
+    "file truncated": (
+        lambda f: os.truncate(f / "labels.gd", 5000),
+        gz.FormatError,
+        "labels.gd is truncated",
+    ),
+    "rows of another graph": (
+        lambda f: files.write_rows(f / "features.gd", np.zeros((7, 2))),
+        ValueError,
+        "features.gd has 7 rows, and dataset.json says 500",
+    ),
+    "another graph": (
+        lambda f: files.write_graph(f / "graph.gl", [[0, 1]], 500),
+        gz.FormatError,
+        OTHER_GRAPH,
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "no folder",
-        "no manifest",
-        "not json",
-        "json list",
-        "newer",
-        "key missing",
-        "direction missing",
-        "no direction",
-        "direction without its file",
-        "lists of the other direction",
-        "path outside",
-        "file missing",
-        "file truncated",
-        "rows of another graph",
-        "another graph",
-    ],
-)
+@pytest.mark.parametrize("name", DAMAGES)
 def test_damaged_datasets_are_refused_by_name(dataset, name):
-    error, part = damage(dataset[0], name)
+    folder, (change, error, part) = dataset[0], DAMAGES[name]
+    if callable(change):
+        change(folder)
+    else:  # of the manifest; None takes an entry away
+        content = json.loads((folder / "dataset.json").read_text())
+        for key, value in change.items():
+            new = {**content[key], **value} if isinstance(value, dict) else value
+            content = {k: v for k, v in {**content, key: new}.items() if v is not None or k != key}
+        (folder / "dataset.json").write_text(json.dumps(content))
     with pytest.raises(error, match=part):
-        gz.open(dataset[0])
+        gz.open(folder)
     assert _core.open_mappings() == 0
 
 

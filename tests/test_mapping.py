@@ -7,7 +7,7 @@ import mmap
 import os
 import pickle
 import struct
-import zlib
+from dataclasses import replace
 
 import files
 import numpy as np
@@ -74,17 +74,13 @@ def test_a_closed_store_says_so(graph_path, tmp_path):
 
 def test_views_are_read_only(graph_path):
     graph = gz.Graph(graph_path)
+    assert np.shares_memory(graph.indices, np.frombuffer(graph._mapping, np.uint8))
     for view in (graph.indptr, graph.indices):
         assert not view.flags.writeable
         with pytest.raises(ValueError, match="read-only"):
             view[0] = 1
         with pytest.raises(ValueError, match="WRITEABLE"):
             view.flags.writeable = True
-
-
-def test_views_are_not_copies(graph_path):
-    graph = gz.Graph(graph_path)
-    assert np.shares_memory(graph.indices, np.frombuffer(graph._mapping, np.uint8))
 
 
 def test_replacing_the_file_by_rename_is_safe(graph_path, tmp_path):
@@ -104,47 +100,39 @@ def test_pickles_reopen_the_file_and_notice_another(graph_path):
         pickle.loads(content)
 
 
-def broken(name, path):
-    """Damages a file in one of many ways; returns the exception and a part of its message."""
-    content = path.read_bytes()
-    if name == "missing":
+def replaced_by(make):
+    def change(path):
         path.unlink()
-        return FileNotFoundError, "cannot be opened"
-    if name == "folder":
-        path.unlink()
-        path.mkdir()
-        return IsADirectoryError, "folder"
-    if name == "pipe":
-        path.unlink()
-        os.mkfifo(path)
-        return OSError, "not a regular file"
-    changes = {
-        "empty": (b"", "is empty"),
-        "short": (content[:100], "truncated"),
-        "truncated": (content[:-1], "truncated"),
-        "header only": (content[:4096], "truncated"),
-        "too long": (content + b"\0", "too long"),
-        "foreign": (b"src,dst\n" * 1000, "magic"),
-        "newer": (content[:8] + struct.pack("<I", 7) + content[12:], "version 7"),
-        "corrupt header": (content[:70] + b"\xff" + content[71:], "corrupt header"),
-    }
-    path.write_bytes(changes[name][0])
-    return gz.FormatError, changes[name][1]
+        make(path)
+
+    return change
 
 
-BROKEN = [
-    "missing",
-    "folder",
-    "pipe",
-    "empty",
-    "short",
-    "truncated",
-    "header only",
-    "too long",
-    "foreign",
-    "newer",
-    "corrupt header",
-]
+def content_as(make):
+    return lambda path: path.write_bytes(make(path.read_bytes()))
+
+
+BROKEN = {
+    "missing": (lambda path: path.unlink(), FileNotFoundError, "cannot be opened"),
+    "folder": (replaced_by(os.mkdir), IsADirectoryError, "folder"),
+    "pipe": (replaced_by(os.mkfifo), OSError, "not a regular file"),
+    "empty": (content_as(lambda _: b""), gz.FormatError, "is empty"),
+    "short": (content_as(lambda whole: whole[:100]), gz.FormatError, "truncated"),
+    "truncated": (content_as(lambda whole: whole[:-1]), gz.FormatError, "truncated"),
+    "header only": (content_as(lambda whole: whole[:4096]), gz.FormatError, "truncated"),
+    "too long": (content_as(lambda whole: whole + b"\0"), gz.FormatError, "too long"),
+    "foreign": (content_as(lambda _: b"src,dst\n" * 1000), gz.FormatError, "magic"),
+    "newer": (
+        content_as(lambda whole: whole[:8] + struct.pack("<I", 7) + whole[12:]),
+        gz.FormatError,
+        "version 7",
+    ),
+    "corrupt header": (
+        content_as(lambda whole: whole[:70] + b"\xff" + whole[71:]),
+        gz.FormatError,
+        "corrupt header",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -153,13 +141,12 @@ def test_broken_files_are_refused_by_name(tmp_path, kind, name):
     path = tmp_path / "file"
     if kind == "graph":
         files.write_graph(path, files.random_edges(50, 400), 50)
-        opener = gz.Graph
     else:
         files.write_rows(path, np.zeros((100, 30)))
-        opener = gz.FeatureStore
-    error, part = broken(name, path)
+    change, error, part = BROKEN[name]
+    change(path)
     with pytest.raises(error, match=part) as caught:
-        opener(path)
+        (gz.Graph if kind == "graph" else gz.FeatureStore)(path)
     assert str(path) in str(caught.value)
     gc.collect()
     assert _core.open_mappings() == 0
@@ -173,21 +160,15 @@ def test_each_kind_names_the_right_opener(tmp_path, graph_path):
         gz.Graph(tmp_path / "f.gd")
 
 
-def rewrite_header(path, **changes):
-    header, arrays = gz_format.read_file(path)
-    header = gz_format.Header(**{**header.__dict__, **changes})
-    path.write_bytes(gz_format.encode_header(header) + path.read_bytes()[4096:])
-
-
-def test_counts_that_contradict_the_sections_are_refused(graph_path):
-    rewrite_header(graph_path, num_nodes=51)
-    with pytest.raises(gz.FormatError, match="'indptr' has 51 elements, but the header implies 52"):
-        gz.Graph(graph_path)
-
-
-def test_counts_that_overflow_are_refused(graph_path):
-    rewrite_header(graph_path, num_nodes=2**64 - 1)
-    with pytest.raises(gz.FormatError, match="63 bits"):
+@pytest.mark.parametrize(
+    ("count", "message"),
+    [(51, "'indptr' has 51 elements, but the header implies 52"), (2**64 - 1, "63 bits")],
+)
+def test_counts_that_contradict_the_sections_or_overflow_are_refused(graph_path, count, message):
+    header, _ = gz_format.read_file(graph_path)
+    page = gz_format.encode_header(replace(header, num_nodes=count))
+    graph_path.write_bytes(page + graph_path.read_bytes()[4096:])
+    with pytest.raises(gz.FormatError, match=message):
         gz.Graph(graph_path)
 
 
@@ -240,13 +221,6 @@ def test_corrupt_translation_tables_raise(tmp_path):
         path.write_bytes(content)
 
 
-def test_a_file_cut_under_the_reader_is_an_error_at_the_next_open(graph_path):
-    with open(graph_path, "r+b") as file:
-        file.truncate(5000)
-    with pytest.raises(gz.FormatError, match="truncated"):
-        gz.Graph(graph_path)
-
-
 def test_read_beyond_the_end_is_an_error_and_not_a_signal(graph_path):
     mapping = _core.Mapping(graph_path)
     with pytest.raises(gz.FormatError, match="truncated"):
@@ -262,9 +236,3 @@ def test_residency_counts_pages(graph_path):
     content = np.frombuffer(mapping, np.uint8)
     assert int(content.sum()) > 0
     assert mapping.resident_pages() == -(-mapping.size // mmap.PAGESIZE)
-
-
-def test_checksums_in_the_header_are_those_of_zlib(graph_path):
-    header, arrays = gz_format.read_file(graph_path)
-    for section in header.sections:
-        assert section.crc == zlib.crc32(arrays[section.name].tobytes())
