@@ -79,7 +79,7 @@ def _describe(path: str, *, degrees: bool) -> dict[str, Any]:
 
 
 def _dataset(path: str, ds: Dataset, *, degrees: bool) -> dict[str, Any]:
-    """What a dataset has, by type where it has types."""
+    """The content of a dataset, by type where it has types."""
     manifest = read_manifest(path)
     nodes = [_nodes(store) for store in ds.nodes.values()]
     edges = [

@@ -41,8 +41,8 @@ def folder_lock(folder: Path, *, shared: bool = False) -> Iterator[None]:
     ----------
     folder : pathlib.Path
     shared : bool
-        For writers of single files and for measurements: several at the same time, but not during
-        a build.
+        For writers of single files: several at the same time, but not during a build or a
+        measurement.
 
     Raises
     ------

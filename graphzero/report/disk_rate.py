@@ -1,4 +1,4 @@
-"""What reads the disk below a file gives, measured past the page cache."""
+"""The rate of the disk below a file, measured by reads past the page cache."""
 
 from __future__ import annotations
 

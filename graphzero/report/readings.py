@@ -1,6 +1,6 @@
-"""What the system tells about a run, at one moment.
+"""Readings of a run at one moment: processes, memory groups, files, disks and the machine.
 
-A figure that the system does not tell is None. The functions take a dict, `unknown`, and enter the
+A figure that the system does not have is None. The functions take a dict, `unknown`, and enter the
 reason there under the name of the figure, unless one is there.
 """
 
@@ -539,7 +539,7 @@ def read_environment(
 
 
 def disk_is_virtual(queue: Path) -> bool:
-    """Whether a disk has no maker."""
+    """A disk is virtual if it names no maker."""
     return not (queue.parent / "device/model").exists() and not queue.parent.name.startswith("nvme")
 
 

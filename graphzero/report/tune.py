@@ -58,7 +58,7 @@ Path_ = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Workload:
-    """What a trial iterates over: a `NeighborDataset` in its process, and `Collate`.
+    """The mini-batches of a trial: those of a `NeighborDataset` in its process, and `Collate`.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Trial:
-    """What one trial has shown.
+    """The figures of one trial.
 
     Attributes
     ----------
@@ -139,14 +139,14 @@ class Trial:
         return fmean(self.seconds) if self.seconds else None
 
     def plain(self) -> dict[str, Any]:
-        """As plain values."""
+        """The same as plain values."""
         setting = {"strategy": self.setting.strategy, **changed_fields(self.setting)}
         return {**asdict(self), "setting": setting, "seconds_per_batch": self.seconds_per_batch}
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """What `tune` has found.
+    """The result of `tune`.
 
     Attributes
     ----------
@@ -188,7 +188,7 @@ class Tuned:
 
     @property
     def fits(self) -> bool:
-        """Whether there is memory for the whole dataset."""
+        """True if there is memory for the whole dataset."""
         return self.size <= self.available
 
     @property
@@ -212,7 +212,7 @@ class Tuned:
         return next(one for one, time in seconds.items() if time <= _NOISE * least)
 
     def content(self) -> dict[str, Any]:
-        """What is written into ``tuning.json``."""
+        """The content of ``tuning.json``."""
         work, chosen = self.workload, self.chosen
         versions = versions_of(("graphzero", "numpy", "torch"))
         return tuning_content(
@@ -309,8 +309,8 @@ def settings_to_compare(
 def changed_fields(setting: Prefetch) -> dict[str, Any]:
     """The fields of a setting that differ from the default, without the strategy."""
     default = asdict(Prefetch())
-    given = {f.name: getattr(setting, f.name) for f in fields(Prefetch) if f.name != "strategy"}
-    return {name: value for name, value in given.items() if value != default[name]}
+    chosen = {f.name: getattr(setting, f.name) for f in fields(Prefetch) if f.name != "strategy"}
+    return {name: value for name, value in chosen.items() if value != default[name]}
 
 
 def describe(setting: Prefetch) -> str:
@@ -540,7 +540,7 @@ def _end_with_parent() -> None:
 
 
 def mini_batches(ds: Any, work: dict[str, Any], prefetch: Prefetch) -> Any:
-    """What a trial iterates over: `work` has the fields of a `Workload`."""
+    """The mini-batches of a trial: `work` has the fields of a `Workload`."""
     from graphzero.loader.neighbor_dataset import NeighborDataset  # imports torch
 
     options = ("batch_size", "seed", "gather", "feature_dtype", "num_threads")

@@ -18,8 +18,6 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from graphzero import _core
 from graphzero.errors import user_line
 from graphzero.store.format import PAGE_BYTES
@@ -57,6 +55,8 @@ class Machine:
 
 def this_machine(folder: str | os.PathLike[str]) -> Machine:
     """The machine that this process runs on, with the disk that holds a folder."""
+    import psutil
+
     disk, mount = disk_of(folder), mount_of(folder)
     return Machine(
         cpu=cpu_name(),
@@ -104,6 +104,8 @@ def usable_cores() -> int | None:
 
 def mount_of(path: str | os.PathLike[str]) -> Any:
     """The mount that shows at a path, as psutil describes it; None if there is none."""
+    import psutil  # which `import graphzero` does without
+
     here = Path(os.path.realpath(path))
     mounts = psutil.disk_partitions(all=True)
     # a later mount hides an earlier one
@@ -130,7 +132,7 @@ def disk_of(path: str | os.PathLike[str]) -> Path | None:
 
 
 def disk_model(disk: Path) -> str:
-    """What its maker calls a disk, or else its name."""
+    """The model of a disk, or else its name."""
     try:
         return (disk / "device" / "model").read_text().strip() or disk.name
     except OSError:
