@@ -158,29 +158,6 @@ def test_the_positive_is_no_negative(typed):
     assert len(drawn) > 1
 
 
-def test_negatives_do_not_depend_on_workers(typed):
-    def pairs(**options):
-        loader = gz.LinkNeighborLoader(
-            typed,
-            [2],
-            RATES,
-            neg_sampling=("binary", 3, weights_of(USERS, 5)),
-            batch_size=10,
-            **{"seed": 4, **options},
-        )
-        return drawn_pairs(loader, RATES)
-
-    expected = pairs()
-    np.testing.assert_array_equal(pairs(num_workers=2), expected)
-    np.testing.assert_array_equal(pairs(num_threads=1), expected)
-    assert not np.array_equal(pairs(seed=5), expected)
-    few = gz.LinkNeighborLoader(
-        typed, [2], RATES, neg_sampling=("binary", 1, weights_of(USERS, 5)), batch_size=10, seed=4
-    )
-    # negative i of a batch is a function of i
-    np.testing.assert_array_equal(drawn_pairs(few, RATES)[:, :10], expected[:, :10])
-
-
 def test_states_have_the_weights(typed):
     def loader(weights):
         return gz.LinkNeighborLoader(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import files
 import numpy as np
 import pytest
-from kinds import KINDS, options_of
-from loaders import loader_of
+from kinds import options_of
 
 import graphzero as gz
 
@@ -50,24 +49,6 @@ def make(folder, kind, **more):
         **options,
         **more,
     )
-
-
-def fingerprints(ds, batches, workers):
-    names = ("n_id", "edge_index", "e_id", "input_id", "x", "batch", "seed_time")
-    batches.set_epoch(0)
-    return [
-        [None if (t := getattr(batch, name)) is None else t.numpy().tobytes() for name in names]
-        for batch in loader_of(batches, workers)
-    ]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_workers_and_threads_do_not_change_a_byte(folder, kind):
-    expected = fingerprints(*make(folder, kind, num_threads=1), 0)
-    assert len(expected) == 13
-    assert fingerprints(*make(folder, kind, num_threads=4), 0) == expected
-    for workers in (1, 3):
-        assert fingerprints(*make(folder, kind, num_threads=2), workers) == expected
 
 
 def test_batches_know_their_trees_and_times(folder):

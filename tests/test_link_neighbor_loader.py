@@ -46,22 +46,6 @@ def mode(name, amount=1, **weights):
     return SimpleNamespace(mode=SimpleNamespace(value=name), amount=amount, **weights)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("neg_sampling", [None, "binary", "triplet"])
-def test_passes_are_those_of_the_open_form(ds, edges, workers, neg_sampling):
-    loader = loader_of(ds, edges, workers=workers, shuffle=True, neg_sampling=neg_sampling)
-    source = reference(ds, edges, shuffle=True, neg_sampling=neg_sampling)
-    for epoch in range(2):
-        assert all_same(loader, open_form(source, epoch))
-    assert (len(loader), len(loader.dataset), loader.batch_size) == (7, 100, 16)
-
-
-@pytest.mark.parametrize("order", ["hot"], indirect=True)
-def test_spawned_workers(ds, edges):
-    loader = loader_of(ds, edges, workers=2, method="spawn", neg_sampling="binary")
-    assert all_same(loader, open_form(reference(ds, edges, neg_sampling="binary")))
-
-
 def test_ways_to_say_which_negatives(ds, edges):
     binary = open_form(reference(ds, edges, neg_sampling="binary", amount=2.5))
     for way in (

@@ -15,7 +15,6 @@ import reference
 import reference_negatives
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loaders import loader_of
 
 import graphzero as gz
 
@@ -210,30 +209,6 @@ def test_negatives_change_with_epoch_batch_and_seed(tmp_path):
 
 
 # ---- determinism
-
-
-@pytest.mark.parametrize(
-    ("mode", "amount", "workers", "method"),
-    [
-        ("binary", 1.5, 1, "fork"),
-        ("binary", 1.5, 3, "fork"),
-        ("triplet", 2, 3, "fork"),
-        ("triplet", 2, 1, "spawn"),
-    ],
-)
-def test_workers_and_threads_do_not_change_a_byte(dataset, mode, amount, workers, method):
-    ds = gz.open(dataset[0])
-    seeds = np.random.default_rng(0).integers(0, 500, (2, 150))
-    options = {"shuffle": True, "neg_sampling": mode, "amount": amount}
-    plain = batches(ds, seeds, num_threads=1, prefetch=gz.Prefetch(lookahead=0), **options)
-    expected = [fingerprint(batch) for batch in map(gz.Collate(ds), plain)]
-    assert len(expected) == len(plain) == 5
-    for num_threads in (2, 4):
-        threaded = batches(ds, seeds, num_threads=num_threads, **options)
-        assert [fingerprint(batch) for batch in map(gz.Collate(ds), threaded)] == expected
-    source = batches(ds, seeds, **options)
-    source.set_epoch(0)
-    assert [fingerprint(batch) for batch in loader_of(source, workers, method)] == expected
 
 
 # ---- batches as a whole

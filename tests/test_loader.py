@@ -170,20 +170,6 @@ def test_every_epoch_has_every_seed_once_in_another_order(dataset):
     assert in_order.tolist() == train
 
 
-def test_labels_and_features_can_be_left_out(dataset):
-    folder, _, _ = dataset
-    ds = gz.open(folder)
-    for gather, has in ((["x"], (True, False)), (["y"], (False, True)), ([], (False, False))):
-        sampled = next(iter(gz.NeighborDataset(ds, [1, 2], [2], gather=gather)))
-        assert set(sampled.rows) == set(gather)
-        batch = gz.Collate(ds)(sampled)
-        assert (batch.x is not None, batch.y is not None) == has
-    bare = gz.Dataset(ds.graph)
-    batch = gz.Collate(bare)(next(iter(gz.NeighborDataset(bare, [1, 2], [2]))))
-    assert batch.x is None
-    assert batch.y is None
-
-
 @pytest.mark.parametrize(("gather", "message"), [("x", "several"), (["z"], r"\['z'\].*'x', 'y'")])
 def test_attributes_that_are_gathered_are_checked(dataset, gather, message):
     with pytest.raises(ValueError, match=message):

@@ -54,15 +54,6 @@ def test_an_optional_array_of_the_subgraph_reaches_the_batch(batch):
     assert batch.batch.tolist()[:8] == list(range(8))
 
 
-def test_a_batch_is_shown_by_its_shapes(batch):
-    text = repr(batch)
-    assert text.startswith(f"MiniBatch(n_id=[{batch.num_nodes}], edge_index=[2, {batch.num_edges}]")
-    assert f"x=[{batch.num_nodes}, 50]" in text
-    assert "batch_size=8" in text
-    assert "seed_time" not in text
-    assert len(text) < 300
-
-
 def test_attributes_can_be_set_as_in_pyg(batch):
     own = batch.clone()
     own.x = own.x * 2

@@ -121,24 +121,6 @@ def test_what_belongs_to_the_graph_does_not_hide_a_field_of_the_batch(data, tmp_
         assert "edge_label_index" not in around_nodes
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_workers_make_the_same_batches(stored, context):
-    def seeds(workers):
-        loader = NeighborLoader(
-            stored,
-            [3, 3],
-            "train",
-            batch_size=8,
-            shuffle=True,
-            seed=1,
-            num_workers=workers,
-            multiprocessing_context=context if workers else None,
-        )
-        return [(batch.n_id.tolist(), batch.train_mask.tolist()) for batch in loader]
-
-    assert seeds(2) == seeds(0)
-
-
 def test_without_lightning_an_error_says_what_to_install(tmp_path):
     code = (
         "import sys\n"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 import torch
@@ -116,36 +114,6 @@ def test_everything_in_a_batch_is_that_of_the_input(folder, workers):
         del train
 
 
-@pytest.mark.parametrize("strategy", ["none", "willneed", "pread", "uring"])
-@pytest.mark.parametrize("memory", [0, 60_000, 1 << 30])
-def test_batches_do_not_depend_on_how_rows_are_read(folder, strategy, memory):
-    prefetch = gz.Prefetch(strategy=strategy, memory_limit=memory, resident=0.5)
-    with gz.open(folder) as ds:
-        for batch in batches_of(ds, prefetch=prefetch):
-            check(batch)
-
-
-def test_batches_do_not_depend_on_workers_threads_or_pickling(folder):
-    def bytes_of(batches):
-        return [
-            {
-                (key, name): value.numpy().tobytes()
-                for key, store in batch.to_dict().items()
-                for name, value in store.items()
-                if isinstance(value, torch.Tensor)
-            }
-            for batch in batches
-        ]
-
-    with gz.open(folder) as ds:
-        expected = bytes_of(batches_of(ds, shuffle=True, seed=3))
-        assert bytes_of(batches_of(ds, 2, shuffle=True, seed=3)) == expected
-        assert bytes_of(batches_of(ds, shuffle=True, seed=3, num_threads=1)) == expected
-        assert bytes_of(batches_of(ds, shuffle=True, seed=4)) != expected
-        with pickle.loads(pickle.dumps(ds)) as other:
-            assert bytes_of(batches_of(other, shuffle=True, seed=3)) == expected
-
-
 def test_an_epoch_is_resumed(folder):
     with gz.open(folder) as ds:
         batches = gz.NeighborDataset(ds, "paper", [3], batch_size=50, shuffle=True)
@@ -156,25 +124,6 @@ def test_an_epoch_is_resumed(folder):
         authors = gz.NeighborDataset(ds, ("author", range(PAPERS % AUTHORS)), [3], batch_size=50)
         with pytest.raises(ValueError, match="input_type|num_seeds"):
             authors.resume(batches.state_after(1))
-
-
-def test_chosen_attributes_only(folder):
-    with gz.open(folder) as ds:
-        batch = batches_of(ds, gather=["x", "edge_attr"])[0]
-        assert set(batch.x_dict) == {"paper", "author"}
-        assert set(batch.edge_attr_dict) == {WRITES}
-        assert batch["paper"].y is None
-        assert batch[CITES].edge_weight is None
-        with pytest.raises(AttributeError, match="no 'year' here, but n_id"):
-            batch["paper"].year  # noqa: B018
-
-
-def test_features_are_converted(folder):
-    with gz.open(folder) as ds:
-        batch = batches_of(ds, feature_dtype="float32")[0]
-        assert batch["author"].x.dtype == torch.float32
-        nodes, _ = graph_of()
-        np.testing.assert_array_equal(batch["author"].x, nodes["author"]["x"][batch["author"].n_id])
 
 
 def test_a_batch_behaves_as_hetero_data(folder):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from types import SimpleNamespace
 
 import numpy as np
@@ -94,31 +93,6 @@ def all_same(batches, others):
     return batches == others
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("kind", ["nodes", "links"])
-def test_passes_are_those_of_the_open_form(ds, workers, kind):
-    make, source_of = {
-        "nodes": (nodes_loader, nodes_source),
-        "links": (links_loader, links_source),
-    }[kind]
-    options = {"shuffle": True} | ({"neg_sampling": "binary"} if kind == "links" else {})
-    loader = make(ds, workers=workers, timeout=60 * bool(workers), **options)
-    source = source_of(ds, **options)
-    for epoch in range(2):
-        assert all_same(loader, open_form(source, epoch))
-    assert len(loader.dataset) == source.num_seeds
-    assert loader.batch_size == 16
-
-
-@pytest.mark.parametrize("kind", ["nodes", "links"])
-def test_spawned_workers_and_copies(ds, kind):
-    make = {"nodes": nodes_loader, "links": links_loader}[kind]
-    expected = list(make(ds, shuffle=True))
-    spawned = make(ds, workers=2, method="spawn", shuffle=True, timeout=120)
-    assert all_same(spawned, expected)
-    assert all_same(pickle.loads(pickle.dumps(make(ds, shuffle=True))), expected)
-
-
 @pytest.mark.parametrize("kind", ["nodes", "links"])
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_pass_is_resumed(ds, kind, workers):
@@ -190,26 +164,6 @@ def test_input_ids(ds):
     assert torch.equal(torch.cat(ids), named)
     ids = [batch[CITES].input_id for batch in links_loader(ds, CITES, input_id=range(700))]
     assert torch.equal(torch.cat(ids), torch.arange(700))
-
-
-def test_one_batch_for_some_seeds(ds):
-    batch = nodes_loader(ds)([4, 2])
-    assert batch["paper"].n_id[:2].tolist() == TRAIN[[4, 2]].tolist()
-    assert plain(batch) == plain(nodes_loader(ds)(torch.tensor([4, 2])))
-    writes, _ = edges_of()
-    batch = links_loader(ds)([9, 0])
-    ends = batch[WRITES].edge_label_index
-    assert batch["author"].n_id[ends[0]].tolist() == writes[0, [9, 0]].tolist()
-    assert batch["paper"].n_id[ends[1]].tolist() == writes[1, [9, 0]].tolist()
-
-
-def test_balanced_seeds(ds):
-    loader = nodes_loader(ds, "paper", seed_weights="balanced", batch_size=120)
-    drawn = torch.cat([b["paper"].y[: b.batch_size] for _ in range(20) for b in loader])
-    assert set(drawn.tolist()) == {0, 1}
-    assert abs((drawn == 1).float().mean() - 0.5) < 5 * 0.5 / len(drawn) ** 0.5
-    with pytest.raises(ValueError, match="'author' have none"):
-        nodes_loader(ds, "author", seed_weights="balanced")
 
 
 def as_num_neighbors(values, default=None):
@@ -287,16 +241,6 @@ def test_labels_and_negatives(ds):
     assert all_same(loader, expected)
     triplets = open_form(links_source(ds, neg_sampling="triplet", amount=3))
     assert all_same(links_loader(ds, neg_sampling={"mode": "triplet", "amount": 3}), triplets)
-
-
-def test_transform_gets_the_batch(ds):
-    def mark(batch):
-        batch["paper"].marked = batch["paper"].n_id + 1
-        return batch
-
-    for workers in (0, 2):
-        for batch in nodes_loader(ds, workers=workers, transform=mark):
-            assert torch.equal(batch["paper"].marked, batch["paper"].n_id + 1)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
