@@ -116,7 +116,9 @@ HOSTILE = {
     "offset beyond the end": (64 + 24, "<Q", (1 << 64) - 4096, "beyond the end"),
     "length that wraps": (64 + 40, "<Q", (1 << 64) - 8, "elements"),
     "count that wraps": (64 + 32, "<Q", (1 << 61) + 5, "elements"),
+    "length and count that agree": (64 + 32, "<QQ", (1 << 60, 1 << 63), "beyond the end"),
     "overlapping sections": (128 + 24, "<Q", 4096, "page of its own"),
+    "two sections of one name": (128, "16s", b"indptr", "two sections"),
 }
 
 
@@ -125,17 +127,9 @@ def test_hostile_fields_are_refused_even_under_a_right_checksum(page, name):
     content, file_bytes = page
     at, layout, value, part = HOSTILE[name]
     changed = bytearray(content)
-    struct.pack_into(layout, changed, at, value)
+    struct.pack_into(layout, changed, at, *(value if isinstance(value, tuple) else (value,)))
     for message in both_refuse(sealed(bytes(changed)), file_bytes):
         assert part in message
-
-
-def test_length_and_count_that_agree_may_still_not_reach_beyond_the_end(page):
-    content, file_bytes = page
-    changed = bytearray(content)
-    struct.pack_into("<QQ", changed, 64 + 32, 1 << 60, 1 << 63)
-    for message in both_refuse(sealed(bytes(changed)), file_bytes):
-        assert "beyond the end" in message
 
 
 def test_rows_of_features_are_no_edge_type():
@@ -144,14 +138,6 @@ def test_rows_of_features_are_no_edge_type():
     struct.pack_into("<I", page, 12, gz_format.FLAG_TYPED)
     for message in both_refuse(sealed(bytes(page)), header.file_bytes, "features"):
         assert "flag of an edge type, but no edges" in message
-
-
-def test_two_sections_of_one_name_are_refused(page):
-    content, file_bytes = page
-    changed = bytearray(content)
-    changed[128 : 128 + 16] = content[64 : 64 + 16]
-    for message in both_refuse(sealed(bytes(changed)), file_bytes):
-        assert "two sections" in message
 
 
 def test_writer_and_reader_agree_on_every_dtype(tmp_path):

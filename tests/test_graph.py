@@ -165,17 +165,6 @@ def test_threads_do_not_change_a_byte(tmp_path, num_threads):
         assert walks[0].tobytes() == walks[1].tobytes()
 
 
-def test_seeds_change_the_draws(small):
-    graph, _, _ = small
-    nodes = np.arange(300)
-    assert not np.array_equal(
-        graph.random_walk(nodes, 5, seed=0), graph.random_walk(nodes, 5, seed=1)
-    )
-    one, two = (graph.sample_neighbors(nodes, 2, seed=s).indices for s in (0, 1))
-    assert not np.array_equal(one, two)
-    graph.random_walk(nodes, 5, seed=-1)  # any integer is a seed
-
-
 @pytest.mark.parametrize(
     "nodes",
     [

@@ -190,24 +190,6 @@ def test_names_of_files_are_no_formulas_and_many_stand_in_the_table_only() -> No
     assert all(f"{n}.gd</td>" in page for n in range(40))
 
 
-@pytest.mark.parametrize("count", [1, 7, 128, 256, 300])
-def test_parts_are_means_of_those_that_they_hold(count: int) -> None:
-    shares = [1.0] * 40 + [0.0] * 100 + [0.25] * 160
-    parts = page_module._parts_of(shares, count)
-    assert len(parts) == count
-    assert sum(parts) / len(parts) == pytest.approx(sum(shares) / len(shares), abs=0.01)
-    assert all(0 <= part <= 1 for part in parts)
-
-
-def test_a_folder_that_is_missing_is_an_error_and_a_page_is_replaced(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="nowhere"):
-        write_page(tmp_path / "nowhere" / "page.html", recordings.empty())
-    for make in (recordings.in_memory, recordings.empty):
-        write_page(tmp_path / "page.html", make())
-    assert (tmp_path / "page.html").read_text("utf-8") == page_text(recordings.empty())
-    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
-
-
 def test_without_matplotlib_the_error_says_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

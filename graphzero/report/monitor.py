@@ -9,9 +9,9 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path as FilePath
 from types import TracebackType
 from typing import Any, TypeVar
@@ -227,18 +227,15 @@ class Recorder:
         begun, expensive = time.thread_time(), sum(self._spent.values())
         now = self._now()
         processes = self.tree.read()
-        if self._affords("pss", size := _size(processes), is_last):
-            with self._measured("pss", size):
-                processes = self.tree.read(with_pss=True) or processes
+        count_once = partial(self.tree.read, with_pss=True)
+        processes = self._seldom("pss", _size(processes), count_once, is_last) or processes
         pids = [each.pid for each in processes if each.pid != ENDED]
         self._batches.read()
-        if self._affords("search", 0, is_last):
-            with self._measured("search", 0):
-                self.files.add(mapped_files(pids, unknown=self._unknown))
+        search = partial(mapped_files, pids, unknown=self._unknown)
+        self.files.add(self._seldom("search", 0, search, is_last) or ())
+        found = self._seldom("page_cache", self.files.size, self.files.read, is_last)
         cached = None
-        if self._affords("page_cache", size := self.files.size, is_last):
-            with self._measured("page_cache", size):
-                found = self.files.read()
+        if found is not None:
             cached = {each.path: each.page_cache for each in found if each.page_cache is not None}
         paths = self.files.paths
         memory = psutil.virtual_memory()
@@ -260,19 +257,18 @@ class Recorder:
         self._cost = max(cost, 0.7 * self._cost + 0.3 * cost)
         return bool(pids)
 
-    def _affords(self, name: str, size: float, is_last: bool) -> bool:
-        """Whether something whose cost grows with a size has not cost too much by now."""
+    def _seldom(self, name: str, size: float, do: Callable[[], _T], is_last: bool) -> _T | None:
+        """Does something whose cost grows with a size, unless it has cost too much by now."""
+        size = max(size, _LEAST)
         affordable = _SHARES[name] * self._more * self._now() + _CREDIT + _LAST * is_last
-        return self._spent[name] + self._rates[name] * max(size, _LEAST) <= affordable
-
-    @contextmanager
-    def _measured(self, name: str, size: float) -> Iterator[None]:
-        """Measures what it has cost this time."""
+        if self._spent[name] + self._rates[name] * size > affordable:
+            return None
         begun = time.thread_time()
-        yield
+        result = do()
         cost = time.thread_time() - begun
         self._spent[name] += cost
-        self._rates[name] = cost / max(size, _LEAST)
+        self._rates[name] = cost / size
+        return result
 
     def _now(self) -> float:
         return self._clock() - self._begin
