@@ -15,8 +15,8 @@ import pytest
 
 from graphzero import _core
 from graphzero.errors import FormatError
-from graphzero.report import disk_rate
-from graphzero.report.disk_rate import largest_file, measure_disk
+from graphzero.report import readings
+from graphzero.report.readings import largest_file, measure_disk
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="is about O_DIRECT")
 ENGINES = ["pread", *(["uring"] if _core.uring_refusal() is None else [])]
@@ -198,7 +198,7 @@ def test_where_there_is_no_rate_there_is_a_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(_core, "uring_refusal", lambda: "not here")
     found = measure_disk(path, seconds=0.2)
     assert found.engine == "pread"
-    if disk_rate._read_bytes() is not None:
+    if readings._read_bytes() is not None:
         assert "has holes" in found.unavailable or "past the page cache" in found.unavailable
         assert found.bytes_per_second is None
     in_memory = f"/dev/shm/graphzero-{os.getpid()}.bin"

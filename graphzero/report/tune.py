@@ -35,9 +35,14 @@ from graphzero.ingest.folder import folder_lock
 from graphzero.io.memory import available_memory
 from graphzero.io.prefetch import Prefetch, unavailable_strategies
 from graphzero.io.row_io import managed_bytes, row_sources
-from graphzero.report.disk_rate import DiskRate, largest_file, measure_disk
 from graphzero.report.limited_memory import MemoryGroup, NoMemoryGroup, memory_group
-from graphzero.report.readings import CachedFiles, versions_of
+from graphzero.report.readings import (
+    CachedFiles,
+    DiskRate,
+    largest_file,
+    measure_disk,
+    versions_of,
+)
 from graphzero.store.manifest import read_manifest
 from graphzero.store.tuning_file import files_digest, this_machine, tuning_content
 from graphzero.units import format_bytes
