@@ -31,6 +31,24 @@ BUDGETS = {
     "commands": (950, 11),
 }
 SLACK = 1.1
+MODULES_OF_A_CSV = 20
+MODULES_OF_A_BATCH = 22
+# Above its limit still: it may shrink, and must not grow. A line goes when its limit holds.
+REACHED = {
+    "Python in graphzero/": 21_098,
+    "tests/": 30_930,
+    "(front): lines": 504,
+    "store: lines": 1373,
+    "graph: lines": 1204,
+    "loader: lines": 2748,
+    "packs: lines": 581,
+    "ingest: lines": 7307,
+    "pyg: lines": 631,
+    "report: lines": 2667,
+    "training: lines": 641,
+    "commands: lines": 1213,
+    "modules entered by a CSV": 26,
+}
 
 
 @dataclass(frozen=True)
@@ -44,6 +62,11 @@ class Size:
     @property
     def holds(self) -> bool:
         return self.value <= self.most
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether it is above both its limit and what was reached on the way there."""
+        return self.value > max(self.most, REACHED.get(self.what, 0))
 
 
 def code_lines(paths: Iterator[Path]) -> int:
@@ -87,11 +110,11 @@ def sizes() -> list[Size]:
     words = sum(len(page.read_text().split()) for page in _pages())
     found = [
         Size("Python in graphzero/", code_lines(iter(python)), 16_500),
-        Size("files of it", len(python), 120),
+        Size("files of graphzero/", len(python), 120),
         Size("Cython and C", code_lines(iter(_compiled())), 6_800),
         Size("tests/", code_lines(iter(_tests())), 20_000),
         Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 2_500),
-        Size("files of it", len(_python("benchmarks")), 15),
+        Size("files of benchmarks/", len(_python("benchmarks")), 15),
         Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 24_000),
     ]
     for package, (lines, files) in BUDGETS.items():
@@ -127,6 +150,7 @@ def build_from_csv(folder: Path) -> set[str]:
     """Modules that a CSV enters on its way to ``graph.gl``."""
     import graphzero as gz
 
+    folder.mkdir(exist_ok=True)
     csv = folder / "edges.csv"
     csv.write_text("src,dst\n" + "".join(f"{i},{(i * 7) % 50}\n" for i in range(50)))
     return modules_entered(lambda: gz.build(folder / "built", edges=csv).close())
@@ -138,6 +162,7 @@ def first_batch(folder: Path) -> set[str]:
 
     import graphzero as gz
 
+    folder.mkdir(exist_ok=True)
     edges = np.arange(100).reshape(50, 2) % 60
     gz.build(folder / "data", edges=edges, features=np.ones((60, 2), np.float32)).close()
 
@@ -151,14 +176,21 @@ def first_batch(folder: Path) -> set[str]:
         return modules_entered(work)
 
 
+def ways(folder: Path) -> list[Size]:
+    """How many modules a newcomer enters."""
+    csv, batch = len(build_from_csv(folder / "csv")), len(first_batch(folder / "seeds"))
+    return [
+        Size("modules entered by a CSV", csv, MODULES_OF_A_CSV),
+        Size("modules entered by seeds", batch, MODULES_OF_A_BATCH),
+    ]
+
+
 def main() -> int:
     """Prints the table."""
     import tempfile
 
-    found = sizes()
     with tempfile.TemporaryDirectory() as name:
-        found.append(Size("modules entered by a CSV", len(build_from_csv(Path(name))), 20))
-        found.append(Size("modules entered by seeds", len(first_batch(Path(name))), 22))
+        found = [*sizes(), *ways(Path(name))]
     for size in found:
         mark = "" if size.holds else "  <- too large"
         print(f"{size.what:<66}{size.value:>8,}{size.most:>8,}{mark}")

@@ -1,4 +1,4 @@
-"""Which room of the house may import which, and that no imports make a circle."""
+"""The house: which room may import which, that no imports make a circle, and how large it is."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+import sizes
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = sizes.ROOT
 PACKAGE = ROOT / "graphzero"
 
 # From bottom to top: each room may import itself and those before it, but for the exceptions below.
@@ -176,21 +177,9 @@ def test_an_import_that_is_not_allowed_is_found(importing: str, imported: str) -
     assert _forbidden(own) == [f"{importing} imports {imported}"]
 
 
-def test_circles_of_modules_and_of_rooms_are_found() -> None:
+def test_a_circle_is_found() -> None:
     own = _own_imports(_modules())
     assert _circle({**own, "graph.ids": own["graph.ids"] | {"graph.graph"}}) is not None
-    between = _between_rooms({**own, "store.format": own["store.format"] | {"graph.ids"}})
-    assert _circle(between) is not None
-
-
-def test_imports_in_functions_and_for_type_checkers_count(tmp_path: Path) -> None:
-    source = tmp_path / "module.py"
-    source.write_text(
-        "from typing import TYPE_CHECKING\n"
-        "if TYPE_CHECKING:\n    from graphzero.loader import epochs\n"
-        "def late():\n    import graphzero.api\n"
-    )
-    assert {"graphzero.loader.epochs", "graphzero.api"} <= _imports(source)
 
 
 def _within(module: str) -> set[str]:
@@ -214,3 +203,25 @@ def test_every_room_is_described() -> None:
     assert front is not None
     modules = {path.stem for path in PACKAGE.glob("*.py")}
     assert set(re.findall(r"`(\w+)`", front[1])) == modules
+
+
+def test_no_size_grows_beyond_its_limit() -> None:
+    pytest.importorskip("pygount")
+    found = sizes.sizes()
+    assert len(found) > 30
+    assert [f"{size.what}: {size.value} > {size.most}" for size in found if size.has_grown] == []
+
+
+def test_a_newcomer_enters_few_modules(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    entered = sizes.ways(tmp_path)
+    assert all(size.value > 10 for size in entered)
+    assert [size for size in entered if size.has_grown] == []
+
+
+def test_growth_is_found() -> None:
+    limited, reached = sizes.Size("one", 2, 1), next(iter(sizes.REACHED.items()), ("none", 0))
+    assert limited.has_grown
+    assert not sizes.Size("one", 1, 1).has_grown
+    assert sizes.Size(reached[0], reached[1] + 1, 0).has_grown
+    assert not sizes.Size(*reached, 0).has_grown
