@@ -24,7 +24,7 @@ import torch
 from cli_program import build_data, only_line, run, write_inputs
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 
 import graphzero as gz
 from graphzero import _core
@@ -32,9 +32,12 @@ from graphzero.training import trainer
 from graphzero.training.demo_graph import write_demo
 from graphzero.training.graphsage import GraphSAGE, SavedModel
 from graphzero.training.trainer import (
+    Interrupts,
     TrainingInterrupted,
+    ignore_interrupts,
     labelled_splits,
     roc_auc,
+    start,
     train,
 )
 
@@ -624,14 +627,35 @@ def test_a_second_ctrl_c_skips_the_evaluation(ring, tmp_path, press):
     assert not (tmp_path / "p.npz").exists()
 
 
+def test_pressing_twice_in_one_batch_ends_it_at_once(ring, press):
+    trained = []
+    press(TRAINING, {3: 2})
+    error = interrupted(ring, on_epoch=trained.append)
+    assert len(trained) == len(error.report.epochs) == 1
+
+
+def test_ctrl_c_while_predictions_are_written_is_not_lost(ring, tmp_path, monkeypatch):
+    write = trainer.write_predictions
+
+    def pressed(*words):
+        signal.raise_signal(signal.SIGINT)
+        write(*words)
+
+    monkeypatch.setattr(trainer, "write_predictions", pressed)
+    report = interrupted(ring, predictions=tmp_path / "p.npz").report
+    assert len(report.epochs) == 5
+    assert (tmp_path / "p.npz").exists()
+    assert not report.evaluation_interrupted
+
+
 def test_ctrl_c_while_the_first_epoch_is_saved_loses_neither_file_nor_report(
     ring, tmp_path, monkeypatch
 ):
-    write, presses = trainer.SavedModel.write, iter([1])
+    write, presses = trainer.SavedModel.write, iter([2])
 
     def pressed(model, path):
         for _ in range(next(presses, 0)):
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)  # the second one is honoured at once
         write(model, path)
 
     monkeypatch.setattr(trainer.SavedModel, "write", pressed)
@@ -649,6 +673,39 @@ def test_another_handler_stays(ring):
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     assert len(seen) == 5
+
+
+def test_requests_are_honoured_once():
+    interrupts = Interrupts()
+    with interrupts.deferred():
+        interrupts.check()
+        signal.raise_signal(signal.SIGINT)
+        assert interrupts.pending
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.check()
+        interrupts.check()
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert not interrupts.pending
+
+
+class Signals(IterableDataset):
+    """Whether SIGINT is blocked, and whether it is ignored, where the data is loaded."""
+
+    def __iter__(self):
+        blocked = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+        yield blocked, signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+
+
+def test_workers_do_not_get_the_signal():
+    def where(workers, **options):
+        return next(start(DataLoader(Signals(), batch_size=None, num_workers=workers, **options)))
+
+    assert where(0) == [False, False]
+    assert where(1, multiprocessing_context="fork") == [True, False], "from the beginning"
+    assert where(1, worker_init_fn=ignore_interrupts)[1], "however workers are started"
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def command(folder, *words):

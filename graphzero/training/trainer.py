@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -154,7 +155,7 @@ class TrainReport:
     evaluation_interrupted: bool = False
 
 
-# --- Ctrl-C
+# --- Ctrl-C: honoured between two batches, and only by the main process
 
 
 class TrainingInterrupted(KeyboardInterrupt):
@@ -174,8 +175,56 @@ class TrainingInterrupted(KeyboardInterrupt):
             super().__init__(f"interrupted after epoch {len(report.epochs)}")
 
 
+class Interrupts:
+    """Requests to stop, by SIGINT.
+
+    A request is honoured where `check` is called. If another one comes first, perhaps because
+    a batch takes long, that one is honoured at once.
+    """
+
+    pending = False
+
+    def check(self, *_: object) -> None:
+        """Raises `KeyboardInterrupt` if one is requested."""
+        if self.pending:
+            self.pending = False
+            raise KeyboardInterrupt
+
+    def _request(self, signum: int, frame: FrameType | None) -> None:
+        self.check()
+        self.pending = True
+
+    @contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Takes the place of Python's own SIGINT handler; any other handler stays."""
+        installed = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        try:
+            if installed:
+                signal.signal(signal.SIGINT, self._request)
+        except ValueError:  # not in the main thread, where no signal arrives
+            installed = False
+        try:
+            yield
+        finally:
+            if installed:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def start(loader: DataLoader[Any]) -> Iterator[MiniBatch]:
+    """Begins a pass over a loader; its workers do not get SIGINT while they start.
+
+    A terminal sends SIGINT to the workers as well. It would end them, with a traceback each, before
+    they deliver the batch that the training waits for.
+    """
+    earlier = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # workers inherit the mask
+    try:
+        return iter(watch(loader))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
+
+
 def ignore_interrupts(worker: int) -> None:
-    """The ``worker_init_fn``: a terminal sends Ctrl-C to the workers too, which must not fail."""
+    """The ``worker_init_fn``: for workers that a server forks, which inherit its signal mask."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -381,6 +430,7 @@ class Trainer:
     sampling : dict
         Arguments of every `NeighborDataset`.
     workers : int
+    interrupts : Interrupts
     """
 
     ds: Dataset
@@ -388,6 +438,7 @@ class Trainer:
     device: torch.device
     sampling: dict[str, Any]
     workers: int
+    interrupts: Interrupts
 
     def loader(
         self,
@@ -422,10 +473,11 @@ class Trainer:
         batches: Any = loader.dataset
         batches.set_epoch(0)  # else each evaluation would draw other neighbours
         found = []
-        for batch in watch(loader):
+        for batch in start(loader):
             with torch.no_grad():
                 scored = forward_seeds(self.model, batch.to(self.device, non_blocking=True))
             found.append([each.cpu() for each in scored])
+            self.interrupts.check()
         scores, labels = (torch.cat(each) for each in zip(*found, strict=True))
         return scores, labels
 
@@ -453,7 +505,7 @@ class Trainer:
         loading = waited = 0.0
         how = ""
         started = requested = time.perf_counter()
-        for batch in watch(loader):
+        for batch in start(loader):
             loading += time.perf_counter() - requested
             scores, labels = forward_seeds(self.model, batch.to(self.device, non_blocking=True))
             loss = F.cross_entropy(scores, labels)
@@ -466,6 +518,7 @@ class Trainer:
             waited, how = waited + batch.stats.disk, batch.stats.io
             bar.update()
             del batch, scores, labels, loss  # so that the next batch can use their memory
+            self.interrupts.check()
             requested = time.perf_counter()
         seconds = time.perf_counter() - started
         mean_loss, accuracy = loss_sum.item() / seeds, correct.item() / seeds
@@ -505,9 +558,9 @@ class Trainer:
                     rest = ~labelled
                 if rest.any():
                     scores[name][rest] = self.scores(self.loader(ids[rest]))[0].numpy()
-            write_predictions(predictions, nodes, scores)
         except KeyboardInterrupt:
             return reports, False
+        write_predictions(predictions, nodes, scores)
         return reports, True
 
 
@@ -538,8 +591,9 @@ def train(
     trained on. Nodes whose label is -1 are neither trained on nor evaluated. On the same machine,
     the same seed gives the same report, apart from times and memory.
 
-    Ctrl-C ends the training. The best weights so far are then evaluated (unless Ctrl-C is pressed
-    again), predictions are written, and `TrainingInterrupted` is raised with the report.
+    Ctrl-C ends the training after the current batch, or at once if it is pressed again before
+    that. The best weights so far are then evaluated (unless Ctrl-C is pressed again), predictions
+    are written, and `TrainingInterrupted` is raised with the report.
 
     Parameters
     ----------
@@ -632,11 +686,12 @@ def train(
             f"{batch_size:,} ({error}): use fewer classes, or a smaller hidden or batch_size"
         ) from None
     sampling = {"fanouts": fanouts, "batch_size": batch_size, "seed": seed, "prefetch": prefetch}
-    with _seeded(seed, on_device):
+    interrupts = Interrupts()
+    with interrupts.deferred(), _seeded(seed, on_device):
         model = GraphSAGE(in_dim, hidden, num_classes, len(fanouts), dropout=dropout).to(on_device)
         _check_files(ds, model, pack, save, predictions)
         optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay)
-        trainer = Trainer(ds, model, on_device, sampling, workers)
+        trainer = Trainer(ds, model, on_device, sampling, workers, interrupts)
         loader = trainer.loader(splits["train"], shuffle=True, persistent=True, pack=pack)
         batches: Any = loader.dataset
         validation = trainer.loader(splits["val"], persistent=True) if "val" in splits else None
@@ -679,7 +734,7 @@ def train(
             on_interrupt(reports[-1])
         model.load_state_dict(best.state_dict)
         found, complete = trainer.evaluate_splits(splits, predictions)
-        interrupted = interrupted or not complete
+        interrupted = interrupted or not complete or interrupts.pending
     result = TrainReport(
         epochs=tuple(reports),
         best_epoch=best.epoch,
