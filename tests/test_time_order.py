@@ -225,22 +225,22 @@ def test_row_pointers_that_descend_are_found_and_not_followed(middle):
     assert first_unordered(indptr, *arrays, 5) in (1, 2)
 
 
-def test_verify_names_the_node_that_is_out_of_order(timed, capfd, order):
+def test_verify_names_the_list_that_is_out_of_order(timed, capfd, order):
     path, naive = timed
     assert main(["verify", str(path)]) == 0
     assert ": intact, " in capfd.readouterr().out
     renumbered = naive.node_ids != np.arange(40)
     could = (np.diff(naive.indptr) > 1) & (renumbered if order == "hot" else True)
     stored = int(np.flatnonzero(could)[-1])
-    user = naive.node_ids[stored]
     begin, end = naive.indptr[stored : stored + 2]
-    write_order(path, begin, naive.time_order[begin:end][::-1])
+    reversed_order = naive.time_order[begin:end][::-1]
+    write_order(path, begin, reversed_order)
     assert main(["verify", str(path)]) == 1
     out, err = capfd.readouterr()
     assert out == ""
     # the reverse of an ascending order: the second entry is the first that is not after another
     byte = read_header(path).find("time_order").offset + 4 * (begin + 1)
     assert err.splitlines() == [
-        f"graphzero: {path}: section 'time_order' does not put the edges of node "
-        f"{user} in order of time: build the file again (byte {byte})"
+        f"graphzero: {path}: entry {begin + 1} of 'time_order' is {reversed_order[1]}, in the list "
+        f"of stored node {stored}, not in order of 'times': build the file again (byte {byte})"
     ]
