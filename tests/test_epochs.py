@@ -30,7 +30,7 @@ KINDS = [
     (1, "fork", False),
     (3, "fork", False),
     (2, "fork", True),
-    (2, "spawn", False),
+    pytest.param(2, "spawn", False, marks=pytest.mark.extended),
     (2, "spawn", True),
 ]
 

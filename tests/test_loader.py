@@ -372,6 +372,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("order", ["hot"], indirect=True)
 def test_ranks_partition_the_epoch(dataset, tmp_path):
     if not torch.distributed.is_available():

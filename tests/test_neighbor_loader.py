@@ -55,6 +55,7 @@ def test_passes_are_those_of_the_open_form(ds, workers, persistent):
         assert all_same(loader, open_form(source, epoch))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("order", ["hot"], indirect=True)
 @pytest.mark.parametrize("persistent", [False, True])
 def test_spawned_workers(ds, persistent):
@@ -145,6 +146,7 @@ def test_a_loader_that_is_dropped_is_gone(ds):
         gc.enable()
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_exception_of_the_transform_reaches_the_loop(ds, workers):
     def fails(batch):
@@ -225,6 +227,7 @@ def test_outputs(ds):
         assert torch.equal(x, batch.x * 2)
 
 
+@pytest.mark.extended
 def test_parts_in_another_dataloader(ds, monkeypatch):
     """As accelerate makes one: it works in one process, and is refused in several."""
     loader = loader_of(ds)

@@ -121,6 +121,7 @@ def test_what_belongs_to_the_graph_does_not_hide_a_field_of_the_batch(data, tmp_
         assert "edge_label_index" not in around_nodes
 
 
+@pytest.mark.extended
 def test_without_lightning_an_error_says_what_to_install(tmp_path):
     code = (
         "import sys\n"
