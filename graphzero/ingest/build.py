@@ -462,7 +462,6 @@ def _read_lists(
             )
             opened.callback(edges.close)
             prepared = prepare_edges(folder, edges, one.attributes, one.merging, options)
-        opened.callback(prepared.close)
         lists[edge_type] = prepared
         where = str(edge_type) if given.layout.is_typed else ""
         options.closing.add(*describe_changes(prepared.changes), where=where)
@@ -512,7 +511,7 @@ def _write_splits(
                 count,
                 memory=options.column_memory,
                 of=of,
-                remap=None if prepared is None else prepared.remap,
+                remap=None if prepared is None else prepared.merged.remap,
             )
             staged.append(file)
             entries[name] = entry_of(file)

@@ -559,6 +559,8 @@ class EdgeList:
         used.
     removed : (R,) uint64 or None
         Records that are not stored, ascending.
+    replaced : mapping of str to object
+        By column: ``into(values, begin)`` gives the values of merged edges.
     """
 
     source: EdgeColumn
@@ -575,6 +577,7 @@ class EdgeList:
     has_both: bool = False
     node_times: npt.NDArray[Any] | None = None
     removed: npt.NDArray[Any] | None = None
+    replaced: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.source) - (0 if self.removed is None else len(self.removed))
@@ -618,7 +621,10 @@ class EdgeList:
             if column is None:  # positions
                 found.append(np.arange(begin, end, dtype=id_dtype(self.num_input_edges)))
             else:
-                found.append(column.read(begin, end))
+                values = column.read(begin, end)
+                found.append(
+                    self.replaced[name].into(values, begin) if name in self.replaced else values
+                )
         if self.removed is None:
             return found
         low, high = np.searchsorted(self.removed, np.array([begin, end], np.uint64)).tolist()

@@ -526,9 +526,7 @@ def _drive(
         # Both are found by the positions of edges.
         with_edge_ids=source.with_edge_ids or bool(others or splits),
     )
-    has_weights = source.has_weights or source.weight is not None
-    has_times = source.has_times or source.time is not None
-    merging = merging_of(wanted, others, has_weights, has_times, driving, source.table.locate)
+    merging = merging_of(wanted, others, driving, source.table.locate)
     return EdgeTypeInput(source, others, splits, driving, merging)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.edges import EdgeColumn, EdgeList
-from graphzero.ingest.options import WriteOptions
+from graphzero.ingest.options import Advance, WriteOptions
 from graphzero.ingest.rows import as_numbers, round_to
 from graphzero.ingest.sort import (
     EdgeSorter,
@@ -29,7 +29,7 @@ from graphzero.ingest.sort import (
     temp_array,
 )
 from graphzero.store.format import dtype_name
-from graphzero.store.manifest import EDGE_TIME, EDGE_WEIGHT, Driving, EdgeChanges, EdgeType
+from graphzero.store.manifest import Driving, EdgeChanges, EdgeType
 
 How = Literal["equal", "sum", "mean", "min", "max", "first", "last"]
 Array = npt.NDArray[Any]
@@ -37,10 +37,11 @@ _AGGREGATIONS = ("sum", "mean", "min", "max", "first", "last")
 _WAYS = ", ".join(f"'{name}'" for name in _AGGREGATIONS)
 _POSITION = np.dtype(np.uint64)
 _CHUNK = 1 << 14
-_MOST_SAMPLED = 1 << 16
+_SAMPLED = 1 << 16  # edges, about
 _WORK_BYTES = 128  # of each number while rows are merged: sums, copies, indices
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
+_NONE = np.uint64(0xFFFFFFFFFFFFFFFF)  # in place of an edge
 
 
 # Options
@@ -170,7 +171,7 @@ class Merging:
     ----------
     options : MergeOptions
     how : dict of str to str
-        The aggregation of each attribute.
+        The aggregation of each attribute, weights and times among them.
     driving : Driving
     locate : callable
         From the position of an edge to its place in the input, in words.
@@ -181,22 +182,30 @@ class Merging:
     driving: Driving
     locate: Callable[[int], str]
 
-    def columns(self, edges: EdgeList) -> list[tuple[str, str, EdgeColumn]]:
-        """Field, name and column of the weights and times."""
-        weight, time = self.driving.weight or EDGE_WEIGHT, self.driving.time or EDGE_TIME
-        columns = (("weight", weight, edges.weight), ("time", time, edges.time))
-        return [(of, name, column) for of, name, column in columns if column is not None]
-
     def how_of(self, name: str) -> How:
         """Without `coalesce`, both directions of an edge must have equal attributes."""
         return self.how[name] if self.options.coalesce else "equal"
+
+    def conflict(self, name: str, positions: tuple[int, int], values: str) -> ValueError:
+        """The error for two edges that become one, and of which an attribute differs."""
+        first, second = positions
+        if self.options.coalesce:
+            what = "would be merged, because they have the same ends"
+            way = f"coalesce={{{name!r}: 'sum'}} (or another of {_WAYS}) merges them"
+            other = "coalesce=False keeps parallel edges"
+        else:
+            what = "are the two directions of one undirected edge"
+            way = f"directed=True keeps both directions, each with its own {name!r}"
+            other = f"coalesce={{{name!r}: 'mean'}} (or 'first', 'max', 'sum', ...) merges them"
+        return ValueError(
+            f"{self.locate(first)} and {self.locate(second)} (edges {first} and {second}) {what}, "
+            f"and their {name!r} differs: {values}. {way}; {other}"
+        )
 
 
 def merging_of(
     options: MergeOptions,
     attributes: Mapping[str, Any],
-    has_weights: bool,
-    has_times: bool,
     driving: Driving,
     locate: Callable[[int], str],
 ) -> Merging:
@@ -208,13 +217,15 @@ def merging_of(
         For the mean of integers.
     """
     dtypes = {name: np.dtype(rows.dtype) for name, rows in attributes.items()}
-    weight, time = driving.weight or EDGE_WEIGHT, driving.time or EDGE_TIME
-    dtypes |= {weight: np.dtype(np.float32)} if has_weights else {}
-    dtypes |= {time: np.dtype(np.int64)} if has_times else {}
+    time = driving.time if driving.time_level == "edge" else None
+    if driving.weight is not None:
+        dtypes[driving.weight] = np.dtype(np.float32)
+    if time is not None:
+        dtypes[time] = np.dtype(np.int64)
     how: dict[str, How] = {}
     for name, dtype in dtypes.items():
         chosen = options.by_name.get(name)
-        if chosen is None and not (has_times and name == time and options.one in ("sum", "mean")):
+        if chosen is None and not (name == time and options.one in ("sum", "mean")):
             chosen = options.one
         if chosen == "mean" and dtype.kind in "iu":
             raise ValueError(
@@ -227,30 +238,6 @@ def merging_of(
 
 
 # Which edges become one
-
-
-@dataclass(frozen=True)
-class Directions:
-    """How many of some edges have their reverse among them; a part of all unless `exact`."""
-
-    num_edges: int = 0
-    num_reversed: int = 0
-    exact: bool = True
-
-    @property
-    def may_be_symmetric(self) -> bool:
-        """Whether every one of them has its reverse."""
-        return 0 < self.num_edges == self.num_reversed
-
-    @property
-    def mostly(self) -> bool:
-        """Whether at least half have their reverse, and not all."""
-        return self.num_edges <= 2 * self.num_reversed < 2 * self.num_edges
-
-    def __str__(self) -> str:
-        if self.exact:
-            return f"{self.num_reversed:,} of {self.num_edges:,} edges"
-        return f"about {100 * self.num_reversed / self.num_edges:.3g} % of the edges"
 
 
 def _keys(source: Array, target: Array, undirected: bool = True) -> npt.NDArray[np.uint64]:
@@ -274,27 +261,44 @@ def _hash(source: Array, target: Array) -> npt.NDArray[np.uint32]:
     return found
 
 
+@dataclass(frozen=True)
+class Directions:
+    """How many of some edges have their reverse among them; a part of all unless `exact`."""
+
+    num_edges: int = 0
+    num_reversed: int = 0
+    exact: bool = True
+
+    @property
+    def may_be_symmetric(self) -> bool:
+        """Whether every one of them has its reverse."""
+        return 0 < self.num_edges == self.num_reversed
+
+    def __str__(self) -> str:
+        if self.exact:
+            return f"{self.num_reversed:,} of {self.num_edges:,} edges"
+        return f"about {100 * self.num_reversed / self.num_edges:.3g} % of the edges"
+
+
 def sampled_directions(edges: EdgeList) -> Directions:
     """How many edges have their reverse, by a sample of pairs of ends with all of their edges."""
-    keys, up = np.empty(0, np.uint64), np.empty(0, np.bool_)
-    limit, exact = np.uint32(0xFFFFFFFF), True
-    sample, count = [(keys, up)], 0
+    share = min(1.0, _SAMPLED / max(1, edges.num_records))
+    limit = np.uint32(share * 0xFFFFFFFF)
+    sample = [np.empty((2, 0), np.uint64)]  # both ends, and how many edges there are
     for begin in range(0, edges.num_records, _CHUNK):
         source, target = edges.read(begin, begin + _CHUNK, "source", "target")
         chosen = (_hash(source, target) <= limit) & (source != target)
-        source, target = source[chosen], target[chosen]
-        sample.append((_keys(source, target), source < target))
-        count += len(source)
-        while count > _MOST_SAMPLED and limit:
-            limit, exact = limit >> np.uint32(1), False
-            keys, up = (np.concatenate(arrays) for arrays in zip(*sample, strict=True))
-            stays = _hash((keys >> _HALF).astype(np.uint32), keys.astype(np.uint32)) <= limit
-            sample, count = [(keys[stays], up[stays])], int(np.count_nonzero(stays))
-    keys, up = (np.concatenate(arrays) for arrays in zip(*sample, strict=True))
-    pairs, of_pair = np.unique(keys, return_inverse=True)
-    ups = np.bincount(of_pair[up], minlength=len(pairs))
-    downs = np.bincount(of_pair[~up], minlength=len(pairs))
-    return Directions(len(keys), 2 * int(np.minimum(ups, downs).sum()), exact)
+        keys = _keys(source[chosen], target[chosen], undirected=False)
+        sample.append(np.stack(np.unique(keys, return_counts=True)).astype(np.uint64))
+    keys, counts = np.concatenate(sample, axis=1)
+    source, target = keys >> _HALF, keys & _LOW
+    pairs, of_pair = np.unique(_keys(source, target), return_inverse=True)
+    ups, downs = np.zeros((2, len(pairs)), np.int64)
+    np.add.at(ups, of_pair[source < target], counts[source < target].astype(np.int64))
+    np.add.at(downs, of_pair[source > target], counts[source > target].astype(np.int64))
+    return Directions(
+        int(ups.sum() + downs.sum()), 2 * int(np.minimum(ups, downs).sum()), share == 1
+    )
 
 
 class MergedEdges:
@@ -302,89 +306,79 @@ class MergedEdges:
 
     Attributes
     ----------
-    position, kept : (M,) uint64
-        Edges that were merged into an earlier one, ascending, and that earlier one.
+    removed, kept : (M,) uint64
+        Edges that are not stored, ascending, and the earlier one that each of them was merged into;
+        `_NONE` for a self-loop that was dropped.
     first : (G,) uint64
-        The earlier ones, ascending, each once.
-    dropped : (D,) uint64
-        Self-loops that were dropped, ascending.
+        The earlier ones, ascending, each once: every one stands for a group of edges.
+    num_merged : int
     num_loops : int
         Self-loops among the edges that stay.
     """
 
-    def __init__(self, folder: Path, memory: int) -> None:
+    def __init__(self, folder: Path, memory: int, num_loops: int) -> None:
         self._folder = folder
         self._memory = memory
-        self._found = [TempColumn(folder, _POSITION, memory // 16) for _ in range(2)]
-        self._firsts = TempColumn(folder, _POSITION, memory // 16)
-        self._dropped = TempColumn(folder, _POSITION, memory // 16)
-        self.position = self.kept = self.first = self.dropped = np.empty(0, _POSITION)
-        self.num_loops = 0
+        self._found = [TempColumn(folder, _POSITION, memory // 16) for _ in range(3)]
+        self.removed = self.kept = self.first = np.empty(0, _POSITION)
+        self.num_merged = 0
+        self.num_loops = num_loops
 
-    def add(self, position: Array, kept: Array, first: Array) -> None:
-        """Takes merged edges, and those that begin a group of equal ones."""
-        self._found[0].append(position)
-        self._found[1].append(kept)
-        self._firsts.append(first)
+    def merge(self, positions: Array, kept: Array, first: Array) -> None:
+        """Takes edges, those that they are merged into, and which of these begin a group."""
+        for column, found in zip(self._found, (positions, kept, first), strict=True):
+            column.append(found)
+        self.num_merged += len(positions)
 
     def drop(self, positions: Array) -> None:
-        """Takes edges that are dropped, in ascending order."""
-        self._dropped.append(positions)
+        """Takes self-loops that are dropped."""
+        self._found[0].append(positions)
+        self._found[1].append(np.full(len(positions), _NONE))
+        self.num_loops -= len(positions)
 
     def finish(self) -> None:
         """Sorts what was taken."""
-        self.position, self.kept = sorted_columns(self._folder, self._found, self._memory)
-        (self.first,) = sorted_columns(self._folder, [self._firsts], self._memory)
-        (self.dropped,) = sorted_columns(self._folder, [self._dropped], self._memory)
+        self.removed, self.kept = sorted_columns(self._folder, self._found[:2], self._memory)
+        (self.first,) = sorted_columns(self._folder, self._found[2:], self._memory)
 
     def close(self) -> None:
         """Frees disk space."""
-        for column in (*self._found, self._firsts, self._dropped):
+        for column in self._found:
             column.close()
-
-    def removed(self) -> Array:
-        """All edges that are not stored, ascending."""
-        if not len(self.dropped) or not len(self.position):
-            return self.position if len(self.position) else self.dropped
-        both = TempColumn(self._folder, _POSITION, self._memory // 16)
-        for array in (self.position, self.dropped):
-            for begin in range(0, len(array), _CHUNK):
-                both.append(array[begin : begin + _CHUNK])
-        return sorted_columns(self._folder, [both], self._memory)[0]
 
     def group_of(self, begin: int, end: int) -> tuple[Array, Array]:
         """Of the positions [begin, end) that belong to a group: positions, first ones of groups
         before others, and the number of their group.
         """
-        low, high = np.searchsorted(self.first, np.array([begin, end], _POSITION)).tolist()
-        start, stop = np.searchsorted(self.position, np.array([begin, end], _POSITION)).tolist()
-        position = np.concatenate([self.first[low:high], self.position[start:stop]])
-        others = np.searchsorted(self.first, self.kept[start:stop])
+        span = np.array([begin, end], _POSITION)
+        low, high = np.searchsorted(self.first, span).tolist()
+        start, stop = np.searchsorted(self.removed, span).tolist()
+        merged = self.kept[start:stop] != _NONE
+        others = np.searchsorted(self.first, self.kept[start:stop][merged])
+        position = np.concatenate([self.first[low:high], self.removed[start:stop][merged]])
         return position, np.concatenate([np.arange(low, high), others])
 
     def remap(self, positions: TempColumn, memory: int, split: str) -> TempColumn:
         """Positions of stored edges, for those of a split: of one stored edge the first, once."""
-        if not len(self.position) and not len(self.dropped):
+        if not len(self.removed):
             return positions
         found = TempColumn(self._folder, np.int64, memory)
         seen = temp_array(self._folder, len(self.first), np.bool_, memory)
         moved = left_out = 0
         for begin in range(0, len(positions), _CHUNK):
             chunk = positions.read(begin, min(begin + _CHUNK, len(positions))).astype(_POSITION)
-            stays = ~_find(self.dropped, chunk)[0]
-            left_out += len(chunk) - int(np.count_nonzero(stays))
-            merged, at = _find(self.position, chunk)
-            moved += int(np.count_nonzero(merged))
-            if len(self.kept):
-                chunk = np.where(merged, self.kept[at], chunk)
+            removed, at = _find(self.removed, chunk)
+            chunk[removed] = self.kept[at[removed]]
+            dropped = chunk == _NONE
+            left_out += int(np.count_nonzero(dropped))
+            moved += int(np.count_nonzero(removed & ~dropped))
             in_group, group = _find(self.first, chunk)
-            again = in_group.copy()
-            again[in_group] = seen[group[in_group]]
-            indices = np.flatnonzero(in_group & ~again)
-            _, firsts = np.unique(group[indices], return_index=True)
-            stays &= ~in_group
-            stays[indices[firsts]] = True
-            seen[group[in_group]] = True
+            new = np.flatnonzero(in_group)
+            new = new[~seen[group[new]]]
+            groups, at = np.unique(group[new], return_index=True)
+            seen[groups] = True
+            stays = ~in_group & ~dropped
+            stays[new[at]] = True
             found.append(chunk[stays])
         positions.close()
         if moved or left_out:
@@ -408,9 +402,12 @@ def _warn(message: str) -> None:
     warnings.warn(message, UserWarning, stacklevel=2)
 
 
+Block = tuple[npt.NDArray[np.uint64], Array, npt.NDArray[np.bool_]]
+
+
 def _sorted_edges(
-    folder: Path, edges: EdgeList, merged: MergedEdges, merging: Merging, memory: int, advance: Any
-) -> Iterator[tuple[Array, Array, Array]]:
+    folder: Path, edges: EdgeList, merged: MergedEdges, drops: bool, memory: int, advance: Advance
+) -> Iterator[Block]:
     """Keys, positions, and whether an edge leads to the larger id; dropped self-loops left out."""
     dtypes = [_POSITION, np.dtype(np.bool_)]
     run = run_length(dtypes, memory)
@@ -419,7 +416,7 @@ def _sorted_edges(
             sorter.spill()
             source, target = edges.read(begin, begin + run, "source", "target")
             position = np.arange(begin, begin + len(source), dtype=_POSITION)
-            if merging.options.drop_self_loops:
+            if drops:
                 stays = source != target
                 merged.drop(position[~stays])
                 source, target, position = source[stays], target[stays], position[stays]
@@ -431,40 +428,28 @@ def _sorted_edges(
             yield keys, position, up
 
 
-def _find_parallel(
-    blocks: Iterable[tuple[Array, Array, Array]], merged: MergedEdges
-) -> tuple[Directions, int]:
-    """Merges the edges of each key; how many had their reverse, and how many stay."""
-    last, kept, alone = None, np.empty(0, _POSITION), False  # of the group before
-    ways = np.zeros((1, 2), np.int64)
-    num_edges = num_reversed = num_kept = 0
+def _merge_parallel(blocks: Iterable[Block], merged: MergedEdges) -> bool:
+    """Merges the edges of each key; whether both directions of every key are equally many."""
+    key, kept = np.empty(0, np.uint64), np.empty(0, _POSITION)  # the last group, of earlier blocks
+    balance, alone, symmetric = np.empty(0, np.int64), True, True
     for keys, position, up in blocks:
+        loops = (keys >> _HALF) == (keys & _LOW)
+        ways = up.astype(np.int64) - (~up & ~loops)
+        balance = np.concatenate([balance, balance.sum() + np.cumsum(ways)])
+        keys, position = np.concatenate([key, keys]), np.concatenate([kept, position])
         starts = np.ones(len(keys), np.bool_)
         starts[1:] = keys[1:] != keys[:-1]
-        starts[0] = last is None or int(keys[0]) != last
-        last = int(keys[-1])
-        firsts = np.concatenate([kept[: int(not starts[0])], position[starts]])
-        of_group = firsts[np.cumsum(starts) - int(starts[0])]
-        begins_group = np.concatenate([[alone], starts[:-1]]) & ~starts  # the second of a group
-        merged.add(position[~starts], of_group[~starts], of_group[begins_group])
-        kept, alone = firsts[-1:], bool(starts[-1])
-        num_kept += int(np.count_nonzero(starts))
-        loops = (keys >> _HALF) == (keys & _LOW)
-        merged.num_loops += int(np.count_nonzero(loops & starts))
-        at = np.flatnonzero(starts) if starts[0] else np.insert(np.flatnonzero(starts), 0, 0)
-        sums = np.add.reduceat(np.stack([up, ~up & ~loops], 1).astype(np.int64), at, axis=0)
-        if starts[0]:
-            sums = np.concatenate([ways, sums])
-        else:
-            sums[0] += ways[0]
-        num_edges += int(sums[:-1].sum())
-        num_reversed += 2 * int(sums[:-1].min(axis=1).sum())
-        ways = sums[-1:]
-    num_edges, num_reversed = num_edges + int(ways.sum()), num_reversed + 2 * int(ways.min())
-    return Directions(num_edges, num_reversed), num_kept
+        symmetric &= not balance[:-1][starts[1:]].any()
+        firsts = position[starts][np.cumsum(starts) - 1]
+        begins_group = starts[:-1] & ~starts[1:]
+        begins_group[:1] &= alone
+        merged.merge(position[~starts], firsts[~starts], position[:-1][begins_group])
+        merged.num_loops -= int(np.count_nonzero(loops & ~starts[-len(loops) :]))
+        key, kept, balance, alone = keys[-1:], firsts[-1:], balance[-1:], bool(starts[-1])
+    return symmetric and not balance.any()
 
 
-def _find_pairs(blocks: Iterable[tuple[Array, Array, Array]], merged: MergedEdges) -> bool:
+def _merge_pairs(blocks: Iterable[Block], merged: MergedEdges) -> bool:
     """Merges both directions of every edge, the n-th one up with the n-th one down of each key.
 
     Returns whether all edges but self-loops have a partner.
@@ -478,7 +463,7 @@ def _find_pairs(blocks: Iterable[tuple[Array, Array, Array]], merged: MergedEdge
         )
         count = min(len(ups), len(downs))
         kept = np.minimum(first[:count], second[:count])
-        merged.add(np.maximum(first[:count], second[:count]), kept, kept)
+        merged.merge(np.maximum(first[:count], second[:count]), kept, kept)
         rest = [(ups[count:], first[count:]), (downs[count:], second[count:])]
         # What has none yet must be of the last key, of which there may be more edges.
         late = rest[0][0] if len(rest[0][0]) else rest[1][0]
@@ -488,41 +473,6 @@ def _find_pairs(blocks: Iterable[tuple[Array, Array, Array]], merged: MergedEdge
 
 
 # Attributes of merged edges
-
-
-class _RowsDiffer(Exception):
-    """Two rows of a group differ that must be equal: their positions, and numbers that differ."""
-
-    def __init__(self, positions: tuple[int, int], values: tuple[Any, Any]) -> None:
-        super().__init__(positions, values)
-        self.positions, self.values = positions, values
-
-
-def _conflict(merging: Merging, name: str, error: _RowsDiffer) -> ValueError:
-    first, second = error.positions
-    places = merging.locate(first), merging.locate(second)
-    values = f"{error.values[0]} and {error.values[1]}"
-    if merging.options.coalesce:
-        what = "would be merged, because they have the same ends"
-        way = f"coalesce={{{name!r}: 'sum'}} (or 'mean', 'min', 'max', 'first', 'last') merges them"
-        other = "coalesce=False keeps parallel edges"
-    else:
-        what = "are the two directions of one undirected edge"
-        way = f"directed=True keeps both directions, each with its own {name!r}"
-        other = f"coalesce={{{name!r}: 'mean'}} (or 'first', 'max', 'sum', ...) merges them"
-    return ValueError(
-        f"{places[0]} and {places[1]} (edges {first} and {second}) {what}, and their {name!r} "
-        f"differs: {values}. {way}; {other}"
-    )
-
-
-def _differ(rows: Array, others: Array) -> npt.NDArray[np.bool_]:
-    """Which numbers differ; NaN is equal to NaN."""
-    rows, others = as_numbers(rows), as_numbers(others)
-    found: npt.NDArray[np.bool_] = rows != others
-    if rows.dtype.kind == "f":
-        found &= ~(np.isnan(rows) & np.isnan(others))
-    return found
 
 
 class _Aggregate:
@@ -536,23 +486,23 @@ class _Aggregate:
     def __init__(
         self,
         folder: Path,
-        how: How,
+        merging: Merging,
+        name: str,
         dtype: np.dtype[Any],
         width: int,
-        name: str,
         first: Array,
         memory: int,
     ) -> None:
-        self._how = how
-        self._dtype = dtype
+        self._merging = merging
+        self._how = merging.how_of(name)
         self._name = name
+        self._dtype = dtype
         self._first = first
-        empty = self._state_of(np.empty((0, width), dtype))
         self._state = [
             temp_array(folder, len(first) * part.shape[1], part.dtype, memory // 4).reshape(
                 len(first), part.shape[1]
             )
-            for part in empty
+            for part in self._state_of(np.empty((0, width), dtype))
         ]
 
     def add(self, group: Array, position: Array, rows: Array) -> None:
@@ -561,45 +511,40 @@ class _Aggregate:
         for part, values in zip(self._state, self._state_of(rows[begins]), strict=True):
             part[group[begins]] = values
         group, position, rows = group[~begins], position[~begins], rows[~begins]
-        if not len(group):
-            return
         if self._how == "equal":
             self._compare(group, position, rows)
         elif self._how == "last":
             self._state[0][group] = rows  # of repeated indices, NumPy keeps the last
-        elif self._how != "first":
-            ufuncs: tuple[np.ufunc, ...] = (np.add, np.logical_or, np.add)
+        else:
+            ufuncs: tuple[np.ufunc, ...] = (np.add, np.add, np.logical_or)
             if self._how in ("min", "max"):
                 ufuncs = (np.minimum if self._how == "min" else np.maximum,)
-            elif self._dtype.kind in "iu":
-                ufuncs = (np.add, np.add)
             with np.errstate(over="ignore", invalid="ignore"):
                 for ufunc, part, values in zip(
-                    ufuncs, self._state, self._state_of(rows), strict=True
+                    ufuncs, self._state, self._state_of(rows), strict=False
                 ):
                     width = part.shape[1]  # ufunc.at is fast over flat arrays
                     at = group[:, np.newaxis] * width + np.arange(width)
                     ufunc.at(part.reshape(-1), at.reshape(-1), values.reshape(-1))
 
     def _state_of(self, rows: Array) -> list[Array]:
-        if self._how == "sum" and self._dtype.kind in "iu":
-            # high * 2^32 + low, so that 2^31 of them can be added without overflow
-            if rows.dtype == np.uint64:
-                return [(rows >> _HALF).astype(np.int64), (rows & _LOW).astype(np.int64)]
-            wide = rows.astype(np.int64)
-            return [wide >> 32, wide & np.int64(0xFFFFFFFF)]
-        if self._how in ("sum", "mean"):
-            numbers = as_numbers(rows).astype(np.float64)
-            return [numbers, np.isinf(numbers), np.ones((len(rows), 1), np.int64)]
-        return [as_numbers(rows)] if self._how in ("min", "max") else [rows]
+        if self._how not in ("sum", "mean"):
+            return [as_numbers(rows)] if self._how in ("min", "max") else [rows]
+        if self._dtype.kind in "iu":  # sums that wrap around, and about how large they are
+            return [rows.astype(np.uint64 if rows.dtype == np.uint64 else np.int64), rows * 1.0]
+        numbers = as_numbers(rows).astype(np.float64)
+        return [numbers, np.ones((len(rows), 1), np.int64), np.isinf(numbers)]
 
     def _compare(self, group: Array, position: Array, rows: Array) -> None:
-        different = _differ(rows, self._state[0][group])
+        kept, rows = as_numbers(self._state[0][group]), as_numbers(rows)
+        different = rows != kept
+        if rows.dtype.kind == "f":
+            different &= ~(np.isnan(rows) & np.isnan(kept))
         if different.any():
             at, column = np.argwhere(different)[0].tolist()
-            values = as_numbers(self._state[0][group[at : at + 1]])[0, column]
-            other = as_numbers(rows[at : at + 1])[0, column]
-            raise _RowsDiffer((int(self._first[group[at]]), int(position[at])), (values, other))
+            positions = int(self._first[group[at]]), int(position[at])
+            values = f"{kept[at, column]} and {rows[at, column]}"
+            raise self._merging.conflict(self._name, positions, values)
 
     def result(self, begin: int, end: int) -> Array:
         """A row for each of some groups.
@@ -615,9 +560,13 @@ class _Aggregate:
         if self._how not in ("sum", "mean"):
             return state[0]
         if self._dtype.kind in "iu":
-            found, misfit = _sums(state[0], state[1], self._dtype)
+            total, about = state
+            bounds = np.iinfo(self._dtype)
+            found = total.astype(self._dtype)
+            misfit = (total < bounds.min) | (total > bounds.max)
+            misfit |= np.abs(total.astype(np.float64) - about) > 2.0**62  # it has wrapped around
         else:
-            total, infinite, count = state
+            total, count, infinite = state
             found = round_to(total / count if self._how == "mean" else total, self._dtype)
             misfit = np.isinf(as_numbers(found)) & ~infinite
         if misfit.any():
@@ -630,103 +579,73 @@ class _Aggregate:
         return found
 
 
-def _sums(
-    high: npt.NDArray[np.int64], low: npt.NDArray[np.int64], dtype: np.dtype[Any]
-) -> tuple[Array, npt.NDArray[np.bool_]]:
-    """Sums from their halves, and which of them do not fit."""
-    high, low = high + (low >> 32), low & np.int64(0xFFFFFFFF)
-    signed = dtype != np.uint64
-    most = 1 << (31 if signed else 32)
-    misfit = (high < (-most if signed else 0)) | (high >= most)
-    wide: Array = (high.astype(np.uint64) << _HALF) | low.astype(np.uint64)
-    if signed:
-        wide = wide.view(np.int64)
-        bounds = np.iinfo(dtype)
-        misfit |= (wide < bounds.min) | (wide > bounds.max)
-    return wide.astype(dtype), misfit
+@dataclass(frozen=True)
+class MergedRows:
+    """A row for each group of merged edges, which replaces that of its first edge."""
 
-
-class Replaced:
-    """The rows of all groups of merged edges, which replace those of their first edges."""
-
-    def __init__(self, folder: Path, first: Array, dtype: np.dtype[Any], width: int) -> None:
-        self._first = first
-        self._dtype = dtype
-        self._width = width
-        self._values = TempColumn(folder, np.uint8, 1 << 20)
-
-    def append(self, rows: Array) -> None:
-        """Takes the rows of the next groups."""
-        self._values.append(np.ascontiguousarray(rows).view(np.uint8).reshape(-1))
+    first: Array
+    rows: Array
 
     def into(self, rows: Array, begin: int) -> Array:
         """Rows of the edges from `begin` on, with those of merged edges replaced."""
         span = np.array([begin, begin + len(rows)], _POSITION)
-        low, high = np.searchsorted(self._first, span).tolist()
+        low, high = np.searchsorted(self.first, span).tolist()
         if low == high:
             return rows
-        size = self._width * self._dtype.itemsize
-        values = self._values.read(low * size, high * size).view(self._dtype)
         found = rows.copy()
-        found[(self._first[low:high] - np.uint64(begin)).astype(np.intp)] = values.reshape(
-            high - low, *rows.shape[1:]
-        )
+        at = (self.first[low:high] - np.uint64(begin)).astype(np.intp)
+        found[at] = self.rows[low:high].reshape(high - low, *rows.shape[1:])
         return found
 
-    def close(self) -> None:
-        """Frees disk space."""
-        self._values.close()
 
-
-def _merged_values(
+def _merge_attributes(
     folder: Path,
-    chunks: Iterable[Array],
-    how: How,
-    dtype: np.dtype[Any],
-    width: int,
-    name: str,
+    edges: EdgeList,
+    attributes: Mapping[str, Any],
+    merging: Merging,
     merged: MergedEdges,
-    memory: int,
-) -> tuple[Replaced | None, int]:
-    """Merges rows, (n, width) in the order of the edge list; also counts the rows."""
-    aggregate = _Aggregate(folder, how, dtype, width, name, merged.first, memory)
-    begin = 0
-    for chunk in chunks:
-        position, group = merged.group_of(begin, begin + len(chunk))
-        rows = chunk[(position - np.uint64(begin)).astype(np.intp)]
-        aggregate.add(group, position, rows)
-        begin += len(chunk)
-    if how == "equal":
-        return None, begin
-    out = Replaced(folder, merged.first, dtype, width)
-    try:
-        for at in range(0, len(merged.first), _CHUNK):
-            out.append(aggregate.result(at, at + _CHUNK))
-    except BaseException:
-        out.close()
-        raise
-    return out, begin
+    options: WriteOptions,
+) -> tuple[EdgeList, dict[str, Any]]:
+    """The list and its other attributes, with the rows of merged edges merged."""
+    memory = options.rows_memory
+
+    def merge(name: str, dtype: Any, width: int, chunks: Iterable[Array]) -> MergedRows | None:
+        aggregate = _Aggregate(folder, merging, name, dtype, width, merged.first, memory // 2)
+        begin = 0
+        for chunk in chunks:
+            position, group = merged.group_of(begin, begin + len(chunk))
+            rows = chunk[(position - np.uint64(begin)).astype(np.intp)]
+            if len(group):
+                aggregate.add(group, position, rows)
+            begin += len(chunk)
+        if merging.how_of(name) == "equal":
+            return None
+        count = len(merged.first)
+        found = temp_array(folder, count * width, dtype, 1 << 20).reshape(count, width)
+        for begin in range(0, count, _CHUNK):
+            found[begin : begin + _CHUNK] = aggregate.result(begin, begin + _CHUNK)
+        return MergedRows(merged.first, found)
+
+    replaced: dict[str, MergedRows] = {}
+    columns = (merging.driving.weight, edges.weight), (merging.driving.time, edges.time)
+    for field_of, (name, column) in zip(("weight", "time"), columns, strict=True):
+        if name is not None and column is not None and merging.how_of(name) != "first":
+            found = merge(name, column.dtype, 1, _chunks_of(column))
+            replaced |= {} if found is None else {field_of: found}
+    rows_of = dict(attributes)
+    with options.progress.phase("merging attributes", len(rows_of), "attributes") as advance:
+        for name, rows in attributes.items():
+            if merging.how_of(name) != "first":
+                max_rows = max(1, memory // (_WORK_BYTES * (1 + rows.width)))
+                chunks = (chunk for _, chunk in rows.chunks(max_rows))
+                rows_of[name] = rows.with_replaced(merge(name, rows.dtype, rows.width, chunks))
+            advance(1)
+    return replace(edges, replaced=replaced), rows_of
 
 
-class _ReplacedColumn:
-    """A column of edges with the values of merged edges replaced."""
-
-    def __init__(self, column: EdgeColumn, replaced: Replaced) -> None:
-        self.dtype = column.dtype
-        self._column = column
-        self._replaced = replaced
-
-    def __len__(self) -> int:
-        return len(self._column)
-
-    def read(self, begin: int, end: int) -> Array:
-        """Values [begin, end)."""
-        return self._replaced.into(self._column.read(begin, end), begin)
-
-    def close(self) -> None:
-        """Frees memory and disk space."""
-        self._column.close()
-        self._replaced.close()
+def _chunks_of(column: EdgeColumn) -> Iterator[Array]:
+    for begin in range(0, len(column), _CHUNK):
+        yield column.read(begin, min(begin + _CHUNK, len(column)))[:, np.newaxis]
 
 
 # All of it
@@ -739,18 +658,7 @@ class Prepared:
     edges: EdgeList
     attributes: dict[str, Any]
     changes: EdgeChanges
-    merged: MergedEdges | None = None
-
-    def remap(self, positions: TempColumn, memory: int, split: str) -> TempColumn:
-        """Positions of stored edges, from positions in the edge list; `write_split` calls it."""
-        return positions if self.merged is None else self.merged.remap(positions, memory, split)
-
-    def close(self) -> None:
-        """Frees memory and disk space."""
-        self.edges.close()
-        for rows in self.attributes.values():
-            if rows.replaced is not None:
-                rows.replaced.close()
+    merged: MergedEdges
 
 
 def prepare_edges(
@@ -767,141 +675,61 @@ def prepare_edges(
     ValueError
         If attributes of edges that become one differ, and nothing says how they are merged.
     """
-    wanted, memory = merging.options, options.sort_memory
-    changes = EdgeChanges(reversed=wanted.reverse)
+    wanted, memory, undirected = merging.options, options.sort_memory, not edges.directed
     if wanted.reverse:
         source, target = edges.target, edges.source
         edges = replace(edges, source=source, target=target, max_ids=edges.max_ids[::-1])
-    directions = Directions()
-    if not edges.directed and not wanted.coalesce:
-        directions = sampled_directions(edges)
     drops = wanted.drop_self_loops and edges.num_loops > 0
-    if wanted.drop_self_loops:
-        changes = replace(changes, num_self_loops_dropped=edges.num_loops)
-    if not (wanted.coalesce or drops or directions.may_be_symmetric):
-        _warn_of_reverse(directions)
-        return Prepared(edges, dict(attributes), changes)
-    merged, message = MergedEdges(folder, memory), ""
-    phase = options.progress.phase
-    try:
-        if wanted.coalesce:
-            with phase("merging edges", edges.num_records, "edges") as advance:
-                blocks = _sorted_edges(folder, edges, merged, merging, memory, advance)
-                directions, num_kept = _find_parallel(blocks, merged)
-            dropped = edges.num_loops if drops else 0
-            changes = replace(changes, num_merged=edges.num_records - dropped - num_kept)
-            if not edges.directed and directions.may_be_symmetric:
-                changes = replace(changes, symmetric=True)
-                summed = [name for name, how in merging.how.items() if how == "sum"]
-                added = f", and {', '.join(summed)} of both directions are added" if summed else ""
-                message = (
-                    f"the edge list has both directions of every edge, and directed=False makes "
-                    f"them one edge: they were merged{added}. directed=True keeps the directions "
-                    f"apart"
-                )
-        else:
-            merged.num_loops = 0 if drops else edges.num_loops
-            if directions.may_be_symmetric:
-                with phase("pairing edges", edges.num_records, "edges") as advance:
-                    blocks = _sorted_edges(folder, edges, merged, merging, memory, advance)
-                    symmetric = _find_pairs(blocks, merged)
-                    changes = replace(changes, symmetric=symmetric)
-                if not symmetric:
-                    merged.close()
-                    _warn_of_reverse(replace(directions, exact=False))
-                    if not drops:
-                        return Prepared(edges, dict(attributes), changes)
-                    _drop_loops(edges, merged)
-            else:
-                _warn_of_reverse(directions)
-                _drop_loops(edges, merged)
+    directions, symmetric = Directions(), False
+    if undirected and not wanted.coalesce:
+        directions = sampled_directions(edges)
+    with ExitStack() as temporary:
+        merged = temporary.enter_context(closing(MergedEdges(folder, memory, edges.num_loops)))
+        if wanted.coalesce or directions.may_be_symmetric:
+            with options.progress.phase("merging edges", edges.num_records, "edges") as advance:
+                blocks = _sorted_edges(folder, edges, merged, drops, memory, advance)
+                merge = _merge_parallel if wanted.coalesce else _merge_pairs
+                symmetric = merge(blocks, merged) and undirected
+                symmetric &= edges.num_loops < edges.num_records
+        if not (wanted.coalesce or symmetric):
+            _warn_of_reverse(directions)
+            merged = temporary.enter_context(closing(MergedEdges(folder, memory, edges.num_loops)))
+            for begin in range(0, edges.num_records if drops else 0, _CHUNK):
+                ends = edges.read(begin, begin + _CHUNK, "source", "target")
+                merged.drop(np.flatnonzero(ends[0] == ends[1]).astype(_POSITION) + np.uint64(begin))
         merged.finish()
-        if changes.symmetric and not wanted.coalesce:
-            message = (
-                f"the edge list has both directions of each of its {len(merged.first):,} "
-                f"undirected edges, which directed=False adds by itself: each was stored once. "
-                f"directed=True stores the list as it is, without this warning"
-            )
-        columns, rows = _merged_attributes(folder, edges, attributes, merging, merged, options)
-    finally:
-        merged.close()
-    if message:
-        _warn(message)
-    edges = replace(edges, removed=merged.removed(), num_loops=merged.num_loops)
-    if "weight" in columns:
-        edges = replace(edges, weight=columns["weight"])
-    if "time" in columns:
-        edges = replace(edges, time=columns["time"])
+        rows = dict(attributes)
+        if len(merged.first):
+            edges, rows = _merge_attributes(folder, edges, attributes, merging, merged, options)
+    if symmetric and wanted.coalesce:
+        summed = [name for name, how in merging.how.items() if how == "sum"]
+        added = f", and {', '.join(summed)} of both directions are added" if summed else ""
+        _warn(
+            f"the edge list has both directions of every edge, and directed=False makes them one "
+            f"edge: they were merged{added}. directed=True keeps the directions apart"
+        )
+    elif symmetric:
+        _warn(
+            f"the edge list has both directions of each of its {len(merged.first):,} undirected "
+            f"edges, which directed=False adds by itself: each was stored once. directed=True "
+            f"stores the list as it is, without this warning"
+        )
+    changes = EdgeChanges(
+        merged.num_merged if wanted.coalesce else None,
+        edges.num_loops if wanted.drop_self_loops else None,
+        wanted.reverse,
+        symmetric,
+    )
+    if len(merged.removed):
+        edges = replace(edges, removed=merged.removed, num_loops=merged.num_loops)
     return Prepared(edges, rows, changes, merged)
 
 
 def _warn_of_reverse(directions: Directions) -> None:
-    if directions.mostly or directions.may_be_symmetric:
+    if 0 < directions.num_edges <= 2 * directions.num_reversed:
         _warn(
             f"{directions} have their reverse in the edge list as well, and the others do not. "
             f"directed=False adds the reverse of every edge, so that such pairs are stored twice, "
             f"as parallel edges: coalesce=True stores each once, directed=True stores the list as "
             f"it is"
         )
-
-
-def _drop_loops(edges: EdgeList, merged: MergedEdges) -> None:
-    for begin in range(0, edges.num_records, _CHUNK):
-        source, target = edges.read(begin, begin + _CHUNK, "source", "target")
-        merged.drop(np.flatnonzero(source == target).astype(_POSITION) + np.uint64(begin))
-
-
-def _merged_attributes(
-    folder: Path,
-    edges: EdgeList,
-    attributes: Mapping[str, Any],
-    merging: Merging,
-    merged: MergedEdges,
-    options: WriteOptions,
-) -> tuple[dict[str, EdgeColumn], dict[str, Any]]:
-    """Weights and times, and the other attributes, with those of merged edges merged."""
-    columns: dict[str, EdgeColumn] = {}
-    found = dict(attributes)
-    if not len(merged.first):
-        return columns, found
-    memory, num_edges = options.rows_memory, edges.num_records
-
-    def merge(chunks: Iterator[Array], name: str, dtype: Any, width: int) -> tuple[Any, int]:
-        how = merging.how_of(name)
-        try:
-            return _merged_values(folder, chunks, how, dtype, width, name, merged, memory // 2)
-        except _RowsDiffer as error:
-            raise _conflict(merging, name, error) from None
-
-    try:
-        for of, name, column in merging.columns(edges):
-            if merging.how_of(name) != "first":
-                replaced, _ = merge(_chunks_of(column), name, column.dtype, 1)
-                if replaced is not None:
-                    columns[of] = _ReplacedColumn(column, replaced)
-        with options.progress.phase("merging attributes", len(found), "attributes") as advance:
-            for name, rows in attributes.items():
-                if merging.how_of(name) != "first":
-                    max_rows = max(1, memory // (_WORK_BYTES * (1 + rows.width)))
-                    chunks = (chunk for _, chunk in rows.chunks(max_rows))
-                    replaced, count = merge(chunks, name, rows.dtype, rows.width)
-                    found[name] = rows.with_replaced(replaced)
-                    if count != num_edges:
-                        raise ValueError(
-                            f"{rows.name} has {count} rows for {num_edges} edges: every edge "
-                            f"needs one"
-                        )
-                advance(1)
-    except BaseException:
-        for column in columns.values():
-            column.close()
-        for name in found:
-            if found[name] is not attributes[name] and found[name].replaced is not None:
-                found[name].replaced.close()
-        raise
-    return columns, found
-
-
-def _chunks_of(column: EdgeColumn) -> Iterator[Array]:
-    for begin in range(0, len(column), _CHUNK):
-        yield column.read(begin, min(begin + _CHUNK, len(column)))[:, np.newaxis]
