@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ import pyarrow.compute as pc
 
 from graphzero.ingest.options import FOR_VALUES, Progress, as_source
 from graphzero.ingest.rows import split_column
-from graphzero.ingest.sort import TempColumn
+from graphzero.ingest.sort import TempFile
 from graphzero.ingest.sources.arrays import known_names, open_id_array
 from graphzero.ingest.sources.sparse_matrix import SparseMatrix
 from graphzero.ingest.sources.table import MAX_NODES, ArrayTable, Chunk, Column, Table, id_column
@@ -57,21 +59,26 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:60]}..."
 
 
-def _arrow_texts(values: Any) -> pa.Array | None:
-    """A column of texts in Arrow's memory; None if it has no texts."""
-    if isinstance(values, pa.ChunkedArray):
+def _plain(values: Any) -> Any:
+    """Ids as int64, uint64 or large_string, whatever holds them."""
+    if isinstance(values, np.ndarray) and values.dtype == object:
+        values = _objects(values)
+    elif isinstance(values, np.ndarray) and values.dtype.kind == "U":
+        values = pa.array(values.tolist(), pa.large_string())
+    elif isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
-    if isinstance(values, pa.Array):
+    if isinstance(values, np.ndarray):
+        dtype: Any = values.dtype
+        if dtype.kind in "iu":
+            return values.astype(np.uint64 if dtype.kind == "u" else np.int64, copy=False)
+    else:
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
-        kind = values.type
-        is_view = hasattr(pa.types, "is_string_view") and pa.types.is_string_view(kind)
-        if not (is_view or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-            return None
-        return values.cast(pa.large_string())
-    if values.dtype.kind == "U":
-        return pa.array(values.tolist(), pa.large_string())
-    return None
+        dtype = values.type
+        is_view = hasattr(pa.types, "is_string_view") and pa.types.is_string_view(dtype)
+        if is_view or pa.types.is_string(dtype) or pa.types.is_large_string(dtype):
+            return values.cast(pa.large_string())
+    raise _BadId(0, f"ids have type {dtype}; they must be integers or texts")
 
 
 def _objects(values: Array) -> Any:
@@ -125,27 +132,17 @@ def _parsed(texts: pa.Array) -> Array:
 
 def _as_integers(values: Any) -> Array:
     """int64 or uint64."""
-    if isinstance(values, np.ndarray) and values.dtype == object:
-        values = _objects(values)
-    texts = _arrow_texts(values)
-    if texts is not None:
-        return _parsed(texts)
-    if isinstance(values, pa.Array) or values.dtype.kind not in "iu":
-        dtype = values.type if isinstance(values, pa.Array) else values.dtype
-        raise _BadId(0, f"ids have type {dtype}; they must be integers or texts")
-    integers: Array = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64, copy=False)
-    return integers
+    values = _plain(values)
+    return values if isinstance(values, np.ndarray) else _parsed(values)
 
 
 def _as_texts(values: Any) -> pa.Array:
     """A large_binary array of UTF-8."""
-    if isinstance(values, np.ndarray) and values.dtype == object:
-        values = _objects(values)
-    texts = _arrow_texts(values)
-    if texts is None:
-        dtype = values.type if isinstance(values, pa.Array) else values.dtype
+    texts = _plain(values)
+    if isinstance(texts, np.ndarray):
         raise _BadId(
-            0, f"its ids have type {dtype}, and others are texts: give all of them as one kind"
+            0,
+            f"its ids have type {texts.dtype}, and others are texts: give all of them as one kind",
         )
     try:
         texts.validate(full=True)
@@ -173,130 +170,6 @@ def _as_texts(values: Any) -> pa.Array:
 # The distinct ids among many
 
 
-class _Integers:
-    """A growing array of integers of 64 bits, by their bits; in a temporary file where large."""
-
-    def __init__(self, folder: Path, memory: int) -> None:
-        self._keys = TempColumn(folder, np.uint64, memory)
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    @property
-    def nbytes(self) -> int:
-        return 8 * len(self)
-
-    def append(self, keys: Array) -> None:
-        self._keys.append(keys)
-
-    def read(self, begin: int, end: int) -> Array:
-        return self._keys.read(begin, end)
-
-    @staticmethod
-    def distinct(pieces: Sequence[Array]) -> Array:
-        """Each number once, ascending: a sort, as the hash table of `numpy.unique` is slower."""
-        keys = np.sort(
-            np.concatenate([np.empty(0, np.uint64), *(p.view(np.uint64) for p in pieces)])
-        )
-        is_first = np.concatenate([np.ones(min(1, len(keys)), np.bool_), keys[1:] != keys[:-1]])
-        found: Array = keys[is_first]
-        return found
-
-    @staticmethod
-    def count_up_to(keys: Array, limit: Any) -> int:
-        return int(np.searchsorted(keys, limit, "right"))
-
-    @staticmethod
-    def last(keys: Array) -> Any:
-        return keys[-1]
-
-    def write(self, path: Path, *, huge: bool) -> FileWriter:
-        """The table: int64, or uint64 if some are 2^63 or more. Negative ones stand behind the
-        others here.
-        """
-        count, first = len(self), 0
-        if not huge:
-            high = count
-            while first < high:
-                middle = (first + high) // 2
-                if self.read(middle, middle + 1)[0] >= _SIGN:
-                    high = middle
-                else:
-                    first = middle + 1
-        dtype = np.dtype("<u8" if huge else "<i8")
-        with sealed_file(path, id_table_layout(count, dtype)) as file:
-            for start, stop in ((first, count), (0, first)):
-                for begin in range(start, stop, _MAX_RECORDS):
-                    keys = self.read(begin, min(begin + _MAX_RECORDS, stop))
-                    file.append("rows", keys.view(dtype))
-        return file
-
-    def close(self) -> None:
-        self._keys.close()
-
-
-class _Texts:
-    """A growing array of texts, by their UTF-8 bytes; in temporary files where large."""
-
-    def __init__(self, folder: Path, memory: int) -> None:
-        self._data = TempColumn(folder, np.uint8, memory // 2)
-        self._ends = TempColumn(folder, np.uint64, memory // 2)
-
-    def __len__(self) -> int:
-        return len(self._ends)
-
-    @property
-    def nbytes(self) -> int:
-        return len(self._data) + 8 * len(self)
-
-    def append(self, texts: pa.Array) -> None:
-        data, ends = bytes_of(texts)
-        self._ends.append(ends + np.uint64(len(self._data)))
-        self._data.append(data)
-
-    def read(self, begin: int, end: int) -> pa.Array:
-        first = int(self._ends.read(begin - 1, begin)[0]) if begin else 0
-        ends = self._ends.read(begin, end).astype(np.int64)
-        offsets = np.concatenate([[0], ends - first])
-        data = self._data.read(first, int(ends[-1]) if len(ends) else first)
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))]
-        return pa.Array.from_buffers(pa.large_binary(), len(ends), buffers)
-
-    @staticmethod
-    def distinct(pieces: Sequence[pa.Array]) -> pa.Array:
-        """Each text once, ascending by bytes."""
-        pool = pa.system_memory_pool()
-        found = pc.unique(pa.chunked_array(pieces, pa.large_binary()), memory_pool=pool)
-        return pc.take(found, pc.array_sort_indices(found, memory_pool=pool), memory_pool=pool)
-
-    @staticmethod
-    def count_up_to(texts: pa.Array, limit: Any) -> int:
-        low, high = 0, len(texts)
-        while low < high:
-            middle = (low + high) // 2
-            if texts[middle].as_py() <= limit:
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
-    @staticmethod
-    def last(texts: pa.Array) -> Any:
-        return texts[-1].as_py()
-
-    def write(self, path: Path, *, huge: bool) -> FileWriter:
-        """The table: the end of each text, and all of their bytes."""
-        with sealed_file(path, id_table_layout(len(self), "<u8", len(self._data))) as file:
-            for name, column in (("rows", self._ends), ("text", self._data)):
-                for begin in range(0, len(column), _MAX_RECORDS):
-                    file.append(name, column.read(begin, min(begin + _MAX_RECORDS, len(column))))
-        return file
-
-    def close(self) -> None:
-        self._data.close()
-        self._ends.close()
-
-
 def bytes_of(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64]]:
     """The bytes of all texts of a large_binary array, and the end of each in them."""
     _, offsets, data = texts.buffers()
@@ -308,82 +181,147 @@ def bytes_of(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uin
     return np.frombuffer(data, np.uint8, end - begin, begin), ends
 
 
+def _distinct(pieces: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
+    """Each id once, ascending: texts by their bytes, integers by their bits."""
+    if kind == pa.uint64():  # a sort, as a hash table is slower for integers
+        keys = np.sort(np.concatenate([np.empty(0, np.uint64), *(p.to_numpy() for p in pieces)]))
+        is_first = np.ones(len(keys), np.bool_)
+        is_first[1:] = keys[1:] != keys[:-1]
+        return pa.array(keys[is_first])
+    pool = pa.system_memory_pool()
+    found = pc.unique(pa.chunked_array(pieces, kind), memory_pool=pool)
+    return pc.take(found, pc.array_sort_indices(found, memory_pool=pool), memory_pool=pool)
+
+
+class _Blocks:
+    """Blocks of ids in a temporary file."""
+
+    def __init__(self, folder: Path, kind: pa.DataType) -> None:
+        self._file = TempFile(folder)
+        self._schema = pa.schema([("ids", kind)])
+        self._begins = [0]
+
+    def __len__(self) -> int:
+        return len(self._begins) - 1
+
+    def append(self, ids: pa.Array) -> None:
+        """Adds a block."""
+        block = pa.record_batch([ids], schema=self._schema).serialize()
+        self._file.write(np.frombuffer(block, np.uint8), self._begins[-1])
+        self._begins.append(self._begins[-1] + block.size)
+
+    def __getitem__(self, i: int) -> pa.Array:
+        begin, end = self._begins[i], self._begins[i + 1]
+        data = self._file.read(begin, end - begin, np.dtype(np.uint8))
+        return pa.ipc.read_record_batch(pa.py_buffer(data), self._schema).column(0)
+
+    def close(self) -> None:
+        """Frees the disk space."""
+        self._file.close()
+
+
 class _Distinct:
     """Takes ids in any order, and writes each of them once, ascending.
 
     What is larger than the memory goes to a temporary file as sorted runs, which are merged.
     """
 
-    def __init__(self, folder: Path, memory: int, kind: type[_Integers] | type[_Texts]) -> None:
-        self._kind = kind
+    def __init__(self, folder: Path, memory: int, *, is_text: bool) -> None:
+        self._folder = folder
+        self._kind = pa.large_binary() if is_text else pa.uint64()
         self._memory = memory
         self._most = max(1 << 13, memory // _SORT_FACTOR)
-        self._pieces: list[Any] = []
+        self._pieces: list[pa.Array] = []
         self._bytes = 0
-        self._runs = kind(folder, 0)
-        self._ends: list[int] = []
-        self._sorted = kind(folder, memory // 8)
-        self._huge = False
+        self._runs: _Blocks | None = None
+        self._ends: list[int] = []  # of runs, by blocks
+        self._sorted: _Blocks | None = None
 
     def add(self, ids: Any) -> None:
         """Takes ids of one chunk."""
-        if isinstance(ids, np.ndarray) and ids.dtype == np.uint64 and len(ids):
-            self._huge |= bool(ids.max() >= _SIGN)
-        self._pieces.append(self._kind.distinct([ids]))
+        ids = pa.array(ids.view(np.uint64)) if isinstance(ids, np.ndarray) else ids
+        self._pieces.append(_distinct([ids], self._kind))
         self._bytes += self._pieces[-1].nbytes
         if self._bytes >= self._most:
-            whole = self._kind.distinct(self._pieces)
+            whole = _distinct(self._pieces, self._kind)
             self._pieces, self._bytes = [whole], whole.nbytes
             if whole.nbytes > self._most // 2:
                 self._spill()
 
     def _spill(self) -> None:
-        for piece in self._pieces:
-            self._runs.append(piece)
-            self._ends.append(len(self._runs))
+        """Writes a run, in blocks of which a merge can have some thousand."""
+        (ids,) = self._pieces
+        if self._runs is None:
+            self._runs = _Blocks(self._folder, self._kind)
+        size = max(_LEAST_BLOCK, len(ids) * (self._memory >> 12) // max(1, ids.nbytes))
+        for begin in range(0, len(ids), size):
+            self._runs.append(ids[begin : begin + size])
+        self._ends.append(len(self._runs))
         self._pieces, self._bytes = [], 0
 
-    def _merged(self) -> Iterator[Any]:
+    def _merged(self, runs: _Blocks) -> Iterator[pa.Array]:
         """All ids in ascending blocks, each once: a run has an id once."""
-        kind, runs = self._kind, self._runs
-        mean = max(1, runs.nbytes // max(1, len(runs)))
-        # In memory at the same time: blocks as read, their concatenation, and its order.
-        size = max(_LEAST_BLOCK, self._memory // (len(self._ends) * (4 * mean + 16)))
-        at, blocks = [0, *self._ends[:-1]], [runs.read(0, 0)] * len(self._ends)
+        several = max(1, 1024 // len(self._ends))  # so that blocks take a quarter of the memory
+        at, blocks = [0, *self._ends[:-1]], [pa.array([], self._kind)] * len(self._ends)
         while True:
             for i, end in enumerate(self._ends):
                 if not len(blocks[i]) and at[i] < end:
-                    stop = min(end, at[i] + size)
-                    blocks[i], at[i] = runs.read(at[i], stop), stop
+                    stop = min(end, at[i] + several)
+                    blocks[i] = pa.concat_arrays([runs[j] for j in range(at[i], stop)])
+                    at[i] = stop
             if not any(map(len, blocks)):
                 return
             # The rest of a run may have ids just above the last one of its block.
             limits = [
-                kind.last(block)
+                block[-1].as_py()
                 for block, begin, end in zip(blocks, at, self._ends, strict=True)
                 if begin < end
             ]
-            cuts = [kind.count_up_to(b, min(limits)) if limits else len(b) for b in blocks]
-            yield kind.distinct([b[:cut] for b, cut in zip(blocks, cuts, strict=True)])
+            cuts = [_count_up_to(b, min(limits)) if limits else len(b) for b in blocks]
+            yield _distinct([b[:cut] for b, cut in zip(blocks, cuts, strict=True)], self._kind)
             blocks = [b[cut:] for b, cut in zip(blocks, cuts, strict=True)]
 
-    def write(self, path: Path) -> FileWriter:
-        """The file of the table, sealed."""
-        self._pieces = [self._kind.distinct(self._pieces)]
-        if self._ends:
+    def write(self, path: Path, *, huge: bool) -> FileWriter:
+        """The file of the table, sealed; `huge`: some integers are 2^63 or more."""
+        self._pieces = [_distinct(self._pieces, self._kind)]
+        blocks: Any = self._pieces
+        if self._runs is not None:
             self._spill()
-            for ids in self._merged():
-                self._sorted.append(ids)
-        else:
-            self._sorted.append(self._pieces[0])
-        self._pieces = []
-        return self._sorted.write(path, huge=self._huge)
+            blocks = self._sorted = _Blocks(self._folder, self._kind)
+            for ids in self._merged(self._runs):
+                blocks.append(ids)
+        count = sum(map(len, blocks))
+        if self._kind == pa.uint64():
+            dtype = np.dtype("<u8" if huge else "<i8")
+            with sealed_file(path, id_table_layout(count, dtype)) as file:
+                for negative in (True, False):  # by their bits, these stand behind the others
+                    for block in blocks:
+                        keys = block.to_numpy()
+                        is_negative = (keys >= _SIGN) & (not huge)
+                        file.append("rows", keys[is_negative == negative].view(dtype))
+            return file
+        size = sum(len(bytes_of(block)[0]) for block in blocks)
+        with sealed_file(path, id_table_layout(count, "<u8", size)) as file:
+            begin = 0
+            for block in blocks:
+                data, ends = bytes_of(block)
+                file.append("rows", ends + np.uint64(begin))
+                begin += len(data)
+            for block in blocks:
+                file.append("text", bytes_of(block)[0])
+        return file
 
     def close(self) -> None:
         """Frees memory and disk space."""
         self._pieces = []
-        self._runs.close()
-        self._sorted.close()
+        for blocks in (self._runs, self._sorted):
+            if blocks is not None:
+                blocks.close()
+
+
+def _count_up_to(ids: pa.Array, limit: Any) -> int:
+    """Of ascending ids, how many are not above a limit."""
+    return bisect_right(range(len(ids)), limit, key=lambda i: ids[i].as_py())
 
 
 # The table of ids, and what reads it
@@ -396,13 +334,7 @@ class NodeIds:
     is_text: bool = False
     why_text: str = ""  # where the first text is, for messages
     ranges: dict[str, str] = field(default_factory=dict)  # where integers are that need a sign, ...
-    _table: IdTable | None = None
-
-    @property
-    def table(self) -> IdTable:
-        """The table, which must have been written."""
-        assert self._table is not None
-        return self._table
+    table: IdTable = field(init=False)  # once it is written
 
     def read(self, values: Any, column: Column, table: Table, record: int) -> Any:
         """A chunk of a column of raw ids, checked, as integers or as texts.
@@ -454,8 +386,7 @@ class NodeIds:
 
     def close(self) -> None:
         """Unmaps the table."""
-        if self._table is not None:
-            self._table.close()
+        self.table.close()
 
 
 class MappedTable:
@@ -602,32 +533,28 @@ def collect_ids(
     share = memory // max(1, len(paths))
     max_records = max(256, min(_MAX_RECORDS, memory // (4 * _RECORD_BYTES)))
     while True:
-        found: dict[str, _Distinct] = {}
-        try:
+        with ExitStack() as temporary:
+            found: dict[str, _Distinct] = {}
             for name, path in paths.items():
-                kind = _Texts if ids[name].is_text else _Integers
-                found[name] = _Distinct(path.parent, share, kind)
+                distinct = _Distinct(path.parent, share, is_text=ids[name].is_text)
+                found[name] = temporary.enter_context(closing(distinct))
+                ids[name].ranges.clear()
             text = _read_all(sources, ids, found, max_records, progress)
-            if text is None:
+            if text is not None:
+                ids[text].is_text = True
+                continue
+            with ExitStack() as opened:
                 for name, path in paths.items():
-                    staged.append(found[name].write(path))
-                    ids[name]._table = table = IdTable(staged[-1].staged.staged_path)
-                    if len(table) > MAX_NODES:
+                    staged.append(found[name].write(path, huge="huge" in ids[name].ranges))
+                    ids[name].table = IdTable(staged[-1].staged.staged_path)
+                    opened.callback(ids[name].close)
+                    if len(ids[name].table) > MAX_NODES:
                         raise ValueError(
-                            f"there are {len(table):,} different ids, more than the limit of 2^32 "
-                            f"nodes"
+                            f"there are {len(ids[name].table):,} different ids, more than the "
+                            f"limit of 2^32 nodes"
                         )
-                return ids
-            ids[text].is_text = True
-            for one in ids.values():
-                one.ranges.clear()
-        except BaseException:
-            for one in ids.values():
-                one.close()
-            raise
-        finally:
-            for distinct in found.values():
-                distinct.close()
+                opened.pop_all()
+            return ids
 
 
 def _read_all(
