@@ -6,6 +6,7 @@ Columns are found by their names, or as the user says; never by a guess.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from pathlib import Path
@@ -42,34 +43,12 @@ from graphzero.ingest.sources.table import (
 from graphzero.ingest.sources.tables import commented_names, is_table, open_table, refuse_frame
 from graphzero.store.format import id_dtype
 
+Array = npt.NDArray[Any]
+_WEIGHT, _TIME = "weight", "timestamp"
+_MAX_CHUNK_RECORDS = 1 << 20
+_CHUNK = 1 << 16
+
 # Columns
-
-
-@dataclass(frozen=True)
-class EdgeColumns:
-    """Positions of the columns of an edge list.
-
-    Attributes
-    ----------
-    source, target : int
-    weight, time : int or None
-    attributes : dict of str to int
-        Columns that become attributes of the edges, by name of the attribute.
-    summary : ReadSummary or None
-        What is to be said of them.
-    """
-
-    source: int
-    target: int
-    weight: int | None = None
-    time: int | None = None
-    attributes: Mapping[str, int] = field(default_factory=dict)
-    summary: ReadSummary | None = None
-
-    def used(self) -> list[int]:
-        """All positions."""
-        found = [self.source, self.target, self.weight, self.time, *self.attributes.values()]
-        return [index for index in found if index is not None]
 
 
 def _other_end(table: Table, given: int, *, given_is_source: bool) -> int:
@@ -186,58 +165,16 @@ def _attribute_columns(edge_attrs: Any, table: Table) -> dict[str, int]:
     return found
 
 
-def choose_columns(
-    table: Table,
-    *,
-    src: str | int | None = None,
-    dst: str | int | None = None,
-    weight: Any = None,
-    timestamp: Any = None,
-    edge_attrs: Any = None,
-) -> EdgeColumns:
-    """The columns that options name, or else the names in the header.
-
-    Raises
-    ------
-    ValueError
-        If a column is missing or named twice, or the names do not say what the columns are.
-    """
-    source, target = _ends(table, src, dst)
-    attributes = _attribute_columns(edge_attrs, table)
-    taken: list[int | None] = [source, target, *attributes.values()]
-    if weight is None:  # a time that is named is no weight
-        at_time = _optional(table, timestamp, "timestamp", TIMES, taken)
-        at_weight = _optional(table, None, "weight", WEIGHTS, [*taken, at_time])
-    else:
-        at_weight = _optional(table, weight, "weight", WEIGHTS, taken)
-        at_time = _optional(table, timestamp, "timestamp", TIMES, [*taken, at_weight])
-    found = EdgeColumns(source, target, at_weight, at_time, attributes)
-    twice = [index for index in found.used() if found.used().count(index) > 1]
-    if twice:
-        raise ValueError(
-            f"{table.name}: src, dst, weight, timestamp and edge_attrs name one column twice: "
-            f"{label_of(table.names, twice[0])}"
-        )
-    unneeded: list[int] = []
-    for spec, known in ((weight, WEIGHTS), (timestamp, TIMES)):
-        unneeded += find_known(table.names or (), known) if spec is False else []
-    asked = unneeded if edge_attrs is None else range(table.width)
-    return replace(found, summary=_summary(table, found, asked))
-
-
-def _summary(table: Table, found: EdgeColumns, unneeded: Collection[int]) -> ReadSummary:
+def _summary(
+    table: Table, read: Mapping[str, int], attributes: Mapping[str, int], unneeded: Collection[int]
+) -> ReadSummary:
     """What is read of a table, and what is not; of `unneeded` columns the user has said so."""
-    names = table.names
-    rest = [index for index in range(table.width) if index not in found.used()]
+    names, used = table.names, [*read.values(), *attributes.values()]
+    rest = [index for index in range(table.width) if index not in used]
     unasked = [index for index in rest if index not in unneeded]
-    roles = ("src", found.source), ("dst", found.target), ("weight", found.weight)
-    shown = [
-        (role, _place(names, index))
-        for role, index in (*roles, ("timestamp", found.time))
-        if index is not None
-    ]
-    if found.attributes:
-        shown.append(("edge_attrs", ",".join(found.attributes)))
+    shown = [(role, _place(names, index)) for role, index in read.items()]
+    if attributes:
+        shown.append(("edge_attrs", ",".join(attributes)))
     return ReadSummary(
         table.name,
         tuple(shown),
@@ -271,12 +208,6 @@ def _example(names: Sequence[str] | None, indices: Sequence[int]) -> str:
     return repr({f"attribute_{i}": column for i, column in enumerate(columns)})
 
 
-Array = npt.NDArray[Any]
-_WEIGHT_LABEL = "weight"
-_MAX_CHUNK_RECORDS = 1 << 20
-_CHUNK = 1 << 16
-
-
 # Opening
 
 
@@ -289,51 +220,45 @@ class EdgeInput:
     table : Table
     columns : tuple of Column
         Source and target; then weight and timestamp, where the table has them.
-    has_weights, has_times : bool
-        Whether these come from columns of the table.
+    summary : ReadSummary
     directed : bool
     incoming : bool
         Whether edges are stored in the lists of their targets.
     with_edge_ids : bool
     shape : (int, int) or None
         Of a matrix: the numbers of its rows and columns.
-    summary : ReadSummary or None
     attributes : dict of str to Rows
         Columns that are attributes of the edges.
-    weight, time : Rows or None
-        Attributes that are the weights and times of the edges; `names` has their names.
+    weight, time : (str, Rows) or None
+        An attribute that is the weight or the time of each edge, with its name.
     """
 
     table: Table
     columns: tuple[Column, ...]
-    has_weights: bool = False
-    has_times: bool = False
+    summary: ReadSummary
     directed: bool = True
     incoming: bool = False
     with_edge_ids: bool = False
     shape: tuple[int, int] | None = None
-    summary: ReadSummary | None = None
     attributes: Mapping[str, Rows] = field(default_factory=dict)
-    weight: Rows | None = None
-    time: Rows | None = None
-    names: tuple[str | None, str | None] = (None, None)
+    weight: tuple[str, Rows] | None = None
+    time: tuple[str, Rows] | None = None
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether weights come from a column of the table."""
+        return any(column.label == _WEIGHT for column in self.columns)
+
+    @property
+    def has_times(self) -> bool:
+        """Whether times come from a column of the table."""
+        return any(column.label == _TIME for column in self.columns)
 
     def count_of(self, end: int) -> tuple[int, str]:
         """The number of sources (end 0) or targets of a matrix, and how it is known."""
         assert self.shape is not None
         rows, columns = self.shape
         return self.shape[end], f"{self.table.name} is a matrix of shape ({rows}, {columns})"
-
-
-def _edge_columns(
-    source: int, target: int, weight: int | None, time: int | None, hints: tuple[str, str]
-) -> tuple[Column, ...]:
-    found = [id_column(source, "source id"), id_column(target, "target id")]
-    if weight is not None:
-        found.append(Column(weight, _WEIGHT_LABEL, np.dtype("<f4"), hint=hints[0]))
-    if time is not None:
-        found.append(Column(time, "timestamp", np.dtype("<i8"), hint=hints[1]))
-    return tuple(found)
 
 
 def edges_of_table(
@@ -345,21 +270,47 @@ def edges_of_table(
     timestamp: Any = None,
     edge_attrs: Any = None,
 ) -> EdgeInput:
-    """An edge list from the columns of a table; the options are those of `graphzero.build`."""
-    found = choose_columns(
-        table, src=src, dst=dst, weight=weight, timestamp=timestamp, edge_attrs=edge_attrs
-    )
-    hints = (
-        "; weight=False ignores the column" if weight is None else "",
-        "; timestamp=False ignores the column" if timestamp is None else "",
-    )
+    """An edge list from the columns that options name, or else the names in the header.
+
+    The options are those of `graphzero.build`.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing or named twice, or the names do not say what the columns are.
+    """
+    source, target = _ends(table, src, dst)
+    attributes = _attribute_columns(edge_attrs, table)
+    read = {"src": source, "dst": target}
+    optional = [(_WEIGHT, weight, WEIGHTS, "<f4"), (_TIME, timestamp, TIMES, "<i8")]
+    columns = {}
+    # What is named is nothing else; of two that are not named, the weight comes first.
+    for role, spec, known, dtype in sorted(optional, key=lambda one: one[1] is None):
+        at = _optional(table, spec, role, known, [*read.values(), *attributes.values()])
+        if at is not None:
+            read[role] = at
+            hint = f"; {role}=False ignores the column" if spec is None else ""
+            columns[role] = Column(at, role, np.dtype(dtype), hint=hint)
+    used = [*read.values(), *attributes.values()]
+    twice = [index for index in used if used.count(index) > 1]
+    if twice:
+        raise ValueError(
+            f"{table.name}: src, dst, weight, timestamp and edge_attrs name one column twice: "
+            f"{label_of(table.names, twice[0])}"
+        )
+    unneeded: list[int] = []
+    for _, spec, known, _ in optional:
+        unneeded += find_known(table.names or (), known) if spec is False else []
+    roles = {role: read[role] for role in ("src", "dst", _WEIGHT, _TIME) if role in read}
     return EdgeInput(
         table,
-        _edge_columns(found.source, found.target, found.weight, found.time, hints),
-        found.weight is not None,
-        found.time is not None,
-        summary=found.summary,
-        attributes={n: column_rows(table, index, n) for n, index in found.attributes.items()},
+        (
+            id_column(source, "source id"),
+            id_column(target, "target id"),
+            *(columns[role] for role in (_WEIGHT, _TIME) if role in columns),
+        ),
+        _summary(table, roles, attributes, unneeded if edge_attrs is None else range(table.width)),
+        attributes={n: column_rows(table, index, n) for n, index in attributes.items()},
     )
 
 
@@ -383,26 +334,19 @@ def _from_array(
             f"{name} has dtype {array.dtype}: node ids must be integers; where these are whole "
             f"numbers, convert them with edges.astype(numpy.int64)"
         )
-    arrays: list[Any] = [array]
-    places: list[int | None] = []
-    ends = choose_columns(ArrayTable(name, arrays), src=src, dst=dst)
-    for value, what, role in (
-        (weight, "weight", "edge_weight"),
-        (timestamp, "timestamp", "edge_time"),
+    found, arrays = edges_of_table(ArrayTable(name, [array]), src=src, dst=dst), [array]
+    columns = list(found.columns)
+    for role, value, known, dtype in (
+        (_WEIGHT, weight, "edge_weight", "<f4"),
+        (_TIME, timestamp, "edge_time", "<i8"),
     ):
-        if value is None or value is False:
-            places.append(None)
-            continue
-        values = open_array(value, what, known_names(role))
-        if values.shape != (len(array),):
-            raise ValueError(f"{what} has shape {values.shape} for {len(array)} edges")
-        places.append(len(arrays) + 1)
-        arrays.append(values)
-    columns = _edge_columns(ends.source, ends.target, places[0], places[1], ("", ""))
-    has_weights, has_times = (place is not None for place in places)
-    return EdgeInput(
-        ArrayTable(name, arrays), columns, has_weights, has_times, summary=ends.summary
-    )
+        if value is not None and value is not False:
+            values = open_array(value, role, known_names(known))
+            if values.shape != (len(array),):
+                raise ValueError(f"{role} has shape {values.shape} for {len(array)} edges")
+            columns.append(Column(len(columns), role, np.dtype(dtype)))
+            arrays.append(values)
+    return replace(found, table=ArrayTable(name, arrays), columns=tuple(columns))
 
 
 def _from_matrix(
@@ -662,22 +606,23 @@ def _check_weights(weights: Array, column: Column, table: Table, record: int) ->
         what = "is not a finite 32-bit number"
         if np.isfinite(weights[bad]):
             what = "is negative: weights must not be negative"
-        if column.label != _WEIGHT_LABEL:
-            what += "; with weight_attrs=[] it is an ordinary attribute"
         place = f"{table.name}, {table.locate(record + bad)}"
-        raise ValueError(f"{place}: {column.label} {weights[bad]} {what}")
+        raise ValueError(f"{place}: {column.label} {weights[bad]} {what}{column.hint}")
 
 
 def _read_attribute(
-    rows: Rows, name: str | None, dtype: str, edges: EdgeInput, stored: TempColumn, count: int
+    of_edges: tuple[str, Rows], edges: EdgeInput, stored: TempColumn, count: int
 ) -> None:
     """Reads an attribute that is the weight or the time of each edge."""
-    column = Column(-1, f"value of {name!r}", np.dtype(dtype))
+    name, rows = of_edges
+    is_weight = stored.dtype.kind == "f"
+    hint = "; with weight_attrs=[] it is an ordinary attribute" if is_weight else ""
+    column = Column(-1, f"value of {name!r}", stored.dtype, hint=hint)
     record = 0
     for _, chunk in rows.chunks(_CHUNK):
         if record + len(chunk) <= count:
             values = checked(as_numbers(chunk[:, 0]), column, edges.table, record)
-            if column.dtype.kind == "f" and len(values):
+            if is_weight:
                 _check_weights(values, column, edges.table, record)
             stored.append(values)
         record += len(chunk)
@@ -714,14 +659,22 @@ def read_edges(
         If the file cannot be read, or the disk is full.
     """
     table, columns = edges.table, edges.columns
-    dtypes = [column.dtype for column in columns]
-    dtypes += [np.dtype("<f4")] * (edges.weight is not None)
-    dtypes += [np.dtype("<i8")] * (edges.time is not None)
-    edge_bytes = sum(dtype.itemsize for dtype in dtypes)
-    stored = [TempColumn(folder, one, memory * one.itemsize // edge_bytes) for one in dtypes]
+    names = ["source", "target"] + ["weight"] * edges.has_weights + ["time"] * edges.has_times
+    dtypes = dict(zip(names, (column.dtype for column in columns), strict=True))
+    of_edges = {"weight": edges.weight, "time": edges.time}
+    dtypes |= {
+        name: np.dtype("<f4" if name == "weight" else "<i8")
+        for name, attribute in of_edges.items()
+        if attribute is not None
+    }
+    edge_bytes = sum(dtype.itemsize for dtype in dtypes.values())
     max_records = max(1024, min(_MAX_CHUNK_RECORDS, memory // (4 * edge_bytes)))
     record, num_loops, max_ids = 0, 0, [-1, -1]
-    try:
+    with ExitStack() as opened:
+        stored = {}
+        for name, dtype in dtypes.items():
+            column = TempColumn(folder, dtype, memory * dtype.itemsize // edge_bytes)
+            stored[name] = opened.enter_context(closing(column))
         with progress.phase("reading edges", table.num_records, "edges") as advance:
             for chunk in table.chunks(columns, max_records):
                 if not len(chunk[0]):
@@ -731,29 +684,20 @@ def read_edges(
                     max_ids[end] = max(max_ids[end], int(chunk[end].max()))
                 if edges.has_weights:
                     _check_weights(chunk[2], columns[2], table, record)
-                for column, values in zip(stored, chunk, strict=False):
-                    column.append(values)
+                for name, values in zip(names, chunk, strict=True):
+                    stored[name].append(values)
                 num_loops += int(np.count_nonzero(chunk[0] == chunk[1]))
                 record += len(chunk[0])
                 advance(len(chunk[0]))
-        optional = iter(stored[2:])
-        weight = next(optional) if edges.has_weights else None
-        time = next(optional) if edges.has_times else None
-        if edges.weight is not None:
-            weight = next(optional)
-            _read_attribute(edges.weight, edges.names[0], "<f4", edges, weight, record)
-        if edges.time is not None:
-            time = next(optional)
-            _read_attribute(edges.time, edges.names[1], "<i8", edges, time, record)
-    except BaseException:
-        for column in stored:
-            column.close()
-        raise
+        for name, attribute in of_edges.items():
+            if attribute is not None:
+                _read_attribute(attribute, edges, stored[name], record)
+        opened.pop_all()
     return EdgeList(
-        source=stored[0],
-        target=stored[1],
-        weight=weight,
-        time=time,
+        source=stored["source"],
+        target=stored["target"],
+        weight=stored.get("weight"),
+        time=stored.get("time"),
         num_loops=num_loops,
         max_ids=(max_ids[0], max_ids[1]),
         directed=edges.directed,

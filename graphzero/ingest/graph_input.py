@@ -520,9 +520,8 @@ def _drive(
     others = {name: one for name, one in rows.items() if name not in (chosen.weight, by_edge)}
     source = replace(
         source,
-        weight=None if chosen.weight is None else rows[chosen.weight],
-        time=None if by_edge is None else rows[by_edge],
-        names=(chosen.weight, by_edge),
+        weight=None if chosen.weight is None else (chosen.weight, rows[chosen.weight]),
+        time=None if by_edge is None else (by_edge, rows[by_edge]),
         # Both are found by the positions of edges.
         with_edge_ids=source.with_edge_ids or bool(others or splits),
     )
