@@ -35,19 +35,19 @@ MODULES_OF_A_CSV = 20
 MODULES_OF_A_BATCH = 22
 # Above its limit still: it may shrink, and must not grow. A line goes when its limit holds.
 REACHED = {
-    "Python in graphzero/": 21_131,
-    "tests/": 30_990,
+    "Python in graphzero/": 20_958,
+    "tests/": 30_971,
     "(front): lines": 504,
     "store: lines": 1373,
     "graph: lines": 1204,
     "loader: lines": 2748,
     "packs: lines": 581,
-    "ingest: lines": 7307,
+    "ingest: lines": 7134,
     "pyg: lines": 631,
     "report: lines": 2667,
     "training: lines": 674,
     "commands: lines": 1213,
-    "modules entered by a CSV": 26,
+    "modules entered by a CSV": 22,
 }
 
 

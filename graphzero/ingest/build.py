@@ -45,9 +45,7 @@ from graphzero.ingest.merge import Prepared, prepare_edges
 from graphzero.ingest.options import BuildOptions, Closing, WriteOptions
 from graphzero.ingest.row_files import rows_layout, write_edge_rows, write_rows, write_split
 from graphzero.ingest.rows import Rows, count_classes
-from graphzero.ingest.sort import temp_array
-from graphzero.ingest.sources.arrays import spooling_near
-from graphzero.ingest.sources.iterators import spool_iterators
+from graphzero.ingest.sort import spooling_near, temp_array
 from graphzero.ingest.sources.tables import InputFiles
 from graphzero.ingest.stored import StoredOrder, open_stored_graph
 from graphzero.store.format import (
@@ -628,11 +626,8 @@ def write_dataset(path: str | os.PathLike[str], options: BuildOptions) -> tuple[
     how, folder = options.write_options(), Path(path)
     maps_ids = options.maps_ids
     named = "edges features labels splits nodes edge_splits weight timestamp"
-    values = {name: getattr(options, name) for name in named.split()}
-    inputs = InputFiles(*values.values())
+    inputs = InputFiles(*(getattr(options, name) for name in named.split()))
     with spooling_near(folder):
-        spooled = spool_iterators(**values)
-        options = replace(options, **dict(zip(values, spooled, strict=True)))
         given = open_graph_input(options)
         is_typed = given.layout.is_typed
         if options.presample is not None:

@@ -19,26 +19,25 @@ from graphzero.ingest.options import FOR_EDGES, Progress, ReadSummary, Source, a
 from graphzero.ingest.rows import Rows, as_numbers, check_attribute_name, column_rows
 from graphzero.ingest.sort import TempColumn
 from graphzero.ingest.sources.arrays import known_names, open_array, open_edge_array, open_id_array
-from graphzero.ingest.sources.column_names import (
+from graphzero.ingest.sources.arrow_table import ChunkTable
+from graphzero.ingest.sources.sparse_matrix import SparseMatrix, SparseTable
+from graphzero.ingest.sources.table import (
     IDS,
     TIMES,
     WEIGHTS,
-    describe_columns,
-    find_ends,
-    find_known,
-    is_source_name,
-    is_target_name,
-    label_of,
-)
-from graphzero.ingest.sources.iterators import ChunkTable, is_chunks
-from graphzero.ingest.sources.sparse_matrix import SparseMatrix, SparseTable
-from graphzero.ingest.sources.table import (
     ArrayTable,
     Column,
     Table,
     checked,
     column_index,
+    describe_columns,
+    find_ends,
+    find_known,
     id_column,
+    is_chunks,
+    is_source_name,
+    is_target_name,
+    label_of,
 )
 from graphzero.ingest.sources.tables import commented_names, is_table, open_table, refuse_frame
 from graphzero.store.format import id_dtype

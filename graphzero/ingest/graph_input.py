@@ -29,8 +29,14 @@ from graphzero.ingest.rows import (
     open_attribute,
     sources_of,
 )
-from graphzero.ingest.sources.sparse_matrix import is_scipy
-from graphzero.ingest.sources.table import MAX_NODES, Column, Table, checked_count, is_users_error
+from graphzero.ingest.sources.table import (
+    MAX_NODES,
+    Column,
+    Table,
+    checked_count,
+    is_scipy,
+    is_users_error,
+)
 from graphzero.ingest.sources.tables import is_table
 from graphzero.store.format import as_dtype, dtype_name
 from graphzero.store.manifest import EDGE_TIME, EDGE_WEIGHT, EDGES, NODES, Driving, EdgeType, Layout

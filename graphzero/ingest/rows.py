@@ -17,22 +17,20 @@ import numpy.typing as npt
 
 from graphzero.ingest.options import FOR_NODES, FOR_VALUES, Source, as_source
 from graphzero.ingest.sources.arrays import known_names, open_array
-from graphzero.ingest.sources.column_names import (
-    IDS,
-    describe_columns,
-    find_known,
-    is_source_name,
-    is_target_name,
-    label_of,
-    unnamed_columns,
-)
 from graphzero.ingest.sources.table import (
+    IDS,
     Column,
     Table,
     column_index,
+    describe_columns,
+    find_known,
     id_column,
+    is_source_name,
+    is_target_name,
+    label_of,
     pieces_of,
     require_whole,
+    unnamed_columns,
 )
 from graphzero.ingest.sources.tables import is_table, open_table, refuse_frame
 from graphzero.ingest.sources.text_table import is_number

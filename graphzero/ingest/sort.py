@@ -11,7 +11,8 @@ import mmap
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -142,6 +143,16 @@ class TempColumn:
             self._pieces = [np.concatenate([*self._pieces, np.empty(0, self.dtype)])]
         return self._pieces[0][begin:end]
 
+    def array(self) -> npt.NDArray[Any]:
+        """All elements, read-only, mapped if they are in a file; valid after `close`."""
+        if self._file is None:
+            found = self.read(0, self._length)
+        else:
+            mapped = self._file.map(self._length * self.dtype.itemsize, mmap.ACCESS_READ)
+            found = np.frombuffer(mapped, self.dtype)
+        found.flags.writeable = False
+        return found
+
     def close(self) -> None:
         """Frees memory and disk space."""
         self._pieces = []
@@ -149,6 +160,32 @@ class TempColumn:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+_SPOOL_MEMORY = 1 << 18  # bytes of an array that is not worth a file
+_spool_folder: ContextVar[Path | None] = ContextVar("spool_folder", default=None)
+
+
+@contextmanager
+def spooling_near(folder: Path) -> Iterator[None]:
+    """Spools are on the disk of a folder, which need not exist yet; else in TMPDIR."""
+    folder = folder.absolute()
+    token = _spool_folder.set(next(path for path in (folder, *folder.parents) if path.is_dir()))
+    try:
+        yield
+    finally:
+        _spool_folder.reset(token)
+
+
+def new_spool() -> TempColumn:
+    """Bytes of what cannot be mapped: it is written once, and is an array from then on."""
+    folder = _spool_folder.get() or Path(tempfile.gettempdir())
+    return TempColumn(folder, np.uint8, _SPOOL_MEMORY)
+
+
+def bytes_of(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """The bytes of an array, in C order."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def temp_array(folder: Path, count: int, dtype: npt.DTypeLike, memory: int) -> npt.NDArray[Any]:

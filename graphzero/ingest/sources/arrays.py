@@ -5,95 +5,34 @@ from __future__ import annotations
 import errno
 import json
 import math
-import mmap
 import os
-import re
 import struct
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.sort import TempFile
+from graphzero.ingest.sort import bytes_of, new_spool
 from graphzero.ingest.sources.sparse_matrix import (
     SparseMatrix,
-    is_scipy,
     is_scipy_file,
     matrix_of_file,
     matrix_of_scipy,
 )
+from graphzero.ingest.sources.table import (
+    CONTAINERS,
+    chunks_of,
+    is_chunks,
+    is_scipy,
+    split_member,
+)
 from graphzero.store.format import BFLOAT16, MAGIC
 
-# --- what cannot be mapped is written to an unnamed temporary file, and is an array from then on
-
-_IN_MEMORY = 1 << 18  # bytes of an array that is not worth a file
-_folder: ContextVar[Path | None] = ContextVar("folder", default=None)
-
-
-@contextmanager
-def spooling_near(folder: Path) -> Iterator[None]:
-    """Temporary files are on the disk of a folder, which need not exist yet; else in TMPDIR."""
-    folder = folder.absolute()
-    token = _folder.set(next(path for path in (folder, *folder.parents) if path.is_dir()))
-    try:
-        yield
-    finally:
-        _folder.reset(token)
-
-
-class Spool:
-    """Numbers that are written from first to last, and then are an array."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self._pieces: list[npt.NDArray[np.uint8]] = []
-        self._file: TempFile | None = None
-
-    def write(self, array: npt.NDArray[Any]) -> None:
-        """Appends the bytes of an array."""
-        if not array.nbytes:
-            return
-        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        if self._file is None and self.size + len(data) > _IN_MEMORY:
-            self._file = TempFile(_folder.get() or Path(tempfile.gettempdir()))
-            at = 0
-            for piece in self._pieces:
-                self._file.write(piece, at)
-                at += len(piece)
-            self._pieces = []
-        if self._file is None:
-            self._pieces.append(data.copy())
-        else:
-            self._file.write(data, self.size)
-        self.size += len(data)
-
-    def array(
-        self, dtype: np.dtype[Any], shape: tuple[int, ...], *, fortran_order: bool = False
-    ) -> npt.NDArray[Any]:
-        """All that was written; read-only, and mapped if it is large."""
-        data: Any = np.concatenate([*self._pieces, np.empty(0, np.uint8)])
-        if self._file is not None:
-            data = np.frombuffer(self._file.map(self.size, mmap.ACCESS_READ), np.uint8)
-        data.flags.writeable = False
-        found: npt.NDArray[Any] = data.view(dtype)
-        return found.reshape(shape, order="F" if fortran_order else "C")
-
-    def close(self) -> None:
-        """Closes the file; an array that was made stays valid."""
-        if self._file is not None:
-            self._file.close()
-
-
-CONTAINERS = (".npz", ".pt", ".pth", ".safetensors")
-
-_WITH_MEMBER = re.compile(r"(.*?(?:\.npz|\.pth?|\.safetensors)):(.+)", re.I | re.S)
 _SHOWN = 20
 _ROLES: dict[str, tuple[str, ...]] = {
     "edge_index": ("edge_index", "edges"),
@@ -116,18 +55,6 @@ def known_names(role: str, of: str = "") -> tuple[str, ...]:
     if of == "split":
         return role, f"{role}_idx", f"{role}_index", f"{role}_mask"
     return _ROLES.get(role, (role, f"{of}_{role}") if of else (role,))
-
-
-def split_member(path: str | os.PathLike[str]) -> tuple[Path, str | None]:
-    """A file and the name of the array in it, None where the path names no array.
-
-    A file that has the whole name is that file, and no array of another.
-    """
-    text = os.fspath(path)
-    match = _WITH_MEMBER.fullmatch(text)
-    if match is None or os.path.exists(text):
-        return Path(text), None
-    return Path(match[1]), match[2]
 
 
 def choose_member(
@@ -264,13 +191,13 @@ class NpzFile:
             begin = self._begin(label, info) + length
             order: Any = "F" if fortran_order else "C"
             return np.memmap(self.path, dtype, "r", begin, shape, order)
-        with self._open(name) as stream, closing(Spool()) as spool:
+        with self._open(name) as stream, closing(new_spool()) as spool:
             stream.read(length)
             while data := stream.read(_READ_BYTES):
-                spool.write(np.frombuffer(data, np.uint8))
-            if spool.size != size - length:
+                spool.append(np.frombuffer(data, np.uint8))
+            if len(spool) != size - length:
                 raise ValueError(f"{label} is truncated: it ends before its array does")
-            return spool.array(dtype, shape, fortran_order=fortran_order)
+            return spool.array().view(dtype).reshape(shape, order="F" if fortran_order else "C")
 
     def header(self, name: str) -> Header:
         """Shape, order, dtype and length of the ``.npy`` header."""
@@ -484,17 +411,8 @@ def _rows_02(path: Path) -> npt.NDArray[Any]:
 
 # --- which array a value is
 
-_SUFFIXES = (".npy", ".gl", ".gd", *CONTAINERS)
 
 Array = npt.NDArray[Any]
-
-
-def is_array_file(value: Any) -> bool:
-    """Whether a value is the path of a file of arrays, perhaps with the name of an array in it."""
-    if not isinstance(value, str | os.PathLike):
-        return False
-    path, member = split_member(os.fspath(value))
-    return member is not None or path.suffix.lower() in _SUFFIXES
 
 
 def open_array(
@@ -553,6 +471,8 @@ def _name_of(value: Any, what: str) -> str:
 def _open(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
     if isinstance(value, str | os.PathLike):
         return _open_file(value, names)
+    if is_chunks(value):
+        return _array_of(value, what)
     if is_scipy(value):
         return matrix_of_scipy(value, what)
     if type(value).__module__.partition(".")[0] == "torch" or hasattr(value, "detach"):
@@ -606,4 +526,41 @@ def _of_numbers(array: Array, name: str, dtype: np.dtype[Any] | None) -> Array:
     if array.dtype.kind not in "iufb":
         hint = "; give iter(...) of what yields arrays" if array.dtype == object else ""
         raise ValueError(f"{name} has dtype {array.dtype}: it must hold numbers{hint}")
+    return array
+
+
+# --- iterators of chunks of rows
+
+
+def _array_of(chunks: Any, name: str) -> npt.NDArray[Any]:
+    first: npt.NDArray[Any] | None = None
+    rows = 0
+    with closing(new_spool()) as spool:
+        for number, chunk in enumerate(chunks_of(chunks, name)):
+            array = _checked(chunk, f"{name}, chunk {number}", first)
+            first = array[:0] if first is None else first
+            spool.append(bytes_of(array))
+            rows += len(array)
+        if first is None:
+            raise ValueError(f"{name} is an iterator without any chunk")
+        return spool.array().view(first.dtype).reshape(rows, *first.shape[1:])
+
+
+def _checked(chunk: Any, where: str, first: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    """A chunk of rows, contiguous and little-endian."""
+    if hasattr(chunk, "columns") or hasattr(chunk, "schema"):
+        raise ValueError(
+            f"{where} is a {type(chunk).__name__}: yield arrays, chunk.to_numpy() of the columns "
+            f"that are features"
+        )
+    array = None if isinstance(chunk, str | os.PathLike) else open_array(chunk, where)
+    if array is None or array.ndim == 0:
+        raise ValueError(f"{where} is {chunk!r}: yield arrays of many rows")
+    if array.dtype.names is None:
+        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    if first is not None and (array.dtype, array.shape[1:]) != (first.dtype, first.shape[1:]):
+        raise ValueError(
+            f"{where} has dtype {array.dtype} and rows of shape {array.shape[1:]}, and the chunks "
+            f"before it {first.dtype} and {first.shape[1:]}: all must be alike"
+        )
     return array

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import itertools
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
@@ -15,8 +16,16 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet
 
-from graphzero.ingest.sources.arrays import Spool
-from graphzero.ingest.sources.table import USERS_ERROR, Chunk, Column, Table, checked
+from graphzero.ingest.sort import TempColumn, new_spool
+from graphzero.ingest.sources.table import (
+    USERS_ERROR,
+    Chunk,
+    Column,
+    Table,
+    checked,
+    chunks_of,
+    types_of,
+)
 
 ReadBatches = Callable[[Sequence[int], int], Iterator[pa.RecordBatch]]
 
@@ -291,31 +300,6 @@ def _check_end(path: Path) -> None:
 _SAMPLE = 1000  # records of a column of objects, whose type is to be found
 
 
-def _from(module: str, *kinds: str) -> tuple[type, ...]:
-    """Types of a package, without importing it: who has no such object has not imported it."""
-    loaded = sys.modules.get(module)
-    found = (getattr(loaded, kind, None) for kind in kinds)
-    return tuple(kind for kind in found if isinstance(kind, type))
-
-
-def is_frame(value: Any) -> bool:
-    """Whether a value is a table in memory, a stream of one, or a pandas Series with its index.
-
-    Everything with named columns that exports an Arrow stream is one: pandas, polars, relations of
-    DuckDB, results of ADBC. A stream of a single series, without names, is not.
-    """
-    known = (
-        pa.RecordBatch,
-        *_from("pyarrow.dataset", "Dataset"),
-        *_from("pandas", "DataFrame", "Series"),
-        *_from("polars", "LazyFrame"),
-    )
-    return isinstance(value, known) or (
-        hasattr(value, "__arrow_c_stream__")
-        and any(hasattr(value, name) for name in ("columns", "column_names", "schema"))
-    )
-
-
 def open_frame(value: Any, of: Literal["node", "edge"], *, once: bool = False) -> ArrowTable:
     """The records of a table in memory or of a stream.
 
@@ -327,19 +311,19 @@ def open_frame(value: Any, of: Literal["node", "edge"], *, once: bool = False) -
         Whether it is read once only. Otherwise a stream is spooled.
     """
     name = f"the {type(value).__module__.partition('.')[0]} {type(value).__name__}"
-    if isinstance(value, _from("pandas", "DataFrame", "Series")):
+    if isinstance(value, types_of("pandas", "DataFrame", "Series")):
         _check_index(value, name, of)
         return _open_pandas(value, name)
-    if isinstance(value, _from("polars", "LazyFrame")):
+    if isinstance(value, types_of("polars", "LazyFrame")):
         raise ValueError(
             f"{name} is not computed yet: give frame.collect(), or write it with "
             f"frame.sink_parquet('edges.parquet'), which streams, and give that file"
         )
-    if isinstance(value, _from("pyarrow.dataset", "Dataset")):
+    if isinstance(value, types_of("pyarrow.dataset", "Dataset")):
         return _open_dataset(value, name)
     if isinstance(value, pa.RecordBatch):
         value = pa.Table.from_batches([value])
-    elif isinstance(value, _from("polars", "DataFrame")):
+    elif isinstance(value, types_of("polars", "DataFrame")):
         value = pa.table(value)
     if isinstance(value, pa.Table):
         return _open_arrow(value, name)
@@ -362,7 +346,7 @@ def _open_dataset(dataset: Any, name: str) -> ArrowTable:
     options = {}
     if getattr(getattr(dataset, "format", None), "type_name", None) == "parquet":
         # By default pyarrow reads whole row groups.
-        (scan,) = _from("pyarrow.dataset", "ParquetFragmentScanOptions")
+        (scan,) = types_of("pyarrow.dataset", "ParquetFragmentScanOptions")
         options["fragment_scan_options"] = scan(
             use_buffered_stream=True, buffer_size=_BUFFER, pre_buffer=False
         )
@@ -398,12 +382,12 @@ def once_table(name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) 
 def spooled_table(name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> ArrowTable:
     """The records of a stream that can be read once, written to a temporary file."""
     num_records = 0
-    with closing(Spool()) as spool:
+    with closing(new_spool()) as spool:
         with pa.ipc.new_stream(_Sink(spool), schema) as writer:
             for batch in batches:
                 writer.write_batch(batch)
                 num_records += batch.num_rows
-        data = pa.py_buffer(spool.array(np.dtype(np.uint8), (spool.size,)))
+        data = pa.py_buffer(spool.array())
 
     def read(indices: Sequence[int], max_records: int) -> Iterator[pa.RecordBatch]:
         for batch in pa.ipc.open_stream(data):
@@ -415,14 +399,14 @@ def spooled_table(name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch
 class _Sink(io.RawIOBase):
     """A spool as a file that is written."""
 
-    def __init__(self, spool: Spool) -> None:
+    def __init__(self, spool: TempColumn) -> None:
         self._spool = spool
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:
-        self._spool.write(np.frombuffer(data, np.uint8))
+        self._spool.append(np.frombuffer(data, np.uint8))
         return len(data)
 
 
@@ -430,7 +414,7 @@ def _check_index(value: Any, name: str, of: str) -> None:
     """Refuses an index that says which node or edge a record is, or may say it."""
     index = value.index
     named = [str(one) for one in index.names if one is not None]
-    is_range = isinstance(index, _from("pandas", "RangeIndex"))
+    is_range = isinstance(index, types_of("pandas", "RangeIndex"))
     if named:
         raise ValueError(
             f"{name} has the index {', '.join(named)}: give frame.reset_index(), where it is a "
@@ -461,7 +445,7 @@ def _open_pandas(frame: Any, name: str) -> ArrowTable:
             yield pa.RecordBatch.from_arrays(arrays, names=[names[at] for at in indices])
 
     table = ArrowTable(name, schema, read, len(frame), is_file=False)
-    if isinstance(frame.columns, _from("pandas", "RangeIndex")):
+    if isinstance(frame.columns, types_of("pandas", "RangeIndex")):
         table.names = None
     return table
 
@@ -479,3 +463,160 @@ def _pandas_array(column: Any, kind: pa.DataType | None) -> pa.Array:
         return pa.array(np.ascontiguousarray(column.to_numpy()), type=kind, from_pandas=False)
     array = pa.array(column, type=kind, from_pandas=True)
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+# --- chunks of edges
+
+
+class ChunkTable(ArrowTable):
+    """The edges that an iterator yields.
+
+    A chunk is a pair of equally long vectors, sources and targets; or an array of shape (2, n) or
+    (n, 2); or a dictionary of equally long vectors, the columns by name, or a table of pandas,
+    polars or Arrow with such columns. All are of one kind.
+
+    Parameters
+    ----------
+    name : str
+    source : iterator, or function that returns one
+    is_edge_index : bool
+        Whether arrays have the shape (2, n) anyway.
+    once : bool
+        Whether the edges are read once only. Otherwise they are spooled.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: Iterator[Any] | Callable[[], Any],
+        *,
+        is_edge_index: bool = False,
+        once: bool = False,
+    ) -> None:
+        self.name = name
+        self._keys: list[str] | None = None
+        self._transposed: bool | None = True if is_edge_index else None  # arrays are (2, n)
+        self._begins: list[int] = []
+        batches = self._batches_of(chunks_of(source, name), alike=not once)
+        first = next(batches, None)
+        if first is None:
+            schema, batches = pa.schema([("0", pa.int64()), ("1", pa.int64())]), iter(())
+        else:
+            schema, batches = first.schema, itertools.chain([first], batches)
+        table = (once_table if once else spooled_table)(name, schema, batches)
+        super().__init__(name, schema, table.read, table.num_records, is_file=False)
+        if self._keys is None:
+            self.names = None
+
+    def locate(self, record: int) -> str:
+        """An edge by its chunk, and its position in it, both from 0."""
+        chunk = bisect_right(self._begins, record) - 1
+        return f"chunk {chunk}, edge {record - self._begins[chunk]}"
+
+    def _batches_of(self, chunks: Iterator[Any], *, alike: bool) -> Iterator[pa.RecordBatch]:
+        record, types = 0, None
+        for number, chunk in enumerate(chunks):
+            vectors = self._vectors(chunk, number)
+            self._begins.append(record)
+            record += len(vectors[0]) if vectors else 0
+            where = f"{self.name}, chunk {number}"
+            try:
+                arrays = [pa.array(vector) for vector in vectors]
+            except (pa.ArrowException, TypeError) as error:
+                raise ValueError(f"{where} cannot be read: {error}") from None
+            batch = pa.RecordBatch.from_arrays(arrays, self._keys or ["0", "1"])
+            types = batch.schema.types if types is None else types
+            if alike and batch.num_rows and batch.schema.types != types:
+                raise ValueError(
+                    f"{where} has columns of types {_listed(batch.schema.types)}, and chunk 0 of "
+                    f"types {_listed(types)}: all must be alike"
+                )
+            if batch.num_rows or number == 0:
+                yield batch
+
+    def _values(self, array: pa.Array, column: Column, record: int) -> npt.NDArray[Any]:
+        kinds = "iuf" if column.dtype.kind == "f" else "iu"
+        dtype = np.dtype(array.type.to_pandas_dtype())
+        if not column.is_raw and dtype.kind not in kinds:
+            raise ValueError(
+                f"{self.name}, {self.locate(record).partition(',')[0]}: the {column.label} has "
+                f"dtype {dtype}, and must be {'a number' if 'f' in kinds else 'an integer'}"
+            )
+        return super()._values(array, column, record)
+
+    def _vectors(self, chunk: Any, number: int) -> list[npt.NDArray[Any]]:
+        """The columns of a chunk."""
+        where, chunk = f"{self.name}, chunk {number}", _by_name(chunk)
+        if number == 0 and isinstance(chunk, Mapping):
+            self._keys = list(map(str, chunk))
+        if isinstance(chunk, Mapping) != (self._keys is not None):
+            raise ValueError(f"{where} is {_described(chunk)}, and earlier chunks are not alike")
+        if isinstance(chunk, Mapping):
+            names = tuple(map(str, chunk))
+            if sorted(names) != sorted(self._keys or ()):
+                raise ValueError(
+                    f"{where} has columns {', '.join(names)}, and chunk 0 has "
+                    f"{', '.join(self._keys or ())}"
+                )
+            by_name = dict(zip(names, chunk.values(), strict=True))
+            vectors = [np.asarray(by_name[name]) for name in self._keys or ()]
+        elif isinstance(chunk, tuple | list):
+            vectors = [np.asarray(column) for column in chunk]
+            if len(vectors) != 2 or any(vector.ndim != 1 for vector in vectors):
+                raise ValueError(
+                    f"{where} is {_described(chunk)}: yield a pair of vectors, sources and "
+                    f"targets, or a dictionary such as {{'src': ..., 'dst': ..., 'weight': ...}}"
+                )
+        else:
+            vectors = self._split(np.asarray(chunk), where)
+        if any(vector.ndim != 1 or len(vector) != len(vectors[0]) for vector in vectors):
+            shapes = " and ".join(str(vector.shape) for vector in vectors)
+            raise ValueError(f"{where} has columns of shapes {shapes}: they must be equally long")
+        return vectors
+
+    def _split(self, array: npt.NDArray[Any], where: str) -> list[npt.NDArray[Any]]:
+        if array.ndim != 2 or 2 not in array.shape:
+            raise ValueError(
+                f"{where} is {_described(array)}: yield arrays of shape (2, n) or (n, 2), or "
+                f"pairs of vectors"
+            )
+        if array.shape != (2, 2):
+            transposed = array.shape[0] == 2
+            if self._transposed not in (None, transposed):
+                raise ValueError(f"{where} has shape {array.shape}, and earlier ones the other way")
+            self._transposed = transposed
+        if self._transposed is None:
+            raise ValueError(
+                f"{where} has shape (2, 2), which may be (2, n) or (n, 2): yield pairs of vectors"
+            )
+        return list(array) if self._transposed else list(array.T)
+
+
+def _is_frame(chunk: Any) -> bool:
+    """Whether a value is a table of pandas, polars or Arrow."""
+    return not isinstance(chunk, Mapping) and (
+        (hasattr(chunk, "columns") and hasattr(chunk, "dtypes"))
+        or (hasattr(chunk, "schema") and hasattr(chunk, "column"))
+    )
+
+
+def _by_name(chunk: Any) -> Any:
+    """The columns of a table by name, so that their order means nothing; others as they are."""
+    if not _is_frame(chunk):
+        return chunk
+    if hasattr(chunk, "schema") and hasattr(chunk, "column"):
+        return {name: np.asarray(chunk.column(name)) for name in chunk.schema.names}
+    return {name: np.asarray(chunk[name]) for name in chunk.columns}
+
+
+def _described(chunk: Any) -> str:
+    if isinstance(chunk, Mapping):
+        return "a dictionary"
+    if isinstance(chunk, tuple | list):
+        return f"a {type(chunk).__name__} of {len(chunk)}"
+    shape = getattr(chunk, "shape", None)
+    return type(chunk).__name__ if shape is None else f"an array of shape {tuple(shape)}"
+
+
+def _listed(types: list[pa.DataType]) -> str:
+    return ", ".join(map(str, types))

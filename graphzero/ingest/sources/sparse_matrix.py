@@ -69,11 +69,6 @@ class SparseMatrix:
                 raise ValueError(f"{self.name} has indices of dtype {array.dtype}, not integers")
 
 
-def is_scipy(value: Any) -> bool:
-    """Whether a value is a sparse matrix or array of SciPy, or behaves as one."""
-    return hasattr(value, "tocoo") and hasattr(value, "format") and hasattr(value, "shape")
-
-
 def _require_kind(name: str, kind: str, shape: Sequence[int]) -> None:
     if len(shape) != 2:
         raise ValueError(f"{name} is a sparse array of shape {tuple(shape)}: edges are a matrix")

@@ -1,16 +1,21 @@
-"""`Table`: records of any source, as a stream of checked columns."""
+"""`Table`: records of any source as a stream of checked columns; and what a value of a user is."""
 
 from __future__ import annotations
 
 import mmap
 import operator
 import os
+import re
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 # The builder stores ids in 32 bits; the format itself allows more.
 MAX_NODES = 1 << 32
@@ -115,6 +120,146 @@ def column_index(
     if not 0 <= spec < width:
         raise ValueError(f"{table} has {width} columns, so {role}={spec} does not exist")
     return int(spec)
+
+
+# --- names of columns that are recognised, in any case, with or without blanks, underscores,
+# hyphens and dots; one set of them serves every kind of table
+
+_BASES = (
+    ("src", "dst"),
+    ("src", "dest"),
+    ("source", "target"),
+    ("source", "destination"),
+    ("from", "to"),
+    ("head", "tail"),
+)
+# Each convention: the name of sources and that of targets. Names of two conventions are not mixed.
+END_PAIRS = (
+    *((s + suffix, t + suffix) for suffix in ("", "id", "node", "nodeid") for s, t in _BASES),
+    ("u", "v"),
+)
+WEIGHTS = frozenset(["weight", "weights", "edgeweight", "edgeweights"])
+TIMES = frozenset(["timestamp", "timestamps", "time", "times", "ts", "edgetime", "edgetimestamp"])
+IDS = frozenset(["id", "nodeid", "node", "nid", "vertex", "vertexid"])
+
+_SOURCES = frozenset(pair[0] for pair in END_PAIRS)
+_TARGETS = frozenset(pair[1] for pair in END_PAIRS)
+# The index that pandas writes without a name, also after it was read and written again.
+_UNNAMED = re.compile(r"(unnamed:?\d+|indexlevel\d+)?")
+_MISSING = frozenset(["na", "n/a", "#n/a", "null", "none", "nil", "-", "--", "?", "."])
+_LAST_PART = re.compile(r"(?P<stem>.*?)(?P<last>\d+|[a-z])")
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[\s_\-.\ufeff]+", "", name).casefold()
+
+
+def looks_like_name(cell: str) -> bool:
+    """Whether a cell of text can be the name of a column: neither a number nor a gap."""
+    text = cell.strip()
+    return text.casefold() not in _MISSING and not re.match(r"[+-]?\d", text)
+
+
+def is_source_name(name: str) -> bool:
+    """Whether a column of this name has sources."""
+    return _normal(name) in _SOURCES
+
+
+def is_target_name(name: str) -> bool:
+    """Whether a column of this name has targets."""
+    return _normal(name) in _TARGETS
+
+
+def find_known(names: Sequence[str], known: frozenset[str]) -> list[int]:
+    """Positions of the columns with one of the known names."""
+    return [i for i, name in enumerate(names) if _normal(name) in known]
+
+
+def unnamed_columns(names: Sequence[str]) -> list[int]:
+    """Positions of columns without a name, such as an index that pandas wrote."""
+    return [i for i, name in enumerate(names) if _UNNAMED.fullmatch(_normal(name))]
+
+
+def label_of(names: Sequence[str] | None, index: int) -> str:
+    """A column in messages: its name, or its position if it has none."""
+    name = names[index] if names is not None else ""
+    return name if name.strip() else f"column {index}"
+
+
+def describe_columns(names: Sequence[str]) -> str:
+    """All columns, for messages."""
+    return ", ".join(label_of(names, i) for i in range(len(names)))
+
+
+_EXAMPLES = "src and dst, source and target, from and to, head and tail, u and v"
+_WAY_OUT = "say which two columns are meant with src= and dst=, by name or by position from 0"
+
+
+def _descends(first: str, second: str) -> bool:
+    """Whether two names are numbered or lettered the other way round: b, a, or node2, node1."""
+    parts = [_LAST_PART.fullmatch(_normal(name)) for name in (first, second)]
+    if parts[0] is None or parts[1] is None or parts[0]["stem"] != parts[1]["stem"]:
+        return False
+    last = [part["last"] for part in parts if part is not None]
+    if all(text.isdigit() for text in last):
+        return int(last[0]) > int(last[1])
+    return not any(text.isdigit() for text in last) and last[0] > last[1]
+
+
+def _why_not_in_order(names: Sequence[str]) -> str | None:
+    """Why the two columns are not taken as source and target in this order."""
+    known = _SOURCES | _TARGETS | WEIGHTS | TIMES | IDS
+    if unnamed_columns(names):
+        return "one has no name"
+    if _normal(names[0]) == _normal(names[1]):
+        return "both have one name"
+    if _descends(*names):
+        return "their names are in descending order"
+    for name in names:
+        if _normal(name) in known:
+            return f"{name} does not fit the other name"
+    return None
+
+
+def find_ends(names: Sequence[str], table: str) -> tuple[int, int]:
+    """Positions of the sources and the targets in a table with names.
+
+    Two columns whose names say nothing are taken in order; otherwise the names must say it.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of all columns, at least two.
+    table : str
+        For messages.
+
+    Raises
+    ------
+    ValueError
+        If the names do not say it, or say it in two ways.
+    """
+    normal = [_normal(name) for name in names]
+    has = f"{table} has the columns {describe_columns(names)}"
+    pairs = [pair for pair in END_PAIRS if pair[0] in normal and pair[1] in normal]
+    for pair in pairs:
+        for word in pair:
+            if normal.count(word) > 1:
+                same = [names[i] for i in find_known(names, frozenset([word]))]
+                raise ValueError(
+                    f"{has}, of which {' and '.join(map(repr, same))} mean the same: {_WAY_OUT}"
+                )
+    if len(pairs) > 1:
+        raise ValueError(f"{has}, with more than one pair of source and target: {_WAY_OUT}")
+    if pairs:
+        return normal.index(pairs[0][0]), normal.index(pairs[0][1])
+    if len(names) > 2:
+        raise ValueError(
+            f"{has}, and no pair of names that is recognised ({_EXAMPLES}): {_WAY_OUT}"
+        )
+    reason = _why_not_in_order(names)
+    if reason is not None:
+        raise ValueError(f"{has}, which are not taken in this order, because {reason}: {_WAY_OUT}")
+    return 0, 1
 
 
 # --- tables
@@ -263,3 +408,84 @@ class ArrayTable(Table):
                 piece = piece if inner is None else piece[:, inner]
                 pieces.append(checked(piece, column, self, begin))
             yield tuple(pieces)
+
+
+# --- what a value of the user is
+
+CONTAINERS = (".npz", ".pt", ".pth", ".safetensors")
+_ARRAY_SUFFIXES = (".npy", ".gl", ".gd", *CONTAINERS)
+_WITH_MEMBER = re.compile(r"(.*?(?:\.npz|\.pth?|\.safetensors)):(.+)", re.I | re.S)
+
+
+def split_member(path: str | os.PathLike[str]) -> tuple[Path, str | None]:
+    """A file and the name of the array in it, None where the path names no array.
+
+    A file that has the whole name is that file, and no array of another.
+    """
+    text = os.fspath(path)
+    match = _WITH_MEMBER.fullmatch(text)
+    if match is None or os.path.exists(text):
+        return Path(text), None
+    return Path(match[1]), match[2]
+
+
+def is_array_file(value: Any) -> bool:
+    """Whether a value is the path of a file of arrays, perhaps with the name of an array in it."""
+    if not isinstance(value, str | os.PathLike):
+        return False
+    path, member = split_member(os.fspath(value))
+    return member is not None or path.suffix.lower() in _ARRAY_SUFFIXES
+
+
+def is_scipy(value: Any) -> bool:
+    """Whether a value is a sparse matrix or array of SciPy, or behaves as one."""
+    return hasattr(value, "tocoo") and hasattr(value, "format") and hasattr(value, "shape")
+
+
+def types_of(module: str, *kinds: str) -> tuple[type, ...]:
+    """Types of a package, without importing it: who has no such object has not imported it."""
+    loaded = sys.modules.get(module)
+    found = (getattr(loaded, kind, None) for kind in kinds)
+    return tuple(kind for kind in found if isinstance(kind, type))
+
+
+def is_frame(value: Any) -> bool:
+    """Whether a value is a table in memory, a stream of one, or a pandas Series with its index.
+
+    Everything with named columns that exports an Arrow stream is one: pandas, polars, relations of
+    DuckDB, results of ADBC. A stream of a single series, without names, is not.
+    """
+    known = (
+        pa.RecordBatch,
+        *types_of("pyarrow.dataset", "Dataset"),
+        *types_of("pandas", "DataFrame", "Series"),
+        *types_of("polars", "LazyFrame"),
+    )
+    return isinstance(value, known) or (
+        hasattr(value, "__arrow_c_stream__")
+        and any(hasattr(value, name) for name in ("columns", "column_names", "schema"))
+    )
+
+
+def is_chunks(value: Any) -> bool:
+    """Whether a value is an iterator of chunks, or a function that returns one."""
+    return hasattr(value, "__next__") or (
+        callable(value) and not hasattr(value, "shape") and not hasattr(value, "__fspath__")
+    )
+
+
+def chunks_of(value: Any, name: str) -> Iterator[Any]:
+    """The chunks of an iterator, or of the one that a function returns.
+
+    Errors of the user's code are marked: they are passed on unchanged.
+    """
+    try:
+        found = value if hasattr(value, "__next__") else value()
+        if hasattr(found, "__iter__") and not hasattr(found, "shape"):
+            yield from found
+            return
+    except BaseException as error:
+        with suppress(AttributeError):
+            setattr(error, USERS_ERROR, True)
+        raise
+    raise ValueError(f"{name} is a function that returns {type(found).__name__}, not an iterator")

@@ -20,10 +20,18 @@ import pyarrow as pa
 import pyarrow.fs
 
 from graphzero.ingest.options import Source, as_source
-from graphzero.ingest.sources.arrays import CONTAINERS, is_array_file, split_member
-from graphzero.ingest.sources.arrow_table import is_frame, open_frame, open_ipc, open_parquet
-from graphzero.ingest.sources.sparse_matrix import is_scipy
-from graphzero.ingest.sources.table import Chunk, Column, Table, checked
+from graphzero.ingest.sources.arrow_table import open_frame, open_ipc, open_parquet
+from graphzero.ingest.sources.table import (
+    CONTAINERS,
+    Chunk,
+    Column,
+    Table,
+    checked,
+    is_array_file,
+    is_frame,
+    is_scipy,
+    split_member,
+)
 from graphzero.ingest.sources.text_table import (
     TEXT_IDS,
     WHITESPACE,

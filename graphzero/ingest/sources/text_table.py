@@ -22,14 +22,16 @@ import pyarrow.csv
 
 from graphzero._core import PARSE_PADDING, PARSED_DTYPES, parse_records
 from graphzero.ingest.sort import available_processors
-from graphzero.ingest.sources.column_names import (
+from graphzero.ingest.sources.table import (
     IDS,
+    Chunk,
+    Column,
+    Table,
     find_known,
     is_source_name,
     is_target_name,
     looks_like_name,
 )
-from graphzero.ingest.sources.table import Chunk, Column, Table
 
 # --- compressed files
 
