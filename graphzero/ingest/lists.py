@@ -5,7 +5,7 @@ Nodes are ordered by occurrences in the lists, or by visits in sampled mini-batc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,14 @@ from graphzero._core import count_ids, edge_keys, key_neighbors, list_starts
 from graphzero.ingest.edges import EdgeList
 from graphzero.ingest.options import Advance, Presampler, Progress
 from graphzero.ingest.rows import ArrayPart, Rows
-from graphzero.ingest.sort import EdgeSorter, available_processors, stable_order, temp_array
+from graphzero.ingest.sort import (
+    EdgeSorter,
+    available_processors,
+    run_length,
+    sorted_pieces,
+    stable_order,
+    temp_array,
+)
 from graphzero.store.format import (
     FLAG_DIRECTED,
     FLAG_INCOMING,
@@ -229,7 +236,6 @@ def count_visits(
 # The file
 
 
-_MIN_RUN_EDGES = 1024
 _SHORT = 32  # longer lists are summed one by one, shorter ones side by side
 _ENTRY_BYTES = 96  # of an edge while its list is sorted by time: time, keys, copies, permutations
 _MIN_ENTRIES = 1024
@@ -279,10 +285,10 @@ def _payload_dtypes(edges: EdgeList) -> dict[str, np.dtype[Any]]:
     return dtypes
 
 
-def _run_edges(edges: EdgeList, payload_bytes: int, memory: int) -> int:
-    """Edges that can be sorted at once: keys, copies and permutations counted."""
-    entry_bytes = 32 + (32 + 3 * payload_bytes if payload_bytes else 0)
-    return max(_MIN_RUN_EDGES, memory // (2 * entry_bytes if edges.needs_mirrors else entry_bytes))
+def _run_edges(edges: EdgeList, memory: int) -> int:
+    """Edges that can be sorted at once."""
+    dtypes = list(_payload_dtypes(edges).values())
+    return run_length(dtypes, memory // 2 if edges.needs_mirrors else memory)
 
 
 def _time_memory(edges: EdgeList, memory: int) -> int:
@@ -296,10 +302,9 @@ def sort_scratch(edges: EdgeList, memory: int) -> int:
     Not counted: the runs of lists that are too long to be ordered by time in memory. Their lengths
     are unknown before the sort.
     """
-    payload_bytes = sum(dtype.itemsize for dtype in _payload_dtypes(edges).values())
-    memory -= _time_memory(edges, memory)
-    if len(edges) <= _run_edges(edges, payload_bytes, memory):
+    if len(edges) <= _run_edges(edges, memory - _time_memory(edges, memory)):
         return 0
+    payload_bytes = sum(dtype.itemsize for dtype in _payload_dtypes(edges).values())
     return edges.num_stored * (8 + payload_bytes)
 
 
@@ -363,25 +368,16 @@ class _IndptrWriter:
         self._next_node = max(self._next_node, stop)
 
 
-def _pieces(
-    blocks: Iterator[tuple[npt.NDArray[np.uint64], tuple[npt.NDArray[Any], ...]]],
-) -> Iterator[tuple[npt.NDArray[np.uint64], tuple[npt.NDArray[Any], ...]]]:
-    for keys, payload in blocks:
-        for begin in range(0, len(keys), _CHUNK):
-            cut = slice(begin, begin + _CHUNK)
-            yield keys[cut], tuple(array[cut] for array in payload)
-
-
 def _write_lists(
     file: FileWriter,
-    blocks: Iterator[tuple[npt.NDArray[np.uint64], tuple[npt.NDArray[Any], ...]]],
+    sorter: EdgeSorter,
     names: list[str],
     time_order: _TimeOrderWriter,
     advance: Advance,
 ) -> None:
     """Writes the sorted entries, their payload of these names, and the sections derived from it."""
     indptr, sums = _IndptrWriter(file, file.header.num_nodes), _ListSums()
-    for keys, payload in _pieces(blocks):
+    for keys, payload in sorted_pieces(sorter, _CHUNK):
         indptr.add(keys)
         file.append("indices", key_neighbors(keys))
         owners = keys >> _HALF if names else keys
@@ -428,7 +424,7 @@ def write_graph(
     dtypes = _payload_dtypes(edges)
     time_memory = _time_memory(edges, memory)
     memory -= time_memory
-    run = _run_edges(edges, sum(dtype.itemsize for dtype in dtypes.values()), memory)
+    run = _run_edges(edges, memory)
     order = owners.order if neighbors is None else None
     with (
         sealed_file(path, graph_layout(edges, owners, neighbors)) as file,
@@ -445,7 +441,7 @@ def write_graph(
                 advance(end - begin)
         edges.close()
         with progress.phase("writing graph", file.header.width, "edges") as advance:
-            _write_lists(file, sorter.merged(), list(dtypes), time_order, advance)
+            _write_lists(file, sorter, list(dtypes), time_order, advance)
             if order is not None:
                 file.append("node_ids", order.node_ids)
                 file.append("node_rank", order.node_rank)
@@ -519,8 +515,7 @@ def _order_lists(
 class _TimeOrderWriter:
     """Writes ``time_order``: each list sorted by time, equal times in the order of the list.
 
-    The last list of a piece waits in memory until its end is known. A list that is too long to be
-    sorted in memory is sorted in runs on the disk, which are merged.
+    The last list of a piece is sorted by itself, in runs, which are merged when its end is known.
 
     Parameters
     ----------
@@ -541,9 +536,7 @@ class _TimeOrderWriter:
         self._start_list()
 
     def _start_list(self) -> None:
-        self._waiting: list[npt.NDArray[np.int64]] = []
-        self._num_waiting = 0
-        self._num_sorted = 0
+        self._num_entries = 0  # of the last list so far
         self._runs = EdgeSorter(self._folder, [self._dtype], self._memory)
 
     def add(self, sources: npt.NDArray[np.uint64], times: npt.NDArray[np.int64]) -> None:
@@ -555,15 +548,12 @@ class _TimeOrderWriter:
             Ascending, and not below those of the previous piece.
         times : (n,) int64
         """
-        for begin in range(0, len(sources), self._max_entries):
-            cut = slice(begin, begin + self._max_entries)
+        for at in range(0, len(sources), self._max_entries):
+            cut = slice(at, at + self._max_entries)
             self._add(sources[cut], times[cut])
 
     def finish(self) -> None:
         """Writes the last list."""
-        if not self._num_waiting:
-            return
-        self._sort_waiting()
         for _, (offsets,) in self._runs.merged():
             self._file.append("time_order", offsets)
         self.close()
@@ -577,7 +567,7 @@ class _TimeOrderWriter:
         begin = 0
         if int(sources[0]) == self._source:
             begin = int(np.searchsorted(sources, sources[0], "right"))
-            self._wait(times[:begin])
+            self._extend(times[:begin])
             if begin == len(sources):
                 return
         self.finish()
@@ -585,18 +575,11 @@ class _TimeOrderWriter:
         if begin < end:
             self._file.append("time_order", _order_lists(sources[begin:end], times[begin:end]))
         self._source = int(sources[-1])
-        self._wait(times[end:])
+        self._extend(times[end:])
 
-    def _wait(self, times: npt.NDArray[np.int64]) -> None:
-        if self._num_waiting + len(times) > self._max_entries:
-            self._sort_waiting()
-        self._waiting.append(times.copy())  # a view would keep the whole piece in memory
-        self._num_waiting += len(times)
-
-    def _sort_waiting(self) -> None:
-        """Sorts the waiting times into a run; only a second run moves the first to the disk."""
-        keys = _time_keys(np.concatenate(self._waiting))
-        self._waiting = []
-        end = self._num_sorted + self._num_waiting
-        self._runs.add(keys, (np.arange(self._num_sorted, end, dtype=self._dtype),))
-        self._num_sorted, self._num_waiting = end, 0
+    def _extend(self, times: npt.NDArray[np.int64]) -> None:
+        """Sorts entries of the last list into a run; a second run moves the first to the disk."""
+        end = self._num_entries + len(times)
+        offsets = np.arange(self._num_entries, end, dtype=self._dtype)
+        self._runs.add(_time_keys(times), (offsets,))
+        self._num_entries = end

@@ -424,7 +424,7 @@ def _sorted_edges(
                 keys = _keys(source, target, undirected=not edges.directed)
                 sorter.add(keys, (position, source < target))
             advance(len(source))
-        for keys, (position, up) in sorted_pieces(sorter):
+        for keys, (position, up) in sorted_pieces(sorter, _CHUNK):
             yield keys, position, up
 
 

@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -316,20 +315,6 @@ def _sort_stably(keys: Keys) -> npt.NDArray[np.uint32]:
     return order
 
 
-@dataclass
-class _Cursor:
-    """Position in a sorted run that is read in blocks."""
-
-    at: int
-    end: int
-    keys: Keys
-    payload: Payload
-
-    @property
-    def has_more(self) -> bool:
-        return self.at < self.end
-
-
 class EdgeSorter:
     """Sorts batches into runs and merges the runs.
 
@@ -380,19 +365,48 @@ class EdgeSorter:
                 yield self._last
             return
         self.spill()
-        begins = [0, *self._ends[:-1]]
-        empty = self._read(0, 0)
-        runs = [_Cursor(begin, end, *empty) for begin, end in zip(begins, self._ends, strict=True)]
         entry_bytes = 8 + sum(column.dtype.itemsize for column in self._payload)
         # In memory at the same time: blocks as read, their concatenation, and its sort.
-        block = max(_MIN_BLOCK, self._memory // (len(runs) * (3 * entry_bytes + 40)))
+        block = max(_MIN_BLOCK, self._memory // (len(self._ends) * (3 * entry_bytes + 40)))
+        at = [0, *self._ends[:-1]]  # what comes next of each run
+        blocks = [self._read(0, 0)] * len(at)
         while True:
-            runs = [run for run in runs if run.has_more or len(run.keys)]
-            if not runs:
+            for i, end in enumerate(self._ends):
+                count = len(blocks[i][0])
+                if count <= block // 2 and at[i] + count < end:
+                    blocks[i] = self._read(at[i], min(end, at[i] + block))
+            cuts = self._cuts(at, [keys for keys, _ in blocks])
+            if not any(cuts):
                 return
-            for run in runs:
-                self._refill(run, block)
-            yield self._join(_take_smallest(runs))
+            yield self._join(
+                [
+                    (keys[:cut], tuple(array[:cut] for array in payload))
+                    for (keys, payload), cut in zip(blocks, cuts, strict=True)
+                    if cut
+                ]
+            )
+            for i, cut in enumerate(cuts):
+                keys, payload = blocks[i]
+                blocks[i] = keys[cut:], tuple(array[cut:] for array in payload)
+                at[i] += cut
+
+    def _cuts(self, at: list[int], blocks: list[Keys]) -> list[int]:
+        """How much of each run's block can be output now.
+
+        The limit is the smallest last key of all blocks: the rest of that run may have keys just
+        above it. Edges of later runs that equal the limit must wait too, so that ties stay in input
+        order.
+        """
+        open_runs = [
+            (keys[-1], i) for i, keys in enumerate(blocks) if at[i] + len(keys) < self._ends[i]
+        ]
+        if not open_runs:
+            return [len(keys) for keys in blocks]
+        limit, first = min(open_runs)
+        return [
+            int(np.searchsorted(keys, limit, "right" if i <= first else "left"))
+            for i, keys in enumerate(blocks)
+        ]
 
     def close(self) -> None:
         """Frees memory and disk space."""
@@ -403,14 +417,6 @@ class EdgeSorter:
     def _read(self, begin: int, end: int) -> tuple[Keys, Payload]:
         payload = tuple(column.read(begin, end) for column in self._payload)
         return self._keys.read(begin, end), payload
-
-    def _refill(self, run: _Cursor, block: int) -> None:
-        unused = len(run.keys)
-        if unused > block // 2 or not run.has_more:
-            return
-        stop = min(run.end, run.at + block - unused)
-        run.keys, run.payload = self._read(run.at - unused, stop)
-        run.at = stop
 
     def _join(self, pieces: list[tuple[Keys, Payload]]) -> tuple[Keys, Payload]:
         keys = np.concatenate([piece[0] for piece in pieces])
@@ -424,41 +430,18 @@ class EdgeSorter:
         return keys, tuple(np.concatenate(column)[order] for column in columns)
 
 
-def _take_smallest(runs: list[_Cursor]) -> list[tuple[Keys, Payload]]:
-    """Cuts from every run the edges that can be output now.
-
-    The limit is the smallest last key of all blocks: the rest of that run may have keys just above
-    it. Edges of later runs that equal the limit must wait too, so that ties stay in input order.
-    """
-    limit = np.uint64(0)
-    open_runs = [i for i, run in enumerate(runs) if run.has_more]
-    if open_runs:
-        first_open = min(open_runs, key=lambda i: (runs[i].keys[-1], i))
-        limit = runs[first_open].keys[-1]
-    pieces = []
-    for i, run in enumerate(runs):
-        if not open_runs:
-            cut = len(run.keys)
-        else:
-            cut = int(np.searchsorted(run.keys, limit, "right" if i <= first_open else "left"))
-        if cut:
-            pieces.append((run.keys[:cut], tuple(array[:cut] for array in run.payload)))
-            run.keys = run.keys[cut:]
-            run.payload = tuple(array[cut:] for array in run.payload)
-    return pieces
-
-
 def run_length(dtypes: Sequence[np.dtype[Any]], memory: int) -> int:
     """Entries that can be sorted at once: keys, copies and permutations counted."""
-    return max(_MIN_RUN, memory // (64 + 4 * sum(dtype.itemsize for dtype in dtypes)))
+    payload_bytes = sum(dtype.itemsize for dtype in dtypes)
+    return max(_MIN_RUN, memory // (32 + (32 + 3 * payload_bytes if dtypes else 0)))
 
 
-def sorted_pieces(sorter: EdgeSorter) -> Iterator[tuple[Keys, Payload]]:
+def sorted_pieces(sorter: EdgeSorter, size: int) -> Iterator[tuple[Keys, Payload]]:
     """What a sorter has, in pieces that leave memory for work on them."""
     for keys, payload in sorter.merged():
-        for begin in range(0, len(keys), _PIECE):
-            end = begin + _PIECE
-            yield keys[begin:end], tuple(array[begin:end] for array in payload)
+        for begin in range(0, len(keys), size):
+            cut = slice(begin, begin + size)
+            yield keys[cut], tuple(array[cut] for array in payload)
 
 
 def sorted_columns(
@@ -478,7 +461,7 @@ def sorted_columns(
             sorter.add(keys.copy(), tuple(rest))
         for column in columns:
             column.close()
-        for keys, payload in sorted_pieces(sorter):
+        for keys, payload in sorted_pieces(sorter, _PIECE):
             for array, values in zip(found, (keys, *payload), strict=True):
                 array[at : at + len(keys)] = values
             at += len(keys)
