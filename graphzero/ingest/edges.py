@@ -20,7 +20,7 @@ from graphzero.ingest.rows import Rows, as_numbers, check_attribute_name, column
 from graphzero.ingest.sort import TempColumn
 from graphzero.ingest.sources.arrays import known_names, open_array, open_edge_array, open_id_array
 from graphzero.ingest.sources.arrow_table import ChunkTable
-from graphzero.ingest.sources.sparse_matrix import SparseMatrix, SparseTable
+from graphzero.ingest.sources.sparse_matrix import SparseMatrix
 from graphzero.ingest.sources.table import (
     IDS,
     TIMES,
@@ -361,10 +361,9 @@ def _from_matrix(
             f"ignores them; give times, or other weights, in the order of its entries, as "
             f"edges={{'edge_index': matrix, 'edge_time': times}}"
         )
-    table = SparseTable(matrix)
-    has_weights = table.width > 2 and weight is not False
+    has_weights = matrix.width > 2 and weight is not False
     found = edges_of_table(
-        table,
+        matrix,
         src=0 if src is None else src,
         dst=1 if dst is None else dst,
         weight=2 if has_weights else False,

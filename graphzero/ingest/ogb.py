@@ -18,6 +18,7 @@ import warnings
 import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.options import Source
-from graphzero.ingest.sources.arrays import NpzFile
+from graphzero.ingest.sources.arrays import StoredArray, npz_arrays
 from graphzero.ingest.sources.table import pieces_of
 
 
@@ -281,33 +282,35 @@ def _attribute_name(stem: str) -> str:
 
 def _binary_graph(folder: _Folder) -> Values:
     data = folder.require(folder.raw / "data.npz")
-    archive = NpzFile(data)
+    arrays = {one.name: one for one in npz_arrays(data)}
     for needed in ("edge_index", "num_nodes_list", "num_edges_list"):
-        if needed not in archive.names:
-            raise ValueError(f"{data} has no array {needed!r}; it has {', '.join(archive.names)}")
+        if needed not in arrays:
+            raise ValueError(f"{data} has no array {needed!r}; it has {', '.join(arrays)}")
     nodes: Values = {}
     edges: Values = {"edge_index": f"{data}:edge_index"}
-    for name in archive.names:
+    for name, array in arrays.items():
         if name.startswith(("node_", "edge_")) and name != "edge_index":
             values = nodes if name.startswith("node_") else edges
-            values[_attribute_name(name)] = _binary_values(archive, name, name)
+            values[_attribute_name(name)] = _binary_values(array, name)
         elif not name.startswith("num_") and name != "edge_index":
             raise ValueError(f"{data} has {name!r}, which is neither of nodes nor of edges")
     label = folder.raw / "node-label.npz"
     if label.exists() or folder.name.startswith("ogbn-"):
-        nodes["y"] = _binary_labels(folder, folder.require(label), "node_label")
-    return {"edges": edges, "nodes": nodes, "num_nodes": _binary_count(archive, "num_nodes_list")}
+        labels = {one.name: one for one in npz_arrays(folder.require(label))}
+        nodes["y"] = _binary_labels(folder, labels["node_label"])
+    return {"edges": edges, "nodes": nodes, "num_nodes": _binary_count(arrays["num_nodes_list"])}
 
 
 def _binary_typed_graph(folder: _Folder) -> Values:
     numbers, _, lists = (folder.require(folder.raw / name) for name in _TYPED_ARRAYS)
-    counts = NpzFile(numbers)
+    by_name = attrgetter("name")
     nodes: dict[Any, Values] = {
-        name: {"num_nodes": _binary_count(counts, name)} for name in sorted(counts.names)
+        one.name: {"num_nodes": _binary_count(one)}
+        for one in sorted(npz_arrays(numbers), key=by_name)
     }
     edges: dict[Any, Values] = {
-        _edge_type(key, lists): {"edge_index": f"{lists}:{key}"}
-        for key in sorted(NpzFile(lists).names)
+        _edge_type(one.name, lists): {"edge_index": one.label}
+        for one in sorted(npz_arrays(lists), key=by_name)
     }
     for path in sorted(folder.raw.glob("*.npz")):
         if path.name in _TYPED_ARRAYS:
@@ -316,17 +319,16 @@ def _binary_typed_graph(folder: _Folder) -> Values:
         if path.name != "node-label.npz" and not stem.startswith(("node_", "edge_")):
             raise ValueError(f"{path} is neither of nodes nor of edges, by its name")
         places = edges if stem.startswith("edge_") else nodes
-        archive = NpzFile(path)
-        for name in archive.names:
-            key = _edge_type(name, path) if places is edges else name
+        for array in npz_arrays(path):
+            key = _edge_type(array.name, path) if places is edges else array.name
             if key not in places:
                 raise ValueError(
                     f"{path} has values of {key!r}, which is none of the types of the graph"
                 )
             if path.name == "node-label.npz":
-                places[key]["y"] = _binary_labels(folder, path, name)
+                places[key]["y"] = _binary_labels(folder, array)
             else:
-                places[key][_attribute_name(stem)] = _binary_values(archive, name, stem)
+                places[key][_attribute_name(stem)] = _binary_values(array, stem)
     if folder.name.startswith("ogbn-"):
         folder.require(folder.raw / "node-label.npz")
     return {"edges": edges, "nodes": nodes}
@@ -339,20 +341,18 @@ def _edge_type(key: str, path: Path) -> tuple[str, ...]:
     return parts
 
 
-def _binary_values(archive: NpzFile, name: str, stem: str) -> Any:
+def _binary_values(array: StoredArray, stem: str) -> Any:
     """An attribute; one of a single column is a vector, but features stay rows."""
-    if _attribute_name(stem) in ("x", "edge_attr") or archive.header(name)[0][1:] != (1,):
-        return f"{archive.path}:{name}"
-    return lambda: iter([archive.array(name).reshape(-1)])
+    if _attribute_name(stem) in ("x", "edge_attr") or array.shape[1:] != (1,):
+        return array.label
+    return lambda: iter([array.read().reshape(-1)])
 
 
-def _binary_labels(folder: _Folder, path: Path, name: str) -> Any:
-    archive = NpzFile(path)
-    shape, _, dtype, _ = archive.header(name)
+def _binary_labels(folder: _Folder, array: StoredArray) -> Any:
     classes = folder.facts is not None and folder.facts.classes
-    if classes and dtype.kind == "f" and shape[1:] in ((), (1,)):
-        return lambda: _classes(f"{path}:{name}", archive.array(name).reshape(-1))
-    return _binary_values(archive, name, "node_label")
+    if classes and array.dtype.kind == "f" and array.shape[1:] in ((), (1,)):
+        return lambda: _classes(array.label, array.read().reshape(-1))
+    return _binary_values(array, "node_label")
 
 
 def _classes(name: str, array: Any) -> Iterator[npt.NDArray[np.int64]]:
@@ -372,10 +372,10 @@ def _classes(name: str, array: Any) -> Iterator[npt.NDArray[np.int64]]:
         begin += len(piece)
 
 
-def _binary_count(archive: NpzFile, name: str) -> int:
-    counts = np.atleast_1d(archive.array(name))
+def _binary_count(array: StoredArray) -> int:
+    counts = np.atleast_1d(array.read())
     if counts.shape != (1,) or counts.dtype.kind not in "iu":
-        raise ValueError(f"{archive.path}:{name} has {len(counts):,} numbers: {_SEVERAL}")
+        raise ValueError(f"{array.label} has {len(counts):,} numbers: {_SEVERAL}")
     return int(counts[0])
 
 

@@ -11,8 +11,10 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +22,7 @@ import numpy.typing as npt
 from graphzero.ingest.sort import bytes_of, new_spool
 from graphzero.ingest.sources.sparse_matrix import (
     SparseMatrix,
-    is_scipy_file,
-    matrix_of_file,
+    matrix_of_arrays,
     matrix_of_scipy,
 )
 from graphzero.ingest.sources.table import (
@@ -33,6 +34,7 @@ from graphzero.ingest.sources.table import (
 )
 from graphzero.store.format import BFLOAT16, MAGIC
 
+Array = npt.NDArray[Any]
 _SHOWN = 20
 _ROLES: dict[str, tuple[str, ...]] = {
     "edge_index": ("edge_index", "edges"),
@@ -57,45 +59,55 @@ def known_names(role: str, of: str = "") -> tuple[str, ...]:
     return _ROLES.get(role, (role, f"{of}_{role}") if of else (role,))
 
 
-def choose_member(
-    file: str,
-    names: Sequence[str],
-    member: str | None,
-    wanted: Sequence[str],
-    describe: Callable[[str], str],
-) -> str:
-    """The name of the array to read.
+@dataclass(frozen=True)
+class StoredArray:
+    """An array in a file of several; `read` maps it, or spools it."""
 
-    Parameters
-    ----------
-    names : sequence of str
-        Of the arrays in the file.
-    member : str or None
-        The one that the user names.
-    wanted : sequence of str
-        Names that fit without one, from `known_names`.
-    describe : callable
-        Shape and dtype of an array, for messages.
-    """
-    if not names:
+    file: Path
+    name: str
+    shape: tuple[int, ...]
+    dtype: Any
+    read: Callable[[], Any]
+
+    @property
+    def label(self) -> str:
+        """How the user names it."""
+        return f"{self.file}:{self.name}"
+
+
+def _chosen(
+    file: Path, arrays: Sequence[StoredArray], member: str | None, wanted: Sequence[str]
+) -> StoredArray:
+    """The array to read: the one that the user names, else the one of a `wanted` name."""
+    if not arrays:
         raise ValueError(f"{file} holds no arrays")
-    shown = ", ".join(f"{name} ({describe(name)})" for name in names[:_SHOWN])
-    listed = f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
+    names = [one.name for one in arrays]
+    listed = ", ".join(f"{one.name} ({one.shape} {one.dtype})" for one in arrays[:_SHOWN])
+    listed += f" and {len(arrays) - _SHOWN} more" if len(arrays) > _SHOWN else ""
     if member is not None:
         if names.count(member) == 1:
-            return member
+            return arrays[names.index(member)]
         what = "several arrays" if member in names else "no array"
         raise ValueError(f"{file} has {what} {member!r}; it has {listed}")
-    found = [name for name in wanted if name in names]
-    if len(found) == 1 and names.count(found[0]) == 1:
-        return found[0]
+    found = [one for one in arrays if one.name in wanted]
     others = {name for role in _ROLES.values() for name in role} - set(wanted)
-    if not found and len(names) == 1 and names[0] not in others:
-        return names[0]
+    if len(found) == 1:
+        return found[0]
+    if len(names) == 1 and names[0] not in others:
+        return arrays[0]
     raise ValueError(f"{file} has {listed}: name the array, as in {file}:{names[0]}")
 
 
 # --- .npy
+
+
+def _mapped(
+    path: Path, dtype: npt.DTypeLike, begin: int, shape: tuple[int, ...], order: Any = "C"
+) -> Array:
+    """An array from a byte offset of a file."""
+    if not math.prod(shape):
+        return np.empty(shape, dtype)
+    return np.memmap(path, dtype, "r", begin, shape, order)
 
 
 def load_npy(path: Path) -> npt.NDArray[Any]:
@@ -117,11 +129,9 @@ def load_npy(path: Path) -> npt.NDArray[Any]:
 
 # --- .npz
 
-_LOCAL_HEADER = struct.Struct("<4s22xHH")
+_NAME_LENGTHS, _LOCAL_HEADER_BYTES = 26, 30  # in front of a member of a zip file
 _ENCRYPTED = 1
 _READ_BYTES = 1 << 18
-
-Header = tuple[tuple[int, ...], bool, np.dtype[Any], int]  # shape, Fortran order, dtype, length
 
 
 @contextmanager
@@ -137,117 +147,77 @@ def _naming(name: str) -> Iterator[None]:
     except OSError as error:
         if error.errno in (None, errno.EINVAL):  # a seek to where nothing can be
             raise ValueError(f"{name} is damaged or incomplete: {error}") from None
-        raise OSError(error.errno, error.strerror, name) from None
+        raise OSError(error.errno, error.strerror, error.filename or name) from None
 
 
-class _Stream:
-    """A member of a zip file, with errors that name it."""
-
-    def __init__(self, file: Any, name: str) -> None:
-        self._file, self._name = file, name
-        self.count = 0  # bytes that were read
-
-    def read(self, count: int) -> bytes:
-        with _naming(self._name):
-            data: bytes = self._file.read(count)
-        self.count += len(data)
-        return data
-
-
-class NpzFile:
-    """The arrays of a ``.npz`` file; `names` has them in the order of the file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._headers: dict[str, Header] = {}
-        with self._zip() as archive:
-            infos = [info for info in archive.infolist() if info.filename[-4:] == ".npy"]
-        self._infos = {info.filename[:-4]: info for info in infos}
-        self.names = [info.filename[:-4] for info in infos]
-
-    def describe(self, name: str) -> str:
-        """Shape and dtype of an array, for messages."""
+@contextmanager
+def _opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
+    with open(path, "rb") as file:
         try:
-            shape, _, dtype, _ = self.header(name)
-        except ValueError:
-            return "damaged"
-        return f"{shape} {dtype}"
+            with _naming(os.fspath(path)):
+                archive = zipfile.ZipFile(file)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"{path} is not a complete .npz file: {error}") from None
+        with archive:
+            yield archive
 
-    def array(self, name: str) -> npt.NDArray[Any]:
-        """An array: mapped, or spooled if it is compressed."""
-        label, info = self._label(name), self._infos[name]
-        shape, fortran_order, dtype, length = self.header(name)
+
+def npz_arrays(path: Path) -> list[StoredArray]:
+    """The arrays of a ``.npz`` file, in its order."""
+    with _opened_zip(path) as archive:
+        infos = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+        return [_npz_array(path, archive, info) for info in infos]
+
+
+def _npz_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> StoredArray:
+    name = info.filename.removesuffix(".npy")
+    label = f"{path}:{name}"
+    if info.flag_bits & _ENCRYPTED:
+        raise ValueError(f"{label} is encrypted: unpack it with its password, and save it anew")
+    with _naming(label), archive.open(info) as file:
+        shape, fortran_order, dtype = _npy_header(file, label)
+        begin = file.tell()
+    size = math.prod(shape) * dtype.itemsize
+
+    def read() -> Array:
         if dtype.hasobject:
             raise ValueError(f"{label} holds Python objects, which are not read: save numbers")
-        size = length + math.prod(shape) * dtype.itemsize
-        if size != info.file_size:
+        if begin + size != info.file_size:
             raise ValueError(
-                f"{label} is damaged: its header describes {size:,} bytes, and it has "
+                f"{label} is damaged: its header describes {begin + size:,} bytes, and it has "
                 f"{info.file_size:,}"
             )
-        if size == length:
-            return np.empty(shape, dtype)
+        order: Any = "F" if fortran_order else "C"
         if info.compress_type == zipfile.ZIP_STORED:
-            begin = self._begin(label, info) + length
-            order: Any = "F" if fortran_order else "C"
-            return np.memmap(self.path, dtype, "r", begin, shape, order)
-        with self._open(name) as stream, closing(new_spool()) as spool:
-            stream.read(length)
-            while data := stream.read(_READ_BYTES):
-                spool.append(np.frombuffer(data, np.uint8))
-            if len(spool) != size - length:
-                raise ValueError(f"{label} is truncated: it ends before its array does")
-            return spool.array().view(dtype).reshape(shape, order="F" if fortran_order else "C")
-
-    def header(self, name: str) -> Header:
-        """Shape, order, dtype and length of the ``.npy`` header."""
-        if name not in self._headers:
-            with self._open(name) as stream:
-                self._headers[name] = _npy_header(stream, self._label(name))
-        return self._headers[name]
-
-    def _label(self, name: str) -> str:
-        return f"{os.fspath(self.path)}:{name}"
-
-    @contextmanager
-    def _zip(self) -> Iterator[zipfile.ZipFile]:
-        with open(self.path, "rb") as file:
-            try:
-                with _naming(os.fspath(self.path)):
-                    archive = zipfile.ZipFile(file)
-            except (ValueError, OverflowError) as error:
-                raise ValueError(f"{self.path} is not a complete .npz file: {error}") from None
-            with archive:
-                yield archive
-
-    @contextmanager
-    def _open(self, name: str) -> Iterator[_Stream]:
-        label, info = self._label(name), self._infos[name]
-        if info.flag_bits & _ENCRYPTED:
-            raise ValueError(f"{label} is encrypted: unpack it with its password, and save it anew")
-        with self._zip() as archive:
             with _naming(label):
-                file = archive.open(info)
-            with file:
-                yield _Stream(file, label)
+                at = _begin_of_member(path, info) + begin
+            return _mapped(path, dtype, at, shape, order)
+        with _opened_zip(path) as archive, closing(new_spool()) as spool:
+            with _naming(label), archive.open(info) as file:
+                file.read(begin)
+                while data := file.read(_READ_BYTES):
+                    spool.append(np.frombuffer(data, np.uint8))
+            if len(spool) != size:
+                raise ValueError(f"{label} is truncated: it ends before its array does")
+            return spool.array().view(dtype).reshape(shape, order=order)
 
-    def _begin(self, label: str, info: zipfile.ZipInfo) -> int:
-        """Where the bytes of a member begin that is not compressed."""
-        with open(self.path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            file.seek(info.header_offset)
-            head = file.read(_LOCAL_HEADER.size)
-        if len(head) < _LOCAL_HEADER.size or head[:4] != b"PK\x03\x04":
-            raise ValueError(f"{label} is damaged: there is no zip entry where it should begin")
-        _, name_bytes, extra_bytes = _LOCAL_HEADER.unpack(head)
-        begin: int = info.header_offset + _LOCAL_HEADER.size + name_bytes + extra_bytes
-        if info.compress_size != info.file_size or begin + info.file_size > size:
-            raise ValueError(f"{label} is damaged: it reaches beyond the end of the file")
-        return begin
+    return StoredArray(path, name, shape, dtype, read)
 
 
-def _npy_header(stream: _Stream, label: str) -> Header:
-    file: BinaryIO = stream  # type: ignore[assignment]  # all that NumPy needs is `read`
+def _begin_of_member(path: Path, info: zipfile.ZipInfo) -> int:
+    """Where the bytes of a member begin that is not compressed."""
+    with open(path, "rb") as file:
+        file.seek(info.header_offset + _NAME_LENGTHS)
+        lengths = struct.unpack("<HH", file.read(4))
+        end = file.seek(0, os.SEEK_END)
+    begin: int = info.header_offset + _LOCAL_HEADER_BYTES + sum(lengths)
+    if info.compress_size != info.file_size or begin + info.file_size > end:
+        raise EOFError("it reaches beyond the end of the file")
+    return begin
+
+
+def _npy_header(file: Any, label: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and dtype by the header of a ``.npy`` file."""
     try:
         version = np.lib.format.read_magic(file)
         if version == (1, 0):
@@ -256,13 +226,12 @@ def _npy_header(stream: _Stream, label: str) -> Header:
             header = np.lib.format.read_array_header_2_0(file)
         else:
             raise ValueError(f"version {version} of the .npy format is not of plain numbers")
-        shape, fortran_order, dtype = header
-        if any(size < 0 for size in shape):
-            raise ValueError(f"its shape is {shape}")
+        if any(size < 0 for size in header[0]):
+            raise ValueError(f"its shape is {header[0]}")
     except Exception as error:  # NumPy parses Python, which raises many kinds
         reason = str(error)[:200] or type(error).__name__
         raise ValueError(f"{label} is not a complete NumPy array: {reason}") from None
-    return tuple(shape), bool(fortran_order), dtype, stream.count
+    return header
 
 
 # --- .safetensors: 8 bytes with the length of a JSON header, the header, and the tensors one after
@@ -278,73 +247,65 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 }  # fmt: skip
 
 
-class SafetensorsFile:
+def _safetensors_arrays(path: Path) -> list[StoredArray]:
     """The tensors of a ``.safetensors`` file."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            length = int.from_bytes(file.read(8), "little")
-            if size < 8 or not 2 <= length <= min(size - 8, _MOST_HEADER_BYTES):
-                raise self._damaged(f"its header would have {length:,} bytes, and it has {size:,}")
-            text = file.read(length)
-        self._begin = 8 + length
-        try:
-            header = json.loads(text.decode(), object_pairs_hook=_without_duplicates)
-        except (ValueError, RecursionError) as error:
-            raise self._damaged(f"its header is not valid JSON: {str(error)[:200]}") from None
-        if not isinstance(header, dict):
-            raise self._damaged("its header is no JSON object")
-        header.pop("__metadata__", None)
-        self._tensors = {name: self._entry(name, entry) for name, entry in header.items()}
-        self.names = list(self._tensors)
-        self._check_ranges(size - self._begin)
+    def damaged(why: str) -> ValueError:
+        return ValueError(f"{path} is not a complete safetensors file: {why}")
 
-    def describe(self, name: str) -> str:
-        """Shape and dtype of a tensor, for messages."""
-        kind, shape, _, _ = self._tensors[name]
-        return f"{shape} {kind}"
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size - 8
+        length = int.from_bytes(file.read(8), "little")
+        if not 2 <= length <= min(size, _MOST_HEADER_BYTES):
+            raise damaged(f"its header would have {length:,} bytes, and it has {size + 8:,}")
+        text = file.read(length)
+    try:
+        header = json.loads(text.decode(), object_pairs_hook=_without_duplicates)
+    except (ValueError, RecursionError) as error:
+        raise damaged(f"its header is not valid JSON: {str(error)[:200]}") from None
+    if not isinstance(header, dict):
+        raise damaged("its header is no JSON object")
+    header.pop("__metadata__", None)
+    found, ranges = [], []
+    for name, entry in header.items():
+        tensor = _tensor_entry(entry)
+        if tensor is None:
+            raise damaged(f"its header does not describe {name!r} as a tensor")
+        kind, shape, begin, end = tensor
+        dtype = _DTYPES.get(kind)
+        if dtype is not None and math.prod(shape) * dtype.itemsize != end - begin:
+            raise damaged(f"{name!r} has {end - begin:,} bytes for a tensor of shape {shape}")
+        read = partial(_mapped_tensor, path, name, kind, 8 + length + begin, shape)
+        found.append(StoredArray(path, name, shape, kind, read))
+        ranges.append((begin, end, name))
+    at = 0  # tensors follow each other, and fill the file
+    for begin, end, name in sorted(ranges):
+        if begin != at:
+            raise damaged(f"{name!r} begins at byte {begin:,} of the data, not at {at:,}")
+        at = end
+    if at != size - length:
+        raise damaged(f"its tensors have {at:,} bytes, and {size - length:,} are there")
+    return found
 
-    def array(self, name: str) -> npt.NDArray[Any]:
-        """A tensor, mapped."""
-        kind, shape, begin, end = self._tensors[name]
-        if kind not in _DTYPES:
-            raise ValueError(
-                f"{self.path}:{name} has dtype {kind}, which cannot be stored: convert it first"
-            )
-        dtype = _DTYPES[kind]
-        if math.prod(shape) * dtype.itemsize != end - begin:
-            raise self._damaged(f"{name!r} has {end - begin:,} bytes for a tensor of shape {shape}")
-        if begin == end:
-            return np.empty(shape, dtype)
-        return np.memmap(self.path, dtype, "r", self._begin + begin, shape)
 
-    def _damaged(self, why: str) -> ValueError:
-        return ValueError(f"{self.path} is not a complete safetensors file: {why}")
+def _mapped_tensor(path: Path, name: str, kind: str, begin: int, shape: tuple[int, ...]) -> Array:
+    if kind not in _DTYPES:
+        raise ValueError(
+            f"{path}:{name} has dtype {kind}, which cannot be stored: convert it first"
+        )
+    return _mapped(path, _DTYPES[kind], begin, shape)
 
-    def _entry(self, name: str, entry: Any) -> tuple[str, tuple[int, ...], int, int]:
-        try:
-            kind, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
-            counts = [*shape, begin, end]
-            valid = len(entry) == 3 and isinstance(kind, str) and isinstance(shape, list)
-            valid = valid and all(type(n) is int and n >= 0 for n in counts) and begin <= end
-        except (TypeError, KeyError, ValueError):
-            valid = False
-        if not valid:
-            raise self._damaged(f"its header does not describe {name!r} as a tensor")
-        return kind, tuple(shape), begin, end
 
-    def _check_ranges(self, size: int) -> None:
-        """Tensors follow each other, and fill the file."""
-        at = 0
-        by_place = sorted(self._tensors.items(), key=lambda item: item[1][2:])
-        for name, (_, _, begin, end) in by_place:
-            if begin != at:
-                raise self._damaged(f"{name!r} begins at byte {begin:,} of the data, not at {at:,}")
-            at = end
-        if at != size:
-            raise self._damaged(f"its tensors have {at:,} bytes, and {size:,} are there")
+def _tensor_entry(entry: Any) -> tuple[str, tuple[int, ...], int, int] | None:
+    """Dtype, shape, begin and end of a tensor; None if the header does not have them."""
+    try:
+        kind, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
+        counts = [*shape, begin, end]
+        valid = len(entry) == 3 and isinstance(kind, str) and isinstance(shape, list)
+        valid = valid and all(type(n) is int and n >= 0 for n in counts) and begin <= end
+    except (TypeError, KeyError, ValueError):
+        return None
+    return (kind, tuple(shape), begin, end) if valid else None
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -379,14 +340,12 @@ def _header_02(path: Path, kind: struct.Struct, magic: bytes, what: str) -> tupl
     return kind.unpack(head)[1:]
 
 
-def _mapped_02(path: Path, dtype: str, begin: int, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+def _mapped_02(path: Path, dtype: str, begin: int, shape: tuple[int, ...]) -> Array:
     size = path.stat().st_size
     end = begin + math.prod(shape) * np.dtype(dtype).itemsize
     if end > size:
         raise ValueError(f"{path} is truncated: it has {size:,} bytes, not {end:,}; convert again")
-    if not math.prod(shape):
-        return np.empty(shape, dtype)
-    return np.memmap(path, dtype, "r", begin, shape)
+    return _mapped(path, dtype, begin, shape)
 
 
 def _graph_02(path: Path) -> SparseMatrix:
@@ -410,9 +369,6 @@ def _rows_02(path: Path) -> npt.NDArray[Any]:
 
 
 # --- which array a value is
-
-
-Array = npt.NDArray[Any]
 
 
 def open_array(
@@ -478,9 +434,7 @@ def _open(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
     if type(value).__module__.partition(".")[0] == "torch" or hasattr(value, "detach"):
         from graphzero.ingest.sources import torch_file
 
-        if torch_file.is_sparse_tensor(value):
-            return torch_file.matrix_of_tensor(value, what)
-        return torch_file.array_of_tensor(value, what)
+        return torch_file.array_of(value, what)
     return np.asarray(value)
 
 
@@ -493,23 +447,30 @@ def _open_file(value: str | os.PathLike[str], names: Sequence[str]) -> Array | S
         return _rows_02(path)
     if suffix not in CONTAINERS:
         return load_npy(path)
-    file: Any
-    if suffix == ".npz":
-        file = NpzFile(path)
-        if member is None and is_scipy_file(file):
-            return matrix_of_file(file)
-    elif suffix == ".safetensors":
-        file = SafetensorsFile(path)
-    else:
-        from graphzero.ingest.sources.torch_file import TorchFile
-
-        file = TorchFile(path)
-        if file.names == [""] and member is None:
-            names = [""]
-    found: Array | SparseMatrix = file.array(
-        choose_member(os.fspath(path), file.names, member, names, file.describe)
-    )
+    several = {".npz": npz_arrays, ".safetensors": _safetensors_arrays}.get(suffix, _torch_arrays)
+    arrays = several(path)
+    by_name = {one.name: one.read for one in arrays}
+    if member is None and suffix == ".npz" and {"format", "shape", "data"} <= by_name.keys():
+        return matrix_of_arrays(os.fspath(path), by_name)
+    if member is None and list(by_name) == [""]:  # a file that is one tensor
+        names = [""]
+    found: Array | SparseMatrix = _chosen(path, arrays, member, names).read()
     return found
+
+
+def _torch_arrays(path: Path) -> list[StoredArray]:
+    from graphzero.ingest.sources import torch_file
+
+    return [
+        StoredArray(
+            path,
+            name,
+            tuple(value.shape),
+            str(value.dtype).removeprefix("torch."),
+            partial(torch_file.array_of, value, f"{path}:{name}" if name else os.fspath(path)),
+        )
+        for name, value in torch_file.tensors_in(path).items()
+    ]
 
 
 def _of_numbers(array: Array, name: str, dtype: np.dtype[Any] | None) -> Array:

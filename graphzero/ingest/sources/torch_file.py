@@ -64,30 +64,20 @@ def matrix_of_tensor(tensor: Any, name: str) -> SparseMatrix:
     return SparseMatrix(name, kind, shape, *(array_of_tensor(part, name) for part in parts))
 
 
-class TorchFile:
-    """The tensors and NumPy arrays in a ``.pt`` file.
+def array_of(value: Any, name: str) -> npt.NDArray[Any] | SparseMatrix:
+    """A tensor or an array of NumPy as an array, mapped if it is, or as a sparse matrix."""
+    if isinstance(value, np.ndarray):
+        return value
+    return (matrix_of_tensor if is_sparse_tensor(value) else array_of_tensor)(value, name)
+
+
+def tensors_in(path: Path) -> dict[str, Any]:
+    """The tensors and NumPy arrays in a ``.pt`` file, by name.
 
     Those of dictionaries within dictionaries have names such as "paper/x", and the names of an
     edge type are joined by "__". A file that is one tensor has the name "".
     """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._values = dict(_values_in(load_torch(path)))
-        self.names = list(self._values)
-
-    def describe(self, name: str) -> str:
-        """Shape and dtype, for messages."""
-        value = self._values[name]
-        return f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
-
-    def array(self, name: str) -> npt.NDArray[Any] | SparseMatrix:
-        """A tensor as an array, mapped, or as a sparse matrix."""
-        label = f"{self.path}:{name}" if name else os.fspath(self.path)
-        value = self._values[name]
-        if isinstance(value, np.ndarray):
-            return value
-        return (matrix_of_tensor if is_sparse_tensor(value) else array_of_tensor)(value, label)
+    return dict(_values_in(load_torch(path)))
 
 
 def _values_in(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
