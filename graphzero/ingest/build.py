@@ -47,7 +47,7 @@ from graphzero.ingest.row_files import rows_layout, write_edge_rows, write_rows,
 from graphzero.ingest.rows import Rows, count_classes
 from graphzero.ingest.sort import spooling_near, temp_array
 from graphzero.ingest.sources.tables import InputFiles
-from graphzero.ingest.stored import StoredOrder, open_stored_graph
+from graphzero.ingest.stored import open_stored_graph
 from graphzero.store.format import (
     DTYPES,
     FLAG_VECTOR,
@@ -226,11 +226,10 @@ class _Writer:
             graphs = {edge_type: file.staged.staged_path for edge_type, file in hot.items()}
             lists = {}
             for edge_type, path in graphs.items():
-                ends = tuple(_stored_order(path, spaces[n]) for n in content.list_ends(edge_type))
-                typed = ends if content.layout.is_typed else None
-                lists[edge_type] = open_stored_graph(path, typed).edges()  # type: ignore[arg-type]
+                owners, neighbors = (spaces[name] for name in content.list_ends(edge_type))
                 lists[edge_type] = replace(
-                    lists[edge_type], node_times=content.lists[edge_type].node_times
+                    open_stored_graph(path, (owners, neighbors)).edges(),
+                    node_times=content.lists[edge_type].node_times,
                 )
             self._content = replace(content, lists=lists)
         visits, presampling = count_visits(
@@ -337,11 +336,6 @@ def write_files(
         If the disk is full.
     """
     return _Writer(folder, content, options, staged).write()
-
-
-def _stored_order(path: Path, space: NodeSpace) -> StoredOrder:
-    ids = None if space.order is None else space.order.node_ids
-    return StoredOrder(path, space.num_nodes, ids)
 
 
 def _ids_layout(space: NodeSpace) -> Header:

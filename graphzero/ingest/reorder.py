@@ -20,7 +20,6 @@ from graphzero.ingest.options import Presampler, Progress, WriteOptions, parse_b
 from graphzero.ingest.rows import Rows
 from graphzero.ingest.stored import (
     StoredGraph,
-    StoredOrder,
     open_stored_edge_rows,
     open_stored_graph,
     open_stored_order,
@@ -50,15 +49,15 @@ def _verify_files(folder: Path, manifest: Manifest, progress: Progress) -> None:
 
 def _stored(
     folder: Path, manifest: Manifest
-) -> tuple[dict[str, StoredOrder], dict[EdgeType, StoredGraph]]:
+) -> tuple[dict[str, NodeSpace], dict[EdgeType, StoredGraph]]:
     """The orders of nodes, and the graph files."""
     if not manifest.is_typed:
         graph = open_stored_graph(manifest.edges[EDGES].graph.resolve(folder))
         return {NODES: graph.owners}, {EDGES: graph}
-    orders: dict[str, StoredOrder] = {}
+    orders: dict[str, NodeSpace] = {}
     for name, table in manifest.nodes.items():
         if table.ids is None:
-            orders[name] = StoredOrder(folder, table.num_nodes)
+            orders[name] = NodeSpace(table.num_nodes)
         else:
             orders[name] = open_stored_order(table.ids.resolve(folder), table.num_nodes)
     graphs: dict[EdgeType, StoredGraph] = {}
@@ -73,7 +72,7 @@ def _content(folder: Path, manifest: Manifest, options: WriteOptions) -> Content
     """The files of a dataset as input, in the user's ids."""
     orders, graphs = _stored(folder, manifest)
 
-    def rows_of(entries: dict[str, FileEntry], order: StoredOrder) -> dict[str, Rows]:
+    def rows_of(entries: dict[str, FileEntry], order: NodeSpace) -> dict[str, Rows]:
         return {n: open_stored_rows(entry.resolve(folder), order) for n, entry in entries.items()}
 
     lists = {edge_type: graph.edges() for edge_type, graph in graphs.items()}
@@ -100,7 +99,7 @@ def _content(folder: Path, manifest: Manifest, options: WriteOptions) -> Content
         with_out_graph=options.neighbors == "both" and manifest.directed,
         stored=paths,
         sampled=paths,
-        spaces={name: order.space() for name, order in orders.items()},
+        spaces=orders,
         visits={
             name: open_stored_rows(table.visits.resolve(folder), orders[name])
             for name, table in manifest.nodes.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,52 +65,6 @@ class _Column:
 
 
 @dataclass(frozen=True)
-class StoredOrder:
-    """The order in which the nodes of a graph or of a type are stored.
-
-    Attributes
-    ----------
-    path : pathlib.Path
-        The file that has it.
-    num_nodes : int
-    node_ids : (N,) array or None
-        Mapped: the user's id of each stored id; None where they are the same.
-    rank : Section or None
-        The table of ranks.
-    """
-
-    path: Path
-    num_nodes: int
-    node_ids: npt.NDArray[Any] | None = None
-    rank: Section | None = None
-
-    def to_user(self, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The user's ids of stored ids, checked: a valid checksum does not prove valid ids.
-
-        Raises
-        ------
-        FormatError
-            If one is out of range.
-        """
-        self._check_ids(stored)
-        if self.node_ids is None:
-            return stored
-        ids: npt.NDArray[Any] = self.node_ids[stored]
-        self._check_ids(ids)
-        return ids
-
-    def space(self) -> NodeSpace:
-        """These nodes, with both directions of the renumbering mapped."""
-        if self.node_ids is None or self.rank is None:
-            return NodeSpace(self.num_nodes)
-        return NodeSpace(self.num_nodes, NodeOrder(self.node_ids, _map(self.path, self.rank)))
-
-    def _check_ids(self, ids: npt.NDArray[Any]) -> None:
-        if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < self.num_nodes:
-            raise FormatError(f"{self.path} has ids out of range: build the dataset again")
-
-
-@dataclass(frozen=True)
 class StoredGraph:
     """A ``.gl`` file.
 
@@ -118,14 +72,14 @@ class StoredGraph:
     ----------
     path : pathlib.Path
     header : Header
-    owners, neighbors : StoredOrder
-        Of the nodes that have the lists, and of those that are in them.
+    owners, neighbors : NodeSpace
+        The nodes that have the lists, and those that are in them.
     """
 
     path: Path
     header: Header
-    owners: StoredOrder
-    neighbors: StoredOrder
+    owners: NodeSpace
+    neighbors: NodeSpace
 
     @property
     def is_directed(self) -> bool:
@@ -164,8 +118,8 @@ class StoredGraph:
             return _read(self.path, indices, begin, end)
 
         ends = [
-            _Column(np.uint32, indices.count, _users(order, read))
-            for order, read in ((self.owners, owners), (self.neighbors, neighbors))
+            _Column(np.uint32, indices.count, self._users(space, read))
+            for space, read in ((self.owners, owners), (self.neighbors, neighbors))
         ]
         largest = self.owners.num_nodes - 1, self.neighbors.num_nodes - 1
         source, target = ends[::-1] if self.is_incoming else ends
@@ -195,19 +149,28 @@ class StoredGraph:
             lambda begin, end: _read(self.path, found, begin, end),
         )
 
+    def _users(self, space: NodeSpace, read: Read) -> Read:
+        """The same reader, with the user's ids instead of stored ids.
 
-def _users(order: StoredOrder, read: Read) -> Read:
-    """The same reader, with the user's ids instead of stored ids."""
+        Both are checked: a valid checksum does not prove valid ids.
+        """
 
-    def ids(begin: int, end: int) -> npt.NDArray[Any]:
-        out = np.empty(end - begin, np.uint32)
-        # In small pieces: a conversion takes several times the memory of its ids.
-        for at in range(begin, end, _CHUNK):
-            stop = min(at + _CHUNK, end)
-            out[at - begin : stop - begin] = order.to_user(read(at, stop))
-        return out
+        def checked(ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < space.num_nodes:
+                raise FormatError(f"{self.path} has ids out of range: build the dataset again")
+            return ids
 
-    return ids
+        def users(begin: int, end: int) -> npt.NDArray[Any]:
+            out = np.empty(end - begin, np.uint32)
+            # In small pieces: a conversion takes several times the memory of its ids.
+            for at in range(begin, end, _CHUNK):
+                ids = checked(read(at, min(at + _CHUNK, end)))
+                if space.order is not None:
+                    ids = checked(space.order.node_ids[ids])
+                out[at - begin : at - begin + len(ids)] = ids
+            return out
+
+        return users
 
 
 def _section(path: Path, header: Header, name: str) -> Section:
@@ -217,8 +180,8 @@ def _section(path: Path, header: Header, name: str) -> Section:
     return section
 
 
-def open_stored_order(path: Path, num_nodes: int) -> StoredOrder:
-    """The order of a node type, from the file of its ids.
+def open_stored_order(path: Path, num_nodes: int) -> NodeSpace:
+    """The nodes of a type, from the file of their ids.
 
     Raises
     ------
@@ -229,20 +192,18 @@ def open_stored_order(path: Path, num_nodes: int) -> StoredOrder:
     ids, rank = _section(path, header, "rows"), _section(path, header, "node_rank")
     if not header.num_nodes == ids.count == rank.count == num_nodes:
         raise FormatError(f"{path} does not have one id for each node: build the dataset again")
-    return StoredOrder(path, num_nodes, _map(path, ids), rank)
+    return NodeSpace(num_nodes, NodeOrder(_map(path, ids), _map(path, rank)))
 
 
-def open_stored_graph(
-    path: Path, types: tuple[StoredOrder, StoredOrder] | None = None
-) -> StoredGraph:
+def open_stored_graph(path: Path, ends: tuple[NodeSpace, NodeSpace] | None = None) -> StoredGraph:
     """A ``.gl`` file as a list of edges.
 
     Parameters
     ----------
     path : pathlib.Path
-    types : (StoredOrder, StoredOrder), optional
-        For the file of an edge type: the nodes that have the lists, and those that are in them.
-        Without it, the edges of such a file are in stored ids.
+    ends : (NodeSpace, NodeSpace), optional
+        The nodes that have the lists, and those that are in them. Without it, they are in the order
+        that the file has; the edges of an edge type are then in stored ids.
 
     Raises
     ------
@@ -252,6 +213,8 @@ def open_stored_graph(
         If it has more than 2^32 nodes.
     """
     header = read_header(path)
+    is_typed = bool(header.flags & FLAG_TYPED)
+    num_neighbors = header.num_neighbors if is_typed else header.num_nodes
     if header.num_nodes > MAX_NODES:
         raise ValueError(f"{path} has {header.num_nodes} nodes, more than the limit of 2^32")
     counts = (
@@ -261,29 +224,29 @@ def open_stored_graph(
     node_ids = header.find("node_ids")
     if not all(counts) or (node_ids is not None and node_ids.count != header.num_nodes):
         raise FormatError(f"{path} has sections that do not fit its counts: build it again")
-    if types is None:
-        ids = None if node_ids is None else _map(path, node_ids)
-        owners = StoredOrder(path, header.num_nodes, ids, header.find("node_rank"))
-        is_typed = bool(header.flags & FLAG_TYPED)
-        return StoredGraph(
-            path,
-            header,
-            owners,
-            StoredOrder(path, header.num_neighbors) if is_typed else owners,
-        )
-    if (header.num_nodes, header.num_neighbors) != tuple(one.num_nodes for one in types):
-        raise FormatError(f"{path} has other numbers of nodes than its types: build it again")
-    return StoredGraph(path, header, *types)
+    if ends is not None:
+        if (header.num_nodes, num_neighbors) != tuple(one.num_nodes for one in ends):
+            raise FormatError(f"{path} has other numbers of nodes than its types: build it again")
+        return StoredGraph(path, header, *ends)
+    space = NodeSpace(header.num_nodes)
+    if node_ids is not None:
+        ranks = _section(path, header, "node_rank")
+        space = replace(space, order=NodeOrder(_map(path, node_ids), _map(path, ranks)))
+    return StoredGraph(path, header, space, NodeSpace(num_neighbors) if is_typed else space)
 
 
-def _stored_rows(path: Path, header: Header, ids: npt.NDArray[Any] | None = None) -> Rows:
+def _open_rows(path: Path, num_rows: int, ids: npt.NDArray[Any] | None, of: str) -> Rows:
+    """The rows of a ``.gd`` file, of which there must be so many."""
+    header = read_header(path)
     section, shape = _section(path, header, "rows"), header.find("row_shape")
+    if header.num_nodes != num_rows or section.count != num_rows * header.width:
+        raise FormatError(f"{path} does not have one row for each {of}: build the dataset again")
     row_shape: tuple[int, ...] = () if header.flags & FLAG_VECTOR else (header.width,)
     if shape is not None:
         row_shape = tuple(_read(path, shape, 0, shape.count).tolist())
         if math.prod(row_shape) != header.width:
             raise FormatError(f"{path}: section 'row_shape' does not fit its rows: build it again")
-    rows = _map(path, section).reshape(header.num_nodes, *row_shape)
+    rows = _map(path, section).reshape(num_rows, *row_shape)
     return Rows(os.fspath(path), [ArrayPart(os.fspath(path), rows, ids)])
 
 
@@ -295,14 +258,10 @@ def open_stored_edge_rows(path: Path, graph: StoredGraph) -> Rows:
     FormatError
         If the file is damaged, or has another number of rows.
     """
-    header = read_header(path)
-    section = _section(path, header, "rows")
-    if header.num_nodes != graph.header.width or section.count != header.num_nodes * header.width:
-        raise FormatError(f"{path} does not have one row for each edge: build the dataset again")
-    return _stored_rows(path, header)
+    return _open_rows(path, graph.header.width, None, "edge")
 
 
-def open_stored_rows(path: Path, order: StoredOrder) -> Rows:
+def open_stored_rows(path: Path, space: NodeSpace) -> Rows:
     """The rows of a ``.gd`` file of nodes that are stored in this order.
 
     Rows with ids are checked when they are written again: every node has exactly one.
@@ -312,13 +271,13 @@ def open_stored_rows(path: Path, order: StoredOrder) -> Rows:
     FormatError
         If the file is damaged, or does not belong to the graph.
     """
-    header = read_header(path)
-    section = _section(path, header, "rows")
-    if header.num_nodes != order.num_nodes or section.count != header.num_nodes * header.width:
-        raise FormatError(f"{path} does not have one row for each node: build the dataset again")
-    rank, expected = header.find("node_rank"), order.rank
+    rank = read_header(path).find("node_rank")
     if rank is None:
-        return _stored_rows(path, header)
-    if expected is None or (rank.dtype, rank.crc) != (expected.dtype, expected.crc):
+        return _open_rows(path, space.num_nodes, None, "node")
+    ranks, order = _map(path, rank), space.order
+    if order is None or not all(
+        np.array_equal(ranks[at : at + _CHUNK], order.node_rank[at : at + _CHUNK])
+        for at in range(0, max(len(ranks), space.num_nodes), _CHUNK)
+    ):
         raise FormatError(f"{path} has another order than the graph: build the dataset again")
-    return _stored_rows(path, header, order.node_ids)
+    return _open_rows(path, space.num_nodes, order.node_ids, "node")
