@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from reference_merging import is_symmetric
 
 from graphzero.ingest import build_dataset
-from graphzero.ingest.sort import EdgeSorter, stable_order
-from graphzero.store.format import FLAG_DIRECTED, Header, read_file, verify_file
-from graphzero.store.manifest import read_manifest
+from graphzero.ingest.sort import EdgeSorter
+from graphzero.store.format import Header, read_file, verify_file
 
 EDGES = np.array([[0, 2], [2, 1], [0, 1], [3, 3], [0, 2], [1, 0]])
 WEIGHTS = np.array([0.5, 1.5, 2.5, 3.5, 4.5, 5.5], np.float32)
@@ -59,30 +58,6 @@ def csv_text(delimiter: str, header: bool, extra: bool = True) -> str:
         cells = [source, target, weight, time] if extra else [source, target]
         rows.append(delimiter.join(str(cell) for cell in cells))
     return "\n".join(rows) + "\n"
-
-
-@pytest.mark.parametrize("order", ["input", "hot"])
-@pytest.mark.parametrize("directed", [True, False])
-def test_sections_and_header(tmp_path: Path, order: str, directed: bool) -> None:
-    manifest = build_dataset(
-        tmp_path / "d",
-        EDGES,
-        weight=WEIGHTS,
-        timestamp=TIMES,
-        directed=directed,
-        order=order,
-        edge_ids=True,
-        num_nodes=6,
-    )
-    header, arrays = graph_of(tmp_path / "d")
-    assert_same(arrays, EDGES, 6, directed=directed, order=order, weights=WEIGHTS, times=TIMES)
-    assert (header.num_nodes, header.width, header.num_input_edges) == (6, 6 if directed else 11, 6)
-    assert bool(header.flags & FLAG_DIRECTED) is directed
-    assert arrays["indptr"].dtype == "<u4"
-    assert arrays["indices"].dtype == arrays["edge_ids"].dtype == "<u4"
-    assert (arrays["weights"].dtype, arrays["times"].dtype) == ("<f4", "<i8")
-    assert manifest == read_manifest(tmp_path / "d")
-    assert (manifest.num_nodes, manifest.num_edges, manifest.order) == (6, header.width, order)
 
 
 @settings(max_examples=60, deadline=None)
@@ -157,36 +132,12 @@ def test_merge_keeps_ties_in_input_order(
     np.testing.assert_array_equal(rows, expected)
 
 
-def test_stable_order_of_large_keys() -> None:
-    keys = np.random.default_rng(0).integers(0, 2**64, 500, dtype=np.uint64)
-    keys = np.concatenate([keys, keys[:100]])
-    np.testing.assert_array_equal(stable_order(keys), np.argsort(keys, kind="stable"))
-
-
 @pytest.mark.parametrize("name", ["e.csv", "e.csv.gz", "e.tsv", "e.txt", "e.txt.gz"])
 def test_csv_names(tmp_path: Path, name: str) -> None:
     text = csv_text("\t", header=False, extra=False).encode()
     (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
     build_dataset(tmp_path / "d", tmp_path / name, order="input", edge_ids=True)
     assert_same(graph_of(tmp_path / "d")[1], EDGES, 4)
-
-
-def test_known_names_can_be_switched_off(tmp_path: Path) -> None:
-    path = tmp_path / "e.csv"
-    path.write_text("src,dst,weight,time\n0,1,nan,oops\n")
-    build_dataset(tmp_path / "d", path, weight=False, timestamp=False)
-    assert not {"weights", "times"} & graph_of(tmp_path / "d")[1].keys()
-
-
-def test_third_column_without_header_is_no_weight(tmp_path: Path) -> None:
-    (tmp_path / "e.csv").write_text("0,1,7\n1,2,8\n")
-    build_dataset(tmp_path / "d", tmp_path / "e.csv", src=0, dst=1)
-    assert "weights" not in graph_of(tmp_path / "d")[1]
-
-
-def test_two_edges_are_rows(tmp_path: Path) -> None:
-    build_dataset(tmp_path / "d", [[0, 1], [0, 2]], order="input", edge_ids=True)
-    assert_same(graph_of(tmp_path / "d")[1], [[0, 1], [0, 2]], 3)
 
 
 def test_sparse_ids(tmp_path: Path) -> None:

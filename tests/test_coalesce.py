@@ -19,7 +19,7 @@ from peak_memory import peak_of
 import graphzero as gz
 from graphzero.ingest import build_dataset, merge, sort
 from graphzero.store.format import read_file
-from graphzero.store.manifest import EdgeChanges, describe_changes, read_manifest
+from graphzero.store.manifest import EdgeChanges, read_manifest
 
 pytestmark = pytest.mark.no_asan  # the work is that of NumPy
 
@@ -341,17 +341,6 @@ def test_bfloat16_and_nan(tmp_path: Path, how: str) -> None:
     assert found == [one, 0x7FC0]
     with pytest.raises(ValueError, match=r"edges 0 and 1\).* 'half' differs: 1.0 and 2.0"):
         gz.build(tmp_path, edges, coalesce=True)
-
-
-def test_clauses() -> None:
-    assert describe_changes(None) == []
-    changes = EdgeChanges(1200, 1, reversed=True, symmetric=True)
-    assert describe_changes(changes) == [
-        "reversed",
-        "dropped 1 self-loop",
-        "the list was symmetric: each pair stored once",
-        "merged 1,200 parallel edges",
-    ]
 
 
 IMPORTS = """

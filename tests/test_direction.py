@@ -19,7 +19,6 @@ from loaders import loader_of
 import graphzero as gz
 from graphzero import _core
 from graphzero.cli import main
-from graphzero.store.format import FLAG_INCOMING, read_file
 from graphzero.store.manifest import read_manifest
 
 
@@ -67,67 +66,6 @@ def test_every_sampled_edge_is_an_edge_of_the_user(graph, neighbors, order, subg
         assert ds.graph.weights.tolist() == (ids + 1.0).tolist()
         assert ds.graph.times.tolist() == (ids * 7).tolist()
     assert _core.open_mappings() == 0
-
-
-def test_a_model_sees_the_edges_as_they_were_given(tmp_path):
-    """Means over whole neighbourhoods in batches are those over ``edge_index``, as PyG makes them.
-
-    With lists of targets, training ran on the reversed graph, and nothing said so.
-    """
-    torch = pytest.importorskip("torch")
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((80, 6))
-    edge_index = files.random_edges(80, 500, seed=4).T  # (2, E), as PyG's data.edge_index
-
-    def propagate(rows, edges):
-        source, target = edges
-        sums, counts = np.zeros_like(rows), np.zeros(len(rows))
-        np.add.at(sums, target, rows[source])
-        np.add.at(counts, target, 1)
-        return sums / np.maximum(counts, 1)[:, np.newaxis]
-
-    whole = propagate(propagate(x, edge_index), edge_index)
-    backwards = propagate(propagate(x, edge_index[::-1]), edge_index[::-1])
-    with gz.build(tmp_path / "data", edges=torch.as_tensor(edge_index), features=x) as ds:
-        batches = gz.NeighborDataset(ds, np.arange(80), [-1, -1], batch_size=7)
-        for batch in loader_of(batches):
-            rows, edges = batch.x.numpy(), batch.edge_index.numpy()
-            out = propagate(propagate(rows, edges), edges)[: batch.batch_size]
-            seeds = batch.n_id[: batch.batch_size].numpy()
-            np.testing.assert_allclose(out, whole[seeds])
-            assert not np.allclose(out, backwards[seeds])
-    assert _core.open_mappings() == 0
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_files_equal_the_naive_ones(tmp_path, order):
-    """Lists of sources, in the order of how often a node stands in them."""
-    edges = files.random_edges(60, 700)
-    weights = np.random.default_rng(2).random(700).astype(np.float32)
-    how = {"weight": weights, "timestamp": np.arange(700)[::-1]}
-    built(tmp_path / "data", edges, order, **how).close()
-    header, arrays = read_file(tmp_path / "data" / "graph.gl")
-    assert header.flags & FLAG_INCOMING
-    if order == "presample":  # the order is that of the visits: it is not counted naively here
-        return
-    naive = reference.adjacency(
-        edges, 60, incoming=True, order=order, weights=weights, times=how["timestamp"]
-    )
-    np.testing.assert_array_equal(arrays["indptr"], naive.indptr)
-    np.testing.assert_array_equal(arrays["indices"], naive.indices)
-    np.testing.assert_array_equal(arrays["edge_ids"], naive.column(1, np.int64))
-    np.testing.assert_array_equal(arrays["weights"], naive.column(2, np.float32))
-    np.testing.assert_array_equal(arrays["times"], naive.column(3, np.int64))
-    np.testing.assert_array_equal(arrays["time_order"], naive.time_order)
-    if order == "hot":
-        np.testing.assert_array_equal(arrays["node_ids"], naive.node_ids)
-
-
-def test_hot_order_counts_occurrences_in_the_lists(tmp_path):
-    star = [[9, node] for node in range(9)]  # 9 is a source only
-    for neighbors, first in (("in", 9), ("both", 9), ("out", 0)):
-        with built(tmp_path / neighbors, star, neighbors=neighbors) as ds:
-            assert ds.graph.node_ids[0] == first
 
 
 # ---- both

@@ -15,9 +15,7 @@ from loaders import loader_of
 
 import graphzero as gz
 from graphzero.cli import main
-from graphzero.ingest import build_dataset, reorder_dataset
-from graphzero.store.format import read_header
-from graphzero.store.manifest import read_manifest, write_manifest
+from graphzero.store.manifest import read_manifest
 
 
 def as_version_1(folder):
@@ -57,20 +55,6 @@ def test_negatives_are_no_edges_in_the_users_direction(tmp_path, order, num_edge
             np.testing.assert_array_equal(pairs, expected)
             assert not {tuple(pair) for pair in pairs.T.tolist()} & every
             assert (pairs[0] != pairs[1]).all()
-
-
-def test_negatives_are_those_of_in_where_both_are_stored(tmp_path):
-    pytest.importorskip("torch")
-    edges = files.random_edges(40, 300)
-    found = []
-    for neighbors in ("in", "both"):
-        with built(tmp_path / neighbors, edges, neighbors=neighbors) as ds:
-            how = {"neg_sampling": "triplet", "batch_size": 30}
-            batches = gz.LinkNeighborDataset(ds, edges[:30].T.copy(), [3], **how)
-            (batch,) = loader_of(batches)
-            found.append((batch.n_id.tolist(), batch.dst_neg_index.tolist()))
-            found.append(batches.state_options)
-    assert found[:2] == found[2:]
 
 
 def test_a_source_with_edges_to_all_nodes_is_found_in_their_lists(tmp_path):
@@ -164,18 +148,6 @@ def test_an_undirected_folder_of_version_1_does_not_warn(tmp_path):
         with gz.open(tmp_path) as ds:
             gz.NeighborDataset(ds, [0], [2])
             assert ds.neighbors == "both"
-
-
-def test_a_manifest_comes_back_as_it_was_written(tmp_path):
-    for neighbors in ("in", "out", "both"):
-        manifest = build_dataset(tmp_path, CHAIN, neighbors=neighbors)
-        assert read_manifest(tmp_path) == manifest
-        assert manifest.neighbors == neighbors
-        write_manifest(tmp_path, manifest)
-        assert read_manifest(tmp_path) == manifest
-    again = reorder_dataset(tmp_path, "input", neighbors="in")
-    assert (again.out_graph, again.neighbors) == (None, "in")
-    assert not read_header(tmp_path / "graph.gl").find("node_ids")
 
 
 # ---- the command line

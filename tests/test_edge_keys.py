@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from graphzero import _core
 from graphzero.errors import FormatError
@@ -32,16 +30,6 @@ def test_the_sort_is_stable(count: int, num_nodes: int, threads: int) -> None:
     got = keys.copy()
     _core.sort_keys(got, None, threads)
     np.testing.assert_array_equal(got, keys[expected])
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.integers(0, 2**64 - 1), max_size=80))
-def test_any_keys(values: list[int]) -> None:
-    keys = np.array(values, np.uint64)
-    order = np.arange(len(keys), dtype=np.uint32)
-    _core.sort_keys(keys, order, 1)
-    assert keys.tolist() == sorted(values)
-    assert order.tolist() == sorted(range(len(values)), key=values.__getitem__)
 
 
 def test_an_order_of_another_length_is_refused() -> None:

@@ -13,10 +13,7 @@ from reference_merging import is_symmetric
 
 import graphzero as gz
 from graphzero.cli import main
-from graphzero.ingest import build_dataset, merge
-from graphzero.ingest.edges import EdgeList
-from graphzero.ingest.merge import sampled_directions
-from graphzero.ingest.sort import TempColumn
+from graphzero.ingest import build_dataset
 from graphzero.store.format import read_file
 from graphzero.store.manifest import MANIFEST_NAME, read_manifest
 
@@ -29,13 +26,6 @@ BOTH = [*HALF, *([v, u] for u, v in HALF if u != v)]
 
 def sections(folder: Path) -> dict[str, list[Any]]:
     return {name: array.tolist() for name, array in read_file(folder / "graph.gl")[1].items()}
-
-
-def edge_list(folder: Path, edges: Any) -> EdgeList:
-    columns = [TempColumn(folder, np.uint32, 1 << 30) for _ in range(2)]
-    for column, ids in zip(columns, np.asarray(edges).T, strict=True):
-        column.append(ids)
-    return EdgeList(*columns, None, None, 0, (0, 0), False, False, False)
 
 
 def random_half(num_nodes: int, num_edges: int) -> np.ndarray[Any, Any]:
@@ -139,18 +129,6 @@ def test_large_lists_are_told_apart_exactly(tmp_path: Path, spoil: str | None) -
         found, expected = sections(tmp_path / "d"), sections(tmp_path / "half")
         assert found["indptr"] == expected["indptr"]
         assert found["indices"] == expected["indices"]
-
-
-@pytest.mark.parametrize("share", [0.0, 0.4, 0.9])
-def test_the_sample_estimates_the_share(tmp_path: Path, share: float) -> None:
-    half = np.unique(np.sort(random_half(50_000, 300_000), axis=1), axis=0)
-    both = half[: int(share * len(half))]
-    edges = np.concatenate([half, both[:, ::-1]])
-    found = sampled_directions(edge_list(tmp_path, edges))
-    assert not found.exact
-    assert abs(found.num_edges / merge._SAMPLED - 1) < 0.1
-    expected = 2 * len(both) / len(edges)
-    assert abs(found.num_reversed / found.num_edges - expected) < 0.02
 
 
 def refusals() -> list[Any]:
