@@ -198,10 +198,10 @@ def _checked_target(out_path: PathLike, source: Path) -> Path:
 def _edges(path: Path) -> EdgeInput:
     """The edges by the rules of 0.2: src and dst, source and target, else the first two columns."""
     from graphzero.ingest.edges import edges_of_table
-    from graphzero.ingest.sources.text_table import CsvTable, is_number, sniff_csv
+    from graphzero.ingest.sources.text_table import CsvTable, is_number
 
-    table = CsvTable(sniff_csv(path, strict=True))
-    names, cells = list(table.names or ()), table.source.first_record or ()
+    table = CsvTable(path, strict=True)
+    names, cells = list(table.names or ()), table.first_record or ()
     if table.width < 2:
         return edges_of_table(table)  # an error
     pairs = [pair for pair in _ENDS if all(name in names for name in pair)]
@@ -299,13 +299,13 @@ def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -
     from graphzero.ingest.options import Progress
     from graphzero.ingest.row_files import write_rows
     from graphzero.ingest.rows import Rows, ValueColumns, feature_rows
-    from graphzero.ingest.sources.text_table import CsvTable, sniff_csv
+    from graphzero.ingest.sources.text_table import CsvTable
 
     source = Path(csv_path)
     target = _checked_target(out_path, source)
     stored = np.dtype(DataType(dtype).value)
     with folder_lock(target.parent, shared=True):
-        table = CsvTable(sniff_csv(source))
+        table = CsvTable(source)
         if table.width < 2:
             raise ValueError(
                 f"{table.name} has one column: features are a node id and their values"

@@ -20,10 +20,10 @@ from graphzero.ingest import build_dataset
 from graphzero.ingest.sources import text_table
 from graphzero.ingest.sources.text_table import (
     WHITESPACE,
+    CsvTable,
     LineBlocks,
     cells_between_blanks,
     open_binary,
-    sniff_csv,
     with_single_blanks,
 )
 from graphzero.store.format import read_file
@@ -176,11 +176,11 @@ def test_bad_text(tmp_path: Path, text: str, options: dict[str, Any], message: s
 def test_tabs_may_have_empty_cells_between_them(tmp_path: Path) -> None:
     path = tmp_path / "e.tsv"
     path.write_text("src\tnote\tdst\n0\t\t1\n2\ta b\t1\n")
-    assert sniff_csv(path).delimiter == "\t"
+    assert CsvTable(path).delimiter == "\t"
     assert read_back(tmp_path, path) == [[0, 1], [2, 1]]
     path.write_text("0 1\n2 1\n")
-    assert sniff_csv(path).delimiter == WHITESPACE
-    assert sniff_csv(path, delimiter=" ").delimiter == " "
+    assert CsvTable(path).delimiter == WHITESPACE
+    assert CsvTable(path, delimiter=" ").delimiter == " "
 
 
 @settings(max_examples=200, deadline=None)
@@ -354,6 +354,6 @@ def test_a_build_is_the_same_as_by_pyarrow(
     monkeypatch.setattr(text_table, "_LEAST_BYTES", 1000)
     monkeypatch.setattr(text_table, "_BYTES_PER_RECORD", 0)
     plain = built(tmp_path / "plain", path)
-    monkeypatch.setattr(text_table, "_is_plain", lambda *_: False)
+    monkeypatch.setattr(CsvTable, "_is_plain", lambda *_: False)
     assert plain == built(tmp_path / "arrow", path)
     assert isinstance(plain, dict) == (number in {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 15})

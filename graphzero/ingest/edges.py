@@ -30,7 +30,7 @@ from graphzero.ingest.sources.table import (
     Table,
     checked,
     column_index,
-    describe_columns,
+    columns_of,
     find_ends,
     find_known,
     id_column,
@@ -61,14 +61,8 @@ def _other_end(table: Table, given: int, *, given_is_source: bool) -> int:
         if not wrong(names[other]) and not find_known([names[other]], IDS | WEIGHTS | TIMES):
             return other
     raise ValueError(
-        f"{table.name} has {_columns_of(table)}: give {role}= as well, by name or position from 0"
+        f"{table.name} has {columns_of(table)}: give {role}= as well, by name or position from 0"
     )
-
-
-def _columns_of(table: Table) -> str:
-    if table.names is None:
-        return f"{table.width} columns and no header"
-    return f"the columns {describe_columns(table.names)}"
 
 
 def _check_comment(table: Table) -> None:
@@ -126,7 +120,7 @@ def _optional(
     if len(found) > 1:
         several = " and ".join(repr(label_of(names, index)) for index in found)
         raise ValueError(
-            f"{table.name} has {_columns_of(table)}, of which {several} may each be the {role}: "
+            f"{table.name} has {columns_of(table)}, of which {several} may each be the {role}: "
             f"name one with {role}=, or ignore them with {role}=False"
         )
     return found[0] if found else None

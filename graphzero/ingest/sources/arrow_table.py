@@ -47,8 +47,6 @@ class ArrowTable(Table):
         Makes batches of at most so many records, with the columns at some positions, in that order.
     num_records : int or None
         None if it is unknown.
-    is_file : bool
-        Whether an error of pyarrow means that a file is damaged.
     """
 
     def __init__(
@@ -57,8 +55,6 @@ class ArrowTable(Table):
         schema: pa.Schema,
         read: ReadBatches,
         num_records: int | None = None,
-        *,
-        is_file: bool = True,
     ) -> None:
         self.name = name
         self.names: Sequence[str] | None = tuple(schema.names)
@@ -66,7 +62,6 @@ class ArrowTable(Table):
         self.num_records = num_records
         self._types = schema.types
         self.read = read
-        self._is_file = is_file
         self._dtypes: tuple[np.dtype[Any] | None, ...] | None = None
         if self.width == 0:
             raise ValueError(f"{name} is empty: it has no columns")
@@ -98,9 +93,7 @@ class ArrowTable(Table):
         except (pa.ArrowException, OSError) as error:
             if getattr(error, USERS_ERROR, False) or (isinstance(error, OSError) and error.errno):
                 raise
-            if not self._is_file:
-                raise ValueError(f"{self.name} cannot be read: {error}") from None
-            raise ValueError(f"{self.name} is damaged: {error}") from None
+            raise ValueError(f"{self.name} is damaged, or cannot be read: {error}") from None
 
     def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
         """Pieces of some columns, of at most max_records records; lists as (n, length)."""
@@ -338,7 +331,7 @@ def _open_arrow(table: pa.Table, name: str) -> ArrowTable:
     def read(indices: Sequence[int], max_records: int) -> Iterator[pa.RecordBatch]:
         yield from table.select(list(indices)).to_batches(max_chunksize=max_records)
 
-    return ArrowTable(name, table.schema, read, table.num_rows, is_file=False)
+    return ArrowTable(name, table.schema, read, table.num_rows)
 
 
 def _open_dataset(dataset: Any, name: str) -> ArrowTable:
@@ -362,7 +355,7 @@ def _open_dataset(dataset: Any, name: str) -> ArrowTable:
             **options,
         )
 
-    return ArrowTable(name, dataset.schema, read, is_file=False)
+    return ArrowTable(name, dataset.schema, read)
 
 
 def once_table(name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> ArrowTable:
@@ -376,7 +369,7 @@ def once_table(name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) 
         for batch in batches:
             yield batch.select(list(indices))
 
-    return ArrowTable(name, schema, read, is_file=False)
+    return ArrowTable(name, schema, read)
 
 
 def spooled_table(name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> ArrowTable:
@@ -393,7 +386,7 @@ def spooled_table(name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch
         for batch in pa.ipc.open_stream(data):
             yield batch.select(list(indices))
 
-    return ArrowTable(name, schema, read, num_records, is_file=False)
+    return ArrowTable(name, schema, read, num_records)
 
 
 class _Sink(io.RawIOBase):
@@ -444,7 +437,7 @@ def _open_pandas(frame: Any, name: str) -> ArrowTable:
             ]
             yield pa.RecordBatch.from_arrays(arrays, names=[names[at] for at in indices])
 
-    table = ArrowTable(name, schema, read, len(frame), is_file=False)
+    table = ArrowTable(name, schema, read, len(frame))
     if isinstance(frame.columns, types_of("pandas", "RangeIndex")):
         table.names = None
     return table
@@ -504,7 +497,7 @@ class ChunkTable(ArrowTable):
         else:
             schema, batches = first.schema, itertools.chain([first], batches)
         table = (once_table if once else spooled_table)(name, schema, batches)
-        super().__init__(name, schema, table.read, table.num_records, is_file=False)
+        super().__init__(name, schema, table.read, table.num_records)
         if self._keys is None:
             self.names = None
 

@@ -191,6 +191,13 @@ def describe_columns(names: Sequence[str]) -> str:
     return ", ".join(label_of(names, i) for i in range(len(names)))
 
 
+def columns_of(table: Table) -> str:
+    """The columns of a table, for messages."""
+    if table.names is None:
+        return f"{table.width} columns and no header"
+    return f"the columns {describe_columns(table.names)}"
+
+
 _EXAMPLES = "src and dst, source and target, from and to, head and tail, u and v"
 _WAY_OUT = "say which two columns are meant with src= and dst=, by name or by position from 0"
 

@@ -27,6 +27,7 @@ from graphzero.ingest.sources.table import (
     Column,
     Table,
     checked,
+    columns_of,
     is_array_file,
     is_frame,
     is_scipy,
@@ -36,7 +37,6 @@ from graphzero.ingest.sources.text_table import (
     TEXT_IDS,
     WHITESPACE,
     CsvTable,
-    sniff_csv,
     without_compression,
 )
 
@@ -275,25 +275,18 @@ class PartTable(Table):
         if self.first_record is not None:
             self.first_record = (*self.first_record, *self._added[0])
         self._starts = [0]
-        self._dtypes: Sequence[np.dtype[Any] | None] | None = None
 
     @property
     def dtypes(self) -> Sequence[np.dtype[Any] | None] | None:
         """Of the columns, those that hold the numbers of all files."""
         if self._tables[0].dtypes is None:
             return None
-        if self._dtypes is None:
-            own = [
-                [(table.dtypes or ())[order[i]] for table, order in self._pairs()]
-                for i in range(self._own)
-            ]
-            added = zip(*self._added, strict=True)
-            integer = [all(map(_INTEGER.fullmatch, cells)) for cells in added]
-            self._dtypes = [
-                *map(_common, own),
-                *(np.dtype(np.int64) if one else None for one in integer),
-            ]
-        return self._dtypes
+        own = [
+            [(table.dtypes or ())[order[i]] for table, order in self._pairs()]
+            for i in range(self._own)
+        ]
+        integer = (all(map(_INTEGER.fullmatch, cells)) for cells in zip(*self._added, strict=True))
+        return [*map(_common, own), *(np.dtype(np.int64) if one else None for one in integer)]
 
     def _pairs(self) -> Iterator[tuple[Table, list[int]]]:
         return zip(self._tables, self._orders, strict=True)
@@ -343,12 +336,6 @@ def _common(kinds: Sequence[np.dtype[Any] | None]) -> np.dtype[Any] | None:
     return np.dtype((np.result_type(*(kind.base for kind in known)), shape))
 
 
-def _columns_of(table: Table) -> str:
-    if table.names is None:
-        return f"{table.width} columns and no header"
-    return f"the columns {', '.join(table.names)}"
-
-
 def _order(table: Table, first: Table) -> list[int]:
     """Positions of a table's columns in the order of the first table's."""
     names, wanted = table.names, first.names
@@ -357,13 +344,13 @@ def _order(table: Table, first: Table) -> list[int]:
         raise ValueError(f"{first.name} and {table.name} are files of different kinds")
     if not same or (names is not None and sorted(names) != sorted(wanted or ())):
         raise ValueError(
-            f"{first.name} has {_columns_of(first)}, but {table.name} has {_columns_of(table)}: "
+            f"{first.name} has {columns_of(first)}, but {table.name} has {columns_of(table)}: "
             f"the files of one table must have the same columns"
         )
     if names is None or list(names) == list(wanted or ()):
         return list(range(table.width))
     if len(set(names)) < len(names):
-        raise ValueError(f"{table.name} has {_columns_of(table)}: two have one name")
+        raise ValueError(f"{table.name} has {columns_of(table)}: two have one name")
     return [list(names).index(name) for name in wanted or ()]
 
 
@@ -401,7 +388,7 @@ def open_table(
     source : Source, path, list of paths, or object
         A path may be that of a folder, or a pattern.
     strict : bool
-        Whether a header of text may not have any numeric cell: see `sniff_csv`.
+        Whether a header of text may not have any numeric cell: see `CsvTable`.
     of : {"node", "edge"}
         What a record belongs to.
     text_ids : bool
@@ -429,7 +416,7 @@ def _open_file(path: Path, text: dict[str, Any]) -> Table:
     with path.open("rb"):  # for an error with errno and name, whoever opens it next
         pass
     if without_compression(path).suffix.lower() in TEXT_SUFFIXES:
-        return CsvTable(sniff_csv(path, **text))
+        return CsvTable(path, **text)
     if path.suffix.lower() in PARQUET_SUFFIXES:
         return open_parquet(path)
     if path.suffix.lower() in ARROW_SUFFIXES:
@@ -445,11 +432,8 @@ def commented_names(table: Table) -> list[str] | None:
     """The names that the comment above a text table without a header may have; None without one."""
     if not isinstance(table, CsvTable) or table.names is not None:
         return None
-    source = table.source
-    names = source.comment.split(
-        None if source.delimiter in (" ", WHITESPACE) else source.delimiter
-    )
-    return names if len(names) == source.width else None
+    names = table.comment.split(None if table.delimiter in (" ", WHITESPACE) else table.delimiter)
+    return names if len(names) == table.width else None
 
 
 def refuse_frame(value: Any, what: str) -> None:

@@ -11,7 +11,6 @@ import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO, TextIO
@@ -75,16 +74,7 @@ class _Checked(io.RawIOBase):
         self._path = path
         self._kind = kind
         self._file: Any = path.open("rb")
-        self._stream: Any
-        if kind == "gzip":
-            self._stream = gzip.GzipFile(fileobj=self._file)
-        elif kind == "zstd":
-            self._stream = pa.CompressedInputStream(self._file, "zstd")
-        elif kind == "bzip2":
-            self._stream = _Members(self._file, bz2.BZ2Decompressor)
-        else:
-            xz = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
-            self._stream = _Members(self._file, xz)
+        self._stream = _DECOMPRESS[kind](self._file)
 
     def readable(self) -> bool:
         return True
@@ -140,6 +130,15 @@ class _Members:
                 self._rest, self._member = self._member.unused_data, None
             if out:
                 return out
+
+
+_new_xz = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+_DECOMPRESS: dict[str, Callable[[BinaryIO], Any]] = {
+    "gzip": lambda file: gzip.GzipFile(fileobj=file),
+    "zstd": lambda file: pa.CompressedInputStream(file, "zstd"),
+    "bzip2": lambda file: _Members(file, bz2.BZ2Decompressor),
+    "xz": lambda file: _Members(file, _new_xz),
+}
 
 
 # --- blocks of whole lines
@@ -281,36 +280,6 @@ _COMMENTS = ("#", "%")
 _DELIMITERS = ("\t", ";", ",")
 
 
-@dataclass(frozen=True)
-class CsvFormat:
-    """How to read one CSV file.
-
-    Attributes
-    ----------
-    delimiter : str
-        One character, or "whitespace".
-    names : tuple of str or None
-        The header's names.
-    skip_lines : int
-        Lines before the first record: comments, blank lines, the header.
-    first_record : tuple of str or None
-        Its cells; None if there are no records.
-    longest_line : int
-        Characters of the longest line in the sample.
-    comment : str
-        The last comment line above the records, without its marks; "" if there is none.
-    """
-
-    path: Path
-    delimiter: str
-    names: tuple[str, ...] | None
-    width: int
-    skip_lines: int
-    first_record: tuple[str, ...] | None
-    longest_line: int
-    comment: str = ""
-
-
 def is_number(cell: str) -> bool:
     """Whether a cell reads as a number, nan and inf included."""
     try:
@@ -373,8 +342,6 @@ def _is_header(cells: list[str], header: bool | str, strict: bool) -> bool:
         return header
     if header == TEXT_IDS:
         return _is_header_of_texts(cells, strict)
-    if header != "auto":
-        raise ValueError(f"header must be True, False or 'auto', not {header!r}")
     filled = [cell for cell in cells if cell.strip()]
     texts = [cell for cell in filled if not is_number(cell)]
     # A first record with a gap or a malformed number is not taken for a header.
@@ -390,62 +357,25 @@ def _is_header(cells: list[str], header: bool | str, strict: bool) -> bool:
     return filled == [str(i) for i in range(len(cells) - 1)]
 
 
-def sniff_csv(
-    path: Path, *, delimiter: str = "auto", header: bool | str = "auto", strict: bool = False
-) -> CsvFormat:
-    """The format of a CSV file, from its first lines.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-    delimiter : str
-        One character, ``"whitespace"`` for any number of blanks and tabs, or ``"auto"``: tab,
-        semicolon, comma or whitespace.
-    header : bool or "auto"
-        With ``"auto"`` the first line is a header if it is not numeric.
-    strict : bool
-        Whether a header may not have any numeric cell. Then a bad first record of a table of
-        numbers is an error, and is not taken for a header.
-    """
-    if delimiter not in ("auto", WHITESPACE) and len(delimiter) != 1:
-        raise ValueError(
-            f"delimiter must be one character, 'whitespace' or 'auto', not {delimiter!r}"
-        )
+def _first_lines(path: Path) -> tuple[int, str, list[str]]:
+    """Lines above the header or the first record, the last comment in them, and some lines."""
     with open_text(path) as file:
         lines = iter(lambda: file.readline(_MAX_LINE), "")
-        top = 0
-        first = comment = ""
+        above, comment = 0, ""
         for line in lines:
             if line.startswith("%%MatrixMarket"):
                 raise ValueError(f"{path} {_MATRIX_MARKET}")
             if line.strip("\r\n") and not line.startswith(_COMMENTS):
-                first = line
                 break
             comment = line.strip("#").strip() if line.startswith("#") else comment
-            top += 1
-        if not first:
+            above += 1
+        else:
             raise ValueError(f"{path} is empty: it has no columns")
-        sample = [line for line in itertools.islice(lines, _SAMPLE_LINES) if line.strip("\r\n")]
-    sample.insert(0, first)
-    mark = _delimiter_of(sample) if delimiter == "auto" else delimiter
+        more = [one for one in itertools.islice(lines, _SAMPLE_LINES) if one.strip("\r\n")]
+    sample = [line, *more]
     if "\0" in "".join(sample):
         raise ValueError(f"{path} is not a text file")
-    try:
-        records = list(csv_records(sample, mark))
-    except csv.Error as error:
-        raise ValueError(f"{path}, line {top + 1} or soon after it: {error}") from None
-    named = _is_header(records[0], header, strict)
-    body = records[1:] if named else records
-    return CsvFormat(
-        path=path,
-        delimiter=mark,
-        names=tuple(name.strip() for name in records[0]) if named else None,
-        width=len(records[0]),
-        skip_lines=top + named,
-        first_record=tuple(body[0]) if body else None,
-        longest_line=max(len(line) for line in sample),
-        comment=comment,
-    )
+    return above, comment, sample
 
 
 # --- records
@@ -459,36 +389,75 @@ _ARROW = {np.dtype(name): pa.type_for_alias(name) for name in (
 
 
 class CsvTable(Table):
-    """The records of a CSV file: plain ones parsed by the compiled core, all others by pyarrow."""
+    """The records of a CSV file: plain ones parsed by the compiled core, all others by pyarrow.
 
-    def __init__(self, source: CsvFormat) -> None:
-        self.source = source
-        self.name = str(source.path)
-        self.names = source.names
-        self.width = source.width
-        self.num_records = None if source.first_record is not None else 0
-        self.first_record = source.first_record
+    Its format is decided by its first lines.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+    delimiter : str
+        One character, ``"whitespace"`` for any number of blanks and tabs, or ``"auto"``: tab,
+        semicolon, comma or whitespace.
+    header : bool or "auto"
+        With ``"auto"`` the first line is a header if it is not numeric.
+    strict : bool
+        Whether a header may not have any numeric cell. Then a bad first record of a table of
+        numbers is an error, and is not taken for a header.
+
+    Attributes
+    ----------
+    comment : str
+        The last comment line above the records, without its marks; "" if there is none.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        delimiter: str = "auto",
+        header: bool | str = "auto",
+        strict: bool = False,
+    ) -> None:
+        self.path, self.name = path, str(path)
+        lines_above, self.comment, sample = _first_lines(path)
+        self.delimiter = _delimiter_of(sample) if delimiter == "auto" else delimiter
+        try:
+            records = list(csv_records(sample, self.delimiter))
+        except csv.Error as error:
+            raise ValueError(f"{path}, line {lines_above + 1} or soon after it: {error}") from None
+        named = _is_header(records[0], header, strict)
+        body = records[1:] if named else records
+        self.names = tuple(name.strip() for name in records[0]) if named else None
+        self.width = len(records[0])
+        self.first_record = tuple(body[0]) if body else None
+        self.num_records = None if body else 0
+        self._skip_lines = lines_above + named
+        self._longest_line = max(len(line) for line in sample)
 
     def locate(self, record: int) -> str:
         """The line of a record, such as "line 7"."""
-        return f"line {line_of_record(self.source, record)}"
+        for i, (line, _) in enumerate(self._numbered_records()):
+            if i == record:
+                return f"line {line}"
+        raise ValueError(f"{self.name} has changed while it was read: it has no record {record}")
 
     def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
         """Pieces of some columns, of the size of a block of lines."""
-        if self.source.first_record is None:
+        if self.first_record is None:
             return
         block_bytes = min(_MOST_BYTES, max(_LEAST_BYTES, _BYTES_PER_RECORD * max_records))
         try:
-            with open_binary(self.source.path) as file:
-                lines = LineBlocks(file, self.source.skip_lines, block_bytes)
-                if _is_plain(self.source, columns):
+            with open_binary(self.path) as file:
+                lines = LineBlocks(file, self._skip_lines, block_bytes)
+                if self._is_plain(columns):
                     yield from self._plain(lines, columns)
                 if lines.fill() or lines.has_more:
                     yield from self._others(lines.rest(self.name), columns)
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno:
                 raise
-            found = find_bad_line(self.source, columns)
+            found = self._find_bad_line(columns)
             raise ValueError(found or f"{self.name}: {error}") from None
 
     def _plain(self, lines: LineBlocks, columns: Sequence[Column]) -> Iterator[Chunk]:
@@ -497,8 +466,8 @@ class CsvTable(Table):
             pieces, stop = parse_records(
                 lines.buffer,
                 end,
-                None if self.source.delimiter == WHITESPACE else ord(self.source.delimiter),
-                self.source.width,
+                None if self.delimiter == WHITESPACE else ord(self.delimiter),
+                self.width,
                 [(column.index, column.dtype) for column in columns],
                 available_processors(),
             )
@@ -509,18 +478,17 @@ class CsvTable(Table):
 
     def _others(self, blocks: Iterable[bytes], columns: Sequence[Column]) -> Iterator[Chunk]:
         """Pieces of all records of a stream, by pyarrow."""
-        source = self.source
-        names = [str(i) for i in range(source.width)]
+        names = [str(i) for i in range(self.width)]
         read = [names[column.index] for column in columns]
-        blanks = source.delimiter == WHITESPACE
+        blanks = self.delimiter == WHITESPACE
         types = {name: _ARROW[column.dtype] for name, column in zip(read, columns, strict=True)}
         options = {
             "read_options": pa.csv.ReadOptions(
                 column_names=names,
                 use_threads=False,
-                block_size=max(_PARSED_BYTES, 8 * source.longest_line),
+                block_size=max(_PARSED_BYTES, 8 * self._longest_line),
             ),
-            "parse_options": pa.csv.ParseOptions(delimiter=" " if blanks else source.delimiter),
+            "parse_options": pa.csv.ParseOptions(delimiter=" " if blanks else self.delimiter),
             "convert_options": pa.csv.ConvertOptions(
                 column_types=types,
                 include_columns=read,
@@ -541,15 +509,46 @@ class CsvTable(Table):
                     for values, column in zip(batch.columns, columns, strict=True)
                 )
 
+    def _is_plain(self, columns: Sequence[Column]) -> bool:
+        """Whether the core reads these columns, separated by this delimiter."""
+        mark = self.delimiter
+        known = all(column.dtype.str in PARSED_DTYPES for column in columns)
+        return known and (mark == WHITESPACE or (mark.isascii() and mark not in _NO_DELIMITERS))
 
-def _is_plain(source: CsvFormat, columns: Sequence[Column]) -> bool:
-    """Whether the core reads these columns, separated by this delimiter."""
-    mark = source.delimiter
-    known = all(column.dtype.str in PARSED_DTYPES for column in columns)
-    return known and (mark == WHITESPACE or (mark.isascii() and mark not in _NO_DELIMITERS))
+    def _numbered_records(self) -> Iterator[tuple[int, list[str]]]:
+        """Line number (from 1) and cells of every record, without blank lines."""
+        with open_text(self.path) as file:
+            for _ in range(self._skip_lines):
+                file.readline()
+            reader = csv_records(file, self.delimiter)
+            end = self._skip_lines
+            try:
+                for cells in reader:
+                    begin, end = end + 1, self._skip_lines + reader.line_num
+                    if cells:
+                        yield begin, cells
+            except csv.Error as error:
+                raise ValueError(f"{self.path}, line {end + 1}: {error}") from None
+
+    def _find_bad_line(self, columns: Sequence[Column]) -> str | None:
+        """What is wrong with the first bad line, in a slow second pass; None if none is bad."""
+        for line, cells in self._numbered_records():
+            place = f"{self.path}, line {line}"
+            if len(cells) != self.width:
+                mark = self.delimiter if len(self.delimiter) == 1 else " "
+                text = _shorten(mark.join(cells))
+                return (
+                    f"{place}: {len(cells)} columns, but the first record has {self.width}: "
+                    f"{text!r}"
+                )
+            for column in columns:
+                fault = _fault(cells[column.index], column)
+                if fault is not None:
+                    return f"{place}: {fault}"
+        return None
 
 
-# --- bad lines: a slow second pass, which finds the line that the parser refused
+# --- bad cells
 
 _INTEGER = re.compile(r"-?[0-9]+")
 _SHOWN = 60
@@ -557,22 +556,6 @@ _SHOWN = 60
 
 def _shorten(text: str) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
-
-
-def _records(source: CsvFormat) -> Iterator[tuple[int, list[str]]]:
-    """Line number (from 1) and cells of every record, without blank lines."""
-    with open_text(source.path) as file:
-        for _ in range(source.skip_lines):
-            file.readline()
-        reader = csv_records(file, source.delimiter)
-        end = source.skip_lines
-        try:
-            for cells in reader:
-                begin, end = end + 1, source.skip_lines + reader.line_num
-                if cells:
-                    yield begin, cells
-        except csv.Error as error:
-            raise ValueError(f"{source.path}, line {end + 1}: {error}") from None
 
 
 def _fault(cell: str, column: Column) -> str | None:
@@ -593,32 +576,3 @@ def _fault(cell: str, column: Column) -> str | None:
     if not text:
         return f"an empty cell is not {column.expected()}"
     return f"'{_shorten(text)}' is not {column.expected()}"
-
-
-def fault_of_record(
-    cells: Sequence[str], source: CsvFormat, columns: Sequence[Column]
-) -> str | None:
-    """What is wrong with a record, None if it is good."""
-    if len(cells) != source.width:
-        mark = source.delimiter if len(source.delimiter) == 1 else " "
-        text = _shorten(mark.join(cells))
-        return f"{len(cells)} columns, but the first record has {source.width}: {text!r}"
-    faults = (_fault(cells[column.index], column) for column in columns)
-    return next((fault for fault in faults if fault is not None), None)
-
-
-def find_bad_line(source: CsvFormat, columns: Sequence[Column]) -> str | None:
-    """Message about the first bad line, None if no line is bad."""
-    for line, cells in _records(source):
-        fault = fault_of_record(cells, source, columns)
-        if fault is not None:
-            return f"{source.path}, line {line}: {fault}"
-    return None
-
-
-def line_of_record(source: CsvFormat, record: int) -> int:
-    """Line number (from 1) of a record (from 0)."""
-    for i, (line, _) in enumerate(_records(source)):
-        if i == record:
-            return line
-    raise ValueError(f"{source.path} has changed while it was read: it has no record {record}")
