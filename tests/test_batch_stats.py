@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import mmap
 import os
 import subprocess
 import sys
-import threading
 import time
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -176,38 +174,10 @@ def test_waiting_for_a_processor_is_not_waiting_for_the_disk():
 def test_where_the_system_tells_less_a_thread_that_sleeps_is_blocked(monkeypatch):
     monkeypatch.setattr(iteration, "_SCHEDSTAT", "/nowhere/schedstat")
     monkeypatch.setattr(iteration, "_WHOSE", None)
-    monkeypatch.setattr(iteration, "_schedstat", iteration._Schedstat())
     begin = moment()
     assert (begin.queued, begin.faults) == (0.0, 0)
     time.sleep(0.05)
     assert spent(begin, moment(), has_read=True)[1] > 0.049
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_threads_that_end_and_forked_children_leave_no_descriptor():
-    moment()
-    gc.collect()  # what earlier tests have left
-    before = len(os.listdir("/proc/self/fd"))
-    threads = [threading.Thread(target=moment) for _ in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    gc.collect()
-    assert len(os.listdir("/proc/self/fd")) == before
-    child = os.fork()
-    if child == 0:  # its thread is another one than the parent's
-        status = 1
-        try:
-            begin = moment()
-            own = os.stat(f"/proc/self/fd/{iteration._schedstat.descriptor}").st_ino
-            status = 0 if own == os.stat("/proc/thread-self/schedstat").st_ino else 2
-            # what else the parent publishes, the child closes
-            if begin.queued < 0 or len(os.listdir("/proc/self/fd")) > before:
-                status = 3
-        finally:
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="cannot empty the page cache")

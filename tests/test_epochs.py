@@ -7,6 +7,7 @@ import io
 import multiprocessing
 import os
 import pickle
+import resource
 
 import files
 import numpy as np
@@ -172,25 +173,24 @@ def test_workers_that_disagree_are_refused(folder):
             epochs.check(begun)
 
 
-def test_datasets_that_could_not_be_made_do_not_part_the_workers_of_others(folder, monkeypatch):
-    batches = make(folder)
-    batches.set_epoch(2)
-    kept = []
-
-    def refused(tensor):
-        raise RuntimeError("unable to open shared memory object: Too many open files (24)")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(torch.Tensor, "share_memory_", refused)
-        try:
-            make(folder)
-        except OSError as error:
-            kept.append(error)
-    assert "ulimit -n" in str(kept[0])
-    half = Epochs.__new__(Epochs)  # as in another thread
-    loader = loader_of(batches, 3)
-    assert [epoch_of(loader), epoch_of(loader)] == [2, 3]
-    del half
+def test_datasets_that_could_not_be_made_do_not_part_the_workers_of_others(folder):
+    """The error of one is kept, another is half made in a thread, and many are alive."""
+    others = [make(folder)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 300, hard))
+    try:
+        with pytest.raises(OSError, match="ulimit -n") as kept:
+            for _ in range(1000):
+                others.append(copy.copy(others[0]))
+        half = Epochs.__new__(Epochs)  # as in another thread
+        del others[-200:]  # their descriptors are for the workers
+        batches = others[-1]
+        batches.set_epoch(2)
+        loader = loader_of(batches, 3)
+        assert [epoch_of(loader), epoch_of(loader)] == [2, 3]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    del half, kept
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -231,6 +231,34 @@ def test_a_state_is_of_the_pass_that_began_last(folder):
     list(loader_of(other, 2))
     with pytest.raises(RuntimeError, match="Call set_epoch before"):
         other.state_after(1)
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_no_state_is_of_the_pass_before(folder, chosen):
+    """Where workers begin another pass after the state before its first batch was given."""
+    batches = make(folder)
+    if chosen:
+        batches.set_epoch(0)
+    list(batches)
+    context = multiprocessing.get_context("fork")
+    for starts_first in (True, False):
+        may_begin = context.Event()
+        list(loader_of(batches, 2 * chosen))
+        loader = loader_of(batches, 2, worker_init_fn=lambda _, begin=may_begin: begin.wait())
+        if starts_first:
+            may_begin.set()
+            batches.set_epoch(4)
+        iterator = iter(loader)
+        state = batches.state_after(0)
+        may_begin.set()
+        if starts_first:
+            assert state["epoch"] == next(iterator).stats.epoch == 4
+            assert batches.state_after(1)["batches"] == 1
+            assert epoch_of(loader) == 5
+        else:
+            with pytest.raises(RuntimeError, match="Call set_epoch before each pass"):
+                next(iterator)
+        del iterator
 
 
 @pytest.fixture

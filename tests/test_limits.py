@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 import sys
 
@@ -131,17 +132,37 @@ def test_batches_on_their_way_and_one_in_use_must_fit_in_shared_memory(tmp_path,
         check_shared_memory(12 * MB + 570_000, 2, 20)
 
 
-def test_a_batch_for_which_no_shared_memory_is_left_is_not_sent(tmp_path, monkeypatch):
-    """However many batches workers have prepared: the kernel would kill the one that writes it."""
-    memory.check_free_shared_memory(1 << 60, tmp_path / "none")
-    found = os.statvfs("/dev")
-    pretended = os.statvfs_result((found[0], 1, 64 * MB, 10 * MB, 10 * MB, *found[5:]))
-    monkeypatch.setattr(memory.os, "statvfs", lambda _: pretended)
-    memory.check_free_shared_memory(9 * MB)
-    with pytest.raises(OSError, match="smaller prefetch_factor") as refused:
-        memory.check_free_shared_memory(11 * MB)
-    assert refused.value.errno == errno.ENOSPC
-    assert "in which 57 MB are used" in str(refused.value)
+SMALL_SHARED_MEMORY = """
+import sys, time
+from torch.utils.data import DataLoader
+import graphzero as gz
+
+ds = gz.open(sys.argv[1])
+batches = gz.NeighborDataset(ds, range(8000), [5, 5], batch_size=500)
+how = {"batch_size": None, "num_workers": 2, "prefetch_factor": 50}
+for batch in DataLoader(batches, collate_fn=gz.Collate(ds), **how):
+    time.sleep(0.5)
+"""
+
+
+def test_a_batch_for_which_no_shared_memory_is_left_is_an_error(tmp_path):
+    """However many batches workers have prepared, which only a ready-made loader knows before."""
+    pytest.importorskip("torch")
+    features = np.zeros((20_000, 64), np.float32)
+    files.write_dataset(
+        tmp_path / "data", files.random_edges(20_000, 100_000), 20_000, features=features
+    )
+    mount = 'mount -t tmpfs -o size=24m tmpfs /dev/shm && exec "$@"'
+    small = ["unshare", "--map-root-user", "--mount", "sh", "-c", mount, "sh"]
+    if subprocess.run([*small, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("cannot mount a small /dev/shm")
+    program = [sys.executable, "-c", SMALL_SHARED_MEMORY, str(tmp_path / "data")]
+    ended = subprocess.run(
+        [*small, *program], capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path
+    )
+    assert ended.returncode == 1
+    message = r"mini-batch of [\d.]+ MB does not fit in the shared memory, in which \d+ MB are used"
+    assert re.search(message, ended.stderr), ended.stderr
 
 
 @pytest.mark.parametrize("memory_limit", [None, 4 * MB])

@@ -191,6 +191,7 @@ def test_seeds(ds):
     named = torch.arange(203) + 1000
     assert torch.equal(torch.cat([b.input_id for b in loader_of(ds, input_id=named)]), named)
     assert list(loader_of(ds, np.empty(0, np.int64))) == []
+    assert gz.NeighborDataset(ds, "train").seeds.tolist() == train.tolist()  # the open form too
     with pytest.raises(ValueError, match=r"no split of the dataset.*'train', 'val'"):
         loader_of(ds, "test")
     with pytest.raises(TypeError, match="node type"):

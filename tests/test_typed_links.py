@@ -155,18 +155,3 @@ def test_trees_of_seed_edges_have_no_later_edges(ds, kind, mode):
         for end, local in zip((kind[0], kind[2]), ends, strict=True):
             links = np.resize(np.arange(len(of_links)), len(local))
             assert batch[end].batch[local].tolist() == links.tolist()
-
-
-@pytest.mark.parametrize(
-    ("seeds", "error", "message"),
-    [
-        (np.zeros((2, 3), int), ValueError, "give .edge type, edges."),
-        ((("user", "likes", "film"), None), ValueError, "no edge type"),
-        ((RATES, np.zeros((3, 2), int)), ValueError, "shape"),
-        ((RATES, [[USERS], [0]]), IndexError, r"edge_label_index\[0\]"),
-        ((RATES, [[0], [FILMS]]), IndexError, r"edge_label_index\[1\]"),
-    ],
-)
-def test_seed_edges_are_checked(ds, seeds, error, message):
-    with pytest.raises(error, match=message):
-        gz.LinkNeighborDataset(ds, seeds, [2])

@@ -168,20 +168,6 @@ def test_to_pyg(folder):
     data.validate()
 
 
-@pytest.mark.parametrize(
-    ("seeds", "message"),
-    [
-        (None, r"give \(node type, ids\).*'paper', 'author'"),
-        ([1, 2], "the seeds of a typed graph are of one node type"),
-        ("papers", "not 'papers'"),
-        (("papers", [1]), "not 'papers'"),
-    ],
-)
-def test_seeds_name_their_type(folder, seeds, message):
-    with gz.open(folder) as ds, pytest.raises(ValueError, match=message):
-        gz.NeighborDataset(ds, seeds, [2])
-
-
 def test_out_neighbours_are_refused(tmp_path):
     nodes, edges = graph_of()
     with (

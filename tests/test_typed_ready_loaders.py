@@ -143,7 +143,7 @@ def test_seeds_by_type(ds):
         ("train", r"several node types.*\('paper', 'train'\), \('author', 'train'\)"),
         ("test", "not 'test'"),
         (("paper", "test"), r"no split of the node type 'paper': there are \['train', 'val'\]"),
-        (("venue", [1]), "the node types are"),
+        (("venue", [1]), "not 'venue'; the node types are"),
         (("paper", np.ones(3, bool)), "mask"),
     ],
 )
@@ -228,8 +228,11 @@ def test_seed_edges_by_type(ds):
         ((("author", "reads", "paper"), "test"), "edge type"),
         (("author", "venue"), "no edge type"),
         (tuple(writes), "of one edge type"),
+        ((CITES, cites.T), r"shape \(2, n\)"),
+        ((WRITES, [[AUTHORS], [0]]), r"edge_label_index\[0\]"),
+        ((WRITES, [[0], [PAPERS]]), r"edge_label_index\[1\]"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises((ValueError, IndexError), match=message):
             links_loader(ds, given)
 
 

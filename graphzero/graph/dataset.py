@@ -80,11 +80,11 @@ class _Attributes(Mapping[str, FeatureStore]):
         return self.attributes[name]
 
     def __getattr__(self, name: str) -> FeatureStore:
-        found = vars(self).get("attributes", {})  # which an unpickled object lacks at first
+        # which an unpickled object lacks at first
+        found: dict[str, FeatureStore] = vars(self).get("attributes", {})
         if name not in found:
             raise AttributeError(f"{type(self).__name__} has no {name!r}, but {sorted(found)}")
-        store: FeatureStore = found[name]
-        return store
+        return found[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.attributes)
@@ -196,6 +196,8 @@ class EdgeStore(_Attributes):
     graph : Graph
         The file of the neighbour lists. With types, it numbers nodes as the files do: see `degree`
         and `neighbors` for the user's ids.
+    source, target : NodeStore
+        The nodes at both ends.
     splits : Splits
         Positions in the edge list.
     driving : Driving
@@ -214,7 +216,7 @@ class EdgeStore(_Attributes):
         super().__init__(attributes, splits)
         self.edge_type = edge_type
         self.graph = graph
-        self._source, self._target = ends
+        self.source, self.target = ends
         self.driving = driving if driving is not None else Driving(EDGE_WEIGHT, EDGE_TIME)
 
     @property
@@ -225,12 +227,12 @@ class EdgeStore(_Attributes):
     @property
     def owner(self) -> NodeStore:
         """The nodes that have the lists: the targets, or the sources of stored out-neighbours."""
-        return self._target if self.graph.is_incoming else self._source
+        return self.target if self.graph.is_incoming else self.source
 
     @property
     def neighbor(self) -> NodeStore:
         """The nodes that are in the lists."""
-        return self._source if self.graph.is_incoming else self._target
+        return self.source if self.graph.is_incoming else self.target
 
     def degree(self, nodes: Any) -> IdArray:
         """Stored neighbours of each of some nodes of `owner`'s type, by the user's ids, (n,) int64.
@@ -254,23 +256,22 @@ class EdgeStore(_Attributes):
             If the file is corrupt.
         """
         one = np.array([as_id(node, self.owner.num_nodes, "node")], dtype=np.int64)
-        _, stored = self._lists(self.owner.to_stored(one))
-        return np.sort(self.neighbor.to_user(stored))
+        return np.sort(self._lists(one)[2])
 
-    def _lists(self, rows: IdArray) -> tuple[IdArray, IdArray]:
-        """The lists of some owners: where each begins and ends, and the stored ids in them.
+    def _lists(self, owners: IdArray) -> tuple[IdArray, IdArray, IdArray]:
+        """The lists of some owners: where each begins and ends, positions of edges, neighbours.
 
         The core checks the file's values, so that none of them leads beyond a table.
         """
         everything = (-1, Sampling(), _core.Draws(0, 0, 0), as_threads(None))
-        offsets, _, stored = self.graph._csr.sample_hop(rows, *everything)
-        return offsets, stored
+        offsets, at, stored = self.graph._csr.sample_hop(self.owner.to_stored(owners), *everything)
+        return offsets, at, self.neighbor.to_user(stored)
 
     def edge_index(self) -> IdArray:
         """All edges, (2, num_edges) int64, the user's ids: sources above targets; a copy.
 
-        In the order of the edge list, if the file stores it; else in that of the lists. Edges that
-        the build merged or dropped are not there.
+        In the order of the edge list, if the file stores it; else by the nodes that have the lists.
+        Edges that the build merged or dropped are not there.
 
         Raises
         ------
@@ -282,24 +283,34 @@ class EdgeStore(_Attributes):
     def edges_at(self, positions: IdArray) -> IdArray:
         """Edges by their positions in the edge list, as splits have them, (2, n) int64.
 
-        The file must store the positions; those of merged edges are not stored.
+        Those of merged edges are not stored; of an undirected edge, it is one of both directions.
+
+        Raises
+        ------
+        ValueError
+            If the file does not store positions.
         """
         edges, stored = self._by_position()
-        return edges if stored is None else edges[:, np.searchsorted(stored, positions)]
+        if stored is None:
+            raise ValueError(
+                "the graph file does not store the positions of its edges: build the dataset with "
+                "edge_ids=True, or give the edges"
+            )
+        return edges.take(np.searchsorted(stored, positions), axis=1)
 
     def _by_position(self) -> tuple[IdArray, IdArray | None]:
         """All edges, and their positions in the edge list, ascending, if the file stores them."""
-        rows = np.arange(self.owner.num_nodes)
-        offsets, stored = self._lists(rows)
-        owners = self.owner.to_user(np.repeat(rows, np.diff(offsets)))
-        neighbors = self.neighbor.to_user(stored)
-        edges = [neighbors, owners] if self.graph.is_incoming else [owners, neighbors]
-        positions = self.graph._csr.edge_ids(np.arange(self.num_edges))
-        found: IdArray = np.stack(edges)
+        _core.require_memory(self.num_edges, 8 * 8, "edges")  # with what is made on the way
+        nodes = np.arange(self.owner.num_nodes)
+        offsets, at, neighbors = self._lists(nodes)
+        owners = np.repeat(nodes, np.diff(offsets))
+        is_outgoing = self.graph.is_directed and not self.graph.is_incoming
+        edges: IdArray = np.stack([owners, neighbors] if is_outgoing else [neighbors, owners])
+        positions = self.graph._csr.edge_ids(at)
         if positions is None:
-            return found, None
+            return edges, None
         order = np.argsort(positions, kind="stable")
-        return found.take(order, axis=1), positions[order]  # contiguous
+        return edges.take(order, axis=1), positions[order]  # contiguous
 
     def files(self) -> list[Graph | FeatureStore]:
         """Every mapped file of these edges."""

@@ -315,28 +315,18 @@ def check_shared_memory(
         )
 
 
-def check_free_shared_memory(batch_bytes: int, folder: Path = SHARED_MEMORY) -> None:
-    """Refuses to send a mini-batch for which there is not enough shared memory left.
-
-    Raises
-    ------
-    OSError
-        With ``errno.ENOSPC`` and the folder.
-    """
-    try:
-        found = os.statvfs(folder)
-    except OSError:
-        return
+def shared_memory_is_full(batch_bytes: int, folder: Path = SHARED_MEMORY) -> OSError:
+    """The error for a mini-batch that found no shared memory, with ``errno.ENOSPC``."""
+    found = os.statvfs(folder)
     free = found.f_bavail * found.f_frsize
-    if found.f_blocks and batch_bytes > free:
-        used = found.f_blocks * found.f_frsize - free
-        raise OSError(
-            errno.ENOSPC,
-            f"a mini-batch of {format_bytes(batch_bytes)} does not fit in the shared memory, in "
-            f"which {format_bytes(used)} are used, by the mini-batches that DataLoader workers "
-            f"have prepared among others, and {format_bytes(free)} are free: {_REMEDY}",
-            str(folder),
-        )
+    used = found.f_blocks * found.f_frsize - free
+    return OSError(
+        errno.ENOSPC,
+        f"a mini-batch of {format_bytes(batch_bytes)} does not fit in the shared memory, in "
+        f"which {format_bytes(used)} are used, by the mini-batches that DataLoader workers "
+        f"have prepared among others, and {format_bytes(free)} are free: {_REMEDY}",
+        str(folder),
+    )
 
 
 _numbers = itertools.count()

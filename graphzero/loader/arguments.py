@@ -7,24 +7,22 @@ import inspect
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from graphzero import _core
 from graphzero.errors import user_line
 from graphzero.graph.dataset import Dataset, Splits
 from graphzero.graph.features import FeatureStore
-from graphzero.graph.graph import Graph
 from graphzero.graph.ids import IdArray, as_ids
-from graphzero.graph.sampling_options import Sampling
+from graphzero.graph.sampling_options import SamplingOptions
 from graphzero.io.memory import available_memory
 from graphzero.io.prefetch import Prefetch
-from graphzero.store.manifest import NODES, EdgeType
+from graphzero.store.manifest import EDGES, NODES, EdgeType
 from graphzero.store.tuning_file import TUNING_NAME, Tuning
 from graphzero.units import format_bytes
 
@@ -196,7 +194,7 @@ class SeedNodes:
         return self.nodes if self.node_type == NODES else (self.node_type, self.nodes)
 
 
-def as_seed_nodes(input_nodes: Any, dataset: Dataset) -> SeedNodes:
+def as_seed_nodes(nodes: Any, dataset: Dataset) -> SeedNodes:
     """The seed nodes: all, a split, ids or a mask; in a typed graph those of one type.
 
     Raises
@@ -206,14 +204,16 @@ def as_seed_nodes(input_nodes: Any, dataset: Dataset) -> SeedNodes:
     TypeError
         If a node type is named, and the dataset has none.
     """
+    if isinstance(nodes, SeedNodes):
+        return nodes
     if dataset.is_typed:
-        return _typed_nodes(input_nodes, dataset)
-    if isinstance(input_nodes, (tuple, list)) and input_nodes and isinstance(input_nodes[0], str):
+        return _typed_nodes(nodes, dataset)
+    if isinstance(nodes, (tuple, list)) and nodes and isinstance(nodes[0], str):
         raise TypeError(
-            f"input_nodes={input_nodes[0]!r}, ... names a node type, and the dataset has none: "
-            f"give the ids alone"
+            f"the seeds {nodes[0]!r}, ... name a node type, and the dataset has none: give the ids "
+            f"alone"
         )
-    return _nodes_of(NODES, input_nodes, dataset.splits, "the dataset")
+    return _nodes_of(NODES, nodes, dataset.splits, "the dataset")
 
 
 def _nodes_of(node_type: str, nodes: Any, splits: Splits, owner: str) -> SeedNodes:
@@ -221,34 +221,33 @@ def _nodes_of(node_type: str, nodes: Any, splits: Splits, owner: str) -> SeedNod
         return SeedNodes(node_type, None)
     if isinstance(nodes, str):
         if nodes not in splits:
-            raise ValueError(
-                f"input_nodes={nodes!r} is no split of {owner}: there are {sorted(splits)}"
-            )
+            raise ValueError(f"{nodes!r} is no split of {owner}: there are {sorted(splits)}")
         return SeedNodes(node_type, splits[nodes])
     array = as_array(nodes)
     return SeedNodes(node_type, array, array.dtype == np.bool_)
 
 
-def _typed_nodes(input_nodes: Any, dataset: Dataset) -> SeedNodes:
-    if isinstance(input_nodes, (tuple, list)) and len(input_nodes) == 2:
-        kind, nodes = input_nodes
+def _typed_nodes(given: Any, dataset: Dataset) -> SeedNodes:
+    if isinstance(given, (tuple, list)) and len(given) == 2:
+        kind, nodes = given
         if isinstance(kind, str) and kind in dataset.nodes:
             return _nodes_of(kind, nodes, dataset.nodes[kind].splits, f"the node type {kind!r}")
-    if isinstance(input_nodes, str):
-        if input_nodes in dataset.nodes:
-            return SeedNodes(input_nodes, None)
-        having = [kind for kind, nodes in dataset.nodes.items() if input_nodes in nodes.splits]
+    if isinstance(given, str):
+        if given in dataset.nodes:
+            return SeedNodes(given, None)
+        having = [kind for kind, nodes in dataset.nodes.items() if given in nodes.splits]
         if len(having) == 1:
-            return SeedNodes(having[0], dataset.nodes[having[0]].splits[input_nodes])
+            return SeedNodes(having[0], dataset.nodes[having[0]].splits[given])
         if having:
             raise ValueError(
-                f"input_nodes={input_nodes!r} is a split of several node types: give one of "
-                f"{[(kind, input_nodes) for kind in having]}"
+                f"{given!r} is a split of several node types: give one of "
+                f"{[(kind, given) for kind in having]}"
             )
     splits = {kind: sorted(nodes.splits) for kind, nodes in dataset.nodes.items() if nodes.splits}
-    named = f", not {input_nodes!r}" if isinstance(input_nodes, str) else ""
+    name = given[0] if isinstance(given, (tuple, list)) and given else given
+    named = f", not {name!r}" if isinstance(name, str) else ""
     raise ValueError(
-        f"input_nodes of a typed graph are of one node type: give (node type, ids or mask or the "
+        f"the seeds of a typed graph are of one node type: give (node type, ids or mask or the "
         f"name of a split), or the type alone for all of its nodes{named}; the node types are "
         f"{dataset.node_types}, their splits {splits}"
     )
@@ -292,97 +291,76 @@ def node_times(dataset: Dataset, node_type: str) -> tuple[FeatureStore, ...]:
     return tuple(nodes[name] for name in dict.fromkeys(of_nodes) if name and name in nodes)
 
 
-def as_seed_edges(edge_label_index: Any, dataset: Dataset) -> Any:
-    """The seed edges as `LinkNeighborDataset` takes them: (2, n), or (edge type, these).
+def as_seed_edges(given: Any, dataset: Dataset) -> tuple[EdgeType | None, IdArray]:
+    """The edge type of the seed edges, None without types, and these, (2, n) int64.
 
-    All edges come in the order of the edge list if it is known.
+    All edges, and a split, come in the order of the edge list if it is known.
 
     Raises
     ------
     TypeError
         If an edge type is named, and the dataset has none.
     ValueError
-        If there is no such split.
+        If there is no such split or edge type; if a typed graph's have no edge type; if they have
+        another shape.
+    IndexError
+        If an end is out of range.
     """
-    if dataset.is_typed:
-        return _typed_edges(edge_label_index, dataset)
-    if edge_label_index is None:
-        return _all_edges(dataset.graph)[0]
-    if isinstance(edge_label_index, str):
-        positions = _edge_split(edge_label_index, dataset.edge_splits, "the dataset")
-        return _at_positions(*_all_edges(dataset.graph), positions)
-    if isinstance(edge_label_index, (tuple, list)) and edge_label_index:
-        first = edge_label_index[0]
-        if isinstance(first, str) or (isinstance(first, tuple) and isinstance([*first, 0][0], str)):
-            raise TypeError(
-                f"edge_label_index names the edge type {first!r}, and the dataset has none: give "
-                f"the (2, n) edges alone, or None for all"
+    kind, edges = _type_and_edges(given, dataset)
+    store = dataset.edges[EDGES if kind is None else kind]
+    if edges is None:
+        return kind, store.edge_index()
+    if isinstance(edges, str):
+        if edges not in store.splits:
+            owner = "the dataset" if kind is None else f"the edge type {kind}"
+            raise ValueError(
+                f"edge_label_index={edges!r} is no split of the edges of {owner}: there are "
+                f"{sorted(store.splits)}"
             )
-    return _as_edges(edge_label_index)
-
-
-def _as_edges(edges: Any) -> npt.NDArray[Any]:
-    if isinstance(edges, (tuple, list)):
-        return np.stack([as_array(ends) for ends in edges])
-    return as_array(edges)
-
-
-def _typed_edges(given: Any, dataset: Dataset) -> Any:
-    if isinstance(given, (tuple, list)) and len(given) == 2:
-        name, edges = given
-        kind = _edge_type(name, dataset)
-        if isinstance(edges, str) and kind is not None:
-            store = dataset.edges[kind]
-            positions = _edge_split(edges, store.splits, f"the edge type {kind}")
-            return kind, store.edges_at(positions)
-        if not isinstance(edges, str):
-            return (kind or name), None if edges is None else _as_edges(edges)
-    return _edge_type(given, dataset) or given  # which the dataset refuses
-
-
-def _edge_type(given: Any, dataset: Dataset) -> EdgeType | None:
-    """The edge type that a name stands for, as the dataset takes names; None if it is none."""
-    is_name = isinstance(given, str) or (
-        isinstance(given, (tuple, list)) and all(isinstance(part, str) for part in given)
+        return kind, store.edges_at(store.splits[edges])
+    if not isinstance(edges, (tuple, list)):
+        edges = np.atleast_1d(as_array(edges))
+    shapes = {np.shape(each) for each in edges[:3]}
+    if len(edges) != 2 or len(shapes) != 1 or len(next(iter(shapes))) != 1:
+        shape = (len(edges), *shapes.pop()) if len(shapes) == 1 else f"ends of shapes {shapes}"
+        raise ValueError(
+            f"edge_label_index must have shape (2, n), sources above destinations, not {shape}"
+        )
+    counts = (store.source.num_nodes, store.target.num_nodes)
+    return kind, np.stack(
+        [as_ids(as_array(edges[i]), counts[i], f"edge_label_index[{i}]") for i in (0, 1)]
     )
-    try:
-        return dataset.edge_type_of(given) if is_name else None
-    except KeyError:
-        return None
 
 
-def _edge_split(name: str, splits: Splits, owner: str) -> IdArray:
-    if name not in splits:
-        raise ValueError(
-            f"edge_label_index={name!r} is no split of the edges of {owner}: there are "
-            f"{sorted(splits)}"
-        )
-    return splits[name]
+def _type_and_edges(given: Any, dataset: Dataset) -> tuple[EdgeType | None, Any]:
+    """An edge type, None without types; and its seed edges, None for all, or a split's name."""
+    is_pair = isinstance(given, (tuple, list)) and len(given) > 0
+    if not dataset.is_typed:
+        if is_pair and _is_name(given[0]):
+            raise TypeError(
+                f"edge_label_index names the edge type {given[0]!r}, and the dataset has none: "
+                f"give the (2, n) edges alone, or None for all"
+            )
+        return None, given
+    unknown = None
+    for name, edges in [(given, None), *([tuple(given)] if is_pair and len(given) == 2 else [])]:
+        if _is_name(name):
+            try:
+                return dataset.edge_type_of(name), edges
+            except KeyError as error:
+                unknown = error
+    if unknown is not None:
+        raise ValueError(f"edge_label_index: {unknown.args[0]}")
+    raise ValueError(
+        f"the seed edges of a typed graph are of one edge type: give (edge type, edges), or the "
+        f"type alone for all of its edges; the edge types are {dataset.edge_types}"
+    )
 
 
-def _all_edges(graph: Graph) -> tuple[IdArray, IdArray | None]:
-    """Sources and destinations, and positions in the edge list, by which they are sorted."""
-    num_edges = graph.num_edges
-    _core.require_memory(num_edges, 8 * 8, "seed edges")  # with what is made on the way
-    lists = graph.sample_neighbors(np.arange(graph.num_nodes), -1)
-    owners = np.repeat(np.arange(graph.num_nodes), np.diff(lists.indptr))
-    out = graph.is_directed and not graph.is_incoming
-    edges = np.stack([owners, lists.indices] if out else [lists.indices, owners])
-    if lists.e_id is None:
-        return edges, None
-    order = np.argsort(lists.e_id, kind="stable")
-    return edges[:, order], lists.e_id[order]
-
-
-def _at_positions(edges: IdArray, e_id: IdArray | None, positions: IdArray) -> IdArray:
-    """The edges at positions in the edge list; of an undirected edge, one of both directions."""
-    if e_id is None:
-        raise ValueError(
-            "the graph file does not store the positions of its edges: build the dataset with "
-            "edge_ids=True, or give the edges"
-        )
-    found: IdArray = edges[:, np.searchsorted(e_id, positions)]
-    return found
+def _is_name(given: Any) -> bool:
+    """Whether it may be the name of an edge type: a text, or several."""
+    several = isinstance(given, (tuple, list)) and len(given) > 0
+    return isinstance(given, str) or (several and all(isinstance(part, str) for part in given))
 
 
 def node_labels(dataset: Dataset, node_type: str, seeds: IdArray) -> npt.NDArray[Any]:
@@ -613,6 +591,23 @@ def check_keywords(loader: str, options: Mapping[str, Any], known: Iterable[str]
         raise TypeError(what + _closest(name, {*known, *refused, *NO_EFFECT, "data"}))
 
 
+class DatasetOptions(SamplingOptions, total=False):
+    """The options that datasets of nodes and of edges share; see `NeighborDataset`."""
+
+    batch_size: int
+    shuffle: bool
+    drop_last: bool
+    seed: int
+    prefetch: Prefetch | None
+    gather: Sequence[str] | None
+    feature_dtype: npt.DTypeLike | None
+    num_threads: int | None
+    distributed: bool | None
+    rank: int | None
+    world_size: int | None
+    even: bool
+
+
 def refuse_keywords(dataset: type, options: Iterable[str]) -> None:
     """Refuses keywords that a dataset of seeds does not have, such as those of PyG's loaders.
 
@@ -628,9 +623,9 @@ def refuse_keywords(dataset: type, options: Iterable[str]) -> None:
     TypeError
         That says which name it has here, or which names are close.
     """
-    of_sampling = {field.name for field in fields(Sampling)}
+    shared = DatasetOptions.__annotations__.keys()
     for name in options:
-        if name in of_sampling:
+        if name in shared:
             continue
         what = f"{dataset.__name__} has no argument {name!r}"
         if name in _OF_DATASETS:
@@ -639,7 +634,7 @@ def refuse_keywords(dataset: type, options: Iterable[str]) -> None:
                 f"have PyG's names)"
             )
         own = set(inspect.signature(dataset).parameters) - {"options"}
-        raise TypeError(what + _closest(name, own | of_sampling))
+        raise TypeError(what + _closest(name, own | shared))
 
 
 def _closest(name: str, known: Iterable[str]) -> str:

@@ -238,13 +238,14 @@ MOST_EPOCH = 1 << 62
 _TOLERATED = 0.05  # of an epoch may be repeated or left out without a warning
 
 # Places in the shared numbers: the process that owns them, the number of the last chosen epoch,
-# whether workers have begun passes of unknown epochs since, and whether a warning was given.
-_OWNER, _CHOICES, _UNKNOWN, _WARNED = range(4)
+# whether workers have begun passes of unknown epochs since, whether a warning was given, and one
+# more than the number of the pass whose state before its first batch was given; 0 for none.
+_OWNER, _CHOICES, _UNKNOWN, _WARNED, _STATED = range(5)
 # The last choices, each with: the epoch of its first pass, batches of an epoch that are done before
 # the pass of a number, this number, and who has made it: nobody, `set_epoch` or `resume`, the state
 # that the pass of this number has loaded, or `set_epoch` for the pass after that one.
 _NOBODY, _CHOSEN, _LOADED, _TO_COME = range(4)
-_CHOICE, _KEPT_CHOICES = 4, 8
+_CHOICE, _KEPT_CHOICES = 5, 8
 # The last passes: choice, number of the pass since then, and key of the pass, in one number each,
 # so that several workers may write it at the same time.
 _PASS, _KEPT_PASSES = _CHOICE + 4 * _KEPT_CHOICES, 16
@@ -319,7 +320,7 @@ class Epochs:
         self._start, self._is_chosen = start, is_chosen  # for processes that are forked
         numbers[_row(self._choice)] = (start.epoch, start.batches, 0, is_chosen)
         numbers[_CHOICES] = self._choice
-        numbers[_UNKNOWN] = 0
+        numbers[_UNKNOWN] = numbers[_STATED] = 0
 
     def _numbers(self) -> npt.NDArray[np.int64] | None:
         """Those that this process shares with its workers, or as a worker with its parent."""
@@ -341,9 +342,12 @@ class Epochs:
         numbers = self._numbers()
         return self._start if numbers is None else _position(numbers, *_last(numbers, after=1))
 
-    @property
-    def last(self) -> Position:
+    def last(self, taken: int) -> Position:
         """Where the last pass began, or the next one will if none has begun since a choice.
+
+        Before its first batch is taken, its workers may not have written down yet that there is
+        such a pass. The number of the pass that this answers for is noted: workers do not begin
+        another one then.
 
         Raises
         ------
@@ -352,7 +356,8 @@ class Epochs:
         """
         numbers = self._numbers()
         if numbers is not None:
-            choice, number = _last(numbers)
+            numbers[_STATED] = max(_last(numbers)[1], 0) + 1 if taken == 0 else 0
+            choice, number = _last(numbers)  # again: it may have begun between the two
             is_known = number >= 0 or numbers[_row(choice)][3]
             if is_known and not numbers[_UNKNOWN]:
                 return _position(numbers, choice, max(number, 0))
@@ -407,7 +412,7 @@ class Epochs:
             here, key = _position(numbers, choice, number), _hash(nth, -1) & _KEY_MASK
             begun = Pass(here, choice, number, key)
             numbers[_place(begun.number)] = begun.written
-            numbers[_UNKNOWN] = 0
+            numbers[_UNKNOWN] = numbers[_STATED] = 0
             self._start = Position(begun.position.epoch + 1, 0)
             return begun
         key = _hash(info.seed - info.id, nth)
@@ -422,6 +427,7 @@ class Epochs:
                 )
             if numbers is not None:
                 numbers[_UNKNOWN] = 1
+                _check_stated(numbers, -1)
             return Pass(Position(key, 0), -1, -1, key & _KEY_MASK)
         if numbers is None:
             raise RuntimeError(
@@ -435,6 +441,7 @@ class Epochs:
         number = known[0] if known else max(map(_number_of, passes), default=-1) + 1
         begun = Pass(_position(numbers, choice, number), choice, number, key)
         numbers[_place(number)] = begun.written
+        _check_stated(numbers, number)
         return begun
 
     def check(self, begun: Pass) -> None:
@@ -557,6 +564,15 @@ def _last(numbers: npt.NDArray[np.int64], *, after: int = 0) -> tuple[int, int]:
 def _position(numbers: npt.NDArray[np.int64], choice: int, number: int) -> Position:
     epoch, batches, at, _ = numbers[_row(choice)].tolist()
     return Position(epoch + number, batches if number == at else 0)
+
+
+def _check_stated(numbers: npt.NDArray[np.int64], number: int) -> None:
+    """Refuses a pass of workers if the state before its first batch was that of another pass."""
+    if numbers[_STATED] not in (0, number + 1):
+        raise RuntimeError(
+            "state_after(0) was called before this pass of DataLoader workers was known, and gave "
+            "the state of the pass before. Call set_epoch before each pass."
+        )
 
 
 def _hash(seed: int, nth: int) -> int:

@@ -24,7 +24,6 @@ from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray, as_threads
 from graphzero.io.memory import (
     BUDGET,
-    check_free_shared_memory,
     check_shared_memory,
     shared_memory_bytes,
 )
@@ -106,13 +105,13 @@ class SeedBatches:
         sampler: NeighborSampler,
         num_seeds: int,
         *,
-        batch_size: int,
-        shuffle: bool,
-        drop_last: bool,
-        prefetch: Prefetch | None,
-        gather: Sequence[str] | None,
-        feature_dtype: npt.DTypeLike | None,
-        num_threads: int | None,
+        batch_size: int = 1024,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        prefetch: Prefetch | None = None,
+        gather: Sequence[str] | None = None,
+        feature_dtype: npt.DTypeLike | None = None,
+        num_threads: int | None = None,
     ) -> None:
         super().__init__()
         dataset.warn_of_direction()
@@ -348,51 +347,21 @@ class Moment(NamedTuple):
     faults: int
 
 
-class _Schedstat(threading.local):
-    """The descriptor by which a thread reads how long it was ready to run; it ends with it."""
-
-    def __init__(self) -> None:
+def _queued() -> float:
+    try:
+        descriptor = os.open(_SCHEDSTAT, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            self.descriptor = os.open(_SCHEDSTAT, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            self.descriptor = -1
-        self._closer = _Closer(self.descriptor)
-
-    def read(self) -> float:
-        if self.descriptor < 0:
-            return 0.0
-        try:
-            return int(os.pread(self.descriptor, 64, 0).split()[1]) / 1e9
-        except (OSError, IndexError, ValueError):
-            return 0.0
-
-
-class _Closer:
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def __del__(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-
-
-_schedstat = _Schedstat()
-
-
-def _forget_schedstat() -> None:
-    """In a forked child: the descriptor is that of the parent's thread."""
-    global _schedstat
-    _schedstat = _Schedstat()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_schedstat)
+            return int(os.read(descriptor, 64).split()[1]) / 1e9
+        finally:
+            os.close(descriptor)
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 def moment() -> Moment:
     """That of the calling thread, now."""
     faults = 0 if _WHOSE is None else resource.getrusage(_WHOSE).ru_majflt
-    return Moment(time.perf_counter(), time.thread_time(), _schedstat.read(), faults)
+    return Moment(time.perf_counter(), time.thread_time(), _queued(), faults)
 
 
 def spent(begin: Moment, end: Moment, *, has_read: bool) -> tuple[float, float]:
@@ -646,8 +615,6 @@ class BatchIterator(Iterator[SampledBatch]):
         ------
         RuntimeError
             If this process was forked after the first call: the threads are the parent's.
-        OSError
-            If the mini-batch does not fit in the shared memory through which workers send them.
         """
         if self._is_inherited():
             raise RuntimeError(
@@ -684,10 +651,7 @@ class BatchIterator(Iterator[SampledBatch]):
             self._check()
         if self._loop is not None:
             return self._loop.next_of(self._batches)
-        batch = next(self._batches)
-        if in_worker():
-            check_free_shared_memory(batch.num_bytes)
-        return batch
+        return next(self._batches)
 
     def close(self) -> None:
         """Ends the iteration and its threads, after the calls that they are in.

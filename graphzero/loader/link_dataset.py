@@ -14,12 +14,11 @@ import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.ids import IdArray, as_ids, as_times
-from graphzero.io.prefetch import Prefetch
+from graphzero.graph.ids import IdArray, as_times
 from graphzero.io.row_io import RowKey
-from graphzero.loader.arguments import node_times, refuse_keywords
+from graphzero.loader.arguments import as_seed_edges, node_times, refuse_keywords
 from graphzero.loader.mini_batch import SampledBatch
-from graphzero.loader.neighbor_dataset import SeedDataset, check_times, sampler_of
+from graphzero.loader.neighbor_dataset import SeedDataset, check_times
 from graphzero.sampling.negatives import (
     Candidates,
     WeightedDraws,
@@ -36,7 +35,8 @@ from graphzero.store.manifest import EDGES, EdgeType
 from graphzero.units import as_count
 
 if TYPE_CHECKING:
-    from graphzero.graph.sampling_options import SamplingOptions, Unpack
+    from graphzero.graph.sampling_options import Unpack
+    from graphzero.loader.arguments import DatasetOptions
 
 Mode = Literal["binary", "triplet"] | None
 
@@ -123,9 +123,10 @@ class LinkNeighborDataset(SeedDataset):
     ----------
     dataset : Dataset
         From `graphzero.open`.
-    edge_label_index : (2, num_edges) integers
-        Seed edges: sources, destinations. They need not be edges of the graph. In a typed graph, a
-        pair of an edge type and these, or the edge type alone for all of its edges.
+    edge_label_index : (2, num_edges) integers, str, or pair
+        Seed edges: sources, destinations, which need not be edges of the graph; or the name of an
+        edge split; None for all edges of the graph. In a typed graph, a pair of an edge type and
+        these, or the edge type alone for all of its edges.
     fanouts : sequence of int, or mapping
         Neighbours per node in each hop; -1 for all. In a typed graph also by edge type.
     edge_label : (num_edges, ...) numbers, optional
@@ -190,44 +191,17 @@ class LinkNeighborDataset(SeedDataset):
         amount: float = 1,
         src_weight: Any = None,
         dst_weight: Any = None,
-        batch_size: int = 1024,
-        shuffle: bool = False,
-        drop_last: bool = False,
-        seed: int = 0,
-        prefetch: Prefetch | None = None,
-        gather: Sequence[str] | None = None,
-        feature_dtype: npt.DTypeLike | None = None,
-        num_threads: int | None = None,
-        distributed: bool | None = None,
-        rank: int | None = None,
-        world_size: int | None = None,
-        even: bool = True,
-        **options: Unpack[SamplingOptions],
+        **options: Unpack[DatasetOptions],
     ) -> None:
         refuse_keywords(type(self), options)
-        self.edge_type, self.edge_label_index = _seed_edges(dataset, edge_label_index)
+        self.edge_type, self.edge_label_index = as_seed_edges(edge_label_index, dataset)
         num_edges = self.edge_label_index.shape[1]
         self.neg_sampling = _as_mode(neg_sampling)
         self.amount = _as_amount(amount, self.neg_sampling)
         self.edge_label = _as_labels(edge_label, num_edges, self.neg_sampling)
+        super().__init__(dataset, num_edges, fanouts, **options)
         if self.neg_sampling is not None:
-            _check_batch_bytes(self.amount, min(num_edges, as_count(batch_size, "batch_size")))
-        super().__init__(
-            dataset,
-            sampler_of(dataset, fanouts, {"seed": seed, "num_threads": 1, **options}),
-            num_edges,
-            batch_size=batch_size,
-            shuffle=shuffle,
-            drop_last=drop_last,
-            prefetch=prefetch,
-            gather=gather,
-            feature_dtype=feature_dtype,
-            num_threads=num_threads,
-            distributed=distributed,
-            rank=rank,
-            world_size=world_size,
-            even=even,
-        )
+            _check_batch_bytes(self.amount, min(num_edges, self.batch_size))
         self._pairs = pairs_of(dataset, self.edge_type)
         if edge_label_time is None:
             self.sampler.sampling.check_untimed(": give edge_label_time, or")
@@ -374,56 +348,6 @@ class _Ends:
     destinations: IdArray
     of_sources: IdArray
     of_destinations: IdArray
-
-
-def _seed_edges(dataset: Dataset, given: Any) -> tuple[EdgeType | None, IdArray]:
-    """The edge type, None without types, and the seed edges, (2, n) int64.
-
-    Raises
-    ------
-    ValueError
-        If they have another shape; if a typed graph's have no edge type.
-    IndexError
-        If an end is out of range.
-    """
-    if not dataset.is_typed:
-        return None, _checked(given, dataset.num_nodes, dataset.num_nodes)
-    kind, edges = _type_and_edges(dataset, given)
-    if edges is None:
-        return kind, dataset.edges[kind].edge_index()
-    counts = [dataset.nodes[end].num_nodes for end in (kind[0], kind[2])]
-    return kind, _checked(edges, *counts)
-
-
-def _checked(edges: Any, num_sources: int, num_destinations: int) -> IdArray:
-    shape = np.shape(edges)
-    if len(shape) != 2 or shape[0] != 2:
-        raise ValueError(
-            f"edge_label_index must have shape (2, n), sources above destinations, not {shape}"
-        )
-    counts = (num_sources, num_destinations)
-    ends = [as_ids(edges[i], counts[i], f"edge_label_index[{i}]") for i in (0, 1)]
-    return np.stack(ends)
-
-
-def _type_and_edges(dataset: Dataset, given: Any) -> tuple[EdgeType, Any]:
-    """An edge type and its seed edges, None for all of its edges."""
-    pairs = [(given, None)]  # the type alone
-    if isinstance(given, Sequence) and len(given) == 2:
-        pairs.append((given[0], given[1]))
-    for name, edges in pairs:
-        is_name = isinstance(name, str) or (
-            isinstance(name, tuple) and all(isinstance(part, str) for part in name)
-        )
-        if is_name:
-            try:
-                return dataset.edge_type_of(name), edges
-            except KeyError as error:
-                raise ValueError(f"edge_label_index: {error.args[0]}") from None
-    raise ValueError(
-        f"the seed edges of a typed graph are of one edge type: give (edge type, edges), or the "
-        f"type alone for all of its edges; the edge types are {dataset.edge_types}"
-    )
 
 
 def _sample_ends(

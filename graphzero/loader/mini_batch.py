@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import errno
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
@@ -11,9 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.utils.data import get_worker_info
 
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray
+from graphzero.io.memory import shared_memory_is_full
 from graphzero.io.row_io import RowKey
 from graphzero.loader.stats import BatchStats
 from graphzero.sampling.sampler import Subgraph, TypedSubgraph
@@ -113,6 +117,10 @@ class _Batch:
         The DataLoader calls this for pin_memory=True.
         """
         return self._apply(lambda tensor: tensor.pin_memory())
+
+    def share_memory_(self) -> Self:
+        """Moves all tensors to shared memory, through which DataLoader workers send them."""
+        return self._apply(lambda tensor: tensor.share_memory_())  # type: ignore[no-untyped-call]
 
     def clone(self) -> Self:
         """A copy of the batch with copies of its tensors."""
@@ -498,7 +506,8 @@ class TypedMiniBatch(_Batch):
 class Collate:
     """Collate function: turns a `SampledBatch` into a `MiniBatch` of tensors.
 
-    The DataLoader calls it in the process that prepared the batch.
+    The DataLoader calls it in the process that prepared the batch. The tensors of a worker are in
+    shared memory: torch would move them there in a thread that loses the batch if none is left.
 
     Parameters
     ----------
@@ -510,15 +519,31 @@ class Collate:
         self.dataset = dataset
 
     def __call__(self, sampled: SampledBatch) -> MiniBatch | TypedMiniBatch:
-        """The mini-batch of one item of the dataset."""
+        """The mini-batch of one item of the dataset.
+
+        Raises
+        ------
+        OSError
+            With ``errno.ENOSPC``, if it does not fit in the shared memory of DataLoader workers.
+        """
         if not isinstance(sampled, SampledBatch):
             raise TypeError(
                 "Collate takes the items of a NeighborDataset or LinkNeighborDataset: "
                 "pass batch_size=None to the DataLoader"
             )
-        if self.dataset.is_typed:
-            return _typed_batch(sampled, sampled.by_type)
-        return _batch(sampled, sampled.by_type.untyped())
+        batch = (
+            _typed_batch(sampled, sampled.by_type)
+            if self.dataset.is_typed
+            else _batch(sampled, sampled.by_type.untyped())
+        )
+        if get_worker_info() is not None:
+            try:
+                batch.share_memory_()
+            except RuntimeError as error:
+                if os.strerror(errno.ENOSPC) not in str(error):
+                    raise
+                raise shared_memory_is_full(sampled.num_bytes) from error
+        return batch
 
 
 def _batch(sampled: SampledBatch, subgraph: Subgraph) -> MiniBatch:

@@ -6,21 +6,19 @@ import sys
 import zlib
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from torch.utils.data import IterableDataset
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray, as_times
-from graphzero.graph.sampling_options import as_seed
-from graphzero.io.prefetch import Prefetch
+from graphzero.graph.sampling_options import Sampling, as_seed
 from graphzero.io.row_io import RowKey
-from graphzero.loader.arguments import as_seed_ids, refuse_keywords
+from graphzero.loader.arguments import as_seed_ids, as_seed_nodes, refuse_keywords
 from graphzero.loader.epochs import (
     Epochs,
     ParentGroup,
@@ -35,16 +33,18 @@ from graphzero.loader.iteration import BatchIterator, SeedBatches
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.sampling.negatives import WeightedDraws
 from graphzero.sampling.order import Share, batch_ids
-from graphzero.sampling.sampler import HopReadAhead, NeighborSampler, TypedSubgraph
-from graphzero.store.manifest import NODES
+from graphzero.sampling.sampler import HopReadAhead, NeighborSampler
 from graphzero.units import as_count
 
 if TYPE_CHECKING:
-    from graphzero.graph.sampling_options import SamplingOptions, Unpack
+    from graphzero.graph.sampling_options import Unpack
+    from graphzero.loader.arguments import DatasetOptions
 
 # Classes of accelerate.data_loader: of the first, each process takes some items of every round;
 # the second cuts the tensors of a batch into a piece for each process.
 _WRAPPERS = ("IterableDatasetShard", "DataLoaderDispatcher")
+
+_OF_SAMPLING = [option.name for option in fields(Sampling)]
 
 
 class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
@@ -57,14 +57,25 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
 
     def __init__(
         self,
-        *args: Any,
+        dataset: Dataset,
+        num_seeds: int,
+        fanouts: Any,
+        *,
+        seed: int = 0,
         distributed: bool | None = None,
         rank: int | None = None,
         world_size: int | None = None,
         even: bool = True,
         **options: Any,
     ) -> None:
-        super().__init__(*args, **options)
+        if dataset.is_typed and dataset.neighbors == "out":
+            raise ValueError(
+                "mini-batches of a typed graph need in-neighbours, along whose edges messages "
+                "flow: build the dataset with neighbors='in', or give the edge types in reverse"
+            )
+        sampling = {name: options.pop(name) for name in _OF_SAMPLING if name in options}
+        sampler = NeighborSampler(dataset, fanouts, seed=seed, num_threads=1, **sampling)
+        super().__init__(dataset, sampler, num_seeds, **options)
         self.ranks = Ranks(distributed, rank, world_size, even)
         self._epochs = Epochs()
         self.parent: ParentGroup | None = None  # in a process that was spawned
@@ -159,11 +170,12 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
         Raises
         ------
         RuntimeError
-            If DataLoader workers may have begun the pass, and `set_epoch` was not called.
+            If DataLoader workers may have begun the pass, and `set_epoch` was not called. If they
+            begin another one after ``state_after(0)`` without it, the pass raises this error.
         """
         taken = as_count(taken, "taken", 0)
         _, world_size = self.rank_and_size
-        here = self._epochs.last
+        here = self._epochs.last(taken)
         done = min(self.num_batches, here.batches + taken * world_size)
         return replace(here, batches=done).state(self.state_options)
 
@@ -271,23 +283,6 @@ def _refuse_accelerate() -> None:
         )
 
 
-def sampler_of(dataset: Dataset, fanouts: Any, options: Mapping[str, Any]) -> NeighborSampler:
-    """The sampler of a dataset.
-
-    Raises
-    ------
-    ValueError
-        If the lists of a typed graph have out-neighbours: messages would flow against the edges,
-        between types that models do not expect.
-    """
-    if dataset.is_typed and dataset.neighbors == "out":
-        raise ValueError(
-            "mini-batches of a typed graph need in-neighbours, along whose edges messages flow: "
-            "build the dataset with neighbors='in', or give the edge types in reverse"
-        )
-    return NeighborSampler(dataset, fanouts, **options)
-
-
 def check_times(dataset: Dataset) -> None:
     """Refuses times of seeds where no edge has any.
 
@@ -301,72 +296,6 @@ def check_times(dataset: Dataset) -> None:
         raise ValueError(
             "seeds have times, and no edge type does: build the dataset with time_attrs="
         )
-
-
-class _Neighborhoods:
-    """The sampled neighbourhoods of an array of seed nodes.
-
-    Parameters
-    ----------
-    dataset : Dataset
-    seeds : (n,) integers, (num_nodes,) bool, or None
-        With types: a node type, or a pair of one and these.
-
-    Attributes
-    ----------
-    seeds : (num_seeds,) int64
-        The user's ids.
-    input_type : str or None
-        Node type of the seeds, in a typed graph.
-    translates_seeds : bool
-        Whether the seeds of each mini-batch are translated into stored ids.
-    """
-
-    def __init__(self, dataset: Dataset, seeds: Any) -> None:
-        kind, ids = _type_and_ids(dataset, seeds) if dataset.is_typed else (NODES, seeds)
-        nodes = dataset.nodes[kind]
-        self.seeds = as_seed_ids(ids, nodes.num_nodes)
-        self.input_type = kind if dataset.is_typed else None
-        self._kind = kind
-        self._stored_seeds: IdArray | None = None
-        # More stored ids than the graph's table of ranks are not kept: then each mini-batch reads
-        # the table in as many places as it has seeds.
-        if dataset.is_typed or self.seeds.nbytes <= dataset.graph.section_bytes.get("node_rank", 0):
-            order = np.argsort(self.seeds)  # the table is read once, from its beginning to its end
-            self._stored_seeds = np.empty_like(self.seeds)
-            self._stored_seeds[order] = nodes.to_stored(self.seeds[order])
-        self.translates_seeds = self._stored_seeds is None
-
-    def sample(
-        self,
-        sampler: NeighborSampler,
-        positions: IdArray,
-        times: IdArray | None,
-        *,
-        epoch: int,
-        batch: int,
-        readahead: Sequence[HopReadAhead] | None,
-    ) -> TypedSubgraph:
-        """The neighbourhood of the seeds at some positions, with a time for each or None."""
-        how: Any = {"epoch": epoch, "batch": batch, "readahead": readahead}
-        how["seed_time"] = None if times is None else {self._kind: times}
-        if self._stored_seeds is None:
-            return sampler.sample_types({self._kind: self.seeds[positions]}, **how)
-        return sampler.sample_stored({self._kind: self._stored_seeds[positions]}, **how)
-
-
-def _type_and_ids(dataset: Dataset, seeds: Any) -> tuple[str, Any]:
-    """A node type and its seeds, None for all of its nodes."""
-    kind, ids = (seeds, None) if isinstance(seeds, str) else ("", None)
-    if isinstance(seeds, tuple) and len(seeds) == 2 and isinstance(seeds[0], str):
-        kind, ids = seeds
-    if kind not in dataset.nodes:
-        named = f", not {kind!r}" if kind else ""
-        raise ValueError(
-            f"the seeds of a typed graph are of one node type: give (node type, ids), or the type "
-            f"alone for all of its nodes; the node types are {dataset.node_types}{named}"
-        )
-    return kind, ids
 
 
 class NeighborDataset(SeedDataset):
@@ -389,9 +318,10 @@ class NeighborDataset(SeedDataset):
     ----------
     dataset : Dataset
         From `graphzero.open`.
-    seeds : (num_seeds,) integers, or (num_nodes,) bool, optional
-        Nodes to make predictions for, or a mask of them. Default: all nodes. In a typed graph, a
-        pair of a node type and these, such as ``("paper", ids)``, or the node type alone.
+    seeds : (num_seeds,) integers, (num_nodes,) bool, str, or pair, optional
+        Nodes to make predictions for, a mask of them, or the name of a split. Default: all nodes.
+        In a typed graph, a pair of a node type and these, such as ``("paper", ids)``, or the node
+        type alone.
     fanouts : sequence of int, or mapping
         Neighbours per node in each hop; -1 for all. In a typed graph also by edge type, as in
         `NeighborSampler`.
@@ -452,53 +382,30 @@ class NeighborDataset(SeedDataset):
         seeds: Any = None,
         fanouts: Sequence[int] | Mapping[Any, Sequence[int]] = (15, 10, 5),
         *,
-        batch_size: int = 1024,
-        shuffle: bool = False,
-        drop_last: bool = False,
         input_time: Any = None,
-        seed: int = 0,
-        prefetch: Prefetch | None = None,
-        gather: Sequence[str] | None = None,
-        feature_dtype: npt.DTypeLike | None = None,
-        num_threads: int | None = None,
-        distributed: bool | None = None,
-        rank: int | None = None,
-        world_size: int | None = None,
-        even: bool = True,
-        **options: Unpack[SamplingOptions],
+        **options: Unpack[DatasetOptions],
     ) -> None:
         refuse_keywords(type(self), options)
-        how = {"seed": seed, "num_threads": 1, **options}
-        self._neighborhoods = _Neighborhoods(dataset, seeds)
-        self.seeds = self._neighborhoods.seeds
-        super().__init__(
-            dataset,
-            sampler_of(dataset, fanouts, how),
-            self.seeds.shape[0],
-            batch_size=batch_size,
-            shuffle=shuffle,
-            drop_last=drop_last,
-            prefetch=prefetch,
-            gather=gather,
-            feature_dtype=feature_dtype,
-            num_threads=num_threads,
-            distributed=distributed,
-            rank=rank,
-            world_size=world_size,
-            even=even,
-        )
-        self.translates_seeds = self._neighborhoods.translates_seeds
+        nodes = as_seed_nodes(seeds, dataset)
+        self._kind = nodes.node_type
+        self.input_type = self._kind if dataset.is_typed else None
+        store = dataset.nodes[self._kind]
+        self.seeds = as_seed_ids(nodes.nodes, store.num_nodes)
+        super().__init__(dataset, self.seeds.shape[0], fanouts, **options)
+        self._stored_seeds: IdArray | None = None
+        # More stored ids than the graph's table of ranks are not kept: then each mini-batch reads
+        # the table in as many places as it has seeds.
+        if dataset.is_typed or self.seeds.nbytes <= dataset.graph.section_bytes.get("node_rank", 0):
+            order = np.argsort(self.seeds)  # the table is read once, from its beginning to its end
+            self._stored_seeds = np.empty_like(self.seeds)
+            self._stored_seeds[order] = store.to_stored(self.seeds[order])
+        self.translates_seeds = self._stored_seeds is None
         if input_time is None:
             self.sampler.sampling.check_untimed(": give input_time, or")
         else:
             self.sampler.sampling.check_timed()
             check_times(dataset)
             self.input_time = as_times(input_time, self.num_seeds, "input_time").copy()
-
-    @property
-    def input_type(self) -> str | None:
-        """Node type of the seeds, in a typed graph."""
-        return self._neighborhoods.input_type
 
     def sample(
         self,
@@ -509,19 +416,20 @@ class NeighborDataset(SeedDataset):
         readahead: Sequence[HopReadAhead] | None = None,
     ) -> SampledBatch:
         """The sampled neighbourhoods of the seeds at some positions."""
-        times = None if self.input_time is None else self.input_time[positions]
-        around, kind = self._neighborhoods, self._neighborhoods.input_type
-        subgraph = around.sample(
-            self.sampler, positions, times, epoch=epoch, batch=batch, readahead=readahead
-        )
+        how: Any = {"epoch": epoch, "batch": batch, "readahead": readahead, "seed_time": None}
         fields: dict[RowKey, Any] = {}
-        if times is not None:
-            fields["seed_time" if kind is None else (kind, "seed_time")] = times
-        return SampledBatch(subgraph, positions, fields=fields, input_type=kind)
+        if self.input_time is not None:
+            times = self.input_time[positions]
+            how["seed_time"] = {self._kind: times}
+            fields["seed_time" if self.input_type is None else (self._kind, "seed_time")] = times
+        if self._stored_seeds is None:
+            found = self.sampler.sample_types({self._kind: self.seeds[positions]}, **how)
+        else:
+            found = self.sampler.sample_stored({self._kind: self._stored_seeds[positions]}, **how)
+        return SampledBatch(found, positions, fields=fields, input_type=self.input_type)
 
     def seed_options(self) -> dict[str, Any]:
         """Checksums of the seeds and their times."""
         times = {} if self.input_time is None else {"times_crc": zlib.crc32(self.input_time.data)}
-        kind = self._neighborhoods.input_type
-        typed = {} if kind is None else {"input_type": kind}
+        typed = {} if self.input_type is None else {"input_type": self.input_type}
         return {"seeds_crc": zlib.crc32(self.seeds.data), **times, **typed}

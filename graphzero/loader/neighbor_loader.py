@@ -28,7 +28,6 @@ from graphzero.loader.arguments import (
     as_input_ids,
     as_negatives,
     as_num_neighbors,
-    as_seed_edges,
     as_seed_nodes,
     as_seed_weights,
     as_subgraph_type,
@@ -564,7 +563,7 @@ class NeighborLoader(SeedLoader):
         nodes = as_seed_nodes(input_nodes, ds)
         source = NeighborDataset(
             ds,
-            nodes.seeds,
+            nodes,
             as_num_neighbors(num_neighbors, ds),
             input_time=seed_times(ds, nodes, time_attr, input_time),
             **self._dataset_options(arguments),
@@ -675,7 +674,7 @@ class LinkNeighborLoader(SeedLoader):
             )
         source = LinkNeighborDataset(
             ds,
-            as_seed_edges(edge_label_index, ds),
+            edge_label_index,
             as_num_neighbors(num_neighbors, ds),
             edge_label=None if edge_label is None else as_array(edge_label),
             edge_label_time=None if edge_label_time is None else as_array(edge_label_time),
