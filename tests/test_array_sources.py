@@ -56,17 +56,14 @@ def zipped(path: Path, method: int, arrays: dict[str, Any]) -> None:
                 np.lib.format.write_array(file, array)
 
 
-@pytest.mark.parametrize(
-    "kind", ["stored", "bz2", "lzma", "appended", "recognised", "empty chunks"]
-)
+@pytest.mark.parametrize("kind", ["bz2", "appended", "recognised", "empty chunks"])
 def test_a_source_gives_the_files_of_plain_arrays(tmp_path: Path, kind: str) -> None:
     edges = np.random.default_rng(5).integers(0, NODES, (2, 300))
     x = np.random.default_rng(6).random((NODES, 5), np.float32)
     arrays: dict[str, Any] = {"edge_index": edges, "x": np.asfortranarray(x)}
     path = tmp_path / "data.npz"
     values: Any = [f"{path}:{name}" for name in arrays]
-    methods = {"bz2": zipfile.ZIP_BZIP2, "lzma": zipfile.ZIP_LZMA}
-    zipped(path, methods.get(kind, zipfile.ZIP_STORED), arrays)
+    zipped(path, zipfile.ZIP_BZIP2 if kind == "bz2" else zipfile.ZIP_STORED, arrays)
     if kind == "appended":  # as in a self-extracting file, whose offsets do not count what precedes
         path.write_bytes(b"#!/bin/sh\n" + path.read_bytes())
     elif kind == "recognised":
@@ -81,11 +78,8 @@ def test_a_source_gives_the_files_of_plain_arrays(tmp_path: Path, kind: str) -> 
 @pytest.mark.parametrize(
     ("dtype", "save", "transposed", "order"),
     [
-        ("i1", np.save, True, "F"),
-        ("u2", np.savez, False, "C"),
         (">i4", np.savez, True, "F"),
         (">i8", np.savez_compressed, False, "F"),
-        ("u8", np.savez_compressed, True, "C"),
         ("u8", np.save, False, "C"),
         ("i1", np.savez_compressed, True, "F"),
     ],

@@ -53,33 +53,17 @@ def folder_of_gz(folder: Path) -> Path:
     return parts
 
 
-def arrow(kind: pa.DataType) -> pa.Table:
-    return pa.table({name: pa.array(ids).cast(kind) for name, ids in BY_NAME.items()})
-
-
 def batches() -> Iterator[dict[str, Any]]:
     for begin in range(0, len(PAIRS), 2):
         yield {name: np.array(ids[begin : begin + 2]) for name, ids in BY_NAME.items()}
 
 
-def reader() -> pa.RecordBatchReader:
-    return pa.RecordBatchReader.from_batches(
-        pa.table(BY_NAME).schema, pa.table(BY_NAME).to_batches()
-    )
-
-
 OF_TEXTS = {
     "iterator": lambda folder: batches(),
-    "reader": lambda folder: reader(),
+    "reader": lambda folder: pa.table(BY_NAME).to_reader(),
     "folder of CSV.gz": folder_of_gz,
-    "pandas": lambda folder: pandas.DataFrame(BY_NAME),
     "pandas, categories": lambda folder: pandas.DataFrame(BY_NAME).astype("category"),
-    "polars": lambda folder: polars.DataFrame(BY_NAME),
     "polars, categories": lambda folder: polars.DataFrame(BY_NAME).cast(polars.Categorical),
-    "large_string": lambda folder: arrow(pa.large_string()),
-    "string_view": lambda folder: arrow(pa.string_view()),
-    "dictionary": lambda folder: arrow(pa.dictionary(pa.int8(), pa.string())),
-    "function": lambda folder: batches,
     "Source of a function": lambda folder: gz.Source(batches, src="source", dst="target"),
     "array of texts": lambda folder: np.array(PAIRS),
     "array of objects": lambda folder: np.array(PAIRS, object),
@@ -152,16 +136,11 @@ def test_id_column_of_the_build_says_that_there_is_a_header(tmp_path) -> None:
         assert ds.features.gather(ds.lookup(NAMES)).ravel().tolist() == list(range(5))
 
 
-@pytest.mark.parametrize("kind", ["csv", "frame"])
-def test_merging_works_on_mapped_ids(tmp_path, kind) -> None:
-    if kind == "frame":
-        edges: Any = pa.table({**BY_NAME, "weight": [1.0, 2, 4, 8, 16], "n": [1, 2, 3, 4, 5]})
-    else:
-        lines = [f"{a},{b},{1 << i},{i + 1}" for i, (a, b) in enumerate(PAIRS)]
-        edges = write_csv(tmp_path / "e.csv", "source,target,weight,n", *lines)
+def test_merging_works_on_mapped_ids(tmp_path) -> None:
+    lines = [f"{a},{b},{1 << i},{i + 1}" for i, (a, b) in enumerate(PAIRS)]
     with gz.build(
         tmp_path / "d",
-        edges,
+        write_csv(tmp_path / "e.csv", "source,target,weight,n", *lines),
         edge_attrs=["n"],
         coalesce={"edge_weight": "sum", "n": "max"},
         drop_self_loops=True,
@@ -216,16 +195,6 @@ def test_refused(tmp_path, name) -> None:
     make, options, message = REFUSED[name]
     with pytest.raises((ValueError, IndexError), match=message):
         gz.build(tmp_path / "d", make(), ids="map", **options)
-
-
-def test_an_iterator_of_typed_edges(tmp_path) -> None:
-    kind = ("a", "to", "a")
-    for name, edges in (("d", batches()), ("e", pandas.DataFrame(BY_NAME))):
-        gz.build(tmp_path / name, {kind: edges}, nodes={"a": {}}, ids="map").close()
-    files = [
-        {path.name: path.read_bytes() for path in (tmp_path / name).glob("*.g?")} for name in "de"
-    ]
-    assert files[0] == files[1]
 
 
 def test_closing_lines(tmp_path, capsys) -> None:

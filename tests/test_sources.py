@@ -44,56 +44,17 @@ Y_COLUMNS: Table = {"id": IDS, "label": Y[IDS]}
 TABLES = {"edges": EDGE_COLUMNS, "features": X_COLUMNS, "labels": Y_COLUMNS}
 
 
-def parts(folder: Path, suffix: str) -> list[list[Path]]:
-    """Eleven files of each table, whose order is that of their numbers.
-
-    The last one has its columns in another order.
-    """
-    found = []
-    for name, columns in TABLES.items():
-        (folder / name).mkdir()
-        paths = [folder / name / f"part-{i}{suffix}" for i in range(11)]
-        for i, (path, at) in enumerate(
-            zip(
-                paths, np.array_split(np.arange(len(next(iter(columns.values())))), 11), strict=True
-            )
-        ):
-            table = pa.table(
-                {key: columns[key][at] for key in (reversed(columns) if i == 10 else columns)}
-            )
-            if suffix == ".parquet":
-                pq.write_table(table, path, row_group_size=3)
-            else:
-                rows = [
-                    ",".join(map(str, row)) for row in zip(*table.to_pydict().values(), strict=True)
-                ]
-                compressed.write(
-                    path, "\n".join([",".join(table.column_names), *rows, ""]).encode()
-                )
-        (folder / name / "_SUCCESS").touch()
-        (folder / name / ".part.crc").write_bytes(b"crc")
-        found.append(paths)
-    return found
-
-
-def folders(folder: Path) -> list[Path]:
-    return [paths[0].parent for paths in parts(folder, ".parquet")]
-
-
-def compressed_parts(folder: Path) -> list[Any]:
-    edges, features, labels = parts(folder, ".csv.gz")
-    return [edges, str(features[0].parent / "part-*.csv.gz"), labels[0].parent]
-
-
-def remote(folder: Path) -> list[str]:
-    """By pyarrow's file systems, and by fsspec's."""
+def remote(folder: Path) -> list[Any]:
+    """By pyarrow's file systems, and by fsspec's; one file has its columns in another order."""
     fsspec = pytest.importorskip("fsspec")
-    edges, features, labels = parts(folder, ".csv.gz")
+    edges = pa.table(EDGE_COLUMNS)
+    pq.write_table(edges.slice(0, 90), folder / "part-2.parquet", row_group_size=7)
+    rest = edges.slice(90).select(edges.column_names[::-1])
+    pq.write_table(rest, folder / "part-10.parquet")
     with fsspec.open("memory://graph/labels.csv.gz", "wb") as file:
         rows = "".join(f"{i},{y}\n" for i, y in enumerate(Y))
         file.write(compressed.COMPRESS[".gz"](f"id,label\n{rows}".encode()))
-    places = [f"file://{paths[0].parent}" for paths in (edges, features)]
-    return [*places, "memory://graph/labels.csv.gz"]
+    return [f"file://{folder}", X, "memory://graph/labels.csv.gz"]
 
 
 class Relation:
@@ -132,15 +93,10 @@ def polars_lists(_: Path) -> list[Any]:
     return [pl.DataFrame(EDGE_COLUMNS), frame, pl.Series("label", Y)]
 
 
-def list_column(kind: str) -> Callable[[Path], list[Any]]:
-    def make(folder: Path) -> list[Any]:
-        values = pa.FixedSizeListArray.from_arrays(pa.array(X[IDS].ravel()), 4)
-        if kind == "large":
-            values = pa.array(X[IDS].tolist(), pa.large_list(pa.float32()))
-        pq.write_table(pa.table({"id": IDS, "x": values}), folder / "x.parquet", row_group_size=7)
-        return [pa.table(EDGE_COLUMNS), folder / "x.parquet", Y]
-
-    return make
+def large_lists(folder: Path) -> list[Any]:
+    values = pa.array(X[IDS].tolist(), pa.large_list(pa.float32()))
+    pq.write_table(pa.table({"id": IDS, "x": values}), folder / "x.parquet", row_group_size=7)
+    return [pa.table(EDGE_COLUMNS), folder / "x.parquet", Y]
 
 
 def each(frame: Callable[[Table], Any]) -> Callable[[Path], list[Any]]:
@@ -148,16 +104,13 @@ def each(frame: Callable[[Table], Any]) -> Callable[[Path], list[Any]]:
 
 
 SOURCES: dict[str, Callable[[Path], list[Any]]] = {
-    "folders": folders,
-    "compressed parts": compressed_parts,
     "remote": remote,
     "relation": each(Relation),
     "pandas nullable": each(nullable),
     "pandas of arrow": each(pandas_of_arrow),
     "pandas lists": pandas_lists,
     "polars lists": polars_lists,
-    "fixed-size lists": list_column("fixed-size"),
-    "large lists": list_column("large"),
+    "large lists": large_lists,
 }
 
 

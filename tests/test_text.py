@@ -57,15 +57,6 @@ def read_back(tmp_path: Path, source: Any, **options: Any) -> list[list[int]]:
     return edges_of(tmp_path / "d")
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_what_is_inside_is_read(tmp_path: Path, suffix: str) -> None:
-    path = compressed.write(tmp_path / f"e.csv{suffix}", LARGE_TEXT)
-    with open_binary(path) as file:
-        assert file.read(5) == LARGE_TEXT[:5]
-        assert file.read() == LARGE_TEXT[5:]
-    assert read_back(tmp_path, path) == sorted(LARGE.tolist())
-
-
 @pytest.mark.parametrize("suffix", compressed.COMPRESS)
 def test_files_of_several_members(tmp_path: Path, suffix: str) -> None:
     compress = compressed.COMPRESS[suffix]
