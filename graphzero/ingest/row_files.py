@@ -51,43 +51,22 @@ def _block_rows(rows: Rows, memory: int) -> int:
     return max(1, min(fitting, 1 << 32))
 
 
-class _Placement:
+class _Placement(BlockFile):
     """Takes rows in any order and returns them in blocks of the stored order."""
 
     def __init__(self, folder: Path, rows: Rows, num_rows: int, memory: int) -> None:
-        self._shape = (num_rows, rows.width)
-        self._dtype = rows.dtype
-        self._block = max(1, min(num_rows, _block_rows(rows, memory)))
-        self._whole: Array | None = None
-        if num_rows <= self._block:
-            self._whole = np.zeros(self._shape, rows.dtype)
-        else:
-            self._blocks = BlockFile(folder, num_rows, self._block, rows.dtype, rows.width)
-
-    def add(self, targets: Array, rows: Array) -> None:
-        """Takes rows, with their positions in the file."""
-        if self._whole is not None:
-            self._whole[targets] = rows
-        else:
-            self._blocks.add(targets, rows)
+        self._num_rows = num_rows
+        block = max(1, min(num_rows, _block_rows(rows, memory)))
+        super().__init__(folder, num_rows, block, rows.dtype, rows.width)
 
     def blocks(self) -> Iterator[Array]:
         """All rows in the stored order; zeros where none came."""
-        if self._whole is not None:
-            yield self._whole
-            return
-        num_rows, width = self._shape
-        for i in range(self._blocks.num_blocks):
-            out = np.zeros((min(self._block, num_rows - i * self._block), width), self._dtype)
-            offsets, values = self._blocks.read(i)
-            out[offsets] = values
-            del values
+        for i in range(self.num_blocks):
+            count = min(self._block, self._num_rows - i * self._block)
+            out = np.zeros((count, self._width), self._dtype)
+            for offsets, values in self.read(i):
+                out[offsets] = values
             yield out
-
-    def close(self) -> None:
-        """Frees the disk space."""
-        if self._whole is None:
-            self._blocks.close()
 
 
 # Attributes of nodes
@@ -238,19 +217,13 @@ class _Positions:
     ) -> None:
         self.block = max(1, min(num_keys, memory // (most * _PAIR_BYTES), 1 << 32))
         self._dtype = dtype
-        self._one: list[tuple[Array, Array]] | None = [] if num_keys <= self.block else None
         self._loaded = -1
         self._keys = self._values = np.empty(0, dtype)
-        if self._one is None:
-            self._file = BlockFile(folder, num_keys, self.block, dtype, most=most)
+        self._blocks = BlockFile(folder, num_keys, self.block, dtype, most=most)
 
     def add(self, keys: Array, positions: Array) -> None:
         """Takes keys, in any order, and the position of each."""
-        positions = positions.astype(self._dtype, copy=False)
-        if self._one is not None:
-            self._one.append((keys, positions))
-        else:
-            self._file.add(keys, positions[:, np.newaxis])
+        self._blocks.add(keys, positions.astype(self._dtype, copy=False)[:, np.newaxis])
 
     def pieces(self, begin: int, end: int) -> Iterator[tuple[int, int, Array, Array]]:
         """[begin, end) cut where blocks end: the keys of each piece, ascending, and positions."""
@@ -264,11 +237,8 @@ class _Positions:
             begin = stop
 
     def _load(self, block: int) -> None:
-        if self._one is None:
-            offsets, rows = self._file.read(block)
-            pairs = [(offsets.astype(np.int64) + block * self.block, rows[:, 0])]
-        else:
-            pairs, self._one = self._one, []
+        begin = block * self.block
+        pairs = [(k.astype(np.int64) + begin, rows[:, 0]) for k, rows in self._blocks.read(block)]
         keys = np.concatenate([np.empty(0, np.int64), *(pair[0] for pair in pairs)])
         order = np.argsort(keys, kind="stable")
         self._keys, self._loaded = keys[order], block
@@ -278,8 +248,7 @@ class _Positions:
     def close(self) -> None:
         """Frees memory and disk space."""
         self._keys = self._values = np.empty(0, self._dtype)
-        if self._one is None:
-            self._file.close()
+        self._blocks.close()
 
 
 def _by_edge(graph: StoredGraph, temporary: ExitStack, folder: Path, memory: int) -> _Positions:

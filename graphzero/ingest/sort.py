@@ -210,7 +210,7 @@ class BlockFile:
     """Takes rows with their ids in any order, and returns those of one block of ids at a time.
 
     Every block has a region of its size in a temporary file, which collects its rows in the order
-    of arrival. So rows are written and read in long pieces.
+    of arrival. So rows are written and read in long pieces. A single block stays in memory.
 
     Parameters
     ----------
@@ -241,8 +241,10 @@ class BlockFile:
         self._width = width
         self._row_bytes = width * dtype.itemsize
         self._filled = np.zeros(self.num_blocks, np.int64)
-        self._rows = TempFile(folder)
-        self._offsets = TempFile(folder)
+        self._pieces: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = []  # of a single block
+        self._files: list[TempFile] = []
+        if self.num_blocks > 1:
+            self._files = [TempFile(folder), TempFile(folder)]
 
     def add(self, ids: npt.NDArray[Any], rows: npt.NDArray[Any]) -> None:
         """Takes rows (n, width) with their ids (n,), which must be in range.
@@ -254,6 +256,9 @@ class BlockFile:
         OSError
             If the disk is full.
         """
+        if self.num_blocks <= 1:
+            self._pieces.append((ids, rows))
+            return
         if not len(ids):
             return
         blocks = ids // self._block
@@ -268,21 +273,28 @@ class BlockFile:
             at = block * self._room + int(self._filled[block])
             if at + end - begin > (block + 1) * self._room:
                 raise FormatError("ids repeat that must not: build the dataset again")
-            self._rows.write(rows[begin:end], at * self._row_bytes)
-            self._offsets.write(offsets[begin:end], at * _OFFSET.itemsize)
+            self._files[0].write(rows[begin:end], at * self._row_bytes)
+            self._files[1].write(offsets[begin:end], at * _OFFSET.itemsize)
             self._filled[block] += end - begin
 
-    def read(self, block: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[Any]]:
-        """Of the rows of a block, as they came: offsets of their ids (n,), and rows (n, width)."""
-        count, at = int(self._filled[block]), block * self._room
-        offsets = self._offsets.read(at * _OFFSET.itemsize, count, _OFFSET)
-        rows = self._rows.read(at * self._row_bytes, count * self._width, self._dtype)
-        return offsets, rows.reshape(count, self._width)
+    def read(self, block: int) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
+        """The rows of a block, as they came: offsets of their ids (n,), and rows (n, width).
+
+        Those in memory are returned once.
+        """
+        pieces, self._pieces = self._pieces, []
+        yield from pieces
+        if self._files:
+            count, at = int(self._filled[block]), block * self._room
+            offsets = self._files[1].read(at * _OFFSET.itemsize, count, _OFFSET)
+            rows = self._files[0].read(at * self._row_bytes, count * self._width, self._dtype)
+            yield offsets, rows.reshape(count, self._width)
 
     def close(self) -> None:
-        """Frees the disk space."""
-        self._rows.close()
-        self._offsets.close()
+        """Frees memory and disk space."""
+        self._pieces = []
+        for file in self._files:
+            file.close()
 
 
 # The sort
