@@ -35,8 +35,8 @@ MODULES_OF_A_CSV = 20
 MODULES_OF_A_BATCH = 22
 # Above its limit still: it may shrink, and must not grow. A line goes when its limit holds.
 REACHED = {
-    "Python in graphzero/": 20_575,
-    "tests/": 30_758,
+    "Python in graphzero/": 20_454,
+    "tests/": 30_647,
     "(front): lines": 504,
     "store: lines": 1373,
     "graph: lines": 1204,
@@ -44,7 +44,7 @@ REACHED = {
     "packs: lines": 581,
     "ingest: lines": 6869,
     "pyg: lines": 631,
-    "report: lines": 2667,
+    "report: lines": 2546,
     "training: lines": 674,
     "commands: lines": 1213,
     "modules entered by a CSV": 22,

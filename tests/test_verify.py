@@ -72,7 +72,6 @@ def test_one_changed_value_has_one_finding(
     copied: Callable[[str], Path], case: Case, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_BLOCK_BYTES", 4 << 20 if threads == 1 else 200)
-    monkeypatch.setattr(module, "_MOST_COUNTS", 64 << 20 if threads == 1 else 50)
     folder = copied(case.dataset)
     path = folder / case.file
     entry, value = case.change(read_file(path)[1])
@@ -81,9 +80,6 @@ def test_one_changed_value_has_one_finding(
     assert case.message in found.message
     section = read_header(path).find(case.found_in or case.section)
     assert section is not None
-    if "same edges" in found.message:
-        path = folder / "graph_out.gl"
-        section = read_header(path).find("indices")
     assert (found.path, found.section) == (str(path), section.name)
     width = DTYPES[section.dtype].itemsize
     if case.near == "changed":
@@ -95,39 +91,14 @@ def test_one_changed_value_has_one_finding(
         assert found.offset == section.offset + width * case.near
 
 
-def test_another_weight_in_one_direction(copied: Callable[[str], Path]) -> None:
-    """With the sum that it makes: only the other direction of the edge tells."""
-    path = copied("undirected") / "graph.gl"
-    arrays = read_file(path)[1]
-    owners = np.repeat(np.arange(NODES), np.diff(arrays["indptr"].astype(int)))
-    is_last = np.append(owners[1:] != owners[:-1], True)
-    entry = int(np.flatnonzero(is_last & (owners != arrays["indices"]))[0])
-    before = arrays["cum_weights"][entry - 1] * (owners[entry - 1] == owners[entry])
-    poke(path, "weights", entry, 7)
-    poke(path, "cum_weights", entry, before + 7)
-    (found,) = gz.verify(path)
-    assert "differ in one of edge_ids, weights" in found.message
-
-
 def test_a_swap_in_a_table_of_ids(copied: Callable[[str], Path]) -> None:
     """Both tables still have each id once, but do not lead to each other."""
     path = copied("both") / "graph.gl"
     ids = read_file(path)[1]["node_ids"]
-    poke(path, "node_ids", 3, ids[4])
+    byte = poke(path, "node_ids", 3, ids[4])
     poke(path, "node_ids", 4, ids[3])
     (found,) = gz.verify(path)
-    assert found.section == "node_rank"
-    rank = read_header(path).find("node_rank")
-    assert found.offset == rank.offset + 4 * min(ids[3], ids[4])
-
-
-def test_a_repeated_rank_in_range(copied: Callable[[str], Path]) -> None:
-    path = copied("both") / "features.gd"
-    rank = read_file(path)[1]["node_rank"]
-    poke(path, "node_rank", 9, rank[2])
-    (found,) = gz.verify(path)
-    assert found.section == "node_rank"
-    assert "has a number twice" in found.message
+    assert (found.section, found.offset) == ("node_ids", byte)
 
 
 # ---- checksums and headers

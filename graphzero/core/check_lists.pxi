@@ -11,11 +11,6 @@ cdef extern from "graphzero/check_lists.h" nogil:
         const int64_t *times
         gz_ids time_order
         gz_ids edge_ids
-    ctypedef struct gz_edge_sums:
-        uint64_t forward
-        uint64_t backward
-        uint64_t edge_ids
-        uint64_t loops
     int64_t gz_first_descent(const gz_ids *ids, uint64_t most, int64_t begin, int64_t end)
     int64_t gz_first_beyond(const gz_ids *ids, uint64_t limit, int64_t begin, int64_t end)
     int64_t gz_first_not_inverse(const gz_ids *ids, const gz_ids *ranks, uint64_t count,
@@ -24,15 +19,6 @@ cdef extern from "graphzero/check_lists.h" nogil:
     int64_t gz_first_unsorted(const gz_edge_lists *lists, int64_t begin, int64_t end)
     int64_t gz_first_bad_sum(const gz_edge_lists *lists, int64_t begin, int64_t end)
     int64_t gz_first_untimely(const gz_edge_lists *lists, int64_t begin, int64_t end)
-    int64_t gz_first_unmirrored(const gz_edge_lists *lists, int64_t begin, int64_t end)
-    void gz_sum_edges(const gz_edge_lists *lists, int per_loop, int sides, int64_t begin,
-                      int64_t end, gz_edge_sums *sums)
-    uint64_t gz_sum_ids(const gz_ids *ids, int64_t begin, int64_t end)
-    uint64_t gz_sum_numbers(int64_t begin, int64_t end)
-    void gz_count_edge_ids(const gz_edge_lists *lists, int per_loop, uint64_t low, uint64_t high,
-                           int64_t begin, int64_t end, uint8_t *counts)
-    int64_t gz_first_repeated(const gz_ids *edge_ids, uint64_t low, uint64_t high,
-                              const uint8_t *counts, int most, int64_t begin, int64_t end)
 
 
 cdef int _as_ids(object array, gz_ids *out) except -1:
@@ -98,25 +84,6 @@ def first_bad_weight(const float[::1] weights, int64_t begin, int64_t end):
     return -1 if at == end else at
 
 
-def sum_ids(ids, int64_t begin, int64_t end):
-    """Sum of a hash of each entry, modulo 2^64: equal for the same ids in any order."""
-    cdef gz_ids c
-    cdef uint64_t found
-    _as_ids(ids, &c)
-    _require_range(begin, end, len(ids))
-    with nogil:
-        found = gz_sum_ids(&c, begin, end)
-    return found
-
-
-def sum_numbers(int64_t begin, int64_t end):
-    """`sum_ids` of the numbers in [begin, end)."""
-    cdef uint64_t found
-    with nogil:
-        found = gz_sum_numbers(begin, end)
-    return found
-
-
 cdef class EdgeLists:
     """The sections of a ``.gl`` by stored edge.
 
@@ -126,21 +93,17 @@ cdef class EdgeLists:
     sections : mapping of str to array
         "indptr" and "indices", and those of "weights", "cum_weights", "times", "time_order" and
         "edge_ids" that are to be checked. `first_descent` has found no fault in "indptr".
-    per_loop : int
-        How often a self-loop counts where edge ids are counted.
     """
     cdef gz_edge_lists c
     cdef dict arrays  # keeps the memory
-    cdef int per_loop
     cdef int64_t num_edges
 
-    def __cinit__(self, uint64_t num_neighbors, sections, int per_loop=1):
+    def __cinit__(self, uint64_t num_neighbors, sections):
         cdef const float[::1] weights
         cdef const double[::1] sums
         cdef const int64_t[::1] times
         memset(&self.c, 0, sizeof(self.c))
         self.arrays = dict(sections)
-        self.per_loop = per_loop
         indptr = self.arrays["indptr"]
         self.num_edges = len(self.arrays["indices"])
         if len(indptr) < 1 or indptr[0] != 0 or indptr[len(indptr) - 1] != self.num_edges:
@@ -189,61 +152,6 @@ cdef class EdgeLists:
         _require_range(begin, end, self.num_edges)
         with nogil:
             at = gz_first_untimely(&self.c, begin, end)
-        return -1 if at == end else at
-
-    def first_unmirrored(self, int64_t begin, int64_t end):
-        """First neighbour whose own list does not have the node as often; needs sorted lists."""
-        cdef int64_t at
-        _require_range(begin, end, self.num_edges)
-        if self.c.num_neighbors > self.c.num_lists:
-            raise ValueError("neighbours are no lists")
-        with nogil:
-            at = gz_first_unmirrored(&self.c, begin, end)
-        return -1 if at == end else at
-
-    def sums(self, int64_t begin, int64_t end, bint forward=True, bint backward=True):
-        """Hashes of the edges, to be added over ranges modulo 2^64.
-
-        Parameters
-        ----------
-        begin, end : int
-        forward, backward : bool
-            Whether to compute the first and the second; else they are 0.
-
-        Returns
-        -------
-        (int, int, int, int)
-            Of (owner, neighbour) and what the edge has; of (neighbour, owner) and the same; of the
-            edge ids; and the number of self-loops.
-        """
-        cdef gz_edge_sums found
-        memset(&found, 0, sizeof(found))
-        _require_range(begin, end, self.num_edges)
-        with nogil:
-            gz_sum_edges(&self.c, self.per_loop, forward + 2 * backward, begin, end, &found)
-        return found.forward, found.backward, found.edge_ids, found.loops
-
-    def count_edge_ids(self, unsigned char[::1] counts, uint64_t low, int64_t begin, int64_t end):
-        """Adds to the counts of the edge ids from `low` on; counts stop at 255."""
-        cdef uint64_t high = low + counts.shape[0]
-        self._require("edge_ids")
-        _require_range(begin, end, self.num_edges)
-        if counts.shape[0] == 0:
-            return
-        with nogil:
-            gz_count_edge_ids(&self.c, self.per_loop, low, high, begin, end, &counts[0])
-
-    def first_repeated(self, const unsigned char[::1] counts, uint64_t low, int most,
-                       int64_t begin, int64_t end):
-        """First entry of "edge_ids" that was counted more than `most` times."""
-        cdef int64_t at
-        cdef uint64_t high = low + counts.shape[0]
-        self._require("edge_ids")
-        _require_range(begin, end, self.num_edges)
-        if counts.shape[0] == 0:
-            return -1
-        with nogil:
-            at = gz_first_repeated(&self.c.edge_ids, low, high, &counts[0], most, begin, end)
         return -1 if at == end else at
 
     def _require(self, *names):

@@ -48,7 +48,6 @@ from graphzero.store.tuning_file import TUNING_NAME
 _BLOCK_BYTES = 4 << 20
 _STEP = 1 << 20  # entries
 _TEXTS = 1 << 12  # that are compared at a time: at most 16 MiB
-_MOST_COUNTS = 64 << 20  # bytes: edge ids that are counted in one pass
 _AGAIN = "build the file again"
 _CORRUPT = "is corrupt (checksum mismatch)"
 _BY_EDGE = ("indices", "weights", "cum_weights", "times", "time_order", "edge_ids")
@@ -60,7 +59,6 @@ _DTYPES = {"split": ("<i8",), "visits": ("<u4",), "ids": ("<u4", "<u8")}
 
 Array = npt.NDArray[Any]
 Fault = Callable[[int, int], int]  # first faulty entry of a range [begin, end), or -1
-_Sums = tuple[int, ...]  # over all stored edges, see `graphzero._core.EdgeLists.sums`
 _T = TypeVar("_T")
 
 
@@ -121,9 +119,9 @@ def verify(
     """Checks a dataset, or one of its files, byte by byte.
 
     Checks the header and every checksum; that lists are sorted, ids in range, weights as their
-    sums and times as their order say; that tables of ids are inverse to each other; that edges are
-    the same in both directions and each is there as often as it must; and that counts of rows,
-    dtypes and splits are those of ``dataset.json``. Memory stays below 100 MB, whatever the size.
+    sums and times as their order say; that tables of ids are inverse to each other; and that counts
+    of rows, dtypes and splits are those of ``dataset.json``. Memory stays below 100 MB, whatever
+    the size.
 
     Parameters
     ----------
@@ -201,27 +199,17 @@ class Role:
         "graph" or "features"; empty if it is unknown.
     header : dict of str to int
         Fields of its header.
-    is_paired : bool
-        It is one of the two files of a directed graph, which have the same edges.
-    payload : tuple of str
-        Of a graph: sections that are the same wherever an edge is stored. Times are, too, if they
-        are the edges' own and not those of the neighbours, which a file alone does not tell.
     rows : str
         What the rows are, if more is known of them: "split" (ids), "labels", "visits", "ids" (the
         user's ids of the stored nodes of a type) or "id_table" (ids of any kind, of ``ids="map"``).
     limit : int
         Ids of a split, labels and counts of visits are below it.
-    descending : bool
-        The counts of visits descend.
     """
 
     kind: str = ""
     header: dict[str, int] = field(default_factory=dict)
-    is_paired: bool = False
-    payload: tuple[str, ...] = ("edge_ids", "weights")
     rows: str = ""
     limit: int = 2**32
-    descending: bool = False
 
 
 def roles_of(manifest: Manifest) -> list[tuple[FileEntry, Role]]:
@@ -240,9 +228,7 @@ def roles_of(manifest: Manifest) -> list[tuple[FileEntry, Role]]:
         found.append((nodes.ids, replace(rows, rows="ids")))
         found.append((nodes.id_map, replace(rows, rows="id_table")))
         most = 2**32 if counted is None else counted.batches + 1
-        is_order = manifest.order == "presample"
-        visits = replace(rows, rows="visits", limit=most, descending=is_order)
-        found.append((nodes.visits, visits))
+        found.append((nodes.visits, replace(rows, rows="visits", limit=most)))
     for (source, _, target), edges in manifest.edges.items():
         ends = [manifest.nodes[source].num_nodes, manifest.nodes[target].num_nodes]
         owner, neighbor = ends[::-1] if manifest.incoming else ends
@@ -252,12 +238,9 @@ def roles_of(manifest: Manifest) -> list[tuple[FileEntry, Role]]:
             "num_input_edges": edges.num_input_edges,
             "num_neighbors": neighbor if manifest.is_typed else 0,
         }
-        # the time of a node is that of the edges to it, which differs by direction
-        payload = ("edge_ids", "weights", *(["times"] if edges.time_level == "edge" else []))
-        graph = Role("graph", out, manifest.out_graph is not None, payload)
         incoming = {**out, "flags": flags | FLAG_INCOMING * manifest.incoming}
-        found.append((edges.graph, replace(graph, header=incoming)))
-        found.append((manifest.out_graph, graph))
+        found.append((edges.graph, Role("graph", incoming)))
+        found.append((manifest.out_graph, Role("graph", out)))
         rows = Role("features", {"num_nodes": edges.num_edges})
         found += [(entry, rows) for entry in edges.attributes.values()]
         split = Role("features", rows="split", limit=edges.num_input_edges)
@@ -272,23 +255,8 @@ def _check_folder(folder: Path, found: Verification, workers: _Workers) -> None:
         found.findings.append(_finding_of(str(folder / MANIFEST_NAME), error))
         return
     files = [(entry.resolve(folder), role) for entry, role in roles_of(manifest)]
-    pair = [path for path, role in files if role.is_paired]
-    common = _common_sections(pair)
-    for i, (path, role) in enumerate(files):
-        if role.is_paired:
-            payload = tuple(name for name in role.payload if name in common)
-            files[i] = (path, replace(role, payload=payload))
     missing = f"is missing, but {MANIFEST_NAME} names it: build the dataset again"
-    sums = _check_files(files, missing, found, workers)
-    if pair and all(path in sums for path in pair):
-        incoming, outgoing = pair  # owners of lists are targets in the one, sources in the other
-        if sums[incoming][1] != sums[outgoing][0]:
-            section = read_header(outgoing).find("indices")
-            assert section is not None
-            message = (
-                f"{incoming} and {outgoing} are not of the same edges: build the dataset again"
-            )
-            found.findings.append(Finding(str(outgoing), "indices", section.offset, message))
+    _check_files(files, missing, found, workers)
     if not found.findings:
         try:
             open_dataset(folder).close()  # also finds intact files that do not belong together
@@ -302,40 +270,23 @@ def _check_folder(folder: Path, found: Verification, workers: _Workers) -> None:
         found.notes.append(f"{path} {note}")
 
 
-def _common_sections(paths: Sequence[Path]) -> set[str]:
-    """Names of the sections that all of some graph files have."""
-    try:
-        headers = [read_header(path) for path in paths]
-    except (OSError, FormatError):
-        return set()  # the check of the file reports it
-    names = [{section.name for section in header.sections} for header in headers]
-    return set.intersection(*names) if names else set()
-
-
 # --- files and their sections
 
 
 def _check_files(
     files: Sequence[tuple[Path, Role]], missing: str, found: Verification, workers: _Workers
-) -> dict[Path, _Sums]:
-    """Adds the faults of files; returns sums over the edges of intact graphs."""
-    sums = {}
+) -> None:
+    """Adds the faults of files."""
     workers.bar.reset(sum(path.stat().st_size for path, _ in files if path.exists()))
     for path, role in files:
         if path.exists() or path == Path(found.path):
-            new, sums_of_edges = _check_file(str(path), role, found.files, workers)
-            found.findings += new
-            if not new and sums_of_edges is not None:
-                sums[path] = sums_of_edges
+            found.findings += _check_file(str(path), role, found.files, workers)
         else:
             found.findings.append(Finding(str(path), None, 0, missing))
-    return sums
 
 
-def _check_file(
-    path: str, role: Role, sizes: dict[str, int], workers: _Workers
-) -> tuple[list[Finding], _Sums | None]:
-    """The faults of a file, and the sums over its edges if it is a graph."""
+def _check_file(path: str, role: Role, sizes: dict[str, int], workers: _Workers) -> list[Finding]:
+    """The faults of a file."""
     size = sizes[path] = os.stat(path).st_size
     try:
         header = read_header(path)
@@ -343,7 +294,7 @@ def _check_file(
         finding = _finding_of(path, error)
         if "truncated" in finding.message:  # the first byte that is not there
             finding = replace(finding, offset=size)
-        return [finding], None
+        return [finding]
     found = list(_against_manifest(path, header, role))
     kind = _GraphFile if header.kind == "graph" else _RowsFile
     with closing(kind(path, header, role, workers)) as file:
@@ -356,7 +307,7 @@ def _check_file(
             found += file.sorted_findings()
         except FormatError as error:  # truncated meanwhile
             found.append(_finding_of(path, error))
-        return found, file.sums
+        return found
 
 
 def _against_manifest(path: str, header: Header, role: Role) -> Iterator[Finding]:
@@ -459,13 +410,11 @@ class _File:
     ----------
     found : dict of str to Finding
         By section.
-    sums : tuple of int or None
     """
 
     def __init__(self, path: str, header: Header, role: Role, workers: _Workers) -> None:
         self.path, self.header, self.role, self.workers = path, header, role, workers
         self.found: dict[str, Finding] = {}
-        self.sums: _Sums | None = None
         self._file = open(path, "rb")  # noqa: SIM115
         self._map = mmap.mmap(self._file.fileno(), 0, prot=mmap.PROT_READ)
         if hasattr(mmap, "MADV_SEQUENTIAL"):
@@ -515,12 +464,7 @@ class _File:
         if os.fstat(self._file.fileno()).st_size < self.header.file_bytes:
             raise FormatError(f"{self.path} was truncated while it was being checked")
 
-    def run(
-        self,
-        names: Iterable[str],
-        checks: Sequence[_Check] = (),
-        totals: Callable[[int, int], tuple[int, ...]] = lambda begin, end: (),
-    ) -> tuple[int, ...]:
+    def run(self, names: Iterable[str], checks: Sequence[_Check] = ()) -> None:
         """Reads sections of equally many entries through together.
 
         Parameters
@@ -529,19 +473,16 @@ class _File:
             Those that the file does not have are left out.
         checks : sequence of _Check
             Each section has at most one.
-        totals : callable, optional
-            Numbers of a range of entries. Their sums over all ranges, modulo 2^64, are returned.
         """
         arrays = {name: self.arrays[name] for name in names if name in self.arrays}
         count = max(map(len, arrays.values()), default=0)
         entry_bytes = max(1, sum(array.itemsize for array in arrays.values()))
         crcs = dict.fromkeys(arrays, 0)
         faults: list[int] = [-1] * len(checks)
-        sums: tuple[int, ...] = totals(0, 0)
 
-        def block(begin: int, end: int) -> tuple[list[int], tuple[int, ...]]:
+        def block(begin: int, end: int) -> list[int]:
             self.check_size()
-            return [check.first_fault(begin, end) for check in checks], totals(begin, end)
+            return [check.first_fault(begin, end) for check in checks]
 
         step = max(1, _BLOCK_BYTES // entry_bytes)
         for begin, end, found in self.workers.in_order(block, count, step):
@@ -549,8 +490,7 @@ class _File:
             for name, array in arrays.items():
                 crcs[name] = zlib.crc32(array[begin:end].view(np.uint8).data, crcs[name])
                 self._forget(name, begin, end)
-            faults = [new if old < 0 else old for old, new in zip(faults, found[0], strict=True)]
-            sums = tuple((a + b) % 2**64 for a, b in zip(sums, found[1], strict=True))
+            faults = [new if old < 0 else old for old, new in zip(faults, found, strict=True)]
             self.workers.add_bytes((end - begin) * entry_bytes)
         stored = {section.name: section.crc for section in self.header.sections}
         corrupt = [name for name, crc in crcs.items() if stored[name] != crc]
@@ -562,7 +502,6 @@ class _File:
                 lead = f"section '{check.section}' {_CORRUPT}, and " if is_corrupt else ""
                 text = self.text_of(check.section, entry)
                 self.add(check.section, entry, f"{lead}{text}, {check.reason}")
-        return sums
 
     def run_each(self, names: Iterable[str]) -> None:
         """Checks the checksums of sections, one after the other."""
@@ -580,8 +519,7 @@ class _File:
     def check_tables(self, what: str, *names: str) -> None:
         """Checks that a table of ids and one of ranks lead to each other, each number once.
 
-        Where they do not, the one that has not each number once is wrong; if both have, the second.
-        A table of ranks without one of ids is checked alone.
+        A table of ranks without one of ids is checked alone, for its range.
         """
         tables = {name: self.arrays[name] for name in names if name in self.arrays}
         checks = []
@@ -592,42 +530,23 @@ class _File:
                 count = len(tables[name])
                 fault = partial(_core.first_beyond, tables[name], count)
                 reason = f"out of range for {count}"
-            checks.append(_Check(name, fault, f"{reason} ({what})"))
-
-        def totals(begin: int, end: int) -> tuple[int, ...]:
-            sums = (_core.sum_ids(table, begin, end) for table in tables.values())
-            return (*sums, _core.sum_numbers(begin, end))
-
-        *sums, numbers = self.run(tables, checks, totals)
-        wrong = [name for name, total in zip(tables, sums, strict=True) if total != numbers]
-        faulty = [name for name in tables if name in self.found]
-        if len(tables) == 1 and wrong and not faulty:
-            (name,) = wrong
-            self.add(name, 0, f"{what}: '{name}' has a number twice")
-        if len(faulty) == 2:  # the fault of one shows in the other as well
-            corrupt = [name for name in faulty if "checksum" in self.found[name].message]
-            for name in set(faulty) - set(corrupt or wrong or faulty[1:]):
-                del self.found[name]
+            # the fault of one shows in the other as well
+            checks.append(_Check(name, fault, f"{reason} ({what})", tuple({*tables} - {name})))
+        self.run(tables, checks)
 
 
 class _GraphFile(_File):
     """A ``.gl`` file: what its sections say of each other."""
 
     def check(self) -> None:
-        header, arrays = self.header, self.arrays
-        self.num_edges, self.num_input = header.width, header.num_input_edges
-        self.is_directed = bool(header.flags & FLAG_DIRECTED)
-        is_typed = header.flags & FLAG_TYPED
-        self.num_neighbors = header.num_neighbors if is_typed else header.num_nodes
-        self.per_loop = 1 if self.is_directed else 2  # how often each input edge counts
-        self.payload = [name for name in self.role.payload if name in arrays]
-        descent = partial(_core.first_descent, arrays["indptr"], self.num_edges)
-        reason = f"below the entry before or above {self.num_edges} edges: lists overlap"
+        arrays, num_edges = self.arrays, self.header.width
+        descent = partial(_core.first_descent, arrays["indptr"], num_edges)
+        reason = f"below the entry before or above {num_edges} edges: lists overlap"
         self.run(["indptr"], [_Check("indptr", descent, reason)])
         if self.found:  # lists that overlap cannot be checked
             self.run(_BY_EDGE)
         else:
-            self._check_edges()
+            self.run(_BY_EDGE, self._edge_checks())
         self.check_tables("the stored order of nodes", "node_ids", "node_rank")
         self.run_each(arrays.keys() - {"indptr", *_BY_EDGE, "node_ids", "node_rank"})
 
@@ -637,45 +556,15 @@ class _GraphFile(_File):
         owner = int(np.searchsorted(self.arrays["indptr"], entry, "right")) - 1
         return f"{super().text_of(name, entry)}, in the list of stored node {owner}"
 
-    def _lists(self, *names: str) -> _core.EdgeLists:
-        arrays = {name: self.arrays[name] for name in ("indptr", *names) if name in self.arrays}
-        return _core.EdgeLists(self.num_neighbors, arrays, self.per_loop)
-
-    def _check_edges(self) -> None:
-        is_compared = self.role.is_paired or not self.is_directed
-        # what hashes of the edges are of, if there is anything to compare them with
-        hashed = None
-        if is_compared or "edge_ids" in self.arrays:
-            hashed = self._lists("indices", *(self.payload if is_compared else ["edge_ids"]))
-        # of a file of a pair, the sums that do not depend on whose ends the lists belong to
-        is_incoming = bool(self.header.flags & FLAG_INCOMING)
-        forward = is_compared and not (self.is_directed and is_incoming)
-        backward = is_compared and not (self.is_directed and not is_incoming)
-
-        def sums(begin: int, end: int) -> tuple[int, ...]:
-            return () if hashed is None else hashed.sums(begin, end, forward, backward)
-
-        lists = self._lists(*_BY_EDGE)
-        totals = self.run(_BY_EDGE, self._edge_checks(lists), sums)
-        if hashed is None or any(name in self.found for name in ("indices", *self.payload)):
-            return
-        self.sums = totals
-        if not self.is_directed and totals[0] != totals[1]:
-            self._add_unmirrored(lists)
-        elif "edge_ids" in self.arrays:
-            if is_compared and "edge_ids" not in self.payload:  # the other of the pair has none
-                sums_of_ids = self._lists("indices", "edge_ids").sums
-                blocks = self.workers.in_order(sums_of_ids, self.num_edges)
-                columns = zip((0, 0, 0, 0), *(block for _, _, block in blocks), strict=True)
-                totals = tuple(sum(column) % 2**64 for column in columns)
-            self._check_edge_ids(totals[2], totals[3])
-
-    def _edge_checks(self, lists: _core.EdgeLists) -> list[_Check]:
-        arrays, num_input = self.arrays, self.num_input
+    def _edge_checks(self) -> list[_Check]:
+        header, arrays, num_input = self.header, self.arrays, self.header.num_input_edges
+        count = header.num_neighbors if header.flags & FLAG_TYPED else header.num_nodes
+        by_edge = {name: arrays[name] for name in ("indptr", *_BY_EDGE) if name in arrays}
+        lists = _core.EdgeLists(count, by_edge)
         none: Array = np.empty(0)
         bad_weight = partial(_core.first_bad_weight, arrays.get("weights", none))
         bad_id = partial(_core.first_beyond, arrays.get("edge_ids", none), num_input)
-        in_range = f"not in ascending order, or out of range for {self.num_neighbors} nodes"
+        in_range = f"not in ascending order, or out of range for {count} nodes"
         checks = [
             _Check("indices", lists.first_unsorted, in_range),
             _Check("weights", bad_weight, "negative or not finite"),
@@ -684,37 +573,6 @@ class _GraphFile(_File):
             _Check("edge_ids", bad_id, f"out of range for {num_input} input edges"),
         ]
         return [check for check in checks if {check.section, *check.needs} <= arrays.keys()]
-
-    def _add_unmirrored(self, lists: _core.EdgeLists) -> None:
-        """Adds the fault of an undirected graph of which both directions differ."""
-        entry = self.workers.first(lists.first_unmirrored, self.num_edges)
-        if entry >= 0:
-            text = self.text_of("indices", entry)
-            reason = "but the two nodes are not equally often in each other's lists"
-            self.add("indices", entry, f"{text}, {reason}, and the graph is undirected")
-        else:
-            names = ", ".join(self.payload)
-            message = f"the two directions of an undirected edge differ in one of {names}"
-            self.add(self.payload[0], 0, message)
-
-    def _check_edge_ids(self, sum_of_ids: int, loops: int) -> None:
-        """Each input edge is there once; undirected twice, and as a self-loop counts twice."""
-        count, num_input, often = self.num_edges, self.num_input, self.per_loop
-        numbers = self.workers.in_order(_core.sum_numbers, num_input)
-        expected = often * sum(sums for _, _, sums in numbers) % 2**64
-        if count + (often - 1) * loops == often * num_input and expected == sum_of_ids:
-            return
-        lists, first = self._lists("indices", "edge_ids"), -1
-        for low in range(0, num_input, _MOST_COUNTS):  # in bounded memory
-            counts = np.zeros(min(_MOST_COUNTS, num_input - low), np.uint8)
-            for begin in range(0, count, _STEP):
-                lists.count_edge_ids(counts, low, begin, min(begin + _STEP, count))
-            if counts.max(initial=0) > often:
-                entry = self.workers.first(partial(lists.first_repeated, counts, low, often), count)
-                first = entry if first < 0 or 0 <= entry < first else first
-        if first >= 0:
-            text, most = self.text_of("edge_ids", first), "twice" if often == 2 else "once"
-            self.add("edge_ids", first, f"{text}: this id is there more than {most}")
 
 
 class _RowsFile(_File):
@@ -747,15 +605,7 @@ class _RowsFile(_File):
                 self.found[finding.section or ""] = finding
 
     def _checks_of_rows(self, rows: Array) -> list[_Check]:
-        limit, descending = self.role.limit, self.role.descending
-
-        def wrong_visits(begin: int, end: int) -> int:
-            bad = rows[begin:end] >= limit
-            if descending:
-                first = max(begin, 1)
-                bad[first - begin :] |= rows[first:end] > rows[first - 1 : end - 1]
-            return _first_of(begin, bad)
-
+        limit = self.role.limit
         faults: dict[str, tuple[Fault, str]] = {
             "split": (
                 lambda i, j: _core.first_beyond(rows.view("<u8"), limit, i, j),  # also negative ids
@@ -766,8 +616,8 @@ class _RowsFile(_File):
                 f"but there are {limit} classes",
             ),
             "visits": (
-                wrong_visits,
-                f"more visits than the entry before or than the {limit - 1} mini-batches",
+                lambda i, j: _first_of(i, rows[i:j] >= limit),
+                f"more visits than the {limit - 1} mini-batches",
             ),
             "id_table": (partial(first_not_ascending, rows), "not above the entry before"),
         }

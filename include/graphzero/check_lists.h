@@ -1,5 +1,5 @@
-/* Checks of neighbour lists that no checksum can make: order, ranges, sums of weights, order of
- * times, and which edges the lists have. `graphzero verify` is their only user.
+/* Checks of neighbour lists that no checksum can make: order, ranges, sums of weights, order
+ * of times. `graphzero verify` is their only user.
  *
  * A check looks at the entries [begin, end) and returns the first faulty one, or `end` if there is
  * none. An entry is compared with the one before it, also with that before `begin`. */
@@ -48,38 +48,5 @@ int64_t gz_first_bad_sum(const gz_edge_lists *lists, int64_t begin, int64_t end)
 /* Entries of time_order that are out of range, or not after the previous one of their list by
  * (time, offset). If there is none, each list is a permutation. */
 int64_t gz_first_untimely(const gz_edge_lists *lists, int64_t begin, int64_t end);
-
-/* Neighbours v in the list of u that are not as often in it as u is in the list of v. All
- * neighbours must be below num_lists. */
-int64_t gz_first_unmirrored(const gz_edge_lists *lists, int64_t begin, int64_t end);
-
-/* Sums, modulo 2^64, of a hash of each edge: equal for equal multisets of edges, and otherwise
- * different but for a chance of 2^-64. They can be added over ranges of entries. */
-typedef struct gz_edge_sums {
-    uint64_t forward;  /* of (owner of the list, neighbour) and what the edge has */
-    uint64_t backward; /* of (neighbour, owner) and the same */
-    uint64_t edge_ids; /* of edge_ids, those of self-loops `per_loop` times; else 0 */
-    uint64_t loops;    /* entries where the neighbour is the owner */
-} gz_edge_sums;
-
-enum { GZ_FORWARD = 1, GZ_BACKWARD = 2 };
-
-/* Adds the entries [begin, end) to *sums; of the first two, those that `sides` has. Hashes have the
- * edge id, the weight and the time where the lists have them. */
-void gz_sum_edges(const gz_edge_lists *lists, int per_loop, int sides, int64_t begin, int64_t end,
-                  gz_edge_sums *sums);
-
-/* The sum of hashes as in `edge_ids` above, of some ids, and of the numbers [begin, end). */
-uint64_t gz_sum_ids(const gz_ids *ids, int64_t begin, int64_t end);
-uint64_t gz_sum_numbers(int64_t begin, int64_t end);
-
-/* Adds to counts[id - low] for each entry of edge_ids in [low, high): 1, or `per_loop` for a
- * self-loop. Counts stop at 255. */
-void gz_count_edge_ids(const gz_edge_lists *lists, int per_loop, uint64_t low, uint64_t high,
-                       int64_t begin, int64_t end, uint8_t *counts);
-
-/* Entries of edge_ids in [low, high) that were counted more than `most` times. */
-int64_t gz_first_repeated(const gz_ids *edge_ids, uint64_t low, uint64_t high,
-                          const uint8_t *counts, int most, int64_t begin, int64_t end);
 
 #endif
