@@ -33,7 +33,6 @@ from graphzero.ingest.id_map import collect_ids
 from graphzero.ingest.lists import (
     NodeSpace,
     Seeds,
-    Visits,
     count_visits,
     graph_layout,
     hot_order,
@@ -165,9 +164,8 @@ class _Writer:
         presampling: Presampling | None = None
         hot: dict[EdgeType, FileWriter] = {}
         if options.presampler is not None:
-            hot, counted, presampling = self._presampled(spaces)
-            spaces = self._visit_spaces(counted, spaces)
-            visits = {name: found.rows() for name, found in counted.items()}
+            hot, visits, presampling = self._presampled(spaces)
+            spaces = self._visit_spaces(visits, spaces)
         files = Files(self._graphs(spaces), presampling=presampling)
         for file in hot.values():
             file.discard()
@@ -215,7 +213,7 @@ class _Writer:
 
     def _presampled(
         self, spaces: dict[str, NodeSpace]
-    ) -> tuple[dict[EdgeType, FileWriter], dict[str, Visits], Presampling]:
+    ) -> tuple[dict[EdgeType, FileWriter], dict[str, Rows], Presampling]:
         """Counts visits in earlier files, or in new ones in hot order, which are then the input."""
         content, options = self._content, self._options
         assert options.presampler is not None
@@ -244,7 +242,7 @@ class _Writer:
         return hot, visits, presampling
 
     def _visit_spaces(
-        self, visits: Mapping[str, Visits], ties: Mapping[str, NodeSpace]
+        self, visits: Mapping[str, Rows], ties: Mapping[str, NodeSpace]
     ) -> dict[str, NodeSpace]:
         """The nodes of each type by descending number of visits, ties as in another order."""
         total, spaces = sum(space.num_nodes for space in ties.values()), {}
@@ -252,8 +250,7 @@ class _Writer:
             for name, space in ties.items():
                 assert space.order is not None
                 memory = self._options.order_memory // 2 * space.num_nodes // total
-                found = visits[name]
-                order = visit_order(self._folder, found.counts, found.node_ids, space.order, memory)
+                order = visit_order(self._folder, visits[name], space.order, memory)
                 spaces[name] = NodeSpace(space.num_nodes, order)
         return spaces
 

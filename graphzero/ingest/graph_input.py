@@ -20,7 +20,6 @@ from graphzero.ingest.merge import (
     check_attributes,
     merge_options,
     merging_of,
-    typed_merge_options,
 )
 from graphzero.ingest.options import FOR_EDGES, BuildOptions, Source
 from graphzero.ingest.rows import (
@@ -132,9 +131,6 @@ def open_graph_input(options: BuildOptions) -> GraphInput:
         all_values = [
             v for one in node_types.values() if isinstance(one, Mapping) for v in one.values()
         ]
-        wanted = typed_merge_options(
-            edge_types, options.coalesce, options.drop_self_loops, options.reverse
-        )
     else:
         _check_split_names(options.splits or {})
         _check_split_names(options.edge_splits or {})
@@ -145,7 +141,7 @@ def open_graph_input(options: BuildOptions) -> GraphInput:
         all_values = [value for name, value in values.items() if name != "num_nodes"]
         if options.feature_dtype is not None and "x" not in values:
             raise ValueError("feature_dtype needs features")
-        wanted = {EDGES: merge_options(options.coalesce, options.drop_self_loops, options.reverse)}
+    wanted = merge_options(edge_types, options.coalesce, options.drop_self_loops, options.reverse)
     check_id_column(options.id_column, all_values)
     edges: dict[EdgeType, tuple[EdgeInput, dict[str, Rows]]] = {}
     nodes: dict[str, NodeInput] = {}

@@ -38,20 +38,16 @@ _SIGN = np.uint64(1 << 63)
 # Ids of one chunk
 
 
-class _NotIntegers(Exception):
-    """Ids are texts, where integers were tried; with the position of one, and what it is."""
-
-    def __init__(self, at: int, what: str) -> None:
-        super().__init__(what)
-        self.at = at
-
-
 class _BadId(Exception):
     """An id cannot be stored; with its position, and what is wrong with it."""
 
     def __init__(self, at: int, what: str) -> None:
         super().__init__(what)
         self.at = at
+
+
+class _NotIntegers(_BadId):
+    """Ids are texts, where integers were tried; with the position of one, and what it is."""
 
 
 def _shown(value: Any) -> str:
@@ -350,11 +346,11 @@ class NodeIds:
             return _as_texts(values) if self.is_text else _as_integers(values)
         except _BadId as error:
             place = f"{table.name}, {table.locate(record + error.at)}"
+            if isinstance(error, _NotIntegers):
+                self.why_text = f"{place} has the id {error}"
+                raise
             why = f" ({self.why_text})" if self.is_text and self.why_text else ""
             raise ValueError(f"{place}: {column.label}: {error}{why}") from None
-        except _NotIntegers as error:
-            self.why_text = f"{table.name}, {table.locate(record + error.at)} has the id {error}"
-            raise
 
     def note_range(self, ids: Array, table: Table, record: int) -> None:
         """Refuses integers that no dtype of 64 bits has together."""

@@ -102,31 +102,22 @@ def hot_order(
     return _by_count(folder, counts, None, memory)
 
 
-def visit_order(
-    folder: Path,
-    visits: npt.NDArray[Any],
-    nodes: npt.NDArray[Any] | None,
-    ties: NodeOrder,
-    memory: int,
-) -> NodeOrder:
+def visit_order(folder: Path, visits: Rows, ties: NodeOrder, memory: int) -> NodeOrder:
     """Order by descending number of visits, ties as in another order.
 
     Parameters
     ----------
     folder : pathlib.Path
         For temporary files, if arrays are larger than the memory.
-    visits : (N,) integers
-    nodes : (N,) integers or None
-        The user's id of the node of each count; None if count i is of node i.
+    visits : Rows
+        A number for each node.
     ties : NodeOrder
     memory : int
         Bytes.
     """
-    counts = temp_array(folder, len(visits), np.uint64, memory // 2)
-    for begin in range(0, len(visits), _CHUNK):
-        end = min(begin + _CHUNK, len(visits))
-        ids = slice(begin, end) if nodes is None else nodes[begin:end]
-        counts[ties.node_rank[ids]] = visits[begin:end]
+    counts = temp_array(folder, len(ties.node_rank), np.uint64, memory // 2)
+    for ids, numbers in visits.chunks(_CHUNK):
+        counts[ties.node_rank[ids]] = numbers[:, 0]
     return _by_count(folder, counts, ties.node_ids, memory)
 
 
@@ -164,25 +155,6 @@ def _by_count(
 # Visits
 
 
-@dataclass(frozen=True)
-class Visits:
-    """The number of mini-batches that contain each stored node of a type, by earlier order.
-
-    Attributes
-    ----------
-    counts : (N,) uint32
-    node_ids : (N,) array or None
-        The user's id of each; None where they are the same.
-    """
-
-    counts: npt.NDArray[np.uint32]
-    node_ids: npt.NDArray[Any] | None
-
-    def rows(self) -> Rows:
-        """The counts as an attribute."""
-        return Rows("visits", [ArrayPart("visits", self.counts, self.node_ids)])
-
-
 def count_visits(
     folder: Path,
     graphs: Mapping[EdgeType, Path],
@@ -191,8 +163,8 @@ def count_visits(
     presampler: Presampler,
     memory: int,
     progress: Progress,
-) -> tuple[dict[str, Visits], Presampling]:
-    """The visits of the nodes of every type, and how they were counted.
+) -> tuple[dict[str, Rows], Presampling]:
+    """In how many mini-batches each node of every type is, and how this was counted.
 
     Parameters
     ----------
@@ -226,10 +198,10 @@ def count_visits(
         done = presampler.count_visits(
             graphs, to_stored if is_typed else None, seeds, counts, advance
         )
-    visits = {
-        name: Visits(counts[name], None if space.order is None else space.order.node_ids)
-        for name, space in spaces.items()
-    }
+    visits = {}
+    for name, space in spaces.items():
+        node_ids = None if space.order is None else space.order.node_ids
+        visits[name] = Rows("visits", [ArrayPart("visits", counts[name], node_ids)])
     return visits, done
 
 
@@ -255,12 +227,12 @@ def graph_layout(edges: EdgeList, owners: NodeSpace, neighbors: NodeSpace | None
         ("indptr", id_dtype(count + 1), num_nodes + 1),
         ("indices", ids, count),
     ]
-    if edges.with_edge_ids:
-        arrays.append(("edge_ids", id_dtype(edges.num_input_edges), count))
-    if edges.weight is not None:
-        arrays += [("weights", "<f4", count), ("cum_weights", "<f8", count)]
-    if edges.has_times:
-        arrays += [("times", "<i8", count), ("time_order", id_dtype(count), count)]
+    for name, dtype in _payload_dtypes(edges).items():
+        arrays.append((name, dtype, count))
+        if name == "weights":
+            arrays.append(("cum_weights", "<f8", count))
+        elif name == "times":
+            arrays.append(("time_order", id_dtype(count), count))
     if owners.order is not None and not is_typed:
         arrays += [("node_ids", ids, num_nodes), ("node_rank", ids, num_nodes)]
     return layout(

@@ -29,7 +29,7 @@ from graphzero.ingest.sort import (
     temp_array,
 )
 from graphzero.store.format import dtype_name
-from graphzero.store.manifest import Driving, EdgeChanges, EdgeType
+from graphzero.store.manifest import EDGES, Driving, EdgeChanges, EdgeType
 
 How = Literal["equal", "sum", "mean", "min", "max", "first", "last"]
 Array = npt.NDArray[Any]
@@ -63,33 +63,74 @@ class MergeOptions:
 
 
 def merge_options(
-    coalesce: Any = False, drop_self_loops: Any = False, reverse: Any = False
-) -> MergeOptions:
-    """The options of one edge list, checked.
+    types: Collection[EdgeType],
+    coalesce: Any = False,
+    drop_self_loops: Any = False,
+    reverse: Any = False,
+) -> dict[EdgeType, MergeOptions]:
+    """The options of each edge type; in a typed graph any may be a dictionary by edge type.
 
     Raises
     ------
     ValueError
-        For values that these options cannot have.
+        For values that these options cannot have, and for edge types that do not exist, or have no
+        self-loops.
     """
-    one: str | None = None
-    by_name: dict[str, str] = {}
-    merges = True
-    if isinstance(coalesce, Mapping):
-        for name, how in coalesce.items():
-            if not isinstance(name, str):
+    if EDGES not in types and reverse is not False and not isinstance(reverse, Mapping):
+        example = next(iter(types))
+        raise ValueError(
+            f"reverse={reverse!r}: name the edge types of a typed graph whose lists have the "
+            f"target first: reverse={{{example!r}: True}}. For messages the other way, add "
+            f"another edge type: ({example[2]!r}, 'rev_{example[1]}', {example[0]!r})"
+        )
+    merging = _by_edge_type(coalesce, "coalesce", types)
+    dropping = _by_edge_type(drop_self_loops, "drop_self_loops", types)
+    reversing = _by_edge_type(reverse, "reverse", types)
+    found: dict[EdgeType, MergeOptions] = {}
+    for edge_type in types:
+        drops = _flag(dropping[edge_type], "drop_self_loops")
+        if drops and edge_type[0] != edge_type[2]:
+            if isinstance(drop_self_loops, Mapping):
                 raise ValueError(
-                    f"coalesce names {name!r}: it is a dictionary by attribute, such as "
-                    f"{{'edge_weight': 'sum'}}"
+                    f"drop_self_loops names {edge_type!r}, which leads from one node type to "
+                    f"another: it has no self-loops"
                 )
-            by_name[name] = _aggregation(how, f"coalesce[{name!r}]")
-    elif isinstance(coalesce, str):
-        one = _aggregation(coalesce, "coalesce")
-    else:
+            drops = False
+        merges, one, by_name = _aggregations(merging[edge_type])
+        reverses = _flag(reversing[edge_type], "reverse")
+        found[edge_type] = MergeOptions(merges, one, by_name, drops, reverses)
+    return found
+
+
+def _by_edge_type(value: Any, option: str, types: Collection[EdgeType]) -> dict[EdgeType, Any]:
+    """A dictionary by edge type; a value of another kind is for all of them."""
+    by_type = isinstance(value, Mapping) and any(isinstance(key, tuple) for key in value)
+    if EDGES in types or not by_type:
+        return dict.fromkeys(types, value)
+    for key in value:
+        if key not in types:
+            raise ValueError(
+                f"{option} names {key!r}, which is none of the edge types "
+                f"{', '.join(map(repr, types))}"
+            )
+    return {edge_type: value.get(edge_type, False) for edge_type in types}
+
+
+def _aggregations(coalesce: Any) -> tuple[bool, str | None, dict[str, str]]:
+    """Whether edges are merged; the aggregation of all attributes, and those by name."""
+    if isinstance(coalesce, str):
+        return True, _aggregation(coalesce, "coalesce"), {}
+    if not isinstance(coalesce, Mapping):
         more = f", one of {_WAYS}, or a dictionary of these by attribute"
-        merges = _flag(coalesce, "coalesce", more)
-    drop = _flag(drop_self_loops, "drop_self_loops")
-    return MergeOptions(merges, one, by_name, drop, _flag(reverse, "reverse"))
+        return _flag(coalesce, "coalesce", more), None, {}
+    for name in coalesce:
+        if not isinstance(name, str):
+            raise ValueError(
+                f"coalesce names {name!r}: it is a dictionary by attribute, such as "
+                f"{{'edge_weight': 'sum'}}"
+            )
+    by_name = {name: _aggregation(how, f"coalesce[{name!r}]") for name, how in coalesce.items()}
+    return True, None, by_name
 
 
 def _flag(value: Any, option: str, more: str = "") -> bool:
@@ -104,55 +145,6 @@ def _aggregation(value: Any, option: str) -> str:
     hints = {"any": "; 'first' takes one of the values", "add": "; 'sum' adds"}
     hint = hints.get(value, "") if isinstance(value, str) else ""
     raise ValueError(f"{option} must be one of {_WAYS}, not {value!r}{hint}")
-
-
-def typed_merge_options(
-    types: Collection[EdgeType],
-    coalesce: Any = False,
-    drop_self_loops: Any = False,
-    reverse: Any = False,
-) -> dict[EdgeType, MergeOptions]:
-    """The options of each edge type; any of them may be a dictionary by edge type.
-
-    Raises
-    ------
-    ValueError
-        Also for edge types that do not exist, or have no self-loops.
-    """
-    if reverse is not False and not isinstance(reverse, Mapping):
-        example = next(iter(types))
-        raise ValueError(
-            f"reverse={reverse!r}: name the edge types of a typed graph whose lists have the "
-            f"target first: reverse={{{example!r}: True}}. For messages the other way, add "
-            f"another edge type: ({example[2]!r}, 'rev_{example[1]}', {example[0]!r})"
-        )
-    merging = _by_edge_type(coalesce, "coalesce", types)
-    dropping = _by_edge_type(drop_self_loops, "drop_self_loops", types)
-    reversing = _by_edge_type(reverse, "reverse", types)
-    found: dict[EdgeType, MergeOptions] = {}
-    for edge_type in types:
-        drop, same = dropping[edge_type], edge_type[0] == edge_type[2]
-        if isinstance(drop_self_loops, Mapping) and drop is True and not same:
-            raise ValueError(
-                f"drop_self_loops names {edge_type!r}, which leads from one node type to another: "
-                f"it has no self-loops"
-            )
-        drop = drop and same if isinstance(drop, bool) else drop
-        found[edge_type] = merge_options(merging[edge_type], drop, reversing[edge_type])
-    return found
-
-
-def _by_edge_type(value: Any, option: str, types: Collection[EdgeType]) -> dict[EdgeType, Any]:
-    """A dictionary by edge type; a value of another kind is for all of them."""
-    if not isinstance(value, Mapping) or not any(isinstance(key, tuple) for key in value):
-        return dict.fromkeys(types, value)
-    for key in value:
-        if key not in types:
-            raise ValueError(
-                f"{option} names {key!r}, which is none of the edge types "
-                f"{', '.join(map(repr, types))}"
-            )
-    return {edge_type: value.get(edge_type, False) for edge_type in types}
 
 
 def check_attributes(options: Iterable[MergeOptions], names: Collection[str]) -> None:
