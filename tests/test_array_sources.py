@@ -478,7 +478,10 @@ ROWS = np.ones((25, 2), np.float32)
         ([ROWS], "features has 25 rows|node 25|out of range for 25 nodes"),
         ([1.0, 2.0], "chunk 0 is 1.0: yield arrays of many rows"),
         (["x.npy"], "chunk 0 is 'x.npy': yield arrays"),
-        ([pd.DataFrame(ROWS)], "chunk 0 is a DataFrame: yield arrays"),
+        (
+            [pd.DataFrame(ROWS)],
+            "chunk 0 is a DataFrame with the columns 0, 1, .* as an array",
+        ),
         ([], "features is an iterator without any chunk"),
         ([ROWS, np.array([["a", "b"]])], "features, chunk 1 has dtype <U1: it must hold numbers"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ import scipy.sparse
 from id_files import write_csv
 
 import graphzero as gz
-from graphzero.ingest.sources.tables import InputFiles
+from graphzero.ingest.sources.arrays import open_array
+from graphzero.ingest.sources.tables import noting_inputs, open_table
 
 pytestmark = pytest.mark.no_asan  # pure Python and pyarrow
 
@@ -217,11 +219,10 @@ def test_every_file_is_watched(tmp_path) -> None:
         (f"{parts}/*.gz", parts / "part-0.csv.gz"),
         (f"{tmp_path}/e.npz:ends", tmp_path / "e.npz"),
         (gz.Source([one, two]), two),
-        ({"x": [gz.Source(one), gz.Source(two)]}, one),
     ):
-        inputs = InputFiles(value)
+        with noting_inputs() as inputs:
+            open_table(value) if path.suffix != ".npz" else open_array(value, "edges")
         inputs.require_unchanged()
-        with path.open("ab") as file:
-            file.write(b"\n")
+        os.utime(path, (1, 1))
         with pytest.raises(ValueError, match=f"{path.name} has changed while the build read it"):
             inputs.require_unchanged()

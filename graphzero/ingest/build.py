@@ -45,7 +45,7 @@ from graphzero.ingest.options import BuildOptions, Closing, WriteOptions
 from graphzero.ingest.row_files import rows_layout, write_edge_rows, write_rows, write_split
 from graphzero.ingest.rows import Rows, count_classes
 from graphzero.ingest.sort import spooling_near, temp_array
-from graphzero.ingest.sources.tables import InputFiles
+from graphzero.ingest.sources.tables import noting_inputs
 from graphzero.ingest.stored import open_stored_graph
 from graphzero.store.format import (
     DTYPES,
@@ -616,9 +616,7 @@ def write_dataset(path: str | os.PathLike[str], options: BuildOptions) -> tuple[
     """
     how, folder = options.write_options(), Path(path)
     maps_ids = options.maps_ids
-    named = "edges features labels splits nodes edge_splits weight timestamp"
-    inputs = InputFiles(*(getattr(options, name) for name in named.split()))
-    with spooling_near(folder):
+    with spooling_near(folder), noting_inputs() as inputs:
         given = open_graph_input(options)
         is_typed = given.layout.is_typed
         if options.presample is not None:

@@ -39,7 +39,7 @@ from graphzero.ingest.sources.table import (
     is_target_name,
     label_of,
 )
-from graphzero.ingest.sources.tables import commented_names, is_table, open_table, refuse_frame
+from graphzero.ingest.sources.tables import commented_names, is_table, open_table
 from graphzero.store.format import id_dtype
 
 Array = npt.NDArray[Any]
@@ -420,7 +420,6 @@ def open_edges(
                 f"edge_attrs= names columns of a table, and {name} is an array: give attributes as "
                 f"edges={{'edge_index': ..., 'amount': ...}}"
             )
-        refuse_frame(value, name)
         open_ids = open_id_array if text_ids else open_edge_array
         array = open_ids(value, name, known_names("edge_index"))
         if not isinstance(array, SparseMatrix):

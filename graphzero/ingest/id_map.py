@@ -21,7 +21,7 @@ from graphzero.ingest.sort import TempFile
 from graphzero.ingest.sources.arrays import known_names, open_id_array
 from graphzero.ingest.sources.sparse_matrix import SparseMatrix
 from graphzero.ingest.sources.table import MAX_NODES, ArrayTable, Chunk, Column, Table, id_column
-from graphzero.ingest.sources.tables import is_table, open_table, refuse_frame
+from graphzero.ingest.sources.tables import is_table, open_table
 from graphzero.store.format import FileWriter, sealed_file
 from graphzero.store.id_table import IdTable, id_table_layout
 
@@ -475,7 +475,6 @@ class MappedSplit:
             table = open_table(source, text_ids=True)
             at = split_column(table, source, split, "node ids")
             return table, id_column(at, "node id").raw()
-        refuse_frame(source.value, split)
         array = open_id_array(source.value, split, known_names(name, "split"))
         if isinstance(array, SparseMatrix):
             raise ValueError(f"{array.name} is a sparse matrix: {split} must be a list of ids")

@@ -24,7 +24,7 @@ from graphzero.ingest.rows import Rows, split_column
 from graphzero.ingest.sort import BlockFile, TempColumn, block_bytes, temp_array
 from graphzero.ingest.sources.arrays import known_names, open_array
 from graphzero.ingest.sources.table import Column, pieces_of
-from graphzero.ingest.sources.tables import is_table, open_table, refuse_frame
+from graphzero.ingest.sources.tables import is_table, open_table
 from graphzero.ingest.stored import StoredGraph, open_stored_graph
 from graphzero.store.format import FLAG_VECTOR, FileWriter, Header, id_dtype, layout, sealed_file
 
@@ -393,7 +393,6 @@ def _split_ids(value: Any, split: str, name: str, count: int, of: str) -> Iterat
     with_columns = is_table(source.value)
     source.check_options(FOR_VALUES, split, is_table=with_columns)
     if not with_columns:
-        refuse_frame(source.value, split)
         is_path = isinstance(source.value, str | os.PathLike)
         label = f"{split} ({source.value})" if is_path else split
         array = open_array(source.value, split, known_names(name, "split"))

@@ -32,7 +32,7 @@ from graphzero.ingest.sources.table import (
     require_whole,
     unnamed_columns,
 )
-from graphzero.ingest.sources.tables import is_table, open_table, refuse_frame
+from graphzero.ingest.sources.tables import is_table, open_table
 from graphzero.ingest.sources.text_table import is_number
 from graphzero.store.format import BFLOAT16, dtype_code, dtype_name
 
@@ -456,7 +456,6 @@ def open_attribute(
             FOR_NODES if of == "node" else FOR_VALUES, label, is_table=with_columns
         )
         if not with_columns:
-            refuse_frame(source.value, label)
             is_path = isinstance(source.value, str | os.PathLike)
             label = os.fspath(source.value) if is_path else label
             array = open_array(source.value, label, known_names(name, of), dtype=dtype or parse_as)

@@ -32,6 +32,7 @@ from graphzero.ingest.sources.table import (
     is_scipy,
     split_member,
 )
+from graphzero.ingest.sources.tables import note_input
 from graphzero.store.format import BFLOAT16, MAGIC
 
 Array = npt.NDArray[Any]
@@ -435,11 +436,25 @@ def _open(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
         from graphzero.ingest.sources import torch_file
 
         return torch_file.array_of(value, what)
+    _refuse_frame(value, what)
     return np.asarray(value)
+
+
+def _refuse_frame(value: Any, what: str) -> None:
+    """Refuses an object with named columns that is read as no table: names would be lost."""
+    names = getattr(value, "columns", None)
+    names = getattr(value, "column_names", None) if names is None else names
+    if names is not None:
+        columns = ", ".join(str(getattr(name, "name", name)) for name in names)
+        raise ValueError(
+            f"{what} is a {type(value).__name__} with the columns {columns}, which is not read as "
+            f"a table: write it to a Parquet file, or give the values as an array"
+        )
 
 
 def _open_file(value: str | os.PathLike[str], names: Sequence[str]) -> Array | SparseMatrix:
     path, member = split_member(value)
+    note_input(path)
     suffix = path.suffix.lower()
     if suffix == ".gl":
         return _graph_02(path)
@@ -509,11 +524,6 @@ def _array_of(chunks: Any, name: str) -> npt.NDArray[Any]:
 
 def _checked(chunk: Any, where: str, first: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
     """A chunk of rows, contiguous and little-endian."""
-    if hasattr(chunk, "columns") or hasattr(chunk, "schema"):
-        raise ValueError(
-            f"{where} is a {type(chunk).__name__}: yield arrays, chunk.to_numpy() of the columns "
-            f"that are features"
-        )
     array = None if isinstance(chunk, str | os.PathLike) else open_array(chunk, where)
     if array is None or array.ndim == 0:
         raise ValueError(f"{where} is {chunk!r}: yield arrays of many rows")

@@ -10,7 +10,9 @@ import os
 import re
 import stat
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, Literal
@@ -19,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.fs
 
-from graphzero.ingest.options import Source, as_source
+from graphzero.ingest.options import as_source
 from graphzero.ingest.sources.arrow_table import open_frame, open_ipc, open_parquet
 from graphzero.ingest.sources.table import (
     CONTAINERS,
@@ -30,8 +32,6 @@ from graphzero.ingest.sources.table import (
     columns_of,
     is_array_file,
     is_frame,
-    is_scipy,
-    split_member,
 )
 from graphzero.ingest.sources.text_table import (
     TEXT_IDS,
@@ -413,6 +413,7 @@ def open_table(
 
 
 def _open_file(path: Path, text: dict[str, Any]) -> Table:
+    note_input(path)
     with path.open("rb"):  # for an error with errno and name, whoever opens it next
         pass
     if without_compression(path).suffix.lower() in TEXT_SUFFIXES:
@@ -436,62 +437,12 @@ def commented_names(table: Table) -> list[str] | None:
     return names if len(names) == table.width else None
 
 
-def refuse_frame(value: Any, what: str) -> None:
-    """Refuses an object with named columns that is read as no table: names would be lost.
-
-    Raises
-    ------
-    ValueError
-    """
-    names = getattr(value, "columns", None)
-    names = getattr(value, "column_names", None) if names is None else names
-    if names is not None:
-        columns = ", ".join(str(getattr(name, "name", name)) for name in names)
-        raise ValueError(
-            f"{what} is a {type(value).__name__} with the columns {columns}, which is not read as "
-            f"a table: write it to a Parquet file, or give the values as an array"
-        )
-
-
 # --- the files of a build must be the same from its beginning to its end
 
 _State = tuple[int, int, int, int]
 
 
-_MOST_PARTS = 100_000  # a list that is longer is one of values
-
-
-def _paths(value: Any) -> Iterator[str]:
-    """Everything in an argument that may be the path of a file."""
-    if isinstance(value, Source):
-        for one in (value.value, value.weight, value.timestamp):
-            yield from _paths(one)
-    elif isinstance(value, str | os.PathLike):
-        yield from _files(value)
-    elif isinstance(value, Mapping) and not is_scipy(value):
-        for one in value.values():
-            yield from _paths(one)
-    elif isinstance(value, list | tuple):
-        for one in value[:_MOST_PARTS]:
-            if isinstance(one, str | os.PathLike | Source):
-                yield from _paths(one)
-
-
-def _files(path: str | os.PathLike[str]) -> Iterator[str]:
-    """The files of a folder or a pattern, the file of an array in it, or the path itself."""
-    if is_remote(path):
-        return
-    if is_array_file(path):
-        yield os.fspath(split_member(path)[0])
-        return
-    try:
-        parts = files_of(path)
-    except (OSError, ValueError):  # which is said when it is opened
-        return
-    yield from (os.fspath(part.path) for part in parts)
-
-
-def _state(path: str) -> _State | None:
+def _state(path: Any) -> _State | None:
     """What changes with the content of a regular file; None for anything else."""
     try:
         found = os.stat(path)
@@ -503,17 +454,14 @@ def _state(path: str) -> _State | None:
 
 
 class InputFiles:
-    """The state of the files that arguments of a build name, when they were opened.
+    """The state that files had when a build first opened them."""
 
-    Parameters
-    ----------
-    *values
-        Arguments: paths, sources, or dictionaries and lists with them; others are ignored.
-    """
+    def __init__(self) -> None:
+        self._states: dict[str, _State | None] = {}
 
-    def __init__(self, *values: Any) -> None:
-        states = {path: _state(path) for value in values for path in _paths(value)}
-        self._states = {path: state for path, state in states.items() if state is not None}
+    def note(self, path: Any) -> None:
+        """Notes the state of a file that is opened."""
+        self._states.setdefault(str(path), _state(str(path)))
 
     def require_unchanged(self) -> None:
         """Raises an error if a file has other content than at first, or is shorter.
@@ -528,7 +476,28 @@ class InputFiles:
         """
         for path, before in self._states.items():
             now = _state(path)
-            if now is not None and now != before:
+            if None not in (before, now) and now != before:
                 raise ValueError(
                     f"{path} has changed while the build read it: build again when it is complete"
                 )
+
+
+_inputs: ContextVar[InputFiles | None] = ContextVar("inputs", default=None)
+
+
+@contextmanager
+def noting_inputs() -> Iterator[InputFiles]:
+    """Notes the files that are opened meanwhile."""
+    inputs = InputFiles()
+    token = _inputs.set(inputs)
+    try:
+        yield inputs
+    finally:
+        _inputs.reset(token)
+
+
+def note_input(path: Any) -> None:
+    """Notes a file that is opened, if a build asks for it."""
+    inputs = _inputs.get()
+    if inputs is not None:
+        inputs.note(path)
