@@ -12,8 +12,6 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["EDGE_CASES", "NODE_CASES", "Case"]
-
 
 @dataclass(frozen=True)
 class Case:

@@ -141,25 +141,16 @@ def write_binary_typed_graph(folder: Path, graph: Mapping[str, Any]) -> None:
         np.savez_compressed(raw / f"{name}.npz", **named)
 
 
-def link_splits(names: str) -> dict[str, Arrays]:
-    """What `get_edge_split` has, in one of the three forms of OGB's datasets."""
+def link_splits() -> dict[str, Arrays]:
+    """What `get_edge_split` of ogbl-ppa, ogbl-ddi and ogbl-collab has."""
     rng = np.random.default_rng(7)
-
-    def of(split: str, count: int) -> Arrays:
-        ids = rng.integers(0, NODES, (6, count))
-        negatives = rng.integers(0, NODES, (count, 4))
-        if names == "pairs":  # ogbl-ppa, ogbl-ddi, ogbl-collab
-            found: Arrays = {"edge": ids[:2].T.copy(), "weight": np.ones(count, np.float32)}
-            return found if split == "train" else {**found, "edge_neg": ids[2:4].T.copy()}
-        if names == "citation":  # ogbl-citation2
-            found = {"source_node": ids[0], "target_node": ids[1]}
-            return found if split == "train" else {**found, "target_node_neg": negatives}
-        found = {"head": ids[0], "relation": ids[1], "tail": ids[2]}  # ogbl-wikikg2, ogbl-biokg
-        if names == "biokg":
-            found["head_type"] = ["drug", "protein"] * (count // 2)
-        return found if split == "train" else {**found, "head_neg": negatives}
-
-    return {split: of(split, n) for split, n in (("train", 40), ("valid", 10), ("test", 12))}
+    found: dict[str, Arrays] = {}
+    for split, count in (("train", 40), ("valid", 10), ("test", 12)):
+        ids = rng.integers(0, NODES, (4, count))
+        found[split] = {"edge": ids[:2].T.copy(), "weight": np.ones(count, np.float32)}
+        if split != "train":
+            found[split]["edge_neg"] = ids[2:].T.copy()
+    return found
 
 
 def write_link_splits(folder: Path, kind: str, splits: Mapping[str, Any], **how: Any) -> None:

@@ -9,20 +9,6 @@ import numpy as np
 
 import graphzero as gz
 
-__all__ = [
-    "AUTHORS",
-    "CITES",
-    "PAPERS",
-    "PARTS",
-    "SAMPLING",
-    "SEEDS",
-    "WRITES",
-    "build_typed",
-    "build_untyped",
-    "make",
-    "rows_of",
-]
-
 SAMPLING: dict[str, Any] = {"batch_size": 7, "shuffle": True, "seed": 5}
 PAPERS, AUTHORS = 60, 25
 WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")

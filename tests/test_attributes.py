@@ -15,7 +15,7 @@ from reference_merging import is_symmetric
 import graphzero as gz
 from graphzero.cli import main
 from graphzero.ingest import build_dataset, reorder_dataset
-from graphzero.store.format import DTYPES, read_file
+from graphzero.store.format import DTYPES
 from graphzero.store.manifest import read_manifest
 
 EDGES = np.array([[0, 1], [1, 2], [2, 0], [3, 1], [2, 2], [0, 1]])
@@ -250,20 +250,6 @@ def test_edge_splits(tmp_path: Path) -> None:
     ):
         with pytest.raises(kind, match=message):
             build_dataset(tmp_path, EDGES, edge_splits={"train": wrong})
-
-
-def test_the_files(tmp_path: Path) -> None:
-    """As docs/format.md describes them."""
-    rows = np.arange(6 * 6).reshape(6, 2, 3)
-    edges = {"edge_index": EDGES.T, "kind": rows}
-    build_dataset(tmp_path, edges, nodes={"pos": np.arange(4)}, edge_splits={"a": [0]})
-    header, arrays = read_file(tmp_path / "edge_kind.gd")
-    assert (header.num_nodes, header.width) == (6, 6)
-    assert arrays["row_shape"].tolist() == [2, 3]
-    ids = read_file(tmp_path / "graph.gl")[1]["edge_ids"]
-    np.testing.assert_array_equal(arrays["rows"].reshape(6, 2, 3), rows[ids])
-    assert list(read_file(tmp_path / "node_pos.gd")[1]) == ["rows", "node_rank"]
-    assert list(read_file(tmp_path / "edge_split_a.gd")[1]) == ["rows"]
 
 
 def test_what_is_said_of_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

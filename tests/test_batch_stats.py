@@ -132,25 +132,6 @@ def test_the_times_of_a_mini_batch_do_not_overlap(
     assert stats.row_bytes == len(batch.subgraph.n_id) * 7 * 4
 
 
-@pytest.mark.parametrize(
-    ("wall", "cpu", "queued", "faults", "has_read", "disk"),
-    [
-        (10.0, 4.0, 0.0, 0, True, 6.0),
-        (10.0, 4.0, 1.5, 0, True, 4.5),  # it was ready, and had no processor
-        (10.0, 4.0, 1.5, 3, False, 4.5),  # page faults say that it has read
-        (10.0, 4.0, 0.0, 0, False, 0.0),  # it was blocked by something else
-        (10.0, 9.0, 2.0, 1, True, 0.0),  # the clocks do not agree to the last digit
-        (10.0, -1.0, 0.0, 1, True, 10.0),
-    ],
-)
-def test_the_time_of_a_stage_is_work_and_disk(wall, cpu, queued, faults, has_read, disk):
-    begin = Moment(100.0, 7.0, 3.0, 20)
-    end = Moment(100.0 + wall, 7.0 + cpu, 3.0 + queued, 20 + faults)
-    got = spent(begin, end, has_read=has_read)
-    assert got[1] == pytest.approx(disk)
-    assert sum(got) == pytest.approx(wall)
-
-
 @pytest.mark.skipif(not os.path.exists("/proc/thread-self/schedstat"), reason="no such file")
 def test_waiting_for_a_processor_is_not_waiting_for_the_disk():
     """Two threads on one processor: each is ready half of the time, and never blocked."""
@@ -329,13 +310,6 @@ def test_no_second_of_a_loop_is_lost_or_counts_twice(clock, steps, loop, count, 
     del kept
 
 
-def test_passes_are_epochs_where_nothing_else_says(clock, steps):
-    twice(clock, Source(clock))
-    expected = BatchTotals(steps=3, stall=7, training=15)
-    assert by_epoch(steps) == {0: expected, 1: expected}
-    assert len(watch(Source(clock, 7))) == 7
-
-
 def test_a_forked_child_does_not_count_what_its_parent_does(clock, steps):
     iterator = iter(watch(Source(clock)))
     next(iterator)
@@ -470,27 +444,6 @@ def test_a_watched_loop_counts_the_collate_function_as_waiting(dataset, clock, s
         alone = by_epoch(steps)[1]
         assert (alone.steps, alone.stall) == (5, 0)
         assert alone.training == alone.unsplit == 4 * (3 + 5) + 3 + 5
-
-
-def test_a_ready_made_loader_counts_its_transform_as_waiting(dataset, clock, steps):
-    def transform(batch):
-        clock.spend(3)
-        return batch
-
-    with gz.open(dataset[0]) as ds:
-        for _ in gz.NeighborLoader(ds, [4, 3], "train", batch_size=50, transform=transform):
-            clock.spend(5)
-    got = sums(steps)
-    assert (got.steps, got.stall, got.training) == (5, 15, 25)
-
-
-def test_a_watched_loop_has_the_epochs_of_the_loader_within(dataset, steps):
-    with gz.open(dataset[0]) as ds:
-        loader = gz.NeighborLoader(ds, [4, 3], "train", batch_size=50)
-        for epoch in (5, 8):
-            loader.set_epoch(epoch)
-            assert len(list(watch(loader))) == 5
-    assert {epoch: totals.steps for epoch, totals in by_epoch(steps).items()} == {5: 5, 8: 5}
 
 
 def test_steps_are_written_to_a_file_of_the_process(clock, tmp_path, steps):

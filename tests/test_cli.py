@@ -14,7 +14,6 @@ from cli_program import build_data, only_line, run, subprocess_of, write_inputs
 import graphzero as gz
 from graphzero.commands.options import as_prefetch
 from graphzero.io.prefetch import Prefetch
-from graphzero.store.format import read_header
 
 COMMANDS = tuple(
     ["build", "import", "reorder", "pack", "info", "verify", "tune", "train", "report", "demo"]
@@ -123,15 +122,6 @@ def test_build_says_where_a_file_is_wrong(tmp_path, capfd):
     assert line.startswith("graphzero: ")
     assert "edges.csv" in line
     assert "two" in line
-
-
-def test_build_warns_in_one_line(inputs, tmp_path, capfd):
-    (tmp_path / "x.csv").write_text("0,1.5\n1,2.5\n")
-    words = ["--edges", inputs / "edges.csv", "--features", tmp_path / "x.csv", "--id-column", 0]
-    assert run("build", tmp_path / "out", *words) == 0
-    line = only_line(capfd.readouterr().err)
-    assert line.startswith("graphzero: warning: ")
-    assert "18" in line
 
 
 # --- reorder
@@ -247,15 +237,6 @@ def test_info_as_json(data, capfd):
     assert (indptr["count"], indptr["dtype"], indptr["bytes"]) == (21, "uint32", 84)
 
 
-def test_degrees_are_counted_by_powers_of_two(tmp_path, capfd):
-    star = np.stack([np.zeros(9, dtype=int), np.arange(1, 10)], axis=1)
-    more = np.array([[1, 0], [1, 2], [1, 3], [2, 0]])
-    gz.build(tmp_path / "star", np.concatenate([star, more])[:, ::-1]).close()
-    assert run("info", tmp_path / "star" / "graph.gl", "--json", "--degrees") == 0
-    degrees = json.loads(capfd.readouterr().out)["degrees"]
-    assert degrees == {"max": 9, "nodes": {"0": 7, "1": 1, "2-3": 1, "4-7": 0, "8-15": 1}}
-
-
 @pytest.mark.parametrize("name", ["graph.gl", "features.gd", "x.npy"])
 def test_info_of_one_file(data, inputs, name, capfd):
     path = inputs / name if name == "x.npy" else data / name
@@ -267,26 +248,6 @@ def test_info_of_one_file(data, inputs, name, capfd):
 
 
 # --- verify
-
-
-def test_verify_names_the_corrupt_sections_and_goes_on(data, capfd):
-    assert run("verify", data) == 0
-    out, err = capfd.readouterr()
-    assert len(out.splitlines()) == 5
-    assert all(": intact, " in line for line in out.splitlines())
-    assert err == ""
-    for name, section in (("graph.gl", "indices"), ("features.gd", "rows")):
-        header = read_header(data / name)
-        with open(data / name, "r+b") as file:
-            file.seek(header.find(section).offset + 1)
-            file.write(b"\xff")
-    assert run("verify", data) == 1
-    out, err = capfd.readouterr()
-    assert len(out.splitlines()) == 3
-    features, graph = sorted(err.splitlines())
-    assert "graph.gl: section 'indices' is corrupt" in graph
-    assert "features.gd: section 'rows' is corrupt" in features
-    assert run("verify", data / "labels.gd") == 0
 
 
 # --- as a program

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from payment_files import (
 
 import graphzero as gz
 
-pytestmark = pytest.mark.no_asan
+pytestmark = [pytest.mark.no_asan, pytest.mark.filterwarnings("error::UserWarning")]
 
 # --- columns that are not used
 
@@ -50,16 +49,12 @@ def test_unused_columns_are_named_in_one_warning(tmp_path: Path) -> None:
     [{"edge_attrs": []}, {"edge_attrs": ["amount"]}, {"edge_attrs": ()}, {"edge_attrs": "rate"}],
 )
 def test_the_warning_ends_with_a_decision(tmp_path: Path, options: dict[str, Any]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        gz.build(tmp_path / "d", payments(tmp_path), **options).close()
+    gz.build(tmp_path / "d", payments(tmp_path), **options).close()
 
 
 def test_what_is_refused_as_weight_is_not_asked_for_again(tmp_path: Path) -> None:
     path = payments(tmp_path, "src,dst,weight,edge_weight,time")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        gz.build(tmp_path / "d", path, weight=False, timestamp=False).close()
+    gz.build(tmp_path / "d", path, weight=False, timestamp=False).close()
     with pytest.warns(UserWarning, match="not used: edge_weight; edge_attrs="):
         gz.build(tmp_path / "d", path, weight="weight", timestamp=False).close()
 
@@ -81,10 +76,8 @@ def test_the_way_out_that_is_named_works(
     with pytest.warns(UserWarning, match=re.escape(f"edge_attrs={example} stores")):
         gz.build(tmp_path / "d", path, **options).close()
     chosen = eval(example)  # the text of our own message
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with gz.build(tmp_path / "d", path, edge_attrs=chosen, **options) as ds:
-            check_edge_values(ds, attribute_0=AMOUNTS, attribute_1=RATES)
+    with gz.build(tmp_path / "d", path, edge_attrs=chosen, **options) as ds:
+        check_edge_values(ds, attribute_0=AMOUNTS, attribute_1=RATES)
 
 
 def test_the_closing_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -102,9 +95,7 @@ def test_the_closing_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> 
             "read src=from, dst=to, weight=amount; in-neighbours; directed",
         ),
     ):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            gz.build(tmp_path / "d", path, progress=True, **options).close()
+        gz.build(tmp_path / "d", path, progress=True, **options).close()
         out, err = capfd.readouterr()
         assert out == ""
         assert err.splitlines()[-1] == line

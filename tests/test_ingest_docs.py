@@ -251,7 +251,7 @@ def arxiv() -> None:
 def collab() -> None:
     folder, graph = Path("dataset/ogbl_collab"), ogb.random_graph()
     ogb.write_graph(folder, graph, "node_feat", "edge_weight", "edge_year", label=False)
-    ogb.write_link_splits(folder, "time", ogb.link_splits("pairs"))
+    ogb.write_link_splits(folder, "time", ogb.link_splits())
 
 
 def graphbolt() -> None:
@@ -351,7 +351,7 @@ def test_the_scripts_for_links_and_graphbolt(
     collab()
     names: dict[str, Any] = {"gz": graphzero}
     exec(links, names)
-    splits = ogb.link_splits("pairs")
+    splits = ogb.link_splits()
     found = [len(list(batch.edge_label_index[0])) for batch in names["negative"]]
     assert sum(found) == len(splits["valid"]["edge_neg"])
     assert sum(len(b.edge_label) for b in names["train"]) == 2 * len(splits["train"]["edge"])

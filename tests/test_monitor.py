@@ -326,32 +326,6 @@ def test_its_files_are_where_it_was_made_and_one_may_fail(tmp_path: Path, monkey
     assert caught.value.filename == str(tmp_path / "gone" / "r.json")
 
 
-@pytest.mark.parametrize("error", [None, KeyError("mine")])
-def test_what_ends_the_block_is_worth_more_than_its_files(tmp_path: Path, error) -> None:
-    """If two fail, the first is a warning; where an exception has ended the block, both are."""
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monitor = gz.Monitor(json=gone / "r.json", html=gone / "r.html")
-
-    def run() -> None:
-        with monitor:
-            gone.rmdir()
-            if error is not None:
-                raise error
-
-    with pytest.warns(UserWarning, match="was not written") as warned:  # noqa: SIM117
-        with pytest.raises(KeyError if error else FileNotFoundError) as caught:
-            run()
-    messages = [str(each.message).partition(";")[0] for each in warned]
-    if error is None:
-        assert "html was not written" in str(caught.value)
-    else:
-        assert messages.pop() == f"{gone / 'r.html'}: its folder is gone: html was not written"
-    assert messages == [f"{gone / 'r.json'}: its folder is gone: json was not written"]
-    assert {each.filename for each in warned} == {__file__}
-    assert monitor.recording.readings
-
-
 # --- how readings are taken, of a process that is made up
 
 SOME = BatchTotals(batches=3, steps=3)
@@ -467,28 +441,6 @@ def test_what_costs_much_is_done_seldom(source, begin) -> None:
     assert 0.3 < recording.own_cpu_seconds < 1.0
 
 
-@pytest.mark.parametrize(("size", "looks"), [(10**12, 0), (10**9, 1)])
-def test_shared_pages_are_counted_at_the_end_if_that_is_affordable(
-    source, begin, size, looks
-) -> None:
-    source.rss = 10**12
-    recorder = begin(10)
-    assert source.pss_looks == 0
-    source.rss = size  # its workers have ended
-    recorder.recording(is_last=True)
-    assert source.pss_looks == looks
-
-
-@pytest.mark.parametrize(
-    ("cost", "interval", "delay"),
-    [(0.0, 1.0, 1.0), (0.002, 1.0, 1.0), (0.02, 1.0, 5.0), (9.0, 1.0, 60.0), (0.002, 0.1, 0.1)],
-)
-def test_the_delay_follows_the_cost(begin, cost: float, interval: float, delay: float) -> None:
-    recorder = begin(0, interval=interval)
-    recorder._cost = cost
-    assert recorder.delay == pytest.approx(delay)
-
-
 def test_it_ends_with_the_process(source, begin) -> None:
     source.living = []
     recorder = begin(10**9)  # returns
@@ -518,22 +470,6 @@ def test_a_reading_that_fails_ends_nothing_and_is_said(source, begin) -> None:
 def test_batches_that_nobody_has_seen_are_unknown(begin, totals, expected) -> None:
     unknown = begin(0, totals).recording(is_last=True).unknown
     assert unknown.get("batches", "None").startswith(expected)
-
-
-@pytest.mark.parametrize(("lives", "names"), [(0, {"anonymous", "rss", "cores"}), (1, {"cores"})])
-def test_figures_that_were_hardly_seen_are_unknown(
-    source, begin, monkeypatch, lives: int, names: set[str]
-) -> None:
-    source.living = [7] * lives
-    recorder = begin(0)
-    source.living = []
-    monkeypatch.setattr(monitor_module, "device_bytes", lambda path, unknown: 10)
-    recording = recorder.recording(is_last=True)
-    unknown = recording.unknown
-    assert {*names, "major_faults", "read_bytes"} <= set(unknown)
-    assert ("anonymous" in unknown) == ("anonymous" in names)
-    assert unknown["device_bytes"].startswith("the dataset was seen at the last reading")
-    assert summarize(recording).device_bytes is None
 
 
 def test_batches_of_files_are_read_as_far_as_their_lines_are_whole(tmp_path: Path) -> None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import pickle
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
+import pandas
+import polars
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+import scipy.sparse
 import small_memory
 from hypothesis import HealthCheck, given, settings
 from id_files import fresh, same_files, table_of, write_csv
@@ -21,6 +26,8 @@ from id_files import fresh, same_files, table_of, write_csv
 import graphzero as gz
 from graphzero.cli import main
 from graphzero.ingest import id_map
+from graphzero.ingest.sources.arrays import open_array
+from graphzero.ingest.sources.tables import noting_inputs, open_table
 from graphzero.store.manifest import read_manifest
 
 pytestmark = pytest.mark.no_asan  # pure Python and pyarrow, but for one kernel with tests in C
@@ -272,3 +279,323 @@ def test_commands(tmp_path, capsys) -> None:
     capsys.readouterr()
     assert main(["info", str(tmp_path / "t")]) == 0
     assert capsys.readouterr().out.count("ids (int64) taken to 0...0") == 2
+
+
+# --- what ids are read from, and what is refused
+
+
+def test_the_texts_of_integers(tmp_path) -> None:
+    """Read as integers only where different texts are different integers."""
+    plain = write_csv(tmp_path / "a.csv", "7,12", "-3,18446744073709551")
+    with gz.build(tmp_path / "1", plain, ids="map") as ds:
+        assert ds.node_ids.tolist() == [-3, 7, 12, 18446744073709551]
+    zeros = write_csv(tmp_path / "b.csv", "7,12", "007,12")
+    with gz.build(tmp_path / "2", zeros, ids="map") as ds:
+        assert list(ds.node_ids) == ["007", "12", "7"]
+    huge = write_csv(tmp_path / "c.csv", "7,18446744073709551615")
+    with gz.build(tmp_path / "5", huge, ids="map") as ds:
+        assert (ds.node_ids.tolist(), ds.node_ids.dtype) == ([7, (1 << 64) - 1], np.uint64)
+    late = write_csv(tmp_path / "d.csv", *(f"{i},{i + 1}" for i in range(3000)), "5,x")
+    with gz.build(tmp_path / "6", late, ids="map") as ds:
+        texts = sorted([*map(str, range(3001)), "x"])
+        assert list(ds.node_ids) == texts
+        assert ds.lookup(["x", "1000"]).tolist() == [texts.index("x"), texts.index("1000")]
+
+
+def test_headers_are_no_records(tmp_path) -> None:
+    two = write_csv(tmp_path / "e.csv", "Q1,Q2", "Q2,Q3")
+    with pytest.raises(ValueError, match="may be a header or an edge between texts.*header=False"):
+        gz.build(tmp_path / "1", two, ids="map")
+    with gz.build(tmp_path / "1", two, ids="map", header=False) as ds:
+        assert (list(ds.node_ids), ds.num_edges) == (["Q1", "Q2", "Q3"], 2)
+    named = write_csv(tmp_path / "f.csv", "Source,Target", "Q2,Q3")
+    features = write_csv(tmp_path / "x.csv", "Q3,0.5,0.25", "Q2,1,2")
+    labels = write_csv(tmp_path / "y.csv", "id,0", "Q2,0", "Q3,5")
+    split = write_csv(tmp_path / "s.csv", "Q3")
+    with gz.build(
+        tmp_path / "2", named, gz.Source(features, id_column=0), labels, {"train": split}, ids="map"
+    ) as ds:
+        assert ds.features.gather([0, 1]).tolist() == [[1, 2], [0.5, 0.25]]
+        assert ds.labels.gather([0, 1]).tolist() == [0, 5]
+        assert ds.splits["train"].tolist() == [1]
+    with gz.build(
+        tmp_path / "3", write_csv(tmp_path / "g.csv", "a,b", "Q2,Q3"), src="a", dst="b", ids="map"
+    ) as ds:
+        assert list(ds.node_ids) == ["Q2", "Q3"]
+
+
+WRONG = [
+    ({"edges": [["a", "b"]], "num_nodes": 4}, "num_nodes=4 is for ids='dense'"),
+    (
+        {"edges": [["a", "b"]], "features": np.ones((2, 3))},
+        "features: its rows have no node ids.*column of node ids",
+    ),
+    (
+        {"edges": [["a", "b"]], "splits": {"t": np.array([True, False])}},
+        "split 't' is a mask.*give the ids",
+    ),
+    ({"edges": [["a", ""]]}, "edge 0: target id: '': an empty text is no id"),
+    (
+        {"edges": [["a", "b"], [" b", "a"]]},
+        "edge 1: source id: ' b': the id begins or ends with a blank",
+    ),
+    ({"edges": [["a", "b" * 4097]]}, "more than 4096 bytes"),
+    ({"edges": [["a", "é" * 2049]]}, "more than 4096 bytes"),
+    ({"edges": [["a", "\ud800"]]}, "no valid Unicode"),
+    ({"edges": [["a", 1.5]]}, "1.5 is neither an integer nor a text"),
+    ({"edges": np.ones((3, 2))}, "dtype float64: ids must be integers or texts"),
+    ({"edges": [["a", "b"]], "ids": "integer"}, "ids must be 'dense' or 'map', not 'integer'"),
+    ({"edges": [[1 << 64, 2]]}, "does not fit 64 bits"),
+    (
+        {"edges": np.array([[-1, 5]]), "labels": "huge.parquet"},
+        "edges, edge 0 has -1 and .*huge.parquet, record 1 has 9223372036854775808",
+    ),
+    (
+        {"edges": [["a", "b"]], "labels": "huge.parquet"},
+        "huge.parquet, record 0: node id: its ids have type uint64.*edges, edge 0 has the id 'a'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), WRONG)
+def test_wrong_input(tmp_path, monkeypatch, options, message) -> None:
+    table_of(tmp_path / "huge.parquet", [3, 1 << 63], [1, 2])
+    monkeypatch.chdir(tmp_path)
+    edges = options["edges"]
+    if isinstance(edges, list):
+        edges = np.array(edges, object)
+    with pytest.raises(ValueError, match=message):
+        gz.build("d", **{"ids": "map", **options, "edges": edges})
+    assert not os.path.isdir("d") or os.listdir("d") == []
+
+
+def test_rows_name_the_users_id(tmp_path) -> None:
+    labels = write_csv(tmp_path / "y.csv", "id,y", "a,1")
+    with pytest.raises(ValueError, match="no row for 1 of 2 nodes, the first is node 'b'"):
+        gz.build(tmp_path / "d", np.array([["a", "b"]]), labels=labels, ids="map")
+    twice = write_csv(tmp_path / "y.csv", "id,y", "a,1", "b,2", "a,3")
+    with pytest.raises(ValueError, match="line 4: node id 'a' has a row already"):
+        gz.build(tmp_path / "d", np.array([["a", "b"]]), labels=twice, ids="map")
+
+
+def test_a_source_that_changes_between_both_passes(tmp_path, monkeypatch) -> None:
+    edges = write_csv(tmp_path / "e.csv", "1,2", "3,4")
+    collect = id_map.collect_ids
+
+    def then_change(*args: Any) -> Any:
+        found = collect(*args)
+        write_csv(edges, "1,2", "3,5")
+        return found
+
+    monkeypatch.setattr("graphzero.ingest.build.collect_ids", then_change)
+    with pytest.raises(ValueError, match="e.csv, line 2: it has changed while it was read"):
+        gz.build(tmp_path / "d", edges, ids="map")
+    assert os.listdir(tmp_path / "d") == []
+
+
+# --- every kind of source, and the other options of a build
+
+
+NAMES = ["bob", "al", "Zoë", "eve.1", "dan"]
+
+
+PAIRS = [("bob", "al"), ("al", "Zoë"), ("bob", "al"), ("eve.1", "eve.1"), ("dan", "bob")]
+
+
+SOURCES, TARGETS = [a for a, _ in PAIRS], [b for _, b in PAIRS]
+
+
+CODES = {name: (i - 2) * (1 << 61) for i, name in enumerate(NAMES)}
+
+
+BY_NAME: dict[str, Any] = {"target": TARGETS, "source": SOURCES}
+
+
+def edges_of(ds: Any, sources: Any = None, graph: Any = None) -> list[tuple[Any, Any]]:
+    """The stored edges by the user's ids."""
+    graph, targets = graph or ds.graph, ds.node_ids if sources is None else sources[1]
+    sources = ds.node_ids if sources is None else sources[0]
+    return sorted(
+        (sources[one], targets[node])
+        for node in range(graph.num_nodes)
+        for one in graph.neighbors(node)
+    )
+
+
+def built(folder: Path, edges: Any, *rest: Any, **options: Any) -> list[tuple[Any, Any]]:
+    with gz.build(folder, edges, *rest, ids="map", **options) as ds:
+        return edges_of(ds)
+
+
+def folder_of_gz(folder: Path) -> Path:
+    parts = folder / "parts"
+    parts.mkdir()
+    for i, (begin, end) in enumerate([(0, 2), (2, 5)]):
+        lines = "".join(f"{b},{a}\n" for a, b in PAIRS[begin:end])
+        (parts / f"part-{i}.csv.gz").write_bytes(gzip.compress(f"dst,src\n{lines}".encode()))
+    return parts
+
+
+def batches() -> Iterator[dict[str, Any]]:
+    for begin in range(0, len(PAIRS), 2):
+        yield {name: np.array(ids[begin : begin + 2]) for name, ids in BY_NAME.items()}
+
+
+OF_TEXTS = {
+    "iterator": lambda folder: batches(),
+    "reader": lambda folder: pa.table(BY_NAME).to_reader(),
+    "pandas, categories": lambda folder: pandas.DataFrame(BY_NAME).astype("category"),
+    "polars, categories": lambda folder: polars.DataFrame(BY_NAME).cast(polars.Categorical),
+    "Source of a function": lambda folder: gz.Source(batches, src="source", dst="target"),
+    "array of texts": lambda folder: np.array(PAIRS),
+    "list": lambda folder: PAIRS,
+    "blanks": lambda folder: write_csv(
+        folder / "e.txt", "head  tail", *(f"{a}\t {b}" for a, b in PAIRS)
+    ),
+    "Source": lambda folder: gz.Source(
+        write_csv(folder / "e.csv", "a|n|b", *(f"{a}|1|{b}" for a, b in PAIRS)),
+        src="a",
+        dst="b",
+        edge_attrs=[],
+        delimiter="|",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", OF_TEXTS)
+def test_texts_of_every_source(tmp_path, kind) -> None:
+    assert built(tmp_path / "d", OF_TEXTS[kind](tmp_path)) == sorted(PAIRS)
+
+
+def coded() -> np.ndarray:
+    return np.array([[CODES[a], CODES[b]] for a, b in PAIRS])
+
+
+def test_a_partition_is_a_column_of_ids(tmp_path) -> None:
+    for name in NAMES[:2]:
+        (tmp_path / f"e/src={name}").mkdir(parents=True)
+        table = pa.table({"dst": [name + "x", "y"]})
+        pyarrow.parquet.write_table(table, tmp_path / f"e/src={name}/0.parquet")
+    expected = [("al", "alx"), ("al", "y"), ("bob", "bobx"), ("bob", "y")]
+    assert built(tmp_path / "d", tmp_path / "e") == expected
+
+
+def rows_of(folder: Path) -> Path:
+    """A table whose column of ids is not the first."""
+    lines = [f"{i},{name},{i / 2}" for i, name in enumerate(NAMES)]
+    return write_csv(folder / "x.csv", "a,key,b", *lines)
+
+
+def test_attributes_and_splits_by_sources(tmp_path) -> None:
+    x = gz.Source(rows_of(tmp_path), id_column="key")
+    year = gz.Source(rows_of(tmp_path), id_column=1, columns="a")
+    files = [write_csv(tmp_path / f"{i}.csv", name) for i, name in enumerate(["eve.1", "dan"])]
+    splits = {
+        "texts": ["eve.1", "al"],
+        "files": gz.Source(files, header=False),
+        "column": gz.Source(rows_of(tmp_path), columns="key"),
+        "frame": pandas.DataFrame({"id": NAMES[:2]}),
+    }
+    with gz.build(
+        tmp_path / "d", pandas.DataFrame(BY_NAME), x, splits=splits, nodes={"year": year}, ids="map"
+    ) as ds:
+        nodes = ds.lookup(NAMES)
+        assert ds.features.gather(nodes).tolist() == [[i, i / 2] for i in range(5)]
+        assert ds.attributes["year"].gather(nodes).tolist() == list(range(5))
+        found = {name: list(ds.node_ids[ds.splits[name]]) for name in splits}
+    assert found == {
+        "texts": ["eve.1", "al"],
+        "files": ["eve.1", "dan"],
+        "column": NAMES,
+        "frame": NAMES[:2],
+    }
+
+
+def test_id_column_of_the_build_says_that_there_is_a_header(tmp_path) -> None:
+    table = write_csv(tmp_path / "x.csv", "0,key", *(f"{i},{name}" for i, name in enumerate(NAMES)))
+    with gz.build(tmp_path / "d", PAIRS, table, id_column="key", ids="map") as ds:
+        assert ds.features.gather(ds.lookup(NAMES)).ravel().tolist() == list(range(5))
+
+
+def test_merging_works_on_mapped_ids(tmp_path) -> None:
+    lines = [f"{a},{b},{1 << i},{i + 1}" for i, (a, b) in enumerate(PAIRS)]
+    with gz.build(
+        tmp_path / "d",
+        write_csv(tmp_path / "e.csv", "source,target,weight,n", *lines),
+        edge_attrs=["n"],
+        coalesce={"edge_weight": "sum", "n": "max"},
+        drop_self_loops=True,
+        reverse=True,
+        order="input",
+        ids="map",
+    ) as ds:
+        assert edges_of(ds) == sorted({(b, a) for a, b in PAIRS if a != b})
+        bob, al = ds.lookup(["bob", "al"])
+        assert ds.graph.neighbors(bob).tolist() == [al]
+        at = int(ds.graph.indptr[bob])
+        assert ds.edge_attributes["n"].get_tensor()[at] == 3
+        assert ds.edge_attributes["edge_weight"].get_tensor()[at] == 5
+
+
+def test_a_reversed_matrix_has_the_targets_as_rows(tmp_path) -> None:
+    matrix = scipy.sparse.coo_array(([1, 1], ([0, 2], [1, 0])), shape=(3, 2))
+    kind = ("a", "to", "b")
+    with gz.build(
+        tmp_path / "d", {kind: matrix}, nodes={"a": {}, "b": {}}, reverse={kind: True}
+    ) as ds:
+        assert (ds["a"].num_nodes, ds["b"].num_nodes) == (2, 3)
+        assert ds[kind].graph.neighbors(0).tolist() == [1]
+
+
+WRONG_SOURCES = {
+    "matrix": (lambda: scipy.sparse.eye_array(3).tocsr(), {}, "is a sparse matrix, whose ids"),
+    "floats": (lambda: np.ones((3, 2)), {}, "has dtype float64: ids must be integers or texts"),
+    "kinds": (
+        lambda: pandas.DataFrame({"src": ["a", 1], "dst": ["b", "c"]}),
+        {},
+        "the source id has type null",
+    ),
+    "floats of a frame": (lambda: pa.table({"src": [0.5], "dst": [1]}), {}, "ids have type double"),
+    "gap": (lambda: pa.table({"src": ["a", None], "dst": ["b", "c"]}), {}, "record 1: an empty"),
+    "files as texts": (
+        lambda: PAIRS,
+        {"splits": {"t": ["a.csv", "b.csv"]}},
+        r"'a.csv' is the id of no node.*give files as gz.Source\(\[...\]\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_SOURCES)
+def test_wrong_sources(tmp_path, name) -> None:
+    make, options, message = WRONG_SOURCES[name]
+    with pytest.raises((ValueError, IndexError), match=message):
+        gz.build(tmp_path / "d", make(), ids="map", **options)
+
+
+def test_closing_lines(tmp_path, capsys) -> None:
+    built(tmp_path / "d", PAIRS, progress=True)
+    assert "directed; ids (texts) taken to 0...4\n" in capsys.readouterr().err
+    kind = ("a", "to", "b")
+    gz.build(
+        tmp_path / "t", {kind: coded()}, nodes={"a": {}, "b": {}}, ids="map", progress=True
+    ).close()
+    line = f"{kind}: read src=0, dst=1; in-neighbours; directed; a: ids (int64) taken to 0...3; b: "
+    assert line in capsys.readouterr().err
+
+
+def test_every_file_is_watched(tmp_path) -> None:
+    parts = folder_of_gz(tmp_path)
+    np.savez(tmp_path / "e.npz", ends=coded())
+    one, two = (write_csv(tmp_path / f"{name}.csv", "1") for name in "ab")
+    for value, path in (
+        (parts, parts / "part-1.csv.gz"),
+        (f"{parts}/*.gz", parts / "part-0.csv.gz"),
+        (f"{tmp_path}/e.npz:ends", tmp_path / "e.npz"),
+        (gz.Source([one, two]), two),
+    ):
+        with noting_inputs() as inputs:
+            open_table(value) if path.suffix != ".npz" else open_array(value, "edges")
+        inputs.require_unchanged()
+        os.utime(path, (1, 1))
+        with pytest.raises(ValueError, match=f"{path.name} has changed while the build read it"):
+            inputs.require_unchanged()

@@ -62,27 +62,6 @@ def test_a_directed_graph_as_text(tmp_path: Path) -> None:
         assert sorted(ds.graph.neighbors(target)) == sorted(sources)
 
 
-def test_an_undirected_graph_with_features_of_edges_and_species(tmp_path: Path) -> None:
-    folder = tmp_path / "ogbn_proteins_pyg"  # as older releases of ogb name it
-    graph = ogb.random_graph()
-    graph["label"] = np.random.default_rng(0).integers(0, 2, (ogb.NODES, 6))
-    ogb.write_graph(folder, graph, "edge_feat")
-    species = graph["node_year"]
-    ogb.write_text(folder / "raw" / "species.csv.gz", species)
-    ogb.write_node_splits(folder, "species", ogb.random_splits())
-    expected = plain(
-        tmp_path / "plain",
-        {"edge_index": graph["edge_index"], "edge_attr": graph["edge_feat"]},
-        nodes={"y": graph["label"], "species": species[:, 0]},
-        splits=ours(ogb.random_splits()),
-        directed=False,
-    )
-    assert imported(folder, tmp_path / "data") == expected
-    # OGB renames the file when it reads it.
-    (folder / "raw" / "species.csv.gz").rename(folder / "raw" / "node_species.csv.gz")
-    assert imported(folder, tmp_path / "data") == expected
-
-
 def binary_graph(folder: Path) -> tuple[ogb.Arrays, np.ndarray[Any, Any]]:
     """As ogbn-papers100M: classes are floats, NaN for most nodes."""
     graph = ogb.random_graph()
@@ -92,18 +71,6 @@ def binary_graph(folder: Path) -> tuple[ogb.Arrays, np.ndarray[Any, Any]]:
     ogb.write_binary_graph(folder, graph, "node_feat", "node_year")
     ogb.write_node_splits(folder, "time", ogb.random_splits())
     return graph, classes
-
-
-def test_a_binary_graph_with_classes_that_are_floats(tmp_path: Path) -> None:
-    folder = tmp_path / "ogbn_papers100M"
-    graph, classes = binary_graph(folder)
-    nodes = {"x": graph["node_feat"], "y": classes, "year": graph["node_year"][:, 0]}
-    splits = ours(ogb.random_splits())
-    expected = plain(tmp_path / "plain", graph["edge_index"], nodes=nodes, splits=splits)
-    assert imported(folder, tmp_path / "data") == expected
-    with gz.open(tmp_path / "data") as ds:
-        assert ds.num_classes == int(classes.max()) + 1
-        assert ds.labels.dtype == np.int64
 
 
 def test_odd_labels(tmp_path: Path) -> None:
@@ -124,36 +91,6 @@ def test_odd_labels(tmp_path: Path) -> None:
     nodes = {"x": graph["node_feat"], "y": graph["label"][:, 0], "year": graph["node_year"][:, 0]}
     splits = ours(ogb.random_splits())
     assert found == plain(tmp_path / "plain", graph["edge_index"], nodes=nodes, splits=splits)
-
-
-def typed_arguments(graph: dict[str, Any]) -> dict[str, Any]:
-    nodes: dict[str, Any] = {kind: {"num_nodes": n} for kind, n in graph["num_nodes"].items()}
-    paper = {"node_feat": "x", "label": "y", "node_year": "year"}
-    for given, name in paper.items():
-        rows = graph[given]["paper"]
-        nodes["paper"][name] = rows[:, 0] if rows.shape[1] == 1 else rows
-    edges = {
-        key: {"edge_index": pairs, "edge_reltype": graph["edge_reltype"][key][:, 0]}
-        for key, pairs in graph["edge_index"].items()
-    }
-    splits = {name: {"paper": ids} for name, ids in ours(ogb.random_splits(20)).items()}
-    return {"nodes": nodes, "edges": edges, "splits": splits}
-
-
-@pytest.mark.parametrize("binary", [False, True])
-def test_graphs_with_types(tmp_path: Path, binary: bool) -> None:
-    graph = ogb.random_typed_graph()
-    folder = tmp_path / "ogbn_mag"
-    (ogb.write_binary_typed_graph if binary else ogb.write_typed_graph)(folder, graph)
-    ogb.write_typed_splits(folder, "time", ogb.random_splits(20))
-    expected = plain(tmp_path / "plain", **typed_arguments(graph))
-    assert imported(folder, tmp_path / "data") == expected
-    assert any("reltype" in name for name in expected)
-    shutil.rmtree(folder / "split")
-    by_type = {name: {"paper": ids} for name, ids in ogb.random_splits(20).items()}
-    (folder / "split" / "time").mkdir(parents=True)
-    torch.save(by_type, folder / "split" / "time" / "split_dict.pt")
-    assert imported(folder, tmp_path / "data") == expected
 
 
 def test_split_dict_is_preferred_and_split_type_chooses(tmp_path: Path) -> None:
@@ -241,32 +178,20 @@ def test_several_graphs_and_damaged_files_are_refused(tmp_path: Path) -> None:
         gz.from_ogb(folder, tmp_path / "data")
 
 
-LINKS = {
-    "ogbl-collab": ("time", "pairs", False, ("node_feat", "edge_weight", "edge_year")),
-    "ogbl-ddi": ("target", "pairs", False, ()),
-    "ogbl-citation2": ("time", "citation", True, ("node_feat", "node_year")),
-}
-
-
-@pytest.mark.parametrize("name", LINKS)
-def test_nodes_and_edges_of_datasets_for_links(tmp_path: Path, name: str) -> None:
-    kind, form, directed, more = LINKS[name]
-    folder, graph = tmp_path / name.replace("-", "_"), ogb.random_graph()
-    ogb.write_graph(folder, graph, *more, label=False)
-    ogb.write_link_splits(folder, kind, ogb.link_splits(form))
-    edges = {n: graph[n][:, 0] for n in more if n.startswith("edge_")}
-    nodes = {"x": graph["node_feat"]} if "node_feat" in more else {}
-    if "node_year" in more:
-        nodes["year"] = graph["node_year"][:, 0]
+def test_nodes_and_edges_of_datasets_for_links(tmp_path: Path) -> None:
+    folder, graph = tmp_path / "ogbl_collab", ogb.random_graph()
+    ogb.write_graph(folder, graph, "node_feat", "edge_weight", "edge_year", label=False)
+    ogb.write_link_splits(folder, "time", ogb.link_splits())
+    edges = {name: graph[name][:, 0] for name in ("edge_weight", "edge_year")}
     edges["edge_index"] = graph["edge_index"]
-    expected = plain(tmp_path / "plain", edges, nodes=nodes, num_nodes=ogb.NODES, directed=directed)
-    with pytest.warns(UserWarning, match=rf"{kind} has lists of edges .* not imported"):
+    expected = plain(tmp_path / "plain", edges, features=graph["node_feat"], directed=False)
+    with pytest.warns(UserWarning, match=r"time has lists of edges .* not imported"):
         assert imported(folder, tmp_path / "data") == expected
 
 
 def test_splits_that_are_not_node_ids(tmp_path: Path) -> None:
     folder = tmp_path / "ogbl_vessel"
-    graph, splits = ogb.random_graph(), ogb.link_splits("pairs")
+    graph, splits = ogb.random_graph(), ogb.link_splits()
     ogb.write_binary_graph(folder, graph, "node_feat", label=False)
     (folder / "split" / "spatial").mkdir(parents=True)
     torch.save(splits, folder / "split" / "spatial" / "split_dict.pt")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero.store.atomic import StagedFile, replace_file, write_atomically
+from graphzero.store.atomic import StagedFile, write_atomically
 from graphzero.store.manifest import MANIFEST_NAME, finish_renames, read_manifest
 from graphzero.store.outputs import (
     Output,
@@ -203,16 +203,6 @@ def test_a_file_is_replaced_as_a_whole(tmp_path):
     assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(path))
     assert path.read_bytes() == b"new"
     assert sorted(each.name for each in tmp_path.iterdir()) == ["link", "x"]
-
-
-def test_an_error_names_the_file_and_not_its_unfinished_one(tmp_path):
-    path = tmp_path / "gone" / "x.json"
-    with pytest.raises(FileNotFoundError) as caught:
-        write_atomically(path, b"")
-    assert caught.value.filename == str(path)
-    with pytest.raises(FileNotFoundError) as caught:
-        replace_file(tmp_path / "staged", path)
-    assert (caught.value.filename, caught.value.filename2) == (str(path), None)
 
 
 @pytest.mark.parametrize(

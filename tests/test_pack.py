@@ -169,16 +169,6 @@ def test_willneed_asks_for_the_run(folder, tmp_path):
     assert [sampled.stats.pages_missed for sampled in again] == [0] * 5
 
 
-@pytest.mark.timeout(60)
-def test_the_room_of_a_run_is_given_back(packed, expected):
-    """Else the batches after it would wait for ever."""
-    folder, out = packed
-    files.drop_from_cache(out)
-    prefetch = gz.Prefetch("willneed", lookahead=3, readahead_limit=1 << 14)
-    batches = gz.PackedDataset(gz.open(folder), out, SEEDS, prefetch=prefetch)
-    assert epoch_of(batches, 2) == expected[2]
-
-
 def test_resident_rows_are_those_of_the_plan(folder, expected, tmp_path):
     """All that was left out of the batches; less where memory, or the user, allows less."""
     ds = gz.open(folder)

@@ -17,8 +17,6 @@ import pytest
 import graphzero as gz
 from graphzero import _core
 from graphzero.cli import main
-from graphzero.io import plan as io_plan
-from graphzero.io import session
 from graphzero.io.memory import BUDGET
 from graphzero.loader import epochs
 from graphzero.packs import packing
@@ -300,21 +298,6 @@ def test_the_size_is_about_what_is_written(ds, tmp_path):
     assert BUDGET.kept_bytes() == 0  # packing keeps nothing when it is done
     assert os.path.getsize(out) == pytest.approx(todo.file_bytes, rel=0.15)
     assert os.path.getsize(out) == read_file(out)[0].file_bytes
-
-
-def test_by_default_as_much_is_resident_as_memory_leaves(ds, monkeypatch):
-    def resident_rows(**prefetch):
-        options = {**SAMPLING, "prefetch": gz.Prefetch(**prefetch)}
-        return packing.Packing(ds, SEEDS, [5, 3], epochs=1, **options).packed[0].resident_rows
-
-    assert resident_rows(memory_limit=1 << 40) == NODES // 5
-    assert resident_rows(memory_limit=0) == 0
-    # against 256 kB of rows, 190 kB of topology, some batches, and what an iteration takes itself
-    room = io_plan.ITERATION_BYTES + 850_000
-    some = resident_rows(memory_limit=room, lookahead=0)
-    monkeypatch.setattr(session, "available_memory", lambda *_: room)
-    assert 0 < some == resident_rows(lookahead=0) < NODES
-    assert resident_rows(resident=1280) == 10
 
 
 def test_all_batches_are_packed_by_any_rank(ds, tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 pyg = pytest.importorskip("torch_geometric")
 
 import torch_geometric.transforms as T  # noqa: E402
-from torch_geometric.data import Data, HeteroData, InMemoryDataset  # noqa: E402
+from torch_geometric.data import Data, InMemoryDataset  # noqa: E402
 
 from graphzero.pyg import from_data  # noqa: E402
 
@@ -220,16 +220,6 @@ def test_graphzero_alone_imports_neither_torch_nor_pyg(tmp_path):
     assert "from_data" in done.stdout
 
 
-def test_attributes_of_nodes_and_edges_are_stored(tmp_path):
-    data = make_data()
-    data.year = torch.arange(60)
-    data.edge_attr = torch.randn(400, 3)
-    data.kind = torch.randint(0, 9, (400,))
-    with from_data(data, tmp_path / "store") as ds:
-        for name in ("year", "edge_attr", "kind"):
-            assert torch.equal(getattr(ds, name), data[name])
-
-
 def test_negative_weights_are_an_attribute_that_drives_nothing(tmp_path):
     data = make_data()
     data.edge_weight = torch.randn(400)
@@ -237,18 +227,3 @@ def test_negative_weights_are_an_attribute_that_drives_nothing(tmp_path):
         assert torch.equal(ds.edge_weight, data.edge_weight)
         with pytest.raises(ValueError, match="weights"):
             gz.NeighborSampler(ds.graph, [3], weighted=True)
-
-
-def test_a_typed_graph_is_stored_as_it_is(tmp_path):
-    data = HeteroData()
-    data["paper"].x = torch.randn(20, 3)
-    data["paper"].year = torch.arange(20)
-    data["paper"].train_mask = torch.arange(20) < 10
-    data["author"].num_nodes = 5
-    writes = data["author", "writes", "paper"]
-    writes.edge_index = torch.stack([torch.arange(20) % 5, torch.arange(20)])
-    writes.edge_attr = torch.randn(20, 2)
-    with from_data(data, tmp_path / "store") as ds:
-        assert ds.metadata() == data.metadata()
-        assert torch.equal(ds["paper"].train_mask, data["paper"].train_mask)
-        assert torch.equal(ds["paper"].year, data["paper"].year)

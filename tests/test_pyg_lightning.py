@@ -123,62 +123,6 @@ def make_typed(tmp_path):
     return from_data(data, tmp_path / "typed")
 
 
-def test_stages_of_a_typed_graph(tmp_path):
-    import torch
-    from lightning.pytorch import LightningModule, Trainer
-    from torch_geometric.data import HeteroData
-
-    from graphzero.pyg import DataModule
-
-    seen = {"train": [], "val": [], "test": [], "predict": []}
-
-    class Module(LightningModule):
-        def __init__(self):
-            super().__init__()
-            self.linear = torch.nn.Linear(3, 1)
-
-        def step(self, batch, stage):
-            assert type(batch) is HeteroData
-            paper = batch["paper"]
-            seen[stage] += paper.n_id[: paper.batch_size].tolist()
-            return self.linear(paper.x[: paper.batch_size]).square().mean()
-
-        def training_step(self, batch, batch_idx):
-            return self.step(batch, "train")
-
-        def validation_step(self, batch, batch_idx):
-            self.step(batch, "val")
-
-        def test_step(self, batch, batch_idx):
-            self.step(batch, "test")
-
-        def predict_step(self, batch, batch_idx):
-            return self.step(batch, "predict")
-
-        def configure_optimizers(self):
-            return torch.optim.SGD(self.parameters(), lr=0.1)
-
-    with make_typed(tmp_path) as ds:
-        data = DataModule(ds, num_neighbors=[3], batch_size=8)
-        trainer = Trainer(
-            accelerator="cpu",
-            devices=1,
-            max_epochs=1,
-            num_sanity_val_steps=0,
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-        )
-        model = Module()
-        trainer.fit(model, data)
-        trainer.test(model, data, verbose=False)
-        trainer.predict(model, data)
-    for number, stage in enumerate(("train", "val", "test")):
-        assert sorted(seen[stage]) == list(range(number, 90, 3))
-    assert seen["predict"] == list(range(90))
-
-
 def test_seeds_of_a_typed_graph_are_given_with_their_type(tmp_path):
     from graphzero.pyg import DataModule
 

@@ -12,9 +12,8 @@ pyg = pytest.importorskip("torch_geometric")
 import torch_geometric.loader  # noqa: E402
 import torch_geometric.transforms as T  # noqa: E402
 from torch_geometric.data import HeteroData  # noqa: E402
-from torch_geometric.nn import GATConv, HeteroConv, SAGEConv  # noqa: E402
 
-from graphzero.pyg import LinkNeighborLoader, NeighborLoader, from_data  # noqa: E402
+from graphzero.pyg import NeighborLoader, from_data  # noqa: E402
 
 WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
 REV = ("paper", "rev_writes", "author")
@@ -133,50 +132,6 @@ def test_the_result_answers_as_the_graph_did(data, stored):
     with pickle.loads(pickle.dumps(stored)) as copied:
         assert torch.equal(copied["paper"].train_mask, data["paper"].train_mask)
         assert torch.equal(copied[WRITES].first, data[WRITES].first)
-
-
-def test_links_of_a_type_and_their_negatives(data, stored):
-    edges = data[WRITES].edge_index
-    loader = LinkNeighborLoader(
-        stored,
-        num_neighbors=[3, 3],
-        edge_label_index=(WRITES, edges[:, :100]),
-        neg_sampling_ratio=2.0,
-        batch_size=20,
-    )
-    known = set(map(tuple, edges.T.tolist()))
-    for number, batch in enumerate(loader):
-        assert type(batch) is HeteroData
-        pairs = batch[WRITES].edge_label_index
-        ends = torch.stack([batch["author"].n_id[pairs[0]], batch["paper"].n_id[pairs[1]]])
-        assert torch.equal(ends[:, :20], edges[:, number * 20 : number * 20 + 20])
-        assert not known & set(map(tuple, ends[:, 20:].T.tolist()))
-        assert batch[WRITES].edge_label.tolist() == [1] * 20 + [0] * 40
-        assert torch.equal(batch["author"].x, data["author"].x[batch["author"].n_id])
-    assert number == 4
-
-
-def gnn():
-    class GNN(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv1 = SAGEConv((-1, -1), 8)
-            self.conv2 = SAGEConv((-1, -1), 3)
-
-        def forward(self, x, edge_index):
-            return self.conv2(self.conv1(x, edge_index).relu(), edge_index)
-
-    return GNN()
-
-
-def typed_conv():
-    return HeteroConv(
-        {
-            WRITES: GATConv((4, 6), 5, edge_dim=2, add_self_loops=False),
-            CITES: SAGEConv((6, 6), 5),
-            REV: SAGEConv((6, 4), 5),
-        }
-    )
 
 
 def test_times_of_nodes_drive_sampling_without_being_named(data, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
 import shutil
@@ -537,21 +536,6 @@ def expected(parts):
 
 
 @linux_only
-@pytest.mark.parametrize(
-    ("source", "parts"),
-    [*(("fastest", parts) for parts in (1, 60, PAGES)), ("mincore", 7), ("cachestat", PAGES + 1)],
-)
-def test_each_page_that_was_touched_is_found(touched, source, parts):
-    _, mapping = touched
-    try:
-        found = mapping.residency(parts, source)
-    except OSError as error:
-        assert source == "cachestat"
-        pytest.skip(f"cachestat: {error}")
-    assert found.tolist() == [sum(part) for part in expected(parts)]
-
-
-@linux_only
 def test_readings_of_a_file(touched, tmp_path):
     path, mapping = touched
     last = PAGES - 1  # 100 bytes
@@ -596,23 +580,6 @@ def test_files_that_are_replaced_grow_or_vanish(tmp_path):
     cached.add([tmp_path])
     assert cached.read(1)[0].size == PAGE
     assert "cannot be opened" in unknown[f"page_cache {tmp_path}"]
-
-
-def test_what_the_kernel_does_not_tell_has_a_reason(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise OSError(errno.ENOMEM, "not today")
-
-    path = tmp_path / "file"
-    path.write_bytes(bytes(PAGE))
-    for name, answer, reason in (
-        ("residency", refuse, "not today"),
-        ("residency", lambda *_: None, "owners and writers"),
-    ):
-        monkeypatch.setattr(readings, name, answer)
-        unknown: dict[str, str] = {}
-        (found,) = CachedFiles([path], unknown).read(3)
-        assert (found.page_cache, found.residency, found.most_cached) == (None, None, None)
-        assert reason in unknown[f"page_cache {path}"]
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 import sys
@@ -161,33 +160,6 @@ def test_what_is_unknown_is_said_with_its_reason() -> None:
     assert "1 further files are in the table" in figure(page, "residency").text_in("figcaption")
     assert "the dataset is on an overlay of several devices" in page
     assert "its parts are unknown" in page_of("only_rss")[1]
-
-
-def test_a_limit_far_above_is_said_and_not_drawn() -> None:
-    recording, page = page_of("out_of_core")
-    assert "limit of the group" in figure(page, "memory").text_in("text")
-    readings = tuple(
-        dataclasses.replace(r, group=dataclasses.replace(r.group, limit=64 * recordings.GB))
-        for r in recording.readings
-        if r.group is not None
-    )
-    page = page_text(dataclasses.replace(recording, readings=readings))
-    assert "limit of the group" not in figure(page, "memory").text_in("text")
-    assert "The limit of the memory group, 64 GB, is far above." in page
-
-
-def test_names_of_files_are_no_formulas_and_many_stand_in_the_table_only() -> None:
-    names = ["$\\frac$.gd", "a$b_1$c.gd", "\u6f22\u5b57.gd", "<b>&amp;.gd"]
-    recording = recordings.in_memory()
-    files = tuple(
-        dataclasses.replace(recording.files[0], path=f"data/{name}", size=10**6 - n)
-        for n, name in enumerate([*names, *(f"{n}.gd" for n in range(40))])
-    )
-    page = page_text(dataclasses.replace(recording, files=files))
-    shown = figure(page, "residency").text_in("text")
-    assert all(f"{name}, 1.0 MB" in shown for name in names)
-    assert shown.count(".gd") == 24
-    assert all(f"{n}.gd</td>" in page for n in range(40))
 
 
 def test_without_matplotlib_the_error_says_how_to_get_it(

@@ -6,7 +6,6 @@ import copy
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,9 @@ from recordings import MB, reading, recording
 
 from graphzero.errors import FormatError
 from graphzero.loader.stats import BatchTotals
-from graphzero.report.monitor import thin
 from graphzero.report.page import page_text
 from graphzero.report.recording import (
     ENDED,
-    Environment,
     FileReading,
     GroupReading,
     ProcessReading,
@@ -56,13 +53,6 @@ def test_memory_is_summed_over_running_processes_and_averaged_over_time() -> Non
     assert found.anonymous is not None
     # 1 s from 10 to 40, then 3 s from 40 to 10
     assert found.anonymous.mean == pytest.approx((25 + 3 * 25) / 4)
-
-
-def test_a_figure_that_is_unknown_of_one_process_is_unknown() -> None:
-    stranger = ProcessReading(2, "another user's", rss=5, anonymous=5)
-    found = summarize(recording(*(reading(i, _process(1, 10), stranger) for i in range(2))))
-    assert found.anonymous is not None
-    assert (found.file, found.pss, found.read_bytes, found.cores) == (None, None, None, None)
 
 
 def test_proportional_memory_of_the_beginning_is_not_that_of_the_run() -> None:
@@ -164,22 +154,6 @@ def test_the_peak_of_the_group_is_the_kernels_if_it_was_in_the_run(readings, pea
     found = summarize(recording(*(reading(i, group=each) for i, each in enumerate(groups))))
     assert (found.group_peak, "group_peak" in found.unknown) == (peak, peak is None)
     assert f"group       {text}" in str(found)
-
-
-def test_thinning_keeps_ends_peaks_and_looks_at_the_page_cache() -> None:
-    count = 1001
-    readings = [
-        reading(i, _process(1, 900 if i == 333 else 5), page_cache=None if i % 7 else {"a": 1})
-        for i in range(count)
-    ]
-    for _ in range(3):
-        readings = thin(readings)
-    times = [each.seconds for each in readings]
-    assert times == sorted(set(times))
-    assert {0, 333, count - 1} <= set(times)
-    assert count / 8 - 5 <= len(readings) <= count / 8 + 5
-    assert sum(each.page_cache is not None for each in readings) == pytest.approx(count / 56, abs=3)
-    assert max(after - before for before, after in pairwise(times)) <= 32
 
 
 # --- texts and files
@@ -308,53 +282,6 @@ def test_any_other_value_is_refused_with_its_place_or_shown(value: object) -> No
         assert len(message) < 300
     assert len(messages) > 60
     assert len(messages) + len(texts) == len(PLACES) > 120
-
-
-@pytest.mark.parametrize(
-    ("place", "value", "message"),
-    [
-        (("seconds",), None, "seconds is null, not a number"),
-        (("options",), None, "options is null, not an object"),
-        (("options", "io"), 3, "options['io'] is 3, not a text"),
-        (("own_cpu_seconds",), "2", 'own_cpu_seconds is "2", not a number'),
-        (("unknown",), [], "unknown is [], not an object"),
-        (("command",), "python", 'command is "python", not a list'),
-        (("readings", 1, "processes", 0, "rss"), 0.5, "readings[1].processes[0].rss is 0.5, not a"),
-        (("readings", 1, "batches", "nodes"), -4, "readings[1].batches.nodes is -4, not a whole"),
-        (("readings", 0, "group", "new"), 1, "readings[0].group.'new' is no field of it"),
-        (("epochs", "-1"), {}, "epochs has '-1' in place of a whole number"),
-        (("environment", "rotational"), 1, "environment.rotational is 1, not true or false"),
-    ],
-)
-def test_the_message_says_what_is_wrong(place: Place, value: object, message: str) -> None:
-    with pytest.raises(FormatError) as caught:
-        from_json(_changed(place, value))
-    assert str(caught.value).startswith(f"is a recording that is not complete: {message}")
-
-
-def test_what_is_missing_is_said_unless_it_is_unknown_then() -> None:
-    """An earlier version did not have some figures; others make a recording."""
-    optional = {"options": {}, "own_cpu_seconds": 0.0, "unknown": {}, "exit_code": None}
-    for name in CONTENT["recording"]:
-        content = copy.deepcopy(CONTENT)
-        del content["recording"][name]
-        if name in optional:
-            assert getattr(from_json(json.dumps(content)), name) == optional[name]
-        else:
-            with pytest.raises(FormatError, match=f"{name} is missing"):
-                from_json(json.dumps(content))
-    content = copy.deepcopy(CONTENT)
-    last = content["recording"]["readings"][1]
-    del last["group"]["shared"]
-    del last["batches"]["unsplit"]
-    content["recording"]["environment"] = {}
-    found = from_json(json.dumps(content))
-    assert found.readings[1].group is not None
-    assert (found.readings[1].group.shared, found.readings[1].batches.unsplit) == (None, 0.0)
-    assert found.environment == Environment()
-    del last["batches"]
-    with pytest.raises(FormatError, match=r"readings\[1\].batches is missing"):
-        from_json(json.dumps(content))
 
 
 def test_the_page_of_the_oddest_values_is_made() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import ctypes
 import dataclasses
 import gc
@@ -32,7 +31,6 @@ from graphzero.training import trainer
 from graphzero.training.demo_graph import write_demo
 from graphzero.training.graphsage import GraphSAGE, SavedModel
 from graphzero.training.trainer import (
-    Interrupts,
     TrainingInterrupted,
     ignore_interrupts,
     labelled_splits,
@@ -482,53 +480,6 @@ def test_predictions_are_those_that_were_evaluated_and_cover_every_split(unknown
             assert np.allclose(probability[split == name][part], expected, atol=1e-6)
 
 
-def test_predictions_as_csv_are_the_same(unknown, tmp_path):
-    train(unknown, predictions=tmp_path / "p.npz", **OPTIONS)
-    train(unknown, predictions=tmp_path / "p.CSV", **OPTIONS)
-    with open(tmp_path / "p.CSV", newline="") as file:
-        records = list(csv.DictReader(file))
-    with np.load(tmp_path / "p.npz") as found:
-        assert [int(record["node_id"]) for record in records] == found["node_id"].tolist()
-        assert [record["split"] for record in records] == found["split"].tolist()
-        assert [int(record["predicted"]) for record in records] == found["predicted"].tolist()
-        values = [[record[f"probability_{i}"] for i in range(3)] for record in records]
-        assert np.array_equal(np.array(values, np.float32), found["probability"])
-
-
-@pytest.mark.parametrize("option", ["save", "predictions"])
-def test_outputs_are_checked_before_the_training(unknown, tmp_path, option):
-    def begun(report):
-        raise AssertionError("the training has begun")
-
-    suffix = {"save": "pt", "predictions": "npz"}[option]
-    with pytest.raises(FileNotFoundError, match=f"{option} cannot be written: the folder"):
-        train(unknown, **{option: tmp_path / "no" / f"x.{suffix}"}, on_epoch=begun, **OPTIONS)
-    for name in ("graph.gl", "dataset.json", "split_later.gd"):
-        (tmp_path / f"{name}.{suffix}").symlink_to(Path(unknown.paths[0]).parent / name)
-        with pytest.raises(ValueError, match=f"{option} would replace"):
-            train(unknown, **{option: tmp_path / f"{name}.{suffix}"}, on_epoch=begun, **OPTIONS)
-
-
-@pytest.mark.parametrize("name", ["p.txt", "p", "p.npy", "p.csv.gz"])
-def test_predictions_of_an_unknown_format(unknown, tmp_path, name):
-    with pytest.raises(ValueError, match="predictions are written as .npz or .csv"):
-        train(unknown, predictions=tmp_path / name, **OPTIONS)
-
-
-def test_the_space_for_outputs_is_enough(unknown, tmp_path, monkeypatch):
-    reserved = {}
-    monkeypatch.setattr(
-        trainer,
-        "check_outputs",
-        lambda outputs, inputs: reserved.update({o.path: o.num_bytes for o in outputs}),
-    )
-    for name in ("p.npz", "p.csv"):
-        train(unknown, predictions=tmp_path / name, save=tmp_path / "m.pt", **OPTIONS)
-    assert len(reserved) == 3
-    for path, num_bytes in reserved.items():
-        assert path.stat().st_size <= num_bytes <= 2 * path.stat().st_size + (1 << 16)
-
-
 # --- Ctrl-C
 
 
@@ -634,20 +585,6 @@ def test_pressing_twice_in_one_batch_ends_it_at_once(ring, press):
     assert len(trained) == len(error.report.epochs) == 1
 
 
-def test_ctrl_c_while_predictions_are_written_is_not_lost(ring, tmp_path, monkeypatch):
-    write = trainer.write_predictions
-
-    def pressed(*words):
-        signal.raise_signal(signal.SIGINT)
-        write(*words)
-
-    monkeypatch.setattr(trainer, "write_predictions", pressed)
-    report = interrupted(ring, predictions=tmp_path / "p.npz").report
-    assert len(report.epochs) == 5
-    assert (tmp_path / "p.npz").exists()
-    assert not report.evaluation_interrupted
-
-
 def test_ctrl_c_while_the_first_epoch_is_saved_loses_neither_file_nor_report(
     ring, tmp_path, monkeypatch
 ):
@@ -673,21 +610,6 @@ def test_another_handler_stays(ring):
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     assert len(seen) == 5
-
-
-def test_requests_are_honoured_once():
-    interrupts = Interrupts()
-    with interrupts.deferred():
-        interrupts.check()
-        signal.raise_signal(signal.SIGINT)
-        assert interrupts.pending
-        with pytest.raises(KeyboardInterrupt):
-            interrupts.check()
-        interrupts.check()
-        signal.raise_signal(signal.SIGINT)
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-        assert not interrupts.pending
 
 
 class Signals(IterableDataset):
@@ -723,15 +645,6 @@ def test_the_command_says_what_was_skipped(folder, tmp_path, press, capfd):
     assert "no predictions written, because the evaluation was interrupted" in out
     assert json.loads((tmp_path / "r.json").read_text())["splits"] == {}
     assert not (tmp_path / "p.npz").exists()
-
-
-def test_the_command_says_that_nothing_was_kept(folder, tmp_path, press, capfd):
-    press(TRAINING, {1: 1})
-    assert command(folder, "--json", tmp_path / "r.json") == 130
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert err == ("graphzero: interrupted before the first epoch ended: nothing was written\n")
-    assert not (tmp_path / "r.json").exists()
 
 
 # --- the command
@@ -911,14 +824,6 @@ def test_files_are_what_was_requested(tmp_path):
         "test": 180,
     }
     assert np.array_equal(np.sort(np.concatenate(list(splits.values()))), np.arange(900))
-
-
-def test_edges_stay_in_communities_and_degrees_are_skewed(tmp_path):
-    edges, _, labels = read(write_demo(tmp_path, num_nodes=5000, num_edges=60_000, dim=1))
-    inside = (labels[edges[:, 0]] == labels[edges[:, 1]]).mean()
-    assert inside == pytest.approx(0.7 + 0.3 / 16, abs=0.02)
-    degrees = np.sort(np.bincount(edges.ravel(), minlength=5000))
-    assert degrees[-50:].sum() > 5 * degrees[2475:2525].sum()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import fcntl
 import io
 import json
 import shutil
@@ -23,7 +22,6 @@ import pytest
 from cli_program import run
 
 import graphzero as gz
-from graphzero.commands.options import ended_by_signals
 from graphzero.ingest.folder import folder_lock
 from graphzero.report import limited_memory
 from graphzero.report import tune as module
@@ -263,27 +261,6 @@ def test_wrong_options_are_refused_before_any_trial(
     assert TUNING_NAME not in _files(folder)
 
 
-def test_cleaning_up_is_not_interrupted_by_further_signals() -> None:
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    steps = []
-    with pytest.raises(KeyboardInterrupt), ended_by_signals():
-        try:
-            signal.raise_signal(signal.SIGTERM)
-            steps.append("went on")
-        finally:
-            signal.raise_signal(signal.SIGTERM)
-            signal.raise_signal(signal.SIGINT)
-            steps.append("cleaned up")
-    assert steps == ["cleaned up"]
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup has it
-    try:
-        with ended_by_signals():
-            signal.raise_signal(signal.SIGHUP)
-    finally:
-        signal.signal(signal.SIGHUP, before[signal.SIGHUP])
-    assert {number: signal.getsignal(number) for number in before} == before
-
-
 # --- one dataset, one measurement
 
 
@@ -310,16 +287,6 @@ def test_builds_and_measurements_exclude_each_other(
     with folder_lock(folder):
         assert run("tune", folder) == 1
     assert TUNING_NAME not in _files(folder)
-
-
-def test_a_folder_that_cannot_be_locked_is_measured(
-    work: Workload, no_trials: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(38, "Function not implemented")
-
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    assert tune(work, disk=False, rounds=3, settings=SETTINGS).trials
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -463,14 +430,3 @@ def test_nothing_is_left_of_a_tuning_that_is_ended(folder: Path, number: int) ->
 
 
 # --- memory groups
-
-
-def test_without_any_group_all_that_was_tried_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError("not here")
-
-    monkeypatch.setattr(limited_memory, "_make", refuse)
-    monkeypatch.setattr(limited_memory, "_scope", refuse)
-    expected = pytest.raises(limited_memory.NoMemoryGroup, match="not here")
-    with expected, limited_memory.memory_group(1 << 30):
-        pass

@@ -16,9 +16,7 @@ from verify_cases import CASES, DATASETS, EDGES, NODES, Case, poke
 
 import graphzero as gz
 from graphzero.report import verify as module
-from graphzero.report.verify import Role, roles_of
 from graphzero.store.format import DTYPES, read_file, read_header
-from graphzero.store.manifest import read_manifest
 
 
 @pytest.fixture(scope="module")
@@ -50,17 +48,6 @@ def test_sound_datasets_have_no_finding(
     assert gz.verify(sound(name)) == []
     for path in sound(name).glob("*.g[ld]"):
         assert gz.verify(path, num_threads=1) == []
-
-
-@pytest.mark.no_asan
-def test_every_file_has_a_role(sound: Callable[[str], Path]) -> None:
-    for name in ("both", "presample", "typed"):
-        manifest = read_manifest(sound(name))
-        roles = roles_of(manifest)
-        assert sorted(entry.name for entry, _ in roles) == sorted(
-            entry.name for entry in manifest.entries()
-        )
-        assert all(role != Role(role.kind) for _, role in roles)
 
 
 # ---- one changed value, under right checksums
