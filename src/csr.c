@@ -83,6 +83,11 @@ gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, g
     if (header->num_nodes > INT64_MAX - 1 || header->width > INT64_MAX ||
         header->num_neighbors > INT64_MAX)
         return gz_fail(err, GZ_E_FORMAT, 0, 0, "counts do not fit 63 bits");
+    if (out->num_neighbors == 0 && out->num_edges > 0) /* id 0 stands for those out of range */
+        return gz_fail(err, GZ_E_FORMAT, 0, 0,
+                       "has %" PRIu64 " edges, but no nodes that they could lead to: check it with "
+                       "'graphzero verify' and build it again",
+                       out->num_edges);
     if ((code = find(header, mapping, "weights", header->width, GZ_FLOAT32, GZ_FLOAT32, &weights,
                      &dtype, err)) != GZ_OK ||
         (code = find(header, mapping, "cum_weights", header->width, GZ_FLOAT64, GZ_FLOAT64,

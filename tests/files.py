@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import zlib
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -69,6 +71,23 @@ def write_graph(
         for name, (_, values) in arrays.items():
             writer.append(name, values)
     return graph
+
+
+def damage(path, section, entries, value):
+    """Replaces values of a section, in place; returns the first byte of the last one.
+
+    All checksums are right again.
+    """
+    header, arrays = gz_format.read_file(path)
+    found, values = header.find(section), arrays[section].copy()
+    values[entries] = value
+    right = replace(found, crc=zlib.crc32(values))
+    sections = tuple(right if each == found else each for each in header.sections)
+    with open(path, "r+b") as file:
+        file.write(gz_format.encode_header(replace(header, sections=sections)))
+        file.seek(found.offset)
+        file.write(values)
+    return found.offset + int(np.arange(len(values))[entries].max()) * values.itemsize
 
 
 def write_rows(path, rows, *, rank=None, wide=False):

@@ -36,14 +36,14 @@ MODULES_OF_A_BATCH = 22
 # Above its limit still: it may shrink, and must not grow. A line goes when its limit holds.
 REACHED = {
     "Python in graphzero/": 20_413,
-    "tests/": 29_704,
+    "tests/": 29_652,
     "(front): lines": 504,
     "store: lines": 1373,
     "graph: lines": 1204,
     "loader: lines": 2634,
     "packs: lines": 581,
     "ingest: lines": 6828,
-    "pyg: lines": 631,
+    "pyg: lines": 630,
     "report: lines": 2546,
     "training: lines": 674,
     "commands: lines": 1213,

@@ -20,7 +20,6 @@ from loaders import loader_of
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.store.format import read_header
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
@@ -103,17 +102,9 @@ def test_leaving_the_loop_early_leaves_nothing_behind(dataset, workers, fails):
     assert held() == before
 
 
-def corrupt_neighbors(path):
-    """Makes all neighbours in a graph ids that it does not have."""
-    section = read_header(path).find("indices")
-    with open(path, "r+b") as file:
-        file.seek(section.offset)
-        file.write(b"\xff" * section.length)
-
-
 @pytest.mark.parametrize(("workers", "lookahead"), [(0, 0), (0, 5), (2, 1)])
 def test_errors_of_background_threads_reach_the_loop_as_themselves(dataset, workers, lookahead):
-    corrupt_neighbors(dataset[0] / "graph.gl")
+    files.damage(dataset[0] / "graph.gl", "indices", slice(None), 2**32 - 1)
     loader = make_loader(dataset[0], workers, prefetch=gz.Prefetch(lookahead=lookahead))
     before = held()
     with pytest.raises(gz.FormatError, match="corrupt"):

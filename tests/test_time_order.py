@@ -43,15 +43,6 @@ def rewrite(path, changed="time_order", **fields):
     path.write_bytes(page + content[len(page) :])
 
 
-def write_order(path, begin, values):
-    """Puts other entries at a stored position, under a right checksum."""
-    section = read_header(path).find("time_order")
-    with path.open("r+b") as file:
-        file.seek(section.offset + 4 * begin)
-        file.write(np.array(values, "<u4").tobytes())
-    rewrite(path)
-
-
 # ---- the build
 
 
@@ -234,7 +225,7 @@ def test_verify_names_the_list_that_is_out_of_order(timed, capfd, order):
     stored = int(np.flatnonzero(could)[-1])
     begin, end = naive.indptr[stored : stored + 2]
     reversed_order = naive.time_order[begin:end][::-1]
-    write_order(path, begin, reversed_order)
+    files.damage(path, "time_order", slice(begin, end), reversed_order)
     assert main(["verify", str(path)]) == 1
     out, err = capfd.readouterr()
     assert out == ""

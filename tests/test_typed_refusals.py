@@ -129,24 +129,13 @@ def without_section(naive, num_neighbors, path, name):
 # ---- corrupt files
 
 
-def damaged(path, section, at, value):
-    """Overwrites an element of a section; the header's checksums stay."""
-    from graphzero.store.format import DTYPES, read_header
-
-    found = read_header(path).find(section)
-    dtype = DTYPES[found.dtype]
-    with open(path, "r+b") as file:
-        file.seek(found.offset + at * dtype.itemsize)
-        file.write(np.array([value], dtype).tobytes())
-
-
 @pytest.mark.parametrize(
     ("section", "at", "value"),
     [("indices", 2, FILMS), ("indices", 0, 2**32 - 1), ("indptr", 1, 2**32 - 1)],
 )
 def test_the_edge_type_of_a_corrupt_file_is_named(plain, section, at, value):
     sampler = NeighborSampler(plain, [-1, -1])
-    damaged(plain.edges[RATES].graph.path, section, at, value)
+    files.damage(plain.edges[RATES].graph.path, section, at, value)
     with pytest.raises(gz.FormatError, match=r"edge type \('user', 'rates', 'film'\): .*0\.gl is"):
         sampler.sample({"user": [0, 1, 2]})
     sampler.sample({"film": [1]})  # reads nothing of it
@@ -154,7 +143,7 @@ def test_the_edge_type_of_a_corrupt_file_is_named(plain, section, at, value):
 
 def test_ids_up_to_the_other_type_are_none_that_is_corrupt(plain):
     """The bound of `by` is the users', of whom there are fewer than lists."""
-    damaged(plain.edges[BY].graph.path, "indices", 1, USERS)
+    files.damage(plain.edges[BY].graph.path, "indices", 1, USERS)
     with pytest.raises(gz.FormatError, match=r"edge type \('film', 'by', 'user'\): .* 1 entries"):
         NeighborSampler(plain, [-1]).sample({"film": [4]})
 

@@ -12,7 +12,7 @@ import files
 import numpy as np
 import pytest
 from cli_program import only_line, run
-from verify_cases import CASES, DATASETS, EDGES, NODES, Case, poke
+from verify_cases import CASES, DATASETS, EDGES, NODES, Case
 
 import graphzero as gz
 from graphzero.report import verify as module
@@ -62,7 +62,7 @@ def test_one_changed_value_has_one_finding(
     folder = copied(case.dataset)
     path = folder / case.file
     entry, value = case.change(read_file(path)[1])
-    byte = poke(path, case.section, entry, value)
+    byte = files.damage(path, case.section, entry, value)
     (found,) = gz.verify(folder, num_threads=threads)
     assert case.message in found.message
     section = read_header(path).find(case.found_in or case.section)
@@ -82,8 +82,8 @@ def test_a_swap_in_a_table_of_ids(copied: Callable[[str], Path]) -> None:
     """Both tables still have each id once, but do not lead to each other."""
     path = copied("both") / "graph.gl"
     ids = read_file(path)[1]["node_ids"]
-    byte = poke(path, "node_ids", 3, ids[4])
-    poke(path, "node_ids", 4, ids[3])
+    byte = files.damage(path, "node_ids", 3, ids[4])
+    files.damage(path, "node_ids", 4, ids[3])
     (found,) = gz.verify(path)
     assert (found.section, found.offset) == ("node_ids", byte)
 
@@ -230,15 +230,17 @@ def test_packs(copied: Callable[[str], Path], tmp_path: Path) -> None:
     path = tmp_path / "p.gd"
     assert gz.verify(path) == []
     offsets = read_file(path)[1]["batch_offsets"]
-    byte = poke(path, "batch_offsets", 1, offsets[-1] + 1)
+    byte = files.damage(path, "batch_offsets", 1, offsets[-1] + 1)
     (found,) = gz.verify(path)
     assert (found.section, found.offset) == ("batch_offsets", byte)
-    poke(path, "batch_offsets", 1, offsets[1])
-    poke(path, "batch_offsets", 0, offsets[0] + 1)  # ascending, but not from the resident rows
+    files.damage(path, "batch_offsets", 1, offsets[1])
+    files.damage(
+        path, "batch_offsets", 0, offsets[0] + 1
+    )  # ascending, but not from the resident rows
     (found,) = gz.verify(path)
     assert "'batch_offsets' does not fit its batches" in found.message
-    poke(path, "batch_offsets", 0, offsets[0])
-    poke(path, "pack_options", 0, ord("["))
+    files.damage(path, "batch_offsets", 0, offsets[0])
+    files.damage(path, "pack_options", 0, ord("["))
     (found,) = gz.verify(path)
     assert found.section == "pack_options"
 
@@ -259,7 +261,7 @@ def test_json(copied: Callable[[str], Path], capfd: pytest.CaptureFixture[str]) 
     assert content["bytes"] == sum(sections)
     assert content["files"] == len(headers)
     assert content["seconds"] > 0
-    byte = poke(folder / "graph.gl", "weights", 5, np.nan)
+    byte = files.damage(folder / "graph.gl", "weights", 5, np.nan)
     assert run("verify", folder, "--json") == 1
     content = json.loads(capfd.readouterr().out)
     assert not content["ok"]
@@ -279,7 +281,7 @@ def test_lines_and_notes(copied: Callable[[str], Path], capfd: pytest.CaptureFix
     assert only_line(err) == f"graphzero: note: {expected}"
     assert run("verify", folder, "--quiet") == 0
     assert capfd.readouterr() == ("", "")
-    byte = poke(folder / "graph.gl", "indices", 0, 3)
+    byte = files.damage(folder / "graph.gl", "indices", 0, 3)
     assert run("verify", folder, "--quiet") == 1
     out, err = capfd.readouterr()
     assert out == ""
@@ -311,7 +313,7 @@ def test_relative_paths_are_kept(
     copied: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = copied("in")
-    poke(folder / "graph.gl", "indptr", 0, 1)
+    files.damage(folder / "graph.gl", "indptr", 0, 1)
     monkeypatch.chdir(folder)
     (found,) = gz.verify("graph.gl")
     assert (found.path, found.message) == (

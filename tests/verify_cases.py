@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import numpy as np
 import typed_inputs
 
 import graphzero as gz
-from graphzero.store.format import DTYPES, encode_header, read_header
 
 NODES, EDGES = 40, 300
 Arrays = dict[str, np.ndarray]
@@ -95,23 +93,6 @@ DATASETS: dict[str, Callable[[Path], None]] = {
     "typed, input": lambda folder: _typed(folder, order="input", neighbors="out"),
     "typed, small": lambda folder: gz.build(folder, **typed_inputs.small()).close(),
 }
-
-
-def poke(path: Path, section: str, entry: int, value: Any) -> int:
-    """Changes an entry, and the checksums with it; returns its first byte."""
-    header = read_header(path)
-    found = header.find(section)
-    assert found is not None
-    content = bytearray(path.read_bytes())
-    dtype = DTYPES[found.dtype]
-    at = found.offset + entry * dtype.itemsize
-    assert content[at : at + dtype.itemsize] != np.array(value, dtype).tobytes()
-    content[at : at + dtype.itemsize] = np.array(value, dtype).tobytes()
-    crc = zlib.crc32(content[found.offset : found.offset + found.length])
-    sections = tuple(replace(s, crc=crc) if s.name == section else s for s in header.sections)
-    content[:4096] = encode_header(replace(header, sections=sections))
-    path.write_bytes(content)
-    return at
 
 
 def descent(arrays: Arrays) -> tuple[int, int]:

@@ -197,10 +197,10 @@ def _mean_degree(graph: Graph) -> float:
 
 def _degrees(graph: Graph) -> dict[str, Any]:
     """Largest degree, and the number of nodes in each range of degrees between powers of two."""
-    indptr, largest = graph.indptr, 0
+    largest = 0
     counts = np.zeros(65, dtype=np.int64)
     for begin in range(0, graph.num_nodes, _BLOCK):
-        part = np.diff(indptr[begin : begin + _BLOCK + 1])
+        part = graph._csr.degrees(np.arange(begin, min(begin + _BLOCK, graph.num_nodes)), 1)
         largest = max(largest, int(part.max()))
         # frexp returns the number of bits: 0 for 0, 1 for 1, 2 for 2 and 3, ...
         counts += np.bincount(np.frexp(part.astype(np.float64))[1], minlength=counts.size)

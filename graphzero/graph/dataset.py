@@ -289,6 +289,8 @@ class EdgeStore(_Attributes):
         ------
         ValueError
             If the file does not store positions.
+        IndexError
+            If a position is out of range.
         """
         edges, stored = self._by_position()
         if stored is None:
@@ -296,7 +298,8 @@ class EdgeStore(_Attributes):
                 "the graph file does not store the positions of its edges: build the dataset with "
                 "edge_ids=True, or give the edges"
             )
-        return edges.take(np.searchsorted(stored, positions), axis=1)
+        at = as_ids(positions, int(stored.max(initial=-1)) + 1, "positions")
+        return edges.take(np.searchsorted(stored, at), axis=1)
 
     def _by_position(self) -> tuple[IdArray, IdArray | None]:
         """All edges, and their positions in the edge list, ascending, if the file stores them."""

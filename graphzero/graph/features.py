@@ -42,9 +42,8 @@ class RowLayout:
 def _check_shape(shape: tuple[int, ...], item_bytes: int) -> None:
     """Refuses shapes that no array can have; zeros in a shape do not make the rest possible."""
     most = MOST_COUNT // max(1, item_bytes)
-    if any(type(count) is not int or not 0 <= count <= most for count in shape):
-        raise ValueError(f"an array cannot have shape {shape!r:.80}")
-    if math.prod(max(1, count) for count in shape) > most:
+    fits = all(type(count) is int and 0 <= count <= most for count in shape)
+    if not fits or math.prod(max(1, count) for count in shape) > most:
         raise ValueError(f"an array cannot have shape {shape!r:.80}")
 
 
@@ -193,9 +192,8 @@ class FeatureStore(OpenedByPath):
         FormatError
             If the section does not match its checksum, or the file is not a ``.gd`` file.
         """
-        sections = {
-            found: entry for found, *entry in _core.feature_header(self._mapping)["sections"]
-        }
+        header = _core.feature_header(self._mapping)
+        sections = {found: entry for found, *entry in header["sections"]}
         if name not in sections:
             return None
         code, offset, _, length, crc = sections[name]

@@ -143,9 +143,8 @@ class StoredPart:
             if not part.graph.has_edge_ids:
                 raise AttributeError(f"{name} needs the places of edges: from_data(edge_ids=True)")
             _core.require_memory(2 * store.shape[0], max(8, row_bytes), name)
-            stored = store.get_tensor()
-            rows = np.empty(stored.shape, stored.dtype)
-            rows[part.graph._csr.edge_ids(np.arange(part.graph.num_edges), 1)] = stored
+            positions: Any = part.graph._csr.edge_ids(np.arange(part.graph.num_edges), 1)
+            rows = store.get_tensor()[np.argsort(positions, kind="stable")]
         else:
             try:
                 _core.require_memory(store.num_nodes, row_bytes, name)

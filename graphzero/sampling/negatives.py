@@ -323,8 +323,9 @@ def _are_edges(pairs: Pairs, sources: IdArray, destinations: IdArray) -> npt.NDA
     if pairs.graph.is_incoming:
         owners, others = others, owners
     indptr, indices = pairs.graph.indptr, pairs.graph.indices
-    low, end = indptr[owners].astype(np.int64), indptr[owners + 1].astype(np.int64)
-    high = end.copy()
+    degrees = pairs.graph._csr.degrees(owners, as_threads(None))  # refuses corrupt lists
+    low = indptr[owners].astype(np.int64)
+    end, high = low + degrees, low + degrees
     while (open_ := low < high).any():  # the first neighbour that is not below
         middle = (low[open_] + high[open_]) // 2
         below = indices[middle] < others[open_]
