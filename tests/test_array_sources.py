@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import torch
+from payment_files import contents
 from safetensors.numpy import save_file
 
 from graphzero.ingest import build_dataset
@@ -32,10 +33,6 @@ pytestmark = pytest.mark.no_asan
 NODES = 40
 EDGE_INDEX = np.random.default_rng(3).integers(0, 50, (2, 4000))
 Refused = Callable[..., None]
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.glob("*.g[ld]")}
 
 
 def cut(array: np.ndarray[Any, Any], sizes: tuple[int, ...] = (1, 0, 7, 50)) -> Iterator[Any]:
@@ -74,7 +71,7 @@ def test_a_source_gives_the_files_of_plain_arrays(tmp_path: Path, kind: str) -> 
         values = [zip(*map(cut, edges), strict=True), torch.tensor(x).requires_grad_()]
     build_dataset(tmp_path / "plain", edges, x)
     build_dataset(tmp_path / "built", *values)
-    assert files_of(tmp_path / "built") == files_of(tmp_path / "plain")
+    assert contents(tmp_path / "built") == contents(tmp_path / "plain")
 
 
 MATRIX = sp.coo_array(
@@ -92,7 +89,7 @@ def test_matrices_with_empty_rows_equal_entries_and_zeros_are_edges_with_weights
         edges = np.stack([coo.row, coo.col])
         build_dataset(tmp_path / "p", edges, weight=coo.data, num_nodes=6, edge_ids=True)
         build_dataset(tmp_path / "b", matrix, edge_ids=True)
-        assert files_of(tmp_path / "p") == files_of(tmp_path / "b"), kind
+        assert contents(tmp_path / "p") == contents(tmp_path / "b"), kind
 
 
 @pytest.mark.parametrize("kind", ["csr", "csc"])
@@ -107,7 +104,7 @@ def test_rows_of_a_matrix_that_span_pieces(tmp_path: Path, kind: str) -> None:
     edges, count = np.stack([coo.row, coo.col]), 9500
     build_dataset(tmp_path / "p", edges, weight=coo.data, num_nodes=count, **options)
     build_dataset(tmp_path / "b", tmp_path / "m.npz", **options)
-    assert files_of(tmp_path / "p") == files_of(tmp_path / "b")
+    assert contents(tmp_path / "p") == contents(tmp_path / "b")
 
 
 def test_a_matrix_says_how_many_nodes_each_end_has(tmp_path: Path) -> None:
@@ -132,7 +129,7 @@ def test_files_of_graphzero_02(tmp_path: Path) -> None:
     edges = np.array([[0, 1, 5], [1, 2, 0]])
     build_dataset(tmp_path / "p", {"edge_index": edges}, rows, weight=[0.5, 1.5, 2.5])
     build_dataset(tmp_path / "b", tmp_path / "w.gl", tmp_path / "x.gd")
-    assert files_of(tmp_path / "p") == files_of(tmp_path / "b")
+    assert contents(tmp_path / "p") == contents(tmp_path / "b")
     for end in (8, 63, 100, 150, 190):
         (tmp_path / "t.gl").write_bytes(whole[:end])
         with pytest.raises(ValueError, match=r"t\.gl is (truncated|not a graph file)"):
@@ -456,7 +453,7 @@ def test_iterators_are_read_where_they_can_be(tmp_path: Path, refused: Refused) 
     # the direction of a chunk of two edges is that of the chunk before it
     for chunks in ([edges[:, :3], edges[:, 3:]], [edges[:, :3].T, edges[:, 3:].T]):
         build_dataset(tmp_path / "b", iter(chunks))
-        assert files_of(tmp_path / "b") == files_of(tmp_path / "p")
+        assert contents(tmp_path / "b") == contents(tmp_path / "p")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from payment_files import contents
 
 import graphzero as gz
 
@@ -52,10 +53,6 @@ class Processed(InMemoryDataset):
         self.save(self.graphs, self.processed_paths[0])
 
 
-def files_of(folder):
-    return {path.name: path.read_bytes() for path in folder.glob("*.g[ld]")}
-
-
 def written(folder, data, kind):
     """The file of a graph, as its users have it."""
     if kind == "processed":
@@ -81,7 +78,7 @@ def test_a_file_is_stored_as_the_graph_in_it(tmp_path, kind, typed):
     path = written(tmp_path, data, kind)
     from_data(data, tmp_path / "p")
     stored = from_data(str(path), tmp_path / "b")
-    assert files_of(tmp_path / "b") == files_of(tmp_path / "p")
+    assert contents(tmp_path / "b") == contents(tmp_path / "p")
     if not typed:
         assert stored.name == "a graph"
         assert torch.equal(stored.train_mask, data.train_mask)
@@ -94,7 +91,7 @@ def test_tensors_of_a_dictionary_are_arrays_of_a_build(tmp_path):
     gz.build(tmp_path / "b", edges, path, path, {"train": path})
     plain = {"edge_index": data.edge_index, "edge_attr": data.edge_attr}
     gz.build(tmp_path / "p", plain, data.x, data.y, {"train": data.train_mask})
-    assert files_of(tmp_path / "b") == files_of(tmp_path / "p")
+    assert contents(tmp_path / "b") == contents(tmp_path / "p")
     path = written(tmp_path, data, "graph")
     with pytest.raises(ValueError, match="graphzero.pyg.from_data takes graphs of PyG"):
         gz.build(tmp_path / "g", path)

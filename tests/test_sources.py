@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+from payment_files import contents
 
 from graphzero.ingest import build_dataset
 from graphzero.ingest.sources.tables import files_of
@@ -112,10 +113,6 @@ SOURCES: dict[str, Callable[[Path], list[Any]]] = {
     "polars lists": polars_lists,
     "large lists": large_lists,
 }
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.glob("*.g[ld]")}
 
 
 @pytest.mark.parametrize("source", SOURCES)

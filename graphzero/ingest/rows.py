@@ -22,7 +22,7 @@ from graphzero.ingest.sources.table import (
     Column,
     Table,
     column_index,
-    describe_columns,
+    columns_of,
     find_known,
     id_column,
     is_source_name,
@@ -516,9 +516,7 @@ class ValueColumns(NamedTuple):
 
 
 def _has(table: Table) -> str:
-    if table.names is None:
-        return f"{table.name} has {table.width} columns and no header"
-    return f"{table.name} has the columns {describe_columns(table.names)}"
+    return f"{table.name} has {columns_of(table)}"
 
 
 def _key(table: Table, id_column: Any) -> int | None:
