@@ -35,14 +35,14 @@ MODULES_OF_A_CSV = 20
 MODULES_OF_A_BATCH = 22
 # Above its limit still: it may shrink, and must not grow. A line goes when its limit holds.
 REACHED = {
-    "Python in graphzero/": 20_411,
-    "tests/": 29_649,
+    "Python in graphzero/": 20_407,
+    "tests/": 29_636,
     "(front): lines": 504,
     "store: lines": 1373,
     "graph: lines": 1204,
     "loader: lines": 2634,
     "packs: lines": 581,
-    "ingest: lines": 6826,
+    "ingest: lines": 6822,
     "pyg: lines": 630,
     "report: lines": 2546,
     "training: lines": 674,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import warnings
 from pathlib import Path
@@ -50,14 +49,6 @@ def assert_same(
     if "node_ids" in arrays:
         np.testing.assert_array_equal(arrays["node_ids"], naive.node_ids)
         np.testing.assert_array_equal(arrays["node_rank"], naive.node_rank)
-
-
-def csv_text(delimiter: str, header: bool, extra: bool = True) -> str:
-    rows = [f"src{delimiter}dst{delimiter}weight{delimiter}timestamp"] if header else []
-    for (source, target), weight, time in zip(EDGES, WEIGHTS, TIMES, strict=True):
-        cells = [source, target, weight, time] if extra else [source, target]
-        rows.append(delimiter.join(str(cell) for cell in cells))
-    return "\n".join(rows) + "\n"
 
 
 @settings(max_examples=60, deadline=None)
@@ -130,14 +121,6 @@ def test_merge_keeps_ties_in_input_order(
     np.testing.assert_array_equal(merged, everything[expected])
     rows = [row for _, (block,) in blocks for row in block.tolist()]
     np.testing.assert_array_equal(rows, expected)
-
-
-@pytest.mark.parametrize("name", ["e.csv", "e.csv.gz", "e.tsv", "e.txt", "e.txt.gz"])
-def test_csv_names(tmp_path: Path, name: str) -> None:
-    text = csv_text("\t", header=False, extra=False).encode()
-    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
-    build_dataset(tmp_path / "d", tmp_path / name, order="input", edge_ids=True)
-    assert_same(graph_of(tmp_path / "d")[1], EDGES, 4)
 
 
 def test_sparse_ids(tmp_path: Path) -> None:

@@ -338,7 +338,7 @@ class NodeIds:
         Raises
         ------
         _NotIntegers
-            If it has texts, and integers are tried.
+            If it has texts, and integers are tried: next time it is read as texts.
         ValueError
             Naming the place of a wrong id.
         """
@@ -347,7 +347,7 @@ class NodeIds:
         except _BadId as error:
             place = f"{table.name}, {table.locate(record + error.at)}"
             if isinstance(error, _NotIntegers):
-                self.why_text = f"{place} has the id {error}"
+                self.is_text, self.why_text = True, f"{place} has the id {error}"
                 raise
             why = f" ({self.why_text})" if self.is_text and self.why_text else ""
             raise ValueError(f"{place}: {column.label}: {error}{why}") from None
@@ -534,10 +534,10 @@ def collect_ids(
                 distinct = _Distinct(path.parent, share, is_text=ids[name].is_text)
                 found[name] = temporary.enter_context(closing(distinct))
                 ids[name].ranges.clear()
-            text = _read_all(sources, ids, found, max_records, progress)
-            if text is not None:
-                ids[text].is_text = True
-                continue
+            try:
+                _read_all(sources, ids, found, max_records, progress)
+            except _NotIntegers:
+                continue  # from the beginning, with texts
             with ExitStack() as opened:
                 for name, path in paths.items():
                     staged.append(found[name].write(path, huge="huge" in ids[name].ranges))
@@ -558,20 +558,16 @@ def _read_all(
     found: Mapping[str, _Distinct],
     max_records: int,
     progress: Progress,
-) -> str | None:
-    """Adds all ids to `found`; returns the type of nodes whose ids are texts unexpectedly."""
+) -> None:
+    """Adds all ids to `found`."""
     for table, columns in sources:
         raw, record = [column.raw() for column, _ in columns], 0
         with progress.phase("reading ids", table.num_records, "records") as advance:
             for chunk in table.chunks(raw, max_records):
                 for values, column, (_, name) in zip(chunk, raw, columns, strict=True):
-                    try:
-                        some = ids[name].read(values, column, table, record)
-                    except _NotIntegers:
-                        return name
+                    some = ids[name].read(values, column, table, record)
                     if isinstance(some, np.ndarray):
                         ids[name].note_range(some, table, record)
                     found[name].add(some)
                 record += len(chunk[0])
                 advance(len(chunk[0]))
-    return None
