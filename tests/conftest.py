@@ -96,6 +96,28 @@ def dataset(tmp_path, order):
 
 
 @pytest.fixture
+def earlier(tmp_path_factory):
+    """A folder with a dataset in it."""
+    folder = tmp_path_factory.mktemp("earlier") / "data"
+    edges = [[0, 1], [1, 2], [2, 0], [3, 1]]
+    gz.build(folder, edges, np.ones((4, 2)), np.zeros(4, int), {"train": [0]}).close()
+    return folder
+
+
+@pytest.fixture
+def refused(earlier):
+    """Checks that a build over an earlier dataset fails in a certain way and changes nothing."""
+    before = {path.name: path.read_bytes() for path in earlier.iterdir()}
+
+    def check(message, *args, kind=ValueError, **options):
+        with pytest.raises(kind, match=message):
+            gz.build(earlier, *args, **options)
+        assert {path.name: path.read_bytes() for path in earlier.iterdir()} == before
+
+    return check
+
+
+@pytest.fixture
 def small_disk(tmp_path):
     """A file system of 4 MiB."""
     path = tmp_path / "disk"

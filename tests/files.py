@@ -27,6 +27,11 @@ from graphzero.store.manifest import (
 )
 
 
+def contents(folder):
+    """The files of a dataset, without its manifest."""
+    return {path.name: path.read_bytes() for path in folder.glob("*.g[ld]")}
+
+
 def write_graph(
     path,
     edges,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import graphzero as gz
+from graphzero.store.format import FileWriter, layout, read_file
 
 SAMPLING: dict[str, Any] = {"batch_size": 7, "shuffle": True, "seed": 5}
 PAPERS, AUTHORS = 60, 25
@@ -76,3 +77,16 @@ def content_of(sampled: Any) -> dict[str, Any]:
     n_id = sampled.subgraph.n_id
     by_type = n_id if isinstance(n_id, dict) else {"": n_id}
     return {**found, **{f"n_id {kind}": ids.tobytes() for kind, ids in by_type.items()}}
+
+
+def rewrite(source: Path, out: Path, **changed: Any) -> None:
+    """The same file with other sections, and checksums that fit them."""
+    header, arrays = read_file(source)
+    arrays.update(changed)
+    names: list[Any] = [(name, array.dtype, array.size) for name, array in arrays.items()]
+    new = layout(
+        "features", names, num_nodes=header.num_nodes, width=header.width, flags=header.flags
+    )
+    with FileWriter(out, new) as writer:
+        for name, array in arrays.items():
+            writer.append(name, array)

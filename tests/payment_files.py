@@ -25,10 +25,6 @@ def payments(folder: Path, header: str = "from,to,amount,rate,ts") -> Path:
     return write_csv(folder / "e.csv", header, EDGES[:, 0], EDGES[:, 1], AMOUNTS, RATES, TIMES)
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix != ".json"}
-
-
 def check_edge_values(ds: Any, **expected: Any) -> None:
     """Values of every edge: those of edge e belong to (EDGES[e]), in the lists of its target."""
     for name, values in expected.items():

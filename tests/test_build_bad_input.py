@@ -7,7 +7,6 @@ import gzip
 import os
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,27 +27,6 @@ MANY = "".join(f"{i},{i + 1}\n" for i in range(300_000))
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-@pytest.fixture
-def earlier(tmp_path: Path) -> Path:
-    """A folder with a dataset in it."""
-    folder = tmp_path / "data"
-    build_dataset(folder, EDGES, np.ones((4, 2)), np.zeros(4, np.int64), {"train": [0]})
-    return folder
-
-
-@pytest.fixture
-def refused(earlier: Path) -> Callable[..., None]:
-    """Checks that a build over an earlier dataset fails in a certain way and changes nothing."""
-
-    def check(kind: type[Exception], message: str, *args: Any, **options: Any) -> None:
-        before = contents(earlier)
-        with pytest.raises(kind, match=message):
-            build_dataset(earlier, *args, **options)
-        assert contents(earlier) == before
-
-    return check
 
 
 BAD_EDGES = [
@@ -93,11 +71,9 @@ BAD_EDGES = [
 
 
 @pytest.mark.parametrize(("text", "options", "message"), BAD_EDGES)
-def test_csv_edges(
-    tmp_path: Path, refused: Callable[..., None], text: str, options: Any, message: str
-) -> None:
+def test_csv_edges(tmp_path: Path, refused: Any, text: str, options: Any, message: str) -> None:
     (tmp_path / "edges.csv").write_text(text)
-    refused(ValueError, rf"(?s)edges\.csv.*{message}|^{message}", tmp_path / "edges.csv", **options)
+    refused(rf"(?s)edges\.csv.*{message}|^{message}", tmp_path / "edges.csv", **options)
 
 
 @pytest.mark.parametrize(
@@ -115,10 +91,10 @@ def test_csv_edges(
     ],
 )
 def test_parquet_edges(
-    tmp_path: Path, refused: Callable[..., None], columns: dict[str, list[Any]], message: str
+    tmp_path: Path, refused: Any, columns: dict[str, list[Any]], message: str
 ) -> None:
     pq.write_table(pa.table(columns), tmp_path / "e.parquet")
-    refused(ValueError, rf"e\.parquet.*{message}", tmp_path / "e.parquet")
+    refused(rf"e\.parquet.*{message}", tmp_path / "e.parquet")
 
 
 @pytest.mark.parametrize(
@@ -137,52 +113,50 @@ def test_parquet_edges(
     ],
 )
 @pytest.mark.parametrize("on_disk", [True, False])
-def test_array_edges(
-    tmp_path: Path, refused: Callable[..., None], array: Any, message: str, on_disk: bool
-) -> None:
+def test_array_edges(tmp_path: Path, refused: Any, array: Any, message: str, on_disk: bool) -> None:
     if on_disk:
         np.save(tmp_path / "e.npy", array)
-        refused(ValueError, rf"e\.npy.*{message}", tmp_path / "e.npy")
+        refused(rf"e\.npy.*{message}", tmp_path / "e.npy")
     else:
-        refused(ValueError, message, array)
+        refused(message, array)
 
 
-def test_damaged_files(tmp_path: Path, refused: Callable[..., None]) -> None:
+def test_damaged_files(tmp_path: Path, refused: Any) -> None:
     text, array, parquet = (tmp_path / name for name in ("e.csv.gz", "e.npy", "e.parquet"))
     whole = gzip.compress(MANY.encode())
     for payload in (b"\x1f\x8b\x08garbage", b"not gzip at all", whole[: len(whole) // 2]):
         text.write_bytes(payload)
-        refused(ValueError, r"e\.csv\.gz is not a complete gzip file", text)
+        refused(r"e\.csv\.gz is not a complete gzip file", text)
     np.save(array, EDGES)
     whole = array.read_bytes()
     np.save(array, np.array([object()]), allow_pickle=True)  # is not loaded
     for payload in (array.read_bytes(), *(whole[:keep] for keep in (0, 5, 100, 140))):
         array.write_bytes(payload)
-        refused(ValueError, r"e\.npy is not a complete NumPy file", array)
+        refused(r"e\.npy is not a complete NumPy file", array)
     pq.write_table(pa.table({"src": np.arange(1000), "dst": np.arange(1000)}), parquet)
     whole = parquet.read_bytes()
     parquet.write_bytes(whole[: len(whole) // 2])
-    refused(ValueError, r"e\.parquet is not a complete Parquet file", parquet)
+    refused(r"e\.parquet is not a complete Parquet file", parquet)
     parquet.write_bytes(whole[:4] + b"\xff" * 200 + whole[204:])
-    refused(ValueError, r"e\.parquet is damaged", parquet)
+    refused(r"e\.parquet is damaged", parquet)
 
 
-def test_array_side_inputs(tmp_path: Path, refused: Callable[..., None]) -> None:
-    refused(ValueError, r"weight has shape \(3,\) for 4 edges", EDGES, weight=np.ones(3))
-    refused(ValueError, "edge 2: weight inf", EDGES, weight=[1, 2, np.inf, 4])
-    refused(ValueError, "timestamp has dtype float64", EDGES, timestamp=np.ones(4))
-    refused(FileNotFoundError, "w.npy", EDGES, weight=tmp_path / "w.npy")
+def test_array_side_inputs(tmp_path: Path, refused: Any) -> None:
+    refused(r"weight has shape \(3,\) for 4 edges", EDGES, weight=np.ones(3))
+    refused("edge 2: weight inf", EDGES, weight=[1, 2, np.inf, 4])
+    refused("timestamp has dtype float64", EDGES, timestamp=np.ones(4))
+    refused("w.npy", EDGES, weight=tmp_path / "w.npy", kind=FileNotFoundError)
 
 
-def test_missing_and_unknown_files(tmp_path: Path, refused: Callable[..., None]) -> None:
-    refused(FileNotFoundError, r"e\.csv", tmp_path / "e.csv")
-    refused(FileNotFoundError, r"e\.npy", tmp_path / "e.npy")
-    refused(FileNotFoundError, r"e\.parquet", tmp_path / "e.parquet")
-    refused(FileNotFoundError, r"x\.npy", EDGES, tmp_path / "x.npy")
+def test_missing_and_unknown_files(tmp_path: Path, refused: Any) -> None:
+    refused(r"e\.csv", tmp_path / "e.csv", kind=FileNotFoundError)
+    refused(r"e\.npy", tmp_path / "e.npy", kind=FileNotFoundError)
+    refused(r"e\.parquet", tmp_path / "e.parquet", kind=FileNotFoundError)
+    refused(r"x\.npy", EDGES, tmp_path / "x.npy", kind=FileNotFoundError)
     (tmp_path / "folder.csv").mkdir()
-    refused(IsADirectoryError, r"folder\.csv", tmp_path / "folder.csv")
+    refused(r"folder\.csv", tmp_path / "folder.csv", kind=IsADirectoryError)
     (tmp_path / "e.xlsx").write_text("0,1")
-    refused(ValueError, r"e\.xlsx.*does not end in \.csv", tmp_path / "e.xlsx")
+    refused(r"e\.xlsx.*does not end in \.csv", tmp_path / "e.xlsx")
 
 
 BAD_FEATURES = [
@@ -198,38 +172,33 @@ BAD_FEATURES = [
 
 
 @pytest.mark.parametrize(("text", "message"), BAD_FEATURES)
-def test_csv_features(
-    tmp_path: Path, refused: Callable[..., None], text: str, message: str
-) -> None:
+def test_csv_features(tmp_path: Path, refused: Any, text: str, message: str) -> None:
     (tmp_path / "x.csv").write_text(text)
-    refused(ValueError, rf"x\.csv.*{message}", EDGES, tmp_path / "x.csv", id_column=0)
+    refused(rf"x\.csv.*{message}", EDGES, tmp_path / "x.csv", id_column=0)
 
 
-def test_duplicate_ids_in_different_pieces(tmp_path: Path, refused: Callable[..., None]) -> None:
+def test_duplicate_ids_in_different_pieces(tmp_path: Path, refused: Any) -> None:
     rows = [f"{i},{i}\n" for i in range(200_000)]
     (tmp_path / "x.csv").write_text("".join([*rows, "3,3\n"]))
     message = "line 200001: node id 3 has a row already"
-    refused(ValueError, message, EDGES, tmp_path / "x.csv", id_column=0)
+    refused(message, EDGES, tmp_path / "x.csv", id_column=0)
 
 
-def test_features_and_labels(tmp_path: Path, refused: Callable[..., None]) -> None:
+def test_features_and_labels(tmp_path: Path, refused: Any) -> None:
     ones = np.ones((4, 2))
-    refused(ValueError, "features has 3 rows", EDGES, np.ones((3, 2)))
-    refused(ValueError, r"num_nodes=4, but features has 5 rows", EDGES, np.ones(5), num_nodes=4)
-    refused(ValueError, "but labels has 3 rows: every node needs one", EDGES, ones, [0, 1, 2])
-    refused(ValueError, r"features has shape \(4, 0\)", EDGES, np.ones((4, 0)))
-    refused(ValueError, r"features has shape \(4, 1, 0\)", EDGES, np.ones((4, 1, 0)))
-    refused(ValueError, r"features has shape \(\)", EDGES, 7)
-    refused(ValueError, "features has dtype complex128", EDGES, ones * 1j)
-    refused(ValueError, "features: dtype .*longdouble|float128", EDGES, ones.astype("longdouble"))
-    refused(ValueError, "labels has dtype .*must hold numbers", EDGES, labels=["a", "b", "c", "d"])
+    refused("features has 3 rows", EDGES, np.ones((3, 2)))
+    refused(r"num_nodes=4, but features has 5 rows", EDGES, np.ones(5), num_nodes=4)
+    refused("but labels has 3 rows: every node needs one", EDGES, ones, [0, 1, 2])
+    refused(r"features has shape \(4, 0\)", EDGES, np.ones((4, 0)))
+    refused(r"features has shape \(4, 1, 0\)", EDGES, np.ones((4, 1, 0)))
+    refused(r"features has shape \(\)", EDGES, 7)
+    refused("features has dtype complex128", EDGES, ones * 1j)
+    refused("features: dtype .*longdouble|float128", EDGES, ones.astype("longdouble"))
+    refused("labels has dtype .*must hold numbers", EDGES, labels=["a", "b", "c", "d"])
     (tmp_path / "y.csv").write_text("id,label\n0,1\n3,1\n")
-    refused(
-        ValueError, "no row for 2 of 4 nodes, the first is node 1", EDGES, labels=tmp_path / "y.csv"
-    )
+    refused("no row for 2 of 4 nodes, the first is node 1", EDGES, labels=tmp_path / "y.csv")
     (tmp_path / "y.csv").write_text("0,1\n1,1\n9,1\n")
     refused(
-        ValueError,
         r"y\.csv, line 3: node id 9 is out of range for 4 nodes",
         EDGES,
         ones,
@@ -237,32 +206,32 @@ def test_features_and_labels(tmp_path: Path, refused: Callable[..., None]) -> No
         id_column=0,
     )
     (tmp_path / "y.csv").write_text("1\n2\n0.5\n4\n")
-    refused(ValueError, "line 3: '0.5' is not a label", EDGES, labels=tmp_path / "y.csv")
+    refused("line 3: '0.5' is not a label", EDGES, labels=tmp_path / "y.csv")
     (tmp_path / "y.csv").write_text("1\n2\n3\n")
-    refused(ValueError, r"y\.csv has 3 rows", EDGES, labels=tmp_path / "y.csv")
+    refused(r"y\.csv has 3 rows", EDGES, labels=tmp_path / "y.csv")
     pq.write_table(pa.table({"id": [0, 1], "x": ["a", "b"]}), tmp_path / "x.parquet")
-    refused(ValueError, "column 'x' does not hold numbers", EDGES, tmp_path / "x.parquet")
+    refused("column 'x' does not hold numbers", EDGES, tmp_path / "x.parquet")
 
 
-def test_splits(tmp_path: Path, refused: Callable[..., None]) -> None:
+def test_splits(tmp_path: Path, refused: Any) -> None:
     def split(value: Any) -> dict[str, Any]:
         return {"splits": {"train": value}}
 
-    refused(IndexError, "split 'train', position 2: node 4 is out", EDGES, **split([0, 1, 4]))
-    refused(IndexError, "split 'train', position 0: node -1 is out", EDGES, **split([-1]))
-    refused(ValueError, "split 'train' has dtype float64", EDGES, **split([0.5]))
-    refused(ValueError, "looks like a mask of integers", EDGES, **split([0, 1, 1, 0]))
-    refused(ValueError, "mask of 3 values for 4 nodes", EDGES, **split([True, False, True]))
-    refused(ValueError, r"split 'train' has shape \(1, 2\)", EDGES, **split([[0, 1]]))
+    refused("split 'train', position 2: node 4 is out", EDGES, **split([0, 1, 4]), kind=IndexError)
+    refused("split 'train', position 0: node -1 is out", EDGES, **split([-1]), kind=IndexError)
+    refused("split 'train' has dtype float64", EDGES, **split([0.5]))
+    refused("looks like a mask of integers", EDGES, **split([0, 1, 1, 0]))
+    refused("mask of 3 values for 4 nodes", EDGES, **split([True, False, True]))
+    refused(r"split 'train' has shape \(1, 2\)", EDGES, **split([[0, 1]]))
     (tmp_path / "s.csv").write_text("node\n0\n7\n")
-    refused(IndexError, "position 1: node 7", EDGES, **split(tmp_path / "s.csv"))
+    refused("position 1: node 7", EDGES, **split(tmp_path / "s.csv"), kind=IndexError)
     (tmp_path / "s.csv").write_text("0,1\n")
-    refused(ValueError, r"s\.csv\) has 2 columns", EDGES, **split(tmp_path / "s.csv"))
+    refused(r"s\.csv\) has 2 columns", EDGES, **split(tmp_path / "s.csv"))
     (tmp_path / "s.csv").write_text("0\n1\nx\n")
-    refused(ValueError, r"s\.csv, line 3: 'x' is not", EDGES, **split(tmp_path / "s.csv"))
-    refused(FileNotFoundError, r"s\.npy", EDGES, **split(tmp_path / "s.npy"))
+    refused(r"s\.csv, line 3: 'x' is not", EDGES, **split(tmp_path / "s.csv"))
+    refused(r"s\.npy", EDGES, **split(tmp_path / "s.npy"), kind=FileNotFoundError)
     for name in ("", "a/b", "..", "a b", "é", 3):
-        refused(ValueError, "split name", EDGES, splits={name: [0]})
+        refused("split name", EDGES, splits={name: [0]})
 
 
 @pytest.mark.parametrize(
@@ -282,8 +251,8 @@ def test_splits(tmp_path: Path, refused: Callable[..., None]) -> None:
         ({"memory_limit": 2.5}, "neither a number of bytes nor"),
     ],
 )
-def test_options(refused: Callable[..., None], options: dict[str, Any], message: str) -> None:
-    refused(ValueError, message, EDGES, **options)
+def test_options(refused: Any, options: dict[str, Any], message: str) -> None:
+    refused(message, EDGES, **options)
 
 
 def test_sizes() -> None:
@@ -294,17 +263,17 @@ def test_sizes() -> None:
     assert parse_bytes("2097152") == 2 << 20
 
 
-def test_too_little_disk_space(refused: Callable[..., None], monkeypatch: Any) -> None:
+def test_too_little_disk_space(refused: Any, monkeypatch: Any) -> None:
     usage = shutil.disk_usage("/")._replace(free=10_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
-    refused(OSError, "needs .* bytes of disk space and 10,000 are free", EDGES, num_nodes=9)
+    refused("needs .* bytes of disk space and 10,000 are free", EDGES, num_nodes=9, kind=OSError)
 
 
-def test_second_build_at_the_same_time(earlier: Path, refused: Callable[..., None]) -> None:
+def test_second_build_at_the_same_time(earlier: Path, refused: Any) -> None:
     descriptor = os.open(earlier, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        refused(BlockingIOError, f"another build.*{re.escape(str(earlier))}", EDGES)
+        refused(f"another build.*{re.escape(str(earlier))}", EDGES, kind=BlockingIOError)
     finally:
         os.close(descriptor)
     build_dataset(earlier, EDGES)

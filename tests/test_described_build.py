@@ -12,6 +12,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from cli_program import only_line, run
+from files import contents
 from typed_inputs import CITES, WRITES
 
 import graphzero as gz
@@ -76,10 +77,6 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def built(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.glob("*.g[ld]")}
-
-
 def expected(folder: Path, out: Path, **options: Any) -> dict[str, bytes]:
     """What `gz.build` writes of the same files."""
     gz.build(
@@ -106,7 +103,7 @@ def expected(folder: Path, out: Path, **options: Any) -> dict[str, bytes]:
         time_attrs="year",
         **options,
     ).close()
-    return built(out)
+    return contents(out)
 
 
 @needs_toml
@@ -120,12 +117,12 @@ def test_a_typed_graph_from_toml(
     assert run("build", "data", "--from", "input/graph.toml") == 0
     line = capfd.readouterr().out
     assert "13 nodes of 2 types, 15 edges of 2 types, directed, in-neighbours sampled" in line
-    assert built(tmp_path / "data") == expected(folder, tmp_path / "b")
+    assert contents(tmp_path / "data") == expected(folder, tmp_path / "b")
     more = ["--order", "presample", "--fanouts", "2", "--batch-size", 4, "--neighbors", "out"]
     assert run("build", "other", "--from", folder / "graph.toml", *more) == 0
     options: dict[str, Any] = {"presample": gz.Presample(fanouts=(2,), batch_size=4)}
     options |= {"order": "presample", "neighbors": "out"}
-    assert built(tmp_path / "other") == expected(folder, tmp_path / "c", **options)
+    assert contents(tmp_path / "other") == expected(folder, tmp_path / "c", **options)
 
 
 def test_a_graph_without_types(folder: Path, tmp_path: Path) -> None:
@@ -142,7 +139,7 @@ def test_a_graph_without_types(folder: Path, tmp_path: Path) -> None:
     words += ["--split", f"train={folder / 'train.npy'}", "--feature-dtype", "float16"]
     np.save(folder / "x.npy", np.concatenate([np.load(folder / f"x_{i}.npy") for i in (0, 1)]))
     assert run("build", tmp_path / "b", *words, "--features", folder / "x.npy") == 0
-    assert built(tmp_path / "a") == built(tmp_path / "b")
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
     (folder / "graph.json").write_text(json.dumps({**content, "edges": "cites.npy"}))
     assert read_description(folder / "graph.json")["edges"] == str(folder / "cites.npy")
 

@@ -11,6 +11,7 @@ import numpy as np
 import ogb_folders as ogb
 import pytest
 import torch
+from files import contents
 
 import graphzero as gz
 from graphzero.cli import main
@@ -20,19 +21,15 @@ from graphzero.ingest.ogb import find_ogb
 pytestmark = pytest.mark.no_asan
 
 
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.glob("*.g[ld]")}
-
-
 def plain(folder: Path, edges: Any, **more: Any) -> dict[str, bytes]:
     """The files of a build from arrays."""
     gz.build(folder, edges, **more).close()
-    return files_of(folder)
+    return contents(folder)
 
 
 def imported(folder: Path, out: Path, **options: Any) -> dict[str, bytes]:
     gz.from_ogb(folder, out, **options).close()
-    return files_of(out)
+    return contents(out)
 
 
 def ours(splits: ogb.Arrays) -> ogb.Arrays:
@@ -217,7 +214,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     expected = imported(folder, tmp_path / "expected", feature_dtype="float16", neighbors="out")
     command = ["import", "ogb", str(folder), str(out), "--feature-dtype", "float16"]
     assert main([*command, "--neighbors", "out"]) == 0
-    assert files_of(out) == expected
+    assert contents(out) == expected
     assert f"{out}: 30 nodes, 200 edges (200 in the edge list), directed" in capsys.readouterr().out
     assert main(["import", "ogb", str(folder), str(out), "--undirected"]) == 0
     assert "undirected, both directions" in capsys.readouterr().out

@@ -13,16 +13,17 @@ import time
 import files
 import numpy as np
 import pytest
+from cli_program import run
+from packed_graphs import rewrite
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.cli import main
 from graphzero.io.memory import BUDGET
 from graphzero.loader import epochs
 from graphzero.packs import packing
 from graphzero.packs.pack_file import open_pack
 from graphzero.store.atomic import is_staging_name
-from graphzero.store.format import FileWriter, layout, read_file
+from graphzero.store.format import FileWriter, read_file
 
 pytest.importorskip("torch")
 
@@ -96,19 +97,8 @@ def test_truncated_and_corrupt_packs(ds, tmp_path):
             gz.PackedDataset(ds, bad, SEEDS)
     at = sections["rows"].offset + 5
     bad.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-    assert main(["verify", str(tmp_path / "p.gd")]) == 0
-    assert main(["verify", str(bad)]) == 1
-
-
-def rewrite(source, out, **changed):
-    """The same pack with other sections, and checksums that fit them."""
-    header, arrays = read_file(source)
-    arrays.update(changed)
-    names = [(name, array.dtype, array.size) for name, array in arrays.items()]
-    new = layout("features", names, num_nodes=header.num_nodes, width=header.width)
-    with FileWriter(out, new) as writer:
-        for name, array in arrays.items():
-            writer.append(name, array)
+    assert run("verify", tmp_path / "p.gd") == 0
+    assert run("verify", bad) == 1
 
 
 def test_sections_that_contradict_each_other(ds, tmp_path):
@@ -307,10 +297,6 @@ def test_all_batches_are_packed_by_any_rank(ds, tmp_path, monkeypatch):
 
 
 # --- the command
-
-
-def run(*words):
-    return main([str(word) for word in words])
 
 
 def test_the_command_says_the_cost_and_packs(folder, tmp_path, capfd):

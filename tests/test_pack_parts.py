@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,14 @@ from packed_graphs import (
     build_typed,
     build_untyped,
     make,
+    rewrite,
     rows_of,
 )
 
 import graphzero as gz
 from graphzero import _core
 from graphzero.packs.pack_file import open_pack, open_parts, pack_files
-from graphzero.store.format import FileWriter, layout, read_file, read_header
+from graphzero.store.format import FileWriter, read_file, read_header
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
@@ -310,20 +310,6 @@ def test_files_of_a_pack_stay_together(ds: Any, kind: str, tmp_path: Path) -> No
     assert _core.open_mappings() == before
 
 
-def rewritten(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """The same file with other options, and checksums that fit them."""
-    header, arrays = read_file(path)
-    found = change(json.loads(arrays["pack_options"].tobytes()))
-    arrays["pack_options"] = np.frombuffer(json.dumps(found).encode(), np.uint8)
-    names: list[Any] = [(name, array.dtype, array.size) for name, array in arrays.items()]
-    new = layout(
-        "features", names, num_nodes=header.num_nodes, width=header.width, flags=header.flags
-    )
-    with FileWriter(path, new) as writer:
-        for name, array in arrays.items():
-            writer.append(name, array)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -345,7 +331,9 @@ def test_options_of_several_files_that_make_no_sense(
 ) -> None:
     with gz.open(untyped) as ds:
         out = make(ds, tmp_path / "p.gd", SEEDS["untyped"])
-        rewritten(out, lambda found: {**found, **change})
+        found = json.loads(read_file(out)[1]["pack_options"].tobytes())
+        text = json.dumps({**found, **change}).encode()
+        rewrite(out, out, pack_options=np.frombuffer(text, np.uint8))
         if message is None:
             with pytest.raises(FileNotFoundError, match="is missing"):
                 gz.PackedDataset(ds, out, SEEDS["untyped"])

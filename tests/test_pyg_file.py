@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from payment_files import contents
+from files import contents
 
 import graphzero as gz
 

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from files import contents
 from payment_files import (
     AMOUNTS,
     EDGES,
     ROWS,
     check_edge_values,
-    contents,
     payments,
     write_csv,
 )

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
-from payment_files import contents
+from files import contents
 
 from graphzero.ingest import build_dataset
 from graphzero.ingest.sources.tables import files_of
@@ -145,22 +145,11 @@ def test_streams_are_spooled_where_they_are_needed_twice(tmp_path: Path) -> None
 # --- tables that cannot be read: what is wrong, in which file and where in it
 
 PAIRS = np.array([[0, 1], [1, 2], [2, 0], [3, 1]])
-Refused = Callable[..., None]
 
 
 def edge_table(edges: Any = PAIRS, **more: Any) -> pa.Table:
     edges = np.asarray(edges)
     return pa.table({"src": edges[:, 0], "dst": edges[:, 1], **more})
-
-
-@pytest.fixture
-def refused(tmp_path: Path) -> Refused:
-    def check(kind: type[Exception], message: str, *args: Any, **options: Any) -> None:
-        with pytest.raises(kind, match=message):
-            build_dataset(tmp_path / "data", *args, **options)
-        assert not list((tmp_path / "data").glob("*"))
-
-    return check
 
 
 def write(folder: Path, files: dict[str, Any]) -> None:
@@ -208,22 +197,22 @@ FOLDERS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("files", "message"), FOLDERS, ids=str)
-def test_folders(tmp_path: Path, refused: Refused, files: dict[str, Any], message: str) -> None:
+def test_folders(tmp_path: Path, refused: Any, files: dict[str, Any], message: str) -> None:
     write(tmp_path / "d", files)
-    refused(ValueError, message, tmp_path / "d", num_nodes=4)
+    refused(message, tmp_path / "d", num_nodes=4)
 
 
-def test_lists_patterns_and_folders_without_files(tmp_path: Path, refused: Refused) -> None:
+def test_lists_patterns_and_folders_without_files(tmp_path: Path, refused: Any) -> None:
     write(tmp_path, {"a.csv": TEXT, "b.csv": TEXT})
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "_SUCCESS").touch()
-    refused(IsADirectoryError, "it has _SUCCESS", tmp_path / "empty")
-    refused(FileNotFoundError, "No file matches this pattern", str(tmp_path / "c*.csv"))
-    refused(FileNotFoundError, r"c\.csv", [tmp_path / "a.csv", tmp_path / "c.csv"])
+    refused("it has _SUCCESS", tmp_path / "empty", kind=IsADirectoryError)
+    refused("No file matches this pattern", str(tmp_path / "c*.csv"), kind=FileNotFoundError)
+    refused(r"c\.csv", [tmp_path / "a.csv", tmp_path / "c.csv"], kind=FileNotFoundError)
     (tmp_path / "link.csv").symlink_to("a.csv")
     for again in ("a.csv", "link.csv", "."):
-        refused(ValueError, "in the list of files twice", [tmp_path / "a.csv", tmp_path / again])
-    refused(ValueError, "no column 'from' for src; it has src, dst", tmp_path, src="from")
+        refused("in the list of files twice", [tmp_path / "a.csv", tmp_path / again])
+    refused("no column 'from' for src; it has src, dst", tmp_path, src="from")
 
 
 def test_files_come_in_natural_order(tmp_path: Path) -> None:
@@ -269,14 +258,14 @@ def test_partitions_are_columns(tmp_path: Path, way: str, form: str) -> None:
         assert sorted(read_file(tmp_path / "d" / "graph.gl")[1]["times"]) == [5, 6, 7, 8]
 
 
-def test_rows_of_several_files_are_located(tmp_path: Path, refused: Refused) -> None:
+def test_rows_of_several_files_are_located(tmp_path: Path, refused: Any) -> None:
     write(tmp_path / "x", {"1.csv.gz": "id,a\n0,1\n2,1\n", "2.csv.gz": "a,id\n1,1\n1,3\n1,2\n"})
-    refused(ValueError, r"x/2\.csv\.gz, line 4: node id 2 has a row already", PAIRS, tmp_path / "x")
+    refused(r"x/2\.csv\.gz, line 4: node id 2 has a row already", PAIRS, tmp_path / "x")
     write(tmp_path / "x", {"2.csv.gz": "id,a\n1,one\n"})
-    refused(ValueError, r"x/2\.csv\.gz, line 2: 'one' is not a number", PAIRS, tmp_path / "x")
+    refused(r"x/2\.csv\.gz, line 2: 'one' is not a number", PAIRS, tmp_path / "x")
     parts = {"edge_index": PAIRS, "w": tmp_path / "w"}
     write(tmp_path / "w", {"1.csv": "w\n1\n2\n", "2.csv": "w\n3\n"})
-    refused(ValueError, r"w has 3 rows for 4 edges", parts)
+    refused(r"w has 3 rows for 4 edges", parts)
 
 
 LISTS: list[tuple[Any, str]] = [
@@ -292,22 +281,22 @@ LISTS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("values", "message"), LISTS, ids=str)
-def test_list_columns(tmp_path: Path, refused: Refused, values: Any, message: str) -> None:
+def test_list_columns(tmp_path: Path, refused: Any, values: Any, message: str) -> None:
     write(tmp_path, {"x.parquet": pa.table({"id": range(4), "x": values})})
-    refused(ValueError, message, PAIRS, tmp_path / "x.parquet")
+    refused(message, PAIRS, tmp_path / "x.parquet")
 
 
-def test_columns_that_cannot_be_ids_weights_or_files(tmp_path: Path, refused: Refused) -> None:
+def test_columns_that_cannot_be_ids_weights_or_files(tmp_path: Path, refused: Any) -> None:
     pairs = pa.table({"src": [[0], [1]], "dst": [1, 2]})
-    refused(ValueError, "source id has type list<.*>, not a number type", pairs)
+    refused("source id has type list<.*>, not a number type", pairs)
     weights = edge_table(weight=[[1.0], [1.0], [1.0], [1.0]])
-    refused(ValueError, "weight has type list<.*>, not a number type", weights)
+    refused("weight has type list<.*>, not a number type", weights)
     pl = pytest.importorskip("polars")
-    refused(ValueError, "collect.*sink_parquet", pl.LazyFrame({"src": [0], "dst": [1]}))
+    refused("collect.*sink_parquet", pl.LazyFrame({"src": [0], "dst": [1]}))
     write(tmp_path / "d", {"a.parquet": edge_table(), "b.parquet": edge_table()})
     whole = (tmp_path / "d" / "b.parquet").read_bytes()
     (tmp_path / "d" / "b.parquet").write_bytes(whole[:-20])
-    refused(ValueError, r"d/b\.parquet is not a complete Parquet file", tmp_path / "d")
+    refused(r"d/b\.parquet is not a complete Parquet file", tmp_path / "d")
 
 
 def test_rows_of_edges_in_lists(tmp_path: Path) -> None:
@@ -337,13 +326,13 @@ DAY = datetime.datetime(2020, 1, 1)
     ],
     ids=str,
 )
-def test_times_of_other_types(tmp_path: Path, refused: Refused, values: Any, message: str) -> None:
-    refused(ValueError, message, edge_table(time=values))
+def test_times_of_other_types(tmp_path: Path, refused: Any, values: Any, message: str) -> None:
+    refused(message, edge_table(time=values))
     write(tmp_path, {"e.parquet": edge_table(time=values)})
-    refused(ValueError, rf"e\.parquet.*{message}", tmp_path / "e.parquet")
+    refused(rf"e\.parquet.*{message}", tmp_path / "e.parquet")
 
 
-def test_dictionaries_and_booleans(tmp_path: Path, refused: Refused) -> None:
+def test_dictionaries_and_booleans(tmp_path: Path, refused: Any) -> None:
     columns = zip(("src", "dst"), edge_table().columns, strict=True)
     encoded = pa.table({name: column.dictionary_encode() for name, column in columns})
     write(tmp_path, {"e.parquet": encoded})
@@ -365,7 +354,7 @@ def ipc_bytes(stream: bool) -> bytes:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_damaged_arrow_files(tmp_path: Path, refused: Refused, stream: bool) -> None:
+def test_damaged_arrow_files(tmp_path: Path, refused: Any, stream: bool) -> None:
     whole = ipc_bytes(stream)
     path = tmp_path / "e.arrow"
     path.write_bytes(whole)
@@ -374,32 +363,32 @@ def test_damaged_arrow_files(tmp_path: Path, refused: Refused, stream: bool) -> 
     quarter = (len(whole) - 8) // 4
     for keep in (0, 4, 100, len(whole) // 2, len(whole) - 1, len(whole) - 8, 3 * quarter):
         path.write_bytes(whole[:keep])
-        refused(ValueError, r"e\.arrow is (not a complete Arrow IPC|damaged)", path)
+        refused(r"e\.arrow is (not a complete Arrow IPC|damaged)", path)
     path.write_bytes(b"FEA1" + whole)
-    refused(ValueError, "Feather file of version 1: write it again", path)
+    refused("Feather file of version 1: write it again", path)
     path.write_bytes(b"src,dst\n0,1\n" * 9)
-    refused(ValueError, "not a complete Arrow IPC", path)
+    refused("not a complete Arrow IPC", path)
 
 
-def test_pandas(tmp_path: Path, refused: Refused) -> None:
+def test_pandas(tmp_path: Path, refused: Any) -> None:
     pd = pytest.importorskip("pandas")
     edges = pd.DataFrame({"dst": PAIRS[:, 1], "src": PAIRS[:, 0], "w": 1.0})
-    refused(ValueError, "index dst, src: give frame.reset_index", edges.set_index(["dst", "src"]))
+    refused("index dst, src: give frame.reset_index", edges.set_index(["dst", "src"]))
     x = pd.DataFrame({"id": range(4), "a": 1.0})
     for odd in (x[::-1], x[1:], x.set_index(pd.Index([3, 1, 2, 0]))):
-        refused(ValueError, "index of its own.*frame.reset_index", PAIRS, odd)
-    refused(ValueError, "the index node: give", PAIRS, x.rename_axis("node"))
-    refused(ValueError, "index of its own", PAIRS, labels=pd.Series([1, 2, 3, 4], [3, 1, 0, 2]))
-    refused(ValueError, "the index id", PAIRS, labels=x.set_index("id")["a"])
-    refused(ValueError, "column 'a' does not hold numbers", PAIRS, x.assign(a=["a", 1, 2.0, None]))
+        refused("index of its own.*frame.reset_index", PAIRS, odd)
+    refused("the index node: give", PAIRS, x.rename_axis("node"))
+    refused("index of its own", PAIRS, labels=pd.Series([1, 2, 3, 4], [3, 1, 0, 2]))
+    refused("the index id", PAIRS, labels=x.set_index("id")["a"])
+    refused("column 'a' does not hold numbers", PAIRS, x.assign(a=["a", 1, 2.0, None]))
     gaps = edges.assign(w=pd.array([1, None, 2, 3], "Int64"))
-    refused(ValueError, "record 1: an empty cell", gaps, weight="w")
+    refused("record 1: an empty cell", gaps, weight="w")
     nan = edges.assign(w=[1, np.nan, 2, 3])
-    refused(ValueError, "record 1: w.* nan is not a finite", nan, weight="w")
-    refused(ValueError, "target id has dtype float64", edges.assign(dst=[0.0, 1, 2, np.nan]))
+    refused("record 1: w.* nan is not a finite", nan, weight="w")
+    refused("target id has dtype float64", edges.assign(dst=[0.0, 1, 2, np.nan]))
     mixed = edges.assign(dst=[0] * 4).astype({"dst": object})
     mixed.loc[3, "dst"] = "x"
-    refused(ValueError, "target id has type null", mixed)
+    refused("target id has type null", mixed)
     build_dataset(tmp_path / "nan", PAIRS, x.assign(a=[1, np.nan, 3, 4]))  # a number
     assert np.isnan(read_file(tmp_path / "nan" / "features.gd")[1]["rows"]).sum() == 1
 

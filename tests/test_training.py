@@ -23,7 +23,7 @@ import torch
 from cli_program import build_data, only_line, run, write_inputs
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader
 
 import graphzero as gz
 from graphzero import _core
@@ -32,10 +32,8 @@ from graphzero.training.demo_graph import write_demo
 from graphzero.training.graphsage import GraphSAGE, SavedModel
 from graphzero.training.trainer import (
     TrainingInterrupted,
-    ignore_interrupts,
     labelled_splits,
     roc_auc,
-    start,
     train,
 )
 
@@ -568,16 +566,6 @@ def test_before_the_first_epoch_has_ended_nothing_is_written(ring, tmp_path, pre
     assert earlier.read_text() == "of before"
 
 
-def test_a_second_ctrl_c_skips_the_evaluation(ring, tmp_path, press):
-    press(TRAINING, {3: 1})
-    press(EVALUATION, {3: 1})  # validation of epoch 1, then the splits: train has two batches
-    error = interrupted(ring, save=tmp_path / "m.pt", predictions=tmp_path / "p.npz")
-    assert error.report.evaluation_interrupted
-    assert error.report.splits == {}
-    assert (tmp_path / "m.pt").exists()
-    assert not (tmp_path / "p.npz").exists()
-
-
 def test_pressing_twice_in_one_batch_ends_it_at_once(ring, press):
     trained = []
     press(TRAINING, {3: 2})
@@ -610,24 +598,6 @@ def test_another_handler_stays(ring):
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     assert len(seen) == 5
-
-
-class Signals(IterableDataset):
-    """Whether SIGINT is blocked, and whether it is ignored, where the data is loaded."""
-
-    def __iter__(self):
-        blocked = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
-        yield blocked, signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-
-
-def test_workers_do_not_get_the_signal():
-    def where(workers, **options):
-        return next(start(DataLoader(Signals(), batch_size=None, num_workers=workers, **options)))
-
-    assert where(0) == [False, False]
-    assert where(1, multiprocessing_context="fork") == [True, False], "from the beginning"
-    assert where(1, worker_init_fn=ignore_interrupts)[1], "however workers are started"
-    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def command(folder, *words):
