@@ -16,8 +16,8 @@ def random_keys(count: int, num_nodes: int) -> np.ndarray:
     return ends[0] << np.uint64(32) | ends[1]
 
 
-@pytest.mark.parametrize("count", [0, 1, 31, 5000, 200_000])
-@pytest.mark.parametrize("num_nodes", [1, 300, 2**32 - 1])
+@pytest.mark.parametrize("count", [0, 1, 32, 33, 5000, 200_000])
+@pytest.mark.parametrize("num_nodes", [1, 2, 300, 2**32 - 1])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_the_sort_is_stable(count: int, num_nodes: int, threads: int) -> None:
     keys = random_keys(count, num_nodes)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import cache, partial
+from itertools import product
 
 import files
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from verify_cases import DATASETS
 
 import graphzero as gz
 from graphzero import _core
 from graphzero.commands import info_command
 from graphzero.errors import FormatError
+from graphzero.ingest import build, lists, row_files
 from graphzero.store import format as gz_format
 from graphzero.store.manifest import MANIFEST_NAME, read_manifest
 
@@ -293,7 +299,117 @@ def test_a_saved_model_with_hostile_metadata(tmp_path):
 
 # ---- values of files, with right checksums
 
+WORDS = st.sampled_from([0, 1, 40, 300, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1])
+WAYS = [{}, {"replace": True}, {"labor": True}, {"disjoint": True}, {"subgraph_type": "induced"}]
+WAYS += [{"weighted": True, "replace": replaces} for replaces in (False, True)]
+NOW = {"batch_size": 7, "prefetch": gz.Prefetch(lookahead=0)}
 CITES = ("a", "cites", "b")
+
+
+def calls_of(ds):
+    """Calls, the limit of the ids that they return, and the least of these."""
+    for nodes in ds.nodes.values():
+        everyone, count = range(nodes.num_nodes), nodes.num_nodes
+        for call in (nodes.to_stored, nodes.to_user):
+            yield partial(call, np.arange(count)), count, 0
+        for how, p in product(({}, {"weighted": True}), () if ds.is_typed else (0.3, 1, 4)):
+            yield partial(ds.graph.sample_neighbors, everyone, 2, replace=p > 1, **how), count, 0
+            how = {"p": p, "q": 1 / p, "restart": 0.2 * (p < 1), **how}
+            yield partial(ds.graph.random_walk, everyone, 9, **how), count, -1
+    for kind, edges in ds.edges.items():
+        owners = np.arange(edges.owner.num_nodes)
+        yield partial(edges.degree, owners), edges.num_edges + 1, 0
+        yield from ((partial(edges.neighbors, v), edges.neighbor.num_nodes, 0) for v in owners)
+        positions = [[0, edges.graph.num_input_edges - 1], *map(np.array, edges.splits.values())]
+        for call in (edges.edge_index, *(partial(edges.edges_at, at) for at in positions)):
+            yield call, [[ds.nodes[end].num_nodes] for end in kind[::2]], 0
+
+
+def loaders_of(ds, pack):
+    """What makes the mini-batches of all kinds of loaders, with options that may not fit."""
+    for name, nodes in ds.nodes.items():
+        times = np.full(nodes.num_nodes, 25)
+        timed = [{"input_time": times, "temporal_strategy": how} for how in ("last", "uniform")]
+        splits = [(np.array(ids), {}) for ids in nodes.splits.values()]
+        for ids, how in [*product([range(nodes.num_nodes)], WAYS + timed), *splits]:
+            seeds = (name, ids) if ds.is_typed else ids
+            yield partial(gz.NeighborDataset, ds, seeds, [3, -1], **how, **NOW)
+        yield partial(gz.PackedDataset, ds, pack)
+    for kind, mode, is_weighted in product(ds.edges, (None, "binary", "triplet"), (False, True)):
+        counts = [ds.nodes[end].num_nodes for end in kind[::2]]
+        how = {"neg_sampling": mode, "dst_weight": np.ones(counts[1]) if is_weighted else None}
+        some = np.stack([np.arange(9) % count for count in counts])
+        for edges in (kind, (kind, some)) if ds.is_typed else (some,):
+            yield partial(gz.LinkNeighborDataset, ds, edges, [2], **how, **NOW)
+
+
+def check(ids, limit, least=0):
+    ids = np.asarray(getattr(ids, "indices", ids))
+    assert ((ids >= least) & (ids < limit)).all()
+
+
+def check_batches(ds, batches):
+    for part in (batch.by_type for batch in batches):
+        for name, nodes in part.n_id.items():
+            check(nodes, ds.nodes[name].num_nodes)
+        for kind, ends in part.edge_index.items():
+            check(ends, [[len(part.n_id[end])] for end in kind[::2]])
+            known = part.e_id[kind] is not None
+            check(part.e_id[kind] if known else [], ds.edges[kind].graph.num_input_edges)
+
+
+@contextmanager
+def refusable():
+    try:
+        yield
+    except (ValueError, IndexError, OSError) as error:
+        if "out of bounds" in str(error):  # NumPy's, which does not say which file is corrupt
+            raise AssertionError from error
+
+
+@cache
+def sound(folders, name, wide):
+    """A dataset with a pack; `wide`: with ids of 64 bits."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (build, lists, row_files) if wide else ():
+            patch.setattr(module, "id_dtype", lambda _: np.dtype("<u8"))
+        DATASETS[name](folder := folders.mktemp("sound") / "d")
+    with gz.open(folder) as ds, suppress(ValueError):  # some have no rows to pack
+        gz.pack(ds, folder / "p.pack.gd", None, [2], epochs=1, batch_size=7, resident=0.3)
+    return folder
+
+
+EXTENDED = pytest.param(2000, marks=[pytest.mark.extended, pytest.mark.timeout(3600)])
+
+
+@pytest.mark.parametrize("examples", [30, EXTENDED])
+def test_any_words_in_any_file_are_never_followed(tmp_path_factory, examples):
+    """Errors of these kinds, or ids in range; a crash ends the process."""
+    pytest.importorskip("torch")
+
+    @given(name=st.sampled_from(list(DATASETS)), wide=st.booleans(), data=st.data())
+    @settings(max_examples=examples, deadline=None)
+    def damage_and_use(name, wide, data):
+        whole = sound(tmp_path_factory, name, wide)
+        folder = shutil.copytree(whole, tmp_path_factory.mktemp("damaged") / "d")
+        path = folder / data.draw(st.sampled_from(sorted(p.name for p in whole.glob("*.g[ld]"))))
+        arrays = {n: values for n, values in gz_format.read_file(path)[1].items() if len(values)}
+        for section in data.draw(st.lists(st.sampled_from(list(arrays)), max_size=3)):
+            at = st.lists(st.integers(0, len(arrays[section]) - 1), min_size=1, max_size=40)
+            word = data.draw(WORDS | st.integers(0, 2**64 - 1)).to_bytes(8, "little")
+            files.damage(
+                path, section, data.draw(at), np.frombuffer(word, arrays[section].dtype)[0]
+            )
+        with refusable(), gz.open(folder) as ds:
+            for call, limit, least in calls_of(ds):
+                with refusable():
+                    check(call(), limit, least)
+            for loader in loaders_of(ds, folder / "p.pack.gd"):
+                with refusable():
+                    check_batches(ds, loader())
+        shutil.rmtree(folder.parent)
+
+    damage_and_use()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import replace
 
 import files
@@ -17,7 +16,7 @@ import graphzero as gz
 from graphzero import _core
 from graphzero.cli import main
 from graphzero.ingest import build_dataset
-from graphzero.store.format import dtype_code, encode_header, read_file, read_header
+from graphzero.store.format import encode_header, read_file, read_header
 
 EXTREMES = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 1]
 
@@ -26,21 +25,6 @@ def random_times(rng, count, kind):
     if kind == "extreme":
         return rng.choice(np.array(EXTREMES), count)
     return rng.integers(*((-3, 3) if kind == "tied" else (-(2**63), 2**63 - 1)), count)
-
-
-def rewrite(path, changed="time_order", **fields):
-    """Changes a section's entry in the header, and makes all checksums right."""
-    header = read_header(path)
-    sections = [
-        replace(section, **fields) if section.name == changed else section
-        for section in header.sections
-    ]
-    content = path.read_bytes()
-    sections = [
-        replace(s, crc=zlib.crc32(content[s.offset : s.offset + s.length])) for s in sections
-    ]
-    page = encode_header(replace(header, sections=tuple(sections)))
-    path.write_bytes(page + content[len(page) :])
 
 
 # ---- the build
@@ -119,33 +103,13 @@ def test_graph_and_twin_read_the_same(tmp_path, wide):
     np.testing.assert_array_equal(order, read_file(tmp_path / "t.gl")[1]["time_order"])
 
 
-HOSTILE = {
-    "section 'time_order' has 599 elements, but the header implies 600": (
-        "time_order",
-        {"count": 599, "length": 4 * 599},
-    ),
-    "section 'time_order' has a wrong dtype": ("time_order", {"dtype": dtype_code("<i4")}),
-    "has 'time_order' without 'times'": ("times", {"name": "other"}),
-}
-
-
-@pytest.mark.parametrize("message", HOSTILE)
-def test_hostile_headers_are_refused_by_open_and_verify(timed, capfd, message):
-    path, _ = timed
-    changed, fields = HOSTILE[message]
-    rewrite(path, changed, **fields)
-    with pytest.raises(gz.FormatError, match=message):
-        gz.Graph(path)
-    assert main(["verify", str(path)]) == 1
-    (line,) = capfd.readouterr().err.splitlines()
-    assert str(path) in line
-    assert message in line
-
-
 def test_the_order_is_required_where_it_is_needed(tmp_path, timed):
     path, _ = timed
     _core.CSR(_core.Mapping(path)).require_time_order()
-    rewrite(path, name="other")  # as a writer without this section
+    found = (header := read_header(path)).find("time_order")
+    others = tuple(section for section in header.sections if section != found)
+    with open(path, "r+b") as file:  # as a writer without this section
+        file.write(encode_header(replace(header, sections=others)))
     with pytest.raises(ValueError, match=r"t\.gl has timestamps but .* without their order: build"):
         _core.CSR(_core.Mapping(path)).require_time_order()
     with gz.Graph(path) as graph:

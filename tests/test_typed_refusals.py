@@ -250,10 +250,3 @@ def test_an_edge_type_is_pickled_by_its_path(plain):
     again = pickle.loads(pickle.dumps(plain.edges[RATES].graph))
     assert again.num_neighbors == FILMS
     assert again.neighbors(1).tolist() == [4]
-
-
-def test_an_edge_type_with_an_order_of_its_own_is_refused(tmp_path):
-    graph = a_graph()
-    write_typed(tmp_path / "g.gl", graph.naive(RATES), FILMS, node_ids=np.arange(USERS))
-    with pytest.raises(gz.FormatError, match="'node_ids', which the file of an edge type"):
-        gz.Graph._open_typed(tmp_path / "g.gl")

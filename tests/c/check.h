@@ -45,7 +45,6 @@ void test_residency(void);
 void test_rng(void);
 void test_rng_portable(void);
 void test_sampling(void);
-void test_sort_keys(void);
 void test_status(void);
 void test_uring(void);
 void test_weighted(void);
