@@ -111,18 +111,12 @@ def test_both_is_in_and_the_lists_of_out_beside(tmp_path, order):
     assert _core.open_mappings() == 0
 
 
-def test_files_of_another_graph_are_refused(tmp_path, capsys):
+def test_files_of_another_graph_are_refused(tmp_path):
     built(tmp_path / "a", CHAIN, neighbors="both").close()
     built(tmp_path / "b", [*CHAIN, [1, 3]], neighbors="both").close()
     (tmp_path / "b" / "graph_out.gl").replace(tmp_path / "a" / "graph_out.gl")
     with pytest.raises(gz.FormatError, match="not the in-neighbours and the out-neighbours"):
         gz.open(tmp_path / "a")
-    for name, edges in (("a", CHAIN), ("b", [[0, 1], [1, 2], [2, 1], [3, 2]])):  # of equal counts
-        built(tmp_path / name, edges, "input", neighbors="both").close()
-    (tmp_path / "b" / "graph_out.gl").replace(tmp_path / "a" / "graph_out.gl")
-    capsys.readouterr()
-    assert main(["verify", str(tmp_path / "a")]) == 1
-    assert "are not of the same edges" in capsys.readouterr().err
     assert _core.open_mappings() == 0
 
 

@@ -9,7 +9,6 @@ import pytest
 torch = pytest.importorskip("torch")
 pyg = pytest.importorskip("torch_geometric")
 
-import torch_geometric.loader  # noqa: E402
 import torch_geometric.transforms as T  # noqa: E402
 from torch_geometric.data import HeteroData  # noqa: E402
 
@@ -86,22 +85,6 @@ def test_batches_are_what_pyg_makes_of_the_same_graph(data, stored):
         assert (batch.name, batch["author"].country) == ("papers", "all")
     assert sorted(seeds) == data["paper"].train_mask.nonzero().view(-1).tolist()
     assert len(loader.dataset) == len(seeds)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_whole_neighbourhoods_are_those_of_pyg(data, stored):
-    if not (torch_geometric.typing.WITH_PYG_LIB or torch_geometric.typing.WITH_TORCH_SPARSE):
-        pytest.skip("PyG's own loader needs pyg-lib or torch-sparse")
-    fanouts = {kind: [-1, 0, -1] if kind == CITES else [-1] * 3 for kind in data.edge_types}
-    given = {"num_neighbors": fanouts, "batch_size": 8}
-    seeds = ("paper", data["paper"].train_mask)
-    theirs = torch_geometric.loader.NeighborLoader(data, input_nodes=seeds, **given)
-    for ours, other in zip(loader_of(stored, **given), theirs, strict=True):
-        assert torch.equal(ours["paper"].input_id, other["paper"].input_id)
-        for kind in data.node_types:
-            assert sorted(ours[kind].n_id.tolist()) == sorted(other[kind].n_id.tolist())
-        for kind in data.edge_types:
-            assert sorted(ours[kind].e_id.tolist()) == sorted(other[kind].e_id.tolist())
 
 
 def test_the_result_answers_as_the_graph_did(data, stored):

@@ -736,7 +736,6 @@ def test_environment(tmp_path):
     ("known", "content", "rate", "reason"),
     [
         ({}, {"bytes_per_second": 2e8}, 2e8, None),
-        ({}, None, None, "does not have it"),
         ({"cpu": "another"}, {"bytes_per_second": 2e8}, None, "of another machine: processor"),
         (None, None, None, "graphzero tune"),
     ],
