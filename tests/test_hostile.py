@@ -368,12 +368,12 @@ def refusable():
 
 
 @cache
-def sound(folders, name, wide):
+def sound(new_folder, name, wide):
     """A dataset with a pack; `wide`: with ids of 64 bits."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (build, lists, row_files) if wide else ():
             patch.setattr(module, "id_dtype", lambda _: np.dtype("<u8"))
-        DATASETS[name](folder := folders.mktemp("sound") / "d")
+        DATASETS[name](folder := new_folder("sound") / "d")
     with gz.open(folder) as ds, suppress(ValueError):  # some have no rows to pack
         gz.pack(ds, folder / "p.pack.gd", None, [2], epochs=1, batch_size=7, resident=0.3)
     return folder
@@ -390,7 +390,7 @@ def test_any_words_in_any_file_are_never_followed(tmp_path_factory, examples):
     @given(name=st.sampled_from(list(DATASETS)), wide=st.booleans(), data=st.data())
     @settings(max_examples=examples, deadline=None)
     def damage_and_use(name, wide, data):
-        whole = sound(tmp_path_factory, name, wide)
+        whole = sound(tmp_path_factory.mktemp, name, wide)
         folder = shutil.copytree(whole, tmp_path_factory.mktemp("damaged") / "d")
         path = folder / data.draw(st.sampled_from(sorted(p.name for p in whole.glob("*.g[ld]"))))
         arrays = {n: values for n, values in gz_format.read_file(path)[1].items() if len(values)}
