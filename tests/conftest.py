@@ -9,6 +9,7 @@ import subprocess
 import threading
 from pathlib import Path
 
+import cli_program
 import files
 import numpy as np
 import pytest
@@ -93,6 +94,20 @@ def dataset(tmp_path, order):
         order=order,
     )
     return tmp_path / "data", features, labels
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    """Files for ``graphzero build``."""
+    return cli_program.write_inputs(tmp_path / "in")
+
+
+@pytest.fixture
+def data(inputs, tmp_path, capfd):
+    """The dataset that the command builds of them."""
+    folder = cli_program.build_data(inputs, tmp_path / "data")
+    capfd.readouterr()
+    return folder
 
 
 @pytest.fixture

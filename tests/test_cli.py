@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from cli_program import build_data, only_line, run, subprocess_of, write_inputs
+from cli_program import only_line, run, subprocess_of
 
 import graphzero as gz
 from graphzero.commands.options import as_prefetch
@@ -18,18 +18,6 @@ from graphzero.io.prefetch import Prefetch
 COMMANDS = tuple(
     ["build", "import", "reorder", "pack", "info", "verify", "tune", "train", "report", "demo"]
 )
-
-
-@pytest.fixture
-def inputs(tmp_path):
-    return write_inputs(tmp_path / "in")
-
-
-@pytest.fixture
-def data(inputs, tmp_path, capfd):
-    folder = build_data(inputs, tmp_path / "data")
-    capfd.readouterr()
-    return folder
 
 
 # --- usage

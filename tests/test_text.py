@@ -241,6 +241,14 @@ def test_any_bytes(text: bytes) -> None:
         assert stop in (0, len(text) + 1) or (text + b"\n")[stop - 1 : stop] == b"\n"
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=12, min_value=0, max_value=99))
+def test_decimal_numbers_are_rounded_once(number: Any) -> None:
+    (_, _, weights), stop = parsed(f"1,{number},2\n".encode())
+    if stop:
+        assert weights[0] == nearest_float32(str(number))
+
+
 @pytest.mark.core
 def test_threads_read_the_same() -> None:
     rng = np.random.default_rng(0)

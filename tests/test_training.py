@@ -20,7 +20,7 @@ import numpy as np
 import psutil
 import pytest
 import torch
-from cli_program import build_data, only_line, run, write_inputs
+from cli_program import only_line, run
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
@@ -573,6 +573,20 @@ def test_pressing_twice_in_one_batch_ends_it_at_once(ring, press):
     assert len(trained) == len(error.report.epochs) == 1
 
 
+def test_ctrl_c_while_predictions_are_written_is_not_lost(ring, tmp_path, monkeypatch):
+    write = trainer.write_predictions
+
+    def pressed(*words):
+        signal.raise_signal(signal.SIGINT)
+        write(*words)
+
+    monkeypatch.setattr(trainer, "write_predictions", pressed)
+    report = interrupted(ring, predictions=tmp_path / "p.npz").report
+    assert len(report.epochs) == 5
+    assert (tmp_path / "p.npz").exists()
+    assert not report.evaluation_interrupted
+
+
 def test_ctrl_c_while_the_first_epoch_is_saved_loses_neither_file_nor_report(
     ring, tmp_path, monkeypatch
 ):
@@ -618,18 +632,6 @@ def test_the_command_says_what_was_skipped(folder, tmp_path, press, capfd):
 
 
 # --- the command
-
-
-@pytest.fixture
-def inputs(tmp_path):
-    return write_inputs(tmp_path / "in")
-
-
-@pytest.fixture
-def data(inputs, tmp_path, capfd):
-    folder = build_data(inputs, tmp_path / "data")
-    capfd.readouterr()
-    return folder
 
 
 def test_train_prints_and_writes_the_report(data, tmp_path, capfd):

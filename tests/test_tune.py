@@ -22,6 +22,7 @@ import pytest
 from cli_program import run
 
 import graphzero as gz
+from graphzero.commands.options import ended_by_signals
 from graphzero.ingest.folder import folder_lock
 from graphzero.report import limited_memory
 from graphzero.report import tune as module
@@ -259,6 +260,27 @@ def test_wrong_options_are_refused_before_any_trial(
     assert run("tune", folder, *words) == 1
     assert message in capfd.readouterr().err
     assert TUNING_NAME not in _files(folder)
+
+
+def test_cleaning_up_is_not_interrupted_by_further_signals() -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    steps = []
+    with pytest.raises(KeyboardInterrupt), ended_by_signals():
+        try:
+            signal.raise_signal(signal.SIGTERM)
+            steps.append("went on")
+        finally:
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGINT)
+            steps.append("cleaned up")
+    assert steps == ["cleaned up"]
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup has it
+    try:
+        with ended_by_signals():
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before[signal.SIGHUP])
+    assert {number: signal.getsignal(number) for number in before} == before
 
 
 # --- one dataset, one measurement

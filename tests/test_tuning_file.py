@@ -178,10 +178,6 @@ def test_a_rebuilt_dataset_has_no_tuning_and_keeps_files_of_others(tuned: Path) 
         (lambda text: text.replace('"available": ', f'"available": {10**400}, "was": '), "range"),
         (lambda text: text.replace('"date": "', '"date": "\\u001b[31m'), "Invalid isoformat"),
     ],
-    ids=[
-        *("cut", "foreign", "newer", "without a field", "wrong type", "no text", "no version"),
-        *("memory in words", "memory NaN", "processor", "machine", "negative", "huge", "date"),
-    ],
 )
 def test_what_cannot_be_read_is_ignored_with_a_warning(
     tuned: Path, change: Callable[[str], str], message: str
