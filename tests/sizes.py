@@ -36,7 +36,7 @@ MODULES_OF_A_BATCH = 22
 # Above its limit still: it may shrink, and must not grow. A line goes when its limit holds.
 REACHED = {
     "Python in graphzero/": 20_407,
-    "tests/": 29_510,
+    "tests/": 29_506,
     "(front): lines": 504,
     "store: lines": 1373,
     "graph: lines": 1204,

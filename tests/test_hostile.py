@@ -22,6 +22,7 @@ from graphzero import _core
 from graphzero.commands import info_command
 from graphzero.errors import FormatError
 from graphzero.ingest import build, lists, row_files
+from graphzero.sampling import negatives
 from graphzero.store import format as gz_format
 from graphzero.store.manifest import MANIFEST_NAME, read_manifest
 
@@ -415,7 +416,8 @@ def test_any_words_in_any_file_are_never_followed(tmp_path_factory, examples):
 @pytest.fixture
 def typed(tmp_path):
     ends = np.random.default_rng(0).integers(0, 30, (2, 300))
-    gz.build(tmp_path, {CITES: ends}, nodes={"a": {}, "b": {}}, order="input").close()
+    how = {"order": "input", "edge_ids": True}
+    gz.build(tmp_path, {CITES: ends}, nodes={"a": {}, "b": {}}, **how).close()
     return tmp_path
 
 
@@ -447,7 +449,14 @@ def test_edges_to_a_type_without_nodes(typed):
         list(gz.NeighborDataset(ds, "b", [3, 2], disjoint=True))
 
 
-def test_lists_that_leave_the_file_have_no_degrees(typed):
+def test_lists_that_leave_the_file_have_no_degrees_and_edges(typed):
+    with gz.open(typed) as ds, pytest.raises(IndexError, match=r"positions\[1\] = 300 is out"):
+        ds[CITES].edges_at([299, 300])
     files.damage(typed / "a__cites__b.gl", "indptr", 1, 2**31)
-    with gz.open(typed) as ds, pytest.raises(FormatError, match=r"b\.gl is corrupt"):
-        info_command._degrees(ds[CITES].graph)
+    nodes = np.arange(30)
+    for call in (
+        lambda ds: info_command._degrees(ds[CITES].graph),
+        lambda ds: negatives._are_edges(negatives.pairs_of(ds, CITES), nodes, nodes),
+    ):
+        with gz.open(typed) as ds, pytest.raises(FormatError, match=r"b\.gl is corrupt"):
+            call(ds)
