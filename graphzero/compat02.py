@@ -10,56 +10,28 @@ in every later column, a fanout is padded with valid ids, ids out of range raise
 from __future__ import annotations
 
 import enum
-import functools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
-from graphzero.store.mapped_file import MappedFile
 from graphzero.store.outputs import Output, check_outputs
 from graphzero.units import as_count
 
 if TYPE_CHECKING:
     from graphzero.ingest.edges import EdgeInput
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 Ids = npt.NDArray[np.int64]
 PathLike = str | os.PathLike[str]
 
 _MEMORY = 1 << 30
 _ENDS: tuple[tuple[str | int, str | int], ...] = (("src", "dst"), ("source", "target"))
 _TIMES = ("timestamp", "time")
-
-
-def renamed(name: str, old_name: str) -> Callable[[_Function], _Function]:
-    """Decorator: takes the first argument by its name in 0.2 as well."""
-
-    def decorate(function: _Function) -> _Function:
-        @functools.wraps(function)
-        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if old_name in kwargs:
-                args = (kwargs.pop(old_name), *args)
-            if len(args) + (name in kwargs) != 1:
-                raise TypeError(f"give {name} ({old_name} is its name in graphzero 0.2)")
-            return function(self, *args, **kwargs)
-
-        return call  # type: ignore[return-value]
-
-    return decorate
-
-
-class OpenedByPath(MappedFile):
-    """A mapped file, opened by `path`, or by `filename` as in 0.2."""
-
-    @renamed("path", "filename")
-    def __init__(self, path: PathLike) -> None:
-        super().__init__(path)
 
 
 def _listed(names: Iterable[str]) -> list[str]:

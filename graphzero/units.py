@@ -1,12 +1,14 @@
-"""Sizes as text, and counts that users pass in."""
+"""Arguments of users: sizes as text, counts, and former names."""
 
 from __future__ import annotations
 
+import functools
 import operator
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-__all__ = ["MOST_COUNT", "as_count", "format_bytes", "parse_size"]
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 MOST_COUNT = (1 << 63) - 1  # as the core counts
 
@@ -78,3 +80,20 @@ def as_count(value: Any, name: str, least: int = 1, most: int = MOST_COUNT) -> i
     if count > most:
         raise ValueError(f"{name} must be at most {most}, not {value!r}")
     return count
+
+
+def renamed(name: str, old_name: str) -> Callable[[_Function], _Function]:
+    """Decorator: takes the first argument by its name in 0.2 as well."""
+
+    def decorate(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if old_name in kwargs:
+                args = (kwargs.pop(old_name), *args)
+            if len(args) + (name in kwargs) != 1:
+                raise TypeError(f"give {name} ({old_name} is its name in graphzero 0.2)")
+            return function(self, *args, **kwargs)
+
+        return call  # type: ignore[return-value]
+
+    return decorate

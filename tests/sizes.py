@@ -35,19 +35,18 @@ MODULES_OF_A_CSV = 20
 MODULES_OF_A_BATCH = 22
 # Above its limit still: it may shrink, and must not grow. A line goes when its limit holds.
 REACHED = {
-    "Python in graphzero/": 20_407,
+    "Python in graphzero/": 20_401,
     "tests/": 29_506,
-    "(front): lines": 504,
+    "(front): lines": 499,
     "store: lines": 1373,
     "graph: lines": 1204,
     "loader: lines": 2634,
-    "packs: lines": 581,
+    "packs: lines": 580,
     "ingest: lines": 6822,
     "pyg: lines": 630,
     "report: lines": 2546,
     "training: lines": 674,
     "commands: lines": 1213,
-    "modules entered by a CSV": 22,
 }
 
 

@@ -209,7 +209,7 @@ def test_later_epochs_are_packed_ones_again(packed, expected):
     batches = gz.PackedDataset(gz.open(folder), out, SEEDS)
     assert batches.packed_epochs == EPOCHS
     for epoch, of in ((5, 2), (7, 4), (0, 3), (1, 4), (302, 2)):
-        assert batches.packed_epoch(epoch) == of
+        assert batches.sampled_epoch(epoch) == of
         assert epoch_of(batches, epoch) == expected[of]
         assert batches.epoch == epoch + 1  # the next pass is the next epoch
 

@@ -321,7 +321,7 @@ def test_a_disk_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     build_dataset(tmp_path, files.random_edges(5000, 30_000), np.ones((5000, 8)))
     needed = sum(path.stat().st_size for path in tmp_path.glob("*.g[ld]"))
     usage = type("Usage", (), {"free": needed // 2})
-    monkeypatch.setattr("graphzero.store.outputs.shutil.disk_usage", lambda _: usage)
+    monkeypatch.setattr("graphzero.store.atomic.shutil.disk_usage", lambda _: usage)
     before = set(os.listdir(tmp_path))
     with pytest.raises(OSError, match="bytes of disk space") as caught:
         reorder_dataset(tmp_path, "input")

@@ -509,15 +509,10 @@ class Dataset(ClosedAtExit):
 
     # ---- a graph without types, as a whole
 
-    def _only_nodes(self) -> NodeStore:
-        if NODES not in self.nodes:
+    def _only(self) -> tuple[NodeStore, EdgeStore]:
+        if self.is_typed:
             raise AttributeError  # `__getattr__` says it by name
-        return self.nodes[NODES]
-
-    def _only_edges(self) -> EdgeStore:
-        if EDGES not in self.edges:
-            raise AttributeError
-        return self.edges[EDGES]
+        return self.nodes[NODES], self.edges[EDGES]
 
     def __getattr__(self, name: str) -> Any:
         """Says where a typed graph has what a graph without types has as a whole."""
@@ -532,12 +527,12 @@ class Dataset(ClosedAtExit):
     @property
     def graph(self) -> Graph:
         """The neighbour lists."""
-        return self._only_edges().graph
+        return self._only()[1].graph
 
     @property
     def attributes(self) -> dict[str, FeatureStore]:
         """All rows of the nodes, by name: features as "x", labels as "y"."""
-        return self._only_nodes().attributes
+        return self._only()[0].attributes
 
     @property
     def features(self) -> FeatureStore | None:
@@ -552,27 +547,27 @@ class Dataset(ClosedAtExit):
     @property
     def splits(self) -> Splits:
         """Node ids of each split, by name."""
-        return self._only_nodes().splits
+        return self._only()[0].splits
 
     @property
     def num_classes(self) -> int | None:
         """Largest label + 1, where labels are integers."""
-        return self._only_nodes().num_classes
+        return self._only()[0].num_classes
 
     @property
     def edge_attributes(self) -> dict[str, FeatureStore]:
         """All rows of the edges, by name, those that drive sampling included."""
-        return self._only_edges().attributes
+        return self._only()[1].attributes
 
     @property
     def edge_splits(self) -> Splits:
         """Positions in the edge list of each split, by name."""
-        return self._only_edges().splits
+        return self._only()[1].splits
 
     @property
     def driving(self) -> Driving:
         """The attributes that drive sampling."""
-        return self._only_edges().driving
+        return self._only()[1].driving
 
     @property
     def node_ids(self) -> npt.NDArray[Any] | NodeTexts | None:
@@ -582,7 +577,7 @@ class Dataset(ClosedAtExit):
         sequence: ``node_ids[5]`` is a str, ``node_ids[batch.n_id]`` an array of str. Ids ascend;
         texts do so by their UTF-8 bytes.
         """
-        return self._only_nodes().node_ids
+        return self._only()[0].node_ids
 
     def lookup(self, ids: Any, *, missing: int | None = None) -> Any:
         """The nodes that have some of the user's own ids, where the build had ``ids="map"``.
@@ -612,7 +607,7 @@ class Dataset(ClosedAtExit):
                 f"a graph with node types has no 'lookup' as a whole: use "
                 f"ds[{self.node_types[0]!r}].lookup(ids) for the nodes of a type"
             )
-        return self._only_nodes().lookup(ids, missing=missing)
+        return self._only()[0].lookup(ids, missing=missing)
 
     # ---- files
 

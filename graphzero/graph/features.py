@@ -14,12 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
-from graphzero.compat02 import OpenedByPath, renamed
 from graphzero.errors import FormatError
 from graphzero.graph.ids import as_id, as_ids, as_threads
 from graphzero.store.format import BFLOAT16, DTYPES, FLAG_VECTOR, as_dtype, dtype_code, dtype_name
-from graphzero.store.mapped_file import ResidentPrefix, header_identity, request_range, section_view
-from graphzero.units import MOST_COUNT
+from graphzero.store.mapped_file import (
+    MappedFile,
+    ResidentPrefix,
+    header_identity,
+    request_range,
+    section_view,
+)
+from graphzero.units import MOST_COUNT, renamed
 
 _NPY_MAGIC = b"\x93NUMPY"
 _MOST_NPY_HEADER = 1 << 16
@@ -120,7 +125,7 @@ def _gd_layout(mapping: _core.Mapping) -> RowLayout:
     return RowLayout(shape, DTYPES[code], origin, rank, order, header_identity(header))
 
 
-class FeatureStore(OpenedByPath):
+class FeatureStore(MappedFile):
     """Rows of numbers, one per node, mapped and never loaded.
 
     In scripts for graphzero 0.2, ``filename=`` is the path, and ``node_id=`` the node of

@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
-from graphzero.compat02 import GraphMethods02, OpenedByPath
+from graphzero.compat02 import GraphMethods02
 from graphzero.errors import FormatError
 from graphzero.graph.ids import IdArray, as_id, as_ids, as_threads
 from graphzero.graph.sampling_options import Sampling, as_fanout, as_seed
 from graphzero.store.format import DTYPES, FLAG_DIRECTED, FLAG_INCOMING
 from graphzero.store.manifest import Neighbors
-from graphzero.store.mapped_file import ResidentPrefix, header_identity, section_view
+from graphzero.store.mapped_file import MappedFile, ResidentPrefix, header_identity, section_view
 from graphzero.units import as_count
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _repeated(start: IdArray, walks_per_node: int, length: int) -> IdArray:
     return start if num_walks == start.shape[0] else np.repeat(start, walks_per_node)
 
 
-class Graph(GraphMethods02, OpenedByPath):
+class Graph(GraphMethods02, MappedFile):
     """A graph in a ``.gl`` file, mapped and never loaded.
 
     The neighbours of a node are the sources of its incoming edges, or the targets of its outgoing

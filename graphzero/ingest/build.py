@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -47,6 +48,7 @@ from graphzero.ingest.rows import Rows, count_classes
 from graphzero.ingest.sort import spooling_near, temp_array
 from graphzero.ingest.sources.tables import noting_inputs
 from graphzero.ingest.stored import open_stored_graph
+from graphzero.store.atomic import require_disk_space
 from graphzero.store.format import (
     DTYPES,
     FLAG_VECTOR,
@@ -70,7 +72,6 @@ from graphzero.store.manifest import (
     Presampling,
     describe_changes,
 )
-from graphzero.store.outputs import free_disk_space, require_disk_space
 from graphzero.units import format_bytes
 
 _CHUNK = 1 << 16
@@ -361,16 +362,15 @@ def require_space(folder: Path, content: Content, options: WriteOptions, needs: 
             if size + edges.num_stored * _PAIR_BYTES > options.rows_memory // 8:
                 scratch = max(scratch, size + edges.num_stored * _PAIR_BYTES)
     for name, count in content.counts.items():
-        ids = _ids_layout(NodeSpace(count)).file_bytes
         has_visits = is_sampled or bool(content.visits)
-        needed += ids * (hot + has_visits)
+        needed += _ids_layout(NodeSpace(count)).file_bytes * (hot + has_visits)
         for rows in content.nodes[name].values():
             size = rows_layout(rows, count, with_rank=hot).file_bytes
             needed += size
             if size > options.rows_memory // 8 and (hot or not rows.in_order):
                 scratch = max(scratch, size + 4 * count)
     if options.progress.enabled:
-        free = format_bytes(free_disk_space(folder))
+        free = format_bytes(shutil.disk_usage(folder).free)
         needed_now = format_bytes(needed + scratch)
         options.progress.say(f"disk space: {needed_now} from here on; {free} are free")
     require_disk_space(folder, needed + scratch, needs)

@@ -43,8 +43,9 @@ from graphzero.packs.pack_file import (
     source_name,
 )
 from graphzero.sampling.order import Share
+from graphzero.store.atomic import require_disk_space
 from graphzero.store.format import FileWriter
-from graphzero.store.outputs import Output, check_outputs, files_of_dataset, require_disk_space
+from graphzero.store.outputs import Output, check_outputs, files_of_dataset
 from graphzero.units import as_count
 
 if TYPE_CHECKING:
@@ -515,11 +516,6 @@ class PackedDataset(NeighborDataset):
         first = self._pack.info.first_epoch
         return range(first, first + self._pack.info.epochs)
 
-    def packed_epoch(self, epoch: int) -> int:
-        """The packed epoch that an epoch trains on."""
-        first, count = self._pack.info.first_epoch, self._pack.info.epochs
-        return first + (epoch - first) % count
-
     def seed_options(self) -> dict[str, Any]:
         """Those of a `NeighborDataset`, and the epochs that were packed."""
         info = self._pack.info
@@ -549,4 +545,5 @@ class PackedDataset(NeighborDataset):
 
     def sampled_epoch(self, epoch: int) -> int:
         """The packed epoch that an epoch trains on."""
-        return self.packed_epoch(epoch)
+        first, count = self._pack.info.first_epoch, self._pack.info.epochs
+        return first + (epoch - first) % count

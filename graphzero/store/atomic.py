@@ -11,6 +11,7 @@ import errno
 import os
 import re
 import secrets
+import shutil
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -208,3 +209,31 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
         staged.discard()
         raise
     staged.publish()
+
+
+def require_disk_space(
+    folder: str | os.PathLike[str], num_bytes: int, needs: str, advice: str = ""
+) -> None:
+    """Raises an error unless the disk of a folder has so much free space.
+
+    Parameters
+    ----------
+    folder : path-like
+    num_bytes : int
+    needs : str
+        Beginning of the message: what needs the space, such as "the build needs".
+    advice : str
+        End of the message: what to do, such as ": pack fewer epochs".
+
+    Raises
+    ------
+    OSError
+        With ``errno.ENOSPC`` and the folder.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < num_bytes:
+        raise OSError(
+            errno.ENOSPC,
+            f"{needs} {num_bytes:,} bytes of disk space and {free:,} are free{advice}",
+            os.fspath(folder),
+        )

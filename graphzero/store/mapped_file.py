@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.errors import FormatError
+from graphzero.units import renamed
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -53,6 +54,7 @@ class MappedFile(ClosedAtExit):
         If it cannot be opened.
     """
 
+    @renamed("path", "filename")
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._mapping = _core.Mapping(path)
         try:
