@@ -261,14 +261,13 @@ def test_what_is_said_of_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main(["info", str(tmp_path)]) == 0
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     for line in (
-        "year      4, int64, 32 bytes",
-        "weight    6, float32, 24 bytes",
-        "edge_attr 6 x 2 x 3, float64, 288 bytes",
-        "sampled by weight 'weight'",
-        "sampled by time 'year' of the nodes",
-        "split     a: 2 edges",
+        "year: shape=4, dtype=int64, bytes=32 bytes",
+        "weight: shape=6, dtype=float32, bytes=24 bytes",
+        "edge_attr: shape=6 x 2 x 3, dtype=float64, bytes=288 bytes",
+        "sampled_by: weight=weight, time=year, time_level=node",
+        "splits: a=2",
     ):
         assert line in lines
     assert main(["info", "--json", str(tmp_path)]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["edge_attributes"]["edge_attr"]["shape"] == [6, 2, 3]
+    (described,) = json.loads(capsys.readouterr().out)["edges"]
+    assert described["attributes"]["edge_attr"]["shape"] == [6, 2, 3]

@@ -266,9 +266,10 @@ def test_commands(tmp_path, capsys) -> None:
     assert "in-neighbours" in (line := capsys.readouterr().out)
     assert "ids (texts) taken to 0...2" in line
     assert main(["info", str(tmp_path / "d")]) == 0
-    assert "  ids       ids (texts) taken to 0...2\n" in capsys.readouterr().out
+    assert "node_ids: kind=texts, count=3\n" in capsys.readouterr().out
     assert main(["info", str(tmp_path / "d"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["node_ids"] == {"kind": "texts", "count": 3}
+    (nodes,) = json.loads(capsys.readouterr().out)["nodes"]
+    assert nodes["node_ids"] == {"kind": "texts", "count": 3}
     assert main(["verify", str(tmp_path / "d")]) == 0
     assert "id_map.gd: intact" in capsys.readouterr().out
     assert main(["info", str(tmp_path / "d" / "id_map.gd")]) == 0
@@ -276,7 +277,7 @@ def test_commands(tmp_path, capsys) -> None:
     gz.build(tmp_path / "t", nodes={"a": {}, "b": {}}, edges=many, ids="map").close()
     capsys.readouterr()
     assert main(["info", str(tmp_path / "t")]) == 0
-    assert capsys.readouterr().out.count("ids (int64) taken to 0...0") == 2
+    assert capsys.readouterr().out.count("kind=int64, count=1") == 2
 
 
 # --- what ids are read from, and what is refused

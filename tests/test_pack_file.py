@@ -321,7 +321,10 @@ def test_the_command_says_the_cost_and_packs(folder, tmp_path, capfd):
         np.testing.assert_array_equal(one.rows["x"], other.rows["x"])
     assert run("info", out) == 0
     text = capfd.readouterr().out
-    assert "14 batches of epochs 1 to 2, 32 seeds each, fanouts 5,3, 64 kB of rows" in text
+    assert "first_epoch=1, epochs=2" in text
+    assert "batches=14, resident_bytes=64 kB" in text
+    for part in ("batch_size=32", "fanouts=5,3"):
+        assert part in text
     assert run("info", out, "--json") == 0
     assert json.loads(capfd.readouterr().out)["pack"]["resident_rows"] == NODES // 4
     assert run(*words) == 1

@@ -413,8 +413,10 @@ def test_the_command(typed: Path, tmp_path: Path, capfd: pytest.CaptureFixture[s
     assert files[2].name in capfd.readouterr().err
     assert run("info", out) == 0
     text = capfd.readouterr().out
-    assert "packed    6 batches of epochs 0 to 0, 7 seeds each" in text
-    assert "fanouts author__writes__paper 4,3; paper__cites__paper 4,3" in text
+    assert "first_epoch=0, epochs=1" in text
+    assert "batches=6, " in text
+    assert "batch_size=7" in text
+    assert "fanouts: author__writes__paper=4,3, paper__cites__paper=4,3" in text
     for path in files:
         assert f"{path.name}: " in text
     assert "author.x" in text

@@ -239,26 +239,28 @@ def test_options_that_do_not_exist_are_ignored_with_a_warning_of_the_users_line(
 
 
 def test_info_says_whether_it_is_used(tuned: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    def line() -> str:
+    def lines() -> str:
         assert run("info", tuned) == 0
-        out = capfd.readouterr().out
-        return next((text for text in out.splitlines() if "tuning  " in text), "")
+        _, heading, rest = capfd.readouterr().out.partition("  tuning: ")
+        return heading + rest.partition("  files ")[0]
 
-    assert line().startswith("  tuning    pread, lookahead=2, resident=0.25; of 2026-11-22, with ")
+    found = lines()
+    assert found.startswith("  tuning: date=2026-11-22")
+    assert found.endswith("prefetch: strategy=pread, lookahead=2, resident=0.25\n")
     # the memory is plenty for this dataset, whatever loaders find available
-    assert "; files and machine match: loaders that find " in line()
-    assert line().endswith(" or more of memory available use it, and batch.stats.io says so")
+    assert "least_available=" in found
+    assert "most_available" not in found
+    assert "not_used" not in found
     assert run("info", tuned, "--json") == 0
     assert json.loads(capfd.readouterr().out)["tuning"]["not_used"] is None
     machine = asdict(replace(this_machine(tuned), disk="Drum"))
     _tune(tuned, machine=machine)
-    assert "not used: it is of another machine (disk Drum, not " in line()
+    assert "not_used=it is of another machine (disk Drum, not " in lines()
     _tune(tuned, prefetch={"strategy": "magic"})
-    assert "not used: it is corrupt (strategy must be one of" in line()
+    assert "not_used=it is corrupt (strategy must be one of" in lines()
     # far less than this process has: a larger one may have as much
     _tune(tuned, available=10_000, memory_limit=30_000)
-    found = line()
-    assert "10 kB of memory; files and machine match: loaders that find 7.5 kB to 15 kB" in found
+    assert "available=10 kB, least_available=7.5 kB, most_available=15 kB" in lines()
     assert "it is for 10 kB of memory, and" in _io(tuned)
     (tuned / TUNING_NAME).unlink()
-    assert line() == ""
+    assert lines() == ""

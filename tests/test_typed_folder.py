@@ -82,24 +82,25 @@ def test_info(data: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run("info", data, "--degrees") == 0
     text = " ".join(capfd.readouterr().out.split())
     for part in (
-        "7 nodes in hot order, 5 edges, directed, in-neighbours sampled",
-        "nodes paper: 4",
-        "x 4 x 2, float64, 64 bytes",
-        "split train: 2 nodes",
-        "classes 3",
-        "edges author, writes, paper: 3; 0.8 a list",
-        "edge_attr 3 x 5, float16, 30 bytes",
-        "sampled by weight 'weight'",
-        "edges paper, cites, paper: 2; 0.5 a list sampled by time 'year' of the nodes",
-        "nodes by degree",
+        "num_nodes: 7 num_edges: 5",
+        "direction: directed, in-neighbours sampled order: hot",
+        "nodes paper: num_nodes=4, num_classes=3",
+        "x: shape=4 x 2, dtype=float64, bytes=64 bytes",
+        "splits: train=2",
+        "edges author,writes,paper: num_edges=3, num_input_edges=3, mean_degree=0.75",
+        "edge_attr: shape=3 x 5, dtype=float16, bytes=30 bytes",
+        "sampled_by: weight=weight, time_level=edge",
+        "edges paper,cites,paper: num_edges=2, num_input_edges=2, mean_degree=0.50",
+        "sampled_by: time=year, time_level=node",
+        "degrees: max=",
     ):
         assert part in text, part
     assert run("info", data, "--json") == 0
     content = json.loads(capfd.readouterr().out)
-    assert [one["type"] for one in content["edge_types"]] == [list(WRITES), list(CITES)]
-    assert content["edge_types"][1]["time"] == "year"
+    assert [one["type"] for one in content["edges"]] == [list(WRITES), list(CITES)]
+    assert content["edges"][1]["sampled_by"]["time"] == "year"
     assert run("info", data / "author__writes__paper.gl") == 0
-    assert "3 from 3 input edges" in capfd.readouterr().out
+    assert "num_edges: 3\n  num_input_edges: 3\n" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize("order", ["hot", "input"])
