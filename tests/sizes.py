@@ -35,8 +35,8 @@ MODULES_OF_A_CSV = 20
 MODULES_OF_A_BATCH = 22
 # Above its limit still: it may shrink, and must not grow. A line goes when its limit holds.
 REACHED = {
-    "Python in graphzero/": 20_298,
-    "tests/": 29_505,
+    "Python in graphzero/": 20_242,
+    "tests/": 29_485,
     "(front): lines": 499,
     "store: lines": 1373,
     "graph: lines": 1204,
@@ -44,7 +44,7 @@ REACHED = {
     "packs: lines": 580,
     "ingest: lines": 6822,
     "pyg: lines": 630,
-    "report: lines": 2546,
+    "report: lines": 2490,
     "training: lines": 674,
     "commands: lines": 1110,
 }
