@@ -14,4 +14,5 @@ CHAIN = [[0, 1], [0, 2], [2, 1], [3, 2]]
 def built(folder, edges, order="hot", **options):
     """A dataset with edge ids."""
     how = {"presample": SMALL} if order == "presample" else {}
-    return gz.build(folder, np.asarray(edges), order=order, edge_ids=True, **how, **options)
+    edges = {"edge_index": np.asarray(edges).T}  # also of two edges
+    return gz.build(folder, edges, order=order, edge_ids=True, **how, **options)

@@ -209,14 +209,17 @@ def test_a_column_of_the_edge_list_drives_sampling_as_ever(tmp_path: Path) -> No
 
 
 def test_two_edges_as_edge_index(tmp_path: Path) -> None:
-    """[[0, 1], [2, 3]] is read as PyG does under that name."""
-    two = np.array([[0, 1], [2, 3]])
+    """[[0, 1], [2, 3]] is read as PyG does under that name, and of a tensor; else it is refused."""
+    two, torch = np.array([[0, 1], [2, 3]]), pytest.importorskip("torch")
     build_dataset(tmp_path / "a", {"edge_index": two, "w": [5, 6]}, num_nodes=4)
-    build_dataset(tmp_path / "b", two, num_nodes=4)
     with gz.open(tmp_path / "a") as ds:
         assert_edges(ds, two.T, {"w": np.array([5, 6])}, directed=True)
+    build_dataset(tmp_path / "b", torch.from_numpy(two))
     with gz.open(tmp_path / "b") as ds:
-        assert ds.graph.neighbors(1).tolist() == [0]
+        assert ds.graph.neighbors(2).tolist() == [0]
+    for ambiguous in (two, two.tolist(), tuple(two)):
+        with pytest.raises(ValueError, match=r"\(2, 2\).*{'edge_index': edges}.*edges\.T}"):
+            build_dataset(tmp_path / "c", ambiguous)
 
 
 def test_labels_of_several_kinds(tmp_path: Path) -> None:

@@ -99,9 +99,12 @@ def test_parquet_edges(
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.array([[0, 1], [2, -3]]), "edge 1: -3 is not a target id"),
-        (np.array([[0, 1], [2, 1 << 32]]), "edge 1: 4294967296 is not a target id"),
-        (np.array([[0, 1], [2, 2**64 - 1]], np.uint64), "edge 1: 18446744073709551615 is not"),
+        (np.array([[0, 1], [2, -3], [1, 1]]), "edge 1: -3 is not a target id"),
+        (np.array([[0, 1], [2, 1 << 32], [1, 1]]), "edge 1: 4294967296 is not a target id"),
+        (
+            np.array([[0, 1], [2, 2**64 - 1], [1, 1]], np.uint64),
+            "edge 1: 18446744073709551615 is not",
+        ),
         (np.array([[0.0, 1.0]]), "dtype float64: node ids must be integers"),
         (np.array([[True, False]]), "dtype bool: node ids must be integers"),
         (np.array([["a", "b"]]), "must hold numbers"),

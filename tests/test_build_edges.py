@@ -78,7 +78,7 @@ def test_like_reference(
     folder = tmp_path_factory.mktemp("d")
     build_dataset(
         folder,
-        array,
+        {"edge_index": array.T},
         num_nodes=num_nodes,
         directed=directed,
         neighbors=neighbors,

@@ -111,6 +111,29 @@ def test_batches_equal_the_naive_ones(tmp_path, order, mode, amount):
     assert i == 2
 
 
+@pytest.mark.parametrize(("mode", "amount"), MODES)
+def test_with_disjoint_trees_each_end_has_one_and_batch_has_its_seed_edge(tmp_path, mode, amount):
+    """As PyG's ``batch % num_pos``: a pooling over `batch` has one row for each seed edge."""
+    edges = files.random_edges(60, 300)
+    ds, _ = open_graph(tmp_path / "data", edges, 60)
+    seeds = np.random.default_rng(1).integers(0, 60, (2, 70))
+    neighbors = [set(ds.graph.neighbors(v).tolist()) - {v} for v in range(60)]
+    how = {"neg_sampling": mode, "amount": amount, "disjoint": True}
+    for batch in map(gz.Collate(ds), batches(ds, seeds, [-1], **how)):
+        if mode == "triplet":
+            negatives = batch.dst_neg_index.reshape(batch.batch_size, -1)
+            ends = [batch.src_index, batch.dst_pos_index, *negatives.T]
+        else:
+            ends = list(batch.edge_label_index)
+        sizes = np.zeros(batch.batch_size, int)
+        for local in ends:
+            links = np.resize(np.arange(batch.batch_size), len(local))
+            assert batch.batch[local].tolist() == links.tolist()
+            np.add.at(sizes, links, [1 + len(neighbors[v]) for v in batch.n_id[local].tolist()])
+        assert torch.equal(*batch.batch[batch.edge_index])
+        assert np.bincount(batch.batch).tolist() == sizes.tolist()
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [

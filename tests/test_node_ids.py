@@ -68,7 +68,7 @@ def check_against_twin(tmp_path: Path, edges: list[tuple[Any, Any]], more: list[
     )
     with small_memory.build(
         fresh(tmp_path / "map"),
-        array,
+        {"edge_index": array.T},
         labels=by_id,
         splits={"train": split},
         ids="map",
@@ -82,7 +82,7 @@ def check_against_twin(tmp_path: Path, edges: list[tuple[Any, Any]], more: list[
     numbers = np.array([[twin[a], twin[b]] for a, b in edges])
     with gz.build(
         fresh(tmp_path / "hand"),
-        numbers,
+        {"edge_index": numbers.T},
         labels=np.array(labels[::-1]),
         splits={"train": [twin[one] for one in split]},
     ):
@@ -149,7 +149,7 @@ def test_texts_that_are_sorted_on_the_disk(tmp_path, monkeypatch, long) -> None:
 
 
 def test_unknown_ids(tmp_path) -> None:
-    edges = np.array([[5, 70], [-9, 5]])
+    edges = np.array([[5, 70], [-9, 5], [5, -9]])
     with pytest.raises(IndexError, match="split 'train', position 1: 6 is the id of no node"):
         gz.build(tmp_path, edges, splits={"train": [5, 6]}, ids="map")
     with gz.build(tmp_path, edges, ids="map") as ds:
@@ -245,7 +245,7 @@ def test_typed_graphs_have_a_table_a_type(tmp_path) -> None:
 
 
 def test_a_damaged_table(tmp_path) -> None:
-    gz.build(tmp_path, np.array([["aa", "b"], ["cc", "d"]]), ids="map").close()
+    gz.build(tmp_path, np.array([["aa", "b"], ["cc", "d"], ["d", "b"]]), ids="map").close()
     file = tmp_path / read_manifest(tmp_path).nodes[""].id_map.name
     files.damage(file, "rows", 0, 2**64 - 1)  # the end of the first text
     with gz.open(tmp_path) as ds:
@@ -335,7 +335,7 @@ WRONG = [
     ),
     ({"edges": [["a", ""]]}, "edge 0: target id: '': an empty text is no id"),
     (
-        {"edges": [["a", "b"], [" b", "a"]]},
+        {"edges": [["a", "b"], [" b", "a"], ["a", "a"]]},
         "edge 1: source id: ' b': the id begins or ends with a blank",
     ),
     ({"edges": [["a", "b" * 4097]]}, "more than 4096 bytes"),

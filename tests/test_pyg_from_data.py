@@ -15,9 +15,9 @@ torch = pytest.importorskip("torch")
 pyg = pytest.importorskip("torch_geometric")
 
 import torch_geometric.transforms as T  # noqa: E402
-from torch_geometric.data import Data, InMemoryDataset  # noqa: E402
+from torch_geometric.data import Data, HeteroData, InMemoryDataset  # noqa: E402
 
-from graphzero.pyg import from_data  # noqa: E402
+from graphzero.pyg import NeighborLoader, from_data  # noqa: E402
 
 # The C code that these loaders reach is sanitized by the tests of their open form.
 pytestmark = pytest.mark.no_asan
@@ -227,3 +227,45 @@ def test_negative_weights_are_an_attribute_that_drives_nothing(tmp_path):
         assert torch.equal(ds.edge_weight, data.edge_weight)
         with pytest.raises(ValueError, match="weights"):
             gz.NeighborSampler(ds.graph, [3], weighted=True)
+
+
+def test_edits_in_place_of_what_is_stored_are_an_error_and_copies_are_not(tmp_path):
+    edits = {
+        "x": lambda data: data.x.mul_(2),
+        "y": lambda data: data.y.__setitem__(slice(None), 3),
+        "edge_index": lambda data: data.edge_index.view(-1)[:2].zero_(),
+        "train_mask": lambda data: data.train_mask.fill_(True),
+        "flag": lambda data: data["flag"].logical_not_(),
+    }
+    graph = make_data()
+    graph.flag = graph.y > 1
+    for name, edit in edits.items():
+        data = from_data(graph.clone(), tmp_path / name)
+        loader = NeighborLoader(data, [2], "train", batch_size=20)
+        copies = [getattr(data, each).clone() for each in edits]
+        for copy in copies:
+            copy.zero_()
+        with torch.inference_mode():
+            assert data.x.sum() != 0
+        assert len(list(loader)) == len(loader)
+        edit(data)
+        with pytest.raises(ValueError, match=rf"data\.{name} was edited .*from_data.*\.clone"):
+            list(loader)
+        gathered = gz.NeighborDataset(data, [1, 2], [2], gather=[])
+        if name in ("x", "y", "flag"):
+            assert len(list(gathered)) == 1  # mini-batches without it
+        with pytest.raises(ValueError, match=f"{name} was edited"):
+            list(gz.NeighborDataset(data, [1, 2], [2], gather=["x", "y", "flag"]))
+        assert len(list(gz.NeighborDataset(pickle.loads(pickle.dumps(data)), [1, 2], [2]))) == 1
+        data.close()
+
+
+def test_edits_of_one_type_are_named(tmp_path):
+    graph = HeteroData()
+    graph["a"].x, graph["a", "to", "a"].edge_index = torch.ones(4, 2), torch.tensor([[0], [1]])
+    with from_data(graph, tmp_path / "store") as data:
+        loader = NeighborLoader(data, [2], "a", batch_size=2)
+        assert len(list(loader)) == 2
+        data.x_dict["a"][0] = 7
+        with pytest.raises(ValueError, match=r"data\['a'\]\.x was edited"):
+            list(loader)

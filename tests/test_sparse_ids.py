@@ -84,7 +84,7 @@ def test_typed_graphs(tmp_path) -> None:
 
 @pytest.mark.parametrize("edges", ["5000000000,1", "-1,1"])
 def test_ids_that_are_no_numbers_of_nodes_name_the_way_out(tmp_path, edges) -> None:
-    path = write_csv(tmp_path / "e.csv", "0,1", edges)
+    path = write_csv(tmp_path / "e.csv", "0,1", edges, "1,1")
     with pytest.raises(ValueError, match="line 2: .* is not a source id .*ids='map' takes any"):
         gz.build(tmp_path / "d", path)
     with pytest.raises(ValueError, match="edge 1: .* is not a source id .*ids='map' takes any"):

@@ -19,14 +19,14 @@ def test_replaces_a_graph_without_types_and_back(tmp_path: Path) -> None:
     def names() -> set[str]:
         return {path.name for path in tmp_path.iterdir()}
 
-    gz.build(tmp_path, [[0, 1], [1, 2]], np.ones((3, 2))).close()
+    gz.build(tmp_path, [[0, 1], [1, 2], [2, 0]], np.ones((3, 2))).close()
     untyped = names()
     gz.build(tmp_path, **small()).close()
     typed = names()
     assert not (untyped & typed) - {"dataset.json"}
     with gz.open(tmp_path) as ds:
         assert ds.node_types == ["paper", "author"]
-    gz.build(tmp_path, [[0, 1], [1, 2]], np.ones((3, 2))).close()
+    gz.build(tmp_path, [[0, 1], [1, 2], [2, 0]], np.ones((3, 2))).close()
     assert names() == untyped
 
 

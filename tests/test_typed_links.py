@@ -155,3 +155,11 @@ def test_trees_of_seed_edges_have_no_later_edges(ds, kind, mode):
         for end, local in zip((kind[0], kind[2]), ends, strict=True):
             links = np.resize(np.arange(len(of_links)), len(local))
             assert batch[end].batch[local].tolist() == links.tolist()
+
+
+def test_disjoint_trees_need_no_times(ds):
+    rates, _, _ = inputs()
+    for batch in batches_of(ds, (RATES, rates), disjoint=True, neg_sampling="binary"):
+        users, films = batch[RATES].edge_label_index
+        assert batch["user"].batch[users].tolist() == [*range(batch.batch_size)] * 2
+        assert batch["film"].batch[films].tolist() == [*range(batch.batch_size)] * 2

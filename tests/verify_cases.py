@@ -60,7 +60,7 @@ def _typed(folder: Path, **options: Any) -> None:
 
 
 def _mapped(folder: Path, ids: np.ndarray) -> None:
-    gz.build(folder, ids[[[0, 1], [1, 2]]], splits={"train": ids[:1]}, ids="map").close()
+    gz.build(folder, ids[[[0, 1], [1, 2], [2, 0]]], splits={"train": ids[:1]}, ids="map").close()
 
 
 SMALL = gz.Presample(fanouts=(3, 2), batch_size=4, min_batches=3)
@@ -76,7 +76,7 @@ DATASETS: dict[str, Callable[[Path], None]] = {
     "time of nodes, both": lambda folder: _untyped(
         folder, neighbors="both", nodes={**_nodes(), "year": np.arange(NODES)}, time_attrs="year"
     ),
-    "bare": lambda folder: gz.build(folder, [[0, 1], [1, 2]], edge_ids=False).close(),
+    "bare": lambda folder: gz.build(folder, [[0, 1], [1, 2], [2, 0]], edge_ids=False).close(),
     "no edges": lambda folder: gz.build(
         folder, np.empty((0, 2), np.int64), num_nodes=3, neighbors="both"
     ).close(),

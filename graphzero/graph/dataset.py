@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -616,6 +616,13 @@ class Dataset(ClosedAtExit):
         note, self._direction_note = self._direction_note, None
         if note is not None:
             warnings.warn(note, UserWarning, stacklevel=user_line())
+
+    def require_unedited(self, names: Collection[str] | None) -> None:
+        """Refuses a pass where the user edited what was read of some attributes; None for all.
+
+        What a dataset hands out are copies and read-only views, and only `graphzero.pyg` hands out
+        what looks like the attributes themselves.
+        """
 
     @property
     def tuning(self) -> Tuning | None:

@@ -18,7 +18,13 @@ import numpy.typing as npt
 from graphzero.ingest.options import FOR_EDGES, Progress, ReadSummary, Source, as_source
 from graphzero.ingest.rows import Rows, as_numbers, check_attribute_name, column_rows
 from graphzero.ingest.sort import TempColumn
-from graphzero.ingest.sources.arrays import known_names, open_array, open_edge_array, open_id_array
+from graphzero.ingest.sources.arrays import (
+    is_tensor,
+    known_names,
+    open_array,
+    open_edge_array,
+    open_id_array,
+)
 from graphzero.ingest.sources.arrow_table import ChunkTable
 from graphzero.ingest.sources.sparse_matrix import SparseMatrix
 from graphzero.ingest.sources.table import (
@@ -318,7 +324,13 @@ def _from_array(
     is_edge_index: bool,
     text_ids: bool,
 ) -> EdgeInput:
-    if array.ndim == 2 and array.shape[0] == 2 and (array.shape[1] != 2 or is_edge_index):
+    if array.shape == (2, 2) and not is_edge_index:
+        raise ValueError(
+            f"{name} has shape (2, 2), which may be (2, E) or (E, 2): give "
+            f"{{'edge_index': edges}} if the first row has the sources, or "
+            f"{{'edge_index': edges.T}} if each row is an edge"
+        )
+    if array.ndim == 2 and array.shape[0] == 2:
         array = array.T
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(f"{name} has shape {array.shape}: an edge list is (E, 2) or (2, E)")
@@ -386,7 +398,7 @@ def open_edges(
         Whether edges of a directed graph are stored in the lists of their targets.
     with_edge_ids : bool
     is_edge_index : bool
-        Whether an array of shape (2, 2) has the sources first.
+        Whether an array of shape (2, 2) has the sources first, as tensors have.
     text_ids : bool
         Whether ids may be texts, and any integers.
     **options
@@ -423,7 +435,8 @@ def open_edges(
         open_ids = open_id_array if text_ids else open_edge_array
         array = open_ids(value, name, known_names("edge_index"))
         if not isinstance(array, SparseMatrix):
-            flags = {"is_edge_index": is_edge_index, "text_ids": text_ids}
+            is_pyg = is_edge_index or is_tensor(value)
+            flags = {"is_edge_index": is_pyg, "text_ids": text_ids}
             found = _from_array(array, name, **columns, **flags)
         elif text_ids:
             raise ValueError(

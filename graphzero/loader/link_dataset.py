@@ -110,8 +110,9 @@ class LinkNeighborDataset(SeedDataset):
 
     It is used like `NeighborDataset`: the same `Collate`, order, epochs, ranks and workers. The
     batches follow the contract of PyG's ``LinkNeighborLoader``: the seed nodes are both ends of the
-    seed edges and of their negatives, each once, ascending, at the start of ``n_id``. Seed edges
-    stay in the graph that is sampled.
+    seed edges and of their negatives, each once, ascending, at the start of ``n_id``; with
+    ``disjoint=True`` or times, each end is a seed with a tree of its own, sources first, and
+    ``batch`` has the seed edge that it belongs to. Seed edges stay in the graph that is sampled.
 
     A negative is a pair of different nodes that is not an edge in the direction of the edge list,
     whichever neighbours are stored, drawn uniformly. A seed edge that the graph does not have, such
@@ -362,16 +363,17 @@ def _sample_ends(
 ) -> tuple[TypedSubgraph, IdArray, IdArray]:
     """The neighbourhood of both ends.
 
-    With a time for each seed edge, each end has a tree of its own; else each node is a seed once.
+    With disjoint trees, which times imply, each end has one; else each node is a seed once.
 
     Returns
     -------
     TypedSubgraph
-        Its `batch`, with times, has the seed edge to whose trees a node belongs.
+        Its `batch`, with disjoint trees, has the seed edge to whose trees a node belongs.
     (n,) int64, (m,) int64
         Local ids of the sources and the destinations.
     """
     source, _, target = EDGES if edge_type is None else edge_type
+    is_disjoint = times is not None or sampler.sampling.disjoint
     types = list(dict.fromkeys((source, target)))
     both = [(ends.sources, ends.of_sources), (ends.destinations, ends.of_destinations)]
     if len(types) == 1:
@@ -379,10 +381,10 @@ def _sample_ends(
         both = [(merged[0], merged[1])]
     seeds, local = {}, []
     for kind, (nodes, _) in zip(types, both, strict=True):
-        if times is None:
-            seeds[kind], where = np.unique(nodes, return_inverse=True)
-        else:
+        if is_disjoint:
             seeds[kind], where = nodes, np.arange(len(nodes))
+        else:
+            seeds[kind], where = np.unique(nodes, return_inverse=True)
         local.append(where)
     if len(types) == 1:
         local = list(np.split(local[0], [len(ends.sources)]))
@@ -392,7 +394,7 @@ def _sample_ends(
     subgraph = sampler.sample_types(
         seeds, seed_time=seed_time, epoch=epoch, batch=batch, readahead=readahead
     )
-    if times is not None:
+    if is_disjoint:
         links_of = {kind: links for kind, (_, links) in zip(types, both, strict=True)}
         subgraph = _with_links(subgraph, links_of)
     return subgraph, local[0], local[1]

@@ -238,6 +238,7 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
 
     def begin_pass(self) -> Progress:
         """Begins a pass in this process, whose workers `iterate`: its epoch, position and rank."""
+        self.dataset.require_unedited(self.gather)
         share = Share(*self._checked_rank())
         here = self._epochs.begin(shared_by_ranks=False).position
         return Progress(here.epoch, here.batches, 0, share)
@@ -247,6 +248,7 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
         return BatchIterator(self, progress, even=self.ranks.even)
 
     def __iter__(self) -> BatchIterator:
+        self.dataset.require_unedited(self.gather)
         share = current_share(*self._checked_rank())
         begun = self._epochs.begin(shared_by_ranks=share.world_size > 1)
         here = begun.position

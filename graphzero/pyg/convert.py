@@ -324,7 +324,7 @@ def _add_split(nodes: _Part, name: str, value: Any, where: str) -> bool:
     if name not in _SPLIT_NAMES or not isinstance(value, Tensor | np.ndarray):
         return False
     tensor = torch.as_tensor(value)
-    nodes.memory.masks[name] = tensor
+    nodes.memory.masks[name] = nodes.memory.watched.watch(name, tensor)
     array = _as_array(tensor, f"{where}{name}")
     is_mask = array.dtype == np.bool_ and array.shape == (nodes.count,)
     if is_mask or (array.ndim == 1 and array.dtype.kind in "iu" and not name.endswith("_mask")):

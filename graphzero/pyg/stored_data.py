@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
@@ -29,6 +30,30 @@ def is_seed_edges(name: str) -> bool:
     return _SEED_EDGES.fullmatch(name) is not None
 
 
+class Watched:
+    """Tensors that were handed out, without their memory, to find out which of them were edited.
+
+    A copy of it in another process watches none.
+    """
+
+    def __init__(self) -> None:
+        self._versions: list[tuple[str, Tensor, int]] = []
+
+    def watch(self, name: str, tensor: Tensor) -> Tensor:
+        """The tensor itself, which is watched from now on."""
+        # An empty tensor that has the same counter of edits, as a view would.
+        counter = tensor.detach().set_(torch.empty(0, dtype=tensor.dtype))  # type: ignore[call-overload]
+        self._versions.append((name, counter, counter._version))
+        return tensor
+
+    def edited(self) -> list[str]:
+        """Names of what was edited in place since it was handed out."""
+        return [name for name, counter, version in self._versions if counter._version != version]
+
+    def __reduce__(self) -> tuple[type[Watched], tuple[()]]:
+        return Watched, ()
+
+
 @dataclass
 class InMemory:
     """What of the nodes or edges of one type is not in files.
@@ -39,12 +64,15 @@ class InMemory:
         Masks and ids of splits by the names that they were given.
     kept : dict
         What has no row for each node or edge, as it was given.
+    watched : Watched
+        What was read of the files, and the masks.
     booleans : set of str
         Stored attributes that were booleans, whose files have uint8.
     """
 
     masks: dict[str, Tensor] = field(default_factory=dict)
     kept: dict[str, Any] = field(default_factory=dict)
+    watched: Watched = field(default_factory=Watched)
     booleans: set[str] = field(default_factory=set)
 
 
@@ -103,7 +131,7 @@ class StoredPart:
         if not self.part.graph.has_edge_ids:
             raise AttributeError("edge_index needs the places of edges: from_data(edge_ids=True)")
         _core.require_memory(self.part.num_edges, 8 * 8, "edge_index")
-        return torch.from_numpy(self.part.edge_index())
+        return self._watched("edge_index", self.part.edge_index())
 
     def keys(self) -> list[str]:
         """Names of what was given, apart from the number of nodes."""
@@ -154,8 +182,14 @@ class StoredPart:
                     f"the rows of its nodes, and data.num_features the number of columns"
                 ) from None
             rows = store.gather_stored(part.to_stored(np.arange(part.num_nodes)), None, 1)
-        tensor = as_tensor(rows)
-        return tensor.view(torch.bool) if name in self.memory.booleans else tensor
+        return self._watched(name, rows)
+
+    def _watched(self, name: str, rows: npt.NDArray[Any]) -> Tensor:
+        with torch.inference_mode(False):  # whose tensors do not count edits
+            tensor = as_tensor(rows)
+            if name in self.memory.booleans:
+                tensor = tensor.view(torch.bool)
+            return self.memory.watched.watch(name, tensor)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Refuses attributes, which the files and batches would not have."""
@@ -250,6 +284,25 @@ class StoredData(Dataset):
     def __contains__(self, name: str) -> bool:
         """Whether `keys` has the name."""
         return name in self.keys()
+
+    def require_unedited(self, names: Collection[str] | None) -> None:
+        """Refuses a pass where something was edited in place that batches do not have so.
+
+        Raises
+        ------
+        ValueError
+            Naming it. `names` are those of attributes that batches have; None for all.
+        """
+        for key, part in self.parts.items():
+            for name in part.memory.watched.edited():
+                if names is None or name in names or name not in part.part:
+                    whose = f"data.{name}" if not self.is_typed else f"data[{key!r}].{name}"
+                    raise ValueError(
+                        f"{whose} was edited in place, but the graph is stored, and batches and "
+                        f"splits would not have the edit: edit the graph before from_data, or "
+                        f"batches in transform= of the loader. For other uses edit a copy, "
+                        f"{whose}.clone(), such as a mask for input_nodes="
+                    )
 
     def collect(self, name: str) -> dict[Any, Any]:
         """An attribute of all types that have it, by type.

@@ -425,6 +425,11 @@ def _name_of(value: Any, what: str) -> str:
     return os.fspath(value) if isinstance(value, str | os.PathLike) else what
 
 
+def is_tensor(value: Any) -> bool:
+    """Whether it is a tensor of torch, which may not be installed."""
+    return type(value).__module__.partition(".")[0] == "torch" or hasattr(value, "detach")
+
+
 def _open(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
     if isinstance(value, str | os.PathLike):
         return _open_file(value, names)
@@ -432,7 +437,7 @@ def _open(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
         return _array_of(value, what)
     if is_scipy(value):
         return matrix_of_scipy(value, what)
-    if type(value).__module__.partition(".")[0] == "torch" or hasattr(value, "detach"):
+    if is_tensor(value):
         from graphzero.ingest.sources import torch_file
 
         return torch_file.array_of(value, what)
