@@ -35,8 +35,8 @@ MODULES_OF_A_CSV = 20
 MODULES_OF_A_BATCH = 22
 # Above its limit still: it may shrink, and must not grow. A line goes when its limit holds.
 REACHED = {
-    "Python in graphzero/": 20_283,
-    "tests/": 29_553,
+    "Python in graphzero/": 20_147,
+    "tests/": 29_476,
     "(front): lines": 499,
     "store: lines": 1373,
     "graph: lines": 1205,
@@ -45,8 +45,8 @@ REACHED = {
     "ingest: lines": 6833,
     "pyg: lines": 656,
     "report: lines": 2490,
-    "training: lines": 674,
-    "commands: lines": 1110,
+    "training: lines": 547,
+    "commands: lines": 1101,
 }
 
 

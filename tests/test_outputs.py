@@ -354,10 +354,10 @@ def test_packs_models_and_predictions_refuse_special_files(special, tmp_path):
     assert os.listdir(tmp_path / "real") == ["p.gd"]
     assert gz.FeatureStore(made).feature_dim == 2
     refused(lambda: SavedModel({}, {}, [1], "float32", 1, 0).write(special), special)
-    (tmp_path / "p.csv").symlink_to(special)
+    (tmp_path / "p.npz").symlink_to(special)
     with pytest.raises(OSError, match=SPECIAL):
         write_predictions(
-            tmp_path / "p.csv", {"a": np.zeros(1, np.int64)}, {"a": np.ones((1, 1), np.float32)}
+            tmp_path / "p.npz", {"a": np.zeros(1, np.int64)}, {"a": np.ones((1, 1), np.float32)}
         )
 
 

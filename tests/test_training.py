@@ -21,8 +21,6 @@ import psutil
 import pytest
 import torch
 from cli_program import only_line, run
-from hypothesis import given
-from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 import graphzero as gz
@@ -30,17 +28,11 @@ from graphzero import _core
 from graphzero.training import trainer
 from graphzero.training.demo_graph import write_demo
 from graphzero.training.graphsage import GraphSAGE, SavedModel
-from graphzero.training.trainer import (
-    TrainingInterrupted,
-    labelled_splits,
-    roc_auc,
-    train,
-)
+from graphzero.training.trainer import labelled_splits, train
 
 # what is tested is Python; its C code runs under the sanitizers in other tests
 pytestmark = pytest.mark.no_asan
 
-SPLITS = ("train", "val", "test")
 OPTIONS = {"epochs": 4, "batch_size": 256, "hidden": 16, "fanouts": [4, -1], "seed": 3}
 
 
@@ -49,9 +41,7 @@ def communities(tmp_path_factory):
     """1,500 nodes in four classes, which features alone hardly tell apart."""
     folder = tmp_path_factory.mktemp("communities")
     files = write_demo(folder, num_nodes=1500, num_edges=15_000, dim=16, num_classes=4)
-    gz.build(
-        folder / "data", files.edges, files.features, files.labels, files.splits, directed=False
-    ).close()
+    gz.build(folder / "data", **files, directed=False).close()
     return folder / "data"
 
 
@@ -66,23 +56,30 @@ def unknown(tmp_path_factory):
     """600 nodes in three classes; some labels are unknown, and a split has no labels at all."""
     folder = tmp_path_factory.mktemp("unknown")
     files = write_demo(folder, num_nodes=600, num_edges=6000, dim=8, num_classes=3)
-    labels = np.load(files.labels)
-    splits = {name: np.load(path) for name, path in files.splits.items()}
+    labels = np.load(files["labels"])
+    splits = {name: np.load(path) for name, path in files["splits"].items()}
     labels[splits["test"][::3]] = -1
     others = np.random.default_rng(0).permutation(600)[:50]
     labels[others[:25]] = -1
     splits["later"] = others
-    rows = np.load(files.features)
-    with gz.build(folder / "d", files.edges, rows, labels, splits, directed=False) as dataset:
+    files |= {"labels": labels, "splits": splits}
+    with gz.build(folder / "d", **files, directed=False) as dataset:
         yield dataset
+
+
+@pytest.fixture(scope="module")
+def saved(unknown, tmp_path_factory):
+    """The file of a model, and the report of its training."""
+    folder = tmp_path_factory.mktemp("saved")
+    report = train(unknown, save=folder / "m.pt", predictions=folder / "p.npz", **OPTIONS)
+    return folder / "m.pt", report
 
 
 def without_times(report):
     content = dataclasses.asdict(report)
-    del content["memory"]
-    for epoch in content["epochs"]:
-        for name in ("seconds", "batches_per_second", "loading", "waited"):
-            del epoch[name]
+    for one in (content, *content["epochs"]):
+        for name in ("memory", "io", "seconds", "batches_per_second", "loading", "waited"):
+            one.pop(name, None)
     return content
 
 
@@ -124,19 +121,6 @@ def test_the_trimmed_forward_equals_naive_layers_over_everything(ds, fanouts):
     torch.testing.assert_close(trimmed, whole[: batch.batch_size])
 
 
-@given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=1, max_size=60))
-def test_auc_is_the_share_of_pairs_in_the_right_order(pairs):
-    scores = np.array([score for score, _ in pairs], dtype=np.float32)
-    positive = np.array([is_positive for _, is_positive in pairs])
-    won = [
-        (high > low) + 0.5 * (high == low) for high in scores[positive] for low in scores[~positive]
-    ]
-    if won:
-        assert roc_auc(scores, positive) == pytest.approx(np.mean(won))
-    else:
-        assert roc_auc(scores, positive) is None
-
-
 # --- training
 
 
@@ -145,12 +129,8 @@ def test_neighbours_are_learnt_from(ds):
     report = train(ds, epochs=20, batch_size=256, dropout=0.2, on_epoch=seen.append)
     assert report.splits["test"].accuracy > 0.6
     assert report.splits["test"].majority < 0.35
-    assert report.splits["test"].roc_auc is None
-    assert {name: split.num_nodes for name, split in report.splits.items()} == {
-        "train": 900,
-        "val": 300,
-        "test": 300,
-    }
+    counts = {name: split.num_nodes for name, split in report.splits.items()}
+    assert counts == {"train": 900, "val": 300, "test": 300}
     assert tuple(seen) == report.epochs
     assert [epoch.epoch for epoch in report.epochs] == list(range(1, 21))
     assert {epoch.batches for epoch in report.epochs} == {4}
@@ -186,11 +166,7 @@ def test_a_pack_trains_as_its_batches_do(ds, tmp_path):
     packed = train(ds, epochs=2, seed=7, pack=out)
     plain = train(ds, epochs=2, seed=7, fanouts=[4, 3], batch_size=200)
     assert packed.io != plain.io
-    same = [dataclasses.replace(report, io="") for report in (packed, plain)]
-    for report in same:
-        epochs = [dataclasses.replace(epoch, io="") for epoch in report.epochs]
-        object.__setattr__(report, "epochs", tuple(epochs))
-    assert without_times(same[0]) == without_times(same[1])
+    assert without_times(packed) == without_times(plain)
     for options in ({"fanouts": [4, 3]}, {"batch_size": 200}):
         with pytest.raises(ValueError, match="a pack has its own fanouts and batch size"):
             train(ds, pack=out, **options)
@@ -199,31 +175,19 @@ def test_a_pack_trains_as_its_batches_do(ds, tmp_path):
         train(ds, pack=out)
 
 
-def test_two_classes_have_a_roc_auc_and_unknown_labels_are_left_out(ds, tmp_path):
-    classes = ds.labels.gather(np.arange(1500))
-    labels = np.where(classes == 3, -1, classes % 2).astype(np.int32)
-    edges = np.stack(
-        [np.repeat(np.arange(1500), 5), np.random.default_rng(0).integers(0, 1500, 7500)], axis=1
-    )
-    features = labels.reshape(-1, 1) + np.random.default_rng(1).standard_normal((1500, 1))
-    splits = {"train": ds.splits["train"], "valid": ds.splits["val"]}
-    with gz.build(tmp_path / "two", edges, features, labels, splits) as two:
-        report = train(two, epochs=10, batch_size=256, dropout=0.0)
-    known = int((labels[ds.splits["val"]] >= 0).sum())
-    assert set(report.splits) == {"train", "val"}
-    assert report.splits["val"].num_nodes == known < 300
-    assert report.num_classes == 2
-    assert report.splits["val"].roc_auc > 0.6
-
-
-def test_without_splits_all_labelled_nodes_are_trained_on(tmp_path):
-    labels = np.array([0, 1, -1, 1])
-    with make(tmp_path, "plain", features=np.eye(4, dtype=np.float64), labels=labels) as plain:
+def test_which_nodes_are_trained_on_and_evaluated(tmp_path):
+    parts = {"features": np.eye(4), "labels": np.array([0, 1, -1, 1])}
+    with make(tmp_path, "plain", **parts) as plain:
         report = train(plain, epochs=2, fanouts=[-1])
-    assert set(report.splits) == {"train"}
-    assert report.splits["train"].num_nodes == 3
+    assert {name: split.num_nodes for name, split in report.splits.items()} == {"train": 3}
     assert report.best_epoch == 2, "there is nothing to choose by"
     assert report.epochs[0].val_accuracy is None
+    splits = {"train": [0, 1], "valid": [2, 3], "other": [1]}
+    with make(tmp_path, "split", splits=splits, **parts) as split:
+        report = train(split, epochs=1, fanouts=[-1])
+    counts = {name: one.num_nodes for name, one in report.splits.items()}
+    assert counts == {"train": 2, "val": 1}
+    assert report.epochs[0].val_accuracy is not None
 
 
 FEATURES = np.eye(4, dtype=np.float32)
@@ -244,6 +208,10 @@ LABELS = np.array([0, 1, 1, 0])
             r"no split 'train', only \['dev'\]",
         ),
         ({"features": FEATURES * np.nan, "labels": LABELS}, "the loss of epoch 1 is nan: lower lr"),
+        (
+            {"features": FEATURES, "labels": LABELS << 40},
+            "only 2 different ones occur: if they are",
+        ),
     ],
 )
 def test_datasets_that_cannot_be_trained_on(tmp_path, parts, message):
@@ -259,16 +227,16 @@ def test_datasets_that_cannot_be_trained_on(tmp_path, parts, message):
         ({"hidden": 0}, "hidden must be at least 1"),
         ({"epochs": 0}, "epochs must be at least 1"),
         ({"batch_size": 0}, "batch_size must be at least 1"),
-        ({"lr": 0.0}, "lr must be a positive"),
-        ({"lr": float("nan")}, "lr must be a positive"),
-        ({"dropout": 1.0}, "dropout must be at least 0 and below 1"),
-        ({"weight_decay": -1.0}, "weight_decay must be 0 or positive"),
-        ({"workers": -1}, "workers must be at least 0"),
-        ({"device": "abacus"}, "device 'abacus' cannot be used"),
+        ({"lr": -1.0}, "Invalid learning rate: -1.0"),
+        ({"lr": float("nan")}, "Invalid learning rate: nan"),
+        ({"dropout": 1.5}, "dropout probability has to be between 0 and 1"),
+        ({"weight_decay": -1.0}, "Invalid weight_decay value: -1.0"),
+        ({"workers": -1}, "num_workers option should be non-negative"),
+        ({"device": "abacus"}, "device type at start of device string: abacus"),
     ],
 )
 def test_options_out_of_range(ds, options, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, RuntimeError), match=message):
         train(ds, **options)
 
 
@@ -278,46 +246,21 @@ def test_labels_beyond_the_number_of_classes(ds):
         train(wrong)
 
 
-def test_more_classes_than_a_model_has_memory_for(monkeypatch, tmp_path):
-    """Labels without gaps, so many that their weights exceed the machine."""
-    monkeypatch.setattr("graphzero.training.trainer._MOST_SPARSE_CLASSES", 1 << 62)
-    labels = np.array([0, 1, 2, 1 << 40])
-    with (
-        make(tmp_path, "many", features=FEATURES, labels=labels) as many,
-        pytest.raises(MemoryError, match=r"1,099,511,627,777 classes.*hidden=128.*smaller"),
-    ):
-        train(many)
-
-
-def test_the_example_trains(communities, capfd):
+def test_the_example_trains(communities):
     path = Path(__file__).resolve().parents[1] / "examples" / "train_sage.py"
-    words = [path, communities, "--epochs", "8", "--fanouts", "3"]
+    command = [sys.executable, path, communities, "--epochs", "8", "--fanouts", "3"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(
-        [sys.executable, *map(str, words)],
-        cwd=communities,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    lines = done.stdout.splitlines()
+    options = {"cwd": communities, "env": environment, "text": True, "timeout": 120}
+    lines = subprocess.check_output(command, **options).splitlines()
     assert [line.split(":")[0] for line in lines[:8]] == [f"epoch {i}" for i in range(1, 9)]
     assert 0.25 < float(lines[8].removeprefix("test accuracy ")) < 1
 
 
 def build_real(real_data, name, folder):
     source = real_data / name
-    splits = {split: source / f"{split}_idx.npy" for split in SPLITS}
-    return gz.build(
-        folder / name,
-        source / "edges.csv",
-        source / "features.npy",
-        source / "labels.npy",
-        splits,
-        directed=False,
-    )
+    files = [source / file for file in ("edges.csv", "features.npy", "labels.npy")]
+    splits = {split: source / f"{split}_idx.npy" for split in ("train", "val", "test")}
+    return gz.build(folder / name, *files, splits, directed=False)
 
 
 def test_cora(real_data, tmp_path):
@@ -370,13 +313,12 @@ def scores_of(unknown, model, seeds):
         )
 
 
-def test_the_saved_model_is_that_of_the_best_epoch(unknown, tmp_path):
-    path = tmp_path / "model.pt"
-    report = train(unknown, save=path, **OPTIONS)
-    saved = SavedModel.read(path)
-    assert saved.epoch == report.best_epoch
-    assert (saved.fanouts, saved.feature_dtype, saved.seed) == ([4, -1], "float32", 3)
-    assert saved.arguments == {
+def test_the_saved_model_is_that_of_the_best_epoch(unknown, saved):
+    path, report = saved
+    content = SavedModel.read(path)
+    assert content.epoch == report.best_epoch
+    assert (content.fanouts, content.feature_dtype, content.seed) == ([4, -1], "float32", 3)
+    assert content.arguments == {
         "in_dim": 8, "hidden": 16, "num_classes": 3, "num_layers": 2, "dropout": 0.3
     }  # fmt: skip
     model = gz.GraphSAGE.from_saved(path)
@@ -400,82 +342,67 @@ def test_a_better_epoch_is_saved_when_it_ends(unknown, tmp_path):
         assert accuracies[epoch - 1] == max(accuracies[: i + 1])
 
 
-@pytest.mark.parametrize("damage", ["empty", "truncated", "text", "foreign", "flipped", "list"])
-def test_a_file_that_is_no_model(unknown, tmp_path, damage):
-    path = tmp_path / "m.pt"
-    train(unknown, save=path, **{**OPTIONS, "epochs": 1})
-    data = path.read_bytes()
-    if damage == "foreign":
-        torch.save({"weights": torch.ones(2)}, path)
-    elif damage == "list":
-        torch.save([1, 2], path)
-    else:
-        at = data.index(b"graphzero.GraphSAGE")
-        changed = {
-            "empty": b"",
-            "truncated": data[: len(data) // 2],
-            "text": b"not a model",
-            "flipped": data[:at] + b"G" + data[at + 1 :],
-        }
-        path.write_bytes(changed[damage])
-    with pytest.raises(gz.FormatError, match="is not a model that .*: train again"):
-        gz.GraphSAGE.from_saved(path)
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[: len(data) // 2],
+        lambda data: b"not a model",
+        lambda data: data.replace(b"graphzero.GraphSAGE", b"Graphzero.GraphSAGE"),
+    ],
+    ids=["empty", "truncated", "text", "flipped"],
+)
+def test_a_file_that_is_no_model(saved, tmp_path, damage):
+    (tmp_path / "m.pt").write_bytes(damage(saved[0].read_bytes()))
+    with pytest.raises(gz.FormatError, match="m.pt is not a model that .*: train again"):
+        gz.GraphSAGE.from_saved(tmp_path / "m.pt")
+
+
+ARGUMENTS = {"in_dim": 8, "hidden": 1 << 40, "num_classes": 3, "num_layers": 2, "dropout": 0.3}
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "message"),
+    ("change", "message"),
     [
-        ("version", 2, "it has version 2, this graphzero reads version 1"),
-        ("arguments", {"hidden": 3}, "arguments are not"),
-        ("fanouts", [3], "one fanout for each layer"),
-        ("fanouts", [3, 0], "a fanout must be a positive"),
-        ("state_dict", {"x": torch.ones(2)}, "is corrupt"),
-        ("state_dict", 7, "is corrupt"),
+        (lambda content: [1, 2], ""),
+        (lambda content: {"weights": torch.ones(2)}, "format"),
+        ({"version": 2}, "it has version 2, this graphzero reads version 1"),
+        ({"arguments": {"hidden": 3}}, "arguments are not"),
+        ({"fanouts": [3]}, "one fanout for each layer"),
+        ({"fanouts": [3, 0]}, "a fanout must be a positive"),
+        ({"state_dict": {"x": torch.ones(2)}}, "Error.s. in loading state_dict"),
+        ({"state_dict": 7}, "state_dict"),
+        ({"arguments": ARGUMENTS}, ""),  # takes no memory
     ],
 )
-def test_a_model_with_wrong_content(unknown, tmp_path, key, value, message):
-    path = tmp_path / "m.pt"
-    train(unknown, save=path, **{**OPTIONS, "epochs": 1})
-    torch.save({**torch.load(path, weights_only=True), key: value}, path)
-    with pytest.raises(gz.FormatError, match=message):
-        gz.GraphSAGE.from_saved(path)
+def test_a_model_with_wrong_content(saved, tmp_path, change, message):
+    content = torch.load(saved[0], weights_only=True)
+    content = {**content, **change} if isinstance(change, dict) else change(content)
+    torch.save(content, tmp_path / "m.pt")
+    with pytest.raises(gz.FormatError, match=f"is not a model that .*{message}.*: train again"):
+        gz.GraphSAGE.from_saved(tmp_path / "m.pt")
 
 
-def test_a_hostile_size_takes_no_memory(unknown, tmp_path):
-    path = tmp_path / "m.pt"
-    train(unknown, save=path, **{**OPTIONS, "epochs": 1})
-    content = torch.load(path, weights_only=True)
-    torch.save({**content, "arguments": {**content["arguments"], "hidden": 1 << 40}}, path)
-    with pytest.raises(gz.FormatError, match="is corrupt"):
-        gz.GraphSAGE.from_saved(path)
-
-
-def test_predictions_are_those_that_were_evaluated_and_cover_every_split(unknown, tmp_path):
-    report = train(unknown, predictions=tmp_path / "p.npz", save=tmp_path / "m.pt", **OPTIONS)
-    with np.load(tmp_path / "p.npz") as found:
+def test_predictions_cover_every_split_and_are_those_that_were_evaluated(unknown, saved):
+    path, report = saved
+    with np.load(path.with_name("p.npz")) as found:
         node_id, split, predicted, probability = (
             found[name] for name in ("node_id", "split", "predicted", "probability")
         )
-    assert {name: node_id[split == name].tolist() for name in unknown.splits} == {
-        name: nodes.tolist() for name, nodes in unknown.splits.items()
-    }
-    assert probability.shape == (len(node_id), 3)
-    assert probability.dtype == np.float32
+    assert (probability.shape, probability.dtype) == ((len(node_id), 3), np.float32)
     assert np.allclose(probability.sum(1), 1)
     assert np.array_equal(probability.argmax(1), predicted)
     labels = unknown.labels.gather(node_id).ravel()
     assert (labels < 0).sum() > 50, "nodes without a label are predicted too"
-    for name, expected in report.splits.items():
-        known = (split == name) & (labels >= 0)
-        assert (predicted[known] == labels[known]).mean() == expected.accuracy
-    model = gz.GraphSAGE.from_saved(tmp_path / "m.pt")
-    for name in ("test", "later"):
-        known = labels[split == name] >= 0
-        parts = [known, ~known] if name == "test" else [np.ones(50, bool)]
-        for part in parts:
-            scores = scores_of(unknown, model, unknown.splits[name][part])
-            expected = torch.softmax(scores, 1).numpy()
-            assert np.allclose(probability[split == name][part], expected, atol=1e-6)
+    model = gz.GraphSAGE.from_saved(path)
+    for name, nodes in unknown.splits.items():
+        here = split == name
+        assert node_id[here].tolist() == nodes.tolist()
+        expected = torch.softmax(scores_of(unknown, model, nodes), 1).numpy()
+        assert np.allclose(probability[here], expected, atol=1e-6)
+        if (labels[here] >= 0).all():
+            accuracy = (predicted[here] == labels[here]).mean()
+            assert accuracy == report.splits[name].accuracy
 
 
 # --- Ctrl-C
@@ -530,22 +457,19 @@ def press(monkeypatch):
 
 
 def interrupted(ring, **options):
-    with pytest.raises(TrainingInterrupted) as caught:
-        train(ring, **SHORT, **options)
-    return caught.value
+    report = train(ring, **SHORT, **options)
+    assert report.interrupted
+    return report
 
 
 def test_the_epochs_that_have_ended_are_kept(ring, tmp_path, press):
     batches = press(TRAINING, {5: 1})  # the first of two batches of epoch 3
     outputs = {"save": tmp_path / "m.pt", "predictions": tmp_path / "p.npz"}
     told = []
-    error = interrupted(ring, on_interrupt=told.append, **outputs)
-    report = error.report
+    report = interrupted(ring, on_interrupt=told.append, **outputs)
     assert next(batches) == 6, "no batch after that in which Ctrl-C was pressed"
-    assert str(error) == "interrupted after epoch 2"
     assert [epoch.epoch for epoch in report.epochs] == [1, 2]
     assert told == [report.epochs[-1]]
-    assert report.interrupted
     assert not report.evaluation_interrupted
     assert set(report.splits) == {"train", "val"}
     best = report.epochs[report.best_epoch - 1].val_accuracy
@@ -557,20 +481,18 @@ def test_the_epochs_that_have_ended_are_kept(ring, tmp_path, press):
 
 def test_before_the_first_epoch_has_ended_nothing_is_written(ring, tmp_path, press):
     press(EVALUATION, {1: 1})
-    earlier = tmp_path / "p.csv"
+    earlier = tmp_path / "p.npz"
     earlier.write_text("of before")
-    error = interrupted(ring, save=tmp_path / "m.pt", predictions=earlier)
-    assert error.report is None
-    assert "ended: nothing was written" in str(error)
-    assert sorted(os.listdir(tmp_path)) == ["d", "p.csv"]
+    with pytest.raises(KeyboardInterrupt, match="ended: nothing was written"):
+        train(ring, save=tmp_path / "m.pt", predictions=earlier, **SHORT)
+    assert sorted(os.listdir(tmp_path)) == ["d", "p.npz"]
     assert earlier.read_text() == "of before"
 
 
 def test_pressing_twice_in_one_batch_ends_it_at_once(ring, press):
     trained = []
     press(TRAINING, {3: 2})
-    error = interrupted(ring, on_epoch=trained.append)
-    assert len(trained) == len(error.report.epochs) == 1
+    assert len(interrupted(ring, on_epoch=trained.append).epochs) == len(trained) == 1
 
 
 def test_ctrl_c_while_predictions_are_written_is_not_lost(ring, tmp_path, monkeypatch):
@@ -581,7 +503,7 @@ def test_ctrl_c_while_predictions_are_written_is_not_lost(ring, tmp_path, monkey
         write(*words)
 
     monkeypatch.setattr(trainer, "write_predictions", pressed)
-    report = interrupted(ring, predictions=tmp_path / "p.npz").report
+    report = interrupted(ring, predictions=tmp_path / "p.npz")
     assert len(report.epochs) == 5
     assert (tmp_path / "p.npz").exists()
     assert not report.evaluation_interrupted
@@ -598,7 +520,7 @@ def test_ctrl_c_while_the_first_epoch_is_saved_loses_neither_file_nor_report(
         write(model, path)
 
     monkeypatch.setattr(trainer.SavedModel, "write", pressed)
-    report = interrupted(ring, save=tmp_path / "m.pt").report
+    report = interrupted(ring, save=tmp_path / "m.pt")
     assert [epoch.epoch for epoch in report.epochs] == [1]
     assert report.best_epoch == 1
     assert gz.GraphSAGE.from_saved(tmp_path / "m.pt").arguments["in_dim"] == 3
@@ -614,16 +536,12 @@ def test_another_handler_stays(ring):
     assert len(seen) == 5
 
 
-def command(folder, *words):
-    options = ["--epochs", "5", "--batch-size", "4", "--fanouts", "2", "--hidden", "4"]
-    return run("train", folder, *options, *words)
-
-
 def test_the_command_says_what_was_skipped(folder, tmp_path, press, capfd):
     press(TRAINING, {5: 1})
     press(EVALUATION, {3: 1})
     words = ["--json", tmp_path / "r.json", "--predictions", tmp_path / "p.npz"]
-    assert command(folder, *words) == 130
+    options = ["--epochs", 5, "--batch-size", 4, "--fanouts", 2, "--hidden", 4]
+    assert run("train", folder, *options, *words) == 130
     out = capfd.readouterr().out
     assert "the evaluation was interrupted" in out
     assert "no predictions written, because the evaluation was interrupted" in out
@@ -644,7 +562,6 @@ def test_train_prints_and_writes_the_report(data, tmp_path, capfd):
     assert "batches/s" in lines[0]
     assert lines[3].startswith("weights of epoch ")
     assert lines[4].startswith("train accuracy ")
-    assert "ROC AUC" in lines[4]
     assert "majority class 0.5000, 12 nodes" in lines[4]
     assert lines[-1].startswith("memory")
     assert "page cache of the dataset's files: " in lines[-1]
@@ -677,20 +594,20 @@ def test_an_error_in_a_worker_is_one_line_too(data, monkeypatch, capfd):
 
 @pytest.mark.parametrize("option", ["--save", "--predictions", "--json"])
 def test_train_checks_its_outputs_before_it_trains(data, tmp_path, option, capfd):
-    suffix = {"--save": "pt", "--predictions": "csv", "--json": "json"}[option]
-    for path, message in (
-        (tmp_path / "no" / f"x.{suffix}", "cannot be written: the folder"),
-        (data / "graph.gl", "would replace" if suffix != "csv" else "written as .npz or .csv"),
+    same = "--json" if option == "--save" else "--save"
+    for words, message in (
+        ([tmp_path / "no" / "x.npz"], "cannot be written: the folder"),
+        ([tmp_path / "x.npz", same, tmp_path / "x.npz"], "are the same file"),
     ):
-        assert run("train", data, "--epochs", 1, option, path) == 1
+        assert run("train", data, "--epochs", 1, option, *words) == 1
         out, err = capfd.readouterr()
         assert out == ""
         assert message in only_line(err)
-        assert str(path) in err
-    assert run("train", data, option, tmp_path / "x.csv", "--json", tmp_path / "x.csv") == (
-        0 if option == "--json" else 1
-    )
-    assert ("are the same file" in capfd.readouterr().err) == (option != "--json")
+    assert run("train", data, "--epochs", 1, "--save", data / "graph.gl") == 1
+    assert "would replace" in only_line(capfd.readouterr().err)
+    with pytest.raises(SystemExit):
+        run("train", data, "--predictions", tmp_path / "x.csv")
+    assert "predictions are written as .npz" in capfd.readouterr().err
 
 
 def start_training(data, *options):
@@ -772,29 +689,22 @@ def test_a_kill_at_any_time_leaves_the_best_model_so_far(data, tmp_path):
 SMALL = ["--nodes", "600", "--edges", "5000", "--dim", "8", "--classes", "3"]
 
 
-def read(files):
-    edges = np.loadtxt(files.edges, dtype=np.int64, delimiter=",", skiprows=1)
-    return edges, np.load(files.features), np.load(files.labels)
-
-
 def test_files_are_what_was_requested(tmp_path):
     seen = []
     files = write_demo(
         tmp_path, num_nodes=900, num_edges=70_000, dim=5, num_classes=6, advance=seen.append
     )
-    edges, features, labels = read(files)
-    assert files.edges.read_text().startswith("src,dst\n")
+    edges = np.loadtxt(files["edges"], dtype=np.int64, delimiter=",", skiprows=1)
+    features, labels = np.load(files["features"]), np.load(files["labels"])
+    assert files["edges"].read_text().startswith("src,dst\n")
     assert edges.shape == (70_000, 2)
     assert sum(seen) == 70_000
     assert 0 <= edges.min() <= edges.max() < 900
     assert (features.shape, features.dtype) == ((900, 5), np.float32)
     assert np.bincount(labels).tolist() == [150] * 6
-    splits = {name: np.load(path) for name, path in files.splits.items()}
-    assert {name: len(nodes) for name, nodes in splits.items()} == {
-        "train": 540,
-        "val": 180,
-        "test": 180,
-    }
+    splits = {name: np.load(path) for name, path in files["splits"].items()}
+    counts = {name: len(nodes) for name, nodes in splits.items()}
+    assert counts == {"train": 540, "val": 180, "test": 180}
     assert np.array_equal(np.sort(np.concatenate(list(splits.values()))), np.arange(900))
 
 
@@ -813,33 +723,32 @@ def test_sizes_out_of_range(tmp_path, sizes, message):
         write_demo(tmp_path, **sizes)
 
 
-def demo(*words):
-    return run("demo", *SMALL, *words)
-
-
-def test_demo_runs_and_leaves_nothing(tmp_path, tmp_path_factory, monkeypatch, capfd):
+@pytest.fixture
+def temporary(tmp_path, tmp_path_factory, monkeypatch):
     # torch makes a cache in the temporary folder when its optimizers are first used
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor")))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert demo() == 0
+    return tmp_path
+
+
+def test_demo_runs_and_leaves_nothing(temporary, capfd):
+    assert run("demo", *SMALL) == 0
     out, err = capfd.readouterr()
     assert "training on 600 nodes" in out
     assert out.count("epoch ") == 2 + 1  # one line each, and the one that says which was best
     assert "test  accuracy 0." in out
     assert out.splitlines()[-1].startswith("memory")
     assert err == ""
-    assert list(tmp_path.iterdir()) == []
+    assert list(temporary.iterdir()) == []
 
 
-def test_demo_keeps_what_it_is_told_to(tmp_path, tmp_path_factory, monkeypatch, capfd):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor")))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert demo("-q", "--epochs", 1, "--keep") == 0
+def test_demo_keeps_what_it_is_told_to(temporary, capfd):
+    assert run("demo", *SMALL, "-q", "--epochs", 1, "--keep") == 0
     out = capfd.readouterr().out
-    (kept,) = tmp_path.iterdir()
+    (kept,) = temporary.iterdir()
     assert f"files kept in {kept}" in out
     assert "epoch   1" not in out
-    assert demo("--epochs", 1, "--dir", tmp_path / "mine") == 0
-    with gz.open(tmp_path / "mine" / "dataset") as ds:
+    assert run("demo", *SMALL, "--epochs", 1, "--dir", temporary / "mine") == 0
+    with gz.open(temporary / "mine" / "dataset") as ds:
         assert (ds.num_nodes, ds.num_classes, set(ds.splits)) == (600, 3, {"train", "val", "test"})
         assert ds.graph.num_input_edges == 5000

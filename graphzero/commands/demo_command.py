@@ -16,7 +16,7 @@ from graphzero.commands.train_command import (
     check_output_options,
     train_and_print,
 )
-from graphzero.training.demo_graph import DemoFiles, write_demo
+from graphzero.training.demo_graph import demo_paths, write_demo
 
 HELP = "generate a synthetic graph, build a dataset from its files, and train on it"
 EXAMPLES = """\
@@ -39,6 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--keep", "do not delete the temporary folder")
     add_training_options(parser, epochs=2)
+    parser.set_defaults(pack=None)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -46,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if args.dir is not None:
         folder = Path(args.dir)
         folder.mkdir(parents=True, exist_ok=True)
-        check_output_options(args, DemoFiles.in_folder(folder).paths)
+        check_output_options(args, demo_paths(folder))
         _run_in(folder, args)
         return 0
     check_output_options(args)
@@ -82,7 +83,6 @@ def _run_in(folder: Path, args: argparse.Namespace) -> None:
             advance=bar.update,
         )
     tell("building a dataset from edges.csv and the .npy files")
-    inputs = (files.edges, files.features, files.labels, files.splits)
-    with build(folder / "dataset", *inputs, directed=False, progress=progress) as ds:
+    with build(folder / "dataset", **files, directed=False, progress=progress) as ds:
         tell(f"training on {ds.num_nodes:,} nodes and {ds.num_edges:,} edges")
         train_and_print(ds, args)

@@ -30,6 +30,11 @@ EXAMPLES = """\
   graphzero train data/ --prefetch willneed:lookahead=2 --json report.json
   graphzero train data/ --pack train.pack.gd --epochs 10
 """
+# Options that are arguments of `train`.
+_OF_TRAIN = (
+    *("fanouts", "hidden", "epochs", "batch_size", "lr", "dropout", "weight_decay", "workers"),
+    *("seed", "device", "prefetch", "pack", "save", "predictions"),
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -84,7 +89,8 @@ def add_training_options(parser: argparse.ArgumentParser, *, epochs: int) -> Non
     add(
         "--predictions FILE",
         "write the predicted class and the class probabilities of every node of every split to "
-        "this .npz or .csv file",
+        "this .npz file",
+        type=_as_npz,
     )
     add("--json FILE", "write the report to this file as well")
 
@@ -94,21 +100,23 @@ def check_output_options(
 ) -> None:
     """Raises an error if a file that the options name cannot be written, or is an input."""
     names = [name for name in ("save", "predictions", "json") if getattr(args, name) is not None]
-    if args.predictions is not None:
-        from graphzero.training.trainer import is_csv  # torch takes long to import
-
-        is_csv(args.predictions)
     check_outputs([Output(f"--{name}", getattr(args, name)) for name in names], inputs)
+
+
+def _as_npz(text: str) -> str:
+    if not text.endswith(".npz"):
+        raise argparse.ArgumentTypeError(f"{text!r}: predictions are written as .npz")
+    return text
 
 
 def run(args: argparse.Namespace) -> int:
     """Trains on a dataset folder."""
     with open_dataset(args.dir) as ds:
-        train_and_print(ds, args, pack=args.pack)
+        train_and_print(ds, args)
     return 0
 
 
-def train_and_print(ds: Dataset, args: argparse.Namespace, pack: str | None = None) -> None:
+def train_and_print(ds: Dataset, args: argparse.Namespace) -> None:
     """Trains with the given options; prints the report, and writes it if there is ``--json``.
 
     Raises
@@ -118,10 +126,24 @@ def train_and_print(ds: Dataset, args: argparse.Namespace, pack: str | None = No
     KeyboardInterrupt
         After Ctrl-C, when what was trained until then has been printed and written.
     """
-    inputs: list[str | os.PathLike[str]] = [*files_of_dataset(ds.paths)]
-    check_output_options(args, inputs if pack is None else [*inputs, *pack_files(pack)])
-    _refuse_several_processes()
-    report = _train(ds, args, pack)
+    from graphzero.loader.epochs import launched_processes  # torch takes long to import
+    from graphzero.training.trainer import train
+
+    pack_inputs = [] if args.pack is None else pack_files(args.pack)
+    check_output_options(args, [*files_of_dataset(ds.paths), *pack_inputs])
+    if (count := launched_processes()) > 1:
+        raise ValueError(
+            f"this is one of {count} processes that torchrun has started, and each would train "
+            f"the same model: start graphzero train without torchrun, or train in several "
+            f"processes as examples/train_ddp.py does"
+        )
+    report = train(
+        ds,
+        **{name: getattr(args, name) for name in _OF_TRAIN},
+        progress=shows_progress(args),
+        on_epoch=lambda epoch: None if args.quiet else tqdm.write(_epoch_line(epoch)),
+        on_interrupt=_say_interrupted,
+    )
     for line in _closing_lines(report, args):
         print(line)
     if args.json is not None:
@@ -129,40 +151,6 @@ def train_and_print(ds: Dataset, args: argparse.Namespace, pack: str | None = No
             file.write((json.dumps(asdict(report), indent=2) + "\n").encode())
     if report.interrupted:
         raise KeyboardInterrupt
-
-
-def _refuse_several_processes() -> None:
-    from graphzero.loader.epochs import launched_processes  # torch takes long to import
-
-    if (count := launched_processes()) > 1:
-        raise ValueError(
-            f"this is one of {count} processes that torchrun has started, and each would train "
-            f"the same model: start graphzero train without torchrun, or train in several "
-            f"processes as examples/train_ddp.py does"
-        )
-
-
-def _train(ds: Dataset, args: argparse.Namespace, pack: str | None) -> TrainReport:
-    """The report of the training, interrupted or not; raises if no epoch has ended."""
-    from graphzero.training.trainer import TrainingInterrupted, train  # torch takes long to import
-
-    names = [
-        *("fanouts", "hidden", "epochs", "batch_size", "lr", "dropout", "weight_decay"),
-        *("workers", "seed", "device", "prefetch", "save", "predictions"),
-    ]
-    try:
-        return train(
-            ds,
-            **{name: getattr(args, name) for name in names},
-            pack=pack,
-            progress=shows_progress(args),
-            on_epoch=lambda epoch: None if args.quiet else tqdm.write(_epoch_line(epoch)),
-            on_interrupt=_say_interrupted,
-        )
-    except TrainingInterrupted as stopped:
-        if stopped.report is None:
-            raise
-        return stopped.report
 
 
 def _say_interrupted(last: EpochReport) -> None:
@@ -188,9 +176,8 @@ def _closing_lines(report: TrainReport, args: argparse.Namespace) -> Iterator[st
     chosen = "the last" if report.epochs[-1].val_accuracy is None else "best on val"
     yield f"weights of epoch {report.best_epoch} ({chosen}):"
     for name, split in report.splits.items():
-        auc = "" if split.roc_auc is None else f"  ROC AUC {split.roc_auc:.4f}"
         yield (
-            f"{name:5s} accuracy {split.accuracy:.4f}{auc}"
+            f"{name:5s} accuracy {split.accuracy:.4f}"
             f"  (majority class {split.majority:.4f}, {split.num_nodes:,} nodes)"
         )
     if report.evaluation_interrupted:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from graphzero.store.atomic import refuse_special
 
 _BLOCK = 1 << 16
+_SPLITS = ("train", "val", "test")
 _INSIDE = 0.7  # share of the edges whose ends are drawn from the same community
 _SIGNAL = 0.6  # norm of a class's mean feature vector; the noise has deviation 1 in every column
 _TAIL = 2.5  # exponent of the power law of the degrees
@@ -22,30 +22,10 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class DemoFiles:
-    """The input files that `write_demo` writes: what a user of graphzero would begin with."""
-
-    edges: Path
-    features: Path
-    labels: Path
-    splits: dict[str, Path]
-
-    @classmethod
-    def in_folder(cls, folder: str | os.PathLike[str]) -> DemoFiles:
-        """Paths of the files in a folder, whether they exist or not."""
-        folder = Path(folder)
-        return cls(
-            edges=folder / "edges.csv",
-            features=folder / "features.npy",
-            labels=folder / "labels.npy",
-            splits={name: folder / f"{name}.npy" for name in ("train", "val", "test")},
-        )
-
-    @property
-    def paths(self) -> list[Path]:
-        """Every file."""
-        return [self.edges, self.features, self.labels, *self.splits.values()]
+def demo_paths(folder: str | os.PathLike[str]) -> list[Path]:
+    """The files that `write_demo` writes: what a user of graphzero would begin with."""
+    names = ["edges.csv", "features.npy", "labels.npy", *(f"{split}.npy" for split in _SPLITS)]
+    return [Path(folder) / name for name in names]
 
 
 def _edge_blocks(
@@ -93,7 +73,7 @@ def write_demo(
     num_classes: int = 16,
     seed: int = 0,
     advance: Callable[[int], object] = lambda count: None,
-) -> DemoFiles:
+) -> dict[str, Any]:
     """Writes ``edges.csv`` and ``.npy`` files of a synthetic graph with communities.
 
     A node's class is its community. The degrees follow a power law, and seven of ten edges stay
@@ -114,7 +94,8 @@ def write_demo(
 
     Returns
     -------
-    DemoFiles
+    dict
+        Arguments of `graphzero.build`: the paths of edges, features, labels and splits.
 
     Raises
     ------
@@ -130,21 +111,22 @@ def write_demo(
         raise ValueError(f"there must be 2 to {num_nodes} classes, not {num_classes}")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    files = DemoFiles.in_folder(folder)
-    for path in files.paths:
+    for path in demo_paths(folder):
         refuse_special(path)
+    edges, features, of_labels, *splits = demo_paths(folder)
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.arange(num_nodes) % num_classes)
-    with open(files.edges, "w") as file:
+    with open(edges, "w") as file:
         file.write("src,dst\n")
         for pairs in _edge_blocks(rng, labels, num_classes, num_edges):
             file.write("".join(map("%d,%d\n".__mod__, map(tuple, pairs.tolist()))))
             advance(len(pairs))
     means = rng.standard_normal((num_classes, dim))
     means *= _SIGNAL / np.linalg.norm(means, axis=1, keepdims=True)
-    _write_features(files.features, rng, labels, means)
-    np.save(files.labels, labels)
+    _write_features(features, rng, labels, means)
+    np.save(of_labels, labels)
     parts = np.split(rng.permutation(num_nodes), [num_nodes * 6 // 10, num_nodes * 8 // 10])
-    for name, nodes in zip(files.splits, parts, strict=True):
-        np.save(files.splits[name], np.sort(nodes))
-    return files
+    for path, nodes in zip(splits, parts, strict=True):
+        np.save(path, np.sort(nodes))
+    by_name = dict(zip(_SPLITS, splits, strict=True))
+    return {"edges": edges, "features": features, "labels": of_labels, "splits": by_name}

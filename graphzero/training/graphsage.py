@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -124,13 +125,9 @@ class GraphSAGE(nn.Module):
             If it is truncated, foreign, corrupt or of an unknown version.
         """
         saved = SavedModel.read(path)
-        try:
-            with torch.device("meta"):  # no memory and no random numbers for weights to be replaced
-                model = cls(**saved.arguments)
+        with _refusing(path), torch.device("meta"):  # no memory, no random numbers for its weights
+            model = cls(**saved.arguments)
             model.load_state_dict(saved.state_dict, assign=True)
-        except Exception as error:  # torch raises many kinds for hostile weights
-            reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-            raise FormatError(f"{os.fspath(path)} is corrupt ({reason}): train again") from None
         return model.eval()
 
     def forward(
@@ -216,22 +213,22 @@ class SavedModel:
         FormatError
             If it is truncated, foreign, corrupt or of an unknown version.
         """
-        with open(path, "rb") as file:
-            try:
-                content = torch.load(file, map_location="cpu", weights_only=True)
-            except Exception:  # torch raises many kinds
-                raise FormatError(
-                    f"{os.fspath(path)} is not a model that 'graphzero train --save' has written, "
-                    f"or is damaged: train again"
-                ) from None
-        try:
+        with open(path, "rb") as file, _refusing(path):
+            content = torch.load(file, map_location="cpu", weights_only=True)
             _check(content)
             return cls(**{name: content[name] for name in cls.__dataclass_fields__})
-        except Exception as error:  # hostile content raises many kinds
-            raise FormatError(
-                f"{os.fspath(path)} is not a model that this graphzero reads "
-                f"({str(error)[:200]}): train again"
-            ) from None
+
+
+@contextmanager
+def _refusing(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Errors of torch and of hostile content, which are of many kinds, as one that names a file."""
+    try:
+        yield
+    except Exception as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise FormatError(
+            f"{os.fspath(path)} is not a model that this graphzero reads ({reason}): train again"
+        ) from None
 
 
 def _check(content: Any) -> None:
@@ -246,7 +243,7 @@ def _check(content: Any) -> None:
         raise ValueError(f"its arguments are not {sorted(_ARGUMENTS)}")
     for name in _ARGUMENTS - {"dropout"}:
         as_count(arguments[name], name)
-    if not 0 <= float(arguments["dropout"]) < 1:
+    if not 0 <= float(arguments["dropout"]) <= 1:
         raise ValueError("its dropout is not from 0 to 1")
     as_fanouts(content["fanouts"])
     if len(content["fanouts"]) != arguments["num_layers"]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import os
 import signal
@@ -22,20 +20,19 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 from tqdm import tqdm
 
-from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.ids import IdArray
 from graphzero.io.prefetch import Prefetch
 from graphzero.loader.mini_batch import Collate, MiniBatch
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.stats import watch
-from graphzero.packs.pack_file import open_pack, pack_files
+from graphzero.packs.pack_file import open_pack
 from graphzero.packs.packing import PackedDataset
 from graphzero.report.readings import MemoryReport, memory_report
 from graphzero.store.format import dtype_name
-from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
+from graphzero.store.outputs import replaced_file
 from graphzero.training.graphsage import GraphSAGE, SavedModel
-from graphzero.units import MOST_COUNT, as_count
+from graphzero.units import as_count
 
 FilePath = str | os.PathLike[str]
 Scores = npt.NDArray[np.float32]
@@ -47,8 +44,6 @@ _ROWS: dict[str, Any] = {
     "feature_dtype": FEATURE_DTYPE,
     "distributed": False,
 }
-_BLOCK = 1 << 14  # records of a CSV file that are formatted in one step
-_FRAME_BYTES = 1 << 16  # of a saved model, in addition to its weights
 # A model may have some classes that no label names, but not mostly such classes.
 _MOST_SPARSE_CLASSES = 10_000
 _MOST_CLASSES_PER_LABEL = 10
@@ -103,8 +98,6 @@ class SplitReport:
     accuracy : float
     majority : float
         Accuracy of a model that always predicts the most frequent class of the split.
-    roc_auc : float or None
-        Area under the ROC curve for the higher class; None unless there are two classes.
     loss : float
         Mean cross-entropy.
     """
@@ -112,7 +105,6 @@ class SplitReport:
     num_nodes: int
     accuracy: float
     majority: float
-    roc_auc: float | None
     loss: float
 
 
@@ -156,23 +148,6 @@ class TrainReport:
 
 
 # --- Ctrl-C: honoured between two batches, and only by the main process
-
-
-class TrainingInterrupted(KeyboardInterrupt):
-    """Raised by `train` after Ctrl-C, when the outputs have been written.
-
-    Attributes
-    ----------
-    report : TrainReport or None
-        Of the epochs that had ended; None if there was none, in which case nothing was written.
-    """
-
-    def __init__(self, report: TrainReport | None) -> None:
-        self.report = report
-        if report is None:
-            super().__init__("interrupted before the first epoch ended: nothing was written")
-        else:
-            super().__init__(f"interrupted after epoch {len(report.epochs)}")
 
 
 class Interrupts:
@@ -234,13 +209,7 @@ def ignore_interrupts(worker: int) -> None:
 def _labels(ds: Dataset, seeds: IdArray) -> IdArray:
     """Classes of nodes, (n,) int64; -1 where the class is unknown."""
     assert ds.labels is not None
-    labels = ds.labels.gather(seeds).reshape(-1)
-    if labels.dtype == np.uint64 and labels.size and int(labels.max()) > MOST_COUNT:
-        raise ValueError(
-            f"label {labels.max()} of node {seeds[labels.argmax()]} does not fit 63 bits: "
-            f"store labels in a signed dtype, with -1 for unknown"
-        )
-    return labels.astype(np.int64)
+    return ds.labels.gather(seeds).reshape(-1).astype(np.int64)
 
 
 def _nodes_of_splits(ds: Dataset) -> dict[str, IdArray]:
@@ -302,88 +271,25 @@ def _count_classes(ds: Dataset, splits: dict[str, IdArray]) -> int:
     return num_classes
 
 
-# --- how good predictions are, and their file
-
-
-def roc_auc(scores: npt.NDArray[Any], positive: npt.NDArray[np.bool_]) -> float | None:
-    """The probability that a positive scores higher than a negative; a tie counts as one half.
-
-    That is the area under the ROC curve. None if there are no positives or no negatives.
-    """
-    num_positive = int(positive.sum())
-    num_negative = positive.size - num_positive
-    if num_positive == 0 or num_negative == 0:
-        return None
-    _, group, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    mean_ranks = np.cumsum(counts) - (counts - 1) / 2
-    rank_sum = float(mean_ranks[group][positive].sum())
-    return (rank_sum - num_positive * (num_positive + 1) / 2) / (num_positive * num_negative)
-
-
-def is_csv(path: FilePath) -> bool:
-    """Whether a file of predictions is CSV and not ``.npz``, which the end of its name decides."""
-    suffix = os.path.splitext(os.fspath(path))[1].lower()
-    if suffix not in (".npz", ".csv"):
-        raise ValueError(
-            f"{os.fspath(path)}: predictions are written as .npz or .csv, not as "
-            f"{suffix!r}: choose a name that ends in one of these"
-        )
-    return suffix == ".csv"
+# --- predictions
 
 
 def write_predictions(path: FilePath, nodes: dict[str, IdArray], scores: dict[str, Scores]) -> None:
-    """Writes a record for each node of each split, in one step.
+    """Writes arrays with a record for each node of each split, in one step.
 
-    They are arrays or columns of node ids, names of splits, the most probable class, and the
-    probability of each class: in CSV files, probability_0, probability_1, ...
+    They are the node ids, the names of the splits, the most probable class, and the probability of
+    each class.
     """
     all_scores = np.concatenate([scores[name] for name in nodes])
     exponentials = np.exp(all_scores - all_scores.max(axis=1, keepdims=True))
-    arrays = {
-        "node_id": np.concatenate(list(nodes.values())),
-        "split": np.repeat(np.array(list(nodes)), [len(ids) for ids in nodes.values()]),
-        "predicted": all_scores.argmax(axis=1).astype(np.int64),
-        "probability": exponentials / exponentials.sum(axis=1, keepdims=True),
-    }
-    as_csv = is_csv(path)
     with replaced_file(path) as file:
-        if not as_csv:
-            np.savez(file, **arrays)
-            return
-        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        *names, last = arrays
-        writer.writerow([*names, *(f"{last}_{i}" for i in range(all_scores.shape[1]))])
-        for begin in range(0, len(all_scores), _BLOCK):
-            columns = [arrays[name][begin : begin + _BLOCK].tolist() for name in names]
-            columns += arrays[last][begin : begin + _BLOCK].astype("U").T.tolist()
-            writer.writerows(zip(*columns, strict=True))
-        text.detach()  # flushes, and leaves the file open
-
-
-def _check_files(
-    ds: Dataset,
-    model: GraphSAGE,
-    pack: FilePath | None,
-    save: FilePath | None,
-    predictions: FilePath | None,
-) -> None:
-    """Raises an error now if one of the files could not be written after the training."""
-    outputs = []
-    if save is not None:
-        weights = sum(value.nbytes for value in model.state_dict().values())
-        outputs.append(Output("save", save, weights + _FRAME_BYTES))
-    if predictions is not None:
-        nodes, classes = _nodes_of_splits(ds), model.arguments["num_classes"]
-        longest = max(map(len, nodes))
-        record = 20 + longest + 12 * classes
-        if not is_csv(predictions):
-            record = 16 + 4 * longest + 4 * classes
-        size = 4096 + record * sum(map(len, nodes.values()))
-        outputs.append(Output("predictions", predictions, size))
-    if outputs:
-        read = [*files_of_dataset(ds.paths), *([] if pack is None else pack_files(pack))]
-        check_outputs(outputs, read)
+        np.savez(
+            file,
+            node_id=np.concatenate(list(nodes.values())),
+            split=np.repeat(np.array(list(nodes)), [len(ids) for ids in nodes.values()]),
+            predicted=all_scores.argmax(axis=1).astype(np.int64),
+            probability=exponentials / exponentials.sum(axis=1, keepdims=True),
+        )
 
 
 # --- the loop
@@ -397,18 +303,6 @@ def _seeded(seed: int, device: torch.device) -> Iterator[None]:
         yield
 
 
-def _as_device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"device {name!r} cannot be used: {reason}") from None
-    return device
-
-
 def forward_seeds(model: GraphSAGE, batch: MiniBatch) -> tuple[Tensor, Tensor]:
     """Scores and labels of a batch's seeds."""
     assert batch.x is not None
@@ -420,18 +314,7 @@ def forward_seeds(model: GraphSAGE, batch: MiniBatch) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Trainer:
-    """What the epochs and evaluations of one training share.
-
-    Attributes
-    ----------
-    ds : Dataset
-    model : GraphSAGE
-    device : torch.device
-    sampling : dict
-        Arguments of every `NeighborDataset`.
-    workers : int
-    interrupts : Interrupts
-    """
+    """What the epochs and evaluations of one training share."""
 
     ds: Dataset
     model: GraphSAGE
@@ -440,20 +323,12 @@ class Trainer:
     workers: int
     interrupts: Interrupts
 
-    def loader(
-        self,
-        seeds: IdArray,
-        *,
-        shuffle: bool = False,
-        persistent: bool = False,
-        pack: FilePath | None = None,
-    ) -> DataLoader[Any]:
-        """Batches of the seeds, or of a pack; persistent workers stay between passes."""
-        if pack is None:
-            batches = NeighborDataset(self.ds, seeds, shuffle=shuffle, **self.sampling, **_ROWS)
-        else:
-            prefetch = self.sampling["prefetch"]
-            batches = PackedDataset(self.ds, pack, seeds, prefetch=prefetch, **_ROWS)
+    def batches(self, seeds: IdArray, *, shuffle: bool = False) -> Any:
+        """The mini-batches of some seeds."""
+        return NeighborDataset(self.ds, seeds, shuffle=shuffle, **self.sampling)
+
+    def loader(self, batches: Any, *, persistent: bool = False) -> DataLoader[Any]:
+        """Loads batches; persistent workers stay between passes."""
         collate: Any = Collate(self.ds)  # torch's type names lists of samples only
         return DataLoader(
             batches,
@@ -484,15 +359,10 @@ class Trainer:
     def evaluate(self, loader: DataLoader[Any]) -> tuple[SplitReport, Scores]:
         """Predicts the class of every seed of a loader, and compares it with the label."""
         scores, labels = self.scores(loader)
-        difference = (scores[:, 1] - scores[:, 0]).numpy() if scores.shape[1] == 2 else None
-        report = SplitReport(
-            num_nodes=len(labels),
-            accuracy=(scores.argmax(1) == labels).double().mean().item(),
-            majority=labels.bincount().max().item() / len(labels),
-            roc_auc=None if difference is None else roc_auc(difference, (labels == 1).numpy()),
-            loss=F.cross_entropy(scores.double(), labels).item(),
-        )
-        return report, scores.numpy()
+        accuracy = (scores.argmax(1) == labels).double().mean().item()
+        majority = labels.bincount().max().item() / len(labels)
+        loss = F.cross_entropy(scores.double(), labels).item()
+        return SplitReport(len(labels), accuracy, majority, loss), scores.numpy()
 
     def train_epoch(
         self, epoch: int, loader: DataLoader[Any], optimizer: torch.optim.Optimizer, bar: tqdm[Any]
@@ -538,26 +408,22 @@ class Trainer:
         """Evaluates the labelled splits, and writes predictions for all nodes of all splits.
 
         Returns the reports of the splits that were evaluated before Ctrl-C, and whether that was
-        all. Predictions of nodes that were evaluated are those of the evaluation.
+        all. Predictions of a split whose nodes all have labels are those of the evaluation.
         """
         reports: dict[str, SplitReport] = {}
         evaluated: dict[str, Scores] = {}
         nodes, scores = _nodes_of_splits(self.ds), {}
         try:
             for name, seeds in splits.items():
-                reports[name], evaluated[name] = self.evaluate(self.loader(seeds))
+                reports[name], evaluated[name] = self.evaluate(self.loader(self.batches(seeds)))
             if predictions is None:
                 return reports, True
             for name, ids in nodes.items():
-                rest = np.ones(len(ids), bool)
-                scores[name] = np.empty((len(ids), self.model.arguments["num_classes"]), np.float32)
-                labelled = _labels(self.ds, ids) >= 0
                 known = SPLIT_NAMES.get(name, "")
-                if known in splits and np.array_equal(ids[labelled], splits[known]):
-                    scores[name][labelled] = evaluated[known]
-                    rest = ~labelled
-                if rest.any():
-                    scores[name][rest] = self.scores(self.loader(ids[rest]))[0].numpy()
+                if np.array_equal(ids, splits.get(known, ())):
+                    scores[name] = evaluated[known]
+                else:
+                    scores[name] = self.scores(self.loader(self.batches(ids)))[0].numpy()
         except KeyboardInterrupt:
             return reports, False
         write_predictions(predictions, nodes, scores)
@@ -593,7 +459,7 @@ def train(
 
     Ctrl-C ends the training after the current batch, or at once if it is pressed again before
     that. The best weights so far are then evaluated (unless Ctrl-C is pressed again), predictions
-    are written, and `TrainingInterrupted` is raised with the report.
+    are written, and the report says so.
 
     Parameters
     ----------
@@ -627,7 +493,7 @@ def train(
         `GraphSAGE.from_saved` reads it. The file is always a whole one, whenever the process ends.
     predictions : path-like, optional
         Write the predicted class of every node of every split, nodes without a known label
-        included, to this ``.npz`` or ``.csv`` file.
+        included, to this ``.npz`` file.
     progress : bool
         Show a progress bar on stderr.
     on_epoch : callable, optional
@@ -644,15 +510,13 @@ def train(
     ------
     ValueError
         If the dataset lacks what training needs, an option is out of range or contradicts the
-        pack, the loss is no longer finite, or an output is a file that is read.
-    MemoryError
-        If the model is larger than the memory of the machine.
+        pack, or the loss is no longer finite.
     FormatError
         If the pack is truncated, foreign or corrupt.
     OSError
-        If an output cannot be written; if possible, before the training.
-    TrainingInterrupted
-        After Ctrl-C.
+        If an output cannot be written.
+    KeyboardInterrupt
+        After Ctrl-C before the first epoch has ended; nothing is written then.
     """
     ds.require_untyped("the built-in model trains")
     splits = labelled_splits(ds)
@@ -667,66 +531,48 @@ def train(
     fanouts = (10, 10) if fanouts is None else fanouts
     batch_size = 1024 if batch_size is None else batch_size
     hidden, epochs = as_count(hidden, "hidden"), as_count(epochs, "epochs")
-    workers = as_count(workers, "workers", 0)
-    if not (math.isfinite(lr) and lr > 0):
-        raise ValueError(f"lr must be a positive number, not {lr!r}")
-    if not 0 <= dropout < 1:
-        raise ValueError(f"dropout must be at least 0 and below 1, not {dropout!r}")
-    if not (math.isfinite(weight_decay) and weight_decay >= 0):
-        raise ValueError(f"weight_decay must be 0 or positive, not {weight_decay!r}")
-    on_device = _as_device(device)
-    in_dim = ds.features.feature_dim
-    # of the last layer: its weights for a node and its neighbours, gradients, moments of Adam
-    width = 8 * (in_dim if len(fanouts) == 1 else hidden)
-    try:
-        _core.require_memory(num_classes, 4 * (width + int(batch_size)), "classes")
-    except MemoryError as error:
-        raise MemoryError(
-            f"no memory for a model of {num_classes:,} classes with hidden={hidden} and batches of "
-            f"{batch_size:,} ({error}): use fewer classes, or a smaller hidden or batch_size"
-        ) from None
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    on_device, in_dim = torch.device(device), ds.features.feature_dim
     sampling = {"fanouts": fanouts, "batch_size": batch_size, "seed": seed, "prefetch": prefetch}
     interrupts = Interrupts()
     with interrupts.deferred(), _seeded(seed, on_device):
         model = GraphSAGE(in_dim, hidden, num_classes, len(fanouts), dropout=dropout).to(on_device)
-        _check_files(ds, model, pack, save, predictions)
         optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay)
-        trainer = Trainer(ds, model, on_device, sampling, workers, interrupts)
-        loader = trainer.loader(splits["train"], shuffle=True, persistent=True, pack=pack)
-        batches: Any = loader.dataset
-        validation = trainer.loader(splits["val"], persistent=True) if "val" in splits else None
-
-        hops = [int(fanout) for fanout in fanouts]
+        trainer = Trainer(ds, model, on_device, {**sampling, **_ROWS}, workers, interrupts)
+        batches = trainer.batches(splits["train"], shuffle=True)
+        if pack is not None:
+            batches = PackedDataset(ds, pack, splits["train"], prefetch=prefetch, **_ROWS)
+        loader = trainer.loader(batches, persistent=True)
+        validation = None
+        if "val" in splits:
+            validation = trainer.loader(trainer.batches(splits["val"]), persistent=True)
         reports: list[EpochReport] = []
         best: SavedModel | None = None
-        best_quality: tuple[float, float] | None = None
+        best_quality = (-1.0, 0.0)
         interrupted = False
         with tqdm(total=epochs * len(batches), unit=" batches", disable=not progress) as bar:
             try:
                 for epoch in range(1, epochs + 1):
                     bar.set_description(f"epoch {epoch}/{epochs}")
                     batches.set_epoch(epoch - 1)
-                    report, quality = trainer.train_epoch(epoch, loader, optimizer, bar), None
+                    report = trainer.train_epoch(epoch, loader, optimizer, bar)
+                    quality = (float(epoch), 0.0)  # without validation, the last epoch is the best
                     if validation is not None:
                         val, _ = trainer.evaluate(validation)
                         report = replace(report, val_accuracy=val.accuracy)
                         quality = (val.accuracy, -val.loss)
-                    # without validation, a later epoch always counts as better
-                    if best is None or quality is None or quality > (best_quality or quality):
-                        state = model.state_dict().items()
-                        copy = {name: value.detach().to("cpu", copy=True) for name, value in state}
-                        best = SavedModel(
-                            model.arguments, copy, hops, FEATURE_DTYPE, epoch, int(seed)
-                        )
+                    if is_better := quality > best_quality:
                         best_quality = quality
+                        best = _saved(model, [int(fanout) for fanout in fanouts], epoch, int(seed))
                     reports.append(report)
-                    if best.epoch == epoch and save is not None:
+                    if best is not None and is_better and save is not None:
                         best.write(save)
                     on_epoch(report)
             except KeyboardInterrupt:
                 interrupted = True
         if best is None or not reports:  # Ctrl-C may fall between the two
-            raise TrainingInterrupted(None)
+            raise KeyboardInterrupt("interrupted before the first epoch ended: nothing was written")
         memory = memory_report(batches)  # while the workers still exist
         if interrupted:
             if save is not None:
@@ -734,8 +580,7 @@ def train(
             on_interrupt(reports[-1])
         model.load_state_dict(best.state_dict)
         found, complete = trainer.evaluate_splits(splits, predictions)
-        interrupted = interrupted or not complete or interrupts.pending
-    result = TrainReport(
+    return TrainReport(
         epochs=tuple(reports),
         best_epoch=best.epoch,
         splits=found,
@@ -744,9 +589,13 @@ def train(
         device=str(on_device),
         memory=memory,
         io=reports[-1].io,
-        interrupted=interrupted,
+        interrupted=interrupted or not complete or interrupts.pending,
         evaluation_interrupted=not complete,
     )
-    if interrupted:
-        raise TrainingInterrupted(result)
-    return result
+
+
+def _saved(model: GraphSAGE, fanouts: list[int], epoch: int, seed: int) -> SavedModel:
+    """The model as it is now: the training goes on with its own weights."""
+    state = model.state_dict().items()
+    weights = {name: value.detach().to("cpu", copy=True) for name, value in state}
+    return SavedModel(model.arguments, weights, fanouts, FEATURE_DTYPE, epoch, seed)
