@@ -115,12 +115,6 @@ _LAZY = {
     for name in names
 }
 
-# Names that `dir` does not list: those of 0.2, and of this module's own imports.
-_UNLISTED = {
-    *("DataType", "convert_csv_to_gd", "convert_csv_to_gl"),
-    *("Any", "Path", "TYPE_CHECKING", "annotations", "importlib", "open_dataset"),
-}
-
 
 def get_include() -> str:
     """Folder to pass to a C compiler (``-I``) for ``#include "graphzero/format.h"``.
@@ -145,4 +139,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted((set(globals()) | set(_LAZY)) - _UNLISTED)
+    return sorted([*__all__, "open", "__version__"])  # no names of 0.2, and of no imports

@@ -16,10 +16,10 @@ from graphzero.store.manifest import EdgeType, Neighbors
 
 Order = Literal["hot", "input", "presample"]
 
-# What the files say, so that it is not an option.
-_IN_THE_FILES = {
-    *("edges", "features", "labels", "splits", "nodes", "edge_splits", "num_nodes", "src", "dst"),
-    *("weight", "timestamp", "header", "delimiter", "edge_attrs", "id_column", "ids"),
+# Of `build`, what the files of a dataset do not say.
+_OPTIONS = {
+    *("neighbors", "order", "presample", "weight_attrs", "time_attrs", "edge_ids"),
+    *("feature_dtype", "memory_limit", "progress"),
 }
 
 
@@ -266,9 +266,8 @@ def from_ogb(
     TypeError
         If an option is one that the files decide.
     """
-    for option in options:
-        if option in _IN_THE_FILES:
-            raise TypeError(f"{option}= is not an option here: the files of the dataset say it")
+    if unknown := sorted(options.keys() - _OPTIONS):
+        raise TypeError(f"{unknown[0]}= is not an option here: there are {sorted(_OPTIONS)}")
     found = find_ogb(path, name=name, directed=directed, split_type=split_type)
     closing = write_dataset(out, **{**found, **options})
     closing.tell(bool(options.get("progress", False)), stacklevel=2)

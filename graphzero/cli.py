@@ -12,35 +12,17 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import graphzero
-from graphzero.commands import (
-    build_command,
-    demo_command,
-    import_command,
-    info_command,
-    pack_command,
-    reorder_command,
-    report_command,
-    train_command,
-    tune_command,
-    verify_command,
-)
 from graphzero.commands.options import add_command, add_flags
 
 _EPILOG = "'graphzero COMMAND --help' explains a command. Start with 'graphzero demo'."
+# Each is a module of `graphzero.commands`; in the order of the help.
 _COMMANDS = (
-    build_command,
-    import_command,
-    reorder_command,
-    pack_command,
-    info_command,
-    verify_command,
-    tune_command,
-    train_command,
-    report_command,
-    demo_command,
+    *("build", "import", "reorder", "pack", "info"),
+    *("verify", "tune", "train", "report", "demo"),
 )
 _EXPECTED = (OSError, ValueError, IndexError, KeyError, ImportError, MemoryError, RuntimeError)
 
@@ -57,8 +39,8 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", required=True
     )
-    for command in _COMMANDS:
-        add_command(commands, command)
+    for name in _COMMANDS:
+        add_command(commands, name, import_module(f"graphzero.commands.{name}_command"))
     return parser
 
 

@@ -1,7 +1,6 @@
 """What scripts for graphzero 0.2 use: two converters, methods of `Graph`, names of arguments.
 
-They keep working and are documented here, but neither ``dir`` nor signatures list them, so that
-autocompletion offers the current names only.
+They keep working and are documented here, but no page and no signature has them.
 
 Differences from 0.2, all of them bug fixes: a walk that reaches a dead end repeats its last node
 in every later column, a fanout is padded with valid ids, ids out of range raise `IndexError`.
@@ -11,7 +10,6 @@ from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,24 +32,10 @@ _ENDS: tuple[tuple[str | int, str | int], ...] = (("src", "dst"), ("source", "ta
 _TIMES = ("timestamp", "time")
 
 
-def _listed(names: Iterable[str]) -> list[str]:
-    return [each for each in names if each[0] == "_" or each not in vars(GraphMethods02)]
-
-
-class _ListsCurrentNames(type):
-    """Type of classes whose ``dir`` leaves out the methods of 0.2."""
-
-    def __dir__(cls) -> list[str]:
-        return _listed(super().__dir__())
-
-
-class GraphMethods02(metaclass=_ListsCurrentNames):
+class GraphMethods02:
     """The methods that `Graph` had in 0.2. They take no seed: a graph draws a fixed sequence."""
 
     _calls02 = 0
-
-    def __dir__(self) -> list[str]:
-        return _listed(super().__dir__())
 
     def _next_seed(self) -> int:
         self._calls02 += 1
@@ -115,13 +99,9 @@ class GraphMethods02(metaclass=_ListsCurrentNames):
         """
         K = as_count(K, "K")
         lists, seed = self.lists_of("out", "this samples"), self._next_seed()
-        try:  # the result, and the columns that are compared with each node's count
-            _core.require_memory((np.size(start_nodes) + 1) * K, 2 * 8, "neighbours")
-        except MemoryError as error:
-            raise MemoryError(
-                f"no memory for K={K} of {np.size(start_nodes):,} nodes ({error}): "
-                f"use a smaller K, or fewer nodes in a call"
-            ) from None
+        # the result, and the columns that are compared with each node's count
+        what = f"neighbours (K={K}: use a smaller K, or fewer nodes in a call)"
+        _core.require_memory((np.size(start_nodes) + 1) * K, 2 * 8, what)
         sampled = lists._sample_each(start_nodes, K, seed, replace=False)
         counts = np.diff(sampled.indptr)
         start = np.asarray(start_nodes, dtype=np.int64)
@@ -144,12 +124,6 @@ class DataType(enum.Enum):
     INT64 = "int64"
     FLOAT32 = "float32"
     FLOAT64 = "float64"
-
-
-def _one_of(value: PathLike | None, other: PathLike | None, name: str, other_name: str) -> Path:
-    if (value is None) == (other is None):
-        raise TypeError(f"give {name}, or {other_name} instead")
-    return Path(value if value is not None else other)  # type: ignore[arg-type]
 
 
 def _checked_target(out_path: PathLike, source: Path) -> Path:
@@ -176,18 +150,15 @@ def _edges(path: Path) -> EdgeInput:
     names, cells = list(table.names or ()), table.first_record or ()
     if table.width < 2:
         return edges_of_table(table)  # an error
-    pairs = [pair for pair in _ENDS if all(name in names for name in pair)]
-    src, dst = pairs[0] if pairs else (0, 1)
-    taken = pairs[0] if pairs else names[:2]
+    src, dst = next((pair for pair in _ENDS if {*pair} <= {*names}), (0, 1))
+    taken = names[:2] if src == 0 else [src, dst]
     others = [name for name in names if names.count(name) == 1 and name not in taken]
     weight: str | int | bool = "weight" if "weight" in others else False
-    times = [name for name in _TIMES if name in others]
+    timestamp = next((name for name in _TIMES if name in others), False)
     third = len(cells) > 2 and is_number(cells[2])
     if "weight" not in names and third and not (names and names[2] in _TIMES):
         weight = 2
-    return edges_of_table(
-        table, src=src, dst=dst, weight=weight, timestamp=times[0] if times else False
-    )
+    return edges_of_table(table, src=src, dst=dst, weight=weight, timestamp=timestamp)
 
 
 def convert_csv_to_gl(
@@ -224,27 +195,18 @@ def convert_csv_to_gl(
     from graphzero.ingest.lists import NodeSpace, write_graph
     from graphzero.ingest.options import Progress
 
-    source = _one_of(csv_path, input_csv, "csv_path", "input_csv")
-    target = _checked_target(_one_of(out_path, output_bin, "out_path", "output_bin"), source)
-    progress = Progress()
+    if (csv_path is None) == (input_csv is None) or (out_path is None) == (output_bin is None):
+        raise TypeError("give csv_path, or input_csv instead; and out_path, or output_bin instead")
+    source = Path(csv_path or input_csv or "")
+    target = _checked_target(out_path or output_bin or "", source)
+    bounds, progress = (IdBound(), IdBound()), Progress()
     with folder_lock(target.parent, shared=True):
-        edges = read_edges(
-            replace(_edges(source), directed=directed),
-            target.parent,
-            memory=_MEMORY // 8,
-            bounds=(IdBound(), IdBound()),
-            progress=progress,
-        )
+        options: dict[str, Any] = {"memory": _MEMORY // 8, "bounds": bounds, "progress": progress}
+        edges = read_edges(replace(_edges(source), directed=directed), target.parent, **options)
         if not len(edges):
             raise ValueError(f"{source} has no edges")
-        file = write_graph(
-            target,
-            edges,
-            NodeSpace(max(edges.max_ids) + 1),
-            memory=_MEMORY // 2,
-            progress=progress,
-        )
-        file.publish()
+        space = NodeSpace(max(edges.max_ids) + 1)
+        write_graph(target, edges, space, memory=_MEMORY // 2, progress=progress).publish()
 
 
 def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -> None:
@@ -279,21 +241,11 @@ def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -
     with folder_lock(target.parent, shared=True):
         table = CsvTable(source)
         if table.width < 2:
-            raise ValueError(
-                f"{table.name} has one column: features are a node id and their values"
-            )
+            raise ValueError(f"{table.name} has one column: features need a node id and values")
         columns = ValueColumns(tuple(range(1, table.width)), 0)
         rows = Rows("features", [feature_rows(table, columns, stored)])
         num_nodes = rows.count()
         if not num_nodes:
             raise ValueError(f"{source} has no records")
-        file = write_rows(
-            target,
-            rows,
-            num_nodes,
-            order=None,
-            fill_missing=True,
-            memory=_MEMORY // 2,
-            progress=Progress(),
-        )
-        file.publish()
+        options: dict[str, Any] = {"order": None, "fill_missing": True, "progress": Progress()}
+        write_rows(target, rows, num_nodes, memory=_MEMORY // 2, **options).publish()

@@ -35,9 +35,9 @@ MODULES_OF_A_CSV = 20
 MODULES_OF_A_BATCH = 22
 # Above its limit still: it may shrink, and must not grow. A line goes when its limit holds.
 REACHED = {
-    "Python in graphzero/": 20_147,
-    "tests/": 29_476,
-    "(front): lines": 499,
+    "Python in graphzero/": 20_083,
+    "tests/": 29_471,
+    "(front): lines": 436,
     "store: lines": 1373,
     "graph: lines": 1205,
     "loader: lines": 2637,
@@ -46,7 +46,7 @@ REACHED = {
     "pyg: lines": 656,
     "report: lines": 2490,
     "training: lines": 547,
-    "commands: lines": 1101,
+    "commands: lines": 1100,
 }
 
 

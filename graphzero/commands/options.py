@@ -47,9 +47,8 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescription
         return super()._get_help_string(action)
 
 
-def add_command(commands: Any, module: ModuleType) -> None:
-    """Adds the command of a module: what it is called, its help with examples, and its options."""
-    name = module.__name__.rpartition(".")[2].removesuffix("_command")
+def add_command(commands: Any, name: str, module: ModuleType) -> None:
+    """Adds the command of a module: its help with examples, and its options."""
     parser = commands.add_parser(
         name,
         help=module.HELP,
