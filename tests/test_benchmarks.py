@@ -148,6 +148,7 @@ def test_typed_and_ordering(tmp_path: Path) -> None:
     assert [row[1] for row in found["pages"][1:4]] == ["presample", "hot", "input"]
 
 
+@pytest.mark.extended
 def test_two_trees_are_compared(tmp_path: Path) -> None:
     tree, chosen = str(Path(gz.__file__).parents[1]), "one_hop,csv"
     words = f"{tree} {tree} {TINY} --pairs 5 --batch-size 8 --batches 2 --threads 1"

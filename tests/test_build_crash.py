@@ -99,6 +99,7 @@ def start(tmp_path: Path, target: Path) -> subprocess.Popen[bytes]:
     return process
 
 
+@pytest.mark.extended
 def test_kill_at_random_moments(tmp_path: Path) -> None:
     target = tmp_path / "data"
     build_version(target, 1)

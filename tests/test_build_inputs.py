@@ -21,7 +21,7 @@ EDGES = np.random.default_rng(0).integers(0, 500, (200_000, 2))
 
 @pytest.fixture
 def earlier(tmp_path) -> Path:
-    gz.build(tmp_path / "d", [[0, 1], [1, 2]], np.ones((3, 2))).close()
+    gz.build(tmp_path / "d", [[0, 1], [1, 2], [2, 0]], np.ones((3, 2))).close()
     return tmp_path / "d"
 
 

@@ -362,6 +362,7 @@ build_dataset(
 """
 
 
+@pytest.mark.extended
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("coalesce", ["coalesce", ""])
 def test_memory_stays_within_the_limit(tmp_path: Path, coalesce: str) -> None:

@@ -156,7 +156,7 @@ def test_workers_may_not_choose(folder):
         torch.utils.data.get_worker_info().dataset.set_epoch(6)
 
     with pytest.raises(RuntimeError, match="call set_epoch in the process that iterates"):
-        list(loader_of(make(folder), 2, worker_init_fn=choose))
+        list(loader_of(make(folder), 1, worker_init_fn=choose))
 
 
 def test_workers_that_disagree_are_refused(folder):
@@ -242,7 +242,7 @@ def test_no_state_is_of_the_pass_before(folder, chosen):
     list(batches)
     list(loader_of(batches, 2 * chosen))
     may_begin = multiprocessing.get_context("fork").Event()
-    iterator = iter(loader_of(batches, 2, worker_init_fn=lambda worker: may_begin.wait()))
+    iterator = iter(loader_of(batches, 1, worker_init_fn=lambda worker: may_begin.wait()))
     batches.state_after(0)
     may_begin.set()
     with pytest.raises(RuntimeError, match="Call set_epoch before each pass"):

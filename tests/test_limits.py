@@ -145,6 +145,7 @@ for batch in DataLoader(batches, collate_fn=gz.Collate(ds), **how):
 """
 
 
+@pytest.mark.extended
 def test_a_batch_for_which_no_shared_memory_is_left_is_an_error(tmp_path):
     """However many batches workers have prepared, which only a ready-made loader knows before."""
     pytest.importorskip("torch")

@@ -28,7 +28,11 @@ def wide(tmp_path):
     """A dataset whose features take 64 MB."""
     rows = np.ones((1 << 16, 256), dtype=np.float32)
     gz.build(
-        tmp_path / "wide", np.array([[0, 1], [1, 2]]), rows, num_nodes=1 << 16, order="input"
+        tmp_path / "wide",
+        np.array([[0, 1], [1, 2], [2, 0]]),
+        rows,
+        num_nodes=1 << 16,
+        order="input",
     ).close()
     with gz.open(tmp_path / "wide") as ds:
         yield ds

@@ -92,6 +92,7 @@ def test_files_that_the_rebuild_removes_belong_to_the_earlier_dataset(monkeypatc
         assert int(ds.graph.indices[0]) == 2
 
 
+@pytest.mark.extended
 def test_endless_rebuilding_ends_in_an_error_that_says_so(monkeypatch, tmp_path):
     build_version(tmp_path, 1)
     versions = iter(range(2, 1000))

@@ -130,6 +130,7 @@ def test_the_user_sees_the_same(
     assert read_manifest(path).order == second
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("order", ORDERS)
 def test_many_runs_give_the_same_bytes(tmp_path: Path, order: str) -> None:
     edges = files.random_edges(20_000, 150_000)
@@ -226,6 +227,7 @@ while True:
 """
 
 
+@pytest.mark.extended
 def test_kill_at_random_moments(tmp_path: Path) -> None:
     target = tmp_path / "data"
     features = np.random.default_rng(0).random((3000, 8), np.float32)
@@ -343,6 +345,7 @@ reorder_dataset(folder, order, presample=presample, memory_limit=int(limit))
 """
 
 
+@pytest.mark.extended
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.no_asan  # keeps freed memory in quarantine
 @pytest.mark.parametrize("order", ["hot", "presample"])
