@@ -16,7 +16,6 @@ from graphzero.report.recording import (
     ProcessReading,
     Reading,
     Recording,
-    SystemReading,
 )
 
 MB, GB = 10**6, 10**9
@@ -28,9 +27,6 @@ LAPTOP = Environment(
     system="Linux 6.12.9 x86_64",
     disk="Samsung SSD 990 PRO 1TB",
     file_system="ext4",
-    mount_options="rw,relatime",
-    rotational=False,
-    readahead_bytes=131072,
     disk_rate=620e6,
     versions={"python": "3.11.4", "graphzero": "1.0.0", "numpy": "2.4.6", "torch": "2.13.0"},
 )
@@ -52,14 +48,13 @@ def process(
         pss_anonymous=anonymous,
         pss_file=file // sharers,
         pss_shared=shared // sharers,
-        uss=anonymous,
         **counters,  # type: ignore[arg-type]
     )
 
 
 def reading(seconds: float, *processes: ProcessReading, **figures: object) -> Reading:
     """A reading of which only some figures matter."""
-    known = {"system": SystemReading(), "group": None, "batches": BatchTotals(), **figures}
+    known = {"available": None, "group": None, "batches": BatchTotals(), **figures}
     return Reading(seconds, processes, **known)  # type: ignore[arg-type]
 
 
@@ -106,7 +101,7 @@ def _out_of_core_reading(i: int, whole: BatchTotals, files: dict[str, int]) -> R
     ]
     seen = sum(each.read_bytes or 0 for each in processes)
     ended = ProcessReading(
-        *(ENDED, "ended", *[0] * 9),
+        *(ENDED, "ended", *[0] * 8),
         major_faults=3000 * i,
         read_bytes=max(0, read - seen),
         cpu_seconds=8.0 * i,
@@ -114,7 +109,7 @@ def _out_of_core_reading(i: int, whole: BatchTotals, files: dict[str, int]) -> R
     return Reading(
         2.0 * i,
         (*processes, ended),
-        SystemReading(16 * GB, int((9 - 2.7 * growth) * GB), int((3 + 2.7 * growth) * GB)),
+        int((9 - 2.7 * growth) * GB),
         GroupReading(
             *(2, 4 * GB, min(4 * GB - 8 * MB, used + int(3 * GB * growth)), used, 2 * GB),
             refaults=4200 * i,
@@ -250,7 +245,7 @@ def hostile() -> Recording:
         for each in long.readings[:50]
     )
     environment = Environment(
-        HOSTILE, 1, 1, HOSTILE, HOSTILE, HOSTILE, HOSTILE, versions=texts, disk_rate=1e8
+        HOSTILE, 1, 1, HOSTILE, HOSTILE, HOSTILE, versions=texts, disk_rate=1e8
     )
     command, texts_of = ("python", "-c", HOSTILE), {"options": texts, "unknown": texts}
     long = replace(long, command=command, started=HOSTILE, environment=environment, **texts_of)

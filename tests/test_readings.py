@@ -95,12 +95,11 @@ def test_memory_is_that_of_the_kernel_and_a_fork_shares_it(tmp_path):
     assert found.pss == pytest.approx(int(rollup["Pss"]) * 1024, rel=0.02)
     parts = found.pss_anonymous + found.pss_file + found.pss_shared
     assert parts == pytest.approx(found.pss, abs=4096)
-    assert min(found.pss_anonymous, found.uss) > 64 * MB
+    assert found.pss_anonymous > 64 * MB
     # a page that two processes have counts in both, and once in the sum of proportional sizes
     pair = both[os.getpid()], both[child]
     assert sum(one.anonymous for one in pair) > found.anonymous + 60 * MB
     assert sum(one.pss_anonymous for one in pair) < found.pss_anonymous + 16 * MB
-    assert pair[1].uss < found.uss - 60 * MB
 
 
 def drop(path):
@@ -193,7 +192,7 @@ def test_processes_and_files_of_other_users_are_known_in_part(public_folder):
         return [asdict(found[0]), mapped, cached.page_cache, cached.residency, reasons]
 
     found, mapped, *cached, reasons = others.as_nobody(look)
-    figures = ("read_bytes", "pss", "pss_anonymous", "pss_file", "pss_shared", "uss")
+    figures = ("read_bytes", "pss", "pss_anonymous", "pss_file", "pss_shared")
     assert {name: found[name] for name in figures} == dict.fromkeys(figures)
     assert min(found["rss"], found["anonymous"], found["cpu_seconds"]) > 0
     assert (mapped, cached) == ([], [None, None])
@@ -678,24 +677,14 @@ def disks(tmp_path, monkeypatch):
 
 def test_a_partition_counts_as_its_disk(tmp_path, disks):
     add, counters = disks
-    settings = {"queue__rotational": 1, "queue__read_ahead_kb": 256, "device__model": "WDC WD40  "}
-    add("sda", read_bytes=2048, **settings)
+    add("sda", read_bytes=2048, device__model="WDC WD40  ")
     add("sda1", tmp_path.stat().st_dev, read_bytes=1024, parent="sda", partition=1)
     assert device_bytes(tmp_path) == 2048
-    found = read_environment(tmp_path)
-    assert (found.disk, found.rotational, found.readahead_bytes) == ("WDC WD40", True, 256 * 1024)
+    assert read_environment(tmp_path).disk == "WDC WD40"
     counters.clear()
     unknown: dict[str, str] = {}
     assert device_bytes(tmp_path, unknown) is None
     assert "sda" in unknown["device_bytes"]
-
-
-def test_virtual_disks_do_not_know_that_they_turn(tmp_path, disks):
-    disks[0]("vdb", tmp_path.stat().st_dev, queue__rotational=1)
-    unknown: dict[str, str] = {}
-    found = read_environment(tmp_path, unknown)
-    assert (found.disk, found.rotational, found.readahead_bytes) == ("vdb", None, None)
-    assert {"rotational", "readahead_bytes"} <= set(unknown)
 
 
 def test_without_a_disk_below_sys(tmp_path, monkeypatch, disks):
@@ -727,7 +716,7 @@ def test_environment(tmp_path):
     assert found.versions["python"] == sys.version.split()[0]
     assert set(found.versions) >= {"numpy", "torch"}
     mount, disk = mount_of(tmp_path), disk_of(tmp_path)
-    assert (found.file_system, found.mount_options) == (mount.fstype, mount.opts)
+    assert found.file_system == mount.fstype
     assert (found.disk is None) == (disk is None) == ("disk" in unknown)
     assert versions_of(["no-such-package"]) == {"no-such-package": None}
 

@@ -127,7 +127,7 @@ def test_signals_are_passed_on(patient, tmp_path: Path, name: str) -> None:
     counts = {"SIGINT": "int 1 term 0\n", "SIGTERM": "int 0 term 1\n"}
     assert (process.returncode, out) == (7, counts[name])
     assert "verdict" in err
-    assert json.loads((tmp_path / "r.json").read_text())["version"] == 1
+    assert json.loads((tmp_path / "r.json").read_text())["version"] == 2
 
 
 def test_ctrl_c_on_a_terminal_reaches_the_command_once(patient, tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_the_page_has_the_verdict_and_all_tables() -> None:
     environment = recording.environment
     for value in (
         *(environment.cpu, environment.system, environment.disk, environment.file_system),
-        *(environment.mount_options, "620 MB", "131 kB", "16 GB", "4.0 GB", "major page faults"),
+        *("620 MB", "16 GB", "4.0 GB", "major page faults"),
         *(file.path.rpartition("/")[2] for file in recording.files),
         *(text for pair in recording.options.items() for text in pair),
         *(text for pair in environment.versions.items() for text in pair),

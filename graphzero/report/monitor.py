@@ -34,7 +34,6 @@ from graphzero.report.recording import (
     Reading,
     Reasons,
     Recording,
-    SystemReading,
     note,
 )
 from graphzero.report.summary import Summary, summarize, write_recording
@@ -238,11 +237,10 @@ class Recorder:
         if found is not None:
             cached = {each.path: each.page_cache for each in found if each.page_cache is not None}
         paths = self.files.paths
-        memory = psutil.virtual_memory()
         reading = Reading(
             seconds=now,
             processes=processes,
-            system=SystemReading(memory.total, memory.available, getattr(memory, "cached", None)),
+            available=int(psutil.virtual_memory().available),
             group=None if self.group is None else self.group.read(self._unknown),
             page_cache=cached,
             device_bytes=device_bytes(paths[0], self._unknown) if paths else None,

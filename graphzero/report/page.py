@@ -138,7 +138,7 @@ def _conditions(recording: Recording) -> Iterator[Sequence[object]]:
     for name, value in vars(environment).items():
         if name == "versions":
             continue
-        is_bytes = name in ("memory", "readahead_bytes", "disk_rate") and value is not None
+        is_bytes = name in ("memory", "disk_rate") and value is not None
         text = format_bytes(int(value)) if is_bytes else value
         reason = f"unknown ({recording.unknown.get(name, 'the system does not tell')})"
         yield name.replace("_", " "), reason if value is None else text

@@ -12,7 +12,7 @@ import platform
 import secrets
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
@@ -50,11 +50,12 @@ from graphzero.units import format_bytes
 PROC = Path("/proc")
 DATASET_SUFFIXES = (".gl", ".gd", ".npy")
 # Lines of /proc/PID/status and of smaps_rollup, by figure; psutil has not all of them.
-_MEMORY = {"anonymous": ("RssAnon",), "file": ("RssFile",), "shared": ("RssShmem",)}
+_MEMORY = {"anonymous": "RssAnon", "file": "RssFile", "shared": "RssShmem"}
 _PSS = {
-    **{"pss": ("Pss",), "pss_anonymous": ("Pss_Anon",), "pss_file": ("Pss_File",)},
-    "pss_shared": ("Pss_Shmem",),
-    "uss": ("Private_Clean", "Private_Dirty"),
+    "pss": "Pss",
+    "pss_anonymous": "Pss_Anon",
+    "pss_file": "Pss_File",
+    "pss_shared": "Pss_Shmem",
 }
 _HELPERS = ("resource_tracker", "forkserver")  # of multiprocessing
 _PACKAGES = ("graphzero", "numpy", "torch", "torch_geometric")
@@ -158,16 +159,12 @@ class ProcessTree:
             note(self._unknown, "rss", _of_another(process.pid))
         return found
 
-    def _lines(self, pid: int, name: str, wanted: Mapping[str, Sequence[str]]) -> dict[str, int]:
-        """Sums of lines such as ``RssAnon:  1744 kB`` of a process's file in /proc, in bytes."""
+    def _lines(self, pid: int, name: str, wanted: Mapping[str, str]) -> dict[str, int]:
+        """Lines such as ``RssAnon:  1744 kB`` of a process's file in /proc, in bytes."""
         text = _text_of(pid, name, wanted, self._unknown) or ""
         pairs = (line[:-3].partition(":") for line in text.splitlines() if line.endswith(" kB"))
         lines = {line: int(count) * 1024 for line, _, count in pairs}
-        found = {
-            figure: sum(lines.get(line, 0) for line in names)
-            for figure, names in wanted.items()
-            if names[0] in lines
-        }
+        found = {figure: lines[line] for figure, line in wanted.items() if line in lines}
         note(self._unknown, wanted.keys() - found.keys(), _UNKNOWN)
         return found
 
@@ -655,10 +652,6 @@ def read_environment(
     """The machine, versions, and the disk of a dataset with the rate that `tune` has measured."""
     disk = None if path is None else machine.disk_of(path)
     mount = None if path is None else machine.mount_of(path)
-    queue = None if disk is None else disk / "queue"
-    kilobytes = None if queue is None else number(queue / "read_ahead_kb")
-    # virtual disks say that they turn, because that is their default
-    turns = None if queue is None or disk_is_virtual(queue) else number(queue / "rotational")
     found = Environment(
         cpu=machine.cpu_name(),
         cores=machine.usable_cores(),
@@ -666,9 +659,6 @@ def read_environment(
         system=system_name(),
         disk=None if disk is None else machine.disk_model(disk),
         file_system=None if mount is None else mount.fstype,
-        mount_options=None if mount is None else mount.opts,
-        rotational=None if turns is None else turns == 1,
-        readahead_bytes=None if kilobytes is None else kilobytes * 1024,
         disk_rate=None if path is None else _disk_rate(Path(path).parent, unknown),
         versions={
             "python": platform.python_version(),
@@ -678,11 +668,6 @@ def read_environment(
     missing = [name for name, value in vars(found).items() if value is None]
     note(unknown, missing, "no dataset is known" if path is None else _UNKNOWN)
     return found
-
-
-def disk_is_virtual(queue: Path) -> bool:
-    """A disk is virtual if it names no maker."""
-    return not (queue.parent / "device/model").exists() and not queue.parent.name.startswith("nvme")
 
 
 def _disk_rate(folder: Path, unknown: Reasons | None) -> float | None:

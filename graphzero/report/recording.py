@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import json
 import os
-import types
 from collections.abc import Iterable
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from functools import cache
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 from graphzero.errors import FormatError
 from graphzero.loader.stats import BatchTotals
 
-VERSION = 1
+VERSION = 2
 FORMAT = "graphzero.Recording"
 Reasons = dict[str, str]  # figure -> why it is unknown
 
@@ -44,8 +42,6 @@ class ProcessReading:
     pss, pss_anonymous, pss_file, pss_shared : int or None
         The same, where each page is divided among the processes that have it: the sum over
         processes counts every page once.
-    uss : int or None
-        Pages that no other process has.
     major_faults : int or None
         Counter: page faults that waited for the disk.
     read_bytes : int or None
@@ -64,19 +60,9 @@ class ProcessReading:
     pss_anonymous: int | None = None
     pss_file: int | None = None
     pss_shared: int | None = None
-    uss: int | None = None
     major_faults: int | None = None
     read_bytes: int | None = None
     cpu_seconds: float | None = None
-
-
-@dataclass(frozen=True)
-class SystemReading:
-    """The machine's memory at one moment, in bytes."""
-
-    total: int | None = None
-    available: int | None = None
-    cached: int | None = None
 
 
 @dataclass(frozen=True)
@@ -125,7 +111,8 @@ class Reading:
         The process and its children, and with the pid `ENDED`, those of them that have ended: they
         take no memory, and their counters are as they were last seen, with what their parents have
         got beyond that. So the sum of a counter over all of these never falls.
-    system : SystemReading
+    available : int or None
+        Bytes of memory that the machine has available.
     group : GroupReading or None
     page_cache : dict of str to int, or None
         Bytes of each file in the page cache, by path, each page once; without the files of which
@@ -138,7 +125,7 @@ class Reading:
 
     seconds: float
     processes: tuple[ProcessReading, ...]
-    system: SystemReading
+    available: int | None
     group: GroupReading | None
     page_cache: dict[str, int] | None = None
     device_bytes: int | None = None
@@ -183,11 +170,8 @@ class Environment:
         Bytes.
     system : str
         Operating system and kernel.
-    disk, file_system, mount_options : str or None
-        Model of the disk that holds the dataset, its file system and how this is mounted.
-    rotational : bool or None
-    readahead_bytes : int or None
-        The kernel's own read-ahead on that device.
+    disk, file_system : str or None
+        Model of the disk that holds the dataset, and its file system.
     disk_rate : float or None
         Bytes a second of random reads that the disk was measured to give.
     versions : dict of str to str
@@ -200,9 +184,6 @@ class Environment:
     system: str = ""
     disk: str | None = None
     file_system: str | None = None
-    mount_options: str | None = None
-    rotational: bool | None = None
-    readahead_bytes: int | None = None
     disk_rate: float | None = None
     versions: dict[str, str] = field(default_factory=dict)
 
@@ -260,7 +241,7 @@ def from_json(text: str | bytes) -> Recording:
     Raises
     ------
     FormatError
-        If it is none, of a version that is not known, or a field of it is missing or wrong.
+        If it is none, of a version that is not known, or a field of it is missing.
     """
     try:
         content = json.loads(text)
@@ -275,10 +256,32 @@ def from_json(text: str | bytes) -> Recording:
             f"use the graphzero that wrote it, or record again"
         )
     try:
-        found: Recording = _checked(Recording, content.get("recording"), "")
-        return found
-    except ValueError as error:
+        return _decoded(content["recording"])
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FormatError(f"is a recording that is not complete: {error}") from None
+
+
+def _decoded(found: dict[str, Any]) -> Recording:
+    """The recording that `asdict` and JSON have made plain."""
+
+    def reading(each: dict[str, Any]) -> Reading:
+        processes = tuple(ProcessReading(**process) for process in each["processes"])
+        group = None if each["group"] is None else GroupReading(**each["group"])
+        made = {"processes": processes, "group": group, "batches": BatchTotals(**each["batches"])}
+        return Reading(**{**each, **made})
+
+    def file(each: dict[str, Any]) -> FileReading:
+        shares = each["residency"]
+        return FileReading(**{**each, "residency": None if shares is None else tuple(shares)})
+
+    made = {
+        "command": tuple(found["command"]),
+        "environment": Environment(**found["environment"]),
+        "readings": tuple(map(reading, found["readings"])),
+        "files": tuple(map(file, found["files"])),
+        "epochs": {int(epoch): BatchTotals(**each) for epoch, each in found["epochs"].items()},
+    }
+    return Recording(**{**found, **made})
 
 
 def read_recording(path: str | os.PathLike[str]) -> Recording:
@@ -293,58 +296,3 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
         return from_json(Path(path).read_bytes())
     except FormatError as error:
         raise FormatError(f"{os.fspath(path)} {error}") from None
-
-
-_MOST = 2**63  # no figure is larger, and none is negative
-_WANTED: dict[Any, str] = {
-    **{str: "a text", bool: "true or false", tuple: "a list"},
-    **{int: "a whole number from 0 to 2**63", float: "a number from 0 to 2**63"},
-}
-
-
-def _checked(kind: Any, value: Any, where: str) -> Any:
-    """The value that `asdict` and JSON have made plain, as the annotation says.
-
-    Fields without a default must be there: without them, one recording would pass for another. A
-    ValueError names what is missing or wrong.
-    """
-    origin, arguments = get_origin(kind) or kind, get_args(kind)
-    if origin is types.UnionType:  # something or None
-        return None if value is None else _checked(arguments[0], value, where)
-    if origin is tuple and isinstance(value, list):
-        return tuple(_checked(arguments[0], each, f"{where}[{i}]") for i, each in enumerate(value))
-    if origin is dict and isinstance(value, dict):
-        return {
-            _key(arguments[0], key, where): _checked(arguments[1], each, f"{where}[{key!r:.80}]")
-            for key, each in value.items()
-        }
-    if is_dataclass(kind) and isinstance(value, dict):
-        return _fields(kind, value, f"{where}." if where else "")
-    numbers = {int: (int,), float: (int, float)}.get(kind, ())
-    if type(value) in numbers and 0 <= value <= _MOST:
-        return value
-    if kind in (str, bool) and type(value) is kind:
-        return value
-    wanted = _WANTED.get(origin, "an object")
-    raise ValueError(f"{where or 'it'} is {json.dumps(value):.80}, not {wanted}")
-
-
-def _fields(kind: Any, found: dict[str, Any], lead: str) -> Any:
-    hints, known = _annotations(kind), {field.name: field for field in fields(kind)}
-    for name in found.keys() - known.keys():
-        raise ValueError(f"{lead}{name!r:.80} is no field of it")
-    for name, each in known.items():
-        if name not in found and each.default is MISSING and each.default_factory is MISSING:
-            raise ValueError(f"{lead}{name} is missing")
-    return kind(**{name: _checked(hints[name], each, lead + name) for name, each in found.items()})
-
-
-_annotations = cache(get_type_hints)
-
-
-def _key(kind: type, key: str, where: str) -> str | int:
-    if kind is str:
-        return key
-    if not (key.isascii() and key.isdecimal() and len(key) < 20):
-        raise ValueError(f"{where} has {key!r:.80} in place of a whole number")
-    return int(key)

@@ -184,7 +184,7 @@ def summarize(recording: Recording) -> Summary:
         page_cache=_page_cache(readings, recording.files),
         dataset=sum(file.size for file in recording.files) if recording.files else None,
         files=tuple(replace(file, residency=None) for file in recording.files),
-        available=_least(reading.system.available for reading in readings),
+        available=_least(reading.available for reading in readings),
         group_limit=_least(map(_of_group("limit"), readings)),
         group_peak=peak,
         read_amplification=_ratio(device, batches.row_bytes),
@@ -343,8 +343,7 @@ def write_recording(path: str | os.PathLike[str], recording: Recording) -> None:
 _Row = tuple[str, str]
 # What the text does not have, known or not: the page and the JSON file do.
 _NOT_SHOWN = {
-    *("disk", "disk_rate", "file_system", "mount_options", "group_peak"),
-    *("readahead_bytes", "rotational", "system.cached", "uss"),
+    *("disk", "disk_rate", "file_system", "group_peak"),
 }
 
 
