@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.data.storage import EdgeStorage, NodeStorage
 
@@ -31,27 +32,42 @@ def is_seed_edges(name: str) -> bool:
 
 
 class Watched:
-    """Tensors that were handed out, without their memory, to find out which of them were edited.
-
-    A copy of it in another process watches none.
-    """
+    """Tensors that were handed out, without their memory, to find out which of them were edited."""
 
     def __init__(self) -> None:
-        self._versions: list[tuple[str, Tensor, int]] = []
+        self._handed_out: list[tuple[str, Tensor, int, Any]] = []
 
     def watch(self, name: str, tensor: Tensor) -> Tensor:
         """The tensor itself, which is watched from now on."""
         # An empty tensor that has the same counter of edits, as a view would.
         counter = tensor.detach().set_(torch.empty(0, dtype=tensor.dtype))  # type: ignore[call-overload]
-        self._versions.append((name, counter, counter._version))
+        memory: Any = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+        # Nobody can edit what is freed any more.
+        kept = [one for one in self._handed_out if _is_edited(one) or not one[3].expired()]
+        self._handed_out = [*kept, (name, counter, counter._version, memory)]
         return tensor
 
     def edited(self) -> list[str]:
         """Names of what was edited in place since it was handed out."""
-        return [name for name, counter, version in self._versions if counter._version != version]
+        return [one[0] for one in self._handed_out if _is_edited(one)]
 
     def __reduce__(self) -> tuple[type[Watched], tuple[()]]:
+        for name in self.edited():
+            raise _edited(f"data.{name}")
         return Watched, ()
+
+
+def _is_edited(handed_out: tuple[str, Tensor, int, Any]) -> bool:
+    _, counter, version, _ = handed_out
+    return counter._version != version
+
+
+def _edited(whose: str) -> ValueError:
+    return ValueError(
+        f"{whose} was edited in place, but the graph is stored, and batches and splits would not "
+        f"have the edit: edit the graph before from_data, or batches in transform= of the loader. "
+        f"For other uses edit a copy, {whose}.clone(), such as a mask for input_nodes="
+    )
 
 
 @dataclass
@@ -296,13 +312,7 @@ class StoredData(Dataset):
         for key, part in self.parts.items():
             for name in part.memory.watched.edited():
                 if names is None or name in names or name not in part.part:
-                    whose = f"data.{name}" if not self.is_typed else f"data[{key!r}].{name}"
-                    raise ValueError(
-                        f"{whose} was edited in place, but the graph is stored, and batches and "
-                        f"splits would not have the edit: edit the graph before from_data, or "
-                        f"batches in transform= of the loader. For other uses edit a copy, "
-                        f"{whose}.clone(), such as a mask for input_nodes="
-                    )
+                    raise _edited(f"data[{key!r}].{name}" if self.is_typed else f"data.{name}")
 
     def collect(self, name: str) -> dict[Any, Any]:
         """An attribute of all types that have it, by type.
