@@ -47,15 +47,14 @@ paper = "train.npy"
 [edge_splits.train]
 author__writes__paper = "edges.npy"
 """
-EDGES = [
-    {
-        "type": list(WRITES),
+EDGES = {
+    "author__writes__paper": {
         "edge_index": "writes.csv",
         "edge_attr": "attr.npy",
         "weight": "weight.npy",
     },
-    {"type": list(CITES), "edge_index": "cites.npy"},
-]
+    "paper__cites__paper": {"edge_index": "cites.npy"},
+}
 
 
 @pytest.fixture
@@ -152,8 +151,7 @@ MUST = "must be a path, a list of paths, or a table with 'path' and reading opti
     [
         ({"node": {}}, r"unknown entries \['node'\]; there are \['coalesce', "),
         ({"edges": None}, f"edges {MUST} None"),
-        ({"edges": [{"edge_index": "e.csv"}]}, r"each of \[\[edges\]\] needs a type of its own"),
-        ({"edges": [EDGES[1], EDGES[1]]}, r"needs a type of its own, .*'cites'"),
+        ({"edges": [{"edge_index": "e.csv"}]}, f"edges {MUST} .*'edge_index'"),
         ({"nodes": []}, rf"nodes {MUST} \[\]"),
         ({"nodes": {"paper": {"x": 3}}}, f"nodes.paper.x {MUST} 3"),
         ({"nodes": {"paper": {"x": {"path": "x", "collumns": "a"}}}}, "nodes.paper.x: .*collumns"),

@@ -175,9 +175,8 @@ _OF_COMMAND = {"path", "neighbors", "order", "presample", "memory_limit", "progr
 def read_description(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The arguments of `graphzero.build` that a TOML or JSON file has.
 
-    An edge type is written "source__relation__target", or [[edges]] are tables with
-    ``type = ["source", "relation", "target"]``. Paths are relative to the folder of the file; a
-    table with ``path`` and reading options is a `graphzero.Source`.
+    An edge type is written "source__relation__target". Paths are relative to the folder of the
+    file; a table with ``path`` and reading options is a `graphzero.Source`.
 
     Raises
     ------
@@ -231,14 +230,6 @@ def _opened(value: Any, folder: Path, where: str) -> Any:
         return os.fspath(folder / value)
     if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
         return [folder / each for each in value]  # a list of texts could be one of ids
-    if isinstance(value, list) and where == "edges" and all(isinstance(v, dict) for v in value):
-        types = [tuple(table.pop("type", ())) for table in value]
-        if len({each for each in types if len(each) == 3}) < len(types):
-            raise ValueError(
-                f"each of [[edges]] needs a type of its own, type = [source, relation, target], "
-                f"and these have {types}"
-            )
-        value = dict(zip(types, value, strict=True))
     if isinstance(value, dict) and "path" in value:
         from graphzero.ingest.options import Source
 

@@ -11,8 +11,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from graphzero import _core
 from graphzero.commands.options import add_option, describe_direction
 from graphzero.graph.dataset import Dataset, EdgeStore, NodeStore, open_dataset
@@ -29,23 +27,21 @@ from graphzero.units import format_bytes
 HELP = "describe a dataset or a file, and say how much of it is in the page cache"
 EXAMPLES = """\
   graphzero info data/
-  graphzero info data/graph.gl --degrees
+  graphzero info data/graph.gl
   graphzero info data/ --json
 """
-_BLOCK = 1 << 20
 _IN_BYTES = ("bytes", "page_cache", "memory_limit", "available")  # ends of names
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds its options."""
     add_option(parser, "path", "a dataset folder, a .gl, .gd or .npy file")
-    add_option(parser, "--degrees", "count the nodes by degree")
     add_option(parser, "--json", "print the description as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints the description, as text or as JSON."""
-    content = _describe(args.path, degrees=args.degrees)
+    content = _describe(args.path)
     if args.json:
         print(json.dumps(content, indent=2))
     else:
@@ -57,15 +53,15 @@ def run(args: argparse.Namespace) -> int:
 # --- the description
 
 
-def _describe(path: str, *, degrees: bool) -> dict[str, Any]:
+def _describe(path: str) -> dict[str, Any]:
     if os.path.isdir(path):
         with closing(open_dataset(path)) as ds:
-            return _dataset(path, ds, degrees=degrees)
+            return _dataset(path, ds)
     if not path.endswith(".npy") and read_header(path).kind == "graph":
         is_typed = bool(read_header(path).flags & FLAG_TYPED)
         with closing(Graph._open_typed(path) if is_typed else Graph(path)) as graph:
             nodes = {"num_nodes": graph.num_nodes, "num_neighbors": graph.num_neighbors}
-            content = {"direction": describe_direction(graph), **_lists(graph, degrees=degrees)}
+            content = {"direction": describe_direction(graph), **_lists(graph)}
             return {"path": path, **nodes, **content, "files": _files([path])}
     with closing(FeatureStore(path)) as store:
         content = {"path": path, "rows": _rows(store), "files": _files([path])}
@@ -74,7 +70,7 @@ def _describe(path: str, *, degrees: bool) -> dict[str, Any]:
     return content
 
 
-def _dataset(path: str, ds: Dataset, *, degrees: bool) -> dict[str, Any]:
+def _dataset(path: str, ds: Dataset) -> dict[str, Any]:
     manifest = read_manifest(path)
     counted = manifest.presampling
     return {
@@ -85,10 +81,7 @@ def _dataset(path: str, ds: Dataset, *, degrees: bool) -> dict[str, Any]:
         "direction": describe_direction(ds),
         "order": manifest.order,
         "nodes": [_nodes(store) for store in ds.nodes.values()],
-        "edges": [
-            _edges(store, manifest.edges[name].changes, degrees=degrees)
-            for name, store in ds.edges.items()
-        ],
+        "edges": [_edges(store, manifest.edges[name].changes) for name, store in ds.edges.items()],
         "visits": None if counted is None else asdict(counted),
         "tuning": _tuning(ds),
         "files": _files(entry.resolve(Path(path)) for entry in manifest.entries()),
@@ -110,13 +103,10 @@ def _tuning(ds: Dataset) -> dict[str, Any] | None:
             as_tuned(tuned)
         except (TypeError, ValueError) as error:
             mismatch = f"it is corrupt ({error})"
-    size = sum(mapping.size for mapping in ds.mappings)
-    least, most = suitable_memory(tuned.available, size)
+    least, most = suitable_memory(tuned.available, sum(mapping.size for mapping in ds.mappings))
     return {
         **{name: getattr(tuned, name) for name in ("date", "memory_limit", "available")},
-        "least_available": least,
-        "most_available": most,
-        "not_used": mismatch or None,
+        **{"least_available": least, "most_available": most, "not_used": mismatch or None},
         "prefetch": tuned.prefetch,
     }
 
@@ -134,10 +124,10 @@ def _nodes(nodes: NodeStore) -> dict[str, Any]:
     }
 
 
-def _edges(edges: EdgeStore, changes: EdgeChanges | None, *, degrees: bool) -> dict[str, Any]:
+def _edges(edges: EdgeStore, changes: EdgeChanges | None) -> dict[str, Any]:
     return {
         "type": edges.edge_type if any(edges.edge_type) else "",
-        **_lists(edges.graph, degrees=degrees),
+        **_lists(edges.graph),
         "sampled_by": asdict(edges.driving),
         "changes": None if changes is None else asdict(changes),
         "attributes": {name: _rows(store) for name, store in edges.items()},
@@ -145,29 +135,13 @@ def _edges(edges: EdgeStore, changes: EdgeChanges | None, *, degrees: bool) -> d
     }
 
 
-def _lists(graph: Graph, *, degrees: bool) -> dict[str, Any]:
+def _lists(graph: Graph) -> dict[str, Any]:
     return {
         "num_edges": graph.num_edges,
         "num_input_edges": graph.num_input_edges,
         "mean_degree": graph.num_edges / graph.num_nodes if graph.num_nodes else 0.0,
         "bytes_per_edge": graph.mapping.size / graph.num_edges if graph.num_edges else None,
-        **({"degrees": _degrees(graph)} if degrees else {}),
     }
-
-
-def _degrees(graph: Graph) -> dict[str, Any]:
-    """Largest degree, and the number of nodes in each range of degrees between powers of two."""
-    largest = 0
-    counts = np.zeros(65, dtype=np.int64)
-    for begin in range(0, graph.num_nodes, _BLOCK):
-        part = graph._csr.degrees(np.arange(begin, min(begin + _BLOCK, graph.num_nodes)), 1)
-        largest = max(largest, int(part.max()))
-        # frexp returns the number of bits: 0 for 0, 1 for 1, 2 for 2 and 3, ...
-        counts += np.bincount(np.frexp(part.astype(np.float64))[1], minlength=counts.size)
-    ranges = ["0", "1", *(f"{1 << bits - 1}-{(1 << bits) - 1}" for bits in range(2, counts.size))]
-    used = int(counts.nonzero()[0].max(initial=0)) + 1
-    histogram = dict(zip(ranges[:used], counts[:used].tolist(), strict=True))
-    return {"max": largest, "nodes": histogram}
 
 
 def _pack(path: str) -> dict[str, Any]:
@@ -198,13 +172,10 @@ def _files(paths: Iterable[str | os.PathLike[str]]) -> list[dict[str, Any]]:
         sections = () if path.endswith(".npy") else read_header(path).sections
         listed = [
             {
-                "name": section.name,
-                "dtype": dtype_name(DTYPES[section.dtype]),
-                "count": section.count,
-                "offset": section.offset,
-                "bytes": section.length,
+                **{"name": each.name, "dtype": dtype_name(DTYPES[each.dtype])},
+                **{"count": each.count, "offset": each.offset, "bytes": each.length},
             }
-            for section in sections
+            for each in sections
         ]
         found.append({"name": os.path.basename(path), **file, "sections": listed})
     return found
