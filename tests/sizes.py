@@ -35,8 +35,8 @@ MODULES_OF_A_CSV = 20
 MODULES_OF_A_BATCH = 22
 # Above its limit still: it may shrink, and must not grow. A line goes when its limit holds.
 REACHED = {
-    "Python in graphzero/": 20_015,
-    "tests/": 29_412,
+    "Python in graphzero/": 19_988,
+    "tests/": 29_408,
     "(front): lines": 436,
     "store: lines": 1373,
     "graph: lines": 1205,
@@ -46,7 +46,6 @@ REACHED = {
     "pyg: lines": 665,
     "report: lines": 2441,
     "training: lines": 547,
-    "commands: lines": 1072,
 }
 
 

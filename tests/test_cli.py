@@ -51,7 +51,6 @@ def test_help_explains_and_gives_examples(words, capfd):
         (["build", "d"], "one of the arguments --edges --from is required"),
         (["build", "d", "--edges", "e", "--split", "train"], "'train' is not NAME=FILE"),
         (["build", "d", "--edges", "e", "--order", "odd"], "invalid choice: 'odd'"),
-        (["build", "d", "--edges", "e", "--header", "--no-header"], "not allowed with"),
         (["train", "d", "--fanouts", "10,x"], "'10,x' is not a list of fanouts"),
         (["train", "d", "--fanouts", "10,0"], "write it like 10,10"),
         (["train", "d", "--epochs", "many"], "invalid int value: 'many'"),

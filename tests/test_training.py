@@ -743,12 +743,8 @@ def test_demo_runs_and_leaves_nothing(temporary, capfd):
 
 
 def test_demo_keeps_what_it_is_told_to(temporary, capfd):
-    assert run("demo", *SMALL, "-q", "--epochs", 1, "--keep") == 0
-    out = capfd.readouterr().out
-    (kept,) = temporary.iterdir()
-    assert f"files kept in {kept}" in out
-    assert "epoch   1" not in out
-    assert run("demo", *SMALL, "--epochs", 1, "--dir", temporary / "mine") == 0
+    assert run("demo", *SMALL, "-q", "--epochs", 1, "--dir", temporary / "mine") == 0
+    assert "epoch   1" not in capfd.readouterr().out
     with gz.open(temporary / "mine" / "dataset") as ds:
         assert (ds.num_nodes, ds.num_classes, set(ds.splits)) == (600, 3, {"train", "val", "test"})
         assert ds.graph.num_input_edges == 5000

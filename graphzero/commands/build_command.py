@@ -67,7 +67,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--features FILE", "as --edges")
     add("--labels FILE", "as --edges")
-    splits = {"dest": "splits", "action": "append", "default": [], "type": _as_split}
+    splits = {"dest": "splits", "action": "append", "default": [], "type": _as_pair}
     add("--split NAME=FILE", "node ids of a split; may be repeated", **splits)
     add(
         "--id-column COL",
@@ -108,10 +108,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--timestamp COL", "'none' for no times", type=_as_column_or_none)
     text = "column to store as an attribute of the edges, by name; may be repeated"
     add("--edge-attr COL", text, dest="edge_attrs", action="append", type=str)
-    header = group.add_mutually_exclusive_group()
-    add_option(header, "--header", "the first line is a header (default: detect)", default="auto")
-    options = {"dest": "header", "action": "store_false", "default": "auto"}
-    add_option(header, "--no-header", "the first line is an edge", **options)
+    options = {"action": argparse.BooleanOptionalAction, "default": "auto"}
+    add("--header", "whether the first line is a header; auto looks", **options)
     text = "or tab, comma, semicolon, space"
     add("--delimiter CHAR", text, type=lambda each: _DELIMITERS.get(each, each), default="auto")
     add_order_options(parser, order="hot", neighbors="in")
@@ -142,23 +140,18 @@ def _described(path: str, changed: list[str]) -> dict[str, Any]:
     return read_description(path)
 
 
-def _as_split(text: str) -> tuple[str, str]:
-    name, equals, path = text.partition("=")
-    if not (name and equals and path):
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FILE, such as train=train.npy")
-    return name, path
+def _as_pair(text: str, what: str = "NAME=FILE, such as train=train.npy") -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+    return name, value
 
 
 def _as_coalesce(text: str) -> str | dict[str, str]:
     """``"sum"``, or ``"edge_weight=sum,edge_time=min"`` by attribute, as `coalesce=` takes it."""
     if "=" not in text:
         return text
-    pairs = [part.partition("=") for part in text.split(",")]
-    if not all(name and how for name, _, how in pairs):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is neither an aggregation nor NAME=AGG, such as edge_weight=sum"
-        )
-    return {name: how for name, _, how in pairs}
+    return dict(_as_pair(each, "NAME=AGG, such as weight=sum") for each in text.split(","))
 
 
 def _as_column_or_none(text: str) -> str | int | bool:

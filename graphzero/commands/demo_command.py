@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -37,7 +36,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "write all files to this folder, created if needed, and keep them (default: a temporary "
         "folder, deleted at the end)",
     )
-    add("--keep", "do not delete the temporary folder")
     add_training_options(parser, epochs=2)
     parser.set_defaults(pack=None)
 
@@ -45,20 +43,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Does everything in one folder, which is deleted at the end unless the user keeps it."""
     if args.dir is not None:
-        folder = Path(args.dir)
-        folder.mkdir(parents=True, exist_ok=True)
-        check_output_options(args, demo_paths(folder))
-        _run_in(folder, args)
+        Path(args.dir).mkdir(parents=True, exist_ok=True)
+        check_output_options(args, demo_paths(args.dir))
+        _run_in(Path(args.dir), args)
         return 0
     check_output_options(args)
-    folder = Path(tempfile.mkdtemp(prefix="graphzero-demo-"))
-    try:
-        _run_in(folder, args)
-    finally:
-        if args.keep:
-            print(f"files kept in {folder}")
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
+    temporary = tempfile.TemporaryDirectory(prefix="graphzero-demo-", ignore_cleanup_errors=True)
+    with temporary as folder:
+        _run_in(Path(folder), args)
     return 0
 
 

@@ -86,10 +86,11 @@ def _run_command(args: argparse.Namespace) -> int:
         prefix = os.path.join(folder, "batches")
         try:
             child = start(args.target, env={**os.environ, "GRAPHZERO_STATS": prefix})
-        except FileNotFoundError:
-            return _refuse(args.target[0], "there is no such program", _NOT_FOUND)
         except OSError as error:
-            return _refuse(args.target[0], error.strerror or str(error), _NOT_EXECUTABLE)
+            is_missing = isinstance(error, FileNotFoundError)
+            reason = "there is no such program" if is_missing else error.strerror or str(error)
+            print(f"graphzero: {args.target[0]}: {reason}", file=sys.stderr)
+            return _NOT_FOUND if is_missing else _NOT_EXECUTABLE
         try:
             recorder = Recorder(child.pid, files, Batches(prefix), args.interval)
             recorder.begin()
@@ -103,11 +104,6 @@ def _run_command(args: argparse.Namespace) -> int:
     finally:
         with suppress(BrokenPipeError):  # the reader of stderr has gone
             print(f"\n{summarize(recording)}", file=sys.stderr)
-    return code
-
-
-def _refuse(program: str, reason: str, code: int) -> int:
-    print(f"graphzero: {program}: {reason}", file=sys.stderr)
     return code
 
 

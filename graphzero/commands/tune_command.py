@@ -85,7 +85,6 @@ def run(args: argparse.Namespace) -> int:
         check_outputs(outputs, files_of_dataset(ds.paths))
         has_train = any("train" in store.splits for store in ds.nodes.values())
     require_replaceable(path)
-    limit = args.memory_limit
     work = Workload(
         *(args.dir, args.fanouts, args.batch_size),
         args.split or ("train" if has_train else "all"),
@@ -97,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     with ended_by_signals():
         tuned = tune(
             work,
-            memory_limit=None if limit is None else parse_size(limit, "memory limit"),
+            memory_limit=args.memory_limit and parse_size(args.memory_limit, "memory limit"),
             seconds=args.budget,
             rounds=args.trials,
             say=lambda text: None if args.quiet else print(text, file=sys.stderr, flush=True),
@@ -125,8 +124,7 @@ def _closing_lines(tuned: Tuned, path: Path, is_found: bool) -> Iterator[str]:
         yield f"the page cache was not limited, because {tuned.no_group}"
     for name, reason in tuned.unavailable.items():
         yield f"{name} was not compared: {reason}"
-    rate = None if tuned.disk is None else tuned.disk.bytes_per_second
-    if rate is not None:
+    if tuned.disk is not None and (rate := tuned.disk.bytes_per_second) is not None:
         yield f"disk: {format_bytes(round(rate))}/s of random reads"
     yield ""
     yield from tuned.lines()

@@ -28,19 +28,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "--json", "print one JSON object")
 
 
-def _as_json(found: Verification) -> str:
-    content = {
-        "path": found.path,
-        "ok": not found.findings,
-        "findings": [asdict(finding) for finding in found.findings],
-        "notes": found.notes,
-        "files": len(found.files),
-        "bytes": found.num_bytes,
-        "seconds": found.seconds,
-    }
-    return json.dumps(content, indent=2)
-
-
 def _print_lines(found: Verification, *, quiet: bool) -> None:
     faulty = {finding.path for finding in found.findings}
     for finding in found.findings:
@@ -58,7 +45,8 @@ def run(args: argparse.Namespace) -> int:
     """Checks every file, even after a faulty one; returns 1 if any is faulty."""
     found = verify_path(args.path, progress=shows_progress(args))
     if args.json:
-        print(_as_json(found))
+        content = {"ok": not found.findings, **asdict(found), "files": len(found.files)}
+        print(json.dumps(content, indent=2))
     else:
         _print_lines(found, quiet=args.quiet)
     return 1 if found.findings else 0

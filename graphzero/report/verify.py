@@ -86,8 +86,8 @@ class Verification:
         Of all files, and of the folder as a whole.
     notes : list of str
         What is no fault, but may surprise.
-    num_bytes : int
-        Bytes of sections that were read.
+    bytes : int
+        Of sections that were read.
     seconds : float
     """
 
@@ -95,7 +95,7 @@ class Verification:
     files: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    num_bytes: int = 0
+    bytes: int = 0
     seconds: float = 0.0
 
 
@@ -438,7 +438,7 @@ class _File:
             for name in arrays:
                 self._forget(name, begin, end)
             self._reading.bar.update((end - begin) * entry_bytes)
-            self._reading.result.num_bytes += (end - begin) * entry_bytes
+            self._reading.result.bytes += (end - begin) * entry_bytes
         stored = {section.name: section.crc for section in self.header.sections}
         corrupt = [name for name, crc in crcs.items() if stored[name] != crc]
         for name in corrupt:
