@@ -36,7 +36,7 @@ MODULES_OF_A_BATCH = 22
 # Above its limit still: it may shrink, and must not grow. A line goes when its limit holds.
 REACHED = {
     "Python in graphzero/": 19_988,
-    "tests/": 29_408,
+    "tests/": 29_402,
     "(front): lines": 436,
     "store: lines": 1373,
     "graph: lines": 1205,
