@@ -261,6 +261,21 @@ def test_edits_in_place_of_what_is_stored_are_an_error_and_copies_are_not(tmp_pa
         data.close()
 
 
+def test_graphs_that_share_a_mask_do_not_edit_it(tmp_path):
+    """As those of RandomLinkSplit."""
+    graph = make_data()
+    with torch.inference_mode():
+        graph.test_mask = graph.test_mask.clone()
+    stored = [from_data(graph, tmp_path / str(i)) for i in range(2)]
+    for data in stored:
+        assert len(list(NeighborLoader(data, [2], "train", batch_size=60))) == 1
+    graph.train_mask[0] = True
+    for data in stored:
+        with pytest.raises(ValueError, match="data.train_mask was edited"):
+            list(NeighborLoader(data, [2], "train"))
+        data.close()
+
+
 def test_what_was_read_again_and_again_is_not_kept(tmp_path):
     with from_data(make_data(), tmp_path / "store") as data:
         for _ in range(1000):

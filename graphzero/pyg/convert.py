@@ -324,7 +324,9 @@ def _add_split(nodes: _Part, name: str, value: Any, where: str) -> bool:
     if name not in _SPLIT_NAMES or not isinstance(value, Tensor | np.ndarray):
         return False
     tensor = torch.as_tensor(value)
-    nodes.memory.masks[name] = nodes.memory.watched.watch(name, tensor)
+    nodes.memory.masks[name] = tensor
+    if not tensor.is_inference():  # which has no counter of edits
+        nodes.memory.watched.watch(name, tensor, is_own=False)
     array = _as_array(tensor, f"{where}{name}")
     is_mask = array.dtype == np.bool_ and array.shape == (nodes.count,)
     if is_mask or (array.ndim == 1 and array.dtype.kind in "iu" and not name.endswith("_mask")):

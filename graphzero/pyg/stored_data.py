@@ -37,10 +37,11 @@ class Watched:
     def __init__(self) -> None:
         self._handed_out: list[tuple[str, Tensor, int, Any]] = []
 
-    def watch(self, name: str, tensor: Tensor) -> Tensor:
-        """The tensor itself, which is watched from now on."""
-        # An empty tensor that has the same counter of edits, as a view would.
-        counter = tensor.detach().set_(torch.empty(0, dtype=tensor.dtype))  # type: ignore[call-overload]
+    def watch(self, name: str, tensor: Tensor, *, is_own: bool = True) -> Tensor:
+        """The tensor itself, which is watched from now on; `is_own`: nobody else has it yet."""
+        counter = tensor
+        if is_own:  # an empty tensor that has the same counter of edits, as a view would
+            counter = tensor.detach().set_(torch.empty(0, dtype=tensor.dtype))  # type: ignore[call-overload]
         memory: Any = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
         # Nobody can edit what is freed any more.
         kept = [one for one in self._handed_out if _is_edited(one) or not one[3].expired()]
