@@ -57,7 +57,7 @@ def test_the_build_orders_each_list(
         patch.setattr("graphzero.ingest.lists._MIN_ENTRIES", most)
         build_dataset(
             folder,
-            edges,
+            {"edge_index": edges.T},
             timestamp=times,
             num_nodes=num_nodes,
             directed=directed,
