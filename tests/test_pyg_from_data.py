@@ -242,18 +242,16 @@ def test_edits_in_place_of_what_is_stored_are_an_error_and_copies_are_not(tmp_pa
     for name, edit in edits.items():
         data = from_data(graph.clone(), tmp_path / name)
         loader = NeighborLoader(data, [2], "train", batch_size=20)
-        copies = [getattr(data, each).clone() for each in edits]
-        for copy in copies:
-            copy.zero_()
+        for each in edits:
+            getattr(data, each).clone().zero_()
         with torch.inference_mode():
             assert data.x.sum() != 0
         assert len(list(loader)) == len(loader)
         edit(data)
         with pytest.raises(ValueError, match=rf"data\.{name} was edited .*from_data.*\.clone"):
             list(loader)
-        gathered = gz.NeighborDataset(data, [1, 2], [2], gather=[])
-        if name in ("x", "y", "flag"):
-            assert len(list(gathered)) == 1  # mini-batches without it
+        if name in ("x", "y", "flag"):  # mini-batches without it
+            assert len(list(gz.NeighborDataset(data, [1, 2], [2], gather=[]))) == 1
         with pytest.raises(ValueError, match=f"{name} was edited"):
             list(gz.NeighborDataset(data, [1, 2], [2], gather=["x", "y", "flag"]))
         with pytest.raises(ValueError, match=f"{name} was edited"):  # for a worker that is spawned
