@@ -34,6 +34,16 @@ FROM(int64_t)
 FROM(uint64_t)
 FROM(double)
 
+/* Any other byte than 0 is true. */
+static void from_bool(const unsigned char *restrict from, uint64_t count,
+                      unsigned char *restrict to)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        float number = from[i] != 0 ? 1.0f : 0.0f;
+        memcpy(to + i * sizeof number, &number, sizeof number);
+    }
+}
+
 /* The upper half of a float32. */
 static void from_bfloat16(const unsigned char *restrict from, uint64_t count,
                           unsigned char *restrict to)
@@ -118,6 +128,7 @@ gz_cast gz_cast_of(uint32_t dtype)
     case GZ_FLOAT16: return (gz_cast){float16_converter(), 1};
     case GZ_BFLOAT16: return (gz_cast){from_bfloat16, 1};
     case GZ_FLOAT64: return (gz_cast){from_double, 3};
+    case GZ_BOOL: return (gz_cast){from_bool, 0};
     default: return (gz_cast){NULL, 0};
     }
 }

@@ -55,7 +55,8 @@ uint32_t gz_dtype_size(uint32_t dtype)
 {
     switch (dtype) {
     case GZ_INT8:
-    case GZ_UINT8: return 1;
+    case GZ_UINT8:
+    case GZ_BOOL: return 1;
     case GZ_INT16:
     case GZ_UINT16:
     case GZ_FLOAT16:

@@ -13,7 +13,8 @@ NAMES = {dtype_name(dtype): dtype for dtype in DTYPES.values()}
 def draw(dtype, shape, seed=0):
     """Random bits as numbers of a dtype: all kinds of them, but for NaN."""
     rng = np.random.default_rng(seed)
-    values = rng.integers(0, 256, (*shape, dtype.itemsize), np.uint8).view(dtype)[..., 0]
+    most = 2 if dtype == np.bool_ else 256
+    values = rng.integers(0, most, (*shape, dtype.itemsize), np.uint8).view(dtype)[..., 0]
     if dtype.kind in "fV":
         values[np.isnan(as_float32(values))] = np.zeros((), dtype)
     return values

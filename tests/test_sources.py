@@ -339,7 +339,7 @@ def test_dictionaries_and_booleans(tmp_path: Path, refused: Any) -> None:
     flags = pa.table({"id": range(4), "a": [True, False, True, True]})
     build_dataset(tmp_path / "d", tmp_path / "e.parquet", flags, order="input")
     assert read_file(tmp_path / "d" / "features.gd")[1]["rows"].tolist() == [1, 0, 1, 1]
-    assert read_file(tmp_path / "d" / "features.gd")[1]["rows"].dtype == np.uint8
+    assert read_file(tmp_path / "d" / "features.gd")[1]["rows"].dtype == np.bool_
     (tmp_path / "new").mkdir()
     with pytest.raises(ValueError, match="source id has type bool"):
         build_dataset(tmp_path / "new", pa.table({"src": [True], "dst": [False]}))

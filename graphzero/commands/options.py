@@ -121,7 +121,7 @@ def add_storage_options(parser: argparse.ArgumentParser) -> None:
     """Adds what builds and imports store of features and edges."""
     parser.add_argument(
         "--feature-dtype",
-        choices=[dtype_name(dtype) for dtype in DTYPES.values()],
+        choices=[dtype_name(dtype) for dtype in DTYPES.values() if dtype.kind != "b"],
         metavar="DTYPE",
         help="dtype to store features in, such as float16 or bfloat16 (default: that of the input)",
     )

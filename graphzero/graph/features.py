@@ -44,6 +44,16 @@ class RowLayout:
     identity: tuple[Any, ...] = ()
 
 
+def as_booleans(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The rows themselves, where they are booleans with bytes other than 0 made 1.
+
+    NumPy and torch rely on it, whatever is in a file.
+    """
+    if rows.dtype == np.bool_:
+        np.minimum(rows.view(np.uint8), 1, out=rows.view(np.uint8))
+    return rows
+
+
 def _check_shape(shape: tuple[int, ...], item_bytes: int) -> None:
     """Refuses shapes that no array can have; zeros in a shape do not make the rest possible."""
     most = MOST_COUNT // max(1, item_bytes)
@@ -208,7 +218,9 @@ class FeatureStore(MappedFile):
         return np.frombuffer(data, DTYPES[code])
 
     def get_tensor(self, *, stored_order: bool = False) -> npt.NDArray[Any]:
-        """The whole matrix as a read-only view of the file; nothing is read or copied.
+        """The whole matrix as a read-only view of the file; nothing is copied.
+
+        Only booleans are read, because NumPy relies on bytes that are 0 or 1.
 
         Parameters
         ----------
@@ -225,13 +237,18 @@ class FeatureStore(MappedFile):
         ValueError
             If the file stores rows in another order, where row i is not node i, and
             `stored_order` is False. Use `gather`, or build with ``order="input"``.
+        FormatError
+            If the file is corrupt.
         """
         if self._layout.rank is not None and not stored_order:
             raise ValueError(
                 f"{self.path} stores hot rows first: row i of a view is not node i. Use "
                 f"gather(nodes), build with order='input', or pass stored_order=True"
             )
-        return section_view(self._mapping, self.dtype, self._layout.origin, self.shape)
+        rows = section_view(self._mapping, self.dtype, self._layout.origin, self.shape)
+        if self.dtype == np.bool_ and rows.view(np.uint8).max(initial=0) > 1:
+            raise FormatError(f"{self.path} has booleans other than 0 and 1: build it again")
+        return rows
 
     @renamed("node", "node_id")
     def get_data(self, node: int) -> npt.NDArray[Any]:
@@ -303,7 +320,7 @@ class FeatureStore(MappedFile):
             )
         if out.size:
             self._rows.gather(rows, out.reshape(-1).view(np.uint8), num_threads, from_dtype)
-        return out
+        return as_booleans(out)
 
     def conversion(self, dtype: npt.DTypeLike | None) -> tuple[np.dtype[Any], int]:
         """How rows are converted to a dtype.

@@ -457,7 +457,7 @@ def _one(chosen: Collection[str], option: str, what: str) -> str | None:
 
 def _check_numbers(rows: Rows, name: str, option: str, what: str) -> None:
     """Refuses attributes that cannot drive sampling: other shapes than vectors, other dtypes."""
-    is_float = rows.dtype.kind not in "iu"  # bfloat16 has a kind of its own
+    is_float = rows.dtype.kind not in "iub"  # bfloat16 has a kind of its own
     if not rows.vector or (what == "integers" and is_float):
         raise ValueError(
             f"attribute {name!r} has rows of shape {rows.row_shape} and dtype "

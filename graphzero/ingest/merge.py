@@ -206,7 +206,7 @@ def merging_of(
     Raises
     ------
     ValueError
-        For the mean of integers.
+        For the mean of integers, and for sums of booleans.
     """
     dtypes = {name: np.dtype(rows.dtype) for name, rows in attributes.items()}
     time = driving.time if driving.time_level == "edge" else None
@@ -219,6 +219,11 @@ def merging_of(
         chosen = options.by_name.get(name)
         if chosen is None and not (name == time and options.one in ("sum", "mean")):
             chosen = options.one
+        if chosen in ("sum", "mean") and dtype == np.bool_:
+            raise ValueError(
+                f"coalesce={chosen!r} needs numbers; {name!r} is bool. Give {name!r} as numbers, "
+                f"or choose coalesce={{{name!r}: 'max'}}, which is true where one is"
+            )
         if chosen == "mean" and dtype.kind in "iu":
             raise ValueError(
                 f"coalesce='mean' needs a float attribute; {name!r} is {dtype_name(dtype)}. Give "

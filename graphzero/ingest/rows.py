@@ -54,8 +54,6 @@ class ArrayPart:
                 f"{name} has shape {array.shape}: it must be (rows, columns), or a vector, or have "
                 f"more dimensions, none of them empty"
             )
-        if array.dtype == np.bool_:
-            array = array.view(np.uint8)
         try:
             dtype_code(array.dtype)
         except ValueError as error:
@@ -203,10 +201,15 @@ class Rows:
             if part.in_order != first.in_order:
                 raise ValueError(f"{name}: some parts have node ids, others have none")
         self.name = name if len(parts) > 1 else first.name
-        if dtype is not None and dtype.kind in "iu" and first.dtype.kind not in "iu":
+        if dtype is not None and dtype.kind in "iu" and first.dtype.kind not in "iub":
             raise ValueError(
                 f"{self.name}: {dtype_name(first.dtype)} numbers cannot be stored as {dtype} "
                 f"without loss of their fractions; scale and round them first"
+            )
+        if dtype == np.bool_ != first.dtype:
+            raise ValueError(
+                f"{self.name}: {dtype_name(first.dtype)} numbers are not stored as bool: compare "
+                f"them first, as in x != 0"
             )
         self.parts = list(parts)
         self.dtype = first.dtype if dtype is None else dtype
@@ -318,7 +321,7 @@ class Rows:
 
 def count_classes(labels: Rows) -> int | None:
     """Largest label + 1; None if labels are not integers, or all are negative."""
-    if labels.dtype.kind not in "iu" or not labels.vector:
+    if labels.dtype.kind not in "iub" or not labels.vector:
         return None
     largest = max(
         (int(rows.max()) for _, rows in labels.chunks(_COUNT_ROWS) if len(rows)), default=-1
@@ -330,9 +333,9 @@ def count_classes(labels: Rows) -> int | None:
 
 
 def as_numbers(rows: Array) -> Array:
-    """The same numbers in a dtype that NumPy computes with: float32 for bfloat16."""
+    """The same numbers as NumPy computes with them: bfloat16 as float32, bool as uint8."""
     if rows.dtype != BFLOAT16:
-        return rows
+        return rows.view(np.uint8) if rows.dtype == np.bool_ else rows
     wide = np.ascontiguousarray(rows).view(np.uint16).astype(np.uint32)
     wide <<= np.uint32(16)  # a bfloat16 is the upper half of a float32
     return wide.view(np.float32)

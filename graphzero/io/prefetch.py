@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
-from graphzero.graph.features import FeatureStore
+from graphzero.graph.features import FeatureStore, as_booleans
 from graphzero.graph.ids import IdArray
 from graphzero.store.mapped_file import ResidentPrefix
 from graphzero.units import as_count, parse_size
@@ -211,7 +211,7 @@ class DirectReader(RowReader):
         dtype, from_dtype = self._store.conversion(self._dtype)
         out = _core.empty((fetched.num_rows, *self._store.shape[1:]), dtype)
         fetched.place(out.reshape(-1).view(np.uint8), num_threads, from_dtype)
-        return out
+        return as_booleans(out)
 
     def close(self) -> None:
         """Closes the file, and ends the threads or the ring."""

@@ -357,8 +357,6 @@ def _add(part: _Part, store: Any, name: str, is_row: bool, where: str) -> None:
                 f"'face'"
             )
         part.stored[name] = array
-        if array.dtype == np.bool_:
-            part.memory.booleans.add(name)
     elif value is not None:
         if name in ("x", "y", "edge_attr", "edge_weight"):
             shape = tuple(getattr(value, "shape", ()))

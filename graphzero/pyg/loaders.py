@@ -40,8 +40,6 @@ def _complete(output: Any, data: Dataset) -> None:
         return
     for key, part in data.parts.items():
         of_part = output[key] if data.is_typed else output
-        for name in part.memory.booleans:
-            of_part[name] = of_part[name].view(torch.bool)
         for name, mask in part.memory.masks.items():
             if mask.shape[0] == part.num_nodes and mask.dtype == torch.bool:
                 of_part[name] = mask[of_part.n_id]

@@ -83,14 +83,11 @@ class InMemory:
         What has no row for each node or edge, as it was given.
     watched : Watched
         What was read of the files, and the masks.
-    booleans : set of str
-        Stored attributes that were booleans, whose files have uint8.
     """
 
     masks: dict[str, Tensor] = field(default_factory=dict)
     kept: dict[str, Any] = field(default_factory=dict)
     watched: Watched = field(default_factory=Watched)
-    booleans: set[str] = field(default_factory=set)
 
 
 def _refuse_setting(name: str, where: str) -> None:
@@ -204,8 +201,6 @@ class StoredPart:
     def _watched(self, name: str, rows: npt.NDArray[Any]) -> Tensor:
         with torch.inference_mode(False):  # whose tensors do not count edits
             tensor = as_tensor(rows)
-            if name in self.memory.booleans:
-                tensor = tensor.view(torch.bool)
             return self.memory.watched.watch(name, tensor)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -535,7 +535,7 @@ def _checks_of_rows(role: Role, rows: Array) -> list[_Check]:
     }
     if role.rows == "id_table":
         return [_Check("rows", partial(first_not_ascending, rows), "not above the entry before")]
-    if role.rows not in reasons or rows.dtype.kind not in "iu":
+    if role.rows not in reasons or rows.dtype.kind not in "iub":
         return []
     if role.rows == "split":
         rows = rows.view("<u8")  # negative ids are above every limit

@@ -49,6 +49,7 @@ DTYPES: dict[int, np.dtype[Any]] = {
     10: BFLOAT16,
     11: np.dtype("<f4"),
     12: np.dtype("<f8"),
+    13: np.dtype(np.bool_),
 }
 _CODES = {dtype: code for code, dtype in DTYPES.items()}
 _FIXED = struct.Struct("<8sIIQQQQI4xQ")

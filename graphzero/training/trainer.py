@@ -227,7 +227,7 @@ def labelled_splits(ds: Dataset) -> dict[str, IdArray]:
         raise ValueError("the dataset has no features: build it with features to train on it")
     if ds.labels is None:
         raise ValueError("the dataset has no labels: build it with labels to train on it")
-    if ds.labels.dtype.kind not in "iu" or ds.labels.feature_dim != 1:
+    if ds.labels.dtype.kind not in "iub" or ds.labels.feature_dim != 1:
         raise ValueError(
             f"labels are {dtype_name(ds.labels.dtype)} of shape {ds.labels.shape}: training needs "
             f"one integer class per node, from 0, or -1 for unknown"

@@ -38,6 +38,7 @@ typedef enum gz_dtype {
     GZ_BFLOAT16 = 10,
     GZ_FLOAT32 = 11,
     GZ_FLOAT64 = 12,
+    GZ_BOOL = 13,
 } gz_dtype;
 
 typedef struct gz_section {

@@ -183,10 +183,10 @@ def _item_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _numpy_dtype(kind: pa.DataType, length: int | None) -> np.dtype[Any] | None:
-    """Of the numbers in a column; bool becomes uint8, as in arrays."""
+    """Of the numbers in a column."""
     item = _item_type(kind)
     if pa.types.is_boolean(item):
-        dtype: np.dtype[Any] = np.dtype(np.uint8)
+        dtype: np.dtype[Any] = np.dtype(np.bool_)
     elif pa.types.is_integer(item) or pa.types.is_floating(item):
         dtype = np.dtype(item.to_pandas_dtype())
     else:
@@ -528,7 +528,7 @@ class ChunkTable(ArrowTable):
                 yield batch
 
     def _values(self, array: pa.Array, column: Column, record: int) -> npt.NDArray[Any]:
-        kinds = "iuf" if column.dtype.kind == "f" else "iu"
+        kinds = {"f": "iuf", "b": "b"}.get(column.dtype.kind, "iu")
         dtype = np.dtype(array.type.to_pandas_dtype())
         if not column.is_raw and dtype.kind not in kinds:
             raise ValueError(

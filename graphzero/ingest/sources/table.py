@@ -65,6 +65,8 @@ class Column:
             return f"a {self.label}"
         if self.dtype.base.kind == "f":
             return f"a number for the {self.label}"
+        if self.dtype.base.kind == "b":
+            return f"a boolean for the {self.label}"
         bounds = np.iinfo(self.dtype.base)
         if self.is_id:
             return (
@@ -327,6 +329,8 @@ def checked(
     """Values in a column's dtype; `record` is the number of the first one."""
     if column.is_raw:
         return values
+    if column.dtype.kind == "b":
+        return values.astype(np.bool_, copy=False)
     if column.dtype.kind == "f":
         if values.dtype.kind not in "iuf":
             raise ValueError(
