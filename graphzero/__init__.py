@@ -26,7 +26,7 @@ from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset, TypedDataset, open_dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph, SampledNeighbors
-from graphzero.graph.sampling_options import Sampling
+from graphzero.graph.user_input import Sampling
 from graphzero.io.prefetch import Prefetch
 from graphzero.sampling.presample import Presample
 from graphzero.sampling.sampler import NeighborSampler, Subgraph

@@ -212,7 +212,7 @@ def test_the_page_of_the_build(tmp_path: Path) -> None:
     with gz.open(tmp_path / "data") as ds:
         assert ds.edge_types == [WRITES, CITES]
         assert ds[WRITES].driving.weight == "share"
-        assert ds[WRITES].edge_index()[:, 35].tolist() == [35, 5]
+        assert ds[WRITES].edge_index[:, 35].tolist() == [35, 5]
         assert ds[CITES].driving.time == "year"
         assert ds[WRITES].splits["train"].tolist() == [0, 1, 2, 3]
 

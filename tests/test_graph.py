@@ -234,8 +234,9 @@ def test_bad_fanouts_are_named(small, fanout):
     graph, _, _ = small
     with pytest.raises(ValueError, match="fanout must be a positive integer, or -1"):
         graph.sample_neighbors([0], fanout)
-    with pytest.raises(ValueError, match="fanout must be a positive integer, or -1"):
-        gz.NeighborSampler(graph, [2, fanout])
+    if fanout != 0:  # no neighbours in a hop
+        with pytest.raises(ValueError, match="fanout must be a positive integer, or -1"):
+            gz.NeighborSampler(graph, [2, fanout])
 
 
 @pytest.mark.parametrize(

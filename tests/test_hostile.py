@@ -321,7 +321,7 @@ def calls_of(ds):
         yield partial(edges.degree, owners), edges.num_edges + 1, 0
         yield from ((partial(edges.neighbors, v), edges.neighbor.num_nodes, 0) for v in owners)
         positions = [[0, edges.graph.num_input_edges - 1], *map(np.array, edges.splits.values())]
-        for call in (edges.edge_index, *(partial(edges.edges_at, at) for at in positions)):
+        for call in (edges.all_edges, *(partial(edges.edges_at, at) for at in positions)):
             yield call, [[ds.nodes[end].num_nodes] for end in kind[::2]], 0
 
 
@@ -426,7 +426,7 @@ def test_a_neighbor_beyond_the_nodes_of_its_type(typed, value):
     gz.reorder(typed)
     files.damage(typed / "a__cites__b.gl", "indices", 1, value)
     for call in (
-        lambda ds: ds[CITES].edge_index(),
+        lambda ds: ds[CITES].all_edges(),
         lambda ds: [ds[CITES].neighbors(node) for node in range(30)],
         lambda ds: list(gz.LinkNeighborDataset(ds, CITES, [3])),
     ):

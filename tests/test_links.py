@@ -309,7 +309,7 @@ LABELS_2D = {"edge_label": np.array([[1, 0], [2, 255]], np.uint8), **BINARY}
         (GOOD, LABELS_2D, ValueError, r"edge_label\[1, 1\] = 255 .*uint8"),
         (GOOD, {"edge_label": [1, 1], "neg_sampling": "triplet"}, ValueError, "have no labels"),
         (GOOD, {"batch_size": 0}, ValueError, "batch_size must be at least 1"),
-        (GOOD, {"fanouts": []}, ValueError, "at least one hop"),
+        (GOOD, {"fanouts": [1] * 99}, ValueError, "at most 64 hops"),
         (GOOD, {"gather": ["z"]}, ValueError, "gather names"),
     ],
 )

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from packed_graphs import (
     AUTHORS,
     CITES,
-    PAPERS,
     PARTS,
     SAMPLING,
     SEEDS,
@@ -261,13 +260,13 @@ def test_other_seeds_and_datasets_are_named(typed: Path, tmp_path: Path) -> None
         ):
             with pytest.raises(ValueError, match=rf"packed with other inputs: .*{name} \("):
                 gz.PackedDataset(ds, out, seeds)
-        papers = {name: store.gather(np.arange(PAPERS)) for name, store in ds["paper"].items()}
-        authors = {"x": ds["author"].x.gather(np.arange(AUTHORS))}
+        papers = {name: ds["paper"][name] for name in ds["paper"].attributes}
+        authors = {"x": ds["author"].x}
         changed = {
-            "edge_index": ds[WRITES].edge_index(),
+            "edge_index": ds[WRITES].edge_index,
             "edge_attr": np.ones((300, 2), np.float32),
         }
-        edges = {WRITES: changed, CITES: ds[CITES].edge_index()}
+        edges = {WRITES: changed, CITES: ds[CITES].edge_index}
         arguments: Any = {"nodes": {"paper": papers, "author": authors}, "edges": edges}
     with gz.build(tmp_path / "data", **arguments) as other:
         with pytest.raises(

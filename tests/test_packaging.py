@@ -98,7 +98,7 @@ import numpy as np
 from graphzero import _core
 from graphzero.store.format import FileWriter
 from graphzero.store.format import layout
-from graphzero.graph.sampling_options import Sampling
+from graphzero.graph.user_input import Sampling
 n, degree = 5000, 4
 header = layout("graph", [("indptr", "<u8", n + 1), ("indices", "<u4", n * degree)],
                 num_nodes=n, width=n * degree)

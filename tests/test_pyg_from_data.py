@@ -135,7 +135,7 @@ def test_ids_of_splits_and_many_splits_at_once(tmp_path):
     data.valid_mask = data.val_mask
     del data.val_mask
     data.test_mask = torch.stack([data.test_mask, ~data.test_mask], dim=1)
-    with pytest.warns(UserWarning, match="test_mask of shape .60, 2. is not stored as a split"):
+    with pytest.warns(UserWarning, match="test_mask of shape .60, 2. is no split"):
         ds = from_data(data, tmp_path / "store")
     with ds:
         assert sorted(ds.splits) == ["train", "val"]
@@ -196,13 +196,13 @@ def test_ids_out_of_range_and_foreign_objects_are_refused(tmp_path):
 
 
 def test_an_attribute_read_whole_must_fit_into_memory(tmp_path, monkeypatch):
-    from graphzero.pyg import stored_data
+    from graphzero.graph import stores
 
     def refuse(count, bytes_each, what):
         raise MemoryError(f"{count * bytes_each} bytes of {what}")
 
     with from_data(make_data(), tmp_path / "store") as ds:
-        monkeypatch.setattr(stored_data._core, "require_memory", refuse)
+        monkeypatch.setattr(stores._core, "require_memory", refuse)
         with pytest.raises(MemoryError, match=r"data.x reads all of x.*1200 bytes.*num_features"):
             _ = ds.x
 
@@ -259,27 +259,12 @@ def test_edits_in_place_of_what_is_stored_are_an_error_and_copies_are_not(tmp_pa
         data.close()
 
 
-def test_graphs_that_share_a_mask_do_not_edit_it(tmp_path):
-    """As those of RandomLinkSplit."""
-    graph = make_data()
-    with torch.inference_mode():
-        graph.test_mask = graph.test_mask.clone()
-    stored = [from_data(graph, tmp_path / str(i)) for i in range(2)]
-    for data in stored:
-        assert len(list(NeighborLoader(data, [2], "train", batch_size=60))) == 1
-    graph.train_mask[0] = True
-    for data in stored:
-        with pytest.raises(ValueError, match="data.train_mask was edited"):
-            list(NeighborLoader(data, [2], "train"))
-        data.close()
-
-
 def test_what_was_read_again_and_again_is_not_kept(tmp_path):
     with from_data(make_data(), tmp_path / "store") as data:
         for _ in range(1000):
             assert data.y[0] >= 0
         kept = data.y
-        counts = [len(part.memory.watched._handed_out) for part in data.parts.values()]
+        counts = [len(store.watched._handed_out) for store in data._stores.values()]
         assert sum(counts) < 10
         kept[0] = 7
         with pytest.raises(ValueError, match="data.y was edited"):

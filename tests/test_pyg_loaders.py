@@ -49,7 +49,7 @@ def test_a_dataset_that_was_opened_again_serves_too(stored, tmp_path):
     with gz.open(tmp_path / "store") as ds:
         batch = next(iter(NeighborLoader(ds, [2], "train", batch_size=4)))
         assert type(batch) is Data
-        assert "train_mask" not in batch
+        assert torch.equal(batch.train_mask, stored.train_mask[batch.n_id])
 
 
 def test_transforms_get_the_type_of_pyg(stored):

@@ -70,11 +70,11 @@ def stored_records(ds: Any, edge_type: tuple[str, str, str]) -> np.ndarray:
     columns = [source, target, sections(graph)["edge_ids"].astype(np.int64)]
     everything = np.arange(edges.num_edges)
     for name in ("w", "when"):
-        if name in edges:
-            columns.append(edges[name].gather(everything))
+        if name in edges.attributes:
+            columns.append(edges.attributes[name].gather(everything))
     table = np.stack(columns, 1).astype(np.float64)
     if "edge_attr" in edges:
-        table = np.concatenate([table, edges["edge_attr"].gather(everything)], 1)
+        table = np.concatenate([table, edges.attributes["edge_attr"].gather(everything)], 1)
     return table
 
 
@@ -107,8 +107,8 @@ def assert_nodes(ds: Any, graph: Graph) -> None:
         np.testing.assert_array_equal(nodes.to_user(nodes.to_stored(users)), users)
         for attribute, values in content.items():
             if attribute != "num_nodes":
-                assert nodes[attribute].dtype == values.dtype
-                np.testing.assert_array_equal(nodes[attribute].gather(users), values[users])
+                assert nodes.attributes[attribute].dtype == values.dtype
+                np.testing.assert_array_equal(nodes[attribute][users], values[users])
         for split, by_type in graph.splits.items():
             if name in by_type:
                 np.testing.assert_array_equal(nodes.splits[split], by_type[name])
@@ -255,7 +255,7 @@ def test_driving_names(tmp_path: Path) -> None:
     with gz.build(tmp_path, **arguments) as ds:
         driving = ds[WRITES].driving
         assert (driving.weight, driving.time, driving.time_level) == ("strength", "since", "edge")
-        assert sorted(ds[WRITES]) == ["since", "strength", "weight"]
+        assert sorted(ds[WRITES].attributes) == ["since", "strength", "weight"]
         assert ds[CITES].driving.weight is None
         assert not (tmp_path / "author__writes__paper.strength.gd").exists()
 

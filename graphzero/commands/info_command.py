@@ -13,10 +13,11 @@ from typing import Any
 
 from graphzero import _core
 from graphzero.commands.options import add_option, describe_direction
-from graphzero.graph.dataset import Dataset, EdgeStore, NodeStore, open_dataset
+from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
-from graphzero.graph.ids import NodeTexts
+from graphzero.graph.stores import EdgeStore, NodeStore
+from graphzero.graph.user_input import NodeTexts
 from graphzero.loader.arguments import as_tuned, suitable_memory
 from graphzero.packs.pack_file import OPTIONS, open_pack, open_parts, pack_files, source_name
 from graphzero.store.format import DTYPES, FLAG_TYPED, dtype_name, read_header
@@ -118,7 +119,7 @@ def _nodes(nodes: NodeStore) -> dict[str, Any]:
         "type": nodes.node_type,
         "num_nodes": nodes.num_nodes,
         "num_classes": nodes.num_classes,
-        "attributes": {name: _rows(store) for name, store in nodes.items()},
+        "attributes": {name: _rows(store) for name, store in nodes.attributes.items()},
         "node_ids": None if ids is None else {"kind": kind, "count": len(ids)},
         "splits": {name: len(store) for name, store in nodes.splits.stores.items()},
     }
@@ -130,7 +131,7 @@ def _edges(edges: EdgeStore, changes: EdgeChanges | None) -> dict[str, Any]:
         **_lists(edges.graph),
         "sampled_by": asdict(edges.driving),
         "changes": None if changes is None else asdict(changes),
-        "attributes": {name: _rows(store) for name, store in edges.items()},
+        "attributes": {name: _rows(store) for name, store in edges.attributes.items()},
         "splits": {name: len(store) for name, store in edges.splits.stores.items()},
     }
 

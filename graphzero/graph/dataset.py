@@ -7,25 +7,32 @@ A graph without types is the graph with one node type and one edge type, both wi
 from __future__ import annotations
 
 import os
+import sys
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.errors import FormatError, user_line
 from graphzero.graph.features import EdgeRows, FeatureStore, StoredIds
 from graphzero.graph.graph import Graph
-from graphzero.graph.ids import IdArray, NodeTexts, as_id, as_ids, as_threads, lookup, node_ids_of
-from graphzero.graph.sampling_options import Sampling
+from graphzero.graph.stores import (
+    EdgeStore,
+    Extras,
+    NodeStore,
+    Splits,
+    edited_error,
+    missing,
+    refuse_setting,
+)
+from graphzero.graph.user_input import NodeTexts
 from graphzero.store.id_table import IdTable, open_id_table
 from graphzero.store.manifest import (
-    EDGE_TIME,
-    EDGE_WEIGHT,
     EDGES,
     NODES,
     Driving,
@@ -38,6 +45,7 @@ from graphzero.store.manifest import (
 )
 from graphzero.store.mapped_file import ClosedAtExit
 from graphzero.store.tuning_file import (
+    TUNING_NAME,
     Tuning,
     files_digest,
     machine_differences,
@@ -45,282 +53,8 @@ from graphzero.store.tuning_file import (
     this_machine,
 )
 
-
-class Splits(Mapping[str, IdArray]):
-    """Node ids of each split, by name; values are read-only (n,) int64 views of their files."""
-
-    def __init__(self, stores: Mapping[str, FeatureStore]) -> None:
-        self.stores = dict(stores)
-
-    def __getitem__(self, name: str) -> IdArray:
-        if name not in self.stores:
-            raise KeyError(f"no split {name!r}; there are {sorted(self.stores)}")
-        return self.stores[name].get_tensor()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.stores)
-
-    def __len__(self) -> int:
-        return len(self.stores)
-
-    def __repr__(self) -> str:
-        return f"Splits({ {name: len(store) for name, store in self.stores.items()} })"
-
-
-class _Attributes(Mapping[str, FeatureStore]):
-    """Rows by attribute name: ``store["x"]`` and ``store.x``."""
-
-    def __init__(self, attributes: Mapping[str, FeatureStore], splits: Splits | None) -> None:
-        self.attributes = dict(attributes)
-        self.splits = splits if splits is not None else Splits({})
-
-    def __getitem__(self, name: str) -> FeatureStore:
-        if name not in self.attributes:
-            raise KeyError(f"{self!r} has no {name!r}")
-        return self.attributes[name]
-
-    def __getattr__(self, name: str) -> FeatureStore:
-        # which an unpickled object lacks at first
-        found: dict[str, FeatureStore] = vars(self).get("attributes", {})
-        if name not in found:
-            raise AttributeError(f"{type(self).__name__} has no {name!r}, but {sorted(found)}")
-        return found[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.attributes)
-
-    def __len__(self) -> int:
-        return len(self.attributes)
-
-    def _shapes(self) -> str:
-        return "".join(f", {name}={list(store.shape)}" for name, store in self.items())
-
-
-class _Order(Protocol):
-    """A file that knows the order in which nodes are stored: of a graph, or of their ids."""
-
-    @property
-    def identity(self) -> tuple[Any, ...]: ...
-    @property
-    def stored_order(self) -> tuple[Any, ...] | None: ...
-    def to_stored(self, nodes: IdArray, num_threads: int = 1) -> IdArray: ...
-    def to_user(self, stored: IdArray, num_threads: int = 1) -> IdArray: ...
-
-
-class NodeStore(_Attributes):
-    """The nodes of one type: their attributes by name, each a `FeatureStore`.
-
-    Attributes
-    ----------
-    node_type : str
-    num_nodes : int
-    splits : Splits
-    num_classes : int or None
-        Largest label + 1, where "y" has integers.
-    """
-
-    def __init__(
-        self,
-        node_type: str,
-        num_nodes: int,
-        attributes: Mapping[str, FeatureStore],
-        splits: Splits | None = None,
-        num_classes: int | None = None,
-        order: _Order | None = None,
-        id_table: IdTable | None = None,
-    ) -> None:
-        super().__init__(attributes, splits)
-        self.node_type = node_type
-        self.num_nodes = num_nodes
-        self.num_classes = num_classes
-        self._order = order
-        self._id_table = id_table
-
-    @property
-    def node_ids(self) -> npt.NDArray[Any] | NodeTexts | None:
-        """The user's own id of each node of this type: see `Dataset.node_ids`."""
-        return node_ids_of(self._id_table)
-
-    def lookup(self, ids: Any, *, missing: int | None = None) -> Any:
-        """The nodes of this type that have some of the user's own ids: see `Dataset.lookup`.
-
-        Raises
-        ------
-        KeyError
-            Naming the first id that no node of this type has.
-        ValueError
-            If the dataset has no table of ids, or has ids of the other kind.
-        """
-        what = f"node type {self.node_type!r}" if self.node_type else "the dataset"
-        return lookup(self._id_table, ids, missing, what)
-
-    @property
-    def is_hot(self) -> bool:
-        """Whether the nodes that are sampled most are stored first."""
-        return self._order is not None and self._order.stored_order is not None
-
-    def to_stored(self, nodes: IdArray, num_threads: int = 1) -> IdArray:
-        """Row numbers of the user's ids, which must be in range."""
-        return nodes if self._order is None else self._order.to_stored(nodes, num_threads)
-
-    def to_user(self, stored: IdArray, num_threads: int = 1) -> IdArray:
-        """The user's ids of row numbers, which must be in range, int64."""
-        return stored if self._order is None else self._order.to_user(stored, num_threads)
-
-    @property
-    def order_identity(self) -> tuple[Any, ...]:
-        """Fingerprint of the order in which the nodes are stored."""
-        return () if self._order is None else self._order.identity
-
-    def keeps_order_of(self, store: FeatureStore) -> bool:
-        """Whether the rows of an attribute have the order in which the nodes are stored."""
-        return store.keeps_order_of(None if self._order is None else self._order.stored_order)
-
-    def files(self) -> list[FeatureStore | IdTable]:
-        """Every mapped file of these nodes."""
-        ids = [self._order] if isinstance(self._order, StoredIds) else []
-        table = [] if self._id_table is None else [self._id_table]
-        return [*self.attributes.values(), *self.splits.stores.values(), *ids, *table]
-
-    def __repr__(self) -> str:
-        return f"NodeStore({self.node_type!r}, num_nodes={self.num_nodes:,}{self._shapes()})"
-
-
-class EdgeStore(_Attributes):
-    """The edges of one type: their attributes by name, in the order of the stored lists.
-
-    Attributes
-    ----------
-    edge_type : (str, str, str)
-        Source type, relation, target type.
-    graph : Graph
-        The file of the neighbour lists. With types, it numbers nodes as the files do: see `degree`
-        and `neighbors` for the user's ids.
-    source, target : NodeStore
-        The nodes at both ends.
-    splits : Splits
-        Positions in the edge list.
-    driving : Driving
-        The attributes that drive sampling.
-    """
-
-    def __init__(
-        self,
-        edge_type: EdgeType,
-        graph: Graph,
-        ends: tuple[NodeStore, NodeStore],
-        attributes: Mapping[str, FeatureStore],
-        splits: Splits | None = None,
-        driving: Driving | None = None,
-    ) -> None:
-        super().__init__(attributes, splits)
-        self.edge_type = edge_type
-        self.graph = graph
-        self.source, self.target = ends
-        self.driving = driving if driving is not None else Driving(EDGE_WEIGHT, EDGE_TIME)
-
-    @property
-    def num_edges(self) -> int:
-        """Number of stored edges."""
-        return self.graph.num_edges
-
-    @property
-    def owner(self) -> NodeStore:
-        """The nodes that have the lists: the targets, or the sources of stored out-neighbours."""
-        return self.target if self.graph.is_incoming else self.source
-
-    @property
-    def neighbor(self) -> NodeStore:
-        """The nodes that are in the lists."""
-        return self.source if self.graph.is_incoming else self.target
-
-    def degree(self, nodes: Any) -> IdArray:
-        """Stored neighbours of each of some nodes of `owner`'s type, by the user's ids, (n,) int64.
-
-        Raises
-        ------
-        IndexError
-            If a node is out of range.
-        """
-        ids = as_ids(nodes, self.owner.num_nodes, "nodes")
-        return self.graph._csr.degrees(self.owner.to_stored(ids), 1)
-
-    def neighbors(self, node: int) -> IdArray:
-        """All stored neighbours of one node of `owner`'s type, ascending, (degree,) int64.
-
-        Raises
-        ------
-        IndexError
-            If the node is out of range.
-        FormatError
-            If the file is corrupt.
-        """
-        one = np.array([as_id(node, self.owner.num_nodes, "node")], dtype=np.int64)
-        return np.sort(self._lists(one)[2])
-
-    def _lists(self, owners: IdArray) -> tuple[IdArray, IdArray, IdArray]:
-        """The lists of some owners: where each begins and ends, positions of edges, neighbours.
-
-        The core checks the file's values, so that none of them leads beyond a table.
-        """
-        everything = (-1, Sampling(), _core.Draws(0, 0, 0), as_threads(None))
-        offsets, at, stored = self.graph._csr.sample_hop(self.owner.to_stored(owners), *everything)
-        return offsets, at, self.neighbor.to_user(stored)
-
-    def edge_index(self) -> IdArray:
-        """All edges, (2, num_edges) int64, the user's ids: sources above targets; a copy.
-
-        In the order of the edge list, if the file stores it; else by the nodes that have the lists.
-        Edges that the build merged or dropped are not there.
-
-        Raises
-        ------
-        FormatError
-            If the file is corrupt.
-        """
-        return self._by_position()[0]
-
-    def edges_at(self, positions: IdArray) -> IdArray:
-        """Edges by their positions in the edge list, as splits have them, (2, n) int64.
-
-        Those of merged edges are not stored; of an undirected edge, it is one of both directions.
-
-        Raises
-        ------
-        ValueError
-            If the file does not store positions.
-        IndexError
-            If a position is out of range.
-        """
-        edges, stored = self._by_position()
-        if stored is None:
-            raise ValueError(
-                "the graph file does not store the positions of its edges: build the dataset with "
-                "edge_ids=True, or give the edges"
-            )
-        at = as_ids(positions, int(stored.max(initial=-1)) + 1, "positions")
-        return edges.take(np.searchsorted(stored, at), axis=1)
-
-    def _by_position(self) -> tuple[IdArray, IdArray | None]:
-        """All edges, and their positions in the edge list, ascending, if the file stores them."""
-        _core.require_memory(self.num_edges, 8 * 8, "edges")  # with what is made on the way
-        nodes = np.arange(self.owner.num_nodes)
-        offsets, at, neighbors = self._lists(nodes)
-        owners = np.repeat(nodes, np.diff(offsets))
-        is_outgoing = self.graph.is_directed and not self.graph.is_incoming
-        edges: IdArray = np.stack([owners, neighbors] if is_outgoing else [neighbors, owners])
-        positions = self.graph._csr.edge_ids(at)
-        if positions is None:
-            return edges, None
-        order = np.argsort(positions, kind="stable")
-        return edges.take(order, axis=1), positions[order]  # contiguous
-
-    def files(self) -> list[Graph | FeatureStore]:
-        """Every mapped file of these edges."""
-        return [self.graph, *self.attributes.values(), *self.splits.stores.values()]
-
-    def __repr__(self) -> str:
-        return f"EdgeStore({self.edge_type!r}, num_edges={self.num_edges:,}{self._shapes()})"
+# Properties of torch_geometric.data.Data that are None where a graph lacks them.
+OF_DATA = frozenset({"edge_weight", "edge_attr", "edge_time", "edge_type", "time", "pos", "face"})
 
 
 class Dataset(ClosedAtExit):
@@ -329,8 +63,12 @@ class Dataset(ClosedAtExit):
     Usually opened by `graphzero.open`; create it yourself for files of a graph without types that
     were not built together.
 
-    With types, ``ds["paper"]`` is a `NodeStore`, ``ds["author", "writes", "paper"]`` an
-    `EdgeStore`. A graph without types has the attributes of its nodes and edges as a whole.
+    It has the names that scripts for PyG read of a graph: ``ds.x``, ``ds.edge_index``,
+    ``ds.train_mask``, ``ds.num_features``, whatever `from_data` was given; with types,
+    ``ds["paper"].x``, ``ds.x_dict`` and ``ds.metadata()``. An attribute is a tensor of all rows,
+    read from disk when it is asked for. ``ds["paper"]`` is a `NodeStore`, ``ds["author", "writes",
+    "paper"]`` an `EdgeStore`; a graph without types has the attributes of its nodes and edges as a
+    whole.
 
     Parameters
     ----------
@@ -376,6 +114,7 @@ class Dataset(ClosedAtExit):
     _out_graph: Graph | None = None
     _direction_note: str | None = None  # what to warn of, where nobody has chosen the direction
     any_tuning: Tuning | None = None  # in the folder, for whatever machine and files
+    extras = Extras()
 
     def __init__(
         self,
@@ -412,8 +151,8 @@ class Dataset(ClosedAtExit):
     def _have(
         self, nodes: Iterable[NodeStore], edges: Iterable[EdgeStore], out_graph: Graph | None
     ) -> None:
-        self.nodes = {store.node_type: store for store in nodes}
-        self.edges = {store.edge_type: store for store in edges}
+        by_type = {store.node_type: store for store in nodes}
+        vars(self).update(nodes=by_type, edges={store.edge_type: store for store in edges})
         if out_graph is not None:
             _check_pair(self.graph, out_graph)
             self.graph.attach_out_lists(out_graph)
@@ -430,6 +169,12 @@ class Dataset(ClosedAtExit):
         dataset = cls.__new__(cls)
         dataset._have(nodes, edges, out_graph)
         return dataset
+
+    def have_extras(self, extras: Extras) -> None:
+        """Takes what has no row for each node or edge."""
+        vars(self)["extras"] = extras
+        for store in self._stores.values():
+            vars(store)["extras"] = extras
 
     @property
     def is_typed(self) -> bool:
@@ -465,7 +210,12 @@ class Dataset(ClosedAtExit):
         return list(self.edges)
 
     def __getitem__(self, key: Any) -> Any:
-        """The nodes of a type, or the edges of a type, also by (source type, target type)."""
+        """The nodes of a type, or the edges of a type, also by (source type, target type).
+
+        Without types, the attribute of a name.
+        """
+        if isinstance(key, str) and not self.is_typed:
+            return self._attribute(key)
         if isinstance(key, str):
             if key not in self.nodes:
                 raise KeyError(f"no node type {key!r}; there are {self.node_types}")
@@ -514,15 +264,128 @@ class Dataset(ClosedAtExit):
             raise AttributeError  # `__getattr__` says it by name
         return self.nodes[NODES], self.edges[EDGES]
 
+    # ---- what scripts for PyG read of a graph
+
+    @property
+    def _stores(self) -> dict[Any, NodeStore | EdgeStore]:
+        return {**self.nodes, **self.edges}
+
+    def keys(self) -> list[str]:
+        """Names of the attributes of a graph without types; with types, of those of the whole."""
+        names = [] if self.is_typed else [n for store in self._stores.values() for n in store]
+        return [*names, *self.extras.kept(None)]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys()
+
+    def metadata(self) -> tuple[list[str], list[EdgeType]]:
+        """Node types and edge types, as ``to_hetero`` takes them."""
+        return self.node_types, self.edge_types
+
+    def _of_stores(self, stores: Mapping[Any, NodeStore | EdgeStore]) -> Any:
+        found = {key: store.num_features for key, store in stores.items()}
+        return found if self.is_typed else next(iter(found.values()))
+
+    @property
+    def num_features(self) -> Any:
+        """Columns of ``x``; with types, by node type."""
+        return self._of_stores(self.nodes)
+
+    num_node_features = num_features
+
+    @property
+    def num_edge_features(self) -> Any:
+        """Columns of ``edge_attr``; with types, by edge type."""
+        return self._of_stores(self.edges)
+
+    def collect(self, name: str) -> dict[Any, Any]:
+        """An attribute of all types that have it, by type.
+
+        Raises
+        ------
+        KeyError
+            If no type has it.
+        """
+        counts: dict[str, Mapping[Any, Any]] = {"num_nodes": self.nodes, "num_edges": self.edges}
+        found = {
+            key: getattr(store, name)
+            for key, store in counts.get(name, self._stores).items()
+            if name in counts or name in store
+        }
+        if not found:
+            raise KeyError(f"no type has an attribute {name!r}")
+        return found
+
+    def shadowed(self) -> list[str]:
+        """Attributes whose names mean something else here: they are read as ``ds[name]``."""
+        holders: list[Any] = [*self._stores.values()] if self.is_typed else [self]
+        return [
+            name
+            for holder in holders
+            for name in holder.keys()  # noqa: SIM118 (it is no dictionary)
+            if name != "edge_index" and (hasattr(type(holder), name) or name in vars(holder))
+        ]
+
+    def require_unedited(self, names: Collection[str] | None) -> None:
+        """Refuses a pass where something was edited in place that batches do not have so.
+
+        Raises
+        ------
+        ValueError
+            Naming it. `names` are those of attributes that batches have; None for all.
+        """
+        for key, store in self._stores.items():
+            for name in store.watched.edited():
+                if names is None or name in names or name not in store.attributes:
+                    raise edited_error(f"data[{key!r}].{name}" if self.is_typed else f"data.{name}")
+
+    def _attribute(self, name: str) -> Any:
+        """What belongs to the whole graph; without types, also an attribute of nodes or edges."""
+        for store in () if self.is_typed else self._stores.values():
+            try:
+                return store[name]
+            except KeyError:
+                continue
+        kept = self.extras.kept(None)
+        if name not in kept:
+            raise KeyError(f"there is no {name!r} here, but {', '.join(self.keys())}")
+        return kept[name]
+
     def __getattr__(self, name: str) -> Any:
-        """Says where a typed graph has what a graph without types has as a whole."""
-        if isinstance(getattr(Dataset, name, None), property) and "nodes" in vars(self):
-            one, edges = self.node_types[0], self.edge_types[0]
-            raise AttributeError(
-                f"a graph with node types has no {name!r} as a whole: use ds[{one!r}] for the "
-                f"nodes of a type, or ds[{', '.join(map(repr, edges))}] for edges"
-            )
-        raise AttributeError(f"{type(self).__name__} has no {name!r}")
+        """An attribute of the graph; of those that PyG's ``Data`` always has, None if absent."""
+        if name.startswith("_") or "nodes" not in vars(self):
+            raise AttributeError(f"{type(self).__name__} has no {name!r}")
+        with suppress(KeyError):
+            return self._attribute(name)
+        if not self.is_typed:
+            if name in OF_DATA | {"x", "y"}:
+                return None
+            raise missing(name, self.keys(), "Data", "the stored graph")
+        if name.endswith("_dict"):
+            try:
+                return self.collect(name.removesuffix("_dict"))
+            except KeyError as error:
+                raise AttributeError(error.args[0]) from None
+        data = sys.modules.get("torch_geometric.data")
+        if callable(getattr(getattr(data, "HeteroData", None), name, None)):
+            raise missing(name, [], "HeteroData", "the stored graph")
+        one, edges = self.node_types[0], ", ".join(map(repr, self.edge_types[0]))
+        raise AttributeError(
+            f"a graph with node types has no {name!r} as a whole: use ds[{one!r}] for the nodes of "
+            f"a type, or ds[{edges}] for edges"
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuses attributes, which the files and batches would not have."""
+        if not name.startswith("_"):
+            refuse_setting(name, "data")
+        super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        names = {name for name in super().__dir__() if not name.startswith("_")} - _INTERNAL
+        if self.is_typed:
+            return sorted(names - _OF_ONE_TYPE)
+        return sorted(names | set(self.keys()))
 
     @property
     def graph(self) -> Graph:
@@ -617,13 +480,6 @@ class Dataset(ClosedAtExit):
         if note is not None:
             warnings.warn(note, UserWarning, stacklevel=user_line())
 
-    def require_unedited(self, names: Collection[str] | None) -> None:
-        """Refuses a pass where the user edited what was read of some attributes; None for all.
-
-        What a dataset hands out are copies and read-only views, and only `graphzero.pyg` hands out
-        what looks like the attributes themselves.
-        """
-
     @property
     def tuning(self) -> Tuning | None:
         """What `graphzero tune` has found for these files on this machine; None without it.
@@ -660,7 +516,7 @@ class Dataset(ClosedAtExit):
         parts += [] if self._out_graph is None else [self._out_graph]
         for nodes in self.nodes.values():
             parts += nodes.files()
-        return parts
+        return parts if self.extras.file is None else [*parts, self.extras.file]
 
     def close(self) -> None:
         """Unmaps all files.
@@ -680,25 +536,29 @@ class Dataset(ClosedAtExit):
             raise refused
 
     def __repr__(self) -> str:
+        kept = list(self.extras.kept(None))
         if self.is_typed:
-            nodes = ", ".join(f"{name}: {store.num_nodes:,}" for name, store in self.nodes.items())
-            edges = ", ".join(
-                f"{'__'.join(name)}: {store.num_edges:,}" for name, store in self.edges.items()
-            )
-            return f"Dataset(nodes={{{nodes}}}, edges={{{edges}}}, neighbors={self.neighbors!r})"
-        shape = None if self.features is None else self.features.shape
-        named = {
-            "attributes": [name for name in self.attributes if name not in ("x", "y")],
-            "edge_attributes": list(self.edge_attributes),
-            "edge_splits": list(self.edge_splits),
-        }
-        more = "".join(f", {key}={names}" for key, names in named.items() if names)
-        return (
-            f"Dataset(num_nodes={self.num_nodes:,}, num_edges={self.num_edges:,}, "
-            f"neighbors={self.neighbors!r}, features={shape}, num_classes={self.num_classes}, "
-            f"splits={list(self.splits)}{more})"
-        )
+            lines = []
+            for key, store in self._stores.items():
+                name = key if isinstance(key, str) else f"({', '.join(key)})"
+                lines.append(f"  {name}={{ {', '.join([_count(store), *store.shapes()])} }},")
+            return "\n".join(["Dataset(", *(f"  {n}," for n in kept), *lines, ")"])
+        stores = self._stores.values()
+        shapes = [*map(_count, stores), *(shape for store in stores for shape in store.shapes())]
+        return f"Dataset({', '.join([*shapes, *kept])}, neighbors={self.neighbors!r})"
 
+
+def _count(store: NodeStore | EdgeStore) -> str:
+    if isinstance(store, NodeStore):
+        return f"num_nodes={store.num_nodes}"
+    return f"edge_index=[2, {store.num_edges}]"
+
+
+# Names that are for this package.
+_INTERNAL = {"any_tuning", "of_types", "require_unedited", "require_untyped", "warn_of_direction"}
+_INTERNAL |= {"have_extras", "shadowed", "mappings", "edge_type_of", "tuning_mismatch", "extras"}
+_OF_ONE_TYPE = {"attributes", "driving", "edge_attributes", "edge_splits", "features", "graph"}
+_OF_ONE_TYPE |= {"labels", "lookup", "node_ids", "num_classes", "splits"}
 
 TypedDataset = Dataset
 
@@ -750,7 +610,8 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     """
     folder = Path(path)
     ds = open_build(folder, lambda manifest: _Opening(folder, manifest).dataset(), Dataset.close)
-    ds.any_tuning = read_tuning(folder)
+    if (folder / TUNING_NAME).exists():
+        vars(ds)["any_tuning"] = read_tuning(folder)
     return ds
 
 
@@ -777,6 +638,9 @@ class _Opening:
         edges = [self._edges(kind, graph, nodes) for kind, graph in graphs.items()]
         out_graph = None if manifest.out_graph is None else self._graph(manifest.out_graph)
         ds = Dataset.of_types(nodes.values(), edges, out_graph)
+        if manifest.extras is not None:
+            (rows,) = self._rows({"extras": manifest.extras}, None).values()
+            ds.have_extras(Extras(rows))
         if manifest.neighbors is None:
             ds._direction_note = _note_of_version_1(self.folder, manifest)
         return ds
@@ -802,7 +666,7 @@ class _Opening:
     def _nodes(self, name: str, graphs: Mapping[EdgeType, Graph]) -> NodeStore:
         table = self.manifest.nodes[name]
         rows = self._rows(table.attributes, table.num_nodes)
-        order: _Order | None = None
+        order: Graph | StoredIds | None = None
         if self.manifest.layout.order_in_graph:
             order = graphs[EDGES]
         elif table.ids is not None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.errors import FormatError
-from graphzero.graph.ids import as_id, as_ids, as_threads
+from graphzero.graph.user_input import as_id, as_ids, as_threads
 from graphzero.store.format import BFLOAT16, DTYPES, FLAG_VECTOR, as_dtype, dtype_code, dtype_name
 from graphzero.store.mapped_file import (
     MappedFile,

@@ -510,14 +510,14 @@ def _write_splits(
 def _write_dataset(
     folder: Path,
     given: GraphInput,
-    maps_ids: bool,
+    wanted: BuildOptions,
     options: WriteOptions,
     staged: list[FileWriter],
 ) -> Manifest:
     """Writes every file, adds it to `staged`, and returns the manifest."""
     id_maps: dict[str, FileEntry] = {}
     with ExitStack() as opened:
-        if maps_ids:
+        if wanted.maps_ids:
             paths = {name: folder / given.layout.id_map(name) for name in given.nodes}
             sources, memory = id_sources(given), options.sort_memory
             ids = collect_ids(paths, sources, memory, options.progress, staged)
@@ -598,7 +598,20 @@ def _write_dataset(
         presampling=files.presampling,
         directed=given.is_directed,
         out_graph=files.out_graph,
+        extras=None if wanted.extras is None else _write_extras(folder, given, wanted, staged),
     )
+
+
+def _write_extras(
+    folder: Path, given: GraphInput, wanted: BuildOptions, staged: list[FileWriter]
+) -> FileEntry:
+    data = np.frombuffer(wanted.extras or b"", np.uint8)
+    arrays = [("rows", data.dtype, len(data))]
+    header = layout("features", arrays, num_nodes=len(data), width=1, flags=FLAG_VECTOR)
+    with sealed_file(folder / given.layout.extras, header) as file:
+        file.append("rows", data)
+    staged.append(file)
+    return entry_of(file)
 
 
 def write_dataset(path: str | os.PathLike[str], options: BuildOptions) -> tuple[Manifest, Closing]:
@@ -615,7 +628,6 @@ def write_dataset(path: str | os.PathLike[str], options: BuildOptions) -> tuple[
         a measurement uses the folder.
     """
     how, folder = options.write_options(), Path(path)
-    maps_ids = options.maps_ids
     with spooling_near(folder), noting_inputs() as inputs:
         given = open_graph_input(options)
         is_typed = given.layout.is_typed
@@ -631,7 +643,7 @@ def write_dataset(path: str | os.PathLike[str], options: BuildOptions) -> tuple[
         with folder_lock(folder):
             check_names(folder, names)
             earlier = recover(folder)
-            write = partial(_write_dataset, folder, given, maps_ids, how)
+            write = partial(_write_dataset, folder, given, options, how)
             return replace_dataset(folder, earlier, write, inputs), how.closing
 
 

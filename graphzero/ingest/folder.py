@@ -23,7 +23,7 @@ from graphzero.store.manifest import (
     read_manifest,
     write_manifest,
 )
-from graphzero.store.tuning_file import remove_tuning
+from graphzero.store.tuning_file import TUNING_NAME, remove_tuning
 
 _M = TypeVar("_M", bound=Manifest)
 
@@ -201,6 +201,7 @@ def _commit(
         raise
     for name in obsolete:
         (folder / name).unlink(missing_ok=True)
-    remove_tuning(folder)
+    if (folder / TUNING_NAME).exists():
+        remove_tuning(folder)
     for note in notes:
         note.discard()

@@ -719,6 +719,8 @@ def file_names(given: GraphInput, options: BuildOptions) -> list[str]:
             names += [layout.split(edge_type, split) for split in one.splits]
     if options.directed and options.neighbors == "both":
         names.append(layout.out_graph)
+    if options.extras is not None:
+        names.append(layout.extras)
     for name in names:
         if names.count(name) > 1:
             raise ValueError(

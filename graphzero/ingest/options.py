@@ -426,6 +426,7 @@ class BuildOptions:
     id_column: Any = None
     memory_limit: int | str = "2GB"
     progress: bool = False
+    extras: bytes | None = None  # of `graphzero.pyg.from_data`, see `graphzero.graph.stores.Extras`
 
     @property
     def maps_ids(self) -> bool:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.graph.features import FeatureStore, as_booleans
-from graphzero.graph.ids import IdArray
+from graphzero.graph.user_input import IdArray
 from graphzero.store.mapped_file import ResidentPrefix
 from graphzero.units import as_count, parse_size
 

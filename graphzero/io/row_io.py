@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
-from graphzero.graph.ids import IdArray
+from graphzero.graph.user_input import IdArray
 from graphzero.io.memory import PrefixGroup
 from graphzero.io.plan import IOPlan
 from graphzero.io.prefetch import STRATEGIES, Fetched, Prefetch, RowReader
@@ -78,7 +78,7 @@ def row_sources(dataset: Dataset) -> dict[RowKey, RowSource]:
         return (kind, name) if dataset.is_typed else name
 
     for kind, nodes in dataset.nodes.items():
-        for name, store in nodes.items():
+        for name, store in nodes.attributes.items():
             in_order, is_features = nodes.keeps_order_of(store), name == "x"
             sources[key(kind, name)] = RowSource(
                 store,
@@ -89,7 +89,10 @@ def row_sources(dataset: Dataset) -> dict[RowKey, RowSource]:
                 is_converted=is_features,
             )
     for edge_type, edges in dataset.edges.items():
-        for name, store in edges.items():  # too many for the page cache, however small they are
+        for (
+            name,
+            store,
+        ) in edges.attributes.items():  # too many for the page cache, however small they are
             rows_of = partial(_rows_of_edges, edge_type)
             sources[key(edge_type, name)] = RowSource(store, rows_of, edge_type, is_managed=True)
     return sources

@@ -16,8 +16,7 @@ import numpy.typing as npt
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
-from graphzero.graph.ids import IdArray
-from graphzero.graph.sampling_options import Sampling
+from graphzero.graph.user_input import IdArray, Sampling
 from graphzero.io.memory import (
     BUDGET,
     Claim,

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.errors import user_line
-from graphzero.graph.dataset import Dataset, Splits
+from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
-from graphzero.graph.ids import IdArray, as_ids
-from graphzero.graph.sampling_options import SamplingOptions
+from graphzero.graph.stores import Splits
+from graphzero.graph.user_input import IdArray, SamplingOptions, as_ids
 from graphzero.io.memory import available_memory
 from graphzero.io.prefetch import Prefetch
 from graphzero.store.manifest import EDGES, NODES, EdgeType
@@ -275,20 +275,20 @@ def seed_times(
             f"time_attr={name!r} is a time of edges, so seeds have none of their own: "
             f"give input_time, a time for each seed"
         )
-    if name not in nodes:
+    if name not in nodes.attributes:
         raise ValueError(
             f"time_attr={name!r}: nodes of the type {seeds.node_type!r} do not have it: give "
             f"input_time, a time for each seed"
         )
-    times: npt.NDArray[Any] = nodes[name].gather(as_seed_ids(seeds.nodes, nodes.num_nodes))
-    return times
+    ids = as_seed_ids(seeds.nodes, nodes.num_nodes)
+    return nodes.attributes[name].gather(ids)
 
 
 def node_times(dataset: Dataset, node_type: str) -> tuple[FeatureStore, ...]:
     """The times of the nodes of a type, where nodes have the times that drive sampling."""
     of_nodes = [each.time for each in _drivers(dataset) if each.time_level == "node"]
-    nodes = dataset.nodes[node_type]
-    return tuple(nodes[name] for name in dict.fromkeys(of_nodes) if name and name in nodes)
+    found = dataset.nodes[node_type].attributes
+    return tuple(found[name] for name in dict.fromkeys(of_nodes) if name and name in found)
 
 
 def as_seed_edges(given: Any, dataset: Dataset) -> tuple[EdgeType | None, IdArray]:
@@ -309,7 +309,7 @@ def as_seed_edges(given: Any, dataset: Dataset) -> tuple[EdgeType | None, IdArra
     kind, edges = _type_and_edges(given, dataset)
     store = dataset.edges[EDGES if kind is None else kind]
     if edges is None:
-        return kind, store.edge_index()
+        return kind, store.all_edges()
     if isinstance(edges, str):
         if edges not in store.splits:
             owner = "the dataset" if kind is None else f"the edge type {kind}"
@@ -371,7 +371,7 @@ def node_labels(dataset: Dataset, node_type: str, seeds: IdArray) -> npt.NDArray
     ValueError
         If they have none.
     """
-    labels = dataset.nodes[node_type].get("y")
+    labels = dataset.nodes[node_type].attributes.get("y")
     if labels is None:
         owner = f"nodes of the type {node_type!r} have" if node_type else "the dataset has"
         raise ValueError(f"seed_weights='balanced' needs labels, and {owner} none")
@@ -463,8 +463,8 @@ def driving_attribute(dataset: Dataset, argument: str, name: str | None) -> str 
     kind, option, aliases = _DRIVING[argument]
     drivers = {each.edge_type: getattr(each, kind) for each in _drivers(dataset)}
     names: list[str] = sorted({each for each in drivers.values() if each is not None})
-    of_nodes = {each for nodes in dataset.nodes.values() for each in nodes}
-    of_edges = {each for edges in dataset.edges.values() for each in edges}
+    of_nodes = {each for nodes in dataset.nodes.values() for each in nodes.attributes}
+    of_edges = {each for edges in dataset.edges.values() for each in edges.attributes}
     if not dataset.is_typed and name in aliases and names and name not in of_nodes | of_edges:
         return names[0]
     what = f"{argument}={name!r}"
@@ -543,7 +543,6 @@ _OTHER_NAMES = {
     "amount": "neg_sampling=(mode, amount)",
     "src_weight": "neg_sampling=(mode, amount, src_weight, dst_weight)",
     "dst_weight": "neg_sampling=(mode, amount, src_weight, dst_weight)",
-    "gather": "NeighborDataset with Collate, the open form",
 }
 _OF_DATASETS = {
     "num_neighbors": "fanouts",

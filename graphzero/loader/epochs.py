@@ -28,7 +28,7 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import get_worker_info
 
-from graphzero.graph.ids import as_threads
+from graphzero.graph.user_input import as_threads
 from graphzero.sampling.order import Share, even_rounds
 from graphzero.units import MOST_COUNT, as_count
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.ids import IdArray, as_threads
+from graphzero.graph.user_input import IdArray, as_threads
 from graphzero.io.memory import (
     BUDGET,
     check_shared_memory,

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.ids import IdArray, as_times
+from graphzero.graph.user_input import IdArray, as_times
 from graphzero.io.row_io import RowKey
 from graphzero.loader.arguments import as_seed_edges, node_times, refuse_keywords
 from graphzero.loader.mini_batch import SampledBatch
@@ -35,7 +35,7 @@ from graphzero.store.manifest import EDGES, EdgeType
 from graphzero.units import as_count
 
 if TYPE_CHECKING:
-    from graphzero.graph.sampling_options import Unpack
+    from graphzero.graph.user_input import Unpack
     from graphzero.loader.arguments import DatasetOptions
 
 Mode = Literal["binary", "triplet"] | None

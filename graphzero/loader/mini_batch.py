@@ -15,24 +15,14 @@ import torch
 from torch import Tensor
 from torch.utils.data import get_worker_info
 
-from graphzero.graph.dataset import Dataset
-from graphzero.graph.ids import IdArray
+from graphzero.graph.dataset import OF_DATA, Dataset
+from graphzero.graph.stores import as_tensor
+from graphzero.graph.user_input import IdArray
 from graphzero.io.memory import shared_memory_is_full
 from graphzero.io.row_io import RowKey
 from graphzero.loader.stats import BatchStats
 from graphzero.sampling.sampler import Subgraph, TypedSubgraph
-from graphzero.store.format import BFLOAT16
 from graphzero.store.manifest import NODES, EdgeType
-
-# Properties of torch_geometric.data.Data that are None where a graph lacks them.
-OF_DATA = frozenset({"edge_weight", "edge_attr", "edge_time", "edge_type", "time", "pos", "face"})
-
-
-def as_tensor(rows: npt.NDArray[Any]) -> Tensor:
-    """A tensor over the memory of gathered rows, torch.bfloat16 where they hold its bits."""
-    if rows.dtype == BFLOAT16:
-        return torch.from_numpy(rows.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(rows)
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from torch.utils.data import IterableDataset
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.ids import IdArray, as_times
-from graphzero.graph.sampling_options import Sampling, as_seed
+from graphzero.graph.user_input import IdArray, Sampling, as_seed, as_times
 from graphzero.io.row_io import RowKey
 from graphzero.loader.arguments import as_seed_ids, as_seed_nodes, refuse_keywords
 from graphzero.loader.epochs import (
@@ -37,7 +36,7 @@ from graphzero.sampling.sampler import HopReadAhead, NeighborSampler
 from graphzero.units import as_count
 
 if TYPE_CHECKING:
-    from graphzero.graph.sampling_options import Unpack
+    from graphzero.graph.user_input import Unpack
     from graphzero.loader.arguments import DatasetOptions
 
 # Classes of accelerate.data_loader: of the first, each process takes some items of every round;

@@ -7,7 +7,7 @@ the process that iterates, and tells its workers which one it is.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,8 +19,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data.dataloader import _InfiniteConstantSampler
 
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.ids import IdArray, as_ids
-from graphzero.graph.sampling_options import as_seed
+from graphzero.graph.user_input import IdArray, as_ids, as_seed
 from graphzero.io.prefetch import Prefetch
 from graphzero.loader.arguments import (
     as_array,
@@ -60,7 +59,7 @@ _OF_TORCH = (
 )
 _OF_DATASETS = (
     *("replace", "disjoint", "temporal_strategy", "labor", "strictly_before", "batch_dependency"),
-    *("batch_size", "drop_last", "seed", "prefetch", "feature_dtype", "num_threads"),
+    *("batch_size", "drop_last", "seed", "prefetch", "gather", "feature_dtype", "num_threads"),
     *("distributed", "rank", "world_size", "even"),
 )
 _NO_EPOCH = MOST_EPOCH + 1  # of batches that belong to no epoch
@@ -274,6 +273,19 @@ class SeedLoader(DataLoader[Any]):
             "weighted": weight is not None,
             "subgraph_type": as_subgraph_type(arguments["subgraph_type"], arguments["directed"]),
         }
+
+    def __repr__(self) -> str:
+        """As PyG's, with what matters; one line."""
+        source = self._source
+        options = {
+            "num_neighbors": source.sampler.fanout_options,
+            "num_seeds": source.num_seeds,
+            "batch_size": source.batch_size,
+            "shuffle": source.shuffle,
+            "num_workers": self.num_workers,
+        }
+        shown = ", ".join(f"{name}={value}" for name, value in options.items())
+        return f"{type(self).__name__}({shown})"
 
     def _set_up(
         self, source: SeedDataset, input_id: IdArray | None, arguments: Mapping[str, Any]
@@ -490,6 +502,8 @@ class NeighborLoader(SeedLoader):
     prefetch : Prefetch, optional
         How pages are read ahead. Default: as `graphzero tune` has found (`Dataset.tuning`), else
         `Prefetch()`.
+    gather : sequence of str, optional
+        Names of the attributes that batches have; an empty list for structure only. Default: all.
     feature_dtype : {None, "float32"}
         "float32" converts narrower (or wider) features on the way.
     num_threads : int, optional
@@ -542,6 +556,7 @@ class NeighborLoader(SeedLoader):
         seed: int | None = None,
         seed_weights: Any = None,
         prefetch: Prefetch | None = None,
+        gather: Sequence[str] | None = None,
         feature_dtype: npt.DTypeLike | None = None,
         num_threads: int | None = None,
         distributed: bool | None = None,
@@ -650,6 +665,7 @@ class LinkNeighborLoader(SeedLoader):
         seed: int | None = None,
         seed_weights: Any = None,
         prefetch: Prefetch | None = None,
+        gather: Sequence[str] | None = None,
         feature_dtype: npt.DTypeLike | None = None,
         num_threads: int | None = None,
         distributed: bool | None = None,

@@ -21,8 +21,7 @@ import numpy.typing as npt
 from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
-from graphzero.graph.ids import IdArray
-from graphzero.graph.sampling_options import Sampling, as_fanout, as_fanouts, as_seed
+from graphzero.graph.user_input import IdArray, Sampling, as_fanout, as_fanouts, as_seed
 from graphzero.io.row_io import RowKey
 from graphzero.sampling.order import num_batches
 from graphzero.store.atomic import is_staging_name

@@ -20,7 +20,7 @@ from tqdm import tqdm
 from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import EdgeRows, FeatureStore
-from graphzero.graph.ids import IdArray
+from graphzero.graph.user_input import IdArray
 from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_io import RowKey, RowSource, managed_bytes, row_sources
 from graphzero.loader.epochs import differences
@@ -49,7 +49,7 @@ from graphzero.store.outputs import Output, check_outputs, files_of_dataset
 from graphzero.units import as_count
 
 if TYPE_CHECKING:
-    from graphzero.graph.sampling_options import SamplingOptions, Unpack
+    from graphzero.graph.user_input import SamplingOptions, Unpack
 
 _DEFAULT_RESIDENT = 0.2
 _PREFIX_STEP_BYTES = 4 << 20  # of resident rows, copied in one step

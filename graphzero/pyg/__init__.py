@@ -16,14 +16,11 @@ if TYPE_CHECKING:
     from graphzero.pyg.convert import from_data
     from graphzero.pyg.data_module import DataModule
     from graphzero.pyg.loaders import LinkNeighborLoader, NeighborLoader
-    from graphzero.pyg.stored_data import StoredData, StoredHeteroData
 
 __all__ = [
     "DataModule",
     "LinkNeighborLoader",
     "NeighborLoader",
-    "StoredData",
-    "StoredHeteroData",
     "from_data",
 ]
 
@@ -31,8 +28,6 @@ _MODULES = {
     "DataModule": "graphzero.pyg.data_module",
     "LinkNeighborLoader": "graphzero.pyg.loaders",
     "NeighborLoader": "graphzero.pyg.loaders",
-    "StoredData": "graphzero.pyg.stored_data",
-    "StoredHeteroData": "graphzero.pyg.stored_data",
     "from_data": "graphzero.pyg.convert",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -18,10 +19,11 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.utils import to_edge_index
 
-from graphzero.api import build
+from graphzero.api import write_dataset
 from graphzero.errors import user_line
+from graphzero.graph.dataset import Dataset, open_dataset
+from graphzero.graph.stores import Extras, is_seed_edges
 from graphzero.ingest.sources.torch_file import load_torch
-from graphzero.pyg.stored_data import InMemory, StoredData, is_seed_edges
 from graphzero.store.format import BFLOAT16
 from graphzero.store.manifest import EDGES, NODES
 
@@ -63,7 +65,7 @@ def from_data(
     time_attrs: str | Sequence[str] | None = None,
     edge_ids: bool = True,
     **options: Any,
-) -> StoredData:
+) -> Dataset:
     """Writes a PyG graph to a dataset folder, and opens it.
 
     Every call builds the folder anew, in one step: a second run of a script never gets the graph
@@ -73,8 +75,9 @@ def from_data(
 
     Attributes with a row for each node or edge are stored, under their names. Masks and ids named
     train, val, valid and test (``train_mask``, ``train_idx``) become the splits. The rest (numbers,
-    texts) stays in memory: the result and every batch have it, the folder does not. Seed edges
-    (``edge_label_index``, ``edge_label``) are in the result, for `LinkNeighborLoader`.
+    texts) is stored, too, and every batch has it; what is of other classes stays in memory, and a
+    warning names it. Seed edges (``edge_label_index``, ``edge_label``) are in the result, for
+    `LinkNeighborLoader`. `graphzero.open` has the same names as the result.
 
     Parameters
     ----------
@@ -101,7 +104,7 @@ def from_data(
 
     Returns
     -------
-    StoredData
+    Dataset
 
     Raises
     ------
@@ -117,10 +120,22 @@ def from_data(
     graph = _describe(_one_graph(data))
     options["weight_attrs"] = _default_weights(graph) if weight_attrs is None else weight_attrs
     options["time_attrs"] = _default_times(graph) if time_attrs is None else time_attrs
-    dataset = build(path, directed=True, edge_ids=edge_ids, **graph.arguments(), **options)
-    parts: dict[Any, _Part] = {**graph.nodes, **graph.edges}
-    memory = {key: part.memory for key, part in parts.items()}
-    return StoredData.of(dataset, memory, graph.kept)
+    extras, unsaved = graph.extras()
+    closing = write_dataset(
+        path, directed=True, edge_ids=edge_ids, extras=extras, **graph.arguments(), **options
+    )
+    closing.tell(bool(options.get("progress", False)), stacklevel=2)
+    dataset = open_dataset(path)
+    for name in dataset.shadowed():
+        warnings.warn(
+            f"data.{name} of the result is something else: read data[{name!r}] (batches have it "
+            f"as batch.{name}), or give the attribute another name before from_data",
+            UserWarning,
+            stacklevel=user_line(),
+        )
+    if unsaved:
+        dataset.have_extras(Extras(dataset.extras.file, unsaved))
+    return dataset
 
 
 def _one_graph(data: Any) -> Data | HeteroData:
@@ -192,17 +207,20 @@ class _Part:
         Arrays with a row for each node or edge, by name.
     splits : dict
         Node ids, or a mask of them, by name of the split.
+    masks : dict
+        The name of the split by the name that it was given.
     edge_index : (2, count) integers, optional
         Sources and targets of edges.
-    memory : InMemory
-        What is not stored.
+    kept : dict
+        What has no row for each node or edge.
     """
 
     count: int
     stored: dict[str, Array] = field(default_factory=dict)
     splits: dict[str, Array] = field(default_factory=dict)
+    masks: dict[str, str] = field(default_factory=dict)
     edge_index: Array | None = None
-    memory: InMemory = field(default_factory=InMemory)
+    kept: dict[str, Any] = field(default_factory=dict)
 
     @property
     def what(self) -> str:
@@ -216,6 +234,31 @@ class _Graph:
     nodes: dict[str, _Part] = field(default_factory=dict)
     edges: dict[tuple[str, str, str], _Part] = field(default_factory=dict)
     kept: dict[str, Any] = field(default_factory=dict)
+
+    def extras(self) -> tuple[bytes | None, dict[Any, dict[str, Any]]]:
+        """The content of the file of `Extras`, and what it cannot hold, with a warning."""
+        parts: dict[Any, _Part] = {**self.nodes, **self.edges}
+        kept = {None: self.kept, **{key: part.kept for key, part in parts.items()}}
+        unsaved: dict[Any, dict[str, Any]] = {}
+        for key, values in kept.items():
+            for name in [name for name, value in values.items() if not _can_save(value)]:
+                unsaved.setdefault(key, {})[name] = values.pop(name)
+                warnings.warn(
+                    f"{name} is a {type(unsaved[key][name]).__name__}, which is not stored: the "
+                    f"result of from_data has it in memory, and graphzero.open does not. Numbers, "
+                    f"texts, tensors, and lists and dictionaries of them are stored",
+                    UserWarning,
+                    stacklevel=user_line(),
+                )
+        content = {
+            "kept": {key: values for key, values in kept.items() if values},
+            "splits": {key: part.masks for key, part in parts.items() if part.masks},
+        }
+        if not any(content.values()):
+            return None, unsaved
+        file = io.BytesIO()
+        torch.save(content, file)
+        return file.getvalue(), unsaved
 
     def arguments(self) -> dict[str, Any]:
         """Arguments of `build`."""
@@ -246,8 +289,8 @@ def _describe(data: Data | HeteroData) -> _Graph:
         if name not in _TOPOLOGY and not _add_split(nodes, name, data._store[name], ""):
             part = edges if is_edge or name.startswith("edge_") else nodes
             _add(part, data._store, name, is_edge or data._store.is_node_attr(name), "")
-    kept = {**nodes.memory.kept, **edges.memory.kept}  # of the graph
-    nodes.memory.kept, edges.memory.kept = {}, {}
+    kept = {**nodes.kept, **edges.kept}  # of the graph
+    nodes.kept, edges.kept = {}, {}
     return _Graph({NODES: nodes}, {EDGES: edges}, kept)
 
 
@@ -323,21 +366,32 @@ def _add_split(nodes: _Part, name: str, value: Any, where: str) -> bool:
     """Takes a mask or ids of a split; False where the name or the type is not that of one."""
     if name not in _SPLIT_NAMES or not isinstance(value, Tensor | np.ndarray):
         return False
-    tensor = torch.as_tensor(value)
-    nodes.memory.masks[name] = tensor
-    if not tensor.is_inference():  # which has no counter of edits
-        nodes.memory.watched.watch(name, tensor, is_own=False)
-    array = _as_array(tensor, f"{where}{name}")
+    array = _as_array(torch.as_tensor(value), f"{where}{name}")
     is_mask = array.dtype == np.bool_ and array.shape == (nodes.count,)
     if is_mask or (array.ndim == 1 and array.dtype.kind in "iu" and not name.endswith("_mask")):
         nodes.splits[_SPLIT_NAMES[name]] = array
-    else:
-        warnings.warn(
-            f"{where}{name} of shape {array.shape} is not stored as a split, which is a mask of "
-            f"{nodes.count:,} nodes or their ids; the result of from_data has it in memory",
-            UserWarning,
-            stacklevel=user_line(),
-        )
+        nodes.masks[name] = _SPLIT_NAMES[name]
+        return True
+    warnings.warn(
+        f"{where}{name} of shape {array.shape} is no split, which is a mask of {nodes.count:,} "
+        f"nodes or their ids: it is stored as it is, and input_nodes= takes one column of it",
+        UserWarning,
+        stacklevel=user_line(),
+    )
+    return False
+
+
+def _can_save(value: Any) -> bool:
+    """Whether a value comes back from a file in which no code is executed."""
+    if isinstance(value, Tensor) and value.layout == torch.strided and type(value) is Tensor:
+        return True
+    file = io.BytesIO()
+    try:
+        torch.save(value, file)
+        file.seek(0)
+        torch.load(file, weights_only=True)
+    except Exception:  # whatever a class raises that is not made for it
+        return False
     return True
 
 
@@ -364,7 +418,7 @@ def _add(part: _Part, store: Any, name: str, is_row: bool, where: str) -> None:
                 f"{where}{name} of shape {shape} has not one row for each of the {part.count:,} "
                 f"{part.what}"
             )
-        part.memory.kept[name] = value
+        part.kept[name] = value
 
 
 def _check_numbering(array: Array, name: str, part: _Part, where: str) -> None:

@@ -10,9 +10,11 @@ from torch_geometric.data import Data, HeteroData
 
 import graphzero.loader.neighbor_loader as ready
 from graphzero.graph.dataset import Dataset
+from graphzero.graph.stores import is_seed_edges
+from graphzero.graph.user_input import IdArray
 from graphzero.loader.mini_batch import MiniBatch, TypedMiniBatch
+from graphzero.loader.neighbor_dataset import SeedDataset
 from graphzero.loader.neighbor_loader import SeedLoader
-from graphzero.pyg.stored_data import StoredData, is_seed_edges
 
 
 def check_stored(data: Any, name: str) -> None:
@@ -35,16 +37,16 @@ def check_stored(data: Any, name: str) -> None:
 
 
 def _complete(output: Any, data: Dataset) -> None:
-    """Adds to a batch what `from_data` has kept in memory of the graph."""
-    if not isinstance(data, StoredData):
-        return
-    for key, part in data.parts.items():
-        of_part = output[key] if data.is_typed else output
-        for name, mask in part.memory.masks.items():
-            if mask.shape[0] == part.num_nodes and mask.dtype == torch.bool:
-                of_part[name] = mask[of_part.n_id]
-        _add_kept(of_part, part.memory.kept)
-    _add_kept(output, data.kept)
+    """Adds to a batch the masks, and what has no row for each node or edge."""
+    for key, nodes in data.nodes.items():
+        of_nodes = output[key] if data.is_typed else output
+        for name in nodes.masks():
+            if name.endswith("_mask"):
+                of_nodes[name] = torch.from_numpy(nodes.is_in(name, of_nodes.n_id.numpy()))
+        _add_kept(of_nodes, data.extras.kept(key))
+    for kind in data.edges if data.is_typed else ():
+        _add_kept(output[kind], data.extras.kept(kind))
+    _add_kept(output, data.extras.kept(None))
 
 
 def _add_kept(output: Any, kept: Mapping[str, Any]) -> None:
@@ -73,6 +75,18 @@ class _PyGLoader(SeedLoader):
         output = batch.to_pyg()
         _complete(output, dataset)
         return output
+
+    def _set_up(
+        self, source: SeedDataset, input_id: IdArray | None, arguments: Mapping[str, Any]
+    ) -> None:
+        super()._set_up(source, input_id, arguments)
+        if source.gather is not None:  # these attributes, and nothing else
+            self._finish.make_output = _as_pyg
+
+
+def _as_pyg(batch: MiniBatch | TypedMiniBatch, dataset: Dataset) -> Any:
+    del dataset
+    return batch.to_pyg()
 
 
 class NeighborLoader(_PyGLoader, ready.NeighborLoader):

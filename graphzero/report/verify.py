@@ -26,7 +26,7 @@ from graphzero.errors import FormatError
 from graphzero.graph.dataset import open_dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
-from graphzero.graph.ids import as_threads
+from graphzero.graph.user_input import as_threads
 from graphzero.packs.pack_file import OFFSETS, OPTIONS, open_pack, pack_files
 from graphzero.store.atomic import is_staging_name
 from graphzero.store.format import DTYPES, FLAG_TYPED, FLAG_VECTOR, Header, dtype_name, read_header
@@ -246,6 +246,7 @@ def _roles_of(manifest: Manifest) -> dict[FileEntry, Role]:
         found += [(entry, rows) for entry in edges.attributes.values()]
         split = Role("features", None, "split", edges.num_input_edges)
         found += [(entry, split) for entry in edges.splits.values()]
+    found.append((manifest.extras, Role("features")))
     return {entry: role for entry, role in found if entry is not None}
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
-from graphzero.graph.dataset import Dataset, NodeStore
+from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
-from graphzero.graph.ids import IdArray, as_threads
-from graphzero.graph.sampling_options import Sampling
+from graphzero.graph.stores import NodeStore
+from graphzero.graph.user_input import IdArray, Sampling, as_threads
 from graphzero.store.manifest import EDGES
 
 _LISTS_LOOKED_AT = 1 << 12  # for short ones

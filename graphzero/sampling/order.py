@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphzero import _core
-from graphzero.graph.ids import IdArray
+from graphzero.graph.user_input import IdArray
 
 
 @dataclass(frozen=True)

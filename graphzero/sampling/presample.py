@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.graph.dataset import Dataset, EdgeStore, NodeStore
+from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
-from graphzero.graph.ids import IdArray, as_threads
-from graphzero.graph.sampling_options import as_fanouts, as_seed
+from graphzero.graph.stores import EdgeStore, NodeStore
+from graphzero.graph.user_input import IdArray, as_fanouts, as_seed, as_threads
 from graphzero.sampling.order import batch_positions, epoch_order, num_batches
 from graphzero.sampling.sampler import NeighborSampler, as_typed_fanouts
 from graphzero.sampling.threads import Pipeline, Stage

@@ -14,13 +14,20 @@ from graphzero import _core
 from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
-from graphzero.graph.ids import IdArray, as_ids, as_threads, as_times
-from graphzero.graph.sampling_options import Sampling, as_fanout, as_fanouts, as_seed
+from graphzero.graph.user_input import (
+    IdArray,
+    Sampling,
+    as_fanouts,
+    as_ids,
+    as_seed,
+    as_threads,
+    as_times,
+)
 from graphzero.store.manifest import EDGES, NODES, EdgeType
 from graphzero.units import as_count
 
 if TYPE_CHECKING:
-    from graphzero.graph.sampling_options import SamplingOptions, Unpack
+    from graphzero.graph.user_input import SamplingOptions, Unpack
 
 _NOT_IN_BATCH = {"not_in_batch": True}
 
@@ -204,9 +211,9 @@ class NeighborSampler:
     ----------
     graph : Graph or Dataset
     fanouts : sequence of int, or mapping
-        Neighbours per node in each hop; -1 for all. With types, 0 samples none in this hop, and
-        there may be a list by edge type, ``("user", "rates", "movie")`` or "user__rates__movie",
-        where the list of "default" is for all edge types without one.
+        Neighbours per node in each hop; -1 for all, 0 for none. An empty list stands for the seeds
+        alone. With types, there may be a list by edge type, ``("user", "rates", "movie")`` or
+        "user__rates__movie", where the list of "default" is for all edge types without one.
     seed : int
         Draws are a function of (seed, epoch, batch, hop, edge type, node) and, with disjoint trees,
         of the tree.
@@ -221,7 +228,7 @@ class NeighborSampler:
     Raises
     ------
     ValueError
-        If fanouts name no hop, too many, an unknown edge type, or not all; if a fanout is not
+        If fanouts name too many hops, an unknown edge type, or not all; if a fanout is not
         valid; if an option is not valid for `Sampling`; if weighted, and there are no weights.
     """
 
@@ -265,7 +272,8 @@ class NeighborSampler:
         )
         counts = [nodes.num_nodes for nodes in self.dataset.nodes.values()]
         self._num_nodes = np.array(counts, np.int64)
-        self._hops = np.array(hops, np.int64)
+        self._num_hops = len(hops[0])
+        self._hops = np.array([each or [0] for each in hops], np.int64)
         self._idle: deque[_core.Batch] = deque()  # working memory; each running call has its own
 
     def __getstate__(self) -> dict[str, Any]:
@@ -445,7 +453,7 @@ class NeighborSampler:
         missed: int,
     ) -> TypedSubgraph:
         stores, edges = self.dataset.nodes, self.dataset.edges
-        graphs, threads = self._graphs, self.num_threads
+        graphs, threads, hops = self._graphs, self.num_threads, self._num_hops
         is_induced = self.sampling.subgraph_type == "induced"
         return TypedSubgraph(
             n_id={n: stores[n].to_user(ids, threads) for n, ids in zip(stores, nodes, strict=True)},
@@ -456,8 +464,10 @@ class NeighborSampler:
                 kind: graph._csr.edge_ids(at, threads)
                 for kind, graph, at in zip(edges, graphs, positions, strict=True)
             },
-            num_sampled_nodes=dict(zip(stores, num_nodes, strict=True)),
-            num_sampled_edges=None if is_induced else dict(zip(edges, num_edges, strict=True)),
+            num_sampled_nodes={n: c[: hops + 1] for n, c in zip(stores, num_nodes, strict=True)},
+            num_sampled_edges=None
+            if is_induced
+            else {kind: counts[:hops] for kind, counts in zip(edges, num_edges, strict=True)},
             batch=None if trees is None else dict(zip(stores, trees, strict=True)),
             pages_missed=missed,
         )
@@ -501,7 +511,7 @@ def as_typed_fanouts(fanouts: Any, edge_types: Sequence[EdgeType]) -> dict[EdgeT
     if isinstance(fanouts, Mapping):
         lists = _by_edge_type(fanouts, edge_types)
     else:
-        hops = _as_hops(fanouts, "fanouts")
+        hops = as_fanouts(fanouts)
         lists = {edge_type: list(hops) for edge_type in edge_types}
     counts = {len(each) for each in lists.values()}
     if len(counts) > 1:
@@ -515,23 +525,8 @@ def as_typed_fanouts(fanouts: Any, edge_types: Sequence[EdgeType]) -> dict[EdgeT
 
 
 def _check_hops(lists: Iterable[Sequence[int]]) -> None:
-    if not all(1 <= len(each) <= _core.MOST_HOPS for each in lists):
-        raise ValueError(
-            f"fanouts must name at least one hop, such as [15, 10], and at most {_core.MOST_HOPS}"
-        )
-
-
-def _as_hops(fanouts: Any, name: str) -> list[int]:
-    if isinstance(fanouts, (str, bytes)):
-        raise ValueError(f"{name} must be a list with one fanout for each hop, not {fanouts!r}")
-    try:
-        each = list(fanouts)
-    except TypeError:
-        raise ValueError(
-            f"{name} must be a list with one fanout for each hop, such as [15, 10], or a dict of "
-            f"such lists by edge type, not {fanouts!r}"
-        ) from None
-    return [0 if fanout is not False and fanout == 0 else as_fanout(fanout) for fanout in each]
+    if any(len(each) > _core.MOST_HOPS for each in lists):
+        raise ValueError(f"fanouts must name at most {_core.MOST_HOPS} hops")
 
 
 def _by_edge_type(
@@ -543,7 +538,7 @@ def _by_edge_type(
     named: dict[EdgeType, list[int]] = {}
     default = None
     for key, value in fanouts.items():
-        hops = _as_hops(value, f"fanouts[{key!r}]")
+        hops = as_fanouts(value, f"fanouts[{key!r}]")
         if isinstance(key, str) and key == "default":
             default = hops
             continue

@@ -250,6 +250,8 @@ class Manifest:
         Graphs with types are.
     out_graph : FileEntry or None
         The out-neighbours of a directed graph without types that has both.
+    extras : FileEntry or None
+        What of a graph of PyG has no row for each node or edge.
     """
 
     nodes: dict[str, NodeTable]
@@ -259,6 +261,7 @@ class Manifest:
     presampling: Presampling | None = None
     directed: bool = True
     out_graph: FileEntry | None = None
+    extras: FileEntry | None = None
 
     @property
     def is_typed(self) -> bool:
@@ -289,7 +292,7 @@ class Manifest:
         """Every file of the dataset."""
         tables: list[NodeTable | EdgeTable] = [*self.nodes.values(), *self.edges.values()]
         found = [entry for table in tables for entry in table.entries()]
-        return found if self.out_graph is None else [*found, self.out_graph]
+        return [*found, *(one for one in (self.out_graph, self.extras) if one is not None)]
 
 
 # A file name has at most 255 bytes, of which its name during the build needs 24.
@@ -320,6 +323,11 @@ class Layout:
     def out_graph(self) -> str:
         """File of the out-neighbours beside in-neighbours."""
         return "graph_out.gl"
+
+    @property
+    def extras(self) -> str:
+        """File of what has no row for each node or edge."""
+        return "extras.gd"
 
     def node_rows(self, node_type: str, attribute: str) -> str:
         """File of an attribute of nodes: "features.gd", "node_year.gd", or "paper.x.gd"."""
@@ -371,6 +379,8 @@ class Layout:
         """The JSON object of a manifest."""
         content: dict[str, Any] = {"format": _FORMAT, "version": 2}
         facts = asdict(manifest)
+        if manifest.extras is not None:
+            content["extras"] = facts["extras"]
         nodes, edges = facts.pop("nodes"), facts.pop("edges")
         if self.is_typed:
             content |= {name: facts[name] for name in ("neighbors", "order", "presampling")}
@@ -414,6 +424,7 @@ def _decode(content: dict[str, Any]) -> Manifest:
     order = content["order"]
     if not isinstance(order, str):
         raise ValueError("order is no name")
+    extras = _value("extras", "FileEntry | None", content.get("extras"))
     found = content.get("presampling")
     presampling = None if found is None else _presampling(found)
     if "node_types" in content:
@@ -424,7 +435,7 @@ def _decode(content: dict[str, Any]) -> Manifest:
         neighbors: Any = content["neighbors"]
         if neighbors not in ("in", "out"):
             raise ValueError(f"neighbors is {neighbors!r:.80}, not 'in' or 'out'")
-        return Manifest(nodes, edges, neighbors, order, presampling)
+        return Manifest(nodes, edges, neighbors, order, presampling, extras=extras)
     directed = _value("directed", "bool", content["directed"])
     out_graph = _value("out_graph", "FileEntry | None", content.get("out_graph"))
     named = {"x": content["features"], "y": content["labels"]}
@@ -443,6 +454,7 @@ def _decode(content: dict[str, Any]) -> Manifest:
         presampling=presampling,
         directed=directed,
         out_graph=out_graph,
+        extras=extras,
     )
 
 

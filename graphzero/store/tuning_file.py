@@ -183,6 +183,9 @@ class Tuning:
     dataset: str
     content: dict[str, Any]
 
+    def __repr__(self) -> str:
+        return f"Tuning({self.path!r}, date={self.date!r}, prefetch={self.prefetch})"
+
 
 def files_digest(mappings: Iterable[_core.Mapping]) -> str:
     """Fingerprint of the files of a dataset, whatever their names are.

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader
 from tqdm import tqdm
 
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.ids import IdArray
+from graphzero.graph.user_input import IdArray
 from graphzero.io.prefetch import Prefetch
 from graphzero.loader.mini_batch import Collate, MiniBatch
 from graphzero.loader.neighbor_dataset import NeighborDataset

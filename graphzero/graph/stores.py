@@ -1,0 +1,607 @@
+"""The nodes of one type, and the edges of one, with their attributes.
+
+An attribute of a store is a tensor of all rows in the user's order, which is read from disk when it
+is asked for, as scripts for PyG expect it: ``store.x``. The mapped files are ``store.attributes``.
+torch is imported when a tensor is made.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero import _core
+from graphzero.errors import FormatError, user_line
+from graphzero.graph.features import FeatureStore, StoredIds
+from graphzero.graph.graph import Graph
+from graphzero.graph.user_input import (
+    IdArray,
+    NodeTexts,
+    Sampling,
+    as_id,
+    as_ids,
+    as_threads,
+    lookup,
+    node_ids_of,
+)
+from graphzero.store.format import BFLOAT16, dtype_name
+from graphzero.store.id_table import IdTable
+from graphzero.store.manifest import EDGE_TIME, EDGE_WEIGHT, Driving, EdgeType
+from graphzero.units import format_bytes
+
+if TYPE_CHECKING:
+    import torch
+
+# What torch, and the checks of what it has read, may raise.
+_NOT_READ = (RuntimeError, ValueError, TypeError, AttributeError, EOFError, pickle.PickleError)
+_LARGE = 10**9  # bytes, of which a user is told before they are read
+_SPLIT_NAME = re.compile(r"(\w+)_(mask|idx|index)")
+_SEED_EDGES = re.compile(r"(\w+_)?edge_(index|label|label_index|label_time)")
+
+
+def is_seed_edges(name: str) -> bool:
+    """Whether a name is that of seed edges of LinkNeighborLoader or their labels.
+
+    Such attributes have no file of their own, even where there are as many of them as of edges, and
+    batches do not have them.
+    """
+    return _SEED_EDGES.fullmatch(name) is not None
+
+
+def as_tensor(rows: npt.NDArray[Any]) -> torch.Tensor:
+    """A tensor over the memory of gathered rows, torch.bfloat16 where they hold its bits."""
+    import torch
+
+    if rows.dtype == BFLOAT16:
+        return torch.from_numpy(rows.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(rows)
+
+
+class Watched:
+    """Tensors that were handed out, without their memory, to find out which of them were edited."""
+
+    def __init__(self) -> None:
+        self._handed_out: list[tuple[str, torch.Tensor, int, Any]] = []
+
+    def watch(self, name: str, rows: npt.NDArray[Any]) -> torch.Tensor:
+        """A tensor over some rows, which is watched from now on."""
+        import torch
+        from torch.multiprocessing.reductions import StorageWeakRef
+
+        with torch.inference_mode(False):  # whose tensors do not count edits
+            tensor = as_tensor(rows)
+            # an empty tensor that has the same counter of edits, as a view would
+            counter = tensor.detach().set_(torch.empty(0, dtype=tensor.dtype))  # type: ignore[call-overload]
+        memory: Any = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+        # Nobody can edit what is freed any more.
+        kept = [one for one in self._handed_out if _is_edited(one) or not one[3].expired()]
+        self._handed_out = [*kept, (name, counter, counter._version, memory)]
+        return tensor
+
+    def edited(self) -> list[str]:
+        """Names of what was edited in place since it was handed out."""
+        return [one[0] for one in self._handed_out if _is_edited(one)]
+
+    def __reduce__(self) -> tuple[type[Watched], tuple[()]]:
+        for name in self.edited():
+            raise edited_error(f"data.{name}")
+        return Watched, ()
+
+
+def _is_edited(handed_out: tuple[str, Any, int, Any]) -> bool:
+    _, counter, version, _ = handed_out
+    return bool(counter._version != version)
+
+
+def edited_error(whose: str) -> ValueError:
+    """The error for what was edited in place."""
+    return ValueError(
+        f"{whose} was edited in place, but the graph is stored, and batches and splits would not "
+        f"have the edit: edit the graph before from_data, or batches in transform= of the loader. "
+        f"For other uses edit a copy, {whose}.clone(), such as a mask for input_nodes="
+    )
+
+
+class Extras:
+    """What of a graph has no row for each node or edge: numbers, texts, seed edges.
+
+    Parameters
+    ----------
+    file : FeatureStore, optional
+        The bytes of ``torch.save``, as `from_data` writes them: by node type, edge type or None
+        (the whole graph), "kept" has values by name and "splits" the split of each mask by name.
+    unsaved : dict, optional
+        What no file can hold, like "kept".
+    """
+
+    def __init__(self, file: FeatureStore | None = None, unsaved: Any = None) -> None:
+        self.file = file
+        self.unsaved: dict[Any, dict[str, Any]] = unsaved or {}
+
+    @cached_property
+    def _content(self) -> dict[str, dict[Any, dict[str, Any]]]:
+        if self.file is None:
+            return {}
+        import torch
+
+        try:
+            data = io.BytesIO(self.file.get_tensor().tobytes())
+            found = torch.load(data, map_location="cpu", weights_only=True)
+            if not all(isinstance(of, dict) for part in found.values() for of in part.values()):
+                raise TypeError("a part is no dictionary")
+        except _NOT_READ as error:
+            raise FormatError(f"{self.file.path} is corrupt ({error}): build it again") from None
+        return dict(found)
+
+    def kept(self, key: Any) -> dict[str, Any]:
+        """What belongs to a node type, an edge type, or the whole graph (None), by name."""
+        return {**self._content.get("kept", {}).get(key, {}), **self.unsaved.get(key, {})}
+
+    def splits(self, key: Any) -> dict[str, str]:
+        """The splits of a node type by the names that they were given."""
+        return dict(self._content.get("splits", {}).get(key, {}))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"file": self.file, "unsaved": self.unsaved}
+
+
+def refuse_setting(name: str, where: str) -> None:
+    """Refuses an attribute, which the files and batches would not have."""
+    raise AttributeError(
+        f"{where}.{name} cannot be set: the graph is stored, and batches would not have it. Set it "
+        f"before from_data, or in transform= of a loader"
+    )
+
+
+def missing(name: str, names: list[str], of: str, what: str) -> AttributeError:
+    """The error for a name that a stored graph lacks; `of` is the class of PyG that has it."""
+    data = sys.modules.get("torch_geometric.data")
+    if callable(getattr(getattr(data, of, None), name, None)):
+        return AttributeError(
+            f"{what} has no {name}(), which PyG has for graphs in memory: call it before "
+            f"from_data, or on a batch"
+        )
+    return AttributeError(f"{what} has no {name!r}; it has {', '.join(names)}")
+
+
+class _Store:
+    """Attributes by name: ``store["x"]`` and ``store.x``."""
+
+    attributes: dict[str, FeatureStore]
+    splits: Splits
+    extras: Extras
+    watched: Watched
+    _key: Any
+    _pyg_class = ""
+
+    def __init__(
+        self, key: Any, attributes: Mapping[str, FeatureStore], splits: Splits | None
+    ) -> None:
+        more = {"splits": splits if splits is not None else Splits({}), "_key": key}
+        vars(self).update(attributes=dict(attributes), extras=Extras(), watched=Watched(), **more)
+
+    @property
+    def num_features(self) -> int:
+        """Columns of ``x`` of nodes, of ``edge_attr`` of edges; 0 without features."""
+        store = self.attributes.get("x" if isinstance(self, NodeStore) else "edge_attr")
+        shape = (0, 0) if store is None else store.shape
+        return 1 if len(shape) == 1 else int(shape[-1])
+
+    num_node_features = num_edge_features = num_features
+
+    def keys(self) -> list[str]:
+        """Names of the attributes."""
+        return [*self.attributes, *self.extras.kept(self._key)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys()
+
+    def __getitem__(self, name: str) -> Any:
+        """All rows of an attribute, or what belongs to the type as a whole."""
+        if name in self.attributes:
+            return self.watched.watch(name, self._rows(name, self.attributes[name]))
+        kept = self.extras.kept(self._key)
+        if name not in kept:
+            raise KeyError(f"{self!r} has no {name!r}; it has {', '.join(self.keys())}")
+        return kept[name]
+
+    if not TYPE_CHECKING:  # for which a class with __getattr__ has every attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """As items are."""
+            if name.startswith("_") or "attributes" not in vars(self):
+                raise AttributeError(name)
+            try:
+                return self[name]
+            except KeyError:
+                raise missing(name, self.keys(), self._pyg_class, repr(self)) from None
+
+    def _rows(self, name: str, store: FeatureStore) -> npt.NDArray[Any]:
+        """All rows of an attribute, in the user's order."""
+        raise NotImplementedError
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuses attributes, which the files and batches would not have."""
+        refuse_setting(name, "data[type]")
+
+    __setitem__ = __setattr__
+
+    def __dir__(self) -> list[str]:
+        names = {name for name in super().__dir__() if not name.startswith("_")}
+        return sorted(names - {"extras", "watched"} | set(self.keys()))
+
+    def shapes(self) -> list[str]:
+        """Each attribute with its shape and dtype, in words."""
+        found = [
+            f"{name}={list(store.shape)} {dtype_name(store.dtype)}"
+            for name, store in self.attributes.items()
+        ]
+        sizes = ", ".join(f"{name}={len(store)}" for name, store in self.splits.stores.items())
+        return [*found, *self.extras.kept(self._key), *([f"splits({sizes})"] if sizes else [])]
+
+
+def tell_size(name: str, num_bytes: int) -> None:
+    """Warns before a large attribute is read whole."""
+    if num_bytes > _LARGE:
+        warnings.warn(
+            f"data.{name} reads all of {name} from disk into memory, {format_bytes(num_bytes)}: "
+            f"batches of a loader have the rows of their nodes",
+            UserWarning,
+            stacklevel=user_line(),
+        )
+
+
+class Splits(Mapping[str, IdArray]):
+    """Node ids of each split, by name; values are read-only (n,) int64 views of their files."""
+
+    def __init__(self, stores: Mapping[str, FeatureStore]) -> None:
+        self.stores = dict(stores)
+
+    def __getitem__(self, name: str) -> IdArray:
+        if name not in self.stores:
+            raise KeyError(f"no split {name!r}; there are {sorted(self.stores)}")
+        return self.stores[name].get_tensor()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.stores)
+
+    def __len__(self) -> int:
+        return len(self.stores)
+
+    def __repr__(self) -> str:
+        return f"Splits({ {name: len(store) for name, store in self.stores.items()} })"
+
+
+class _Order(Protocol):
+    """A file that knows the order in which nodes are stored: of a graph, or of their ids."""
+
+    @property
+    def identity(self) -> tuple[Any, ...]: ...
+    @property
+    def stored_order(self) -> tuple[Any, ...] | None: ...
+    def to_stored(self, nodes: IdArray, num_threads: int = 1) -> IdArray: ...
+    def to_user(self, stored: IdArray, num_threads: int = 1) -> IdArray: ...
+
+
+class NodeStore(_Store):
+    """The nodes of one type, ``ds["paper"]``, with their attributes: ``ds["paper"].x``.
+
+    ``train_mask`` and ``train_idx`` are the split "train" as a mask and as ids, and so on.
+
+    Attributes
+    ----------
+    attributes : dict of str to FeatureStore
+        The mapped files.
+    node_type : str
+    num_nodes : int
+    splits : Splits
+    num_classes : int or None
+        Largest label + 1, where "y" has integers.
+    """
+
+    def __init__(
+        self,
+        node_type: str,
+        num_nodes: int,
+        attributes: Mapping[str, FeatureStore],
+        splits: Splits | None = None,
+        num_classes: int | None = None,
+        order: _Order | None = None,
+        id_table: IdTable | None = None,
+    ) -> None:
+        super().__init__(node_type, attributes, splits)
+        vars(self).update(node_type=node_type, num_nodes=num_nodes, num_classes=num_classes)
+        vars(self).update(_order=order, _id_table=id_table, _bits={})
+
+    node_type: str
+    num_nodes: int
+    num_classes: int | None
+    _order: _Order | None
+    _id_table: IdTable | None
+    _bits: dict[str, npt.NDArray[np.uint8]]
+    _pyg_class = "NodeStorage"
+
+    def masks(self) -> dict[str, str]:
+        """The names of masks and ids of splits, each with its split."""
+        given = {n: s for n, s in self.extras.splits(self._key).items() if s in self.splits}
+        others = {f"{name}_mask": name for name in self.splits if name not in given.values()}
+        return {**given, **others}
+
+    def keys(self) -> list[str]:
+        """Names of the attributes, masks of splits included."""
+        return [*self.attributes, *self.masks(), *self.extras.kept(self._key)]
+
+    def __getitem__(self, name: str) -> Any:
+        """As of all stores; masks and ids of splits, too."""
+        split = self.split_named(name)
+        if split is None or name in self.attributes:
+            return super().__getitem__(name)
+        return self.watched.watch(name, self._split(split, name.endswith("_mask")))
+
+    def split_named(self, name: str) -> str | None:
+        """The split that a name such as train_mask or train_idx stands for."""
+        match = _SPLIT_NAME.fullmatch(name)
+        if match is None:
+            return None
+        split = self.masks().get(name, {"valid": "val"}.get(match[1], match[1]))
+        return split if split in self.splits else None
+
+    def _split(self, split: str, as_mask: bool) -> npt.NDArray[Any]:
+        ids = self.splits[split]
+        if not as_mask:
+            return ids.copy()
+        _core.require_memory(self.num_nodes, 1, f"{split}_mask")
+        mask = np.zeros(self.num_nodes, np.bool_)
+        mask[ids] = True
+        return mask
+
+    def is_in(self, mask: str, nodes: IdArray) -> npt.NDArray[np.bool_]:
+        """Whether the mask of a name has some nodes; the mask is kept, a bit a node."""
+        if mask not in self._bits:
+            self._bits[mask] = np.packbits(self._split(self.masks()[mask], as_mask=True))
+        bits: npt.NDArray[np.bool_] = self._bits[mask][nodes >> 3] >> (7 - (nodes & 7)) & 1 == 1
+        return bits
+
+    def _rows(self, name: str, store: FeatureStore) -> npt.NDArray[Any]:
+        try:
+            _core.require_memory(store.num_nodes, store.row_bytes, name)
+        except MemoryError as error:
+            raise MemoryError(
+                f"data.{name} reads all of {name} from disk ({error}): a batch of a loader has "
+                f"the rows of its nodes, and data.num_features the number of columns"
+            ) from None
+        tell_size(name, store.num_nodes * store.row_bytes)
+        return store.gather_stored(self.to_stored(np.arange(self.num_nodes)), None, 1)
+
+    @property
+    def node_ids(self) -> npt.NDArray[Any] | NodeTexts | None:
+        """The user's own id of each node of this type: see `Dataset.node_ids`."""
+        return node_ids_of(self._id_table)
+
+    def lookup(self, ids: Any, *, missing: int | None = None) -> Any:
+        """The nodes of this type that have some of the user's own ids: see `Dataset.lookup`.
+
+        Raises
+        ------
+        KeyError
+            Naming the first id that no node of this type has.
+        ValueError
+            If the dataset has no table of ids, or has ids of the other kind.
+        """
+        what = f"node type {self.node_type!r}" if self.node_type else "the dataset"
+        return lookup(self._id_table, ids, missing, what)
+
+    @property
+    def is_hot(self) -> bool:
+        """Whether the nodes that are sampled most are stored first."""
+        return self._order is not None and self._order.stored_order is not None
+
+    def to_stored(self, nodes: IdArray, num_threads: int = 1) -> IdArray:
+        """Row numbers of the user's ids, which must be in range."""
+        return nodes if self._order is None else self._order.to_stored(nodes, num_threads)
+
+    def to_user(self, stored: IdArray, num_threads: int = 1) -> IdArray:
+        """The user's ids of row numbers, which must be in range, int64."""
+        return stored if self._order is None else self._order.to_user(stored, num_threads)
+
+    @property
+    def order_identity(self) -> tuple[Any, ...]:
+        """Fingerprint of the order in which the nodes are stored."""
+        return () if self._order is None else self._order.identity
+
+    def keeps_order_of(self, store: FeatureStore) -> bool:
+        """Whether the rows of an attribute have the order in which the nodes are stored."""
+        return store.keeps_order_of(None if self._order is None else self._order.stored_order)
+
+    def files(self) -> list[FeatureStore | IdTable]:
+        """Every mapped file of these nodes."""
+        ids = [self._order] if isinstance(self._order, StoredIds) else []
+        table = [] if self._id_table is None else [self._id_table]
+        return [*self.attributes.values(), *self.splits.stores.values(), *ids, *table]
+
+    def __repr__(self) -> str:
+        named = [f"num_nodes={self.num_nodes:,}", *self.shapes()]
+        return f"NodeStore({self.node_type!r}, {', '.join(named)})"
+
+
+class EdgeStore(_Store):
+    """The edges of one type, ``ds["author", "writes", "paper"]``, with their attributes.
+
+    ``edge_index`` and the attributes are in the order of the edge list, if the file stores it; else
+    by the nodes that have the lists. Edges that the build merged or dropped are not there.
+
+    Attributes
+    ----------
+    attributes : dict of str to FeatureStore
+        The mapped files, in the order of the stored lists.
+    edge_type : (str, str, str)
+        Source type, relation, target type.
+    graph : Graph
+        The file of the neighbour lists. With types, it numbers nodes as the files do: see `degree`
+        and `neighbors` for the user's ids.
+    source, target : NodeStore
+        The nodes at both ends.
+    splits : Splits
+        Positions in the edge list.
+    driving : Driving
+        The attributes that drive sampling.
+    """
+
+    def __init__(
+        self,
+        edge_type: EdgeType,
+        graph: Graph,
+        ends: tuple[NodeStore, NodeStore],
+        attributes: Mapping[str, FeatureStore],
+        splits: Splits | None = None,
+        driving: Driving | None = None,
+    ) -> None:
+        super().__init__(edge_type, attributes, splits)
+        driving = driving if driving is not None else Driving(EDGE_WEIGHT, EDGE_TIME)
+        vars(self).update(edge_type=edge_type, graph=graph, driving=driving)
+        vars(self).update(source=ends[0], target=ends[1])
+
+    edge_type: EdgeType
+    graph: Graph
+    driving: Driving
+    source: NodeStore
+    target: NodeStore
+    _pyg_class = "EdgeStorage"
+
+    def keys(self) -> list[str]:
+        """Names of the attributes, edge_index included."""
+        return ["edge_index", *super().keys()]
+
+    def __getitem__(self, name: str) -> Any:
+        """As of all stores; edge_index, too."""
+        return self.edge_index if name == "edge_index" else super().__getitem__(name)
+
+    @property
+    def edge_index(self) -> torch.Tensor:
+        """All edges, (2, num_edges) int64: the user's ids, sources above targets."""
+        tell_size("edge_index", 16 * self.num_edges)
+        return self.watched.watch("edge_index", self.all_edges())
+
+    def _rows(self, name: str, store: FeatureStore) -> npt.NDArray[Any]:
+        _core.require_memory(2 * store.num_nodes, max(8, store.row_bytes), name)
+        tell_size(name, store.num_nodes * store.row_bytes)
+        return store.gather_stored(self._by_position()[1], None, 1)
+
+    @property
+    def num_edges(self) -> int:
+        """Number of stored edges."""
+        return self.graph.num_edges
+
+    @property
+    def owner(self) -> NodeStore:
+        """The nodes that have the lists: the targets, or the sources of stored out-neighbours."""
+        return self.target if self.graph.is_incoming else self.source
+
+    @property
+    def neighbor(self) -> NodeStore:
+        """The nodes that are in the lists."""
+        return self.source if self.graph.is_incoming else self.target
+
+    def degree(self, nodes: Any) -> IdArray:
+        """Stored neighbours of each of some nodes of `owner`'s type, by the user's ids, (n,) int64.
+
+        Raises
+        ------
+        IndexError
+            If a node is out of range.
+        """
+        ids = as_ids(nodes, self.owner.num_nodes, "nodes")
+        return self.graph._csr.degrees(self.owner.to_stored(ids), 1)
+
+    def neighbors(self, node: int) -> IdArray:
+        """All stored neighbours of one node of `owner`'s type, ascending, (degree,) int64.
+
+        Raises
+        ------
+        IndexError
+            If the node is out of range.
+        FormatError
+            If the file is corrupt.
+        """
+        one = np.array([as_id(node, self.owner.num_nodes, "node")], dtype=np.int64)
+        return np.sort(self._lists(one)[2])
+
+    def _lists(self, owners: IdArray) -> tuple[IdArray, IdArray, IdArray]:
+        """The lists of some owners: where each begins and ends, positions of edges, neighbours.
+
+        The core checks the file's values, so that none of them leads beyond a table.
+        """
+        everything = (-1, Sampling(), _core.Draws(0, 0, 0), as_threads(None))
+        offsets, at, stored = self.graph._csr.sample_hop(self.owner.to_stored(owners), *everything)
+        return offsets, at, self.neighbor.to_user(stored)
+
+    def all_edges(self) -> IdArray:
+        """`edge_index` as an array, a copy.
+
+        Raises
+        ------
+        FormatError
+            If the file is corrupt.
+        """
+        return self._by_position()[0]
+
+    def edges_at(self, positions: IdArray) -> IdArray:
+        """Edges by their positions in the edge list, as splits have them, (2, n) int64.
+
+        Those of merged edges are not stored; of an undirected edge, it is one of both directions.
+
+        Raises
+        ------
+        ValueError
+            If the file does not store positions.
+        IndexError
+            If a position is out of range.
+        """
+        edges, _, stored = self._by_position()
+        if stored is None:
+            raise ValueError(
+                "the graph file does not store the positions of its edges: build the dataset with "
+                "edge_ids=True, or give the edges"
+            )
+        at = as_ids(positions, int(stored.max(initial=-1)) + 1, "positions")
+        return edges.take(np.searchsorted(stored, at), axis=1)
+
+    def _by_position(self) -> tuple[IdArray, IdArray, IdArray | None]:
+        """All edges, their places in the lists, and in the edge list if the file stores these.
+
+        The places in the edge list ascend.
+        """
+        _core.require_memory(self.num_edges, 8 * 8, "edges")  # with what is made on the way
+        nodes = np.arange(self.owner.num_nodes)
+        offsets, at, neighbors = self._lists(nodes)
+        owners = np.repeat(nodes, np.diff(offsets))
+        is_outgoing = self.graph.is_directed and not self.graph.is_incoming
+        edges: IdArray = np.stack([owners, neighbors] if is_outgoing else [neighbors, owners])
+        positions = self.graph._csr.edge_ids(at)
+        if positions is None:
+            return edges, at, None
+        order = np.argsort(positions, kind="stable")
+        return edges.take(order, axis=1), at[order], positions[order]  # contiguous
+
+    def files(self) -> list[Graph | FeatureStore]:
+        """Every mapped file of these edges."""
+        return [self.graph, *self.attributes.values(), *self.splits.stores.values()]
+
+    def __repr__(self) -> str:
+        named = [f"num_edges={self.num_edges:,}", *self.shapes()]
+        return f"EdgeStore({self.edge_type!r}, {', '.join(named)})"
