@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from graphzero.loader.neighbor_loader import LinkNeighborLoader, NeighborLoader
     from graphzero.loader.profiler import profile
     from graphzero.loader.stats import BatchStats
+    from graphzero.loader.subgraph_loader import SubgraphLoader
     from graphzero.packs.packing import PackedDataset, pack
     from graphzero.report.monitor import Monitor
     from graphzero.report.readings import MemoryReport, memory_report
@@ -81,6 +82,7 @@ __all__ = [
     "Sampling",
     "Source",
     "Subgraph",
+    "SubgraphLoader",
     "TypedDataset",
     "TypedMiniBatch",
     "build",
@@ -106,6 +108,7 @@ _LAZY = {
         "graphzero.loader.neighbor_loader": ("LinkNeighborLoader", "NeighborLoader"),
         "graphzero.loader.profiler": ("profile",),
         "graphzero.loader.stats": ("BatchStats",),
+        "graphzero.loader.subgraph_loader": ("SubgraphLoader",),
         "graphzero.packs.packing": ("PackedDataset", "pack"),
         "graphzero.report.readings": ("MemoryReport", "memory_report"),
         "graphzero.report.monitor": ("Monitor",),

@@ -551,8 +551,9 @@ def _batch(sampled: SampledBatch, subgraph: Subgraph) -> MiniBatch:
         x=rows.pop("x", None),
         y=rows.pop("y", None),
         stats=sampled.stats,
-        **{str(name): torch.from_numpy(array) for name, array in optional.items()},
     )
+    for name, array in optional.items():
+        batch[name] = torch.from_numpy(array)
     for name, tensor in rows.items():
         batch[str(name)] = tensor
     return batch

@@ -16,23 +16,62 @@ if TYPE_CHECKING:
     from graphzero.pyg.convert import from_data
     from graphzero.pyg.data_module import DataModule
     from graphzero.pyg.loaders import LinkNeighborLoader, NeighborLoader
+    from graphzero.pyg.subgraph_loaders import (
+        ClusterData,
+        ClusterLoader,
+        GraphSAINTEdgeSampler,
+        GraphSAINTNodeSampler,
+        GraphSAINTRandomWalkSampler,
+        GraphSAINTSampler,
+        RandomNodeLoader,
+        ShaDowKHopSampler,
+    )
 
 __all__ = [
+    "ClusterData",
+    "ClusterLoader",
     "DataModule",
+    "GraphSAINTEdgeSampler",
+    "GraphSAINTNodeSampler",
+    "GraphSAINTRandomWalkSampler",
+    "GraphSAINTSampler",
     "LinkNeighborLoader",
     "NeighborLoader",
+    "RandomNodeLoader",
+    "ShaDowKHopSampler",
     "from_data",
 ]
 
-_MODULES = {
+_OTHERS = {
     "DataModule": "graphzero.pyg.data_module",
     "LinkNeighborLoader": "graphzero.pyg.loaders",
     "NeighborLoader": "graphzero.pyg.loaders",
     "from_data": "graphzero.pyg.convert",
 }
+_MODULES = dict.fromkeys(__all__, "graphzero.pyg.subgraph_loaders") | _OTHERS
+# PyG's loaders that are not here, and what comes nearest.
+_NEAREST = {
+    "HGTLoader": "NeighborLoader, whose num_neighbors may be a dictionary by edge type",
+    "ImbalancedSampler": 'seed_weights="balanced" of NeighborLoader',
+    "DynamicBatchSampler": "batch_size of NeighborLoader: the batches of one graph are alike",
+    "NodeLoader": "NeighborLoader, which brings its own sampler",
+    "LinkLoader": "LinkNeighborLoader, which brings its own sampler",
+    "NeighborSampler": "graphzero.NeighborSampler, or NeighborLoader",
+    "RandomNodeSampler": "RandomNodeLoader",
+    "TemporalDataLoader": "NeighborLoader with time_attr=",
+    "ZipLoader": "zip(...) of several loaders",
+    "PrefetchLoader": "nothing: the loaders prepare batches in background threads",
+    "CachedLoader": "graphzero.pack, which keeps the rows of sampled batches in a file",
+    "AffinityMixin": "num_threads= of the loaders",
+    "DataLoader": "torch_geometric.loader.DataLoader, for many small graphs",
+    "DataListLoader": "torch_geometric.loader.DataListLoader, for many small graphs",
+    "DenseDataLoader": "torch_geometric.loader.DenseDataLoader, for many small graphs",
+}
 
 
 def __getattr__(name: str) -> Any:
+    if name in _NEAREST:
+        raise ImportError(f"graphzero.pyg has no {name}: what comes nearest is {_NEAREST[name]}")
     if name not in _MODULES:
         raise AttributeError(f"module 'graphzero.pyg' has no attribute {name!r}")
     value = getattr(importlib.import_module(_MODULES[name]), name)

@@ -1,0 +1,179 @@
+"""`SubgraphLoader`: mini-batches that are all edges among the nodes of given sets."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphzero.graph.dataset import Dataset
+from graphzero.graph.user_input import IdArray, as_ids
+from graphzero.io.row_io import RowKey
+from graphzero.loader.arguments import as_array
+from graphzero.loader.mini_batch import SampledBatch
+from graphzero.loader.neighbor_dataset import SeedDataset
+from graphzero.loader.neighbor_loader import SeedLoader
+from graphzero.sampling.sampler import HopReadAhead
+from graphzero.store.manifest import NODES
+
+
+class SubgraphDataset(SeedDataset):
+    """The subgraphs that some sets of nodes induce; a mini-batch is that of `batch_size` sets.
+
+    A subclass may say by `sets_at` which nodes the sets have.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    num_sets : int
+    **options
+        As in `NeighborDataset`.
+    """
+
+    def __init__(self, dataset: Dataset, num_sets: int, **options: Any) -> None:
+        dataset.require_untyped("subgraphs of sets of nodes are sampled")
+        super().__init__(dataset, num_sets, [], subgraph_type="induced", **options)
+
+    def sets_at(self, positions: IdArray, epoch: int) -> list[IdArray]:
+        """The nodes of the sets at some positions, by the user's ids."""
+        raise NotImplementedError
+
+    def fields(self, sampled: SampledBatch) -> dict[RowKey, Any]:
+        """Further fields of a mini-batch; of subclasses."""
+        del sampled
+        return {}
+
+    def sample(
+        self,
+        positions: IdArray,
+        *,
+        epoch: int,
+        batch: int,
+        readahead: Sequence[HopReadAhead] | None = None,
+    ) -> SampledBatch:
+        """The induced subgraph of the sets at some positions; a node is in it once."""
+        sets = self.sets_at(positions, epoch)
+        nodes = np.concatenate([np.empty(0, np.int64), *sets])
+        of_set = np.repeat(positions, [len(each) for each in sets])
+        first = np.sort(np.unique(nodes, return_index=True)[1])
+        found = self.sampler.sample_types(
+            {NODES: nodes[first]}, epoch=epoch, batch=batch, readahead=readahead
+        )
+        sampled = SampledBatch(found, of_set[first])
+        sampled.fields.update(self.fields(sampled))
+        return sampled
+
+
+class _ListedSets(SubgraphDataset):
+    """Sets that are kept in memory, one after the other."""
+
+    def __init__(self, dataset: Dataset, sets: Iterable[Any], **options: Any) -> None:
+        if isinstance(sets, str | bytes | dict):
+            raise TypeError(f"sets must be an iterable of arrays of node ids, not {sets!r:.80}")
+        arrays = [
+            as_ids(as_array(ids), dataset.num_nodes, f"sets[{i}]") for i, ids in enumerate(sets)
+        ]
+        self._ids = np.concatenate([np.empty(0, np.int64), *arrays])
+        self._ends = np.cumsum([0, *map(len, arrays)])
+        super().__init__(dataset, len(arrays), **options)
+
+    def sets_at(self, positions: IdArray, epoch: int) -> list[IdArray]:
+        return [self._ids[self._ends[at] : self._ends[at + 1]] for at in positions]
+
+    def seed_options(self) -> dict[str, Any]:
+        return {"seeds_crc": zlib.crc32(self._ids.data, zlib.crc32(self._ends.data))}
+
+
+class SingleNodes(SubgraphDataset):
+    """Every node is a set of its own."""
+
+    def sets_at(self, positions: IdArray, epoch: int) -> list[IdArray]:
+        """The node of each position."""
+        return [positions[i : i + 1] for i in range(len(positions))]
+
+    def seed_options(self) -> dict[str, Any]:
+        """Nothing else than the graph."""
+        return {}
+
+
+# Options of the DataLoader and of ranks, with their defaults.
+_DEFAULTS: dict[str, Any] = {
+    **{"seed": None, "prefetch": None, "gather": None, "feature_dtype": None, "num_threads": None},
+    **{"distributed": None, "rank": None, "world_size": None, "even": True, "num_workers": 0},
+    **{"pin_memory": False, "persistent_workers": False, "prefetch_factor": None, "timeout": 0},
+    **{"worker_init_fn": None, "multiprocessing_context": None, "generator": None},
+}
+_OF_DATASETS = (
+    *("batch_size", "shuffle", "drop_last", "seed", "prefetch", "gather", "feature_dtype"),
+    *("num_threads", "distributed", "rank", "world_size", "even"),
+)
+
+
+class SubgraphLoader(SeedLoader):
+    """A DataLoader of induced subgraphs: all edges among the nodes of each set.
+
+    Rows and neighbour lists are read ahead as by `NeighborLoader`, and passes, workers, ranks and
+    resuming are those of `NeighborLoader`: every set is in one mini-batch of a pass.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Without types; from `graphzero.open`.
+    sets : iterable of (n,) integers
+        The user's ids of the nodes of each set. It is read once, and takes 8 bytes of memory for
+        each node. A node that is several times in the sets of a mini-batch is in it once.
+    batch_size : int
+        Sets in a mini-batch, which has the edges between them as well.
+    shuffle, drop_last : bool
+        As in `NeighborLoader`, for sets.
+    transform : callable, optional
+        Gets the batch, in the worker, and returns what the training loop gets.
+    **options
+        ``seed``, ``prefetch``, ``gather``, ``feature_dtype``, ``num_threads``, those of ranks and
+        of torch's DataLoader, as in `NeighborLoader`.
+
+    Raises
+    ------
+    IndexError
+        If a node is out of range; with its set.
+    ValueError
+        If the graph has types.
+    TypeError
+        If `sets` is no iterable of arrays, or an option is unknown.
+
+    Notes
+    -----
+    Batches are `MiniBatch`. ``input_id`` is the number of the set of each node, and ``batch_size``
+    the number of all nodes.
+    """
+
+    _kind = "SubgraphLoader"
+
+    def __init__(
+        self,
+        dataset: Dataset | None = None,
+        sets: Iterable[Any] = (),
+        *,
+        batch_size: int = 1,
+        shuffle: bool | None = False,
+        drop_last: bool = False,
+        transform: Callable[[Any], Any] | None = None,
+        **options: Any,
+    ) -> None:
+        self._begin(locals(), lambda ds, how: _ListedSets(ds, sets, **how))
+
+    def _begin(
+        self, arguments: dict[str, Any], make: Callable[[Dataset, dict[str, Any]], SeedDataset]
+    ) -> None:
+        """Sets the loader up for the dataset of sets that `make` returns."""
+        given = {**_DEFAULTS, **arguments.pop("options")}
+        other = {name: given.pop(name) for name in [*given] if name not in _DEFAULTS}
+        known = {
+            name: arguments[name]
+            for name in ("self", "dataset", "batch_size", "shuffle", "drop_last", "transform")
+        }
+        taken = self._take({**known, **given, "other": other})
+        how = {name: taken[name] for name in _OF_DATASETS}
+        self._set_up(make(taken["dataset"], {**how, "shuffle": bool(how["shuffle"])}), None, taken)

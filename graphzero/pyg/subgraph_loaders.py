@@ -1,0 +1,544 @@
+"""PyG's loaders of subgraphs: clusters, random nodes, GraphSAINT and ShaDow."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+from tqdm import tqdm
+
+from graphzero import _core
+from graphzero.errors import user_line
+from graphzero.graph.dataset import Dataset
+from graphzero.graph.graph import Graph
+from graphzero.graph.user_input import IdArray
+from graphzero.io.row_io import RowKey
+from graphzero.loader.mini_batch import MiniBatch, SampledBatch, TypedMiniBatch
+from graphzero.loader.subgraph_loader import SingleNodes, SubgraphDataset, SubgraphLoader
+from graphzero.pyg.loaders import NeighborLoader, _PyGLoader, check_stored
+from graphzero.store.manifest import EDGES, NODES
+from graphzero.units import as_count
+
+Array = npt.NDArray[Any]
+_CHUNK = 1 << 22  # edges
+_MOST_EDGE_NORM, _NEVER_SAMPLED = 1e4, 0.1  # as PyG bounds them
+
+
+class _PyGSubgraphs(_PyGLoader, SubgraphLoader):
+    """Batches are ``Data``, with what `from_data` has stored of the graph."""
+
+    @staticmethod
+    def _make_output(batch: MiniBatch | TypedMiniBatch, dataset: Dataset) -> Any:
+        output = _PyGLoader._make_output(batch, dataset)
+        for name in ("batch_size", "input_id", "num_sampled_nodes"):  # which PyG's have not
+            del output[name]
+        return output
+
+    def _begin_with(
+        self,
+        data: Dataset,
+        options: dict[str, Any],
+        make: Callable[[Dataset, dict[str, Any]], SubgraphDataset],
+        batch_size: int,
+    ) -> None:
+        """As `SubgraphLoader`, over the dataset that `make` returns."""
+        own = {"shuffle": False, "drop_last": False, "transform": None}
+        given = {name: options.pop(name, default) for name, default in own.items()}
+        arguments = {"self": self, "dataset": data, "batch_size": batch_size, **given}
+        self._begin({**arguments, "options": options}, make)
+
+
+def _remembered(
+    save_dir: str | None, name: str, dataset: Dataset, make: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """What `make` returns, from a file of an earlier run where there is one of this graph."""
+    graph = dataset.graph.fingerprint({*dataset.graph.section_bytes} - {"node_rank"})
+    path = None if save_dir is None else Path(save_dir) / name
+    if path is not None and path.exists():
+        found = torch.load(path, weights_only=True)
+        if not isinstance(found, dict) or found.get("graph") != graph:
+            raise ValueError(f"{path} is of another graph: remove it, or choose another save_dir")
+        return dict(found)
+    made = {"graph": graph, **make()}
+    if path is not None:
+        torch.save(made, path)
+    return made
+
+
+# --- clusters
+
+
+class ClusterData:
+    """The nodes of a dataset in clusters, for `ClusterLoader` (Chiang et al., "Cluster-GCN",
+    KDD 2019).
+
+    METIS makes them where pyg-lib, torch-sparse or pymetis is installed, in memory. Otherwise they
+    are ranges of a breadth-first order of the nodes, and a warning says so.
+
+    Parameters
+    ----------
+    data : Dataset
+        From `graphzero.open` or `from_data`, without types.
+    num_parts : int
+        Clusters.
+    save_dir : str, optional
+        Folder in which the clusters are kept for later runs.
+    **options
+        Others of PyG's: ``recursive`` of METIS; ``log`` has no effect, and
+        ``keep_inter_cluster_edges=True`` is refused.
+    """
+
+    def __init__(
+        self, data: Dataset, num_parts: int, *, save_dir: str | None = None, **options: Any
+    ) -> None:
+        check_stored(data, "ClusterData")
+        data.require_untyped("clusters are made")
+        self.data, self.num_parts = data, as_count(num_parts, "num_parts", 1, data.num_nodes)
+        recursive = bool(options.pop("recursive", False))
+        for name in ("log", "filename", "sparse_format"):
+            options.pop(name, None)
+        if options.pop("keep_inter_cluster_edges", False):
+            raise TypeError(
+                "clusters keep no edges to others: ClusterLoader has the edges between those of a "
+                "mini-batch, and num_neighbors=[-1] of NeighborLoader all edges of some nodes"
+            )
+        if options:
+            raise TypeError(f"ClusterData has no argument {next(iter(options))!r}")
+        kept = _remembered(
+            save_dir,
+            f"clusters_{self.num_parts}{'_recursive' if recursive else ''}.pt",
+            data,
+            lambda: {"cluster": torch.from_numpy(_clusters(data, self.num_parts, recursive))},
+        )
+        cluster = kept["cluster"].numpy()
+        order = np.argsort(cluster, kind="stable")
+        self._parts = np.split(order, np.cumsum(np.bincount(cluster, minlength=num_parts))[:-1])
+
+    def __len__(self) -> int:
+        return self.num_parts
+
+    def __getitem__(self, index: int) -> Data:
+        """One cluster as a graph."""
+        one: Data = next(iter(_PyGSubgraphs(self.data, [self._parts[range(len(self))[index]]])))
+        return one
+
+    def __iter__(self) -> Iterator[Data]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"ClusterData({self.num_parts})"
+
+
+def _clusters(data: Dataset, num_parts: int, recursive: bool) -> IdArray:
+    """The cluster of each node."""
+    names = ("pyg_lib", "torch_sparse", "pymetis")
+    library = next((name for name in names if importlib.util.find_spec(name)), None)
+    if library is None:
+        warnings.warn(
+            "clusters are ranges of a breadth-first order of the nodes: for those of METIS, which "
+            "have fewer edges between them, install pymetis, pyg-lib or torch-sparse",
+            UserWarning,
+            stacklevel=user_line(),
+        )
+        place = np.empty(data.num_nodes, np.int64)
+        place[_breadth_first(data)] = np.arange(data.num_nodes)
+        return place * num_parts // data.num_nodes
+    edges = data.edges[EDGES].all_edges()
+    edges = np.unique(np.concatenate([edges, edges[::-1]], 1), axis=1)  # METIS needs both ways
+    indptr = np.searchsorted(edges[0], np.arange(data.num_nodes + 1))
+    module: Any = importlib.import_module(library)
+    if library == "pymetis":
+        found = module.part_graph(
+            num_parts, xadj=indptr.tolist(), adjncy=edges[1].tolist(), recursive=recursive
+        )[1]
+        return np.asarray(found, np.int64)
+    pair = torch.from_numpy(indptr), torch.from_numpy(edges[1].copy())
+    if library == "pyg_lib":
+        return np.asarray(module.partition.metis(*pair, num_parts, recursive=recursive))
+    metis = torch.ops.torch_sparse.partition
+    return np.asarray(metis(*pair, None, num_parts, recursive))
+
+
+def _breadth_first(data: Dataset) -> IdArray:
+    """All nodes in the order in which a breadth-first search along the lists finds them."""
+    edges = data.edges[EDGES]
+    waiting = edges.degree(np.arange(data.num_nodes)) > 0  # what has no list comes last
+    found, start = [], 0
+    while waiting[start:].any():
+        start += int(waiting[start:].argmax())
+        level = np.array([start])
+        while len(level):
+            waiting[level] = False
+            found.append(level)
+            level = np.unique(edges._lists(level)[2])
+            level = level[waiting[level]]
+    seen = np.concatenate([np.empty(0, np.int64), *found])
+    return np.concatenate([seen, np.setdiff1d(np.arange(data.num_nodes), seen)])
+
+
+class ClusterLoader(_PyGSubgraphs):
+    """PyG's ClusterLoader: a batch has `batch_size` clusters, and all edges among their nodes.
+
+    Parameters
+    ----------
+    cluster_data : ClusterData
+    **options
+        As in `graphzero.SubgraphLoader`.
+    """
+
+    def __init__(self, cluster_data: ClusterData, **options: Any) -> None:
+        if not isinstance(cluster_data, ClusterData):
+            raise TypeError("ClusterLoader takes a graphzero.pyg.ClusterData(data, num_parts)")
+        self.cluster_data = cluster_data
+        super().__init__(cluster_data.data, cluster_data._parts, **options)
+
+
+class RandomNodeLoader(_PyGSubgraphs):
+    """PyG's RandomNodeLoader: each pass divides the nodes into `num_parts` parts, at random with
+    ``shuffle=True``; a batch has a part and all edges in it.
+
+    Parameters
+    ----------
+    data : Dataset
+    num_parts : int
+    **options
+        As in `graphzero.SubgraphLoader`.
+    """
+
+    def __init__(self, data: Dataset, num_parts: int, **options: Any) -> None:
+        check_stored(data, type(self).__name__)
+        self.num_parts = as_count(num_parts, "num_parts")
+        size = math.ceil(data.num_nodes / self.num_parts)
+        self._begin_with(data, options, lambda ds, how: SingleNodes(ds, ds.num_nodes, **how), size)
+
+
+# --- GraphSAINT
+
+
+def _below(words: npt.NDArray[np.uint64], count: Any) -> IdArray:
+    """Uniform integers in [0, count) of random words."""
+    below: IdArray = ((words >> np.uint64(11)) * 2.0**-53 * count).astype(np.int64)
+    return below
+
+
+class _SaintSets(SubgraphDataset):
+    """A set of nodes in every step, which is a function of the seed, the epoch and the step.
+
+    Attributes
+    ----------
+    draw : callable
+        Makes stored ids of random words.
+    num_words : int
+    norm : (nodes, edges) arrays, optional
+        Of each node by the user's id, and of each edge by its place in the lists.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        num_steps: int,
+        draw: Callable[[npt.NDArray[np.uint64]], IdArray],
+        num_words: int,
+        **options: Any,
+    ) -> None:
+        super().__init__(dataset, num_steps, **options)
+        self.draw, self.num_words = draw, num_words
+        self.norm: tuple[Array, Array] | None = None
+
+    def sets_at(self, positions: IdArray, epoch: int) -> list[IdArray]:
+        return [self._set_at(epoch, int(step)) for step in positions]
+
+    def _set_at(self, epoch: int, step: int) -> IdArray:
+        key = _core.key("shuffle", self.sampler.seed, epoch, step)
+        words = _core.draws(_core.stream(key, 1), self.num_words)
+        return self.dataset.nodes[NODES].to_user(np.unique(self.draw(words)))
+
+    def seed_options(self) -> dict[str, Any]:
+        return {"num_words": self.num_words}
+
+    def fields(self, sampled: SampledBatch) -> dict[RowKey, Any]:
+        if self.norm is None:
+            return {}
+        nodes, edges = sampled.by_type.n_id[NODES], sampled.by_type.positions[EDGES]
+        return {"node_norm": self.norm[0][nodes], "edge_norm": self.norm[1][edges]}
+
+
+class _CountedSets(_SaintSets):
+    """Sets whose batches have the places of edges in the lists."""
+
+    def fields(self, sampled: SampledBatch) -> dict[RowKey, Any]:
+        return {"place": sampled.by_type.positions[EDGES]}
+
+
+def _normalization(sets: _SaintSets, coverage: int, log: bool) -> dict[str, Tensor]:
+    """How often each node and edge is sampled, as factors of their loss and message.
+
+    Steps are drawn until there are `coverage` sampled nodes for each node of the graph.
+    """
+    data = sets.dataset
+    _core.require_memory(data.num_nodes + data.num_edges, 8, "counts of sampled nodes and edges")
+    nodes, edges = (np.zeros(count, np.float32) for count in (data.num_nodes, data.num_edges))
+    wanted, taken, steps = data.num_nodes * coverage, 0, 0
+    with tqdm(total=wanted, desc="GraphSAINT normalization", disable=not log) as bar:
+        while taken < wanted:
+            for sampled in sets:
+                found = sampled.by_type
+                nodes[found.n_id[NODES]] += 1
+                edges[sampled.fields["place"]] += 1
+                taken, steps = taken + len(found.n_id[NODES]), steps + 1
+                bar.update(len(found.n_id[NODES]))
+    for begin in range(0, data.num_edges, _CHUNK):
+        part = edges[begin : begin + _CHUNK]
+        source = _sources(data, np.arange(begin, begin + len(part)))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            part[:] = np.clip(nodes[source] / part, 0, _MOST_EDGE_NORM)
+    edges[np.isnan(edges)] = _NEVER_SAMPLED
+    nodes[nodes == 0] = _NEVER_SAMPLED
+    return {
+        "node_norm": torch.from_numpy(steps / nodes / data.num_nodes),
+        "edge_norm": torch.from_numpy(edges),
+    }
+
+
+def _sources(data: Dataset, places: IdArray) -> IdArray:
+    """The user's ids of the sources of edges by their places in the lists."""
+    graph = data.graph
+    if graph.is_incoming or not graph.is_directed:
+        stored = graph.indices[places].astype(np.int64)
+    else:
+        stored = np.searchsorted(graph.indptr, places, "right") - 1
+    return data.nodes[NODES].to_user(stored)
+
+
+class GraphSAINTSampler(_PyGSubgraphs):
+    """What PyG's GraphSAINT loaders have in common (Zeng et al., "GraphSAINT", ICLR 2020).
+
+    Every step draws nodes, and its batch has them and all edges among them. With `sample_coverage`
+    batches have ``node_norm`` and ``edge_norm`` as PyG's: factors that make up for how often each
+    node and edge is sampled, counted in other draws before the first pass. They take 8 bytes of
+    memory for each node and edge.
+
+    Parameters
+    ----------
+    data : Dataset
+        From `graphzero.open` or `from_data`, without types.
+    batch_size : int
+        What a step draws: edges for their sources, edges for both ends, or starts of walks.
+    num_steps : int
+        Batches of a pass.
+    sample_coverage : int
+        Sampled nodes for each node of the graph in the counts; 0 for none.
+    save_dir : str, optional
+        Folder in which the counts are kept for later runs over this graph.
+    log : bool
+        Whether to show progress.
+    **options
+        As in `graphzero.SubgraphLoader`.
+
+    Raises
+    ------
+    ValueError
+        If the graph has no edges, or `save_dir` has the counts of another graph.
+    """
+
+    def __init__(
+        self,
+        data: Dataset,
+        batch_size: int,
+        num_steps: int = 1,
+        sample_coverage: int = 0,
+        save_dir: str | None = None,
+        log: bool = True,
+        **options: Any,
+    ) -> None:
+        check_stored(data, type(self).__name__)
+        data.require_untyped("GraphSAINT samples")
+        if data.num_edges == 0:
+            raise ValueError("GraphSAINT samples by edges, and the graph has none")
+        draw, words = self._draws(data, as_count(batch_size, "batch_size"))
+        steps = as_count(num_steps, "num_steps")
+        coverage = as_count(sample_coverage, "sample_coverage", 0)
+        kind = f"{type(self).__name__.lower()}_{words}_{getattr(self, 'walk_length', '')}"
+
+        def make(ds: Dataset, how: dict[str, Any]) -> _SaintSets:
+            sets = _SaintSets(ds, steps, draw, words, **how)
+            if coverage > 0:
+                alone = {"gather": [], "distributed": False, "rank": None, "world_size": None}
+                others = _CountedSets(
+                    ds, steps, draw, words, **{**how, **alone, "seed": ~how["seed"]}
+                )
+                count = partial(_normalization, others, coverage, log)
+                found = _remembered(save_dir, f"{kind}_{coverage}.pt", ds, count)
+                sets.norm = found["node_norm"].numpy(), found["edge_norm"].numpy()
+            return sets
+
+        self.num_steps, self.sample_coverage = steps, coverage
+        self._begin_with(data, options, make, 1)
+
+    def _draws(
+        self, data: Dataset, size: int
+    ) -> tuple[Callable[[npt.NDArray[np.uint64]], IdArray], int]:
+        """How random words become stored ids, and how many words a step needs."""
+        raise TypeError(
+            "use GraphSAINTNodeSampler, GraphSAINTEdgeSampler or GraphSAINTRandomWalkSampler"
+        )
+
+
+class GraphSAINTNodeSampler(GraphSAINTSampler):
+    """PyG's GraphSAINTNodeSampler: the sources of `batch_size` edges, drawn uniformly.
+
+    Parameters are those of `GraphSAINTSampler`.
+    """
+
+    def _draws(self, data: Dataset, size: int) -> Any:
+        return partial(_sources_of_draws, data), size
+
+
+def _sources_of_draws(data: Dataset, words: npt.NDArray[np.uint64]) -> IdArray:
+    return data.nodes[NODES].to_stored(_sources(data, _below(words, data.num_edges)))
+
+
+class GraphSAINTEdgeSampler(GraphSAINTSampler):
+    """PyG's GraphSAINTEdgeSampler: both ends of `batch_size` edges, drawn with replacement.
+
+    An edge of the lists is drawn by 1 / degree of the node that has the list. Where both directions
+    of every edge are in the graph, that is 1 / deg(u) + 1 / deg(v), as in the paper (section 3.4).
+    Parameters are those of `GraphSAINTSampler`.
+    """
+
+    def _draws(self, data: Dataset, size: int) -> Any:
+        return partial(_ends_of_draws, data, np.flatnonzero(np.diff(data.graph.indptr))), 2 * size
+
+
+def _ends_of_draws(data: Dataset, owners: IdArray, words: npt.NDArray[np.uint64]) -> IdArray:
+    indptr = data.graph.indptr
+    chosen = owners[_below(words[::2], len(owners))]
+    first = indptr[chosen].astype(np.int64)
+    places = first + _below(words[1::2], indptr[chosen + 1].astype(np.int64) - first)
+    return np.concatenate([chosen, data.graph.indices[places].astype(np.int64)])
+
+
+class GraphSAINTRandomWalkSampler(GraphSAINTSampler):
+    """PyG's GraphSAINTRandomWalkSampler: the nodes of `batch_size` walks of `walk_length` steps.
+
+    Walks follow the edges, as in PyG. A dataset of in-neighbours serves if both directions of every
+    edge are in it, which is checked by reading it once.
+
+    Parameters
+    ----------
+    data, batch_size, num_steps, sample_coverage, save_dir, log, **options
+        As in `GraphSAINTSampler`.
+    walk_length : int
+        Steps of each walk.
+
+    Raises
+    ------
+    ValueError
+        If the graph is directed, and has no lists of out-neighbours.
+    """
+
+    def __init__(
+        self, data: Dataset, batch_size: int, walk_length: int, *args: Any, **options: Any
+    ) -> None:
+        self.walk_length = as_count(walk_length, "walk_length")
+        super().__init__(data, batch_size, *args, **options)
+
+    def _draws(self, data: Dataset, size: int) -> Any:
+        is_walked = not data.graph.is_incoming or data.neighbors == "both"
+        if not is_walked and not _is_symmetric(data):
+            raise ValueError(
+                "walks follow the edges, and this directed graph has in-neighbours only: build it "
+                "with neighbors='both', or call graphzero.reorder(path, neighbors='both')"
+            )
+        graph = data.graph.lists_of("out", "walks follow") if is_walked else data.graph
+        return partial(_nodes_of_walks, graph, self.walk_length), size + 1
+
+
+def _nodes_of_walks(graph: Graph, length: int, words: npt.NDArray[np.uint64]) -> IdArray:
+    start = _below(words[:-1], graph.num_nodes)
+    walks: IdArray = graph._csr.walk(start, length, 1.0, 1.0, int(words[-1]), 1)
+    return walks[walks >= 0]  # -1 after a dead end
+
+
+def _is_symmetric(data: Dataset) -> bool:
+    """Whether both directions of every edge are in the lists, by a sum of hashes."""
+    indptr, indices = data.graph.indptr, data.graph.indices
+    total = np.uint64(0)
+    for begin in range(0, data.num_edges, _CHUNK):
+        places = np.arange(begin, min(begin + _CHUNK, data.num_edges))
+        owner: Any = (np.searchsorted(indptr, places, "right") - 1).astype(np.uint64)
+        other = indices[places].astype(np.uint64)
+        word: Any = np.minimum(owner, other) * np.uint64(0x9E3779B97F4A7C15)
+        word ^= (word >> np.uint64(29)) + np.maximum(owner, other) * np.uint64(0xBF58476D1CE4E5B9)
+        word *= np.uint64(0x94D049BB133111EB) + (word >> np.uint64(31))
+        total += word[owner < other].sum() - word[owner > other].sum()
+    return bool(total == 0)
+
+
+# --- ShaDow
+
+
+class ShaDowKHopSampler(NeighborLoader):
+    """PyG's ShaDowKHopSampler: a subgraph of its own around each node (Zeng et al., "Decoupling the
+    Depth and Scope of Graph Neural Networks", NeurIPS 2021).
+
+    A batch is a ``Batch`` of these: ``batch`` and ``ptr`` say which nodes are of which,
+    ``root_n_id`` where their roots are, and ``y`` is that of the roots.
+
+    Parameters
+    ----------
+    data : Dataset
+        From `graphzero.open` or `from_data`, without types.
+    depth : int
+        Hops.
+    num_neighbors : int
+        Neighbours of each node in each hop.
+    node_idx : (n,) integers or (num_nodes,) bool, optional
+        The roots. Default: all nodes.
+    replace : bool
+        Whether neighbours are drawn with replacement.
+    **options
+        As in `NeighborLoader`.
+    """
+
+    def __init__(
+        self,
+        data: Dataset | None = None,
+        depth: int = 1,
+        num_neighbors: int = 1,
+        node_idx: Any = None,
+        replace: bool = False,
+        **options: Any,
+    ) -> None:
+        hops = [num_neighbors] * as_count(depth, "depth")
+        how: Any = {"replace": replace, "disjoint": True, "subgraph_type": "induced"}
+        super().__init__(data, hops, node_idx, **how, **options)
+
+    @staticmethod
+    def _make_output(batch: MiniBatch | TypedMiniBatch, dataset: Dataset) -> Any:
+        found = NeighborLoader._make_output(batch, dataset)
+        count, roots = found.num_nodes, found.batch_size
+        order = torch.argsort(found.batch, stable=True)  # the root of each comes first
+        place = torch.empty_like(order)
+        place[order] = torch.arange(count)
+        rows = {*dataset.attributes, "n_id", "batch"}
+        rows |= {name for name in dataset.nodes[NODES].masks() if name in found}
+        values = {name: value[order] if name in rows else value for name, value in found}
+        for name in ("batch_size", "input_id", "num_sampled_nodes", "edge_index"):
+            del values[name]
+        ptr = torch.searchsorted(values["batch"], torch.arange(roots + 1))
+        output = Batch(**values, edge_index=place[found.edge_index], ptr=ptr, root_n_id=ptr[:-1])
+        if "y" in values:
+            output.y = values["y"][output.root_n_id]
+        output.num_nodes = count
+        return output
