@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 from graphzero import ingest
 from graphzero.graph.dataset import Dataset, open_dataset
+from graphzero.ingest.folder import once
 from graphzero.ingest.ogb import find_ogb
 from graphzero.ingest.options import BuildOptions, Closing, check_memory_limit
 from graphzero.sampling.presample import Presample
@@ -59,8 +61,9 @@ def build(
     """Builds a dataset folder from edges and attributes of nodes and edges, and opens it.
 
     An earlier dataset in the folder is replaced in one step, when the new one is complete. Files
-    are read in pieces and are never modified. ``docs/ingest.md`` describes every kind of input,
-    ``docs/building.md`` every option.
+    are read in pieces and are never modified. Where several ranks of ``torch.distributed`` or
+    torchrun call this, one of them builds, and the others wait for it. ``docs/ingest.md`` describes
+    every kind of input, ``docs/building.md`` every option.
 
     Parameters
     ----------
@@ -131,8 +134,9 @@ def build(
     OSError
         With errno and path: no file, no permission, no disk space, or the folder is in use.
     """
-    closing = write_dataset(**locals())
-    closing.tell(progress, stacklevel=2)
+    closing = once(path, partial(write_dataset, **locals()))
+    if closing is not None:
+        closing.tell(progress, stacklevel=2)
     return open_dataset(path)
 
 
@@ -269,6 +273,7 @@ def from_ogb(
     if unknown := sorted(options.keys() - _OPTIONS):
         raise TypeError(f"{unknown[0]}= is not an option here: there are {sorted(_OPTIONS)}")
     found = find_ogb(path, name=name, directed=directed, split_type=split_type)
-    closing = write_dataset(out, **{**found, **options})
-    closing.tell(bool(options.get("progress", False)), stacklevel=2)
+    closing = once(out, partial(write_dataset, out, **{**found, **options}))
+    if closing is not None:
+        closing.tell(bool(options.get("progress", False)), stacklevel=2)
     return open_dataset(out)

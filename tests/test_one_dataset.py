@@ -109,7 +109,7 @@ def _of_worker(ds, queue):
     queue.put((batch.k, batch.train_mask.tolist(), same(ds.parts[0], torch.ones(2))))
 
 
-def test_batches_masks_and_other_processes(tmp_path):
+def test_batches_masks_and_copies(tmp_path):
     data = homogeneous()
     from_data(data, tmp_path).close()
     gz.reorder(tmp_path, "input").close()
@@ -122,13 +122,19 @@ def test_batches_masks_and_other_processes(tmp_path):
             assert "edge_label_index" not in batch
         bare, with_y = (next(iter(NeighborLoader(ds, [3], gather=g))).keys() for g in ([], ["y"]))
         assert set(with_y) - set(bare) == {"y"}
+        assert pickle.loads(pickle.dumps(ds)).k == 7
+
+
+@pytest.mark.extended
+def test_a_process_that_is_spawned_has_them(tmp_path):
+    from_data(homogeneous(), tmp_path).close()
+    with gz.open(tmp_path) as ds:
         context = multiprocessing.get_context("spawn")
         queue = context.SimpleQueue()
         process = context.Process(target=_of_worker, args=(ds, queue))
         process.start()
         assert queue.get()[::2] == (7, True)
         process.join()
-        assert pickle.loads(pickle.dumps(ds)).k == 7
 
 
 def test_what_no_file_holds_is_named(tmp_path):

@@ -6,12 +6,16 @@ import errno
 import fcntl
 import json
 import os
+import socket
+import sys
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from graphzero.errors import FormatError
+from graphzero.errors import FormatError, user_line
 from graphzero.ingest.sources.tables import InputFiles
 from graphzero.store.atomic import StagedFile, is_staging_name, refuse_special
 from graphzero.store.format import FileWriter
@@ -26,11 +30,17 @@ from graphzero.store.manifest import (
 from graphzero.store.tuning_file import TUNING_NAME, remove_tuning
 
 _M = TypeVar("_M", bound=Manifest)
+_T = TypeVar("_T")
 
 # Begins the name of a note about files that the commit of a build makes useless.
 _OBSOLETE = ".obsolete."
 
-__all__ = ["check_names", "entry_of", "folder_lock", "recover", "replace_dataset"]
+# How often a rank looks whether another one has built the folder, in seconds.
+_POLL = 0.05
+# How many builds of a folder a line of the user's program has begun.
+_BEGUN: Counter[tuple[str, str]] = Counter()
+
+__all__ = ["check_names", "entry_of", "folder_lock", "once", "recover", "replace_dataset"]
 
 
 @contextmanager
@@ -205,3 +215,113 @@ def _commit(
         remove_tuning(folder)
     for note in notes:
         note.discard()
+
+
+# --- ranks that build one folder
+
+
+def once(path: str | os.PathLike[str], write: Callable[[], _T]) -> _T | None:
+    """Builds a folder. Of the ranks that do so in one line of their program, the first one builds.
+
+    The others wait, and None is returned to them. No rank waits for one that may never come, so
+    that one rank may also build alone, or each a folder of its own. Hosts that do not share the
+    folder build one each.
+
+    Parameters
+    ----------
+    path : path-like
+    write : callable
+        Builds the folder.
+
+    Raises
+    ------
+    RuntimeError
+        If the rank that builds has failed or ended, or has built the folder again since.
+    """
+    store = _store_of_ranks()
+    if store is None:
+        try:
+            return write()
+        except BlockingIOError as error:
+            if int(os.environ.get("WORLD_SIZE") or 1) > 1:
+                error.add_note(
+                    "If all ranks build this folder: call torch.distributed.init_process_group "
+                    "before, or start them with torchrun and import torch. Then one rank builds, "
+                    "and the others wait."
+                )
+            raise
+    folder, host = os.path.realpath(path), socket.gethostname()
+    code = sys._getframe(user_line() - 1)
+    line = f"{os.path.basename(code.f_code.co_filename)}:{code.f_lineno}"
+    _BEGUN[folder, line] += 1
+    key = f"graphzero/{folder}/{line}/{_BEGUN[folder, line]}"
+    built: list[_T] = []
+    told = _first(store, key, host, folder, lambda: built.append(write()))
+    if told["host"] != host and told["manifest"] != _content(folder):
+        told = _first(store, f"{key}/{host}", host, folder, lambda: built.append(write()))
+    if told["manifest"] != _content(folder):
+        raise RuntimeError(
+            f"{folder} was built again before all ranks had opened it: give each graph a folder of "
+            f"its own, or call torch.distributed.barrier() between the builds"
+        )
+    return built[0] if built else None
+
+
+def _store_of_ranks() -> Any:
+    """What the ranks of a program can all read and write; None with one rank, or without torch."""
+    torch = sys.modules.get("torch")  # never imported for this
+    group = getattr(torch, "distributed", None)
+    if group is None or not group.is_available():
+        return None
+    if group.is_initialized():
+        alone = group.get_world_size() == 1
+        return None if alone else group.distributed_c10d._get_default_store()
+    agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"  # torchrun's, from the start
+    if agent and int(os.environ.get("WORLD_SIZE") or 1) > 1:
+        return next(group.rendezvous("env://"))[0]
+    return None
+
+
+def _content(folder: str) -> str | None:
+    """What tells one build of a folder from all others: names in it are random."""
+    try:
+        return (Path(folder) / MANIFEST_NAME).read_text()
+    except OSError:
+        return None
+
+
+def _first(
+    store: Any, key: str, host: str, folder: str, write: Callable[[], object]
+) -> dict[str, Any]:
+    """Calls `write` if no other rank has; else waits until that has ended. What was built."""
+    me = {"host": host, "pid": os.getpid()}
+    first = json.loads(store.compare_set(f"{key}/builder", "", json.dumps(me)))
+    if first == me:
+        try:
+            write()
+        except BaseException as error:
+            store.set(key, json.dumps({"error": f"{type(error).__name__}: {error}"}))
+            raise
+        store.set(key, json.dumps({"host": host, "manifest": _content(folder)}))
+    while not store.check([key]):
+        if first["host"] == host and _has_ended(first["pid"]) and not store.check([key]):
+            store.set(key, json.dumps({"error": "it has ended meanwhile"}))
+        time.sleep(_POLL)
+    told: dict[str, Any] = json.loads(store.get(key))
+    if "error" in told:
+        raise RuntimeError(
+            f"{folder} was not built: process {first['pid']} on {first['host']} was to build it "
+            f"for all ranks, and failed: {told['error']}"
+        )
+    return told
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        stat = Path(f"/proc/{pid}/stat").read_text()  # of what nobody has waited for, too
+        return stat.rpartition(")")[2].split()[0] == "Z"
+    except ProcessLookupError:
+        return True
+    except OSError:  # of another user, or no such file in this system
+        return False

@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.utils import to_edge_index
 
-from graphzero.api import write_dataset
+from graphzero import api
 from graphzero.errors import user_line
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.graph.stores import Extras, is_seed_edges
+from graphzero.ingest.folder import once
 from graphzero.ingest.sources.torch_file import load_torch
 from graphzero.store.format import BFLOAT16
 from graphzero.store.manifest import EDGES, NODES
@@ -69,7 +71,8 @@ def from_data(
     """Writes a PyG graph to a dataset folder, and opens it.
 
     Every call builds the folder anew, in one step: a second run of a script never gets the graph
-    of the first by mistake, and an interrupted one leaves the earlier dataset. If the build takes
+    of the first by mistake, and an interrupted one leaves the earlier dataset. Of several ranks
+    that call this, one builds, and the others wait, as in `graphzero.build`. If the build takes
     long, or the graph should not be in memory while you train, call this in a script of its own,
     and `graphzero.open` in the one that trains.
 
@@ -121,10 +124,10 @@ def from_data(
     options["weight_attrs"] = _default_weights(graph) if weight_attrs is None else weight_attrs
     options["time_attrs"] = _default_times(graph) if time_attrs is None else time_attrs
     extras, unsaved = graph.extras()
-    closing = write_dataset(
-        path, directed=True, edge_ids=edge_ids, extras=extras, **graph.arguments(), **options
-    )
-    closing.tell(bool(options.get("progress", False)), stacklevel=2)
+    options |= {"directed": True, "edge_ids": edge_ids, "extras": extras}
+    closing = once(path, partial(api.write_dataset, path, **graph.arguments(), **options))
+    if closing is not None:
+        closing.tell(bool(options.get("progress", False)), stacklevel=2)
     dataset = open_dataset(path)
     for name in dataset.shadowed():
         warnings.warn(
