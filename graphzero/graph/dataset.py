@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -277,6 +277,10 @@ class Dataset(ClosedAtExit):
 
     def __contains__(self, name: object) -> bool:
         return name in self.keys()
+
+    def __call__(self, *names: str) -> Iterator[tuple[str, Any]]:
+        """Pairs of a name and its value, of those names that the graph has."""
+        return ((name, self[name]) for name in names if name in self)
 
     def metadata(self) -> tuple[list[str], list[EdgeType]]:
         """Node types and edge types, as ``to_hetero`` takes them."""

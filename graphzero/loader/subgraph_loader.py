@@ -98,17 +98,17 @@ class SingleNodes(SubgraphDataset):
         return {}
 
 
-# Options of the DataLoader and of ranks, with their defaults.
-_DEFAULTS: dict[str, Any] = {
-    **{"seed": None, "prefetch": None, "gather": None, "feature_dtype": None, "num_threads": None},
-    **{"distributed": None, "rank": None, "world_size": None, "even": True, "num_workers": 0},
-    **{"pin_memory": False, "persistent_workers": False, "prefetch_factor": None, "timeout": 0},
-    **{"worker_init_fn": None, "multiprocessing_context": None, "generator": None},
+# Of datasets, and of DataLoaders, with their defaults.
+_OF_DATASETS: dict[str, Any] = {
+    **{"batch_size": 1, "shuffle": False, "drop_last": False, "seed": None, "prefetch": None},
+    **{"gather": None, "feature_dtype": None, "num_threads": None, "distributed": None},
+    **{"rank": None, "world_size": None, "even": True},
 }
-_OF_DATASETS = (
-    *("batch_size", "shuffle", "drop_last", "seed", "prefetch", "gather", "feature_dtype"),
-    *("num_threads", "distributed", "rank", "world_size", "even"),
-)
+_OF_TORCH: dict[str, Any] = {
+    **{"num_workers": 0, "pin_memory": False, "persistent_workers": False, "timeout": 0},
+    **{"prefetch_factor": None, "worker_init_fn": None, "multiprocessing_context": None},
+    **{"generator": None, "transform": None},
+}
 
 
 class SubgraphLoader(SeedLoader):
@@ -162,18 +162,19 @@ class SubgraphLoader(SeedLoader):
         transform: Callable[[Any], Any] | None = None,
         **options: Any,
     ) -> None:
-        self._begin(locals(), lambda ds, how: _ListedSets(ds, sets, **how))
+        own = {"batch_size": batch_size, "shuffle": shuffle, "drop_last": drop_last}
+        options |= {**own, "transform": transform}
+        self._begin(dataset, options, lambda ds, how: _ListedSets(ds, sets, **how))
 
     def _begin(
-        self, arguments: dict[str, Any], make: Callable[[Dataset, dict[str, Any]], SeedDataset]
+        self,
+        dataset: Dataset | None,
+        options: dict[str, Any],
+        make: Callable[[Dataset, dict[str, Any]], SeedDataset],
     ) -> None:
         """Sets the loader up for the dataset of sets that `make` returns."""
-        given = {**_DEFAULTS, **arguments.pop("options")}
-        other = {name: given.pop(name) for name in [*given] if name not in _DEFAULTS}
-        known = {
-            name: arguments[name]
-            for name in ("self", "dataset", "batch_size", "shuffle", "drop_last", "transform")
-        }
-        taken = self._take({**known, **given, "other": other})
+        known = {**_OF_DATASETS, **_OF_TORCH}
+        other = {name: options.pop(name) for name in [*options] if name not in known}
+        taken = self._take({"self": self, "dataset": dataset, **known, **options, "other": other})
         how = {name: taken[name] for name in _OF_DATASETS}
         self._set_up(make(taken["dataset"], {**how, "shuffle": bool(how["shuffle"])}), None, taken)

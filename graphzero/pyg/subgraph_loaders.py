@@ -44,19 +44,6 @@ class _PyGSubgraphs(_PyGLoader, SubgraphLoader):
             del output[name]
         return output
 
-    def _begin_with(
-        self,
-        data: Dataset,
-        options: dict[str, Any],
-        make: Callable[[Dataset, dict[str, Any]], SubgraphDataset],
-        batch_size: int,
-    ) -> None:
-        """As `SubgraphLoader`, over the dataset that `make` returns."""
-        own = {"shuffle": False, "drop_last": False, "transform": None}
-        given = {name: options.pop(name, default) for name, default in own.items()}
-        arguments = {"self": self, "dataset": data, "batch_size": batch_size, **given}
-        self._begin({**arguments, "options": options}, make)
-
 
 def _remembered(
     save_dir: str | None, name: str, dataset: Dataset, make: Callable[[], dict[str, Any]]
@@ -218,8 +205,8 @@ class RandomNodeLoader(_PyGSubgraphs):
     def __init__(self, data: Dataset, num_parts: int, **options: Any) -> None:
         check_stored(data, type(self).__name__)
         self.num_parts = as_count(num_parts, "num_parts")
-        size = math.ceil(data.num_nodes / self.num_parts)
-        self._begin_with(data, options, lambda ds, how: SingleNodes(ds, ds.num_nodes, **how), size)
+        options["batch_size"] = math.ceil(data.num_nodes / self.num_parts)
+        self._begin(data, options, lambda ds, how: SingleNodes(ds, ds.num_nodes, **how))
 
 
 # --- GraphSAINT
@@ -383,7 +370,7 @@ class GraphSAINTSampler(_PyGSubgraphs):
             return sets
 
         self.num_steps, self.sample_coverage = steps, coverage
-        self._begin_with(data, options, make, 1)
+        self._begin(data, options, make)
 
     def _draws(
         self, data: Dataset, size: int
