@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import recordings
 from cli_program import only_line, run
-from recordings import MB, reading, recording
+from recordings import GB, MB, reading, recording
 
 from graphzero.errors import FormatError
 from graphzero.loader.stats import BatchTotals
@@ -131,6 +131,47 @@ def test_the_group_and_the_machine() -> None:
     assert (found.group_limit, found.refaults, found.kills, found.available) == (400, 2, None, 600)
     assert found.group_usage is not None
     assert found.group_usage.most == 350
+
+
+@pytest.mark.parametrize(
+    ("cached", "available", "group", "short", "whose"),
+    [
+        ((1, 2), 21, (None, 9, 4), False, "(probably not of the dataset's files"),
+        ((2, 1), 21, (None, 9, 4), False, "(of the dataset's files or of others)"),
+        ((2, 1), 1, (None, 9, 4), True, "(of the dataset's files or of others)"),
+        (
+            (2, 1),
+            21,
+            (9, 9, 4),
+            False,
+            "(of the dataset's files or of others)",
+        ),  # its page cache makes way
+        ((2, 1), 21, (9, 9, 1), True, "(of the dataset's files or of others)"),
+        ((2, 1), 21, (9, 9, None), True, "(of the dataset's files or of others)"),  # nobody knows
+    ],
+)
+def test_refaults_of_the_group_do_not_mean_that_memory_is_short(
+    cached, available, group, short, whose
+) -> None:
+    """Others in the group may read their files again and again while most memory is free."""
+    limit, usage, file = (each and each * GB for each in group)
+    totals = BatchTotals(100, 5.0, 60.0, 10.0, steps=100, stall=61.0, training=39.0)
+    readings = [
+        reading(
+            *(100 * i, _process(1, 1)),
+            available=available * GB,
+            group=GroupReading(2, limit, usage, file=file, refaults=4000 * i, kills=0),
+            page_cache={"features.gd": size * GB},
+            batches=replace(totals, batches=100 * i),
+        )
+        for i, size in enumerate(cached)
+    ]
+    found = summarize(recording(*readings, files=(FileReading("features.gd", 2 * GB),)))
+    assert found.verdict.bound == "disk"
+    assert ("Give the run more memory" in found.verdict.knob) == short
+    assert ("Memory was not short" in found.verdict.knob) != short
+    text = " ".join(str(found).split())
+    assert f"4,000 refaults in the whole group {whose}" in text
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,20 @@ def test_the_sentence_says_how_much() -> None:
     assert "graphzero tune" in find_verdict(DISK).knob
 
 
+@pytest.mark.parametrize("totals", [DISK, replace(DISK, steps=0, stall=0.0, training=0.0)])
+def test_memory_is_not_blamed_where_the_dataset_fits(totals: BatchTotals) -> None:
+    gigabyte = 10**9
+    fits = find_verdict(totals, dataset=2 * gigabyte, room=21 * gigabyte)
+    assert (fits.bound, fits.sentence) == ("disk", find_verdict(totals).sentence)
+    assert "Memory was not short: the dataset's 2.0 GB would fit in the 21 GB" in fits.knob
+    assert "more memory" not in fits.knob
+    for dataset, room in [(30, 21), (None, 21), (2, None)]:
+        sizes = {"dataset": dataset, "room": room}
+        found = find_verdict(totals, **{k: v and v * gigabyte for k, v in sizes.items()})
+        assert found == find_verdict(totals)
+        assert "Give the run more memory" in found.knob
+
+
 def test_a_loop_that_waits_at_first_only_is_bound_by_the_model() -> None:
     totals = BatchTotals(100, 4.0, 1.0, 5.0, ready=30.0, steps=100, stall=20.0, training=80.0)
     assert find_verdict(totals).bound == "model"

@@ -91,8 +91,8 @@ class Summary:
         The most that the group has used during the run, as the kernel keeps it. None if it had used
         more before.
     refaults, kills : int or None
-        In the memory group: pages that were read again, because memory was short; processes that
-        the kernel killed.
+        Of the whole memory group: pages of any files that were read again after they had been
+        dropped; processes that the kernel killed.
     major_faults : int or None
         Page faults that waited for the disk.
     read_bytes : int or None
@@ -176,13 +176,14 @@ def summarize(recording: Recording) -> Summary:
     if courses["group_usage"] is not None and peak is None:
         unknown.setdefault("group_peak", _PEAK_BEFORE)
     faults, device, own = (counts[n] for n in ("major_faults", "device_bytes", "read_bytes"))
+    dataset = sum(file.size for file in recording.files) if recording.files else None
     return Summary(
         seconds=seconds,
         processes=max(map(_num_processes, readings), default=0),
         **courses,
         **counts,
         page_cache=_page_cache(readings, recording.files),
-        dataset=sum(file.size for file in recording.files) if recording.files else None,
+        dataset=dataset,
         files=tuple(replace(file, residency=None) for file in recording.files),
         available=_least(reading.available for reading in readings),
         group_limit=_least(map(_of_group("limit"), readings)),
@@ -193,7 +194,11 @@ def summarize(recording: Recording) -> Summary:
         batches=batches,
         batches_per_second=_batch_rate(readings),
         epochs=dict(recording.epochs),
-        verdict=find_verdict(batches, _workforce(recording), major_faults=faults, recorded=seconds),
+        verdict=find_verdict(
+            *(batches, _workforce(recording), dataset, _least(map(_room, readings))),
+            major_faults=faults,
+            recorded=seconds,
+        ),
         own_cpu=_ratio(recording.own_cpu_seconds, seconds),
         unknown=unknown,
         exit_code=recording.exit_code,
@@ -277,6 +282,16 @@ def _group_peak(readings: Sequence[Reading]) -> int | None:
         return None
     usages = (usage or 0 for usage in map(_of_group("usage"), readings))
     return peaks[-1] if peaks[-1] > peaks[0] or peaks[-1] == max(usages) else None
+
+
+def _room(reading: Reading) -> int | None:
+    """Memory that files could have, what the page cache has of them included."""
+    group, available = reading.group, reading.available
+    if available is None or group is None or group.limit is None:
+        return available
+    if group.usage is None or group.file is None:
+        return None
+    return min(available, group.limit - group.usage + group.file)
 
 
 def _ratio(count: float | None, of: float) -> float | None:
@@ -454,9 +469,20 @@ def _memory_rows(summary: Summary) -> Iterator[_Row]:
         yield (
             "group",
             f"at most {_bytes(summary.group_peak or summary.group_usage.most)}{of}; "
-            f"{_count(summary.refaults)} refaults, {_count(summary.kills)} processes killed",
+            f"{_count(summary.refaults)} refaults{_whose(summary)}, {_count(summary.kills)} "
+            "processes killed",
         )
     yield "machine", f"{_bytes(summary.available)} of memory available at the least"
+
+
+def _whose(summary: Summary) -> str:
+    """Of which files refaults were, as far as the page cache tells: the kernel does not say."""
+    if not summary.refaults:
+        return ""
+    cached, whose = summary.page_cache, "of the dataset's files or of others"
+    if cached is not None and cached.last == cached.most:
+        whose = "probably not of the dataset's files, whose page cache was largest at the end"
+    return f" in the whole group ({whose})"
 
 
 def _page_cache_text(summary: Summary) -> str:

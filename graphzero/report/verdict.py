@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from graphzero.loader.stats import BatchTotals
+from graphzero.units import format_bytes
 
 Bound = Literal["disk", "sampling", "gather", "model", "delivery", "unknown"]
 
@@ -36,11 +37,17 @@ _WORK: dict[Bound, str] = {
     "sampling": "sampling",
     "gather": "copying rows",
 }
+_MORE = "Give the run more memory (Prefetch(memory_limit=, resident=), fewer programs beside it)"
+# Instead, where the dataset fits in memory.
+_FITS = (
+    "Memory was not short: the dataset's {} would fit in the {} that it could have, unless "
+    "Prefetch(memory_limit=) allows less. The first pass reads every page once: see whether the "
+    "next one waits as well"
+)
 _KNOBS: dict[Bound, str] = {
-    "disk": "Run `graphzero tune DIR` to find the best gz.Prefetch for this disk. Give the run more"
-    " memory (Prefetch(memory_limit=, resident=), fewer programs beside it), store features as"
-    " float16 (build --feature-dtype float16), use hot order (graphzero reorder DIR --order hot),"
-    " or pack the mini-batches of some epochs (graphzero pack).",
+    "disk": f"Run `graphzero tune DIR` to find the best gz.Prefetch for this disk. {_MORE}. Store"
+    " features as float16 (build --feature-dtype float16), use hot order (graphzero reorder DIR"
+    " --order hot), or pack the mini-batches of some epochs (graphzero pack).",
     "sampling": "Use more threads (num_workers=0 and num_threads= up to the number of processors,"
     " or more num_workers) or smaller fanouts.",
     "gather": "Load fewer attributes (gather=), store narrower rows (build --feature-dtype"
@@ -165,6 +172,8 @@ class _Work:
 def find_verdict(
     totals: BatchTotals,
     workforce: Workforce | None = None,
+    dataset: int | None = None,
+    room: int | None = None,
     *,
     major_faults: int | None = None,
     recorded: float | None = None,
@@ -182,6 +191,9 @@ def find_verdict(
         Of the run.
     workforce : Workforce, optional
         Who prepared the mini-batches. What is unknown counts as one process, or one thread.
+    dataset, room : int, optional
+        Bytes of the dataset's files, and the least memory that these could have had. If it is
+        enough for all of them, the knob does not ask for more.
     major_faults : int, optional
         Page faults of the run that read from the disk. If they took
         longer than `totals.disk`, the rest is taken from gathering, and then from sampling.
@@ -193,9 +205,17 @@ def find_verdict(
     stalled = totals.stall / looped if totals.steps > 0 and looped > 0 else None
     workforce = workforce or Workforce()
     work = _work(totals, workforce, major_faults or 0)
+    if not work.total:
+        found = _without_work(stalled)
+    elif stalled is None:
+        found = _unobserved(totals, work, workforce)
+    else:
+        found = _observed(totals, stalled, work, workforce)
+    if dataset is not None and room is not None and dataset <= room:
+        fits = _FITS.format(format_bytes(dataset), format_bytes(room))
+        found = replace(found, knob=found.knob.replace(_MORE, fits))
     if stalled is None:
-        return _unobserved(totals, work, workforce) if work.total else _without_work(None)
-    found = _observed(totals, stalled, work, workforce) if work.total else _without_work(stalled)
+        return found
     if totals.unsplit >= _STALLS * looped:
         found = _hedged(found)
     if recorded is None or looped >= _LOOPED * recorded:
