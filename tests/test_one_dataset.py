@@ -71,7 +71,7 @@ def test_every_name_and_value_of_a_graph(tmp_path):
         assert again.pos is None
         for name, of in (
             ("foo", "no 'foo'; it has x, y"),
-            ("coalesce", "call it before from_data"),
+            ("coalesce", "before `from_data`"),
         ):
             with pytest.raises(AttributeError, match=of):
                 getattr(again, name)

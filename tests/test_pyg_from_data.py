@@ -68,11 +68,12 @@ def test_nothing_is_set_that_no_batch_would_have(tmp_path):
         with pytest.raises(
             AttributeError, match=r"data.n_id cannot be set.*Set it before from_data"
         ):
-            ds.n_id = torch.arange(60)
+            ds.n_id = torch.arange(60).flip(0)
         with pytest.raises(AttributeError, match="data.y cannot be set"):
             ds.y = ds.y.view(-1)
-        with pytest.raises(AttributeError, match=r"no to\(\), which PyG has for graphs in memory"):
-            ds.to("cpu")
+        assert ds.to("cpu", "x", "y") is ds
+        with pytest.raises(ValueError, match=r"move batches, batch.to\('meta'\)"):
+            ds.to("meta")
 
 
 def test_numbers_that_batches_have_are_left_out_or_refused(tmp_path):

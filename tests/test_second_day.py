@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import os
 import socket
@@ -18,12 +19,15 @@ import graphzero as gz
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_geometric")
 
+import torch_geometric.transforms as T  # noqa: E402
 from torch_geometric.data import Data, HeteroData  # noqa: E402
+from torch_geometric.nn import SAGEConv  # noqa: E402
+from torch_geometric.nn.models import GAT, GraphSAGE  # noqa: E402
 
 import graphzero.api  # noqa: E402
 import graphzero.pyg  # noqa: E402
 from graphzero.ingest.folder import folder_lock  # noqa: E402
-from graphzero.pyg import from_data  # noqa: E402
+from graphzero.pyg import NeighborLoader, from_data  # noqa: E402
 
 # The C code that these loaders reach is sanitized by the tests of their open form.
 pytestmark = pytest.mark.no_asan
@@ -290,3 +294,151 @@ def test_ranks_that_cannot_know_of_each_other_are_told_how_they_would(tmp_path, 
     with folder_lock(tmp_path), pytest.raises(BlockingIOError) as caught:
         gz.build(tmp_path, RING)
     assert "init_process_group before" in caught.value.__notes__[0]
+
+
+# --- names of PyG on batches and stored graphs
+
+
+def test_only_the_named_tensors_move(stored, typed):
+    (batch,) = gz.NeighborLoader(stored, [3], np.arange(5), batch_size=5)
+    assert batch.to("meta", "x", "y", "absent") is batch
+    assert {name for name, one in batch if getattr(one, "is_meta", False)} == {"x", "y"}
+    (batch,) = gz.NeighborLoader(typed, [3], ("a", np.arange(5)), batch_size=5)
+    batch.to("meta", "x")
+    assert [one.is_meta for one in batch.x_dict.values()] == [True, True]
+    assert not batch["a"].n_id.is_meta
+
+
+def test_attributes_of_batches_are_deleted_and_nodes_are_not(stored, typed):
+    (batch,) = gz.NeighborLoader(stored, [3], np.arange(5), batch_size=5)
+    (of_types,) = gz.NeighborLoader(typed, [3], ("a", np.arange(5)), batch_size=5)
+    del batch.x, batch["y"], batch.flag, of_types["a"].x, of_types["b"]["x"]
+    assert batch.x is None
+    assert batch.y is None
+    assert not {"x", "y", "flag"} & {*batch.keys(), *batch.to_pyg().keys(), *of_types.keys()}
+    with pytest.raises(AttributeError, match="no 'flag' here"):
+        del batch.flag
+    with pytest.raises(KeyError, match="no 'flag' here"):
+        del batch["flag"]
+    for store, count in ((batch, batch.num_nodes), (of_types["a"], of_types["a"].num_nodes)):
+        store.num_nodes, store.n_id = count, store.n_id + 1
+        for name, value in (("num_nodes", count + 1), ("n_id", store.n_id[1:])):
+            with pytest.raises(AttributeError, match=f"{name} cannot be set.* {count} nodes"):
+                setattr(store, name, value)
+        with pytest.raises(AttributeError, match="n_id cannot be deleted"):
+            del store.n_id
+    del batch.edge_index
+    assert batch.num_edges == 0
+
+
+def test_transforms_of_pyg_get_its_batches(stored, typed):
+    options = {"batch_size": 9, "seed": 1}
+    transform = T.Compose([T.NormalizeFeatures(), T.ToUndirected()])
+    for ds, seeds in ((stored, np.arange(9)), (typed, ("a", np.arange(9)))):
+        (ours,) = gz.NeighborLoader(ds, [3], seeds, transform=transform, **options)
+        (theirs,) = NeighborLoader(ds, [3], seeds, transform=transform, **options)
+        assert type(ours) is type(theirs)
+        assert ours.stats is not None
+        pairs = [(ours["a"], theirs["a"])] if ds is typed else [(ours, theirs)]
+        assert all(torch.equal(one.x, other.x) for one, other in pairs)
+        assert ours.num_edges == theirs.num_edges
+        (batch,) = gz.NeighborLoader(ds, [3], seeds, **options)
+        for each in (T.NormalizeFeatures(), T.AddSelfLoops(), T.ToUndirected()):
+            with pytest.raises(AttributeError, match=r"use batch.to_pyg\(\), or the loaders"):
+                each(batch)
+        for each in (T.ToUndirected(), T.NormalizeFeatures(), T.AddSelfLoops()):
+            with pytest.raises(AttributeError, match="before `from_data`"):
+                each(ds)
+
+
+def test_what_is_set_and_deleted_on_a_stored_graph_is_done_or_refused(stored, typed):
+    for data, whole in ((stored, stored), (typed["b"], typed)):
+        data.n_id, data.num_nodes = torch.arange(data.num_nodes), data.num_nodes
+        for name, value in (("n_id", torch.arange(data.num_nodes).flip(0)), ("num_nodes", 7)):
+            with pytest.raises(AttributeError, match=f"{name} cannot be set"):
+                setattr(data, name, value)
+        with pytest.raises(AttributeError, match=r"x cannot be deleted.*gather=.*copy.copy"):
+            del data.x
+        with pytest.raises(AttributeError, match="x cannot be deleted"):
+            del data["x"]
+        assert len(NeighborLoader(whole, [2], "b" if whole is typed else None)) == data.num_nodes
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_batches_lack_what_is_deleted_from_a_copy(stored, typed, workers):
+    data, of_types = copy.copy(stored), copy.copy(typed)
+    options = {"batch_size": 90, "num_workers": workers, "persistent_workers": workers > 0}
+    loader = NeighborLoader(data, [2], **options)
+    (batch,) = loader
+    assert {"x", "y", "train_mask"} < {*batch.keys()}
+    del loader.data.x, data["train_mask"], of_types["b"].x
+    with pytest.raises(AttributeError, match="no attribute 'x' to delete"):
+        del data.x
+    (batch,) = loader
+    assert "y" in batch
+    assert not {"x", "train_mask"} & {*batch.keys(), *data.keys()}
+    (batch,) = NeighborLoader(of_types, [2], "b", **options)
+    assert list(batch.x_dict) == ["a"]
+    assert {"x", "train_mask"} < {*stored.keys()}
+    assert "x" in typed["b"]
+
+
+# --- layer-wise inference
+
+
+@pytest.mark.parametrize("model", [GraphSAGE, GAT])
+@pytest.mark.parametrize("options", [{}, {"cache": True}, {"embedding_device": "cpu"}])
+def test_inference_of_pygs_models_is_the_full_forward(stored, model, options):
+    torch.manual_seed(0)
+    net = model(6, 16, num_layers=3, out_channels=4).eval()
+    data = make_data()
+    with torch.no_grad():
+        expected = net(data.x, data.edge_index)
+    loader = NeighborLoader(stored, [-1], batch_size=16, gather=[], num_workers=0)
+    for one in (loader, copy.copy(loader)):
+        found = net.inference(one, **options)
+        assert torch.allclose(found, expected, atol=1e-5)
+    assert all("x" not in batch for batch in loader)
+
+
+def test_inference_refuses_loaders_whose_batches_are_not_all_nodes_in_order(stored):
+    net = GraphSAGE(6, 16, num_layers=2, out_channels=4).eval()
+    for options in ({"shuffle": True}, {"drop_last": True}):
+        with pytest.raises(ValueError, match="inference takes .* in their order"):
+            net.inference(NeighborLoader(stored, [-1], batch_size=16, **options))
+
+
+class Net(torch.nn.Module):
+    """As in PyG's reddit.py."""
+
+    def __init__(self):
+        super().__init__()
+        self.convs = torch.nn.ModuleList([SAGEConv(6, 16), SAGEConv(16, 4)])
+
+    def forward(self, x, edge_index):
+        return self.convs[1](self.convs[0](x, edge_index).relu(), edge_index)
+
+    @torch.no_grad()
+    def inference(self, x_all, subgraph_loader):
+        for i, conv in enumerate(self.convs):
+            xs = []
+            for batch in subgraph_loader:
+                x = conv(x_all[batch.n_id], batch.edge_index)
+                xs.append((x.relu() if i == 0 else x)[: batch.batch_size])
+            x_all = torch.cat(xs)
+        return x_all
+
+
+def test_a_script_with_its_own_inference_changes_two_lines(tmp_path):
+    plain, net = make_data(), Net()
+    data = from_data(plain, tmp_path / "store")
+    kwargs = {"batch_size": 16, "num_workers": 1, "persistent_workers": True}
+    subgraph_loader = NeighborLoader(
+        copy.copy(data), input_nodes=None, num_neighbors=[-1], shuffle=False, **kwargs
+    )
+    del subgraph_loader.data.x, subgraph_loader.data.y
+    subgraph_loader.data.num_nodes = data.num_nodes
+    subgraph_loader.data.n_id = torch.arange(data.num_nodes)
+    found = net.inference(data.x, subgraph_loader)
+    assert torch.allclose(found, net(plain.x, plain.edge_index), atol=1e-5)
+    data.close()

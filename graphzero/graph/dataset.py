@@ -6,6 +6,7 @@ A graph without types is the graph with one node type and one edge type, both wi
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 import warnings
@@ -68,7 +69,8 @@ class Dataset(ClosedAtExit):
     ``ds["paper"].x``, ``ds.x_dict`` and ``ds.metadata()``. An attribute is a tensor of all rows,
     read from disk when it is asked for. ``ds["paper"]`` is a `NodeStore`, ``ds["author", "writes",
     "paper"]`` an `EdgeStore`; a graph without types has the attributes of its nodes and edges as a
-    whole.
+    whole. ``copy.copy(ds)`` is another view of the same files: what is deleted from it, the batches
+    of its loaders do not have.
 
     Parameters
     ----------
@@ -115,6 +117,7 @@ class Dataset(ClosedAtExit):
     _direction_note: str | None = None  # what to warn of, where nobody has chosen the direction
     any_tuning: Tuning | None = None  # in the folder, for whatever machine and files
     extras = Extras()
+    _deleted: list[str] | None = None  # of a copy
 
     def __init__(
         self,
@@ -273,7 +276,7 @@ class Dataset(ClosedAtExit):
     def keys(self) -> list[str]:
         """Names of the attributes of a graph without types; with types, of those of the whole."""
         names = [] if self.is_typed else [n for store in self._stores.values() for n in store]
-        return [*names, *self.extras.kept(None)]
+        return [*names, *self.kept()]
 
     def __contains__(self, name: object) -> bool:
         return name in self.keys()
@@ -350,7 +353,7 @@ class Dataset(ClosedAtExit):
                 return store[name]
             except KeyError:
                 continue
-        kept = self.extras.kept(None)
+        kept = self.kept()
         if name not in kept:
             raise KeyError(f"there is no {name!r} here, but {', '.join(self.keys())}")
         return kept[name]
@@ -370,8 +373,8 @@ class Dataset(ClosedAtExit):
                 return self.collect(name.removesuffix("_dict"))
             except KeyError as error:
                 raise AttributeError(error.args[0]) from None
-        data = sys.modules.get("torch_geometric.data")
-        if callable(getattr(getattr(data, "HeteroData", None), name, None)):
+        of_pyg = getattr(sys.modules.get("torch_geometric.data"), "HeteroData", None)
+        if hasattr(of_pyg, name) and not hasattr(Dataset, name):
             raise missing(name, [], "HeteroData", "the stored graph")
         one, edges = self.node_types[0], ", ".join(map(repr, self.edge_types[0]))
         raise AttributeError(
@@ -381,9 +384,58 @@ class Dataset(ClosedAtExit):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Refuses attributes, which the files and batches would not have."""
-        if not name.startswith("_"):
-            refuse_setting(name, "data")
-        super().__setattr__(name, value)
+        if name.startswith("_"):
+            super().__setattr__(name, value)
+        else:
+            count = -1 if self.is_typed and name != "num_nodes" else self.num_nodes
+            refuse_setting(name, value, count, "data")
+
+    __setitem__ = __setattr__
+
+    def __delattr__(self, name: str) -> None:
+        """Deletes an attribute of a copy, whose loaders then do not read it."""
+        holders = [] if self.is_typed else [one for one in self._stores.values() if name in one]
+        if holders or name not in self.kept():
+            return delattr([*holders, *self._stores.values()][0], name)
+        if self._deleted is None:
+            return delattr(next(iter(self._stores.values())), name)  # which says why not
+        self._deleted.append(name)
+
+    __delitem__ = __delattr__
+
+    def __copy__(self) -> Dataset:
+        copied = type(self).__new__(type(self))
+        nodes = {key: copy.copy(store) for key, store in self.nodes.items()}
+        edges = {key: copy.copy(store) for key, store in self.edges.items()}
+        own = {"nodes": nodes, "edges": edges, "_deleted": [*(self._deleted or ())]}
+        vars(copied).update(vars(self), **own)
+        return copied
+
+    @property
+    def deleted(self) -> tuple[str, ...]:
+        """Names of what was deleted from this copy of a dataset."""
+        holders: list[Any] = [self, *self._stores.values()]
+        return tuple(name for holder in holders for name in holder._deleted or ())
+
+    def kept(self) -> dict[str, Any]:
+        """What belongs to the whole graph, by name."""
+        values = self.extras.kept(None)
+        return {name: value for name, value in values.items() if name not in (self._deleted or ())}
+
+    def to(self, device: Any, *names: str, **options: Any) -> Dataset:
+        """The dataset itself, for the processor: a stored graph cannot be moved.
+
+        Raises
+        ------
+        ValueError
+            For another device.
+        """
+        if not str(device).startswith("cpu"):
+            raise ValueError(
+                f"a stored graph stays in its files, and cannot be moved to {device}: move "
+                f"batches, batch.to({str(device)!r}), or what is read, data.y.to({str(device)!r})"
+            )
+        return self
 
     def __dir__(self) -> list[str]:
         names = {name for name in super().__dir__() if not name.startswith("_")} - _INTERNAL
@@ -540,7 +592,7 @@ class Dataset(ClosedAtExit):
             raise refused
 
     def __repr__(self) -> str:
-        kept = list(self.extras.kept(None))
+        kept = list(self.kept())
         if self.is_typed:
             lines = []
             for key, store in self._stores.items():
@@ -560,7 +612,8 @@ def _count(store: NodeStore | EdgeStore) -> str:
 
 # Names that are for this package.
 _INTERNAL = {"any_tuning", "of_types", "require_unedited", "require_untyped", "warn_of_direction"}
-_INTERNAL |= {"have_extras", "shadowed", "mappings", "edge_type_of", "tuning_mismatch", "extras"}
+_INTERNAL |= {"deleted", "have_extras", "kept", "shadowed", "mappings", "edge_type_of"}
+_INTERNAL |= {"tuning_mismatch", "extras"}
 _OF_ONE_TYPE = {"attributes", "driving", "edge_attributes", "edge_splits", "features", "graph"}
 _OF_ONE_TYPE |= {"labels", "lookup", "node_ids", "num_classes", "splits"}
 

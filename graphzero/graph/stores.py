@@ -40,6 +40,7 @@ from graphzero.units import format_bytes
 
 if TYPE_CHECKING:
     import torch
+    from typing_extensions import Self
 
 # What torch, and the checks of what it has read, may raise.
 _NOT_READ = (RuntimeError, ValueError, TypeError, AttributeError, EOFError, pickle.PickleError)
@@ -154,8 +155,12 @@ class Extras:
         return {"file": self.file, "unsaved": self.unsaved}
 
 
-def refuse_setting(name: str, where: str) -> None:
-    """Refuses an attribute, which the files and batches would not have."""
+def refuse_setting(name: str, value: Any, num_nodes: int, where: str) -> None:
+    """Refuses all but the ids and the number that batches have anyway."""
+    if name == "num_nodes" and value == num_nodes:
+        return
+    if name == "n_id" and np.array_equal(np.asarray(value), np.arange(num_nodes)):
+        return
     raise AttributeError(
         f"{where}.{name} cannot be set: the graph is stored, and batches would not have it. Set it "
         f"before from_data, or in transform= of a loader"
@@ -164,11 +169,16 @@ def refuse_setting(name: str, where: str) -> None:
 
 def missing(name: str, names: list[str], of: str, what: str) -> AttributeError:
     """The error for a name that a stored graph lacks; `of` is the class of PyG that has it."""
+    storage = sys.modules.get("torch_geometric.data.storage")  # which answers for Data
     data = sys.modules.get("torch_geometric.data")
-    if callable(getattr(getattr(data, of, None), name, None)):
+    classes = [getattr(data, of, None), getattr(storage, of, None)]
+    classes.append(getattr(storage, "GlobalStorage", None))
+    found = next((getattr(one, name) for one in classes if hasattr(one, name)), None)
+    if found is not None:
+        call = f"{name}()" if callable(found) else name
         return AttributeError(
-            f"{what} has no {name}(), which PyG has for graphs in memory: call it before "
-            f"from_data, or on a batch"
+            f"{what} has no {call}, which PyG has for graphs in memory: call it, or apply a "
+            f"transform that needs it, before `from_data`, or on a batch"
         )
     return AttributeError(f"{what} has no {name!r}; it has {', '.join(names)}")
 
@@ -182,6 +192,7 @@ class _Store:
     watched: Watched
     _key: Any
     _pyg_class = ""
+    _deleted: list[str] | None = None  # of a copy
 
     def __init__(
         self, key: Any, attributes: Mapping[str, FeatureStore], splits: Splits | None
@@ -198,9 +209,14 @@ class _Store:
 
     num_node_features = num_edge_features = num_features
 
+    def kept(self) -> dict[str, Any]:
+        """What belongs to the type as a whole, by name."""
+        values = self.extras.kept(self._key)
+        return {name: value for name, value in values.items() if name not in (self._deleted or ())}
+
     def keys(self) -> list[str]:
         """Names of the attributes."""
-        return [*self.attributes, *self.extras.kept(self._key)]
+        return [*self.attributes, *self.kept()]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
@@ -215,7 +231,7 @@ class _Store:
         """All rows of an attribute, or what belongs to the type as a whole."""
         if name in self.attributes:
             return self.watched.watch(name, self._rows(name, self.attributes[name]))
-        kept = self.extras.kept(self._key)
+        kept = self.kept()
         if name not in kept:
             raise KeyError(f"{self!r} has no {name!r}; it has {', '.join(self.keys())}")
         return kept[name]
@@ -237,9 +253,30 @@ class _Store:
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Refuses attributes, which the files and batches would not have."""
-        refuse_setting(name, "data[type]")
+        refuse_setting(name, value, getattr(self, "num_nodes", -1), "data[type]")
 
     __setitem__ = __setattr__
+
+    def __delattr__(self, name: str) -> None:
+        """Deletes an attribute in a copy of the dataset."""
+        if self._deleted is None:
+            raise AttributeError(
+                f"{name} cannot be deleted: the graph is stored, and all loaders share it. "
+                f"gather=[...] of a loader names the attributes that its batches have; or give the "
+                f"loader copy.copy(data), from which names can be deleted"
+            )
+        if name not in self or name == "edge_index":
+            raise AttributeError(f"there is no attribute {name!r} to delete")
+        self.attributes.pop(name, None)
+        self._deleted.append(name)
+
+    __delitem__ = __delattr__
+
+    def __copy__(self) -> Self:
+        copied = type(self).__new__(type(self))
+        own = {"attributes": dict(self.attributes), "_deleted": [*(self._deleted or ())]}
+        vars(copied).update(vars(self), **own)
+        return copied
 
     def __dir__(self) -> list[str]:
         names = {name for name in super().__dir__() if not name.startswith("_")}
@@ -252,7 +289,7 @@ class _Store:
             for name, store in self.attributes.items()
         ]
         sizes = ", ".join(f"{name}={len(store)}" for name, store in self.splits.stores.items())
-        return [*found, *self.extras.kept(self._key), *([f"splits({sizes})"] if sizes else [])]
+        return [*found, *self.kept(), *([f"splits({sizes})"] if sizes else [])]
 
 
 def tell_size(name: str, num_bytes: int) -> None:
@@ -340,11 +377,12 @@ class NodeStore(_Store):
         """The names of masks and ids of splits, each with its split."""
         given = {n: s for n, s in self.extras.splits(self._key).items() if s in self.splits}
         others = {f"{name}_mask": name for name in self.splits if name not in given.values()}
-        return {**given, **others}
+        gone = self._deleted or ()
+        return {name: split for name, split in {**given, **others}.items() if name not in gone}
 
     def keys(self) -> list[str]:
         """Names of the attributes, masks of splits included."""
-        return [*self.attributes, *self.masks(), *self.extras.kept(self._key)]
+        return [*self.attributes, *self.masks(), *self.kept()]
 
     def __getitem__(self, name: str) -> Any:
         """As of all stores; masks and ids of splits, too."""
@@ -359,7 +397,7 @@ class NodeStore(_Store):
         if match is None:
             return None
         split = self.masks().get(name, {"valid": "val"}.get(match[1], match[1]))
-        return split if split in self.splits else None
+        return split if split in self.splits and name not in (self._deleted or ()) else None
 
     def _split(self, split: str, as_mask: bool) -> npt.NDArray[Any]:
         ids = self.splits[split]

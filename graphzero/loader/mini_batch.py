@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import errno
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
@@ -81,25 +82,31 @@ class _Batch:
         """The objects whose attributes the tensors are."""
         return [self]
 
-    def _apply(self, function: Callable[[Tensor], Tensor]) -> Self:
+    def _apply(self, function: Callable[[Tensor], Tensor], *names: str) -> Self:
         for holder in self._holders():
             for name, value in vars(holder).items():
-                setattr(holder, name, _applied(function, value))
+                if not names or name in names:
+                    setattr(holder, name, _applied(function, value))
         return self
 
-    def to(self, device: torch.device | str | int | None, *, non_blocking: bool = False) -> Self:
-        """Moves all tensors to a device, and returns the batch."""
-        return self._apply(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+    def to(
+        self, device: torch.device | str | int | None, *names: str, non_blocking: bool = False
+    ) -> Self:
+        """Moves all tensors, or those of some names, to a device, and returns the batch."""
+        return self._apply(lambda tensor: tensor.to(device, non_blocking=non_blocking), *names)
 
-    def cpu(self) -> Self:
-        """Moves all tensors to the processor's memory, and returns the batch."""
-        return self.to("cpu")
+    def cpu(self, *names: str) -> Self:
+        """Moves all tensors, or some, to the processor's memory, and returns the batch."""
+        return self.to("cpu", *names)
 
     def cuda(
-        self, device: torch.device | str | int | None = None, *, non_blocking: bool = False
+        self,
+        device: torch.device | str | int | None = None,
+        *names: str,
+        non_blocking: bool = False,
     ) -> Self:
-        """Moves all tensors to a GPU (default: the current one), and returns the batch."""
-        return self.to("cuda" if device is None else device, non_blocking=non_blocking)
+        """Moves all tensors, or some, to a GPU (default: the current), and returns the batch."""
+        return self.to("cuda" if device is None else device, *names, non_blocking=non_blocking)
 
     def pin_memory(self, device: Any = None) -> Self:
         """Moves all tensors to page-locked memory, and returns the batch.
@@ -128,6 +135,18 @@ def _applied(function: Callable[[Tensor], Tensor], value: Any) -> Any:
     return value
 
 
+def _hint(name: str, of: str) -> str:
+    """What to do where PyG's graphs have a name, and batches do not: a transform looks for it."""
+    graph = getattr(sys.modules.get("torch_geometric.data"), of, None)
+    store = getattr(sys.modules.get("torch_geometric.data.storage"), "GlobalStorage", None)
+    if name.startswith("__") or not (hasattr(graph, name) or hasattr(store, name)):
+        return ""
+    return (
+        f"; PyG's {of} has it, such as for transforms: use batch.to_pyg(), or the loaders of "
+        f"graphzero.pyg, whose batches are {of}"
+    )
+
+
 class _Attributes:
     """Attributes as those of PyG's stores: by name, and None counts as absent."""
 
@@ -139,7 +158,35 @@ class _Attributes:
             """None for what is absent, of the attributes that PyG's stores always have."""
             if name in self._none_if_absent:
                 return None
+            raise AttributeError(
+                f"there is no {name!r} here, but {', '.join(self.keys())}{_hint(name, 'Data')}"
+            )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("n_id", "num_nodes") and (ids := vars(self).get("n_id")) is not None:
+            if (value if name == "num_nodes" else len(value)) != len(ids):
+                raise AttributeError(
+                    f"{name} cannot be set so: a batch has {len(ids)} nodes, each with its entry "
+                    f"of n_id. Give the attribute another name, or change batch.to_pyg()"
+                )
+            if name == "num_nodes":
+                return
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if name == "n_id":
+            raise AttributeError("n_id cannot be deleted: it counts the nodes of a batch")
+        if name not in self:
             raise AttributeError(f"there is no {name!r} here, but {', '.join(self.keys())}")
+        if name in getattr(self, "__dataclass_fields__", ()):
+            vars(self)[name] = None  # as in batches that never had it
+        else:
+            super().__delattr__(name)
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self:
+            raise KeyError(f"there is no {name!r} here, but {', '.join(self.keys())}")
+        delattr(self, name)
 
     def keys(self) -> list[str]:
         """Names of the attributes that are there, those that were set included.
@@ -248,7 +295,7 @@ class MiniBatch(_Attributes, _Batch):
     @property
     def num_edges(self) -> int:
         """Edges in the batch."""
-        return self.edge_index.shape[1]
+        return self.edge_index.shape[1] if "edge_index" in self else 0
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         """Names and values of the attributes that `keys` names."""
@@ -311,9 +358,6 @@ class AttributeStore(_Attributes):
     def __len__(self) -> int:
         return len(self.keys())
 
-    def __delitem__(self, name: str) -> None:
-        del self.__dict__[name]
-
     @property
     def num_nodes(self) -> int | None:
         """Nodes of the type in the batch; None for edges."""
@@ -368,20 +412,20 @@ class TypedMiniBatch(_Batch):
         input_type: Any,
         stats: BatchStats,
     ) -> None:
-        self.node_stores = nodes
-        self.edge_stores = edges
+        self._node_stores = nodes
+        self._edge_stores = edges
         self.input_type = input_type
         self.stats = stats
 
     @property
     def node_types(self) -> list[str]:
         """Names of the node types."""
-        return list(self.node_stores)
+        return list(self._node_stores)
 
     @property
     def edge_types(self) -> list[EdgeType]:
         """(source type, relation, target type) of the edge types."""
-        return list(self.edge_stores)
+        return list(self._edge_stores)
 
     def metadata(self) -> tuple[list[str], list[EdgeType]]:
         """Node types and edge types, as ``to_hetero`` takes them."""
@@ -406,15 +450,15 @@ class TypedMiniBatch(_Batch):
     @property
     def num_nodes(self) -> int:
         """Nodes of all types in the batch."""
-        return sum(store.num_nodes or 0 for store in self.node_stores.values())
+        return sum(store.num_nodes or 0 for store in self._node_stores.values())
 
     @property
     def num_edges(self) -> int:
         """Edges of all types in the batch."""
-        return sum(store.num_edges or 0 for store in self.edge_stores.values())
+        return sum(store.num_edges or 0 for store in self._edge_stores.values())
 
     def _stores(self) -> dict[Any, AttributeStore]:
-        return {**self.node_stores, **self.edge_stores}
+        return {**self._node_stores, **self._edge_stores}
 
     def collect(self, name: str) -> dict[Any, Any]:
         """An attribute of all types that have it, by type.
@@ -431,31 +475,31 @@ class TypedMiniBatch(_Batch):
 
     def __getattr__(self, name: str) -> Any:
         """``x_dict`` is ``collect("x")``, and so on."""
-        if name.endswith("_dict") and "node_stores" in vars(self):
+        if name.endswith("_dict") and "_node_stores" in vars(self):
             try:
                 return self.collect(name.removesuffix("_dict"))
             except KeyError as error:
                 raise AttributeError(error.args[0]) from None
         raise AttributeError(
             f"a batch of a typed graph has no {name!r}: use batch[type].{name}, or "
-            f"batch.{name}_dict for all types"
+            f"batch.{name}_dict for all types{_hint(name, 'HeteroData')}"
         )
 
     def __getitem__(self, key: Any) -> AttributeStore:
         """The nodes or edges of a type; edges also by (source type, target type)."""
         if isinstance(key, str):
-            if key in self.node_stores:
-                return self.node_stores[key]
+            if key in self._node_stores:
+                return self._node_stores[key]
             raise KeyError(f"no node type {key!r}; there are {self.node_types}")
-        found = [one for one in self.edge_stores if tuple(key) in (one, (one[0], one[2]))]
+        found = [one for one in self._edge_stores if tuple(key) in (one, (one[0], one[2]))]
         if len(found) != 1:
             many = "several edge types" if found else "no edge type"
             raise KeyError(f"{many} {tuple(key)!r}; there are {self.edge_types}")
-        return self.edge_stores[found[0]]
+        return self._edge_stores[found[0]]
 
     def __contains__(self, key: Any) -> bool:
         """Whether there is such a node type or edge type."""
-        return key in self.node_stores or key in self.edge_stores
+        return key in self._node_stores or key in self._edge_stores
 
     def keys(self) -> list[str]:
         """Names of the attributes that some type has."""
@@ -471,8 +515,8 @@ class TypedMiniBatch(_Batch):
     def clone(self) -> TypedMiniBatch:
         """A copy of the batch with copies of its tensors."""
         copied = copy.copy(self)
-        copied.node_stores = {key: copy.copy(store) for key, store in self.node_stores.items()}
-        copied.edge_stores = {key: copy.copy(store) for key, store in self.edge_stores.items()}
+        copied._node_stores = {key: copy.copy(store) for key, store in self._node_stores.items()}
+        copied._edge_stores = {key: copy.copy(store) for key, store in self._edge_stores.items()}
         return copied._apply(torch.clone)
 
     def to_pyg(self) -> Any:
@@ -485,7 +529,7 @@ class TypedMiniBatch(_Batch):
         """
         from graphzero.pyg.data import make_hetero_data  # torch_geometric is optional
 
-        counts = {name: len(store["n_id"]) for name, store in self.node_stores.items()}
+        counts = {name: len(store["n_id"]) for name, store in self._node_stores.items()}
         return make_hetero_data(counts, self.to_dict())
 
     def __repr__(self) -> str:

@@ -150,10 +150,17 @@ class _Finish:
         if self.input_id is not None:
             batch.input_id = torch.from_numpy(self.input_id[sampled.input_id])
         output = self.make_output(batch, self.collate.dataset)
+        if isinstance(output, MiniBatch | TypedMiniBatch) and _is_of_pyg(self.transform):
+            output = output.to_pyg()  # which such a transform is written for
         output = output if self.transform is None else self.transform(output)
         if not hasattr(output, "stats") and hasattr(output, "__dict__"):
             output.__dict__["stats"] = sampled.stats  # a PyG object: no attribute of the graph
         return output
+
+
+def _is_of_pyg(transform: Any) -> bool:
+    """Whether it is an object of PyG's, or of a class derived from one."""
+    return any(base.__module__.startswith("torch_geometric.") for base in type(transform).__mro__)
 
 
 @dataclass
@@ -293,9 +300,11 @@ class SeedLoader(DataLoader[Any]):
         """Makes the DataLoader; `input_id` is what batches have instead of positions, or None."""
         self._source = source
         self._delivered: _Delivered | None = None
+        self._deleted = source.dataset.deleted
         source.queued = arguments["prefetch_factor"] or source.queued
         self._finish = _Finish(Collate(source.dataset), input_id, self._make_output, self.transform)
-        super().__init__(
+        DataLoader.__init__(  # a subclass in graphzero.pyg has another base between the two
+            self,
             Seeds(source, persistent=arguments["persistent_workers"]),
             batch_size=None,
             collate_fn=self._finish,
@@ -320,6 +329,9 @@ class SeedLoader(DataLoader[Any]):
             numbers = batch_ids(source.num_batches, share, first, even=even, drop_last=drop_last)
             self._delivered = delivered = _Delivered(progress, len(numbers))
             self._finish.transform = self.transform
+            if source.dataset.deleted != self._deleted:
+                self._deleted = source.dataset.deleted
+                self._iterator = None  # persistent workers still have what was deleted since
             with self.dataset.beginning(progress):  # type: ignore[attr-defined]
                 iterator = super().__iter__()
         return _Counting(self, iterator, delivered, loop)
@@ -485,7 +497,8 @@ class NeighborLoader(SeedLoader):
     directed : bool
         False is PyG's former name of ``subgraph_type="induced"``.
     transform : callable, optional
-        Gets the batch, in the worker, and returns what the training loop gets.
+        Gets the batch, in the worker, and returns what the training loop gets. PyG's transforms
+        get ``batch.to_pyg()``.
     batch_size : int
         Seeds in a batch.
     shuffle : bool

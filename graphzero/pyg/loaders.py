@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import torch
+import torch_geometric.loader as of_pyg
+from torch.utils.data import DataLoader
 from torch_geometric.data import Data, HeteroData
 
 import graphzero.loader.neighbor_loader as ready
@@ -43,10 +46,10 @@ def _complete(output: Any, data: Dataset) -> None:
         for name in nodes.masks():
             if name.endswith("_mask"):
                 of_nodes[name] = torch.from_numpy(nodes.is_in(name, of_nodes.n_id.numpy()))
-        _add_kept(of_nodes, data.extras.kept(key))
-    for kind in data.edges if data.is_typed else ():
-        _add_kept(output[kind], data.extras.kept(kind))
-    _add_kept(output, data.extras.kept(None))
+        _add_kept(of_nodes, nodes.kept())
+    for kind, edges in data.edges.items() if data.is_typed else ():
+        _add_kept(output[kind], edges.kept())
+    _add_kept(output, data.kept())
 
 
 def _add_kept(output: Any, kept: Mapping[str, Any]) -> None:
@@ -62,6 +65,27 @@ class _PyGLoader(SeedLoader):
     def data(self) -> Dataset:
         """The dataset."""
         return self._source.dataset
+
+    @property
+    def node_sampler(self) -> Any:
+        """Its ``num_neighbors`` are read by `inference` of PyG's models.
+
+        Raises
+        ------
+        ValueError
+            If the batches are not all seeds in their order, which the results would be taken for.
+        """
+        source = self._source
+        if source.shuffle or source.drop_last or source.rank_and_size[1] > 1:
+            raise ValueError(
+                "inference takes the batches of all nodes in their order: make a loader for it "
+                "without shuffle, drop_last and distributed, and with input_nodes=None, "
+                "num_neighbors=[-1] and gather=[]"
+            )
+        return SimpleNamespace(num_neighbors=source.sampler.fanout_options)
+
+    def _get_iterator(self) -> Any:
+        return DataLoader._get_iterator(self)  # PyG's would collect the batches itself
 
     def _take(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         taken = dict(arguments)
@@ -89,7 +113,7 @@ def _as_pyg(batch: MiniBatch | TypedMiniBatch, dataset: Dataset) -> Any:
     return batch.to_pyg()
 
 
-class NeighborLoader(_PyGLoader, ready.NeighborLoader):
+class NeighborLoader(_PyGLoader, ready.NeighborLoader, of_pyg.NeighborLoader):  # type: ignore[misc]
     """PyG's NeighborLoader over a dataset in files: it yields ``Data``, or ``HeteroData``.
 
     The arguments are those of `graphzero.NeighborLoader`, which are PyG's and some more; `data` is
@@ -100,7 +124,7 @@ class NeighborLoader(_PyGLoader, ready.NeighborLoader):
     """
 
 
-class LinkNeighborLoader(_PyGLoader, ready.LinkNeighborLoader):
+class LinkNeighborLoader(_PyGLoader, ready.LinkNeighborLoader, of_pyg.LinkNeighborLoader):  # type: ignore[misc]
     """PyG's LinkNeighborLoader over a dataset in files: it yields ``Data``, or ``HeteroData``.
 
     As `NeighborLoader`, around edges: the arguments are those of `graphzero.LinkNeighborLoader`.
