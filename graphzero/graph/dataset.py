@@ -365,6 +365,8 @@ class Dataset(ClosedAtExit):
         with suppress(KeyError):
             return self._attribute(name)
         if not self.is_typed:
+            if name == "n_id":
+                return self.nodes[NODES].n_id
             if name in OF_DATA | {"x", "y"}:
                 return None
             raise missing(name, self.keys(), "Data", "the stored graph")

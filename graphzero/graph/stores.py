@@ -408,6 +408,11 @@ class NodeStore(_Store):
         mask[ids] = True
         return mask
 
+    @property
+    def n_id(self) -> torch.Tensor:
+        """The ids of all nodes, (num_nodes,) int64, as ``n_id`` of batches has them."""
+        return as_tensor(np.arange(self.num_nodes))
+
     def is_in(self, mask: str, nodes: IdArray) -> npt.NDArray[np.bool_]:
         """Whether the mask of a name has some nodes; the mask is kept, a bit a node."""
         if mask not in self._bits:

@@ -68,7 +68,8 @@ def folder_lock(folder: Path, *, shared: bool = False) -> Iterator[None]:
             raise BlockingIOError(
                 errno.EWOULDBLOCK,
                 "another build, conversion or measurement (graphzero tune) uses this folder: wait "
-                "until it ends",
+                "until it ends. If ranks build it together, import torch before under torchrun, or "
+                "call init_process_group: then one of them builds, and the others wait",
                 os.fspath(folder),
             ) from None
         yield
@@ -240,44 +241,31 @@ def once(path: str | os.PathLike[str], write: Callable[[], _T]) -> _T | None:
     """
     store = _store_of_ranks()
     if store is None:
-        try:
-            return write()
-        except BlockingIOError as error:
-            if int(os.environ.get("WORLD_SIZE") or 1) > 1:
-                error.add_note(
-                    "If all ranks build this folder: call torch.distributed.init_process_group "
-                    "before, or start them with torchrun and import torch. Then one rank builds, "
-                    "and the others wait."
-                )
-            raise
+        return write()
     folder, host = os.path.realpath(path), socket.gethostname()
     code = sys._getframe(user_line() - 1)
     line = f"{os.path.basename(code.f_code.co_filename)}:{code.f_lineno}"
     _BEGUN[folder, line] += 1
     key = f"graphzero/{folder}/{line}/{_BEGUN[folder, line]}"
-    built: list[_T] = []
-    told = _first(store, key, host, folder, lambda: built.append(write()))
+    told, built = _first(store, key, host, folder, write)
     if told["host"] != host and told["manifest"] != _content(folder):
-        told = _first(store, f"{key}/{host}", host, folder, lambda: built.append(write()))
+        told, built = _first(store, f"{key}/{host}", host, folder, write)
     if told["manifest"] != _content(folder):
         raise RuntimeError(
             f"{folder} was built again before all ranks had opened it: give each graph a folder of "
             f"its own, or call torch.distributed.barrier() between the builds"
         )
-    return built[0] if built else None
+    return built
 
 
 def _store_of_ranks() -> Any:
     """What the ranks of a program can all read and write; None with one rank, or without torch."""
-    torch = sys.modules.get("torch")  # never imported for this
-    group = getattr(torch, "distributed", None)
+    group = getattr(sys.modules.get("torch"), "distributed", None)  # never imported for this
     if group is None or not group.is_available():
         return None
     if group.is_initialized():
-        alone = group.get_world_size() == 1
-        return None if alone else group.distributed_c10d._get_default_store()
-    agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"  # torchrun's, from the start
-    if agent and int(os.environ.get("WORLD_SIZE") or 1) > 1:
+        return group.distributed_c10d._get_default_store() if group.get_world_size() > 1 else None
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":  # torchrun's, before any group
         return next(group.rendezvous("env://"))[0]
     return None
 
@@ -291,14 +279,14 @@ def _content(folder: str) -> str | None:
 
 
 def _first(
-    store: Any, key: str, host: str, folder: str, write: Callable[[], object]
-) -> dict[str, Any]:
-    """Calls `write` if no other rank has; else waits until that has ended. What was built."""
-    me = {"host": host, "pid": os.getpid()}
+    store: Any, key: str, host: str, folder: str, write: Callable[[], _T]
+) -> tuple[dict[str, Any], _T | None]:
+    """Calls `write` if no other rank has; else waits for it. What was built, and the result."""
+    me, built = {"host": host, "pid": os.getpid()}, None
     first = json.loads(store.compare_set(f"{key}/builder", "", json.dumps(me)))
     if first == me:
         try:
-            write()
+            built = write()
         except BaseException as error:
             store.set(key, json.dumps({"error": f"{type(error).__name__}: {error}"}))
             raise
@@ -313,14 +301,13 @@ def _first(
             f"{folder} was not built: process {first['pid']} on {first['host']} was to build it "
             f"for all ranks, and failed: {told['error']}"
         )
-    return told
+    return told, built
 
 
 def _has_ended(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-        stat = Path(f"/proc/{pid}/stat").read_text()  # of what nobody has waited for, too
-        return stat.rpartition(")")[2].split()[0] == "Z"
+        return ") Z " in Path(f"/proc/{pid}/stat").read_text()  # nobody has waited for it
     except ProcessLookupError:
         return True
     except OSError:  # of another user, or no such file in this system

@@ -184,8 +184,7 @@ class _Attributes:
             super().__delattr__(name)
 
     def __delitem__(self, name: str) -> None:
-        if name not in self:
-            raise KeyError(f"there is no {name!r} here, but {', '.join(self.keys())}")
+        self.__getitem__(name)  # or a KeyError
         delattr(self, name)
 
     def keys(self) -> list[str]:

@@ -39,6 +39,8 @@ _SPLIT_NAMES = {
 _TOPOLOGY = ("edge_index", "adj_t", "num_nodes")
 # Numbers that scripts give to nodes and edges, and that batches have by themselves.
 _IN_BATCHES = {"n_id": "nodes", "input_id": "nodes", "e_id": "edges"}
+# What says which graph of a Batch a node is of.
+_OF_BATCH = ("batch", "ptr")
 # The only classes besides tensors and containers that are read from files.
 _CLASSES = {
     "data": ("Data", "DataEdgeAttr", "DataTensorAttr"),
@@ -401,7 +403,13 @@ def _can_save(value: Any) -> bool:
 def _add(part: _Part, store: Any, name: str, is_row: bool, where: str) -> None:
     """Stores an attribute with a row for each node or edge; keeps others in memory."""
     value = store[name]
-    if is_row and not is_seed_edges(name):
+    if name in _OF_BATCH:
+        warnings.warn(
+            f"{where}{name} is left out: the graphs of a PyG Batch are stored as one graph",
+            UserWarning,
+            stacklevel=user_line(),
+        )
+    elif is_row and not is_seed_edges(name):
         array = _as_array(value, f"{where}{name}")
         if _IN_BATCHES.get(name) == part.what:
             _check_numbering(array, name, part, where)

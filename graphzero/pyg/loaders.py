@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 import torch_geometric.loader as of_pyg
 from torch.utils.data import DataLoader
@@ -75,8 +76,10 @@ class _PyGLoader(SeedLoader):
         ValueError
             If the batches are not all seeds in their order, which the results would be taken for.
         """
-        source = self._source
-        if source.shuffle or source.drop_last or source.rank_and_size[1] > 1:
+        source: Any = self._source
+        nodes = source.seeds[source.epoch_order(0)]
+        in_order = np.array_equal(nodes, np.arange(len(nodes))) and not source.shuffle
+        if not in_order or source.drop_last or source.rank_and_size[1] > 1:
             raise ValueError(
                 "inference takes the batches of all nodes in their order: make a loader for it "
                 "without shuffle, drop_last and distributed, and with input_nodes=None, "
