@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shlex
 import shutil
@@ -19,6 +20,7 @@ from graphzero import _core
 ROOT = Path(__file__).resolve().parents[1]
 HEADERS = sorted(path.name for path in (ROOT / "include" / "graphzero").glob("*.h"))
 PACKAGE = Path(graphzero.__file__).parent
+OF_PYTHON = {"typing", "enum", "datetime"}
 
 
 @pytest.mark.skipif("TOX_ENV_NAME" not in os.environ, reason="may be used in place outside tox")
@@ -75,6 +77,29 @@ def test_a_source_distribution_has_every_file(tmp_path: Path) -> None:
     assert {"setup.py", "src/walk.c", "graphzero/core/csr.pxi"} <= packed
     assert {".clang-format", ".ci/run"} <= packed
     assert not any(name.endswith((".so", "_core.c")) for name in packed)
+
+
+PYTHONS = ("3.10", "3.11", "3.12", "3.13")  # as the README says
+NEWER = {"Self", "Never", "Unpack", "LiteralString", "NotRequired", "Required", "assert_never"}
+NEWER |= {"assert_type", "override", "TypeVarTuple", "dataclass_transform", "StrEnum", "UTC"}
+
+
+def test_the_source_is_of_the_oldest_python() -> None:
+    for path in sorted((ROOT / "graphzero").rglob("*.py")):
+        tree = ast.parse(path.read_text(), feature_version=(3, 10))
+        imports = [each for each in ast.walk(tree) if isinstance(each, ast.ImportFrom)]
+        names = {n.name for each in imports for n in each.names if each.module in OF_PYTHON}
+        assert not names & NEWER, path
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_every_python_has_one_version_of_each_constraint(python: str) -> None:
+    requirements = pytest.importorskip("packaging.requirements")
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = [requirements.Requirement(line) for line in lines if not line.startswith("#")]
+    known = {"python_version": python}
+    chosen = [pin.name for pin in pins if pin.marker is None or pin.marker.evaluate(known)]
+    assert sorted(chosen) == sorted({pin.name for pin in pins})
 
 
 def test_windows_is_refused_in_one_line() -> None:

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,9 @@ from graphzero.io.row_io import RowKey
 from graphzero.loader.stats import BatchStats
 from graphzero.sampling.sampler import Subgraph, TypedSubgraph
 from graphzero.store.manifest import NODES, EdgeType
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True)
