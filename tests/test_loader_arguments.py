@@ -145,7 +145,7 @@ def test_what_is_no_dataset(dataset, ds):
 def test_graphs_of_pyg():
     data = pytest.importorskip("torch_geometric.data")
     for graph in (data.Data(), data.HeteroData()):
-        with pytest.raises(TypeError, match=r"graphzero\.pyg\.from_data\(data, "):
+        with pytest.raises(TypeError, match=r"import from_data; ds = from_data\(data, "):
             gz.NeighborLoader(graph, [3])
 
 

@@ -136,7 +136,7 @@ def test_the_group_and_the_machine() -> None:
 @pytest.mark.parametrize(
     ("cached", "available", "group", "short", "whose"),
     [
-        ((1, 2), 21, (None, 9, 4), False, "(probably not of the dataset's files"),
+        ((1, 2), 21, (None, 9, 4), False, "(probably not of the dataset,"),
         ((2, 1), 21, (None, 9, 4), False, "(of the dataset's files or of others)"),
         ((2, 1), 1, (None, 9, 4), True, "(of the dataset's files or of others)"),
         (

@@ -60,7 +60,7 @@ def test_memory_is_not_blamed_where_the_dataset_fits(totals: BatchTotals) -> Non
     gigabyte = 10**9
     fits = find_verdict(totals, dataset=2 * gigabyte, room=21 * gigabyte)
     assert (fits.bound, fits.sentence) == ("disk", find_verdict(totals).sentence)
-    assert "Memory was not short: the dataset's 2.0 GB would fit in the 21 GB" in fits.knob
+    assert "Memory was not short: the dataset's 2.0 GB fit in the 21 GB available" in fits.knob
     assert "more memory" not in fits.knob
     for dataset, room in [(30, 21), (None, 21), (2, None)]:
         sizes = {"dataset": dataset, "room": room}

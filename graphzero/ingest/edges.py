@@ -288,7 +288,7 @@ def edges_of_table(
         at = _optional(table, spec, role, known, [*read.values(), *attributes.values()])
         if at is not None:
             read[role] = at
-            hint = f"; {role}=False ignores the column" if spec is None else ""
+            hint = f"; {role}=False ignores the column, and edge_attrs= stores it as it is"
             columns[role] = Column(at, role, np.dtype(dtype), hint=hint)
     used = [*read.values(), *attributes.values()]
     twice = [index for index in used if used.count(index) > 1]

@@ -650,7 +650,9 @@ def _columns(
             if kind is None:
                 raise ValueError(
                     f"{table.name}: column {label_of(table.names, index)!r} does not hold numbers: "
-                    f"gz.Source(..., columns=...) says which columns are values"
+                    f"make them of it, as numpy.unique(column, return_inverse=True)[1] does of "
+                    f"texts and categories, or leave it out; of nodes, gz.Source(..., columns=...) "
+                    f"says which columns are values"
                 )
             own.append(kind)
         base = np.result_type(*(kind.base for kind in own))

@@ -52,8 +52,8 @@ def as_dataset(dataset: Any) -> Dataset:
     if kind.__module__.partition(".")[0] == "torch_geometric":
         raise TypeError(
             f"a loader reads a dataset from its files, not a {kind.__name__} in memory: write it "
-            f"once with ds = graphzero.pyg.from_data(data, 'data/'), and open it with "
-            f"gz.open('data/') from then on"
+            f"once, from graphzero.pyg import from_data; ds = from_data(data, 'data/'), and open "
+            f"it with gz.open('data/') from then on"
         )
     raise TypeError(f"the first argument must be a Dataset, from gz.open, not {type(dataset)}")
 
@@ -109,7 +109,8 @@ def as_subgraph_type(subgraph_type: Any, directed: Any) -> Any:
     if subgraph_type == "bidirectional":
         raise ValueError(
             "subgraph_type='bidirectional' is not available: use 'induced' for all edges between "
-            "the nodes of a batch, or transform=torch_geometric.transforms.ToUndirected()"
+            "the nodes of a batch, or torch_geometric.utils.to_undirected(batch.edge_index) for "
+            "the sampled ones in both directions"
         )
     return "induced" if directed is False else subgraph_type
 

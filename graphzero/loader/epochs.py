@@ -681,7 +681,7 @@ class Ranks:
             raise ValueError(
                 f"drop_last=True leaves no batch: an epoch has {num_batches} full batches, and "
                 f"{world_size} ranks get equally many. Choose a smaller batch_size, "
-                f"drop_last=False, or even=False"
+                f"drop_last=False, or, if there is a full batch, even=False"
             )
         extra = even_rounds(num_batches, world_size, drop_last)
         if rank == 0 and abs(extra) > _TOLERATED * num_batches and epochs.warn_once():

@@ -51,9 +51,9 @@ _CLASSES = {
 }
 _REFUSED = {
     "directed": "PyG's edge_index has both directions of an undirected graph already",
-    "coalesce": "call data.coalesce() before, or torch_geometric.utils.coalesce",
+    "coalesce": "set data = data.coalesce() before, or call torch_geometric.utils.coalesce",
     "drop_self_loops": "use torch_geometric.utils.remove_self_loops before",
-    "reverse": "use data.edge_index.flip(0) before",
+    "reverse": "set data.edge_index = data.edge_index.flip(0) before",
     "edges": "they are those of the graph",
     "nodes": "they are those of the graph",
     "features": "they are x of the graph",
@@ -356,7 +356,11 @@ def _edges(store: Any, where: str) -> _Part:
         transposed, value = to_edge_index(store["adj_t"])
         edge_index = transposed.flip(0)
     elif isinstance(edge_index, Tensor) and edge_index.layout != torch.strided:
-        raise ValueError(f"{where}edge_index is a sparse tensor: give its (2, E) form")
+        raise ValueError(
+            f"{where}edge_index is a sparse tensor: name it adj_t if its rows are the targets, as "
+            f"PyG's layers take it; if they are the sources, give "
+            f"torch_geometric.utils.to_edge_index(edge_index)[0]"
+        )
     edges = _as_array(edge_index, f"{where}edge_index")
     if edges.ndim != 2 or edges.shape[0] != 2:
         raise ValueError(f"{where}edge_index must have shape (2, E), not {edges.shape}")

@@ -30,8 +30,9 @@ def check_stored(data: Any, name: str) -> None:
     """
     if isinstance(data, Data | HeteroData):
         raise TypeError(
-            f"{name} samples a graph that is stored in files, and this one is in memory. Add this "
-            f'line before it:\n\n    data = graphzero.pyg.from_data(data, "store")\n'
+            f"{name} samples a graph that is stored in files, and this one is in memory. Add "
+            f"before it:\n\n    from graphzero.pyg import from_data\n"
+            f'    data = from_data(data, "store")\n'
         )
     if isinstance(data, tuple):
         raise TypeError(

@@ -479,10 +479,10 @@ def _whose(summary: Summary) -> str:
     """Of which files refaults were, as far as the page cache tells: the kernel does not say."""
     if not summary.refaults:
         return ""
-    cached, whose = summary.page_cache, "of the dataset's files or of others"
-    if cached is not None and cached.last == cached.most:
-        whose = "probably not of the dataset's files, whose page cache was largest at the end"
-    return f" in the whole group ({whose})"
+    cached = summary.page_cache
+    if cached is None or cached.last < cached.most:
+        return " in the whole group (of the dataset's files or of others)"
+    return " in the whole group (probably not of the dataset, most cached at the end)"
 
 
 def _page_cache_text(summary: Summary) -> str:

@@ -40,9 +40,8 @@ _WORK: dict[Bound, str] = {
 _MORE = "Give the run more memory (Prefetch(memory_limit=, resident=), fewer programs beside it)"
 # Instead, where the dataset fits in memory.
 _FITS = (
-    "Memory was not short: the dataset's {} would fit in the {} that it could have, unless "
-    "Prefetch(memory_limit=) allows less. The first pass reads every page once: see whether the "
-    "next one waits as well"
+    "Memory was not short: the dataset's {} fit in the {} available, unless Prefetch(memory_limit=)"
+    " allows less. A first pass reads every page once: see whether the next one waits as well"
 )
 _KNOBS: dict[Bound, str] = {
     "disk": f"Run `graphzero tune DIR` to find the best gz.Prefetch for this disk. {_MORE}. Store"
@@ -150,6 +149,7 @@ class _Work:
     gather: float
     is_estimated: bool = False  # whether most of `disk` is estimated from page faults
     has_rows: bool = True  # whether anything was gathered at all
+    memory: str = _MORE  # what the knob of "disk" says of it
 
     @property
     def total(self) -> float:
@@ -205,17 +205,11 @@ def find_verdict(
     stalled = totals.stall / looped if totals.steps > 0 and looped > 0 else None
     workforce = workforce or Workforce()
     work = _work(totals, workforce, major_faults or 0)
-    if not work.total:
-        found = _without_work(stalled)
-    elif stalled is None:
-        found = _unobserved(totals, work, workforce)
-    else:
-        found = _observed(totals, stalled, work, workforce)
     if dataset is not None and room is not None and dataset <= room:
-        fits = _FITS.format(format_bytes(dataset), format_bytes(room))
-        found = replace(found, knob=found.knob.replace(_MORE, fits))
+        work = replace(work, memory=_FITS.format(format_bytes(dataset), format_bytes(room)))
     if stalled is None:
-        return found
+        return _unobserved(totals, work, workforce) if work.total else _without_work(None)
+    found = _observed(totals, stalled, work, workforce) if work.total else _without_work(stalled)
     if totals.unsplit >= _STALLS * looped:
         found = _hedged(found)
     if recorded is None or looped >= _LOOPED * recorded:
@@ -314,7 +308,7 @@ def _delivery(
 
 def _by_stage(work: _Work, stalled: float | None, why: str) -> Verdict:
     stage = work.longest
-    name, doing, knob = _NAMES[stage], _WORK[stage], _KNOBS[stage]
+    name, doing, knob = _NAMES[stage], _WORK[stage], _KNOBS[stage].replace(_MORE, work.memory)
     if stage == "gather" and not work.has_rows:
         name, doing, knob = "handing mini-batches over", "between the stages", _NO_ROWS
     estimated = _ESTIMATED if stage == "disk" and work.is_estimated else ""

@@ -392,8 +392,9 @@ def open_array(
     found = _open(value, what, names)
     if isinstance(found, SparseMatrix):
         raise ValueError(
-            f"{found.name} is a sparse matrix, and {what} are stored dense: give matrix.toarray(), "
-            f"or its rows in pieces, (matrix[i : i + 1000].toarray() for i in range(0, n, 1000))"
+            f"{found.name} is a sparse matrix, and {what} are stored dense: give matrix.toarray() "
+            f"(of torch: to_dense()), or its rows in pieces, "
+            f"(matrix[i : i + 1000].toarray() for i in range(0, n, 1000))"
         )
     return _of_numbers(found, _name_of(value, what), dtype)
 
@@ -493,19 +494,25 @@ def _torch_arrays(path: Path) -> list[StoredArray]:
     ]
 
 
+_OF_TEXTS = (
+    ". For node ids that are texts, ids='map'; for classes that are texts, "
+    "numpy.unique(labels, return_inverse=True)[1]; for what yields arrays, iter(...) of it"
+)
+
+
 def _of_numbers(array: Array, name: str, dtype: np.dtype[Any] | None) -> Array:
     if array.dtype == "V2":
         # np.save stores ml_dtypes' bfloat16 like this, and any other dtype of two bytes.
         if dtype != BFLOAT16:
             raise ValueError(
                 f"{name} has dtype |V2, two bytes of unknown meaning: if they are bfloat16, "
-                f"pass feature_dtype='bfloat16'"
+                f"give array.view([('bfloat16', '<u2')]), or for features feature_dtype='bfloat16'"
             )
         return array.view(BFLOAT16)
     if array.dtype == BFLOAT16 or array.dtype.name == "bfloat16":
         return array.view(BFLOAT16)
     if array.dtype.kind not in "iufb":
-        hint = "; give iter(...) of what yields arrays" if array.dtype == object else ""
+        hint = _OF_TEXTS if array.dtype.kind in "OSTU" else ""
         raise ValueError(f"{name} has dtype {array.dtype}: it must hold numbers{hint}")
     return array
 
