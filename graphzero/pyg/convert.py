@@ -357,9 +357,8 @@ def _edges(store: Any, where: str) -> _Part:
         edge_index = transposed.flip(0)
     elif isinstance(edge_index, Tensor) and edge_index.layout != torch.strided:
         raise ValueError(
-            f"{where}edge_index is a sparse tensor: name it adj_t if its rows are the targets, as "
-            f"PyG's layers take it; if they are the sources, give "
-            f"torch_geometric.utils.to_edge_index(edge_index)[0]"
+            f"{where}edge_index is a sparse tensor: name it adj_t if its rows are the targets; "
+            f"if they are the sources, give torch_geometric.utils.to_edge_index(edge_index)[0]"
         )
     edges = _as_array(edge_index, f"{where}edge_index")
     if edges.ndim != 2 or edges.shape[0] != 2:
