@@ -51,7 +51,7 @@ def on_pyg(name: str) -> str:
     text = "\n".join(result) + "\n"
     code = text.split('"""', 2)[2]
     assert "graphzero.pyg" not in code
-    assert "from_data" not in code
+    assert "from_data(" not in code
     return text
 
 

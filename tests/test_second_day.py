@@ -104,13 +104,6 @@ def test_batches_without_neighbours(stored, typed, room, hops):
     assert batch.edge_label_index.tolist() == [[0], [1]]
 
 
-def test_no_hop_of_an_induced_subgraph_has_the_edges_between_the_seeds(stored):
-    (batch,) = gz.NeighborLoader(stored, [], np.arange(20), batch_size=20, subgraph_type="induced")
-    inside = (stored.edge_index < 20).all(dim=0)
-    found, expected = batch.n_id[batch.edge_index].T.tolist(), stored.edge_index[:, inside].T
-    assert sorted(found) == sorted(expected.tolist())
-
-
 # --- ranks that build one folder
 
 RING = np.array([[0, 1], [1, 2], [2, 0]])

@@ -17,8 +17,8 @@ del graph.val_mask
 data = from_data(graph, "store")
 
 transform = T.Compose([T.ToDevice("cpu"), T.ToSparseTensor()])
-train_loader = RandomNodeLoader(data, num_parts=4, shuffle=True, transform=transform)
-test_loader = RandomNodeLoader(data, num_parts=1, transform=transform)
+train_loader = RandomNodeLoader(data, num_parts=4, shuffle=True)
+test_loader = RandomNodeLoader(data, num_parts=1)
 
 
 class RevGNN(torch.nn.Module):
@@ -39,7 +39,7 @@ class RevGNN(torch.nn.Module):
 
 
 def predict(model, batch, split="train"):
-    mask = batch[f"{split}_mask"]
+    batch, mask = transform(batch), batch[f"{split}_mask"]
     return model(batch.x, batch.adj_t)[mask], batch.y[mask].view(-1)
 
 

@@ -40,6 +40,7 @@ def run(rank, train_data, test_data, world_size):
     if rank == 0:
         print(f"{parts.accuracy(model.module, test_loader, predict):.4f}")
     dist.barrier()
+    del model  # while the group has its threads: torch's may wait for each other at the end
     dist.destroy_process_group()
 
 
