@@ -43,7 +43,7 @@ def edges_of(ds):
     """The edges, with the ids that the input had."""
     (store,) = ds.edges.values()
     ids = [ds.nodes[kind].node_ids for kind in (store.edge_type[0], store.edge_type[2])]
-    ends = zip(ids, store.edge_index(), strict=True)
+    ends = zip(ids, store.all_edges(), strict=True)
     return pairs_of([one if of is None else list(of[one]) for of, one in ends])
 
 

@@ -127,6 +127,7 @@ def run_tiny(main: Callable[[list[str]], int], words: str, tmp_path: Path) -> An
     return json.loads((tmp_path / "out").read_text())
 
 
+@pytest.mark.extended
 def test_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = run_tiny(build.main, f"{TINY} --sizes 1000 4000 --limits 2e9 --peers ,", tmp_path)
     assert [one["edges"] for one in found["size"]] == [1000, 1000, 4000, 4000]
@@ -134,6 +135,7 @@ def test_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "4,000 edges from CSV" in capsys.readouterr().out
 
 
+@pytest.mark.extended
 def test_sampling(tmp_path: Path) -> None:
     words = f"{TINY} --starts 200 --batch-size 8 --batches 2 --peers , --threads 1"
     found = run_tiny(sampling.main, words, tmp_path)

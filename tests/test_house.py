@@ -206,6 +206,7 @@ def test_every_room_is_described() -> None:
     assert set(re.findall(r"`(\w+)`", front[1])) == modules
 
 
+@pytest.mark.extended
 def test_no_size_grows_beyond_its_limit() -> None:
     pytest.importorskip("pygount")
     found = sizes.sizes()

@@ -80,8 +80,8 @@ def test_batches_equal_the_naive_ones(tmp_path, order):
         ("input", 1, "fork", False),
         ("hot", 3, "fork", False),
         ("input", 3, "fork", True),
-        ("hot", 1, "spawn", False),
-        ("input", 3, "spawn", True),
+        pytest.param("hot", 1, "spawn", False, marks=pytest.mark.extended),
+        pytest.param("input", 3, "spawn", True, marks=pytest.mark.extended),
     ],
     indirect=["order"],
 )

@@ -12,7 +12,13 @@ pytest.importorskip("torch")
 RECORDED = json.loads(recorded_batches.RECORD.read_text())
 
 
-@pytest.mark.parametrize("order", recorded_batches.ORDERS)
+@pytest.mark.parametrize(
+    "order",
+    [
+        order if order == "input" else pytest.param(order, marks=pytest.mark.extended)
+        for order in recorded_batches.ORDERS
+    ],
+)
 def test_batches_of_every_kind_and_strategy_are_as_recorded(tmp_path, order):
     assert recorded_batches.record_order(tmp_path / order, order) == RECORDED[order]
 

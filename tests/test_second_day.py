@@ -181,6 +181,7 @@ def test_ranks_do_not_wait_for_one_that_has_ended(tmp_path):
     assert "it has ended meanwhile" in told
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("shared", [True, False])
 def test_hosts_that_do_not_share_the_folder_build_one_each(tmp_path, shared):
     def work(rank):
@@ -207,6 +208,7 @@ def test_a_rank_may_build_alone_or_a_folder_of_its_own(tmp_path):
     assert in_ranks(tmp_path, work) == [6, 6]
 
 
+@pytest.mark.extended
 def test_a_folder_that_was_built_again_is_not_opened_for_the_first_build(tmp_path):
     built = multiprocessing.get_context("fork").Event()
 
@@ -251,7 +253,7 @@ def test_without_torch_nothing_imports_it_and_ranks_are_told(tmp_path):
     code = f"import sys, graphzero as gz; gz.build({str(tmp_path)!r}, [[0, 1, 2], [1, 2, 0]])"
     code += "; assert 'torch' not in sys.modules"
     environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=tmp_path)
 
 
 # --- names of PyG on batches and stored graphs
@@ -344,8 +346,9 @@ def test_batches_lack_what_is_deleted_from_a_copy(stored, typed, workers):
 # --- layer-wise inference
 
 
-@pytest.mark.parametrize("model", [GraphSAGE, GAT])
-@pytest.mark.parametrize("options", [{}, {"cache": True}, {"embedding_device": "cpu"}])
+@pytest.mark.parametrize(
+    ("model", "options"), [(GAT, {}), (GraphSAGE, {"cache": True, "embedding_device": "cpu"})]
+)
 def test_inference_of_pygs_models_is_the_full_forward(stored, model, options):
     torch.manual_seed(0)
     net = model(6, 16, num_layers=3, out_channels=4).eval()

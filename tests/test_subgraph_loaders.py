@@ -40,7 +40,7 @@ def data():
     return make_data()
 
 
-@pytest.fixture(scope="module", params=["hot", "input"])
+@pytest.fixture(scope="module", params=["hot", pytest.param("input", marks=pytest.mark.extended)])
 def ds(request, data, tmp_path_factory):
     with pyg.from_data(data, tmp_path_factory.mktemp("data"), order=request.param) as found:
         yield found
@@ -146,7 +146,7 @@ def test_clusters(ds, data, tmp_path, monkeypatch):
 def test_saint_batches_and_their_normalization(ds, data, kind):
     make, options = SAINT[kind]
     how = {"batch_size": 25, "num_steps": 40, "seed": 3, "log": False, **options}
-    loader = make(ds, sample_coverage=300, **how)
+    loader = make(ds, sample_coverage=150, **how)
     values, estimates = data.y.double() + 1, []
     for _ in range(10):
         for batch in loader:
@@ -158,14 +158,14 @@ def test_saint_batches_and_their_normalization(ds, data, kind):
     sets = loader._source
     counted = _CountedSets(ds, 40, sets.draw, sets.num_words, seed=~3, batch_size=1, gather=[])
     nodes, edges, taken = torch.zeros(NODES), torch.zeros(data.num_edges), 0
-    while taken < 300 * NODES:
+    while taken < 150 * NODES:
         for sampled in counted:
             nodes[sampled.by_type.n_id[""]] += 1
             edges[sampled.by_type.e_id["", "", ""]] += 1
             taken += len(sampled.by_type.n_id[""])
     wanted = (nodes[data.edge_index[0]] / edges).clamp(0, 1e4)
     assert torch.allclose(batch.edge_norm, wanted[batch.e_id])
-    same = make(ds, sample_coverage=300, num_workers=2, **how)
+    same = make(ds, sample_coverage=150, num_workers=2, **how)
     assert [b.n_id.tolist() for b in same] == [b.n_id.tolist() for b in make(ds, **how)]
     assert "node_norm" not in next(iter(make(ds, **how)))
 
