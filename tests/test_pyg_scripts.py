@@ -45,6 +45,8 @@ LEAST = {"graph_sage_unsup": 0.4, "graph_sage_unsup_ppi": 0.25, "infomax_inducti
 LEAST |= {"ogbn_proteins_deepgcn": 0.4, "recommender_system": 0.4, "lightning_graph_sage": 0.5}
 # These need no extension of PyG.
 IN_TORCH = ("ogbn_proteins_deepgcn", "rev_gnn")
+WITH_METIS_OR_PYG_LIB = ("cluster_gcn_ppi", "cluster_gcn_reddit", "hierarchical_sage")
+WITH_METIS_OR_PYG_LIB += ("hierarchical_sampling",)
 
 # Minutes of training in scripts: what they use is sanitized by the tests of its own.
 pytestmark = pytest.mark.no_asan
@@ -105,7 +107,7 @@ def test_ported_examples_learn_on_graphzero(real_data, tmp_path, name):
         pytest.importorskip("lightning")
     ours = last_figure(script, real_data, [], tmp_path)
     assert ours > LEAST.get(name, 0.6)
-    if name in IN_TORCH or _pyg_samples(name):
+    if name in IN_TORCH or (_pyg_samples(name) and name not in WITH_METIS_OR_PYG_LIB):
         theirs = tmp_path / f"{name}.py"
         theirs.write_text(pyg_scripts.on_pyg(f"ported/{name}"))
         assert abs(last_figure(theirs, real_data, [], tmp_path) - ours) < 0.15
