@@ -222,7 +222,7 @@ def test_datasets_that_cannot_be_trained_on(tmp_path, parts, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"fanouts": [0]}, "fanout must be a positive"),
+        ({"fanouts": [-2]}, "fanout must be a positive"),
         ({"fanouts": []}, "fanouts must name at least one"),
         ({"hidden": 0}, "hidden must be at least 1"),
         ({"epochs": 0}, "epochs must be at least 1"),
@@ -364,7 +364,7 @@ ARGUMENTS = {"in_dim": 8, "hidden": 1 << 40, "num_classes": 3, "num_layers": 2, 
         ({"version": 2}, "it has version 2, this graphzero reads version 1"),
         ({"arguments": {"hidden": 3}}, "arguments are not"),
         ({"fanouts": [3]}, "one fanout for each layer"),
-        ({"fanouts": [3, 0]}, "a fanout must be a positive"),
+        ({"fanouts": [3, -2]}, "a fanout must be a positive"),
         ({"state_dict": {"x": torch.ones(2)}}, "Error.s. in loading state_dict"),
         ({"state_dict": 7}, "state_dict"),
         ({"arguments": ARGUMENTS}, ""),  # takes no memory

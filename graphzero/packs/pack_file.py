@@ -21,7 +21,7 @@ import numpy.typing as npt
 from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
-from graphzero.graph.user_input import IdArray, Sampling, as_fanout, as_fanouts, as_seed
+from graphzero.graph.user_input import IdArray, Sampling, as_fanouts, as_seed
 from graphzero.io.row_io import RowKey
 from graphzero.sampling.order import num_batches
 from graphzero.store.atomic import is_staging_name
@@ -153,9 +153,7 @@ def _check_fanouts(fanouts: Any) -> None:
     if not fanouts:
         raise ValueError("fanouts name no edge type")
     for hops in fanouts.values():
-        for fanout in hops:
-            if fanout != 0:
-                as_fanout(fanout)
+        as_fanouts(hops)
 
 
 def source_name(source: RowKey) -> str:

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader
 from tqdm import tqdm
 
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.user_input import IdArray
+from graphzero.graph.user_input import IdArray, as_fanouts
 from graphzero.io.prefetch import Prefetch
 from graphzero.loader.mini_batch import Collate, MiniBatch
 from graphzero.loader.neighbor_dataset import NeighborDataset
@@ -528,8 +528,10 @@ def train(
         opened = open_pack(pack)
         opened.store.close()
         fanouts, batch_size = (opened.info.options[name] for name in ("fanouts", "batch_size"))
-    fanouts = (10, 10) if fanouts is None else fanouts
+    fanouts = as_fanouts((10, 10) if fanouts is None else fanouts)
     batch_size = 1024 if batch_size is None else batch_size
+    if not fanouts:
+        raise ValueError("fanouts must name at least one hop: the model has a layer for each")
     hidden, epochs = as_count(hidden, "hidden"), as_count(epochs, "epochs")
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -564,7 +566,7 @@ def train(
                         quality = (val.accuracy, -val.loss)
                     if is_better := quality > best_quality:
                         best_quality = quality
-                        best = _saved(model, [int(fanout) for fanout in fanouts], epoch, int(seed))
+                        best = _saved(model, fanouts, epoch, int(seed))
                     reports.append(report)
                     if best is not None and is_better and save is not None:
                         best.write(save)
