@@ -101,7 +101,7 @@ def test_build_takes_columns_by_name_and_every_option(inputs, tmp_path, capfd):
         assert ds.graph.is_directed
         assert ds.graph.weights is None
         assert ds.graph.node_ids is None
-        assert ds.graph.has_edge_ids
+        assert "edge_ids" in ds.graph.section_bytes
 
 
 def test_build_says_where_a_file_is_wrong(tmp_path, capfd):

@@ -93,7 +93,7 @@ def test_paths_that_can_be_written_are_left_as_they_were(tmp_path):
     (tmp_path / "dangling").symlink_to(tmp_path / "missing")
     before = sorted(tmp_path.iterdir())
     for name in ("new.json", "earlier.json", "link", "dangling"):
-        check_outputs([Output("--json", tmp_path / name, num_bytes=100_000)])
+        check_outputs([Output("--json", tmp_path / name)])
     assert sorted(tmp_path.iterdir()) == before
     assert earlier.read_text() == "of before"
 
@@ -135,25 +135,6 @@ def test_a_file_that_is_read_only_is_not_replaced(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda file, mode: False)  # root may write to every file
     with pytest.raises(PermissionError, match="exists and is read-only"):
         check_outputs([Output("--json", tmp_path / "x")])
-
-
-@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="macOS reserves otherwise")
-def test_space_is_reserved_for_all_outputs_at_the_same_time(tmp_path, monkeypatch):
-    files, reserve = [], os.posix_fallocate
-
-    def reserved(descriptor, offset, size):
-        if size > 10**6:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        reserve(descriptor, offset, size)
-        files.append(len(os.listdir(tmp_path)))
-
-    monkeypatch.setattr(os, "posix_fallocate", reserved)
-    check_outputs([Output("--a", tmp_path / "a", 9000), Output("--b", tmp_path / "b", 9000)])
-    assert files == [1, 2]
-    with pytest.raises(OSError, match="there is no space for 5,000,000 bytes") as caught:
-        check_outputs([Output("--a", tmp_path / "a", 5_000_000)])
-    assert caught.value.errno == errno.ENOSPC
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_outputs_are_neither_the_same_file_nor_one_that_is_read(tmp_path):

@@ -105,6 +105,8 @@ def test_random_nodes(ds, data):
         assert torch.equal(batch.train_mask, wanted.train_mask)
         assert sorted(batch.edge_attr.tolist()) == sorted(wanted.edge_attr.tolist())
         assert "batch_size" not in batch
+    with pytest.raises(TypeError, match="num_parts"):
+        pyg.RandomNodeLoader(ds, 7, batch_size=3)
     loader = pyg.RandomNodeLoader(ds, num_parts=7, shuffle=True)
     parts = [[batch.n_id.tolist() for batch in loader] for _ in range(2)]
     assert parts[0] != parts[1]
@@ -207,6 +209,10 @@ def test_shadow(ds, data):
             assert sorted(batch.e_id[mine].tolist()) == sorted(wanted.tolist())
         at += 4
     assert len(loader) == -(-len(roots) // 4)
+    for names in ([], ["y"]):
+        bare = next(iter(pyg.ShaDowKHopSampler(ds, node_idx=data.train_mask, gather=names, **how)))
+        assert torch.equal(bare.n_id[bare.root_n_id], roots[:4])
+        assert "train_mask" not in bare
 
 
 def test_every_loader_of_pyg_is_here_or_says_what_comes_nearest():

@@ -273,11 +273,6 @@ class Graph(GraphMethods02, MappedFile):
         """The user's ids of stored ids, which must be in range."""
         return self._csr.to_user(stored, num_threads)
 
-    @property
-    def has_edge_ids(self) -> bool:
-        """Whether the file stores each edge's position in the user's edge list."""
-        return "edge_ids" in self._sections
-
     @overload
     def degree(self, nodes: int, direction: Direction | None = None) -> int: ...
     @overload

@@ -387,7 +387,7 @@ Kind = Literal["node", "edge"]
 _OF_MINI_BATCH = """
     n_id edge_index e_id batch_size input_id num_sampled_nodes num_sampled_edges stats batch
     seed_time edge_label_index edge_label edge_label_time src_index dst_pos_index dst_neg_index
-    num_nodes num_edges num_features keys to_dict optional_tensors to cpu cuda pin_memory clone
+    num_nodes num_edges num_features keys to_dict to cpu cuda pin_memory clone
     to_pyg
 """
 # Methods and properties of PyG's Data and HeteroData: `MiniBatch.to_pyg` makes these.

@@ -7,7 +7,7 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -302,12 +302,6 @@ class MiniBatch(_Attributes, _Batch):
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         """Names and values of the attributes that `keys` names."""
         return iter(self.to_dict().items())
-
-    @property
-    def optional_tensors(self) -> dict[str, Tensor]:
-        """The tensors that only some batches have, by name: fields whose default is None."""
-        optional = {field.name for field in fields(self) if field.default is None}
-        return {name: tensor for name, tensor in self._tensors().items() if name in optional}
 
     def __repr__(self) -> str:
         """Shapes of the tensors, as PyG shows them, and the counts."""

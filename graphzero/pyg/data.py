@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["make_data", "make_hetero_data"]
-
 
 def make_data(num_nodes: int, fields: Mapping[str, Any]) -> Any:
     """A ``torch_geometric.data.Data`` with some attributes.
@@ -16,11 +14,7 @@ def make_data(num_nodes: int, fields: Mapping[str, Any]) -> Any:
     ImportError
         If torch_geometric is not installed.
     """
-    try:
-        from torch_geometric.data import Data
-    except ImportError as error:
-        raise ImportError("to_pyg needs torch_geometric: pip install torch-geometric") from error
-    data = Data(**fields)
+    data = _class_of_pyg("Data")(**fields)
     data.num_nodes = num_nodes
     return data
 
@@ -33,14 +27,17 @@ def make_hetero_data(num_nodes: Mapping[str, int], fields: Mapping[Any, Mapping[
     ImportError
         If torch_geometric is not installed.
     """
-    try:
-        from torch_geometric.data import HeteroData
-    except ImportError as error:
-        raise ImportError("to_pyg needs torch_geometric: pip install torch-geometric") from error
-    data = HeteroData()
+    data = _class_of_pyg("HeteroData")()
     for key, attributes in fields.items():
-        for name, value in attributes.items():
-            data[key][name] = value
+        data[key].update(attributes)
     for kind, count in num_nodes.items():
         data[kind].num_nodes = count
     return data
+
+
+def _class_of_pyg(name: str) -> Any:
+    try:
+        import torch_geometric.data as of_pyg
+    except ImportError as error:
+        raise ImportError("to_pyg needs torch_geometric: pip install torch-geometric") from error
+    return getattr(of_pyg, name)

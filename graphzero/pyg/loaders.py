@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,8 @@ from graphzero.graph.user_input import IdArray
 from graphzero.loader.mini_batch import MiniBatch, TypedMiniBatch
 from graphzero.loader.neighbor_dataset import SeedDataset
 from graphzero.loader.neighbor_loader import SeedLoader
+
+AnyBatch = MiniBatch | TypedMiniBatch
 
 
 def check_stored(data: Any, name: str) -> None:
@@ -99,9 +102,10 @@ class _PyGLoader(SeedLoader):
         return super()._take(taken)
 
     @staticmethod
-    def _make_output(batch: MiniBatch | TypedMiniBatch, dataset: Dataset) -> Any:
+    def _make_output(batch: AnyBatch, dataset: Dataset, whole: bool = True) -> Any:
         output = batch.to_pyg()
-        _complete(output, dataset)
+        if whole:
+            _complete(output, dataset)
         return output
 
     def _set_up(
@@ -109,12 +113,7 @@ class _PyGLoader(SeedLoader):
     ) -> None:
         super()._set_up(source, input_id, arguments)
         if source.gather is not None:  # these attributes, and nothing else
-            self._finish.make_output = _as_pyg
-
-
-def _as_pyg(batch: MiniBatch | TypedMiniBatch, dataset: Dataset) -> Any:
-    del dataset
-    return batch.to_pyg()
+            self._finish.make_output = partial(self._make_output, whole=False)
 
 
 class NeighborLoader(_PyGLoader, ready.NeighborLoader, of_pyg.NeighborLoader):  # type: ignore[misc]

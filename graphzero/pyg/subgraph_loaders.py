@@ -23,10 +23,11 @@ from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
 from graphzero.graph.user_input import IdArray
 from graphzero.io.row_io import RowKey
-from graphzero.loader.mini_batch import MiniBatch, SampledBatch, TypedMiniBatch
+from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.subgraph_loader import SingleNodes, SubgraphDataset, SubgraphLoader
-from graphzero.pyg.loaders import NeighborLoader, _PyGLoader, check_stored
+from graphzero.pyg.loaders import AnyBatch, NeighborLoader, _PyGLoader, check_stored
 from graphzero.store.manifest import EDGES, NODES
+from graphzero.store.outputs import replaced_file
 from graphzero.units import as_count
 
 Array = npt.NDArray[Any]
@@ -38,8 +39,8 @@ class _PyGSubgraphs(_PyGLoader, SubgraphLoader):
     """Batches are ``Data``, with what `from_data` has stored of the graph."""
 
     @staticmethod
-    def _make_output(batch: MiniBatch | TypedMiniBatch, dataset: Dataset) -> Any:
-        output = _PyGLoader._make_output(batch, dataset)
+    def _make_output(batch: AnyBatch, dataset: Dataset, whole: bool = True) -> Any:
+        output = _PyGLoader._make_output(batch, dataset, whole)
         for name in ("batch_size", "input_id", "num_sampled_nodes"):  # which PyG's have not
             del output[name]
         return output
@@ -58,7 +59,8 @@ def _remembered(
         return dict(found)
     made = {"graph": graph, **make()}
     if path is not None:
-        torch.save(made, path)
+        with replaced_file(path) as file:  # other ranks may be about to read it
+            torch.save(made, file)
     return made
 
 
@@ -204,6 +206,8 @@ class RandomNodeLoader(_PyGSubgraphs):
 
     def __init__(self, data: Dataset, num_parts: int, **options: Any) -> None:
         check_stored(data, type(self).__name__)
+        if "batch_size" in options:
+            raise TypeError("RandomNodeLoader has no batch_size: num_parts says how many parts")
         self.num_parts = as_count(num_parts, "num_parts")
         options["batch_size"] = math.ceil(data.num_nodes / self.num_parts)
         self._begin(data, options, lambda ds, how: SingleNodes(ds, ds.num_nodes, **how))
@@ -512,8 +516,8 @@ class ShaDowKHopSampler(NeighborLoader):
         super().__init__(data, hops, node_idx, **how, **options)
 
     @staticmethod
-    def _make_output(batch: MiniBatch | TypedMiniBatch, dataset: Dataset) -> Any:
-        found = NeighborLoader._make_output(batch, dataset)
+    def _make_output(batch: AnyBatch, dataset: Dataset, whole: bool = True) -> Any:
+        found = NeighborLoader._make_output(batch, dataset, whole)
         count, roots = found.num_nodes, found.batch_size
         order = torch.argsort(found.batch, stable=True)  # the root of each comes first
         place = torch.empty_like(order)

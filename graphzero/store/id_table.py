@@ -13,7 +13,6 @@ from graphzero.errors import FormatError
 from graphzero.store.format import DTYPES, FLAG_VECTOR, Header, layout
 from graphzero.store.mapped_file import MappedFile, header_identity, section_view
 
-ID_TABLE_FILE = "id_map.gd"
 TEXT = "text"  # the section with the bytes of all texts
 _LEAST_SORTED = 1 << 12  # fewer ids are looked up in their own order
 

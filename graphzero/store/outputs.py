@@ -26,13 +26,10 @@ class Output:
     option : str
         The option that names it, as its user writes it: for messages.
     path : str or path-like
-    num_bytes : int
-        About how large the file will be; 0 if that is unknown.
     """
 
     option: str
     path: str | os.PathLike[str]
-    num_bytes: int = 0
 
     @property
     def target(self) -> Path:
@@ -117,13 +114,10 @@ def _is_same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) ->
 
 def _try_to_write(output: Output) -> StagedFile:
     try:
-        return StagedFile(output.target, output.num_bytes)
+        return StagedFile(output.target)
     except OSError as error:
         code = error.errno or 0
-        reason = f"{os.strerror(code)}; {_ELSEWHERE}"
-        if code in (errno.ENOSPC, errno.EDQUOT):
-            reason = f"there is no space for {output.num_bytes:,} bytes; free some, or {_ELSEWHERE}"
-        raise _refusal(code, output, reason) from error
+        raise _refusal(code, output, f"{os.strerror(code)}; {_ELSEWHERE}") from error
 
 
 @contextmanager

@@ -281,14 +281,13 @@ def write_predictions(path: FilePath, nodes: dict[str, IdArray], scores: dict[st
     each class.
     """
     all_scores = np.concatenate([scores[name] for name in nodes])
-    exponentials = np.exp(all_scores - all_scores.max(axis=1, keepdims=True))
     with replaced_file(path) as file:
         np.savez(
             file,
             node_id=np.concatenate(list(nodes.values())),
             split=np.repeat(np.array(list(nodes)), [len(ids) for ids in nodes.values()]),
             predicted=all_scores.argmax(axis=1).astype(np.int64),
-            probability=exponentials / exponentials.sum(axis=1, keepdims=True),
+            probability=torch.from_numpy(all_scores).softmax(dim=1).numpy(),
         )
 
 
@@ -598,6 +597,5 @@ def train(
 
 def _saved(model: GraphSAGE, fanouts: list[int], epoch: int, seed: int) -> SavedModel:
     """The model as it is now: the training goes on with its own weights."""
-    state = model.state_dict().items()
-    weights = {name: value.detach().to("cpu", copy=True) for name, value in state}
+    weights = {n: v.detach().to("cpu", copy=True) for n, v in model.state_dict().items()}
     return SavedModel(model.arguments, weights, fanouts, FEATURE_DTYPE, epoch, seed)
