@@ -93,6 +93,9 @@ def test_every_name_and_value_of_a_typed_graph(tmp_path):
                 wanted = getattr(data, name)
                 assert getattr(ds, name).keys() == wanted.keys()
                 assert all(same(getattr(ds, name)[key], wanted[key]) for key in wanted)
+            assert set(ds.keys()) == set(data.keys()) - {"num_nodes"}
+            with pytest.raises(AttributeError, match=r"no to_dict\(\), which PyG has"):
+                ds.to_dict()
             assert ds.num_features == {"paper": 5, "author": 0}
             batch = next(iter(NeighborLoader(ds, [3], ("paper", [4, 5]))))
             assert (batch.title, batch["paper"].k, batch[WRITES].unit) == ("dblp", 3, "papers")
@@ -123,6 +126,10 @@ def test_batches_masks_and_copies(tmp_path):
         bare, with_y = (next(iter(NeighborLoader(ds, [3], gather=g))).keys() for g in ([], ["y"]))
         assert set(with_y) - set(bare) == {"y"}
         assert pickle.loads(pickle.dumps(ds)).k == 7
+        ds.parts[0].zero_()  # batches in every process have edits of what belongs to the graph
+        assert not pickle.loads(pickle.dumps(ds)).parts[0].any()
+        with pytest.raises(TypeError, match="leave the index out"):
+            ds[0]
 
 
 @pytest.mark.extended

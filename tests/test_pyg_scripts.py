@@ -46,7 +46,8 @@ LEAST |= {"ogbn_proteins_deepgcn": 0.4, "recommender_system": 0.4, "lightning_gr
 # These need no extension of PyG.
 IN_TORCH = ("ogbn_proteins_deepgcn", "rev_gnn")
 WITH_METIS_OR_PYG_LIB = ("cluster_gcn_ppi", "cluster_gcn_reddit", "hierarchical_sage")
-WITH_METIS_OR_PYG_LIB += ("hierarchical_sampling",)
+WITH_METIS_OR_PYG_LIB += ("hierarchical_sampling", "ogbn_train", "recommender_system")
+WITH_METIS_OR_PYG_LIB += ("temporal_link_pred",)
 
 # Minutes of training in scripts: what they use is sanitized by the tests of its own.
 pytestmark = pytest.mark.no_asan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 
 import numpy as np
 import pytest
@@ -113,7 +114,25 @@ def test_random_nodes(ds, data):
     assert sorted(node for part in parts[0] for node in part) == list(range(NODES))
 
 
+def check_clusters_of_a_ring(tmp_path, **options):
+    ring = torch.randperm(NODES)
+    edges = torch.cat([torch.stack([ring, ring.roll(1)]), torch.arange(NODES).expand(2, -1)], 1)
+    graph = Data(edge_index=edges, num_nodes=NODES)  # one direction, and self-loops
+    with pyg.from_data(graph, tmp_path / "ring") as ds:
+        clusters = list(pyg.ClusterData(ds, 6, **options))
+    assert {len(one.n_id) for one in clusters} <= {19, 20, 21}
+    assert sum(one.num_edges for one in clusters) > NODES + NODES * 2 / 3  # a sixth at random
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("recursive", [False, True])
+def test_clusters_of_metis(tmp_path, recursive):
+    pytest.importorskip("pymetis")
+    check_clusters_of_a_ring(tmp_path, recursive=recursive)
+
+
 def test_clusters(ds, data, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pymetis", None)  # as if it were not installed
     with pytest.warns(UserWarning, match="breadth-first .*METIS.*pymetis"):
         clusters = pyg.ClusterData(ds, 8, save_dir=str(tmp_path))
     again = pyg.ClusterData(ds, 8, save_dir=str(tmp_path))  # without a warning
@@ -125,11 +144,8 @@ def test_clusters(ds, data, tmp_path, monkeypatch):
     for batch in loader:
         check(batch, data, batch.n_id)
         assert torch.equal(batch.train_mask, data.train_mask[batch.n_id])
-    ring = torch.randperm(NODES)
-    graph = Data(edge_index=to_undirected(torch.stack([ring, ring.roll(1)])), num_nodes=NODES)
-    with pyg.from_data(graph, tmp_path / "ring") as other, pytest.warns(UserWarning, match="METIS"):
-        inside = sum(one.num_edges for one in pyg.ClusterData(other, 6))
-    assert inside > graph.num_edges * 2 / 3  # a sixth at random
+    with pytest.warns(UserWarning, match="METIS"):
+        check_clusters_of_a_ring(tmp_path)
     with pytest.raises(TypeError, match="keep no edges to others"):
         pyg.ClusterData(ds, 8, keep_inter_cluster_edges=True)
     with pytest.raises(TypeError, match="ClusterData"):

@@ -223,6 +223,8 @@ class Dataset(ClosedAtExit):
             if key not in self.nodes:
                 raise KeyError(f"no node type {key!r}; there are {self.node_types}")
             return self.nodes[key]
+        if isinstance(key, int | slice):
+            raise TypeError("a stored graph is one graph and no list of them: leave the index out")
         return self.edges[self.edge_type_of(key)]
 
     def edge_type_of(self, key: Any) -> EdgeType:
@@ -274,9 +276,9 @@ class Dataset(ClosedAtExit):
         return {**self.nodes, **self.edges}
 
     def keys(self) -> list[str]:
-        """Names of the attributes of a graph without types; with types, of those of the whole."""
-        names = [] if self.is_typed else [n for store in self._stores.values() for n in store]
-        return [*names, *self.kept()]
+        """Names of all attributes, also of those that only some types have."""
+        names = [name for store in self._stores.values() for name in store]
+        return list(dict.fromkeys([*names, *self.kept()]))
 
     def __contains__(self, name: object) -> bool:
         return name in self.keys()
@@ -370,14 +372,14 @@ class Dataset(ClosedAtExit):
             if name in OF_DATA | {"x", "y"}:
                 return None
             raise missing(name, self.keys(), "Data", "the stored graph")
+        of_pyg = getattr(sys.modules.get("torch_geometric.data"), "HeteroData", None)
+        if hasattr(of_pyg, name) and not hasattr(Dataset, name):
+            raise missing(name, [], "HeteroData", "the stored graph")
         if name.endswith("_dict"):
             try:
                 return self.collect(name.removesuffix("_dict"))
             except KeyError as error:
                 raise AttributeError(error.args[0]) from None
-        of_pyg = getattr(sys.modules.get("torch_geometric.data"), "HeteroData", None)
-        if hasattr(of_pyg, name) and not hasattr(Dataset, name):
-            raise missing(name, [], "HeteroData", "the stored graph")
         one, edges = self.node_types[0], ", ".join(map(repr, self.edge_types[0]))
         raise AttributeError(
             f"a graph with node types has no {name!r} as a whole: use ds[{one!r}] for the nodes of "

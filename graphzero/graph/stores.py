@@ -151,9 +151,6 @@ class Extras:
         """The splits of a node type by the names that they were given."""
         return dict(self._content.get("splits", {}).get(key, {}))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"file": self.file, "unsaved": self.unsaved}
-
 
 def refuse_setting(name: str, value: Any, num_nodes: int, where: str) -> None:
     """Refuses all but the ids and the number that batches have anyway."""

@@ -25,6 +25,7 @@ from graphzero.errors import user_line
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.graph.stores import Extras, is_seed_edges
 from graphzero.ingest.folder import once
+from graphzero.ingest.options import BuildOptions
 from graphzero.ingest.sources.torch_file import load_torch
 from graphzero.store.format import BFLOAT16
 from graphzero.store.manifest import EDGES, NODES
@@ -120,8 +121,9 @@ def from_data(
         If `data` is not a PyG graph.
     """
     for name in options:
-        if name in _REFUSED:
-            raise TypeError(f"from_data has no {name}=: {_REFUSED[name]}")
+        if name in _REFUSED or name not in BuildOptions.__dataclass_fields__:
+            reason = _REFUSED.get(name, "see the options of graphzero.build")
+            raise TypeError(f"from_data has no {name}=: {reason}")
     graph = _describe(_one_graph(data))
     options["weight_attrs"] = _default_weights(graph) if weight_attrs is None else weight_attrs
     options["time_attrs"] = _default_times(graph) if time_attrs is None else time_attrs

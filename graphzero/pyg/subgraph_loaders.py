@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -71,8 +71,8 @@ class ClusterData:
     """The nodes of a dataset in clusters, for `ClusterLoader` (Chiang et al., "Cluster-GCN",
     KDD 2019).
 
-    METIS makes them where pyg-lib, torch-sparse or pymetis is installed, in memory. Otherwise they
-    are ranges of a breadth-first order of the nodes, and a warning says so.
+    METIS makes them, in memory, where pymetis is installed. Otherwise they are ranges of a
+    breadth-first order of the nodes, and a warning says so.
 
     Parameters
     ----------
@@ -121,41 +121,29 @@ class ClusterData:
         one: Data = next(iter(_PyGSubgraphs(self.data, [self._parts[range(len(self))[index]]])))
         return one
 
-    def __iter__(self) -> Iterator[Data]:
-        return (self[i] for i in range(len(self)))
-
     def __repr__(self) -> str:
         return f"ClusterData({self.num_parts})"
 
 
 def _clusters(data: Dataset, num_parts: int, recursive: bool) -> IdArray:
     """The cluster of each node."""
-    names = ("pyg_lib", "torch_sparse", "pymetis")
-    library = next((name for name in names if importlib.util.find_spec(name)), None)
-    if library is None:
+    if importlib.util.find_spec("pymetis") is None:
         warnings.warn(
             "clusters are ranges of a breadth-first order of the nodes: for those of METIS, which "
-            "have fewer edges between them, install pymetis, pyg-lib or torch-sparse",
+            "have fewer edges between them, pip install pymetis",
             UserWarning,
             stacklevel=user_line(),
         )
         place = np.empty(data.num_nodes, np.int64)
         place[_breadth_first(data)] = np.arange(data.num_nodes)
         return place * num_parts // data.num_nodes
-    edges = data.edges[EDGES].all_edges()
-    edges = np.unique(np.concatenate([edges, edges[::-1]], 1), axis=1)  # METIS needs both ways
-    indptr = np.searchsorted(edges[0], np.arange(data.num_nodes + 1))
-    module: Any = importlib.import_module(library)
-    if library == "pymetis":
-        found = module.part_graph(
-            num_parts, xadj=indptr.tolist(), adjncy=edges[1].tolist(), recursive=recursive
-        )[1]
-        return np.asarray(found, np.int64)
-    pair = torch.from_numpy(indptr), torch.from_numpy(edges[1].copy())
-    if library == "pyg_lib":
-        return np.asarray(module.partition.metis(*pair, num_parts, recursive=recursive))
-    metis = torch.ops.torch_sparse.partition
-    return np.asarray(metis(*pair, None, num_parts, recursive))
+    one, other = data.edges[EDGES].all_edges()
+    count, differ = data.num_nodes, one != other  # METIS needs both directions, and no self-loops
+    one, other = one[differ], other[differ]
+    one, other = np.divmod(np.unique(np.append(one * count + other, other * count + one)), count)
+    metis: Any = importlib.import_module("pymetis")
+    lists = metis.CSRAdjacency(np.searchsorted(one, np.arange(count + 1)), other)
+    return np.asarray(metis.part_graph(num_parts, lists, recursive=recursive)[1], np.int64)
 
 
 def _breadth_first(data: Dataset) -> IdArray:
@@ -365,9 +353,8 @@ class GraphSAINTSampler(_PyGSubgraphs):
             sets = _SaintSets(ds, steps, draw, words, **how)
             if coverage > 0:
                 alone = {"gather": [], "distributed": False, "rank": None, "world_size": None}
-                others = _CountedSets(
-                    ds, steps, draw, words, **{**how, **alone, "seed": ~how["seed"]}
-                )
+                how = {**how, **alone, "seed": ~how["seed"]}
+                others = _CountedSets(ds, steps, draw, words, **how)
                 count = partial(_normalization, others, coverage, log)
                 found = _remembered(save_dir, f"{kind}_{coverage}.pt", ds, count)
                 sets.norm = found["node_norm"].numpy(), found["edge_norm"].numpy()
@@ -511,6 +498,8 @@ class ShaDowKHopSampler(NeighborLoader):
         replace: bool = False,
         **options: Any,
     ) -> None:
+        if isinstance(data, Dataset):
+            data.require_untyped("ShaDow samples")
         hops = [num_neighbors] * as_count(depth, "depth")
         how: Any = {"replace": replace, "disjoint": True, "subgraph_type": "induced"}
         super().__init__(data, hops, node_idx, **how, **options)
