@@ -169,6 +169,33 @@ def test_no_seed_edges_make_no_batches(tmp_path):
         assert list(loader) == []
 
 
+@pytest.mark.parametrize("subgraph_type", ["directional", "induced"])
+@pytest.mark.parametrize(("neighbors", "directed"), [("in", True), ("out", True), ("both", False)])
+def test_batches_without_seed_edges(tmp_path, neighbors, directed, subgraph_type):
+    edges = np.random.default_rng(2).integers(0, 60, (2, 900))
+    given = {"edge_index": edges, "place": np.arange(900)}
+    with gz.build(tmp_path, given, neighbors=neighbors, directed=directed, edge_ids=True) as ds:
+        how = {"fanouts": [4, -1], "subgraph_type": subgraph_type, "gather": ["place"]}
+        seeds, collate = edges[:, :96], gz.Collate(ds)
+        whole = map(collate, batches(ds, seeds, **how))
+        others = map(collate, batches(ds, seeds, exclude_seed_edges=True, **how))
+        for i, (before, after) in enumerate(zip(whole, others, strict=True)):
+            pairs = seeds[:, 32 * i : 32 * i + 32].T.tolist()
+            gone = {*map(tuple, pairs), *((v, u) for u, v in pairs)}
+            ends = before.n_id[before.edge_index].T.tolist()
+            keep = torch.tensor([(u, v) not in gone for u, v in ends])
+            assert not keep.all()
+            for name in ("edge_index", "e_id", "place"):
+                assert torch.equal(after[name], before[name][..., keep])
+            if subgraph_type == "directional":
+                hops = keep.split(before.num_sampled_edges)
+                assert after.num_sampled_edges == [int(hop.sum()) for hop in hops]
+        plain = batches(ds, seeds, **how)
+        plain.set_epoch(0)
+        with pytest.raises(ValueError, match="excluded"):
+            batches(ds, seeds, exclude_seed_edges=True, **how).resume(plain.state_after(1))
+
+
 # ---- negatives
 
 

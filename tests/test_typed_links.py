@@ -163,3 +163,40 @@ def test_disjoint_trees_need_no_times(ds):
         users, films = batch[RATES].edge_label_index
         assert batch["user"].batch[users].tolist() == [*range(batch.batch_size)] * 2
         assert batch["film"].batch[films].tolist() == [*range(batch.batch_size)] * 2
+
+
+@pytest.mark.parametrize("disjoint", [False, True])
+@pytest.mark.parametrize(
+    ("seeds", "excluded", "directions"),  # of unwanted edges, by type
+    [
+        (RATES, True, {RATES: [1], LIKED: [-1]}),
+        (RATES, [LIKED], {RATES: [1], LIKED: [-1]}),
+        (KNOWS, True, {KNOWS: [1, -1]}),
+        (KNOWS, False, {}),
+    ],
+)
+def test_batches_without_seed_edges(ds, seeds, excluded, directions, disjoint):
+    edges = ds[seeds].edge_index[:, :128]
+    options = {"disjoint": disjoint, "seed": 3, "neg_sampling": "binary"}
+    whole = batches_of(ds, (seeds, edges), **options)
+    others = batches_of(ds, (seeds, edges), exclude_seed_edges=excluded, **options)
+    gone = 0
+    for i, (full, batch) in enumerate(zip(whole, others, strict=True)):
+        pairs = edges[:, 64 * i : 64 * i + 64].T.tolist()
+        for kind in ds.edge_types:
+            before, after = full[kind], batch[kind]
+            unwanted = {tuple(pair[::step]) for pair in pairs for step in directions.get(kind, [])}
+            ends = np.stack(ends_of(full, kind, *before.edge_index)).T.tolist()
+            keep = torch.tensor([tuple(pair) not in unwanted for pair in ends])
+            gone += int((~keep).sum())
+            assert torch.equal(after.edge_index, before.edge_index[:, keep])
+            assert torch.equal(after.e_id, before.e_id[keep])
+            hops = keep.split(before.num_sampled_edges)
+            assert after.num_sampled_edges == [int(hop.sum()) for hop in hops]
+    assert gone > 20 or not directions
+
+
+def test_excluded_types_are_checked(ds):
+    for excluded, message in ("rates", "a list of edge types"), ([KNOWS], "not between the nodes"):
+        with pytest.raises(ValueError, match=message):
+            batches_of(ds, RATES, exclude_seed_edges=excluded)

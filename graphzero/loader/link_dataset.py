@@ -99,6 +99,27 @@ def _as_labels(edge_label: Any, num_edges: int, mode: Mode) -> npt.NDArray[Any] 
     return raised
 
 
+def _excluded_types(dataset: Dataset, of: EdgeType | None, excluded: Any) -> list[EdgeType]:
+    """The types of the edges that mini-batches lack between both ends of a seed edge."""
+    if not isinstance(excluded, (bool, list)):
+        raise ValueError(
+            f"exclude_seed_edges must be True, False or a list of edge types, not {excluded!r}"
+        )
+    source, relation, target = own = EDGES if of is None else of
+    if isinstance(excluded, list):
+        found = [dataset.edge_type_of(kind) for kind in excluded]
+        for kind in found:
+            if {kind[0], kind[2]} != {source, target}:
+                raise ValueError(
+                    f"exclude_seed_edges names {kind}, whose edges are not between the nodes of "
+                    f"seed edges of the type {own}"
+                )
+        return list(dict.fromkeys([own, *found]))
+    names = {relation, f"rev_{relation}", relation.removeprefix("rev_")}
+    reverse = [kind for kind in dataset.edges if kind in {(target, name, source) for name in names}]
+    return list(dict.fromkeys([own, *reverse])) if excluded else []
+
+
 def _first(wrong: npt.NDArray[np.bool_]) -> list[int]:
     """Where the first wrong label is."""
     found: list[int] = np.argwhere(wrong)[0].tolist()
@@ -112,7 +133,8 @@ class LinkNeighborDataset(SeedDataset):
     batches follow the contract of PyG's ``LinkNeighborLoader``: the seed nodes are both ends of the
     seed edges and of their negatives, each once, ascending, at the start of ``n_id``; with
     ``disjoint=True`` or times, each end is a seed with a tree of its own, sources first, and
-    ``batch`` has the seed edge that it belongs to. Seed edges stay in the graph that is sampled.
+    ``batch`` has the seed edge that it belongs to. Seed edges stay in the graph that is sampled,
+    unless `exclude_seed_edges` leaves them out.
 
     A negative is a pair of different nodes that is not an edge in the direction of the edge list,
     whichever neighbours are stored, drawn uniformly. A seed edge that the graph does not have, such
@@ -145,6 +167,11 @@ class LinkNeighborDataset(SeedDataset):
     src_weight, dst_weight : (num_nodes,) numbers, optional
         Draw the sources or destinations of negatives in proportion to these, as PyG's
         ``NegativeSampling`` does. Pairs that are edges are drawn again.
+    exclude_seed_edges : bool or list of edge types
+        Whether mini-batches lack all edges between the two ends of each of their seed edges, in
+        both directions, so that a model cannot read from its input what it is to predict. They are
+        sampled, and then left out. In a typed graph, True is for the type of the seed edges and its
+        reverse, "rev_" and its name (or the same name); a list names other edge types as well.
     batch_size : int
         Seed edges in a batch, negatives not counted.
     shuffle : bool
@@ -192,6 +219,7 @@ class LinkNeighborDataset(SeedDataset):
         amount: float = 1,
         src_weight: Any = None,
         dst_weight: Any = None,
+        exclude_seed_edges: bool | Sequence[Any] = False,
         **options: Unpack[DatasetOptions],
     ) -> None:
         refuse_keywords(type(self), options)
@@ -200,6 +228,7 @@ class LinkNeighborDataset(SeedDataset):
         self.neg_sampling = _as_mode(neg_sampling)
         self.amount = _as_amount(amount, self.neg_sampling)
         self.edge_label = _as_labels(edge_label, num_edges, self.neg_sampling)
+        self._excluded = _excluded_types(dataset, self.edge_type, exclude_seed_edges)
         super().__init__(dataset, num_edges, fanouts, **options)
         if self.neg_sampling is not None:
             _check_batch_bytes(self.amount, min(num_edges, self.batch_size))
@@ -254,6 +283,9 @@ class LinkNeighborDataset(SeedDataset):
             readahead=readahead,
         )
         count, kind = positions.shape[0], self.edge_type
+        if self._excluded:
+            seed_edges = np.stack([ends.sources[:count], ends.destinations[:count]])
+            subgraph = self._without(subgraph, seed_edges)
         source, target = (None, None) if kind is None else (kind[0], kind[2])
         fields: dict[RowKey, npt.NDArray[Any]] = {}
 
@@ -275,6 +307,46 @@ class LinkNeighborDataset(SeedDataset):
             if times is not None:
                 add(kind, "edge_label_time", times[ends.of_sources])
         return SampledBatch(subgraph, positions, fields=fields, input_type=kind)
+
+    def _without(self, subgraph: TypedSubgraph, seed_edges: IdArray) -> TypedSubgraph:
+        """A subgraph without the edges, of some types, between both ends of some seed edges."""
+        found: dict[str, Any] = {
+            name: dict(getattr(subgraph, name))
+            for name in ("edge_index", "positions", "e_id", "num_sampled_edges")
+            if getattr(subgraph, name) is not None
+        }
+        for kind in self._excluded:
+            keep = ~self._are_between(subgraph, kind, seed_edges)
+            for name in ("edge_index", "positions", "e_id"):
+                if found[name][kind] is not None:
+                    found[name][kind] = found[name][kind].compress(keep, axis=-1)
+            if "num_sampled_edges" in found:
+                ends = np.cumsum(found["num_sampled_edges"][kind])
+                kept = np.append(0, np.cumsum(keep))[ends]
+                found["num_sampled_edges"][kind] = np.diff(kept, prepend=0).tolist()
+        return replace(subgraph, **found)
+
+    def _are_between(
+        self, subgraph: TypedSubgraph, kind: EdgeType, seed_edges: IdArray
+    ) -> npt.NDArray[np.bool_]:
+        """Which edges of a type have the two ends of a seed edge, in either direction."""
+        own = EDGES if self.edge_type is None else self.edge_type
+        # without types, row 0 may have the targets: then both directions are unwanted
+        kinds, ends = (kind[0], kind[2]), subgraph.edge_index[kind]
+        found = np.ones(ends.shape[1], bool)
+        if subgraph.batch is None:  # a node is there once, and the ends of seed edges are seeds
+            num_seeds = [subgraph.num_sampled_nodes[each][0] for each in kinds]
+            found = (ends[0] < num_seeds[0]) & (ends[1] < num_seeds[1])
+        pairs = [subgraph.n_id[each][row[found]] for each, row in zip(kinds, ends, strict=True)]
+        unwanted = [seed_edges] if kinds == (own[0], own[2]) else []
+        unwanted += [seed_edges[::-1]] if kinds == (own[2], own[0]) else []
+        count = self.dataset.nodes[kind[2]].num_nodes
+        keys, others = (
+            source.astype(np.uint64) * np.uint64(count) + target.astype(np.uint64)
+            for source, target in (pairs, np.concatenate(unwanted, axis=1))
+        )
+        found[found] = np.isin(keys, others)
+        return found
 
     def _ends(self, positions: IdArray, key: int) -> _Ends:
         """Both ends of the seed edges at some positions, and of their negatives."""
@@ -313,8 +385,10 @@ class LinkNeighborDataset(SeedDataset):
         weighted = {
             f"{name}_weight_crc": end.weights.crc for name, end in ends if end.weights is not None
         }
+        excluded = {"excluded": [list(kind) for kind in self._excluded]} if self._excluded else {}
         return {
             "seeds_crc": zlib.crc32(self.edge_label_index.data),
+            **excluded,
             **times,
             **typed,
             "neg_sampling": self.neg_sampling,

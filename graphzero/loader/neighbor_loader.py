@@ -631,6 +631,9 @@ class LinkNeighborLoader(SeedLoader):
         ``NegativeSampling``.
     neg_sampling_ratio : float, optional
         The same as ``("binary", ratio)``.
+    exclude_seed_edges : bool or list of edge types
+        Whether mini-batches lack the edges between both ends of their seed edges; see
+        `LinkNeighborDataset`.
     input_id : (num_edges,) integers, optional
         What ``batch.input_id`` has instead of positions of the seed edges.
     seed_weights : (num_edges,) numbers, optional
@@ -660,6 +663,7 @@ class LinkNeighborLoader(SeedLoader):
         edge_label_time: Any = None,
         neg_sampling: Any = None,
         neg_sampling_ratio: float | None = None,
+        exclude_seed_edges: bool | Sequence[Any] = False,
         input_id: Any = None,
         replace: bool = False,
         subgraph_type: Any = "directional",
@@ -708,6 +712,7 @@ class LinkNeighborLoader(SeedLoader):
             edge_label=None if edge_label is None else as_array(edge_label),
             edge_label_time=None if edge_label_time is None else as_array(edge_label_time),
             **as_negatives(neg_sampling, neg_sampling_ratio),
+            exclude_seed_edges=exclude_seed_edges,
             **self._dataset_options(arguments),
         )
         if seed_weights is not None:
