@@ -17,6 +17,7 @@ from torch_geometric.utils import subgraph, to_undirected
 
 import graphzero as gz
 from graphzero import pyg
+from graphzero.pyg import subgraph_loaders
 from graphzero.pyg.subgraph_loaders import _CountedSets, _is_symmetric
 
 NODES = 120
@@ -126,9 +127,13 @@ def check_clusters_of_a_ring(tmp_path, **options):
 
 @pytest.mark.extended
 @pytest.mark.parametrize("recursive", [False, True])
-def test_clusters_of_metis(tmp_path, recursive):
+def test_clusters_of_metis(tmp_path, monkeypatch, recursive):
     pytest.importorskip("pymetis")
     check_clusters_of_a_ring(tmp_path, recursive=recursive)
+    monkeypatch.setattr(subgraph_loaders, "available_memory", lambda: 1000)
+    monkeypatch.setattr(subgraph_loaders, "_CHUNK", 1)
+    with pytest.warns(UserWarning, match="METIS.* takes about .* of which 1.0 kB are available"):
+        check_clusters_of_a_ring(tmp_path, recursive=recursive)
 
 
 def test_clusters(ds, data, tmp_path, monkeypatch):
@@ -161,7 +166,7 @@ def test_clusters(ds, data, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", SAINT)
-def test_saint_batches_and_their_normalization(ds, data, kind):
+def test_saint_batches_and_their_normalization(ds, data, kind, monkeypatch):
     make, options = SAINT[kind]
     how = {"batch_size": 25, "num_steps": 40, "seed": 3, "log": False, **options}
     loader = make(ds, sample_coverage=150, **how)
@@ -186,6 +191,9 @@ def test_saint_batches_and_their_normalization(ds, data, kind):
     same = make(ds, sample_coverage=150, num_workers=2, **how)
     assert [b.n_id.tolist() for b in same] == [b.n_id.tolist() for b in make(ds, **how)]
     assert "node_norm" not in next(iter(make(ds, **how)))
+    monkeypatch.setattr(subgraph_loaders, "available_memory", lambda: 1000)
+    with pytest.raises(MemoryError, match="1.0 kB are available: leave out sample_coverage"):
+        make(ds, sample_coverage=1, **how)
 
 
 def test_walks_of_saint_follow_the_edges(tmp_path):

@@ -22,16 +22,18 @@ from graphzero.errors import user_line
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
 from graphzero.graph.user_input import IdArray
+from graphzero.io.memory import available_memory
 from graphzero.io.row_io import RowKey
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.subgraph_loader import SingleNodes, SubgraphDataset, SubgraphLoader
 from graphzero.pyg.loaders import AnyBatch, NeighborLoader, _PyGLoader, check_stored
 from graphzero.store.manifest import EDGES, NODES
 from graphzero.store.outputs import replaced_file
-from graphzero.units import as_count
+from graphzero.units import as_count, format_bytes
 
 Array = npt.NDArray[Any]
-_CHUNK = 1 << 22  # edges
+_CHUNK = 1 << 20  # edges
+_METIS_BYTES = 400  # for each edge, measured on a random graph
 _MOST_EDGE_NORM, _NEVER_SAMPLED = 1e4, 0.1  # as PyG bounds them
 
 
@@ -71,8 +73,9 @@ class ClusterData:
     """The nodes of a dataset in clusters, for `ClusterLoader` (Chiang et al., "Cluster-GCN",
     KDD 2019).
 
-    METIS makes them, in memory, where pymetis is installed. Otherwise they are ranges of a
-    breadth-first order of the nodes, and a warning says so.
+    METIS makes them, where pymetis is installed and its 400 bytes for each edge are available.
+    Otherwise they are ranges of a breadth-first order of the nodes, and a warning says why; that
+    takes 50 bytes for each node.
 
     Parameters
     ----------
@@ -127,10 +130,16 @@ class ClusterData:
 
 def _clusters(data: Dataset, num_parts: int, recursive: bool) -> IdArray:
     """The cluster of each node."""
-    if importlib.util.find_spec("pymetis") is None:
+    need, available = _METIS_BYTES * data.num_edges, available_memory()
+    is_installed = importlib.util.find_spec("pymetis") is not None
+    if not is_installed or need > available:
+        amounts = (
+            f"{format_bytes(need)} of memory, of which {format_bytes(available)} are available"
+        )
+        reason = f"takes about {amounts}" if is_installed else "needs pymetis: pip install pymetis"
         warnings.warn(
-            "clusters are ranges of a breadth-first order of the nodes: for those of METIS, which "
-            "have fewer edges between them, pip install pymetis",
+            f"clusters are ranges of a breadth-first order of the nodes. METIS, whose clusters "
+            f"have fewer edges between them, {reason}",
             UserWarning,
             stacklevel=user_line(),
         )
@@ -149,16 +158,22 @@ def _clusters(data: Dataset, num_parts: int, recursive: bool) -> IdArray:
 def _breadth_first(data: Dataset) -> IdArray:
     """All nodes in the order in which a breadth-first search along the lists finds them."""
     edges = data.edges[EDGES]
-    waiting = edges.degree(np.arange(data.num_nodes)) > 0  # what has no list comes last
+    degree = edges.degree(np.arange(data.num_nodes))
+    waiting = degree > 0  # what has no list comes last
     found, start = [], 0
+
+    def next_of(nodes: IdArray) -> IdArray:
+        reached = np.unique(edges._lists(nodes)[2])
+        return reached[waiting[reached]]
+
     while waiting[start:].any():
         start += int(waiting[start:].argmax())
         level = np.array([start])
         while len(level):
             waiting[level] = False
             found.append(level)
-            level = np.unique(edges._lists(level)[2])
-            level = level[waiting[level]]
+            parts = np.flatnonzero(np.diff(np.cumsum(degree[level]) // _CHUNK)) + 1
+            level = np.unique(np.concatenate([next_of(part) for part in np.split(level, parts)]))
     seen = np.concatenate([np.empty(0, np.int64), *found])
     return np.concatenate([seen, np.setdiff1d(np.arange(data.num_nodes), seen)])
 
@@ -265,7 +280,12 @@ def _normalization(sets: _SaintSets, coverage: int, log: bool) -> dict[str, Tens
     Steps are drawn until there are `coverage` sampled nodes for each node of the graph.
     """
     data = sets.dataset
-    _core.require_memory(data.num_nodes + data.num_edges, 8, "counts of sampled nodes and edges")
+    need, available = 8 * data.num_nodes + 4 * data.num_edges, available_memory()
+    if need > available:
+        raise MemoryError(
+            f"the counts of sampled nodes and edges take {format_bytes(need)} of memory, and "
+            f"{format_bytes(available)} are available: leave out sample_coverage"
+        )
     nodes, edges = (np.zeros(count, np.float32) for count in (data.num_nodes, data.num_edges))
     wanted, taken, steps = data.num_nodes * coverage, 0, 0
     with tqdm(total=wanted, desc="GraphSAINT normalization", disable=not log) as bar:
