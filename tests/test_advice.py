@@ -32,6 +32,7 @@ MASK, NODES = np.array([True, False, True, False]), [0, 1, 2, 3]
 AMOUNT = "edge_attrs=['amount']"
 VIEW = "array.view([('bfloat16', '<u2')])"
 BITS, TENSOR = X.astype(np.float16).view("V2"), torch.tensor(X).to_sparse()
+YIELDED = {"src": EDGES[0], "dst": EDGES[1], "w": np.float32([1, 2, 3, 4, 5])}
 WEIGHTED = {"edge_index": EDGES, "edge_weight": NEGATIVE}
 
 
@@ -70,6 +71,14 @@ BUILDS = {
     "negative weights": (
         *({"edges": WEIGHTED}, "weight_attrs=[]"),
         *({"weight_attrs": []}, {"edge_weight": NEGATIVE}),
+    ),
+    "yielded": (
+        *({"edges": iter([EDGES]), "weight": "w"}, "{'src': ..., 'dst': ..., 'weight': ...}"),
+        *({"edges": iter([YIELDED])}, {"edge_weight": YIELDED["w"]}),
+    ),
+    "beside": (
+        *({"edges": np.vstack([EDGES, YIELDED["w"]]).T}, "{'edge_index': ..., 'weight': ...}"),
+        *({"edges": {"edge_index": EDGES, "weight": YIELDED["w"]}}, {"weight": YIELDED["w"]}),
     ),
     "unused": ({"edges": FRAME}, AMOUNT, {"edge_attrs": ["amount"]}, {"amount": NEGATIVE}),
     "matrix": ({"edges": MATRIX, **TO_MAP}, "leave out ids='map'", {"ids": "dense"}, PAIRS),

@@ -120,6 +120,11 @@ def _optional(
     if spec is False:
         return None
     names = table.names
+    if isinstance(spec, str) and names is None and table.width == 2:
+        raise ValueError(
+            f"{table.name} has two columns without names, and none for {role}={spec!r}: name them, "
+            f"in a header or in dictionaries such as {{'src': ..., 'dst': ..., '{role}': ...}}"
+        )
     if spec is not None:
         return column_index(spec, names, table.width, role, table.name)
     found = [index for index in find_known(names or (), known) if index not in taken]
@@ -333,7 +338,10 @@ def _from_array(
     if array.ndim == 2 and array.shape[0] == 2:
         array = array.T
     if array.ndim != 2 or array.shape[1] != 2:
-        raise ValueError(f"{name} has shape {array.shape}: an edge list is (E, 2) or (2, E)")
+        raise ValueError(
+            f"{name} has shape {array.shape}: an edge list is (E, 2) or (2, E), and more of edges "
+            f"goes beside it, as in {{'edge_index': ..., 'weight': ...}}"
+        )
     if array.dtype.kind not in ("iuUO" if text_ids else "iu"):
         raise ValueError(
             f"{name} has dtype {array.dtype}: node ids must be integers; where these are whole "
