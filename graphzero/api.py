@@ -206,14 +206,9 @@ def reorder(
     check_memory_limit(memory_limit)
     if order == "presample" and presample is None:
         presample = Presample()
-    ingest.reorder_dataset(
-        path,
-        order,
-        neighbors=neighbors,
-        presample=presample,
-        memory_limit=memory_limit,
-        progress=progress,
-    )
+    options: dict[str, Any] = {"neighbors": neighbors, "presample": presample}
+    options |= {"memory_limit": memory_limit, "progress": progress}
+    ingest.reorder_dataset(path, order, **options)
     return open_dataset(path)
 
 

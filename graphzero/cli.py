@@ -24,7 +24,7 @@ _COMMANDS = (
     *("build", "import", "reorder", "pack", "info"),
     *("verify", "tune", "train", "report", "demo"),
 )
-_EXPECTED = (OSError, ValueError, IndexError, KeyError, ImportError, MemoryError, RuntimeError)
+_EXPECTED = (OSError, ValueError, IndexError, ImportError, MemoryError, RuntimeError)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -47,12 +47,9 @@ def make_parser() -> argparse.ArgumentParser:
 def _one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{os.fsdecode(error.filename)}: {error.strerror}"
-    if isinstance(error, MemoryError):
-        return f"out of memory {error}".rstrip()
     # A DataLoader worker's error carries its traceback; the last line is the error itself.
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[-1] if lines else ""
-    if isinstance(error, _EXPECTED) and not isinstance(error, KeyError) and text:
+    text = str(error).strip().rpartition("\n")[2].strip()
+    if isinstance(error, _EXPECTED) and text:
         return text
     return f"{type(error).__name__}: {text} (--debug shows where)"
 

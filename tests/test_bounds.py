@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import files
 import numpy as np
 import pytest
 
@@ -17,32 +18,17 @@ from graphzero.report.summary import Summary
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.no_asan  # measures what takes the time
 
-NODES, WIDE_NODES = 100_000, 2000
-
-
-def _build(path: Path, nodes: int, edges: int, columns: int) -> Path:
-    rng = np.random.default_rng(0)
-    gz.build(
-        path,
-        rng.integers(0, nodes, (edges, 2)),
-        rng.standard_normal((nodes, columns)).astype(np.float32),
-        labels=rng.integers(0, 4, nodes),
-        num_nodes=nodes,
-        order="input",
-    ).close()
-    return path
+NODES = 100_000
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """Rows of 512 bytes: eight on a page, of which a mini-batch has hardly ever two."""
-    return _build(tmp_path_factory.mktemp("bounds") / "data", NODES, 2_000_000, 128)
-
-
-@pytest.fixture(scope="module")
-def wide(tmp_path_factory) -> Path:
-    """Rows of 16 KiB."""
-    return _build(tmp_path_factory.mktemp("wide") / "data", WIDE_NODES, 20_000, 4096)
+    rng = np.random.default_rng(0)
+    edges, rows = rng.integers(0, NODES, (2_000_000, 2)), rng.random((NODES, 128), np.float32)
+    path = tmp_path_factory.mktemp("bounds") / "data"
+    gz.build(path, edges, rows, np.arange(NODES) % 4, num_nodes=NODES, order="input").close()
+    return path
 
 
 @pytest.fixture
@@ -85,16 +71,6 @@ def _batches(
     return gz.NeighborDataset(ds, np.tile(np.arange(2000), repeats), fanouts, **options)
 
 
-def _drop(path: Path) -> None:
-    """Drops a file from the page cache, which is not mapped by then."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(descriptor)
-
-
 def test_a_slow_model_is_the_bound(ds) -> None:
     batches = _batches(ds, [2], repeats=4, gather=["y"])
     summary = _named("model", lambda: _run(batches, lambda: time.sleep(0.05)))
@@ -102,25 +78,11 @@ def test_a_slow_model_is_the_bound(ds) -> None:
     assert summary.verdict.stalled < 0.3
 
 
-def test_long_lists_without_rows_are_bound_by_sampling(ds) -> None:
-    _named("sampling", lambda: _run(_batches(ds, [20, 20, 20], gather=["y"]), _nothing))
-
-
-def test_wide_rows_in_memory_are_bound_by_gathering(wide: Path) -> None:
-    with gz.open(wide) as ds:
-        assert ds.features is not None
-        ds.features.get_tensor().sum()  # into the page cache
-        # without a thread beside the loop, whose handing over takes long on a busy machine
-        prefetch = gz.Prefetch("none", lookahead=0)
-        batches = _batches(ds, [1], repeats=20, batch_size=2000, prefetch=prefetch)
-        _named("gather", lambda: _run(batches, _nothing))
-
-
 @pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="nothing else drops a file")
-@pytest.mark.parametrize("strategy", ["none", "willneed", "uring", "pread"])
+@pytest.mark.parametrize("strategy", ["none", "uring"])
 def test_rows_that_are_not_in_memory_are_bound_by_the_disk(folder: Path, strategy: str) -> None:
     def run() -> Summary:
-        _drop(folder / "features.gd")
+        files.drop_from_cache(folder / "features.gd")
         with gz.open(folder) as ds:
             cached = gz.memory_report(ds).page_cache
             if cached is None or cached > 10**7:

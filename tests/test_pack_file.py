@@ -272,7 +272,7 @@ def test_full_disk(ds, small_disk, monkeypatch):
 
     check_full("the pack needs about .* are free: pack fewer epochs")
     monkeypatch.setattr(packing.Packing, "check_space", lambda *_: None)
-    check_full("no room for")
+    check_full("No space left")
     too_low = property(lambda self: [one.resident_rows for one in self.packed])
     monkeypatch.setattr(packing.Packing, "_num_rows", too_low)
     check_full("No space left")
