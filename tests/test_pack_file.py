@@ -338,7 +338,7 @@ def test_the_command_says_the_cost_and_packs(folder, tmp_path, capfd):
 def test_wrong_usage(folder, tmp_path, capfd):
     out = tmp_path / "p.gd"
     assert run("pack", folder, out, "--epochs", 1, "--split", "nope") == 1
-    assert "no split 'nope'; there are ['train']" in capfd.readouterr().err
+    assert "'nope' is no split of the dataset: there are ['train']" in capfd.readouterr().err
     for words, message in (
         ([], "required: --epochs"),
         (["--epochs", 1, "--resident", "2.5"], "fraction from 0 to 1"),

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
-from types import FrameType
-
-import files
-import numpy as np
-import pytest
-
-import graphzero
 
 ROOT = Path(__file__).resolve().parents[1]
 TEST_COMMAND = "python3 -m venv .venv && .venv/bin/pip install tox && .venv/bin/tox"
@@ -121,29 +113,8 @@ def test_the_tour_is_short_and_names_what_exists() -> None:
     assert [path for path in missing if not (ROOT / path).exists()] == []
 
 
-def test_the_batch_of_the_tour_is_made_by_its_functions(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    page = (ROOT / "docs" / "tour.md").read_text()
-    section = page.split("\n## One batch")[1].split("\n## ")[0]
-    named = [(path, name) for name, path in NAMED.findall(section) if path.endswith(".py")]
-    way = {(path.removesuffix(".py").replace("/", "."), name) for path, name in named}
-    edges, features = files.random_edges(50, 400), np.ones((50, 2), np.float32)
-    files.write_dataset(tmp_path / "data", edges, 50, features=features)
-    visited: set[tuple[str, str]] = set()
+def test_files_that_run_elsewhere_exist() -> None:
+    import conftest
 
-    def visit(frame: FrameType, event: str, _: object) -> None:
-        module = str(frame.f_globals.get("__name__", "")).removeprefix("graphzero.")
-        for step in way if event == "call" else ():
-            name = step[1].rpartition(".")[2]
-            if step[0] == module and frame.f_code.co_name in (name, "__init__"):
-                visited.add(step)
-
-    with graphzero.open(tmp_path / "data") as ds:
-        prefetch = graphzero.Prefetch(lookahead=0)  # everything in this thread
-        loader = graphzero.NeighborLoader(ds, [2, 2], batch_size=10, seed=0, prefetch=prefetch)
-        sys.setprofile(visit)
-        try:
-            list(loader)
-        finally:
-            sys.setprofile(None)
-    assert way - visited == set()
+    for name in f"{conftest.EXTENDED} {conftest.CORE}".split():
+        assert (ROOT / "tests" / f"test_{name}.py").is_file(), name

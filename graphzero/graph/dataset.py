@@ -621,32 +621,3 @@ def _note_of_version_1(folder: Path, manifest: Manifest) -> str:
         f"{manifest.order!r}, neighbors='in'); neighbors='out' keeps it as it is without this "
         f"warning"
     )
-
-
-def seeds_of_split(ds: Dataset, split: str, node_type: str | None) -> Any:
-    """Seeds as `NeighborDataset` takes them, from the options of a command.
-
-    Parameters
-    ----------
-    ds : Dataset
-    split : str
-        "all" for all nodes.
-    node_type : str or None
-        Of a typed graph, the type of the seeds; None for the one that has the split.
-
-    Raises
-    ------
-    ValueError
-        If there is no such split or node type; names the option ``--node-type``.
-    """
-    if node_type is not None and (not ds.is_typed or node_type not in ds.nodes):
-        raise ValueError(f"--node-type: there is no {node_type!r}, but {ds.node_types}")
-    owners = [name for name, nodes in ds.nodes.items() if split in nodes.splits or split == "all"]
-    wanted = owners if node_type is None else [name for name in owners if name == node_type]
-    if not wanted:
-        names = {name: sorted(nodes.splits) for name, nodes in ds.nodes.items()}
-        raise ValueError(f"no split {split!r}; there are {names}, and 'all' for all nodes")
-    if len(wanted) > 1:
-        raise ValueError(f"several node types have seeds: give --node-type, one of {owners}")
-    seeds = None if split == "all" else ds.nodes[wanted[0]].splits[split]
-    return (wanted[0], seeds) if ds.is_typed else seeds

@@ -359,7 +359,7 @@ class Graph(GraphMethods02, MappedFile):
         threads = as_threads(num_threads)
         draws = _core.Draws(as_seed(seed), 0, 0).hop(0)
         self._mapping.check_size()
-        with _smaller(f"fanout={fanout} of {len(ids):,} seeds", "fanout"):
+        with _smaller("fanout", fanout, len(ids), "seeds"):
             indptr, positions, stored = self._csr.sample_hop(
                 self._csr.to_stored(ids, threads), fanout, sampling, draws, threads, _by_seed
             )
@@ -434,7 +434,7 @@ class Graph(GraphMethods02, MappedFile):
         ids = as_ids(start, self.num_nodes, "start")
         threads = as_threads(num_threads)
         count = len(ids) * walks_per_node
-        with _smaller(f"{count:,} walks of length={length}, {walks_per_node=}", "length"):
+        with _smaller("length", length, count, "walks (starts times walks_per_node)"):
             _core.require_memory(count * (length + 1), ids.itemsize, "nodes")
             stored = csr.walk(
                 np.repeat(csr.to_stored(ids, threads), walks_per_node),
@@ -456,13 +456,14 @@ class Graph(GraphMethods02, MappedFile):
 
 
 @contextmanager
-def _smaller(what: str, option: str) -> Iterator[None]:
+def _smaller(option: str, value: int, count: int, of: str) -> Iterator[None]:
     """Says what there was no memory for, and which option is to be smaller."""
     try:
         yield
     except MemoryError as error:
         raise MemoryError(
-            f"no memory for {what} ({error}): use a smaller {option}, or fewer nodes in a call"
+            f"no memory for {option}={value} of {count:,} {of} ({error}): use a smaller {option}, "
+            f"or fewer nodes in a call"
         ) from None
 
 

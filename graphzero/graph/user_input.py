@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -211,7 +211,7 @@ _WORDS = {
     "subgraph_type": ("directional", "induced"),
 }
 _SWITCHES = ("replace", "weighted", "labor", "disjoint", "strictly_before")
-_OTHER_TREES = "batch_dependency excludes {}: trees of other batches belong to other seeds"
+_OTHER_TREES = ": trees of other batches belong to other seeds"
 
 
 def as_fanout(fanout: Any) -> int:
@@ -224,10 +224,10 @@ def as_fanout(fanout: Any) -> int:
     """
     try:
         return -1 if fanout == -1 else as_count(fanout, "fanout")
-    except ValueError:
+    except ValueError as error:
         raise ValueError(
-            f"a fanout must be a positive integer, or -1 for all neighbours, not {fanout!r}"
-            f"{', which does not fit 63 bits' if isinstance(fanout, int) and fanout > 1 else ''}"
+            f"a fanout must be a positive integer, or -1 for all neighbours, not {fanout!r}: "
+            f"{error}"
         ) from None
 
 
@@ -239,15 +239,11 @@ def as_fanouts(fanouts: Any, name: str = "fanouts") -> list[int]:
     ValueError
         If they are not a sequence, or one of them is not a fanout.
     """
-    try:
-        each = None if isinstance(fanouts, (str, bytes)) else list(fanouts)
-    except TypeError:
-        each = None
-    if each is None:
+    if isinstance(fanouts, (str, bytes)) or not isinstance(fanouts, Iterable):
         raise ValueError(
             f"{name} must be a list with one fanout for each hop, such as [15, 10], not {fanouts!r}"
         )
-    return [0 if fanout is not False and fanout == 0 else as_fanout(fanout) for fanout in each]
+    return [0 if fanout is not False and fanout == 0 else as_fanout(fanout) for fanout in fanouts]
 
 
 def as_seed(seed: Any) -> int:
@@ -321,9 +317,8 @@ class Sampling:
             if getattr(self, name) not in words:
                 raise ValueError(f"{name} must be one of {words}, not {getattr(self, name)!r}")
         depends_on = as_count(self.batch_dependency, "batch_dependency")
-        object.__setattr__(self, "batch_dependency", depends_on)
-        for name in _SWITCHES:
-            object.__setattr__(self, name, bool(getattr(self, name)))
+        switches = {name: bool(getattr(self, name)) for name in _SWITCHES}
+        vars(self).update(switches, batch_dependency=depends_on)
         is_last = self.temporal_strategy == "last"
         for excluded, what in (
             (self.labor and self.replace, "labor excludes replace: it draws each neighbour once"),
@@ -333,7 +328,7 @@ class Sampling:
                 is_last and self.replace,
                 "temporal_strategy='last' draws nothing, so replace has no meaning",
             ),
-            (depends_on > 1 and self.disjoint, _OTHER_TREES.format("disjoint")),
+            (depends_on > 1 and self.disjoint, f"batch_dependency excludes disjoint{_OTHER_TREES}"),
         ):
             if excluded:
                 raise ValueError(what)
@@ -368,4 +363,4 @@ class Sampling:
         if self.kind is not None:
             raise ValueError(f"{self.kind} sampling does not support times: use one of the two")
         if self.batch_dependency > 1:
-            raise ValueError(_OTHER_TREES.format("times"))
+            raise ValueError(f"batch_dependency excludes times{_OTHER_TREES}")
