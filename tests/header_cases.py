@@ -129,7 +129,7 @@ def _wrong_pairs() -> list[Case]:
 
 
 _SAY = {"src": "p", "dst": "q"}
-# What each column holds, in capitals where weights and times are read. Some were silent mistakes once.
+# What each column holds, in capitals where weights and times are read. Some were silent mistakes.
 _RIGHT = {
     "id,from,to": "nst",
     "rel,head,tail": "xst",
