@@ -424,9 +424,11 @@ def test_the_command(typed: Path, tmp_path: Path, capfd: pytest.CaptureFixture[s
     assert [file["name"] for file in content["files"]] == [path.name for path in files]
     more = [*words, "--overwrite", "--quiet"]
     assert run(*more, "--split", "all") == 1
-    assert "of a typed graph are of one node type" in only_line(capfd.readouterr().err)
+    assert "(--split and --node-type say which)" in only_line(capfd.readouterr().err)
     assert run(*more, "--split", "nope") == 1
-    assert "their splits {'paper': ['odd', 'train']}" in only_line(capfd.readouterr().err)
+    assert "their splits {'paper': ['train'], 'author': ['odd']}" in only_line(
+        capfd.readouterr().err
+    )
     assert run(*more, "--split", "train", "--node-type", "author") == 1
     assert "'train' is no split of the node type 'author'" in only_line(capfd.readouterr().err)
     assert run(*more, "--split", "all", "--node-type", "authors") == 1

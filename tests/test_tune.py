@@ -354,7 +354,8 @@ def test_what_fails_and_what_takes_too_long_is_a_reason(
 ) -> None:
     result = measure(replace(work, split="missing"), gz.Prefetch("none"), None, [])
     assert result.reason == (
-        "failed: ValueError: 'missing' is no split of the dataset: there are ['train']"
+        "failed: ValueError: 'missing' is no split of the dataset: there are ['train'] "
+        "(--split and --node-type say which)"
     )
     assert (result.seconds_per_batch, result.seconds) == (None, ())
     monkeypatch.setattr(module, "_START_SECONDS", 0.5)

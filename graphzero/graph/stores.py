@@ -409,7 +409,8 @@ class NodeStore(_Store):
         return bits
 
     def _rows(self, name: str, store: FeatureStore) -> npt.NDArray[Any]:
-        _core.require_memory(store.num_nodes, store.row_bytes, f"data.{name}, all rows from disk")
+        what = f"rows of data.{name}, read whole: a batch of a loader has the rows of its nodes"
+        _core.require_memory(store.num_nodes, store.row_bytes, what)
         return store.gather_stored(self.to_stored(np.arange(self.num_nodes)), None, 1)
 
     @property

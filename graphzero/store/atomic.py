@@ -106,9 +106,11 @@ class StagedFile:
         device or another special file.
     """
 
+    _open = False
+
     def __init__(self, path: str | os.PathLike[str], size: int = 0) -> None:
         self.path = Path(path)
-        self._open = False
+        self._process = os.getpid()
         refuse_special(self.path)
         name = f".{self.path.name}.{secrets.token_hex(6)}{_SUFFIX}"
         self.staged_path = self.path.with_name(name)
@@ -167,6 +169,12 @@ class StagedFile:
             os.close(self.fd)
             self._open = False
         self.staged_path.unlink(missing_ok=True)
+
+    def __del__(self) -> None:
+        # Ctrl-C may come before anybody has the object; a forked child has no part in the file
+        if self._open and self._process == os.getpid():
+            with suppress(OSError):
+                self.discard()
 
     def __enter__(self) -> StagedFile:
         return self
