@@ -107,8 +107,9 @@ class GraphMethods02:
         short = np.flatnonzero((counts > 0) & (counts < K))
         if short.size:
             # another seed: the same one would draw the same neighbours in the same places
-            options = {"replace": True, "seed": ~seed, "_by_seed": True}
-            redrawn = lists.sample_neighbors(start[short], K, **options)
+            redrawn = lists.sample_neighbors(
+                start[short], K, replace=True, seed=~seed, _by_seed=True
+            )
             missing = column >= counts[short, np.newaxis]
             out[short] = np.where(missing, redrawn.indices.reshape(-1, K), out[short])
         return out
