@@ -31,6 +31,7 @@ from graphzero.graph.stores import (
     missing,
 )
 from graphzero.graph.user_input import NodeTexts
+from graphzero.store import tuning_file
 from graphzero.store.id_table import IdTable, open_id_table
 from graphzero.store.manifest import (
     EDGES,
@@ -44,14 +45,6 @@ from graphzero.store.manifest import (
     open_build,
 )
 from graphzero.store.mapped_file import ClosedAtExit
-from graphzero.store.tuning_file import (
-    TUNING_NAME,
-    Tuning,
-    files_digest,
-    machine_differences,
-    read_tuning,
-    this_machine,
-)
 
 _Part = TypeVar("_Part", NodeStore, EdgeStore)
 
@@ -115,7 +108,7 @@ class Dataset(Named, ClosedAtExit):
     nodes: dict[str, NodeStore]
     edges: dict[EdgeType, EdgeStore]
     _direction_note: str | None = None  # what to warn of, where nobody has chosen the direction
-    any_tuning: Tuning | None = None  # in the folder, for whatever machine and files
+    any_tuning: tuning_file.Tuning | None = None  # in the folder, for whatever machine and files
 
     def __init__(
         self,
@@ -440,7 +433,7 @@ class Dataset(Named, ClosedAtExit):
             warnings.warn(note, UserWarning, stacklevel=user_line())
 
     @property
-    def tuning(self) -> Tuning | None:
+    def tuning(self) -> tuning_file.Tuning | None:
         """What `graphzero tune` has found for these files on this machine; None without it.
 
         Loaders that are given no ``prefetch=`` use it, where as much memory is available.
@@ -453,9 +446,10 @@ class Dataset(Named, ClosedAtExit):
         tuned = self.any_tuning
         if tuned is None:
             return None
-        if tuned.dataset != files_digest(self.mappings):
+        if tuned.dataset != tuning_file.files_digest(self.mappings):
             return "it is of other files: run graphzero tune again"
-        others = machine_differences(tuned.machine, this_machine(os.path.dirname(self.paths[0])))
+        here = tuning_file.this_machine(os.path.dirname(self.paths[0]))
+        others = tuning_file.machine_differences(tuned.machine, here)
         return f"it is of another machine ({'; '.join(others)})" if others else ""
 
     @property
@@ -530,8 +524,8 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     """
     folder = Path(path)
     ds = open_build(folder, partial(_open_files, folder), Dataset.close)
-    if (folder / TUNING_NAME).exists():
-        vars(ds)["any_tuning"] = read_tuning(folder)
+    if (folder / tuning_file.TUNING_NAME).exists():
+        vars(ds)["any_tuning"] = tuning_file.read_tuning(folder)
     return ds
 
 

@@ -174,12 +174,6 @@ class NodeTable:
     visits: FileEntry | None = None
     id_map: FileEntry | None = None
 
-    def entries(self) -> list[FileEntry]:
-        """Every file of these nodes."""
-        further = [self.ids, self.visits, self.id_map]
-        some = [*self.attributes.values(), *self.splits.values(), *further]
-        return [entry for entry in some if entry is not None]
-
 
 @dataclass(frozen=True)
 class EdgeTable:
@@ -214,10 +208,6 @@ class EdgeTable:
     time: str | None = None
     time_level: TimeLevel = "edge"
     changes: EdgeChanges | None = None
-
-    def entries(self) -> list[FileEntry]:
-        """Every file of these edges."""
-        return [self.graph, *self.attributes.values(), *self.splits.values()]
 
 
 @dataclass(frozen=True)
@@ -283,9 +273,11 @@ class Manifest:
 
     def entries(self) -> list[FileEntry]:
         """Every file of the dataset."""
-        tables: list[NodeTable | EdgeTable] = [*self.nodes.values(), *self.edges.values()]
-        found = [entry for table in tables for entry in table.entries()]
-        return [*found, *(one for one in (self.out_graph, self.extras) if one is not None)]
+        found: list[Any] = []
+        for table in (*self.nodes.values(), *self.edges.values()):
+            for value in vars(table).values():
+                found += value.values() if isinstance(value, dict) else [value]
+        return [one for one in (*found, self.out_graph, self.extras) if isinstance(one, FileEntry)]
 
 
 # A file name has at most 255 bytes, of which its name during the build needs 24.
@@ -302,14 +294,13 @@ class Layout:
     """In what folders of graphs with and without types differ: names of files, and the manifest."""
 
     is_typed: bool
+    out_graph = "graph_out.gl"  # of the out-neighbours beside in-neighbours
+    extras = "extras.gd"  # of what has no row for each node or edge
 
     @property
     def order_in_graph(self) -> bool:
         """Whether the order of nodes is stored in the graph file; else each node type has one."""
         return not self.is_typed
-
-    out_graph = "graph_out.gl"  # of the out-neighbours beside in-neighbours
-    extras = "extras.gd"  # of what has no row for each node or edge
 
     def graph(self, edge_type: EdgeType = EDGES) -> str:
         """File of the neighbour lists: "graph.gl", or "author__writes__paper.gl"."""
