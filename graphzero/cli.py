@@ -13,7 +13,6 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
 
 import graphzero
 from graphzero.commands.options import add_command, add_flags
@@ -58,10 +57,6 @@ def _fail(message: str) -> None:
     print(f"graphzero: {message}", file=sys.stderr)
 
 
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    _fail(f"warning: {message}")
-
-
 def _let_threads_sleep() -> None:
     """Starts the program again with ``OMP_WAIT_POLICY=passive``, unless the variable is set.
 
@@ -104,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None and args.command in ("train", "demo"):
         _let_threads_sleep()
     with warnings.catch_warnings():
-        warnings.showwarning = _show_warning
+        warnings.showwarning = lambda message, *_, **__: _fail(f"warning: {message}")
         try:
             code: int = args.run(args)
             sys.stdout.flush()

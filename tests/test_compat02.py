@@ -111,11 +111,11 @@ def test_old_arguments_work_and_are_not_in_signatures(tmp_path):
     assert list(inspect.signature(gz.FeatureStore.get_data).parameters) == ["self", "node"]
     with gz.FeatureStore(filename=tmp_path / "x.npy") as store:
         assert store.get_data(node_id=1).tolist() == [0, 1, 0]
-        with pytest.raises(TypeError, match="give node"):
+        with pytest.raises(TypeError, match="node"):
             store.get_data(1, node_id=1)
-    with pytest.raises(TypeError, match="give path"):
+    with pytest.raises(TypeError, match="path"):
         gz.FeatureStore(tmp_path / "x.npy", filename=tmp_path / "x.npy")
-    with pytest.raises(TypeError, match="give path"):
+    with pytest.raises(TypeError, match="path"):
         gz.Graph()
 
 

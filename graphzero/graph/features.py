@@ -93,22 +93,6 @@ def _npy_layout(mapping: _core.Mapping) -> RowLayout:
     return RowLayout(shape, dtype, head.tell(), identity=(shape, str(dtype), mapping.size))
 
 
-def _gd_shape(
-    mapping: _core.Mapping, sections: dict[str, Any], num_rows: int, width: int, vector: bool
-) -> tuple[int, ...]:
-    """Shape of the rows; a section has that of rows which are not vectors."""
-    if "row_shape" not in sections:
-        return (num_rows,) if vector else (num_rows, width)
-    code, offset, count, length, _ = sections["row_shape"]
-    if DTYPES[code].str == "<i8" and 2 <= count <= _MOST_ROW_DIMS:
-        row_shape = tuple(np.frombuffer(mapping.read(offset, length), "<i8").tolist())
-        if min(row_shape) > 0 and math.prod(row_shape) == width:
-            return (num_rows, *row_shape)
-    raise FormatError(
-        f"{mapping.path}: section 'row_shape' does not fit rows of {width} numbers: build it again"
-    )
-
-
 def _gd_layout(mapping: _core.Mapping) -> RowLayout:
     header = _core.feature_header(mapping)
     sections = {name: entry for name, *entry in header["sections"]}
@@ -124,7 +108,17 @@ def _gd_layout(mapping: _core.Mapping) -> RowLayout:
         _check_shape((num_nodes, width), DTYPES[code].itemsize)
     except ValueError as error:
         raise FormatError(f"{mapping.path} is corrupt ({error}): build it again") from None
-    shape = _gd_shape(mapping, sections, num_nodes, width, bool(header["flags"] & FLAG_VECTOR))
+    row_shape: tuple[int, ...] = () if header["flags"] & FLAG_VECTOR else (width,)
+    if "row_shape" in sections:  # of rows that are no vectors
+        shape_code, shape_offset, dims, length, _ = sections["row_shape"]
+        is_shape = DTYPES[shape_code].str == "<i8" and 2 <= dims <= _MOST_ROW_DIMS
+        data = mapping.read(shape_offset, length) if is_shape else bytes(8)
+        row_shape = tuple(np.frombuffer(data, "<i8").tolist())
+        if min(row_shape) <= 0 or math.prod(row_shape) != width:
+            raise FormatError(
+                f"{mapping.path}: section 'row_shape' does not fit rows of {width} numbers: build "
+                f"it again"
+            )
     rank = order = None
     if "node_rank" in sections:
         rank_code, rank_offset, rank_count, _, rank_crc = sections["node_rank"]
@@ -132,6 +126,7 @@ def _gd_layout(mapping: _core.Mapping) -> RowLayout:
             raise FormatError(f"{mapping.path}: section 'node_rank' does not fit {num_nodes} rows")
         rank = (rank_offset, DTYPES[rank_code].itemsize == 8)
         order = (rank_code, rank_count, rank_crc)
+    shape = (num_nodes, *row_shape)
     return RowLayout(shape, DTYPES[code], origin, rank, order, header_identity(header))
 
 
