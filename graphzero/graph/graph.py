@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +58,10 @@ class SampledNeighbors:
     e_id: IdArray | None
 
 
+def _section(name: str, doc: str) -> Any:
+    return property(lambda graph: graph._view(name), doc=doc)
+
+
 class Graph(GraphMethods02, MappedFile):
     """A graph in a ``.gl`` file, mapped and never loaded.
 
@@ -88,6 +92,8 @@ class Graph(GraphMethods02, MappedFile):
         Whether edges are stored in the given direction only.
     is_incoming : bool
         Whether the lists of the file have the sources of each node's incoming edges.
+    out_lists : Graph or None
+        The file with the out-neighbours of the same edges, for walks: see `attach_out_lists`.
 
     Raises
     ------
@@ -204,44 +210,35 @@ class Graph(GraphMethods02, MappedFile):
         return ResidentPrefix(self._mapping, self._sections[section][1])
 
     def _view(self, name: str) -> npt.NDArray[Any] | None:
+        """A section of the file as a read-only array, None where there is none."""
         if name not in self._sections:
             return None
         dtype, offset, count, _length, _crc = self._sections[name]
         return section_view(self._mapping, DTYPES[dtype], offset, (count,))
 
-    @property
-    def indptr(self) -> npt.NDArray[Any]:
+    indptr: npt.NDArray[Any] = _section(
+        "indptr",
         """Where each neighbour list begins in `indices`, and the end of the last: a read-only view.
 
         (num_nodes + 1,) uint32 or uint64. Lists and `indices` are in *stored* order; `node_ids`
         translates them to the user's ids where it is not None.
-        """
-        return cast("npt.NDArray[Any]", self._view("indptr"))
-
-    @property
-    def indices(self) -> npt.NDArray[Any]:
-        """Neighbour lists as stored, (num_edges,) uint32 or uint64, a read-only view."""
-        return cast("npt.NDArray[Any]", self._view("indices"))
-
-    @property
-    def weights(self) -> npt.NDArray[np.float32] | None:
-        """Edge weights in the order of `indices`, (num_edges,) float32 view, or None."""
-        return self._view("weights")
-
-    @property
-    def times(self) -> npt.NDArray[np.int64] | None:
-        """Edge timestamps in the order of `indices`, (num_edges,) int64 view, or None."""
-        return self._view("times")
-
-    @property
-    def time_order(self) -> npt.NDArray[Any] | None:
-        """Offsets within each neighbour list, oldest edge first, (num_edges,) view, or None."""
-        return self._view("time_order")
-
-    @property
-    def node_ids(self) -> npt.NDArray[Any] | None:
-        """The user's id of each stored node, (num_nodes,) view; None if they are the same."""
-        return self._view("node_ids")
+        """,
+    )
+    indices: npt.NDArray[Any] = _section(
+        "indices", "Neighbour lists as stored, (num_edges,) uint32 or uint64, a read-only view."
+    )
+    weights: npt.NDArray[np.float32] | None = _section(
+        "weights", "Edge weights in the order of `indices`, (num_edges,) float32 view, or None."
+    )
+    times: npt.NDArray[np.int64] | None = _section(
+        "times", "Edge timestamps in the order of `indices`, (num_edges,) int64 view, or None."
+    )
+    time_order: npt.NDArray[Any] | None = _section(
+        "time_order", "Offsets within each neighbour list, oldest edge first, a view, or None."
+    )
+    node_ids: npt.NDArray[Any] | None = _section(
+        "node_ids", "The user's id of each stored node, a view; None if they are the same."
+    )
 
     @property
     def stored_order(self) -> tuple[Any, ...] | None:
