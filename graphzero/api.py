@@ -140,16 +140,9 @@ def build(
     return open_dataset(path)
 
 
-def write_dataset(
-    path: str | os.PathLike[str],
-    edges: Any,
-    features: Any = None,
-    labels: Any = None,
-    splits: Mapping[str, Any] | None = None,
-    **options: Any,
-) -> Closing:
+def write_dataset(path: str | os.PathLike[str], edges: Any, **options: Any) -> Closing:
     """As `build`, but returns what is to be said at the end, and neither says it nor opens it."""
-    wanted = BuildOptions(edges, features, labels, splits, **options)
+    wanted = BuildOptions(edges, **options)
     check_memory_limit(wanted.memory_limit)
     if wanted.order == "presample" and wanted.presample is None:
         wanted = replace(wanted, presample=Presample())
@@ -206,14 +199,9 @@ def reorder(
     check_memory_limit(memory_limit)
     if order == "presample" and presample is None:
         presample = Presample()
-    ingest.reorder_dataset(
-        path,
-        order,
-        neighbors=neighbors,
-        presample=presample,
-        memory_limit=memory_limit,
-        progress=progress,
-    )
+    options: dict[str, Any] = {"neighbors": neighbors, "presample": presample}
+    options |= {"memory_limit": memory_limit, "progress": progress}
+    ingest.reorder_dataset(path, order, **options)
     return open_dataset(path)
 
 

@@ -13,7 +13,6 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
 
 import graphzero
 from graphzero.commands.options import add_command, add_flags
@@ -24,7 +23,7 @@ _COMMANDS = (
     *("build", "import", "reorder", "pack", "info"),
     *("verify", "tune", "train", "report", "demo"),
 )
-_EXPECTED = (OSError, ValueError, IndexError, KeyError, ImportError, MemoryError, RuntimeError)
+_EXPECTED = (OSError, ValueError, IndexError, ImportError, MemoryError, RuntimeError)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -47,22 +46,15 @@ def make_parser() -> argparse.ArgumentParser:
 def _one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{os.fsdecode(error.filename)}: {error.strerror}"
-    if isinstance(error, MemoryError):
-        return f"out of memory {error}".rstrip()
     # A DataLoader worker's error carries its traceback; the last line is the error itself.
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[-1] if lines else ""
-    if isinstance(error, _EXPECTED) and not isinstance(error, KeyError) and text:
+    text = str(error).strip().rpartition("\n")[2].strip()
+    if isinstance(error, _EXPECTED) and text:
         return text
     return f"{type(error).__name__}: {text} (--debug shows where)"
 
 
 def _fail(message: str) -> None:
     print(f"graphzero: {message}", file=sys.stderr)
-
-
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    _fail(f"warning: {message}")
 
 
 def _let_threads_sleep() -> None:
@@ -107,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None and args.command in ("train", "demo"):
         _let_threads_sleep()
     with warnings.catch_warnings():
-        warnings.showwarning = _show_warning
+        warnings.showwarning = lambda message, *_, **__: _fail(f"warning: {message}")
         try:
             code: int = args.run(args)
             sys.stdout.flush()

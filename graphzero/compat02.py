@@ -45,32 +45,28 @@ class GraphMethods02:
         """`Graph.degree` of one node: of its out-neighbours, as in all methods of 0.2."""
         return int(self.degree(node_id, "out"))
 
-    def get_neighbours(self: Any, node_id: int) -> Ids:
+    def get_neighbours(self: Any, node_id: int) -> Any:
         """`Graph.neighbors`, the out-neighbours."""
-        neighbors: Ids = self.neighbors(node_id, "out")
-        return neighbors
+        return self.neighbors(node_id, "out")
 
     @property
     def has_weights(self: Any) -> bool:
         """Whether the file has edge weights."""
         return self.weights is not None
 
-    def get_weights(self: Any, node_id: int) -> npt.NDArray[np.float32]:
+    def get_weights(self: Any, node_id: int) -> Any:
         """Weights of one node's edges, in the order of `get_neighbours`, (degree,) float32."""
         lists = self.lists_of("out", "these weights are of edges to")
         if lists.weights is None:
             raise ValueError(f"{self.path} has no edge weights")
         begin, end, neighbors = lists._stored_list(node_id)
-        weights: npt.NDArray[np.float32] = lists.weights[begin:end]
-        return weights[np.argsort(neighbors, kind="stable")]
+        return lists.weights[begin:end][np.argsort(neighbors, kind="stable")]
 
-    def sample_neighbours(self: Any, start_node: int, K: int) -> Ids:
+    def sample_neighbours(self: Any, start_node: int, K: int) -> Any:
         """Up to K distinct neighbours of one node, (min(K, degree),) int64."""
         lists = self.lists_of("out", "this samples")
-        sampled: Ids = lists.sample_neighbors(
-            np.array([start_node]), as_count(K, "K"), seed=self._next_seed()
-        ).indices
-        return sampled
+        K = as_count(K, "K")
+        return lists.sample_neighbors([start_node], K, seed=self._next_seed()).indices
 
     def batch_random_walk(
         self: Any, start_nodes: Any, walk_length: int, p: float = 1.0, q: float = 1.0
@@ -83,7 +79,7 @@ class GraphMethods02:
         if steps == 0:
             # a step is drawn all the same, to validate the arguments
             return np.array(self.random_walk(start_nodes, 1, p=p, q=q)[:, :1])
-        walks: Ids = self.random_walk(start_nodes, steps, p=p, q=q, seed=self._next_seed())
+        walks = self.random_walk(start_nodes, steps, p=p, q=q, seed=self._next_seed())
         ended_at = np.where(walks >= 0, np.arange(steps + 1), 0)
         return np.take_along_axis(walks, np.maximum.accumulate(ended_at, axis=1), axis=1)
 
@@ -102,7 +98,7 @@ class GraphMethods02:
         # the result, and the columns that are compared with each node's count
         what = f"neighbours (K={K}: use a smaller K, or fewer nodes in a call)"
         _core.require_memory((np.size(start_nodes) + 1) * K, 2 * 8, what)
-        sampled = lists._sample_each(start_nodes, K, seed, replace=False)
+        sampled = lists.sample_neighbors(start_nodes, K, seed=seed, _by_seed=True)
         counts = np.diff(sampled.indptr)
         start = np.asarray(start_nodes, dtype=np.int64)
         out = np.repeat(start[:, np.newaxis], K, axis=1)
@@ -111,7 +107,9 @@ class GraphMethods02:
         short = np.flatnonzero((counts > 0) & (counts < K))
         if short.size:
             # another seed: the same one would draw the same neighbours in the same places
-            redrawn = lists._sample_each(start[short], K, ~seed, replace=True)
+            redrawn = lists.sample_neighbors(
+                start[short], K, replace=True, seed=~seed, _by_seed=True
+            )
             missing = column >= counts[short, np.newaxis]
             out[short] = np.where(missing, redrawn.indices.reshape(-1, K), out[short])
         return out
@@ -148,8 +146,6 @@ def _edges(path: Path) -> EdgeInput:
 
     table = CsvTable(path, strict=True)
     names, cells = list(table.names or ()), table.first_record or ()
-    if table.width < 2:
-        return edges_of_table(table)  # an error
     src, dst = next((pair for pair in _ENDS if {*pair} <= {*names}), (0, 1))
     taken = names[:2] if src == 0 else [src, dst]
     others = [name for name in names if names.count(name) == 1 and name not in taken]

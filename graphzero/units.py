@@ -79,10 +79,8 @@ def renamed(name: str, old_name: str) -> Callable[[_Function], _Function]:
     def decorate(function: _Function) -> _Function:
         @functools.wraps(function)
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if old_name in kwargs:
-                args = (kwargs.pop(old_name), *args)
-            if len(args) + (name in kwargs) != 1:
-                raise TypeError(f"give {name} ({old_name} is its name in graphzero 0.2)")
+            if old_name in kwargs and name not in kwargs:
+                kwargs[name] = kwargs.pop(old_name)
             return function(self, *args, **kwargs)
 
         return call  # type: ignore[return-value]

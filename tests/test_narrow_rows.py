@@ -16,8 +16,6 @@ import numbers_of_dtypes as numbers  # noqa: E402 (it needs torch)
 
 import graphzero as gz  # noqa: E402
 from graphzero import _core  # noqa: E402
-from graphzero.io.plan import batch_bytes  # noqa: E402
-from graphzero.io.session import batch_size_of  # noqa: E402
 from graphzero.store.format import DTYPES  # noqa: E402
 
 pytestmark = [
@@ -110,30 +108,6 @@ def test_every_strategy_gives_the_same_rows(folder_of, dtype, converted):
             check(got, rows, converted)
 
 
-def test_bfloat16_is_that_of_torch(folder_of):
-    folder, rows = folder_of(gz.BFLOAT16)
-    with gz.open(folder) as ds:
-        batch = batches_of(ds)[0]
-    assert batch.x.dtype == torch.bfloat16
-    np.testing.assert_array_equal(batch.x.float(), numbers.as_float32(rows)[batch.n_id])
-
-
-def test_memory_is_that_of_the_converted_rows(folder_of):
-    folder, _ = folder_of(numbers.NAMES["uint8"])
-    with gz.open(folder) as ds:
-        stored = gz.NeighborDataset(ds, fanouts=[4])
-        converted = gz.NeighborDataset(ds, fanouts=[4], feature_dtype="float32")
-        subgraph = next(iter(stored)).by_type
-        sizes = [
-            batch_size_of(batches.row_sources(0), batches.feature_dtype, 0, subgraph)
-            for batches in (stored, converted)
-        ]
-        of_stored, of_converted = map(batch_bytes, sizes)
-        count = subgraph.total_nodes
-        assert sizes[1].row_bytes - sizes[0].row_bytes == 3 * count * DIM
-        assert 3 * count * DIM <= of_converted - of_stored <= 3 * count * DIM * 1.2 + (1 << 18)
-
-
 def read_past_the_cache(store, engine, rows, num_resident_rows):
     """Rows by a direct reader, as float32."""
     dtype, code = store.conversion(np.float32)
@@ -198,28 +172,21 @@ def test_npy_files_as_they_are_wherever_their_numbers_begin(tmp_path, engine, na
         np.testing.assert_array_equal(got, wanted)
 
 
-def test_arrays_and_names_of_bfloat16(tmp_path):
+def test_arrays_of_bfloat16(tmp_path):
     rows = numbers.draw(gz.BFLOAT16, (9, 2))
     files.write_rows(tmp_path / "x.gd", rows)
     with gz.FeatureStore(tmp_path / "x.gd") as store:
         assert "dtype=bfloat16" in repr(store)
-        assert store.get_tensor().dtype == gz.BFLOAT16
         np.testing.assert_array_equal(np.asarray(store), rows)
-        for dtype in (np.float32, np.float64):
-            whole = np.asarray(store, dtype=dtype)
-            assert whole.dtype == dtype
-            np.testing.assert_array_equal(whole, numbers.as_float32(rows))
+        whole = np.asarray(store, dtype=np.float64)
+        np.testing.assert_array_equal(whole, numbers.as_float32(rows))
 
 
 def test_what_cannot_be_converted_is_refused(tmp_path, folder_of):
-    files.write_rows(tmp_path / "x.gd", np.ones((4, 3), np.float32))
+    files.write_rows(tmp_path / "x.gd", np.ones((4, 3), np.float16))
     store = gz.FeatureStore(tmp_path / "x.gd")
-    with pytest.raises(ValueError, match="float32 are gathered unchanged or as float32, not as"):
+    with pytest.raises(ValueError, match="float16 are gathered unchanged or as float32, not as"):
         store.gather([1], dtype="bfloat16")
-    with pytest.raises(ValueError, match="'float8' is not a dtype; use one of int8, .*bfloat16"):
-        store.gather([1], dtype="float8")
-    files.write_rows(tmp_path / "y.gd", np.ones((4, 3), np.float16))
-    store = gz.FeatureStore(tmp_path / "y.gd")
     with pytest.raises(ValueError, match="contiguous float32 array .* not float16 of shape"):
         store.gather([1], np.empty((1, 3), np.float16), dtype=np.float32)
     with gz.open(folder_of(numbers.NAMES["float16"])[0]) as ds:
@@ -234,20 +201,9 @@ def test_the_core_takes_no_dtype_that_rows_cannot_have(tmp_path):
     rows = _core.Rows(mapping, 4096, 3, 4)
     reader = _core.DirectReader(mapping, 4096, 3, 4, engine="pread")
     chosen = np.zeros(2, np.int64)
-    for code, size in ((9, 4), (99, 6)):
-        message = f"rows of 3 bytes do not have numbers of dtype {code}"
+    for code, size, message in ((9, 4, "dtype 9"), (99, 6, "dtype 99"), (2, 23, "wrong size")):
+        out = np.empty(size, np.uint8)
         with pytest.raises(ValueError, match=message):
-            rows.gather(chosen, np.empty(size, np.uint8), 1, code)
+            rows.gather(chosen, out, 1, code)
         with pytest.raises(ValueError, match=message):
-            reader.fetch(chosen).place(np.empty(size, np.uint8), 1, code)
-    for size in (6, 23, 25):
-        with pytest.raises(ValueError, match="wrong size"):
-            rows.gather(chosen, np.empty(size, np.uint8), 1, 2)
-        with pytest.raises(ValueError, match="wrong size"):
-            reader.fetch(chosen).place(np.empty(size, np.uint8), 1, 2)
-
-
-def test_npy_of_two_nameless_bytes_says_what_to_do(tmp_path):
-    np.save(tmp_path / "x.npy", np.zeros((4, 3), "V2"))
-    with pytest.raises(gz.FormatError, match=r"if it is bfloat16, as x\.view"):
-        gz.FeatureStore(tmp_path / "x.npy")
+            reader.fetch(chosen).place(out, 1, code)

@@ -155,12 +155,11 @@ def test_unknown_ids(tmp_path) -> None:
     with gz.build(tmp_path, edges, ids="map") as ds:
         assert (ds.lookup(70), type(ds.lookup(70))) == (2, int)
         assert ds.lookup([[5], [6]], missing=-1).tolist() == [[1], [-1]]
-        assert ds.lookup([(1 << 64) + 5, -9, 1 << 63], missing=-1).tolist() == [-1, 0, -1]
         assert ds.lookup(np.array([(1 << 64) - 9, 5], np.uint64), missing=-2).tolist() == [-2, 1]
         assert ds.lookup([]).tolist() == []
         with pytest.raises(KeyError, match=r"6 is the id of no node of the dataset \(1 of 2"):
             ds.lookup([5, 6])
-        with pytest.raises(ValueError, match="'5' is no id of the dataset: its ids are integers"):
+        with pytest.raises(ValueError, match="no ids of the dataset: its ids are integers"):
             ds.lookup("5")
         assert not ds.node_ids.flags.writeable
     with gz.build(tmp_path, np.array([["a", "b"]]), ids="map") as ds:
@@ -216,9 +215,9 @@ def test_typed_graphs_have_a_table_a_type(tmp_path) -> None:
         assert list(ds["author"].node_ids) == ["Ann", "Bob"]
         assert ds["paper"].node_ids.tolist() == [-7, 5, 10**12]
         assert ds["paper"].lookup([5]).tolist() == ds["paper"].splits["train"].tolist() == [1]
-        with pytest.raises(AttributeError, match=r"no 'lookup' as a whole: use ds\['author'\]"):
+        with pytest.raises(AttributeError, match="each type has its own: there are 'author'"):
             ds.lookup([5])
-        with pytest.raises(AttributeError, match="no 'node_ids' as a whole"):
+        with pytest.raises(AttributeError, match="no 'node_ids'; it has ds"):
             ds.node_ids  # noqa: B018
         with pytest.raises(KeyError, match="'Cy' is the id of no node of node type 'author'"):
             ds["author"].lookup("Cy")

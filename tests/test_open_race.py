@@ -82,16 +82,6 @@ def test_a_rebuild_that_has_committed_and_renames_meanwhile(monkeypatch, tmp_pat
         assert version_of(ds) == 2
 
 
-@pytest.mark.parametrize("at", range(5))
-def test_files_that_the_rebuild_removes_belong_to_the_earlier_dataset(monkeypatch, tmp_path, at):
-    build_version(tmp_path, 1)
-    edges = np.stack([np.full(NODES, 2), np.arange(NODES)], axis=1)
-    Rebuilding(monkeypatch, at, lambda: build_dataset(tmp_path, edges, order="input"))
-    with gz.open(tmp_path) as ds:
-        assert (ds.features, ds.labels, dict(ds.splits)) == (None, None, {})
-        assert int(ds.graph.indices[0]) == 2
-
-
 @pytest.mark.extended
 def test_endless_rebuilding_ends_in_an_error_that_says_so(monkeypatch, tmp_path):
     build_version(tmp_path, 1)
@@ -118,7 +108,6 @@ def test_an_error_of_files_that_nobody_replaces_is_raised_at_once(monkeypatch, t
     with pytest.raises(FileNotFoundError, match=r"labels\.gd"):
         gz.open(tmp_path)
     assert len(reads) <= 2
-    assert _core.open_mappings() == 0
 
 
 SCRIPT = """

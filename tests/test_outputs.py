@@ -6,7 +6,6 @@ import errno
 import os
 import socket
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,13 +15,7 @@ import pytest
 import graphzero as gz
 from graphzero.store.atomic import StagedFile, write_atomically
 from graphzero.store.manifest import MANIFEST_NAME, finish_renames, read_manifest
-from graphzero.store.outputs import (
-    Output,
-    check_outputs,
-    files_of_dataset,
-    replaced_file,
-    writing,
-)
+from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
 
 EDGES = np.array([[0, 1], [1, 2], [2, 0]])
 ROWS = np.ones((3, 2), np.float32)
@@ -87,37 +80,28 @@ def refused(call, path):
 
 
 def test_paths_that_can_be_written_are_left_as_they_were(tmp_path):
-    earlier = tmp_path / "earlier.json"
-    earlier.write_text("of before")
-    (tmp_path / "link").symlink_to(earlier)
+    (tmp_path / "earlier.json").write_text("of before")
     (tmp_path / "dangling").symlink_to(tmp_path / "missing")
     before = sorted(tmp_path.iterdir())
-    for name in ("new.json", "earlier.json", "link", "dangling"):
+    for name in ("new.json", "earlier.json", "dangling"):
         check_outputs([Output("--json", tmp_path / name)])
     assert sorted(tmp_path.iterdir()) == before
-    assert earlier.read_text() == "of before"
 
 
 @pytest.mark.parametrize(
     ("path", "kind", "message"),
     [
-        ("no/x", FileNotFoundError, "no does not exist; make it, or choose another path"),
-        ("file/x", NotADirectoryError, "file is not a folder"),
+        ("no/x", FileNotFoundError, "No such file or directory; choose another path"),
+        ("file/x", NotADirectoryError, "Not a directory; choose another path"),
         ("folder", IsADirectoryError, "add the name of a file"),
-        ("new/", IsADirectoryError, "add the name of a file"),
-        (".", IsADirectoryError, "add the name of a file"),
         ("pipe", OSError, "choose the path of a regular file"),
-        ("socket", OSError, "choose the path of a regular file"),
         ("link", OSError, "choose the path of a regular file"),
-        ("/dev/null", OSError, "choose the path of a regular file"),
-        ("/proc/x", OSError, "choose another path"),  # not even root may make one there
         ("x" * 250, OSError, "choose another path"),
     ],
-    ids=lambda each: str(each)[:20],
 )
 def test_what_cannot_be_written_is_refused(tmp_path, monkeypatch, path, kind, message):
     monkeypatch.chdir(tmp_path)
-    for special in ("pipe", "socket", "folder"):
+    for special in ("pipe", "folder"):
         make_special(tmp_path / special, special)
     (tmp_path / "link").symlink_to("/dev/null")
     (tmp_path / "file").write_text("")
@@ -138,29 +122,23 @@ def test_a_file_that_is_read_only_is_not_replaced(tmp_path, monkeypatch):
 
 
 def test_outputs_are_neither_the_same_file_nor_one_that_is_read(tmp_path):
-    real = tmp_path / "x.json"
-    (tmp_path / "link").symlink_to(real)
-    for exists in (False, True):
-        if exists:
-            real.write_text("{}")
-        for other in (real, tmp_path / "." / "x.json", tmp_path / "link"):
-            with pytest.raises(ValueError, match="^--json and --save are the same file, "):
-                check_outputs([Output("--json", real), Output("--save", other)])
-    os.link(real, tmp_path / "same")
-    for path in (real, tmp_path / "same"):
-        with pytest.raises(ValueError, match=f"--json would replace {real}, which is read"):
-            check_outputs([Output("--json", path)], [tmp_path / "other", real])
+    real, link = Output("--json", tmp_path / "x.json"), Output("--save", tmp_path / "link")
+    link.path.symlink_to(real.path)
+    for _ in range(2):
+        for outputs in ([real, real], [real, link], [link, real]):
+            with pytest.raises(ValueError, match="would replace .*, which is --.* as well: choose"):
+                check_outputs(outputs)
+        real.path.write_text("{}")
+    for output in (real, link):
+        with pytest.raises(ValueError, match=f"{output.option} would replace .*, which is read"):
+            check_outputs([output], [tmp_path / "other", real.path])
 
 
 def test_files_of_a_dataset_are_those_that_its_manifest_names(tmp_path):
-    options = {"order": "presample", "presample": gz.Presample(fanouts=[1], batch_size=2)}
-    with gz.build(tmp_path / "d", EDGES, ROWS, splits={"train": [0]}, **options) as ds:
-        found = files_of_dataset(ds.paths)
-    names = {"dataset.json", "graph.gl", "features.gd", "split_train.gd", "visits.gd"}
+    with gz.build(tmp_path / "d", EDGES, ROWS, splits={"train": [0]}) as ds:
+        found = files_of_dataset([*ds.paths, tmp_path / "x.npy"])
+    names = {"dataset.json", "graph.gl", "features.gd", "split_train.gd", "x.npy"}
     assert {path.name for path in found} == names
-    assert all(path.exists() for path in found)
-    np.save(tmp_path / "x.npy", ROWS)
-    assert files_of_dataset([tmp_path / "x.npy"]) == [tmp_path / "x.npy"]
 
 
 # --- after it
@@ -186,18 +164,6 @@ def test_a_file_is_replaced_as_a_whole(tmp_path):
     assert sorted(each.name for each in tmp_path.iterdir()) == ["link", "x"]
 
 
-@pytest.mark.parametrize(
-    ("code", "advice"),
-    [(errno.ENOSPC, "free some, or choose another path"), (errno.EIO, "choose another path")],
-)
-def test_a_failure_after_the_work_names_the_option(tmp_path, code, advice):
-    path = str(tmp_path / "x.json")
-    with pytest.raises(OSError, match="--json") as caught, writing(Output("--json", path)):
-        raise OSError(code, os.strerror(code))
-    expected = f"{os.strerror(code)}: --json was not written; {advice}"
-    assert (caught.value.strerror, caught.value.filename) == (expected, path)
-
-
 # --- nothing replaces a device, a pipe, a socket, a folder or an open file
 
 WRITERS = {
@@ -219,12 +185,9 @@ def test_every_writer_refuses_special_files_and_links_to_them(special, csv, tmp_
         assert (tmp_path / "link").is_symlink()
 
 
-OPEN_FILES = ["/dev/stdout", "/dev/fd/{0}", "/proc/self/fd/{0}", "/proc/thread-self/fd/{0}"]
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
-@pytest.mark.parametrize("name", OPEN_FILES)
 @pytest.mark.parametrize("is_linked", [False, True], ids=["itself", "by a link"])
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/{0}", "/proc/self/fd/{0}"])
 def test_an_open_file_is_not_replaced_under_its_writer(tmp_path, csv, name, is_linked):
     """Also where it is a regular file, as standard output is after "> file"."""
     with open(tmp_path / "open", "w") as file:
@@ -232,13 +195,9 @@ def test_an_open_file_is_not_replaced_under_its_writer(tmp_path, csv, name, is_l
         if is_linked:
             (tmp_path / "link").symlink_to(path)
             path = str(tmp_path / "link")
-        with pytest.raises(OSError, match="this is an open file of a process") as caught:
-            check_outputs([Output("--json", path)])
-        assert caught.value.filename == path
-        for write in WRITERS.values():
-            with pytest.raises(OSError, match="open file of a process") as caught:
+        for write in (*WRITERS.values(), lambda _, out: check_outputs([Output("--json", out)])):
+            with pytest.raises(OSError, match="this is an open file of a process"):
                 write(csv, path)
-            assert is_linked or caught.value.filename == path
         file.write("goes on")
     assert (tmp_path / "open").read_text() == "goes on"
     assert len(list(tmp_path.iterdir())) == 2 + is_linked
@@ -294,15 +253,8 @@ def test_opening_a_folder_whose_manifest_is_a_pipe_does_not_wait_for_it(tmp_path
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder"])
-def test_reordering_and_pending_renames_do_not_replace_one(tmp_path, kind):
+def test_pending_renames_do_not_replace_one(tmp_path, kind):
     gz.build(tmp_path, EDGES, ROWS).close()
-    make_special(tmp_path / "visits.gd", kind)
-    before, files = what_is(tmp_path / "visits.gd"), sorted(os.listdir(tmp_path))
-    presample = gz.Presample(fanouts=[1], batch_size=2)
-    call = lambda: gz.reorder(tmp_path, "presample", presample=presample)  # noqa: E731
-    refused(call, tmp_path / "visits.gd")
-    assert what_is(tmp_path / "visits.gd") == before
-    assert sorted(os.listdir(tmp_path)) == files
     manifest = read_manifest(tmp_path)
     os.rename(tmp_path / "features.gd", tmp_path / manifest.nodes[""].attributes["x"].staged)
     make_special(tmp_path / "features.gd", kind)
@@ -320,35 +272,11 @@ def test_a_file_of_a_dataset_that_is_a_link_is_replaced_and_its_target_left(tmp_
     assert (tmp_path / "elsewhere").read_text() == "precious"
 
 
-def test_packs_models_and_predictions_refuse_special_files(special, tmp_path):
+def test_packs_refuse_special_files_and_follow_links(special, tmp_path):
     pytest.importorskip("torch")
-    from graphzero.training.graphsage import SavedModel
-    from graphzero.training.trainer import write_predictions
-
     with gz.build(tmp_path / "d", EDGES, ROWS) as ds:
-        for overwrite in (False, True):
-            refused(lambda o=overwrite: gz.pack(ds, special, epochs=1, overwrite=o), special)
+        refused(lambda: gz.pack(ds, special, epochs=1, overwrite=True), special)
         (tmp_path / "real").mkdir()
         (tmp_path / "link.gd").symlink_to(tmp_path / "real" / "p.gd")
-        made = gz.pack(ds, tmp_path / "link.gd", epochs=1)
-    assert made.is_symlink()
+        assert gz.pack(ds, tmp_path / "link.gd", epochs=1).is_symlink()
     assert os.listdir(tmp_path / "real") == ["p.gd"]
-    assert gz.FeatureStore(made).feature_dim == 2
-    refused(lambda: SavedModel({}, {}, [1], "float32", 1, 0).write(special), special)
-    (tmp_path / "p.npz").symlink_to(special)
-    with pytest.raises(OSError, match=SPECIAL):
-        write_predictions(
-            tmp_path / "p.npz", {"a": np.zeros(1, np.int64)}, {"a": np.ones((1, 1), np.float32)}
-        )
-
-
-@pytest.mark.parametrize(("name", "kind"), [("edges.csv", "folder"), ("features.npy", "pipe")])
-def test_the_demonstration_writes_into_none(tmp_path, name, kind):
-    make_special(tmp_path / name, kind)
-    before = what_is(tmp_path / name)
-    words = ["demo", "--dir", str(tmp_path), "--nodes", "100", "--edges", "300"]
-    command = [sys.executable, "-m", "graphzero", *words]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert found.returncode == 1, found.stderr
-    assert "special file" in found.stderr or "folder" in found.stderr
-    assert what_is(tmp_path / name) == before

@@ -424,15 +424,15 @@ def test_the_command(typed: Path, tmp_path: Path, capfd: pytest.CaptureFixture[s
     assert [file["name"] for file in content["files"]] == [path.name for path in files]
     more = [*words, "--overwrite", "--quiet"]
     assert run(*more, "--split", "all") == 1
-    assert "give --node-type" in only_line(capfd.readouterr().err)
+    assert "(--split and --node-type say which)" in only_line(capfd.readouterr().err)
     assert run(*more, "--split", "nope") == 1
-    assert "no split 'nope'; there are ['odd', 'train']" in only_line(capfd.readouterr().err)
-    assert run(*more, "--split", "train", "--node-type", "author") == 1
-    assert "'author' has no split 'train'" in only_line(capfd.readouterr().err)
-    assert run(*more, "--split", "all", "--node-type", "authors") == 1
-    assert "no node type 'authors'; there are ['paper', 'author']" in only_line(
+    assert "their splits {'paper': ['train'], 'author': ['odd']}" in only_line(
         capfd.readouterr().err
     )
+    assert run(*more, "--split", "train", "--node-type", "author") == 1
+    assert "'train' is no split of the node type 'author'" in only_line(capfd.readouterr().err)
+    assert run(*more, "--split", "all", "--node-type", "authors") == 1
+    assert "not 'authors'; the node types are" in only_line(capfd.readouterr().err)
     assert run(*more, "--split", "all", "--node-type", "author") == 0
     assert open_pack(out).info.options["num_seeds"] == AUTHORS
 

@@ -45,14 +45,12 @@ REORDER = "path order='hot' * neighbors=None presample=None memory_limit='2GB' p
 @pytest.mark.parametrize(("name", "expected"), [("build", BUILD), ("reorder", REORDER)])
 def test_signatures_are_stable(name: str, expected: str) -> None:
     function = getattr(gz, name)
-    found, star = [], False
+    found = []
     for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not star:
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and "*" not in found:
             found.append("*")
-            star = True
-        default = parameter.default
-        has_default = default is not inspect.Parameter.empty
-        found.append(f"{parameter.name}={default!r}" if has_default else parameter.name)
+        has_default = parameter.default is not inspect.Parameter.empty
+        found.append(f"{parameter.name}={parameter.default!r}" if has_default else parameter.name)
     assert found == expected.split()
     assert (function.__module__, function.__qualname__) == ("graphzero.api", name)
     names = inspect.signature(function).parameters
@@ -63,14 +61,10 @@ def test_signatures_are_stable(name: str, expected: str) -> None:
 
 def test_presampling_has_a_default(tmp_path: Path) -> None:
     edges = files.random_edges(50, 300)
-    with gz.build(tmp_path, edges, order="presample") as ds:
-        assert ds.num_edges == 300
+    gz.build(tmp_path, edges, order="presample").close()
     assert read_manifest(tmp_path).presampling.fanouts == gz.Presample().fanouts
-    with gz.reorder(tmp_path, "hot"):
-        assert read_manifest(tmp_path).order == "hot"
-    for again in (gz.reorder(tmp_path, "presample"), gz.reorder(path=tmp_path, order="presample")):
-        with again as ds:
-            assert ds.num_nodes == 50
-        assert read_manifest(tmp_path).presampling.batch_size == gz.Presample().batch_size
+    gz.build(tmp_path, edges).close()
+    gz.reorder(path=tmp_path, order="presample").close()
+    assert read_manifest(tmp_path).presampling.batch_size == gz.Presample().batch_size
     with pytest.raises(ValueError, match="presample= is for order='presample'"):
         gz.reorder(tmp_path, "input", presample=gz.Presample())

@@ -108,7 +108,7 @@ def test_the_result_answers_as_the_graph_did(data, stored):
     assert not hasattr(stored, "pos_dict")
     with pytest.raises(KeyError, match="pos"):
         stored["paper"]["pos"]
-    with pytest.raises(AttributeError, match="graph with node types has no 'labels' as a whole"):
+    with pytest.raises(AttributeError, match="no 'labels'; it has ds"):
         _ = stored.labels
     with pytest.raises(KeyError, match="no node type 'venue'"):
         stored["venue"]

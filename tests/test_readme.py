@@ -50,14 +50,8 @@ def test_the_python_of_the_readme_runs_as_printed(tmp_path):
     assert len(blocks) == 2
     script = tmp_path / "script.py"
     script.write_text("\n".join([blocks[0], MODEL, blocks[1], "print('loss', float(loss))"]))
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
+    command = [sys.executable, str(script)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     assert "loss" in done.stdout
 
@@ -95,16 +89,6 @@ def broken_links(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_of_the_pages_lead_somewhere(page):
     assert broken_links(page) == []
-
-
-def test_links_that_lead_nowhere_are_found(tmp_path):
-    (tmp_path / "other.md").write_text("# Two `words`, one-line?\n```\n# code\n```\n")
-    page = tmp_path / "page.md"
-    page.write_text(
-        "# Top\n[a](other.md) [b](other.md#two-words-one-line) [c](#top) [d](https://x.y/z)\n"
-        "`[e](code.md)` ![f](gone.svg) [g](gone.md#top) [h](other.md#code) [`i`](#bottom)\n"
-    )
-    assert broken_links(page) == ["gone.svg", "gone.md#top", "other.md#code", "#bottom"]
 
 
 def test_the_readme_is_short_and_leads_to_every_page():

@@ -203,7 +203,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     command = ["build", str(tmp_path / "d"), "--edges", str(tmp_path / "e.csv"), "--quiet"]
     merged = ["--coalesce", "edge_weight=sum", "--drop-self-loops", "--reverse"]
     assert main([*command, *merged]) == 0
-    clauses = ["reversed", "dropped 1 self-loop", "merged 1 parallel edge"]
+    clauses = ["reversed", "self-loops dropped: 1", "parallel edges merged: 1"]
     assert "; ".join(clauses) in capsys.readouterr().out
     with gz.open(tmp_path / "d") as ds:
         assert ds.graph.neighbors(0).tolist() == [1]

@@ -591,8 +591,8 @@ def test_an_error_in_a_worker_is_one_line_too(data, monkeypatch, capfd):
 def test_train_checks_its_outputs_before_it_trains(data, tmp_path, option, capfd):
     same = "--json" if option == "--save" else "--save"
     for words, message in (
-        ([tmp_path / "no" / "x.npz"], "cannot be written: the folder"),
-        ([tmp_path / "x.npz", same, tmp_path / "x.npz"], "are the same file"),
+        ([tmp_path / "no" / "x.npz"], "cannot be written: No such file"),
+        ([tmp_path / "x.npz", same, tmp_path / "x.npz"], "as well: choose another path"),
     ):
         assert run("train", data, "--epochs", 1, option, *words) == 1
         out, err = capfd.readouterr()

@@ -241,8 +241,8 @@ def test_a_file_of_another_program_is_not_replaced(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--split", "missing"], "no split 'missing'"),
-        (["--node-type", "paper"], "--node-type is for typed graphs"),
+        (["--split", "missing"], "'missing' is no split of the dataset"),
+        (["--node-type", "paper"], "name a node type, and the dataset has none"),
         (["--memory-limit", "much"], "memory limit 'much' is not a size"),
         (["--memory-limit", "0"], "the memory limit is 0 bytes, and Python with PyTorch takes"),
         (["--memory-limit", "2.5"], "the memory limit is 2 bytes"),
@@ -354,7 +354,8 @@ def test_what_fails_and_what_takes_too_long_is_a_reason(
 ) -> None:
     result = measure(replace(work, split="missing"), gz.Prefetch("none"), None, [])
     assert result.reason == (
-        "failed: ValueError: no split 'missing'; there are ['train'], and 'all' for all nodes"
+        "failed: ValueError: 'missing' is no split of the dataset: there are ['train'] "
+        "(--split and --node-type say which)"
     )
     assert (result.seconds_per_batch, result.seconds) == (None, ())
     monkeypatch.setattr(module, "_START_SECONDS", 0.5)

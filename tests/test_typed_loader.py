@@ -181,5 +181,5 @@ def test_what_a_graph_without_types_has_is_named(folder):
     with gz.open(folder) as ds:
         assert ds.is_typed
         for name in ("graph", "features", "labels", "splits"):
-            with pytest.raises(AttributeError, match=r"use ds\['paper'\]"):
+            with pytest.raises(AttributeError, match=r"it has ds\['paper'\]"):
                 getattr(ds, name)

@@ -226,7 +226,7 @@ def test_an_edge_type_is_no_graph_of_its_own(plain):
 
 def test_a_graph_is_no_edge_type(tmp_path):
     files.write_graph(tmp_path / "g.gl", [[0, 1]], 2, order="hot")
-    with pytest.raises(gz.FormatError, match="without types, not an edge type"):
+    with pytest.raises(gz.FormatError, match="is no edge type of a typed graph"):
         gz.Graph._open_typed(tmp_path / "g.gl")
 
 

@@ -13,6 +13,7 @@ from dataclasses import fields
 from types import ModuleType
 from typing import Any
 
+from graphzero.graph import user_input
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.graph.graph import Graph
 from graphzero.io.prefetch import Prefetch
@@ -160,9 +161,7 @@ def order_options(args: argparse.Namespace) -> dict[str, Any]:
 def describe_direction(graph: Graph | Dataset) -> str:
     """How a graph's neighbour lists follow its edges, for a line that a user reads."""
     if isinstance(graph, Dataset):
-        if graph.is_typed:
-            return f"directed, {_STORED[graph.neighbors]}"
-        graph = graph.graph
+        graph = next(iter(graph.edges.values())).graph
     if not graph.is_directed:
         return "undirected, both directions stored"
     return f"directed, {_STORED[graph.stored_neighbors]}"
@@ -236,14 +235,11 @@ def as_seconds(text: str) -> float:
 def as_fanouts(text: str) -> list[int]:
     """``"10,10"`` as a list; -1 means all neighbours."""
     try:
-        fanouts = [int(part) for part in text.split(",")]
+        return user_input.as_fanouts([int(part) for part in text.split(",")])
     except ValueError:
-        fanouts = []
-    if not fanouts or any(fanout < 1 and fanout != -1 for fanout in fanouts):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a list of fanouts: write it like 10,10 (-1 for all neighbours)"
-        )
-    return fanouts
+        ) from None
 
 
 def as_prefetch(text: str) -> Prefetch:

@@ -11,9 +11,10 @@ from functools import partial
 from pathlib import Path
 
 from graphzero.commands.options import add_batch_options, add_option, shows_progress
-from graphzero.graph.dataset import open_dataset, seeds_of_split
+from graphzero.graph.dataset import open_dataset
 from graphzero.graph.user_input import Sampling
 from graphzero.io.prefetch import Prefetch
+from graphzero.loader.arguments import seeds_of_split
 from graphzero.packs.pack_file import pack_files
 from graphzero.units import format_bytes
 

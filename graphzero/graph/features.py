@@ -93,22 +93,6 @@ def _npy_layout(mapping: _core.Mapping) -> RowLayout:
     return RowLayout(shape, dtype, head.tell(), identity=(shape, str(dtype), mapping.size))
 
 
-def _gd_shape(
-    mapping: _core.Mapping, sections: dict[str, Any], num_rows: int, width: int, vector: bool
-) -> tuple[int, ...]:
-    """Shape of the rows; a section has that of rows which are not vectors."""
-    if "row_shape" not in sections:
-        return (num_rows,) if vector else (num_rows, width)
-    code, offset, count, length, _ = sections["row_shape"]
-    if DTYPES[code].str == "<i8" and 2 <= count <= _MOST_ROW_DIMS:
-        row_shape = tuple(np.frombuffer(mapping.read(offset, length), "<i8").tolist())
-        if min(row_shape) > 0 and math.prod(row_shape) == width:
-            return (num_rows, *row_shape)
-    raise FormatError(
-        f"{mapping.path}: section 'row_shape' does not fit rows of {width} numbers: build it again"
-    )
-
-
 def _gd_layout(mapping: _core.Mapping) -> RowLayout:
     header = _core.feature_header(mapping)
     sections = {name: entry for name, *entry in header["sections"]}
@@ -124,7 +108,17 @@ def _gd_layout(mapping: _core.Mapping) -> RowLayout:
         _check_shape((num_nodes, width), DTYPES[code].itemsize)
     except ValueError as error:
         raise FormatError(f"{mapping.path} is corrupt ({error}): build it again") from None
-    shape = _gd_shape(mapping, sections, num_nodes, width, bool(header["flags"] & FLAG_VECTOR))
+    row_shape: tuple[int, ...] = () if header["flags"] & FLAG_VECTOR else (width,)
+    if "row_shape" in sections:  # of rows that are no vectors
+        shape_code, shape_offset, dims, length, _ = sections["row_shape"]
+        is_shape = DTYPES[shape_code].str == "<i8" and 2 <= dims <= _MOST_ROW_DIMS
+        data = mapping.read(shape_offset, length) if is_shape else bytes(8)
+        row_shape = tuple(np.frombuffer(data, "<i8").tolist())
+        if min(row_shape) <= 0 or math.prod(row_shape) != width:
+            raise FormatError(
+                f"{mapping.path}: section 'row_shape' does not fit rows of {width} numbers: build "
+                f"it again"
+            )
     rank = order = None
     if "node_rank" in sections:
         rank_code, rank_offset, rank_count, _, rank_crc = sections["node_rank"]
@@ -132,6 +126,7 @@ def _gd_layout(mapping: _core.Mapping) -> RowLayout:
             raise FormatError(f"{mapping.path}: section 'node_rank' does not fit {num_nodes} rows")
         rank = (rank_offset, DTYPES[rank_code].itemsize == 8)
         order = (rank_code, rank_count, rank_crc)
+    shape = (num_nodes, *row_shape)
     return RowLayout(shape, DTYPES[code], origin, rank, order, header_identity(header))
 
 
@@ -146,6 +141,23 @@ class FeatureStore(MappedFile):
     path : path-like
         A ``.gd`` file, or an ``.npy`` file with a vector or a C-ordered matrix.
 
+    Attributes
+    ----------
+    shape : tuple of int
+        (num_nodes, feature_dim), (num_nodes,) for a vector, or more dimensions as built.
+    dtype : numpy.dtype
+        Of the stored numbers; bfloat16 is `graphzero.BFLOAT16`, which holds its bits.
+    num_nodes : int
+        Number of rows.
+    feature_dim : int
+        Numbers in a row; 1 for a vector.
+    row_bytes : int
+        Size of a row.
+    stored_order : tuple or None
+        Fingerprint of the order of rows; None for the user's order.
+    is_hot : bool
+        Whether rows are stored in hot or presample order, the most used ones first.
+
     Raises
     ------
     FormatError
@@ -155,46 +167,19 @@ class FeatureStore(MappedFile):
     """
 
     def _read_header(self) -> None:
-        self._layout = self._find_rows()
-        row_bytes = self.feature_dim * self.dtype.itemsize
+        found = self._find_rows()
+        self.shape, self.dtype, self.identity = found.shape, found.dtype, found.identity
+        self.num_nodes, self.feature_dim = found.shape[0], math.prod(found.shape[1:])
+        self.row_bytes = self.feature_dim * self.dtype.itemsize
+        self.stored_order, self.is_hot = found.order, found.order is not None
         self._rows = _core.Rows(
-            self._mapping, self._layout.origin, row_bytes, self.num_nodes, self._layout.rank
+            self._mapping, found.origin, self.row_bytes, self.num_nodes, found.rank
         )
 
     def _find_rows(self) -> RowLayout:
         """Where the rows are in the file, of either kind."""
         is_npy = self._mapping.size >= 8 and self._mapping.read(0, 6) == _NPY_MAGIC
         return _npy_layout(self._mapping) if is_npy else _gd_layout(self._mapping)
-
-    @property
-    def identity(self) -> tuple[Any, ...]:
-        """Fingerprint of the content, from the header; of a ``.npy`` file shape, dtype and size."""
-        return self._layout.identity
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(num_nodes, feature_dim), (num_nodes,) for a vector, or more dimensions as built."""
-        return self._layout.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Dtype of the stored numbers; bfloat16 is `graphzero.BFLOAT16`, which holds its bits."""
-        return self._layout.dtype
-
-    @property
-    def num_nodes(self) -> int:
-        """Number of rows."""
-        return self._layout.shape[0]
-
-    @property
-    def feature_dim(self) -> int:
-        """Numbers in a row; 1 for a vector."""
-        return math.prod(self._layout.shape[1:])
-
-    @property
-    def row_bytes(self) -> int:
-        """Size of a row."""
-        return self._rows.row_bytes
 
     def __len__(self) -> int:
         return self.num_nodes
@@ -240,12 +225,12 @@ class FeatureStore(MappedFile):
         FormatError
             If the file is corrupt.
         """
-        if self._layout.rank is not None and not stored_order:
+        if self.is_hot and not stored_order:
             raise ValueError(
                 f"{self.path} stores hot rows first: row i of a view is not node i. Use "
                 f"gather(nodes), build with order='input', or pass stored_order=True"
             )
-        rows = section_view(self._mapping, self.dtype, self._layout.origin, self.shape)
+        rows = section_view(self._mapping, self.dtype, self._rows.origin, self.shape)
         if self.dtype == np.bool_ and rows.view(np.uint8).max(initial=0) > 1:
             raise FormatError(f"{self.path} has booleans other than 0 and 1: build it again")
         return rows
@@ -353,51 +338,26 @@ class FeatureStore(MappedFile):
         """Row numbers of the user's ids, which must be in range."""
         return self._rows.to_stored(nodes, num_threads)
 
-    @property
-    def is_hot(self) -> bool:
-        """Whether rows are stored in hot or presample order, the most used ones first."""
-        return self._layout.rank is not None
-
     def direct_reader(self, engine: str, threads: int) -> _core.DirectReader:
         """Reads rows of the file past the page cache, by "uring" or "pread"."""
-        return _core.DirectReader(
-            self._mapping,
-            self._rows.origin,
-            self.row_bytes,
-            self.num_nodes,
-            engine=engine,
-            threads=threads,
-        )
-
-    @property
-    def stored_order(self) -> tuple[Any, ...] | None:
-        """Fingerprint of the order of rows; None for the user's order."""
-        return self._layout.order
+        rows = (self._mapping, self._rows.origin, self.row_bytes, self.num_nodes)
+        return _core.DirectReader(*rows, engine=engine, threads=threads)
 
     def keeps_order_of(self, order: tuple[Any, ...] | None) -> bool:
         """Whether the rows have the same order as another file; see `Graph.stored_order`."""
-        return self._layout.order == order
+        return self.stored_order == order
 
-    def read_ahead(
-        self, rows: npt.NDArray[np.int64], *, gap_pages: int, trust_mincore: bool
-    ) -> tuple[int, int, int]:
+    def read_ahead(self, rows: npt.NDArray[np.int64], **options: Any) -> tuple[int, int, int]:
         """Requests the pages of ascending row numbers from the kernel.
+
+        `options` are those of `_core.Mapping.willneed`: ``only_count=True`` requests none.
 
         Returns
         -------
         (int, int, int)
             Pages covered, pages that were missing, madvise calls made.
         """
-        return self._mapping.willneed(
-            rows, self._rows.origin, self.row_bytes, gap_pages, trust_mincore
-        )
-
-    def count_missing(self, rows: npt.NDArray[np.int64]) -> tuple[int, int]:
-        """Pages of ascending row numbers, and how many of them are not in the page cache."""
-        pages, missing, _ = self._mapping.willneed(
-            rows, self._rows.origin, self.row_bytes, only_count=True
-        )
-        return pages, missing
+        return self._mapping.willneed(rows, self._rows.origin, self.row_bytes, **options)
 
     def new_prefix(self) -> ResidentPrefix:
         """A resident prefix of the rows in the order of the file, which belongs to the caller."""

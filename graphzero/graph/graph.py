@@ -6,10 +6,11 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -57,11 +58,8 @@ class SampledNeighbors:
     e_id: IdArray | None
 
 
-def _repeated(start: IdArray, walks_per_node: int, length: int) -> IdArray:
-    """The start of each walk, (n * walks_per_node,)."""
-    num_walks = start.shape[0] * walks_per_node
-    _core.require_memory(num_walks * (length + 1), start.itemsize, "nodes")
-    return start if num_walks == start.shape[0] else np.repeat(start, walks_per_node)
+def _section(name: str, doc: str) -> Any:
+    return property(lambda graph: graph._view(name), doc=doc)
 
 
 class Graph(GraphMethods02, MappedFile):
@@ -80,6 +78,23 @@ class Graph(GraphMethods02, MappedFile):
     path : path-like
         A ``.gl`` file.
 
+    Attributes
+    ----------
+    num_nodes : int
+        Number of nodes; ids are 0 to num_nodes - 1.
+    num_edges : int
+        Number of stored edges: both directions of an undirected edge, a self-loop once.
+    num_input_edges : int
+        Edges of the edge list that the graph was built from.
+    num_neighbors : int
+        Nodes that neighbours may be: the nodes with lists, except in an edge type's file.
+    is_directed : bool
+        Whether edges are stored in the given direction only.
+    is_incoming : bool
+        Whether the lists of the file have the sources of each node's incoming edges.
+    out_lists : Graph or None
+        The file with the out-neighbours of the same edges, for walks: see `attach_out_lists`.
+
     Raises
     ------
     FormatError
@@ -88,7 +103,7 @@ class Graph(GraphMethods02, MappedFile):
         If it cannot be opened.
     """
 
-    _out_lists: Self | None = None
+    out_lists: Self | None = None
     _is_of_type = False  # whether it is opened as an edge type of a typed graph
 
     @classmethod
@@ -101,22 +116,19 @@ class Graph(GraphMethods02, MappedFile):
 
     def _read_header(self) -> None:
         self._csr = _core.CSR(self._mapping)
-        if self._csr.is_typed and not self._is_of_type:
+        if self._csr.is_typed != self._is_of_type:
             raise FormatError(
-                f"{self.path} is an edge type of a typed graph, and does not know the nodes' ids: "
-                f"open its dataset folder with graphzero.open"
-            )
-        if self._is_of_type and not self._csr.is_typed:
-            raise FormatError(
-                f"{self.path} is a graph without types, not an edge type of a typed graph: "
-                f"build the dataset again"
+                f"{self.path} is {'an edge type' if self._csr.is_typed else 'no edge type'} of a "
+                f"typed graph: open its dataset folder with graphzero.open, or build it again"
             )
         self._sections = {name: entry for name, *entry in self._csr.header["sections"]}
-
-    @property
-    def identity(self) -> tuple[Any, ...]:
-        """Fingerprint of the file's content: counts and checksums from its header."""
-        return header_identity(self._csr.header)
+        self.identity = header_identity(self._csr.header)
+        self.num_nodes, self.num_edges = self._csr.num_nodes, self._csr.num_edges
+        self.num_neighbors = self._csr.num_neighbors
+        self.num_input_edges = int(self._csr.header["num_input_edges"])
+        flags = self._csr.header["flags"]
+        self.is_directed = bool(flags & FLAG_DIRECTED)
+        self.is_incoming = self.is_directed and bool(flags & FLAG_INCOMING)
 
     def fingerprint(self, sections: Iterable[str]) -> str:
         """16 hex digits that stand for the content of some sections, from their checksums."""
@@ -124,34 +136,9 @@ class Graph(GraphMethods02, MappedFile):
         return hashlib.sha256(json.dumps(checksums).encode()).hexdigest()[:16]
 
     @property
-    def num_nodes(self) -> int:
-        """Number of nodes; ids are 0 to num_nodes - 1."""
-        return self._csr.num_nodes
-
-    @property
-    def num_edges(self) -> int:
-        """Number of stored edges: both directions of an undirected edge, a self-loop once."""
-        return self._csr.num_edges
-
-    @property
-    def num_neighbors(self) -> int:
-        """Nodes that neighbours may be: the nodes with lists, except in an edge type's file."""
-        return self._csr.num_neighbors
-
-    @property
-    def is_directed(self) -> bool:
-        """Whether edges are stored in the given direction only."""
-        return bool(self._csr.header["flags"] & FLAG_DIRECTED)
-
-    @property
-    def is_incoming(self) -> bool:
-        """Whether the lists of the file have the sources of each node's incoming edges."""
-        return self.is_directed and bool(self._csr.header["flags"] & FLAG_INCOMING)
-
-    @property
     def stored_neighbors(self) -> Neighbors:
         """Which neighbours are stored: "in", "out" or "both"; "both" of an undirected graph."""
-        if not self.is_directed or self._out_lists is not None:
+        if not self.is_directed or self.out_lists is not None:
             return "both"
         return "in" if self.is_incoming else "out"
 
@@ -159,8 +146,23 @@ class Graph(GraphMethods02, MappedFile):
         """Has walks and `direction` "out" use another file, of the same edges.
 
         The file stays the caller's to close.
+
+        Raises
+        ------
+        FormatError
+            If it cannot be of the same edges.
         """
-        self._out_lists = graph
+        own, other = (
+            (file.num_nodes, file.num_edges, file.num_input_edges, file.stored_order)
+            for file in (self, graph)
+        )
+        is_outgoing = graph.is_directed and not graph.is_incoming
+        if own != other or not self.is_incoming or not is_outgoing:
+            raise FormatError(
+                f"{self.path} and {graph.path} are not the in-neighbours and the out-neighbours "
+                f"of one directed graph: build the dataset again"
+            )
+        self.out_lists = graph
 
     def lists_of(self, direction: Direction, what: str) -> Self:
         """The file whose lists have the neighbours in one direction.
@@ -180,8 +182,8 @@ class Graph(GraphMethods02, MappedFile):
             raise ValueError(f"direction must be 'in' or 'out', not {direction!r}")
         if not self.is_directed or self.is_incoming == (direction == "in"):
             return self
-        if direction == "out" and self._out_lists is not None:
-            return self._out_lists
+        if direction == "out" and self.out_lists is not None:
+            return self.out_lists
         stored = "in" if self.is_incoming else "out"
         raise ValueError(
             f"{what} {direction}-neighbours, and {self.path} has {stored}-neighbours only: build "
@@ -190,14 +192,9 @@ class Graph(GraphMethods02, MappedFile):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._out_lists is None:
+        if self.out_lists is None:
             return super().__reduce__()
-        return (*super().__reduce__(), {"_out_lists": self._out_lists})
-
-    @property
-    def num_input_edges(self) -> int:
-        """Edges of the edge list that the graph was built from."""
-        return int(self._csr.header["num_input_edges"])
+        return (*super().__reduce__(), {"out_lists": self.out_lists})
 
     @cached_property
     def section_bytes(self) -> dict[str, int]:
@@ -213,49 +210,35 @@ class Graph(GraphMethods02, MappedFile):
         return ResidentPrefix(self._mapping, self._sections[section][1])
 
     def _view(self, name: str) -> npt.NDArray[Any] | None:
+        """A section of the file as a read-only array, None where there is none."""
         if name not in self._sections:
             return None
         dtype, offset, count, _length, _crc = self._sections[name]
         return section_view(self._mapping, DTYPES[dtype], offset, (count,))
 
-    def _required_view(self, name: str) -> npt.NDArray[Any]:
-        view = self._view(name)
-        assert view is not None  # else the core would not have opened the file
-        return view
-
-    @property
-    def indptr(self) -> npt.NDArray[Any]:
+    indptr: npt.NDArray[Any] = _section(
+        "indptr",
         """Where each neighbour list begins in `indices`, and the end of the last: a read-only view.
 
         (num_nodes + 1,) uint32 or uint64. Lists and `indices` are in *stored* order; `node_ids`
         translates them to the user's ids where it is not None.
-        """
-        return self._required_view("indptr")
-
-    @property
-    def indices(self) -> npt.NDArray[Any]:
-        """Neighbour lists as stored, (num_edges,) uint32 or uint64, a read-only view."""
-        return self._required_view("indices")
-
-    @property
-    def weights(self) -> npt.NDArray[np.float32] | None:
-        """Edge weights in the order of `indices`, (num_edges,) float32 view, or None."""
-        return self._view("weights")
-
-    @property
-    def times(self) -> npt.NDArray[np.int64] | None:
-        """Edge timestamps in the order of `indices`, (num_edges,) int64 view, or None."""
-        return self._view("times")
-
-    @property
-    def time_order(self) -> npt.NDArray[Any] | None:
-        """Offsets within each neighbour list, oldest edge first, (num_edges,) view, or None."""
-        return self._view("time_order")
-
-    @property
-    def node_ids(self) -> npt.NDArray[Any] | None:
-        """The user's id of each stored node, (num_nodes,) view; None if they are the same."""
-        return self._view("node_ids")
+        """,
+    )
+    indices: npt.NDArray[Any] = _section(
+        "indices", "Neighbour lists as stored, (num_edges,) uint32 or uint64, a read-only view."
+    )
+    weights: npt.NDArray[np.float32] | None = _section(
+        "weights", "Edge weights in the order of `indices`, (num_edges,) float32 view, or None."
+    )
+    times: npt.NDArray[np.int64] | None = _section(
+        "times", "Edge timestamps in the order of `indices`, (num_edges,) int64 view, or None."
+    )
+    time_order: npt.NDArray[Any] | None = _section(
+        "time_order", "Offsets within each neighbour list, oldest edge first, a view, or None."
+    )
+    node_ids: npt.NDArray[Any] | None = _section(
+        "node_ids", "The user's id of each stored node, a view; None if they are the same."
+    )
 
     @property
     def stored_order(self) -> tuple[Any, ...] | None:
@@ -273,11 +256,7 @@ class Graph(GraphMethods02, MappedFile):
         """The user's ids of stored ids, which must be in range."""
         return self._csr.to_user(stored, num_threads)
 
-    @overload
-    def degree(self, nodes: int, direction: Direction | None = None) -> int: ...
-    @overload
-    def degree(self, nodes: Any, direction: Direction | None = None) -> IdArray: ...
-    def degree(self, nodes: Any, direction: Direction | None = None) -> int | IdArray:
+    def degree(self, nodes: Any, direction: Direction | None = None) -> Any:
         """Number of neighbours.
 
         Parameters
@@ -298,11 +277,9 @@ class Graph(GraphMethods02, MappedFile):
             If neighbours in this direction are not stored.
         """
         if direction is not None:
-            found: int | IdArray = self.lists_of(direction, "this degree counts").degree(nodes)
-            return found
+            return self.lists_of(direction, "this degree counts").degree(nodes)
         if np.ndim(nodes) == 0:
-            one = np.array([as_id(nodes, self.num_nodes, "node")], dtype=np.int64)
-            return int(self._csr.degrees(self._csr.to_stored(one), 1)[0])
+            return int(self.degree([as_id(nodes, self.num_nodes, "node")])[0])
         ids = as_ids(nodes, self.num_nodes, "nodes")
         return self._csr.degrees(self._csr.to_stored(ids), as_threads(None))
 
@@ -342,6 +319,7 @@ class Graph(GraphMethods02, MappedFile):
         weighted: bool = False,
         seed: int = 0,
         num_threads: int | None = None,
+        _by_seed: bool = False,  # repeats of a seed draw independently, as in 0.2
     ) -> SampledNeighbors:
         """Samples neighbours, uniformly or by weight, one hop, without relabelling.
 
@@ -373,45 +351,17 @@ class Graph(GraphMethods02, MappedFile):
         MemoryError
             If the result is larger than the memory of the machine, or cannot be allocated.
         """
-        sampling = Sampling(replace=replace, weighted=weighted)
-        return self._sample_hop(seeds, fanout, sampling, seed, num_threads)
-
-    def _sample_hop(
-        self,
-        seeds: Any,
-        fanout: int,
-        sampling: Sampling,
-        seed: int,
-        num_threads: int | None = None,
-        *,
-        by_seed: bool = False,
-    ) -> SampledNeighbors:
-        """`sample_neighbors`; with `by_seed`, repeats of a seed draw independently."""
-        fanout = as_fanout(fanout)
+        fanout, sampling = as_fanout(fanout), Sampling(replace=replace, weighted=weighted)
         ids = as_ids(seeds, self.num_nodes, "seeds")
         threads = as_threads(num_threads)
         draws = _core.Draws(as_seed(seed), 0, 0).hop(0)
         self._mapping.check_size()
-        try:
+        with _smaller("fanout", fanout, len(ids), "seeds"):
             indptr, positions, stored = self._csr.sample_hop(
-                self._csr.to_stored(ids, threads), fanout, sampling, draws, threads, by_seed
+                self._csr.to_stored(ids, threads), fanout, sampling, draws, threads, _by_seed
             )
-            return SampledNeighbors(
-                indptr=indptr,
-                indices=self._csr.to_user(stored, threads),
-                e_id=self._csr.edge_ids(positions, threads),
-            )
-        except MemoryError as error:
-            raise MemoryError(
-                f"no memory for fanout={fanout} of {len(ids):,} seeds ({error}): "
-                f"use a smaller fanout, or fewer seeds in a call"
-            ) from None
-
-    def _sample_each(
-        self, seeds: Any, fanout: int, seed: int, *, replace: bool
-    ) -> SampledNeighbors:
-        """`sample_neighbors`, where repeats of a seed draw independently; for `compat02`."""
-        return self._sample_hop(seeds, fanout, Sampling(replace=replace), seed, by_seed=True)
+            neighbors = self._csr.to_user(stored, threads)
+            return SampledNeighbors(indptr, neighbors, self._csr.edge_ids(positions, threads))
 
     def random_walk(
         self,
@@ -480,31 +430,38 @@ class Graph(GraphMethods02, MappedFile):
         csr = self.lists_of("out", "walks follow the edges to")._csr
         ids = as_ids(start, self.num_nodes, "start")
         threads = as_threads(num_threads)
-        key = _core.key("walk", as_seed(seed), 0, 0)
-        try:
+        count = len(ids) * walks_per_node
+        with _smaller("length", length, count, "walks (starts times walks_per_node)"):
+            _core.require_memory(count * (length + 1), ids.itemsize, "nodes")
             stored = csr.walk(
-                _repeated(csr.to_stored(ids, threads), walks_per_node, length),
+                np.repeat(csr.to_stored(ids, threads), walks_per_node),
                 length,
                 float(p),
                 float(q),
-                key,
+                _core.key("walk", as_seed(seed), 0, 0),
                 threads,
                 bool(weighted),
                 float(restart),
             )
             return csr.to_user(stored, threads)
-        except MemoryError as error:
-            raise MemoryError(
-                f"no memory for {len(ids) * walks_per_node:,} walks of length={length}, "
-                f"walks_per_node={walks_per_node} ({error}): "
-                f"use a smaller length, or fewer starts in a call"
-            ) from None
 
     def __repr__(self) -> str:
         return (
             f"Graph({self.path!r}, num_nodes={self.num_nodes:,}, num_edges={self.num_edges:,}, "
             f"neighbors={self.stored_neighbors!r})"
         )
+
+
+@contextmanager
+def _smaller(option: str, value: int, count: int, of: str) -> Iterator[None]:
+    """Says what there was no memory for, and which option is to be smaller."""
+    try:
+        yield
+    except MemoryError as error:
+        raise MemoryError(
+            f"no memory for {option}={value} of {count:,} {of} ({error}): use a smaller {option}, "
+            f"or fewer nodes in a call"
+        ) from None
 
 
 class _EdgeTypeGraph(Graph):

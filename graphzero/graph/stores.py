@@ -10,17 +10,15 @@ from __future__ import annotations
 import io
 import pickle
 import re
-import sys
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
-from graphzero.errors import FormatError, user_line
+from graphzero.errors import FormatError
 from graphzero.graph.features import FeatureStore, StoredIds
 from graphzero.graph.graph import Graph
 from graphzero.graph.user_input import (
@@ -36,7 +34,6 @@ from graphzero.graph.user_input import (
 from graphzero.store.format import BFLOAT16, dtype_name
 from graphzero.store.id_table import IdTable
 from graphzero.store.manifest import EDGE_TIME, EDGE_WEIGHT, Driving, EdgeType
-from graphzero.units import format_bytes
 
 if TYPE_CHECKING:
     import torch
@@ -44,7 +41,6 @@ if TYPE_CHECKING:
 
 # What torch, and the checks of what it has read, may raise.
 _NOT_READ = (RuntimeError, ValueError, TypeError, AttributeError, EOFError, pickle.PickleError)
-_LARGE = 10**9  # bytes, of which a user is told before they are read
 _SPLIT_NAME = re.compile(r"(\w+)_(mask|idx|index)")
 _SEED_EDGES = re.compile(r"(\w+_)?edge_(index|label|label_index|label_time)")
 
@@ -152,50 +148,91 @@ class Extras:
         return dict(self._content.get("splits", {}).get(key, {}))
 
 
-def refuse_setting(name: str, value: Any, num_nodes: int, where: str) -> None:
-    """Refuses all but the ids and the number that batches have anyway."""
-    if name == "num_nodes" and value == num_nodes:
-        return
-    if name == "n_id" and np.array_equal(np.asarray(value), np.arange(num_nodes)):
-        return
-    raise AttributeError(
-        f"{where}.{name} cannot be set: the graph is stored, and batches would not have it. Set it "
-        f"before from_data, or in transform= of a loader"
+def missing(name: str, names: Iterable[str]) -> AttributeError:
+    """The error for a name that a stored graph lacks, as a whole or of a type."""
+    return AttributeError(
+        f"a stored graph has no {name!r}; it has {', '.join(names)}. What PyG makes of graphs in "
+        f"memory, let it make before `from_data`, or of a batch"
     )
 
 
-def missing(name: str, names: list[str], of: str, what: str) -> AttributeError:
-    """The error for a name that a stored graph lacks; `of` is the class of PyG that has it."""
-    storage = sys.modules.get("torch_geometric.data.storage")  # which answers for Data
-    data = sys.modules.get("torch_geometric.data")
-    classes = [getattr(data, of, None), getattr(storage, of, None)]
-    classes.append(getattr(storage, "GlobalStorage", None))
-    found = next((getattr(one, name) for one in classes if hasattr(one, name)), None)
-    if found is not None:
-        call = f"{name}()" if callable(found) else name
-        return AttributeError(
-            f"{what} has no {call}, which PyG has for graphs in memory: call it, or apply a "
-            f"transform that needs it, before `from_data`, or on a batch"
-        )
-    return AttributeError(f"{what} has no {name!r}; it has {', '.join(names)}")
+class Named:
+    """What a graph as a whole and its types have in common: attributes by name, which are files.
+
+    They are not set, and deleted only from a copy.
+    """
+
+    extras = Extras()
+    _key: Any = None
+    _deleted: list[str] | None = None  # of a copy
+
+    def keys(self) -> list[str]:
+        """Names of the attributes."""
+        raise NotImplementedError
+
+    def kept(self) -> dict[str, Any]:
+        """What belongs to the graph or the type as a whole, by name."""
+        values = self.extras.kept(self._key)
+        return {name: value for name, value in values.items() if name not in (self._deleted or ())}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys()
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.keys()})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuses all but the ids and the number that batches have anyway."""
+        count = getattr(self, "num_nodes", -1)
+        if name.startswith("_"):
+            super().__setattr__(name, value)
+        elif not (
+            (name == "num_nodes" and value == count)
+            or (name == "n_id" and np.array_equal(np.asarray(value), np.arange(count)))
+        ):
+            raise AttributeError(
+                f"{name} cannot be set: the graph is stored, and batches would not have it. Set it "
+                f"before from_data, or in transform= of a loader"
+            )
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        setattr(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        """Deletes an attribute from a copy, whose loaders then do not read it."""
+        if self._deleted is None:
+            raise AttributeError(
+                f"{name} cannot be deleted: the graph is stored, and all loaders share it. "
+                f"gather=[...] of a loader names the attributes that its batches have; or give the "
+                f"loader copy.copy(data), from which names can be deleted"
+            )
+        if name not in self or name == "edge_index":
+            raise AttributeError(f"there is no attribute {name!r} to delete")
+        self._deleted.append(name)
+
+    def __delitem__(self, name: str) -> None:
+        delattr(self, name)
 
 
-class _Store:
+class _Store(Named):
     """Attributes by name: ``store["x"]`` and ``store.x``."""
 
     attributes: dict[str, FeatureStore]
     splits: Splits
-    extras: Extras
     watched: Watched
-    _key: Any
-    _pyg_class = ""
-    _deleted: list[str] | None = None  # of a copy
+    _size: str
 
     def __init__(
-        self, key: Any, attributes: Mapping[str, FeatureStore], splits: Splits | None
+        self, key: Any, count: int, attributes: Mapping[str, FeatureStore], splits: Splits | None
     ) -> None:
+        for name, store in attributes.items():
+            if store.num_nodes != count:
+                raise FormatError(
+                    f"{store.path} has {store.num_nodes:,} rows of {name}, and the graph {count:,} "
+                    f"{'nodes' if isinstance(self, NodeStore) else 'stored edges'}: build it again"
+                )
         more = {"splits": splits if splits is not None else Splits({}), "_key": key}
-        vars(self).update(attributes=dict(attributes), extras=Extras(), watched=Watched(), **more)
+        vars(self).update(attributes=dict(attributes), watched=Watched(), **more)
 
     @property
     def num_features(self) -> int:
@@ -206,11 +243,6 @@ class _Store:
 
     num_node_features = num_edge_features = num_features
 
-    def kept(self) -> dict[str, Any]:
-        """What belongs to the type as a whole, by name."""
-        values = self.extras.kept(self._key)
-        return {name: value for name, value in values.items() if name not in (self._deleted or ())}
-
     def keys(self) -> list[str]:
         """Names of the attributes."""
         return [*self.attributes, *self.kept()]
@@ -220,9 +252,6 @@ class _Store:
 
     def __len__(self) -> int:
         return len(self.keys())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.keys()
 
     def __getitem__(self, name: str) -> Any:
         """All rows of an attribute, or what belongs to the type as a whole."""
@@ -242,32 +271,16 @@ class _Store:
             try:
                 return self[name]
             except KeyError:
-                raise missing(name, self.keys(), self._pyg_class, repr(self)) from None
+                raise missing(name, self.keys()) from None
 
     def _rows(self, name: str, store: FeatureStore) -> npt.NDArray[Any]:
         """All rows of an attribute, in the user's order."""
         raise NotImplementedError
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Refuses attributes, which the files and batches would not have."""
-        refuse_setting(name, value, getattr(self, "num_nodes", -1), "data[type]")
-
-    __setitem__ = __setattr__
-
     def __delattr__(self, name: str) -> None:
-        """Deletes an attribute in a copy of the dataset."""
-        if self._deleted is None:
-            raise AttributeError(
-                f"{name} cannot be deleted: the graph is stored, and all loaders share it. "
-                f"gather=[...] of a loader names the attributes that its batches have; or give the "
-                f"loader copy.copy(data), from which names can be deleted"
-            )
-        if name not in self or name == "edge_index":
-            raise AttributeError(f"there is no attribute {name!r} to delete")
+        """As of all; a copy has files of its own."""
+        super().__delattr__(name)
         self.attributes.pop(name, None)
-        self._deleted.append(name)
-
-    __delitem__ = __delattr__
 
     def __copy__(self) -> Self:
         copied = type(self).__new__(type(self))
@@ -275,29 +288,17 @@ class _Store:
         vars(copied).update(vars(self), **own)
         return copied
 
-    def __dir__(self) -> list[str]:
-        names = {name for name in super().__dir__() if not name.startswith("_")}
-        return sorted(names - {"extras", "watched"} | set(self.keys()))
-
     def shapes(self) -> list[str]:
-        """Each attribute with its shape and dtype, in words."""
+        """The number of nodes or edges, and each attribute with its shape and dtype, in words."""
         found = [
             f"{name}={list(store.shape)} {dtype_name(store.dtype)}"
             for name, store in self.attributes.items()
         ]
         sizes = ", ".join(f"{name}={len(store)}" for name, store in self.splits.stores.items())
-        return [*found, *self.kept(), *([f"splits({sizes})"] if sizes else [])]
+        return [self._size, *found, *self.kept(), *([f"splits({sizes})"] if sizes else [])]
 
-
-def tell_size(name: str, num_bytes: int) -> None:
-    """Warns before a large attribute is read whole."""
-    if num_bytes > _LARGE:
-        warnings.warn(
-            f"data.{name} reads all of {name} from disk into memory, {format_bytes(num_bytes)}: "
-            f"batches of a loader have the rows of their nodes",
-            UserWarning,
-            stacklevel=user_line(),
-        )
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._key!r}, {', '.join(self.shapes())})"
 
 
 class Splits(Mapping[str, IdArray]):
@@ -319,17 +320,6 @@ class Splits(Mapping[str, IdArray]):
 
     def __repr__(self) -> str:
         return f"Splits({ {name: len(store) for name, store in self.stores.items()} })"
-
-
-class _Order(Protocol):
-    """A file that knows the order in which nodes are stored: of a graph, or of their ids."""
-
-    @property
-    def identity(self) -> tuple[Any, ...]: ...
-    @property
-    def stored_order(self) -> tuple[Any, ...] | None: ...
-    def to_stored(self, nodes: IdArray, num_threads: int = 1) -> IdArray: ...
-    def to_user(self, stored: IdArray, num_threads: int = 1) -> IdArray: ...
 
 
 class NodeStore(_Store):
@@ -355,20 +345,21 @@ class NodeStore(_Store):
         attributes: Mapping[str, FeatureStore],
         splits: Splits | None = None,
         num_classes: int | None = None,
-        order: _Order | None = None,
+        order: Graph | StoredIds | None = None,
         id_table: IdTable | None = None,
     ) -> None:
-        super().__init__(node_type, attributes, splits)
+        super().__init__(node_type, num_nodes, attributes, splits)
         vars(self).update(node_type=node_type, num_nodes=num_nodes, num_classes=num_classes)
-        vars(self).update(_order=order, _id_table=id_table, _bits={})
+        vars(self).update(
+            _order=order, _id_table=id_table, _bits={}, _size=f"num_nodes={num_nodes}"
+        )
 
     node_type: str
     num_nodes: int
     num_classes: int | None
-    _order: _Order | None
+    _order: Graph | StoredIds | None
     _id_table: IdTable | None
     _bits: dict[str, npt.NDArray[np.uint8]]
-    _pyg_class = "NodeStorage"
 
     def masks(self) -> dict[str, str]:
         """The names of masks and ids of splits, each with its split."""
@@ -418,14 +409,8 @@ class NodeStore(_Store):
         return bits
 
     def _rows(self, name: str, store: FeatureStore) -> npt.NDArray[Any]:
-        try:
-            _core.require_memory(store.num_nodes, store.row_bytes, name)
-        except MemoryError as error:
-            raise MemoryError(
-                f"data.{name} reads all of {name} from disk ({error}): a batch of a loader has "
-                f"the rows of its nodes, and data.num_features the number of columns"
-            ) from None
-        tell_size(name, store.num_nodes * store.row_bytes)
+        what = f"rows of data.{name}, read whole: a batch of a loader has the rows of its nodes"
+        _core.require_memory(store.num_nodes, store.row_bytes, what)
         return store.gather_stored(self.to_stored(np.arange(self.num_nodes)), None, 1)
 
     @property
@@ -474,10 +459,6 @@ class NodeStore(_Store):
         table = [] if self._id_table is None else [self._id_table]
         return [*self.attributes.values(), *self.splits.stores.values(), *ids, *table]
 
-    def __repr__(self) -> str:
-        named = [f"num_nodes={self.num_nodes:,}", *self.shapes()]
-        return f"NodeStore({self.node_type!r}, {', '.join(named)})"
-
 
 class EdgeStore(_Store):
     """The edges of one type, ``ds["author", "writes", "paper"]``, with their attributes.
@@ -511,17 +492,16 @@ class EdgeStore(_Store):
         splits: Splits | None = None,
         driving: Driving | None = None,
     ) -> None:
-        super().__init__(edge_type, attributes, splits)
+        super().__init__(edge_type, graph.num_edges, attributes, splits)
         driving = driving if driving is not None else Driving(EDGE_WEIGHT, EDGE_TIME)
         vars(self).update(edge_type=edge_type, graph=graph, driving=driving)
-        vars(self).update(source=ends[0], target=ends[1])
+        vars(self).update(source=ends[0], target=ends[1], _size=f"edge_index=[2, {self.num_edges}]")
 
     edge_type: EdgeType
     graph: Graph
     driving: Driving
     source: NodeStore
     target: NodeStore
-    _pyg_class = "EdgeStorage"
 
     def keys(self) -> list[str]:
         """Names of the attributes, edge_index included."""
@@ -534,12 +514,10 @@ class EdgeStore(_Store):
     @property
     def edge_index(self) -> torch.Tensor:
         """All edges, (2, num_edges) int64: the user's ids, sources above targets."""
-        tell_size("edge_index", 16 * self.num_edges)
         return self.watched.watch("edge_index", self.all_edges())
 
     def _rows(self, name: str, store: FeatureStore) -> npt.NDArray[Any]:
         _core.require_memory(2 * store.num_nodes, max(8, store.row_bytes), name)
-        tell_size(name, store.num_nodes * store.row_bytes)
         return store.gather_stored(self._by_position()[1], None, 1)
 
     @property
@@ -640,8 +618,5 @@ class EdgeStore(_Store):
 
     def files(self) -> list[Graph | FeatureStore]:
         """Every mapped file of these edges."""
-        return [self.graph, *self.attributes.values(), *self.splits.stores.values()]
-
-    def __repr__(self) -> str:
-        named = [f"num_edges={self.num_edges:,}", *self.shapes()]
-        return f"EdgeStore({self.edge_type!r}, {', '.join(named)})"
+        out = [] if self.graph.out_lists is None else [self.graph.out_lists]
+        return [self.graph, *out, *self.attributes.values(), *self.splits.stores.values()]

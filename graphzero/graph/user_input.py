@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -100,7 +100,7 @@ def as_times(values: Any, count: int, name: str) -> IdArray:
         )
     if array.size and array.dtype.kind not in "iu":
         raise ValueError(f"{name} must be integers, as the graph's timestamps, not {array.dtype}")
-    if array.dtype == np.uint64 and array.size and int(array.max()) > np.iinfo(np.int64).max:
+    if array.dtype == np.uint64 and int(array.max(initial=0)) > np.iinfo(np.int64).max:
         raise ValueError(f"{name} has a time that does not fit 63 bits")
     return np.ascontiguousarray(array, dtype=np.int64)
 
@@ -112,12 +112,6 @@ def as_threads(num_threads: int | None) -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-_NOT_MAPPED = (
-    "has no table of ids: it was built without ids='map', and its nodes have the numbers that the "
-    "edge list gave them"
-)
 
 
 class NodeTexts(Sequence[str]):
@@ -133,12 +127,6 @@ class NodeTexts(Sequence[str]):
     def __len__(self) -> int:
         return len(self._table)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-
-    @overload
-    def __getitem__(self, index: Any) -> Any: ...
-
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             index = np.arange(*index.indices(len(self)))
@@ -146,18 +134,10 @@ class NodeTexts(Sequence[str]):
         if array.ndim == 0:
             node = int(array) + (len(self) if array < 0 else 0)
             return self._table.text_at(as_id(node, len(self), "node"))
-        if array.size == 0:
-            return np.empty(array.shape, object)
-        if array.dtype.kind not in "iu":
-            raise ValueError(f"node ids are found by integers, not by {array.dtype}")
-        if int(array.min()) < 0 or int(array.max()) >= len(self):
-            raise IndexError(f"a node is out of range [0, {len(self)})")
         texts = np.empty(array.size, object)
-        texts[:] = [self._table.text_at(node) for node in array.ravel().tolist()]
+        nodes = as_ids(array.ravel(), len(self), "nodes").tolist()
+        texts[:] = [self._table.text_at(node) for node in nodes]
         return texts.reshape(array.shape)
-
-    def __iter__(self) -> Iterator[str]:
-        return (self._table.text_at(node) for node in range(len(self)))
 
     def __repr__(self) -> str:
         return f"NodeTexts({len(self):,} ids)"
@@ -170,37 +150,23 @@ def node_ids_of(table: IdTable | None) -> npt.NDArray[Any] | NodeTexts | None:
     return NodeTexts(table) if table.is_text else table.rows
 
 
-def _find_integers(table: IdTable, ids: Any, of: str) -> tuple[IdArray, npt.NDArray[Any]]:
-    """The node of each id, -1 for ids that no node has; and the ids as an array."""
-    array = np.asarray(ids)
-    if array.dtype.kind in "iu":
-        wide = array.astype(np.uint64 if array.dtype == np.uint64 else np.int64)
-        return table.find_integers(wide.ravel()), array
-    if array.size == 0:
-        return np.empty(0, np.int64), array
-    if not isinstance(ids, np.ndarray):  # NumPy makes floats of 2^63 and negative integers
-        array = np.asarray(ids, dtype=object)
-    values = array.ravel().tolist()
-    for value in values:
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise ValueError(f"{value!r:.80} is no id of {of}: its ids are integers")
-    bounds = np.iinfo(table.dtype)
-    fits = np.array([int(bounds.min) <= value <= int(bounds.max) for value in values])
-    some = [value if fit else 0 for value, fit in zip(values, fits, strict=True)]
-    return np.where(fits, table.find_integers(np.array(some, table.dtype)), -1), array
-
-
-def _find_texts(table: IdTable, ids: Any, of: str) -> tuple[IdArray, npt.NDArray[Any]]:
-    """As `_find_integers`."""
-    array = np.asarray(ids, dtype=object)
-    values = array.ravel().tolist()
-    for value in values:
+def _find(table: IdTable, array: npt.NDArray[Any], of: str) -> IdArray:
+    """The node of each id, -1 for ids that no node has."""
+    if not table.is_text:
+        if array.dtype == object and all(type(value) is int for value in array.tolist()):
+            array = array.astype(table.dtype)
+        if array.size and array.dtype.kind not in "iu":
+            raise ValueError(
+                f"{array.dtype} values are no ids of {of}: its ids are integers of 64 bits"
+            )
+        return table.find_integers(array.astype(array.dtype if array.dtype == "u8" else np.int64))
+    for value in array.tolist():
         if not isinstance(value, str):
             raise ValueError(f"{value!r:.80} is no id of {of}: its ids are texts")
     # Half of a pair of surrogates is no text, and nobody's id.
-    texts = [value.encode(errors="surrogatepass") for value in values]
+    texts = [value.encode(errors="surrogatepass") for value in array.tolist()]
     ends = np.cumsum([len(text) for text in texts], dtype=np.uint64)
-    return table.find_texts(np.frombuffer(b"".join(texts), np.uint8), ends), array
+    return table.find_texts(np.frombuffer(b"".join(texts), np.uint8), ends)
 
 
 def lookup(table: IdTable | None, ids: Any, missing: int | None, of: str) -> Any:
@@ -215,8 +181,14 @@ def lookup(table: IdTable | None, ids: Any, missing: int | None, of: str) -> Any
         What has the table, for messages.
     """
     if table is None:
-        raise ValueError(f"{of} {_NOT_MAPPED}")
-    found, array = (_find_texts if table.is_text else _find_integers)(table, ids, of)
+        raise ValueError(
+            f"{of} has no table of ids: it was built without ids='map', and its nodes have the "
+            f"numbers that the edge list gave them"
+        )
+    array = np.asarray(ids, object if table.is_text else None)
+    if array.dtype.kind == "f" and not isinstance(ids, np.ndarray):
+        array = np.asarray(ids, object)  # NumPy makes floats of a list with 0 and 2^63
+    found = _find(table, array.ravel(), of)
     unknown = np.flatnonzero(found < 0)
     if len(unknown):
         if missing is None:
@@ -238,6 +210,8 @@ _WORDS = {
     "temporal_strategy": ("uniform", "last"),
     "subgraph_type": ("directional", "induced"),
 }
+_SWITCHES = ("replace", "weighted", "labor", "disjoint", "strictly_before")
+_OTHER_TREES = ": trees of other batches belong to other seeds"
 
 
 def as_fanout(fanout: Any) -> int:
@@ -250,10 +224,10 @@ def as_fanout(fanout: Any) -> int:
     """
     try:
         return -1 if fanout == -1 else as_count(fanout, "fanout")
-    except ValueError:
+    except ValueError as error:
         raise ValueError(
-            f"a fanout must be a positive integer, or -1 for all neighbours, not {fanout!r}"
-            f"{', which does not fit 63 bits' if isinstance(fanout, int) and fanout > 1 else ''}"
+            f"a fanout must be a positive integer, or -1 for all neighbours, not {fanout!r}: "
+            f"{error}"
         ) from None
 
 
@@ -265,15 +239,11 @@ def as_fanouts(fanouts: Any, name: str = "fanouts") -> list[int]:
     ValueError
         If they are not a sequence, or one of them is not a fanout.
     """
-    try:
-        each = None if isinstance(fanouts, (str, bytes)) else list(fanouts)
-    except TypeError:
-        each = None
-    if each is None:
+    if isinstance(fanouts, (str, bytes)) or not isinstance(fanouts, Iterable):
         raise ValueError(
             f"{name} must be a list with one fanout for each hop, such as [15, 10], not {fanouts!r}"
         )
-    return [0 if fanout is not False and fanout == 0 else as_fanout(fanout) for fanout in each]
+    return [0 if fanout is not False and fanout == 0 else as_fanout(fanout) for fanout in fanouts]
 
 
 def as_seed(seed: Any) -> int:
@@ -343,34 +313,25 @@ class Sampling:
     batch_dependency: int = 1
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name in _WORDS:
-                if value not in _WORDS[field.name]:
-                    raise ValueError(
-                        f"{field.name} must be one of {_WORDS[field.name]}, not {value!r}"
-                    )
-            elif field.name == "batch_dependency":
-                object.__setattr__(self, field.name, as_count(value, field.name))
-            else:
-                object.__setattr__(self, field.name, bool(value))
-        for one, other, why in (
-            ("labor", "replace", "it draws each neighbour at most once"),
-            ("labor", "weighted", "it draws all neighbours of a node with the same probability"),
+        for name, words in _WORDS.items():
+            if getattr(self, name) not in words:
+                raise ValueError(f"{name} must be one of {words}, not {getattr(self, name)!r}")
+        depends_on = as_count(self.batch_dependency, "batch_dependency")
+        switches = {name: bool(getattr(self, name)) for name in _SWITCHES}
+        vars(self).update(switches, batch_dependency=depends_on)
+        is_last = self.temporal_strategy == "last"
+        for excluded, what in (
+            (self.labor and self.replace, "labor excludes replace: it draws each neighbour once"),
+            (self.labor and self.weighted, "labor excludes weighted: its draws are uniform"),
+            (self.labor and self.disjoint, "labor excludes disjoint: its nodes draw together"),
             (
-                "labor",
-                "disjoint",
-                "its nodes draw together, but disjoint trees are drawn independently",
+                is_last and self.replace,
+                "temporal_strategy='last' draws nothing, so replace has no meaning",
             ),
+            (depends_on > 1 and self.disjoint, f"batch_dependency excludes disjoint{_OTHER_TREES}"),
         ):
-            if getattr(self, one) and getattr(self, other):
-                raise ValueError(f"{one} excludes {other}: {why}")
-        if self.temporal_strategy == "last" and self.replace:
-            raise ValueError("temporal_strategy='last' draws nothing, so replace has no meaning")
-        if self.batch_dependency > 1 and self.disjoint:
-            raise ValueError(
-                "batch_dependency excludes disjoint: trees of other batches belong to other seeds"
-            )
+            if excluded:
+                raise ValueError(what)
 
     @property
     def kind(self) -> str | None:
@@ -400,10 +361,6 @@ class Sampling:
     def check_timed(self) -> None:
         """Raises `ValueError` if these options exclude seeds with times."""
         if self.kind is not None:
-            raise ValueError(
-                f"{self.kind} sampling does not support times: use only one of the two"
-            )
+            raise ValueError(f"{self.kind} sampling does not support times: use one of the two")
         if self.batch_dependency > 1:
-            raise ValueError(
-                "batch_dependency excludes times: trees of other batches belong to other seeds"
-            )
+            raise ValueError(f"batch_dependency excludes times{_OTHER_TREES}")

@@ -288,10 +288,10 @@ class PageReadAhead:
             return None
         some = np.sort(rows[:: -(-rows.shape[0] // _PROBES)])
         try:
-            counts = [store.count_missing(some) for store, _ in self._stores]
+            counts = [store.read_ahead(some, only_count=True) for store, _ in self._stores]
         except OSError:
             return None  # the thread meets the same error, and warns
-        pages, missing = (sum(part) for part in zip(*counts, strict=True))
+        pages, missing, _ = (sum(part) for part in zip(*counts, strict=True))
         return PagesRequested(pages, missing)
 
     def _request_part(self, rows: IdArray) -> PagesRequested:

@@ -254,6 +254,15 @@ def _typed_nodes(given: Any, dataset: Dataset) -> SeedNodes:
     )
 
 
+def seeds_of_split(dataset: Dataset, split: str, node_type: str | None) -> Any:
+    """Seeds as `NeighborDataset` takes them, from options of a command: "all" is no split."""
+    nodes = None if split == "all" else split
+    try:
+        return as_seed_nodes(nodes if node_type is None else (node_type, nodes), dataset).seeds
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{error} (--split and --node-type say which)") from None
+
+
 def seed_times(
     dataset: Dataset, seeds: SeedNodes, time_attr: str | None, input_time: Any
 ) -> npt.NDArray[Any] | None:

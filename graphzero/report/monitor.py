@@ -39,7 +39,7 @@ from graphzero.report.recording import (
 from graphzero.report.summary import Summary, summarize, write_recording
 from graphzero.sampling.threads import WorkerThreads
 from graphzero.store.manifest import read_manifest
-from graphzero.store.outputs import Output, check_outputs, writing
+from graphzero.store.outputs import Output, check_outputs
 
 _T = TypeVar("_T")
 Path = str | os.PathLike[str]
@@ -342,9 +342,8 @@ def write_reports(
     failures: list[Exception] = []
     for output in outputs:
         try:
-            with writing(output):
-                # of a link, the file that it leads to
-                _WRITERS[output.option.lstrip("-")](output.target, recording)
+            # of a link, the file that it leads to
+            _WRITERS[output.option.lstrip("-")](output.target, recording)
         except Exception as failure:
             failures.append(failure)
     last = failures.pop() if failures and error is None else None

@@ -30,11 +30,12 @@ from typing import Any
 
 import psutil
 
-from graphzero.graph.dataset import open_dataset, seeds_of_split
+from graphzero.graph.dataset import open_dataset
 from graphzero.ingest.folder import folder_lock
 from graphzero.io.memory import available_memory
 from graphzero.io.prefetch import Prefetch, unavailable_strategies
 from graphzero.io.row_io import managed_bytes, row_sources
+from graphzero.loader.arguments import seeds_of_split
 from graphzero.report.limited_memory import MemoryGroup, NoMemoryGroup, memory_group
 from graphzero.report.readings import (
     CachedFiles,

@@ -18,12 +18,8 @@ from pathlib import Path
 
 _SUFFIX = ".gz-staged"
 SPECIAL_FILE = "this is a device or another special file; choose the path of a regular file"
-_OPEN_FILE = (
-    "this is an open file of a process, such as its standard output, which cannot be replaced; "
-    "choose the path of a regular file"
-)
-_OPEN_FILES = re.compile("/dev/fd|/proc/[0-9]+/(task/[0-9]+/)?fd")
-_MOST_LINKS = 40  # that a path may lead through; the kernel's limit
+# Where descriptors of processes are. /dev/shm is a folder like any other.
+_OPEN_FILES = re.compile("/dev/(stdin|stdout|stderr|fd/.*)|/proc/.*", re.DOTALL)
 
 
 def is_staging_name(name: str) -> bool:
@@ -49,33 +45,27 @@ def refuse_special(path: str | os.PathLike[str]) -> None:
         With errno and path: a folder, a device, a pipe, a socket, or a link to one of them; also
         an open file such as ``/dev/stdout``, whose writer would go on in the file replaced.
     """
+    code, reason = errno.EINVAL, SPECIAL_FILE
     if _is_open_file(path):
-        raise OSError(errno.EINVAL, _OPEN_FILE, os.fspath(path))
-    try:
-        mode = os.stat(path).st_mode
-    except OSError:  # a missing file, or a link that leads nowhere; making the file says the rest
-        return
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(
-            errno.EISDIR, "this is a folder; add the name of a file", os.fspath(path)
-        )
-    if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, SPECIAL_FILE, os.fspath(path))
+        reason = "this is an open file of a process; choose the path of a regular file"
+    else:
+        try:
+            mode = os.stat(path).st_mode
+        except OSError:  # a missing file, or a link that leads nowhere; making it says the rest
+            return
+        if stat.S_ISREG(mode):
+            return
+        if stat.S_ISDIR(mode):
+            code, reason = errno.EISDIR, "this is a folder; add the name of a file"
+    raise OSError(code, reason, os.fspath(path))
 
 
 def _is_open_file(path: str | os.PathLike[str]) -> bool:
-    """Whether a path, or a link that it leads through, names a descriptor of a process."""
-    here = os.fspath(path)
-    for _ in range(_MOST_LINKS):
-        folder, name = os.path.split(here)
-        folder = os.path.realpath(folder)
-        if _OPEN_FILES.fullmatch(folder):
-            return True
-        try:
-            here = os.path.join(folder, os.readlink(os.path.join(folder, name)))
-        except OSError:  # no link
-            return False
-    return False
+    """Whether a path, or a link there, names a descriptor of a process."""
+    names = [os.path.abspath(path)]
+    with suppress(OSError):  # no link
+        names.append(os.path.join(os.path.dirname(names[0]), os.readlink(path)))
+    return any(_OPEN_FILES.fullmatch(name) for name in names)
 
 
 def replace_file(staged: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
@@ -95,8 +85,6 @@ def _of_path(error: OSError, path: str | os.PathLike[str]) -> OSError:
 
 class StagedFile:
     """An unfinished file, in the folder of its final path.
-
-    It is removed if the object is dropped before `seal`, as Ctrl-C may do before anybody has it.
 
     Parameters
     ----------
@@ -118,42 +106,32 @@ class StagedFile:
         device or another special file.
     """
 
-    _is_unfinished = False
+    _open = False
 
     def __init__(self, path: str | os.PathLike[str], size: int = 0) -> None:
         self.path = Path(path)
-        self._open = False
         self._process = os.getpid()
         refuse_special(self.path)
         name = f".{self.path.name}.{secrets.token_hex(6)}{_SUFFIX}"
         self.staged_path = self.path.with_name(name)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._is_unfinished = True
         try:
             self.fd = os.open(self.staged_path, flags, 0o644)
-        except OSError as error:
-            self._is_unfinished = False
-            raise _of_path(error, self.path) from error
-        self._open = True
-        if size > 0:
-            try:
+            self._open = True
+            if size > 0:
                 self._reserve(size)
-            except BaseException:
+        except BaseException as error:
+            with suppress(OSError):  # where it could not be made, it is not there either
                 self.discard()
-                raise
+            if isinstance(error, OSError):
+                raise _of_path(error, self.path) from error
+            raise
 
     def _reserve(self, size: int) -> None:
-        try:
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(self.fd, 0, size)
-            else:  # macOS
-                os.ftruncate(self.fd, size)
-        except OSError as error:
-            raise OSError(
-                error.errno,
-                f"no room for {size:,} bytes: {os.strerror(error.errno or 0)}",
-                str(self.path),
-            ) from error
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(self.fd, 0, size)
+        else:  # macOS
+            os.ftruncate(self.fd, size)
 
     def write(self, data: bytes | memoryview, offset: int) -> None:
         """Writes all of data at a byte offset."""
@@ -162,7 +140,7 @@ class StagedFile:
             try:
                 written = os.pwrite(self.fd, view, offset)
             except OSError as error:
-                raise OSError(error.errno, os.strerror(error.errno or 0), str(self.path)) from error
+                raise _of_path(error, self.path) from error
             view, offset = view[written:], offset + written
 
     def seal(self, size: int | None = None) -> None:
@@ -174,7 +152,7 @@ class StagedFile:
             os.ftruncate(self.fd, size)
         os.fsync(self.fd)
         os.close(self.fd)
-        self._open = self._is_unfinished = False
+        self._open = False
 
     def publish(self) -> None:
         """Renames the sealed file to its final name, replacing a file there; removed on failure."""
@@ -191,24 +169,30 @@ class StagedFile:
             os.close(self.fd)
             self._open = False
         self.staged_path.unlink(missing_ok=True)
-        self._is_unfinished = False
 
     def __del__(self) -> None:
-        if self._is_unfinished and self._process == os.getpid():  # a forked child has no part in it
+        # Ctrl-C may come before anybody has the object; a forked child has no part in the file
+        if self._open and self._process == os.getpid():
             with suppress(OSError):
                 self.discard()
+
+    def __enter__(self) -> StagedFile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Publishes the file, or removes it after an error."""
+        try:
+            if kind is None:
+                self.seal()
+                self.publish()
+        finally:
+            self.discard()
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     """Replaces the content of a small file in one step."""
-    staged = StagedFile(path)
-    try:
+    with StagedFile(path) as staged:
         staged.write(data, 0)
-        staged.seal()
-    except BaseException:
-        staged.discard()
-        raise
-    staged.publish()
 
 
 def require_disk_space(

@@ -12,9 +12,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
-from types import TracebackType
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,21 +34,24 @@ _KNOWN_FLAGS = FLAG_DIRECTED | FLAG_VECTOR | FLAG_INCOMING | FLAG_TYPED
 MAGIC = {"graph": b"\x89GZL\r\n\x1a\n", "features": b"\x89GZD\r\n\x1a\n"}
 # NumPy has no bfloat16: this dtype holds its bits. ``ml_dtypes`` and torch can compute with it.
 BFLOAT16: np.dtype[Any] = np.dtype([("bfloat16", "<u2")])
-DTYPES: dict[int, np.dtype[Any]] = {
-    1: np.dtype("<i1"),
-    2: np.dtype("<u1"),
-    3: np.dtype("<i2"),
-    4: np.dtype("<u2"),
-    5: np.dtype("<i4"),
-    6: np.dtype("<u4"),
-    7: np.dtype("<i8"),
-    8: np.dtype("<u8"),
-    9: np.dtype("<f2"),
-    10: BFLOAT16,
-    11: np.dtype("<f4"),
-    12: np.dtype("<f8"),
-    13: np.dtype(np.bool_),
-}
+# By their codes, from 1.
+_DTYPES: tuple[Any, ...] = (
+    "<i1",
+    "<u1",
+    "<i2",
+    "<u2",
+    "<i4",
+    "<u4",
+    "<i8",
+    "<u8",
+    "<f2",
+    BFLOAT16,
+    "<f4",
+    "<f8",
+    "?",
+)
+DTYPES: dict[int, np.dtype[Any]]
+DTYPES = {code: np.dtype(each) for code, each in enumerate(_DTYPES, start=1)}
 _CODES = {dtype: code for code, dtype in DTYPES.items()}
 _FIXED = struct.Struct("<8sIIQQQQI4xQ")
 _SECTION = struct.Struct("<16sI4xQQQI12x")
@@ -147,12 +148,12 @@ class Header:
     """
 
     kind: str
-    flags: int
     file_bytes: int
+    sections: tuple[Section, ...]
     num_nodes: int
     width: int
-    num_input_edges: int
-    sections: tuple[Section, ...]
+    flags: int = 0
+    num_input_edges: int = 0
     num_neighbors: int = 0
 
     def find(self, name: str) -> Section | None:
@@ -165,34 +166,15 @@ def encode_header(header: Header) -> bytes:
     if len(header.sections) > MAX_SECTIONS:
         raise ValueError(f"a file has at most {MAX_SECTIONS} sections")
     page = bytearray(PAGE_BYTES)
-    _FIXED.pack_into(
-        page,
-        0,
-        MAGIC[header.kind],
-        VERSION,
-        header.flags,
-        header.file_bytes,
-        header.num_nodes,
-        header.width,
-        header.num_input_edges,
-        len(header.sections),
-        header.num_neighbors,
-    )
+    counts = (header.file_bytes, header.num_nodes, header.width, header.num_input_edges)
+    fixed = (MAGIC[header.kind], VERSION, header.flags, *counts)
+    _FIXED.pack_into(page, 0, *fixed, len(header.sections), header.num_neighbors)
     for i, section in enumerate(header.sections):
         name = section.name.encode("latin-1")
         if not 0 < len(name) <= NAME_BYTES:
             raise ValueError(f"section name {section.name!r} is not 1 to {NAME_BYTES} bytes long")
-        at = _SECTIONS_AT + i * _SECTION.size
-        _SECTION.pack_into(
-            page,
-            at,
-            name,
-            section.dtype,
-            section.offset,
-            section.count,
-            section.length,
-            section.crc,
-        )
+        _, *numbers = astuple(section)
+        _SECTION.pack_into(page, _SECTIONS_AT + i * _SECTION.size, name, *numbers)
     struct.pack_into("<I", page, _CRC_AT, zlib.crc32(page[:_CRC_AT]))
     return bytes(page)
 
@@ -253,22 +235,15 @@ def decode_header(page: bytes, file_bytes: int, kind: str) -> Header:
             raise FormatError(f"has two sections named '{section.name}'")
         sections.append(section)
         lowest_offset = section.offset + section.length
-    return Header(kind, flags, size, num_nodes, width, num_input_edges, tuple(sections), neighbors)
+    counts = (num_nodes, width, flags, num_input_edges, neighbors)
+    return Header(kind, size, tuple(sections), *counts)
 
 
-def layout(
-    kind: str,
-    arrays: Iterable[tuple[str, npt.DTypeLike, int]],
-    *,
-    num_nodes: int,
-    width: int,
-    flags: int = 0,
-    num_input_edges: int = 0,
-    num_neighbors: int = 0,
-) -> Header:
+def layout(kind: str, arrays: Iterable[tuple[str, npt.DTypeLike, int]], **facts: int) -> Header:
     """Header of a file with these arrays (name, dtype, elements); each starts on a new page.
 
-    `num_neighbors` needs FLAG_TYPED.
+    `facts` are `num_nodes`, `width` and other integers of `Header`; `num_neighbors` needs
+    FLAG_TYPED.
     """
     sections: list[Section] = []
     end = PAGE_BYTES
@@ -277,17 +252,7 @@ def layout(
         length = count * np.dtype(dtype).itemsize
         sections.append(Section(name, dtype_code(dtype), offset, count, length))
         end = offset + length
-    counts = (num_nodes, width, num_input_edges)
-    return Header(kind, flags, end, *counts, tuple(sections), num_neighbors)
-
-
-def _kind_of(path: Path) -> str:
-    with open(path, "rb") as file:
-        magic = file.read(8)
-    for kind, expected in MAGIC.items():
-        if magic == expected:
-            return kind
-    raise FormatError(f"{path} is not a graphzero file (wrong magic bytes)")
+    return Header(kind, end, tuple(sections), **facts)
 
 
 def read_header(path: str | os.PathLike[str]) -> Header:
@@ -300,14 +265,15 @@ def read_header(path: str | os.PathLike[str]) -> Header:
     OSError
         If the file cannot be read.
     """
-    path = Path(path)
-    kind = _kind_of(path)
     with open(path, "rb") as file:
-        page = file.read(PAGE_BYTES)
-        try:
-            return decode_header(page, os.fstat(file.fileno()).st_size, kind)
-        except FormatError as error:
-            raise FormatError(f"{path} {error}") from None
+        page, size = file.read(PAGE_BYTES), os.fstat(file.fileno()).st_size
+    kind = next((kind for kind, magic in MAGIC.items() if page.startswith(magic)), None)
+    if kind is None:
+        raise FormatError(f"{os.fspath(path)} is not a graphzero file (wrong magic bytes)")
+    try:
+        return decode_header(page, size, kind)
+    except FormatError as error:
+        raise FormatError(f"{os.fspath(path)} {error}") from None
 
 
 def read_file(path: str | os.PathLike[str]) -> tuple[Header, dict[str, npt.NDArray[Any]]]:
@@ -383,7 +349,6 @@ class FileWriter:
         self._index = {section.name: i for i, section in enumerate(header.sections)}
         self._written = [0] * len(header.sections)
         self._crc = [0] * len(header.sections)
-        self._sealed = False
         self.staged = StagedFile(path, header.file_bytes)
 
     def append(self, name: str, array: npt.ArrayLike) -> None:
@@ -442,7 +407,6 @@ class FileWriter:
         self.header = replace(self.header, sections=tuple(sections))
         self.staged.write(encode_header(self.header), 0)
         self.staged.seal(self.header.file_bytes)
-        self._sealed = True
 
     def publish(self) -> None:
         """Renames the sealed file to its final name; removed on failure."""
@@ -455,22 +419,13 @@ class FileWriter:
     def __enter__(self) -> FileWriter:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is not None:
-            self.discard()
-            return
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            if not self._sealed:
+            if kind is None:
                 self.seal()
-        except BaseException:
-            self.discard()
-            raise
-        self.publish()
+                self.publish()
+        finally:
+            self.discard()  # harmless after `publish`
 
 
 @contextmanager

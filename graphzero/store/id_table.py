@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -51,29 +52,18 @@ def first_bad_text(
 
     The ends of the texts, `rows`, must ascend and lie in `text`.
     """
-    first = max(begin - 1, 0)
-    start = int(rows[first - 1]) if first else 0
-    data = text[start : int(rows[end - 1])].tobytes()
-    at, previous = 0, b""
-    for node, stop in enumerate(rows[first:end].tolist(), first):
-        one = data[at : stop - start]
-        if node >= begin and (one <= previous or not _is_utf8(one)):
+    ends = [0, *rows[max(begin - 1, 0) : end].tolist()]
+    if begin > 1:
+        ends[0] = int(rows[begin - 2])
+    texts = [text[start:stop].tobytes() for start, stop in pairwise(ends)]
+    for node, (before, one) in enumerate(pairwise([b"", *texts][begin > 0 :]), begin):
+        try:
+            one.decode()
+        except UnicodeDecodeError:
             return node
-        at, previous = stop - start, one
+        if one <= before:
+            return node
     return -1
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def ids_text(kind: str, count: int) -> str:
-    """What became of the user's ids, in words."""
-    return f"ids ({kind}) taken to 0...{count - 1:,}"
 
 
 class IdTable(MappedFile):
@@ -100,7 +90,7 @@ class IdTable(MappedFile):
         sections = {name: entry for name, *entry in header["sections"]}
         code, self._offset, self._count, _, _ = sections.get("rows", (0, 0, 0, 0, 0))
         self.is_text = TEXT in sections
-        self._identity = header_identity(header)
+        self.identity = header_identity(header)
         allowed = ("<u8",) if self.is_text else ("<i8", "<u8")
         is_right = code in DTYPES and DTYPES[code].str in allowed
         if self.is_text:
@@ -109,11 +99,6 @@ class IdTable(MappedFile):
         if not is_right or self._count != header["num_nodes"]:
             raise FormatError(f"{self.path} is no table of ids: build the dataset again")
         self.dtype = DTYPES[code]
-
-    @property
-    def identity(self) -> tuple[Any, ...]:
-        """Fingerprint of the file's content."""
-        return self._identity
 
     def __len__(self) -> int:
         return int(self._count)
@@ -152,7 +137,7 @@ class IdTable(MappedFile):
 
     def described(self) -> str:
         """What became of the user's ids, in words."""
-        return ids_text(self.kind, len(self))
+        return f"ids ({self.kind}) taken to 0...{len(self) - 1:,}"
 
     def shown(self, node: int) -> str:
         """The id of one node, for messages."""

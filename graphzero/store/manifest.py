@@ -15,13 +15,14 @@ import errno
 import json
 import os
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from graphzero.errors import FormatError
 from graphzero.store.atomic import is_staging_name, replace_file, sync_folder, write_atomically
+from graphzero.units import MOST_COUNT
 
 MANIFEST_NAME = "dataset.json"
 
@@ -41,13 +42,11 @@ _FORMAT = "graphzero-dataset"
 # Version 1 does not say which neighbours are stored; where it cannot, it is written again.
 _VERSIONS = (1, 2)
 _MOST_TRIES = 100  # a rebuild, and each file that it renames, can fail one of them
-# What counts can be in the files, and seeds.
-_MOST_COUNT, _MOST_SEED = (1 << 63) - 1, (1 << 64) - 1
-_MOST_CLASSES = 1 << 64  # one more than the largest label
+# What numbers can be, if not counts; classes are one more than the largest label.
+_MOST = {"num_classes": 1 << 64, "seed": (1 << 64) - 1}
 # What json, and the checks of its content, may raise.
 _WRONG = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
-_K = TypeVar("_K")
 _T = TypeVar("_T")
 
 
@@ -119,20 +118,14 @@ def describe_changes(changes: EdgeChanges | None) -> list[str]:
     """A clause for each of the changes."""
     if changes is None:
         return []
-    clauses: list[str] = []
-    if changes.reversed:
-        clauses.append("reversed")
-    if changes.num_self_loops_dropped is not None:
-        clauses.append(f"dropped {_counted(changes.num_self_loops_dropped, 'self-loop')}")
-    if changes.symmetric:
-        clauses.append("the list was symmetric: each pair stored once")
-    if changes.num_merged is not None:
-        clauses.append(f"merged {_counted(changes.num_merged, 'parallel edge')}")
-    return clauses
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+    loops, merged = changes.num_self_loops_dropped, changes.num_merged
+    clauses = {
+        "reversed": changes.reversed,
+        f"self-loops dropped: {loops}": loops is not None,
+        "the list was symmetric: each pair stored once": changes.symmetric,
+        f"parallel edges merged: {merged}": merged is not None,
+    }
+    return [clause for clause, holds in clauses.items() if holds]
 
 
 @dataclass(frozen=True)
@@ -181,12 +174,6 @@ class NodeTable:
     visits: FileEntry | None = None
     id_map: FileEntry | None = None
 
-    def entries(self) -> list[FileEntry]:
-        """Every file of these nodes."""
-        further = [self.ids, self.visits, self.id_map]
-        some = [*self.attributes.values(), *self.splits.values(), *further]
-        return [entry for entry in some if entry is not None]
-
 
 @dataclass(frozen=True)
 class EdgeTable:
@@ -221,10 +208,6 @@ class EdgeTable:
     time: str | None = None
     time_level: TimeLevel = "edge"
     changes: EdgeChanges | None = None
-
-    def entries(self) -> list[FileEntry]:
-        """Every file of these edges."""
-        return [self.graph, *self.attributes.values(), *self.splits.values()]
 
 
 @dataclass(frozen=True)
@@ -290,9 +273,11 @@ class Manifest:
 
     def entries(self) -> list[FileEntry]:
         """Every file of the dataset."""
-        tables: list[NodeTable | EdgeTable] = [*self.nodes.values(), *self.edges.values()]
-        found = [entry for table in tables for entry in table.entries()]
-        return [*found, *(one for one in (self.out_graph, self.extras) if one is not None)]
+        found: list[Any] = []
+        for table in (*self.nodes.values(), *self.edges.values()):
+            for value in vars(table).values():
+                found += value.values() if isinstance(value, dict) else [value]
+        return [one for one in (*found, self.out_graph, self.extras) if isinstance(one, FileEntry)]
 
 
 # A file name has at most 255 bytes, of which its name during the build needs 24.
@@ -309,6 +294,8 @@ class Layout:
     """In what folders of graphs with and without types differ: names of files, and the manifest."""
 
     is_typed: bool
+    out_graph = "graph_out.gl"  # of the out-neighbours beside in-neighbours
+    extras = "extras.gd"  # of what has no row for each node or edge
 
     @property
     def order_in_graph(self) -> bool:
@@ -317,59 +304,43 @@ class Layout:
 
     def graph(self, edge_type: EdgeType = EDGES) -> str:
         """File of the neighbour lists: "graph.gl", or "author__writes__paper.gl"."""
-        return self._file(edge_type, ".gl") if self.is_typed else "graph.gl"
-
-    @property
-    def out_graph(self) -> str:
-        """File of the out-neighbours beside in-neighbours."""
-        return "graph_out.gl"
-
-    @property
-    def extras(self) -> str:
-        """File of what has no row for each node or edge."""
-        return "extras.gd"
+        return self._file(edge_type, "gl") if self.is_typed else "graph.gl"
 
     def node_rows(self, node_type: str, attribute: str) -> str:
         """File of an attribute of nodes: "features.gd", "node_year.gd", or "paper.x.gd"."""
-        if self.is_typed:
-            return self._file([node_type], f".{_attribute(attribute)}.gd")
-        fixed = {"x": "features", "y": "labels"}
-        return f"{fixed.get(attribute, f'node_{attribute}')}.gd"
+        name = {"x": "features", "y": "labels"}.get(attribute, f"node_{attribute}")
+        return self._file([node_type], f"{_attribute(attribute) if self.is_typed else name}.gd")
 
     def edge_rows(self, edge_type: EdgeType, attribute: str) -> str:
         """File of an attribute of edges: "edge_kind.gd", or "author__writes__paper.kind.gd"."""
-        if self.is_typed:
-            return self._file(edge_type, f".{_attribute(attribute)}.gd")
-        return f"edge_{attribute}.gd"
+        name = _attribute(attribute) if self.is_typed else f"edge_{attribute}"
+        return self._file(edge_type, f"{name}.gd")
 
     def split(self, types: str | EdgeType, split: str) -> str:
         """File of a split of nodes or edges: "split_train.gd", or "paper.split_train.gd"."""
-        if self.is_typed:
-            return self._file([types] if isinstance(types, str) else types, f".split_{split}.gd")
-        return f"{'' if isinstance(types, str) else 'edge_'}split_{split}.gd"
+        if isinstance(types, str):
+            return self._file([types], f"split_{split}.gd")
+        return self._file(types, f"{'' if self.is_typed else 'edge_'}split_{split}.gd")
 
     def ids(self, node_type: str) -> str:
         """File with the user's ids of stored nodes, where the graph file does not have them."""
-        return self._of_nodes(node_type, "ids.gd")
+        return self._file([node_type], "ids.gd")
 
     def visits(self, node_type: str = NODES) -> str:
         """File with the visit counts of nodes."""
-        return self._of_nodes(node_type, "visits.gd")
+        return self._file([node_type], "visits.gd")
 
     def id_map(self, node_type: str = NODES) -> str:
         """File with the user's own ids of nodes."""
-        return self._of_nodes(node_type, "id_map.gd")
+        return self._file([node_type], "id_map.gd")
 
-    def _of_nodes(self, node_type: str, name: str) -> str:
-        return self._file([node_type], f".{name}") if self.is_typed else name
-
-    @staticmethod
-    def _file(types: Iterable[str], rest: str) -> str:
-        names = list(types)
-        name = "__".join(_AMBIGUOUS.sub("%5F", _encode(each)) for each in names) + rest
+    def _file(self, types: Sequence[str], name: str) -> str:
+        if not self.is_typed:
+            return name
+        name = "__".join(_AMBIGUOUS.sub("%5F", _encode(each)) for each in types) + f".{name}"
         if len(name) > _MOST_NAME_BYTES:
             raise ValueError(
-                f"the file name {name[:40]}... of {', '.join(map(repr, names))} would have "
+                f"the file name {name[:40]}... of {', '.join(map(repr, types))} would have "
                 f"{len(name)} bytes, more than {_MOST_NAME_BYTES}: choose shorter names of types "
                 f"and attributes"
             )
@@ -421,41 +392,55 @@ def _attribute(name: str) -> str:
 
 def _decode(content: dict[str, Any]) -> Manifest:
     """The manifest of a JSON object of a known version; raises one of `_WRONG` if it is invalid."""
-    order = content["order"]
-    if not isinstance(order, str):
-        raise ValueError("order is no name")
-    extras = _value("extras", "FileEntry | None", content.get("extras"))
-    found = content.get("presampling")
-    presampling = None if found is None else _presampling(found)
     if "node_types" in content:
-        nodes = _by_type(content["node_types"], _node_type, NodeTable)
-        edges = _by_type(content["edge_types"], _edge_type, EdgeTable)
-        if any(end not in nodes for source, _, target in edges for end in (source, target)):
+        node_tables, edge_tables = content["node_types"], content["edge_types"]
+        directed = True
+    else:
+        named = {"x": content["features"], "y": content["labels"], **content.get("attributes", {})}
+        attributes = {name: entry for name, entry in named.items() if entry is not None}
+        node_tables = [{**content, "type": NODES, "attributes": attributes, "ids": None}]
+        of_edges = {name: content.get(f"edge_{name}", {}) for name in ("attributes", "splits")}
+        edge_tables = [{**content, "type": EDGES, **of_edges}]
+        directed = _value("directed", "bool", content["directed"])
+    nodes = {table["type"]: _read(NodeTable, table) for table in node_tables}
+    edges: dict[EdgeType, EdgeTable]
+    edges = {tuple(table["type"]): _read(EdgeTable, table) for table in edge_tables}
+    if not edges or len(nodes) != len(node_tables) or len(edges) != len(edge_tables):
+        raise ValueError("there are no types, or one is there twice")
+    for source, relation, target in edges:
+        if source not in nodes or target not in nodes:
             raise ValueError("an edge type has a node type that does not exist")
-        neighbors: Any = content["neighbors"]
-        if neighbors not in ("in", "out"):
-            raise ValueError(f"neighbors is {neighbors!r:.80}, not 'in' or 'out'")
-        return Manifest(nodes, edges, neighbors, order, presampling, extras=extras)
-    directed = _value("directed", "bool", content["directed"])
+        for name in (*nodes, relation) if "node_types" in content else ():
+            _name(name, "a type")
     out_graph = _value("out_graph", "FileEntry | None", content.get("out_graph"))
-    named = {"x": content["features"], "y": content["labels"]}
-    named = {name: value for name, value in named.items() if value is not None}
-    of_nodes = {**content, "attributes": {**named, **content.get("attributes", {})}, "ids": None}
-    of_edges = {
-        **content,
-        "attributes": content.get("edge_attributes", {}),
-        "splits": content.get("edge_splits", {}),
-    }
     return Manifest(
-        nodes={NODES: _read(NodeTable, of_nodes)},
-        edges={EDGES: _read(EdgeTable, of_edges)},
-        neighbors=_neighbors(content, directed, out_graph),
-        order=order,
-        presampling=presampling,
+        nodes=nodes,
+        edges=edges,
+        neighbors=_neighbors(content, directed, has_both=out_graph is not None or not directed),
+        order=_name(content["order"], "order"),
+        presampling=_value("presampling", "Presampling | None", content.get("presampling")),
         directed=directed,
         out_graph=out_graph,
-        extras=extras,
+        extras=_value("extras", "FileEntry | None", content.get("extras")),
     )
+
+
+def _name(value: Any, what: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{what} is {value!r:.80}, which is no name")
+    return value
+
+
+def _neighbors(content: dict[str, Any], directed: bool, has_both: bool) -> Neighbors | None:
+    """The direction of a graph, which must fit its files."""
+    if content["version"] == 1:
+        return None if directed else "both"
+    found: Neighbors = content["neighbors"]
+    if found not in ("in", "out", "both") or (found == "both") != has_both:
+        raise ValueError(
+            f"neighbors is {found!r:.80}, which is no direction, or contradicts the files"
+        )
+    return found
 
 
 # Fields that manifests of earlier builds lack.
@@ -463,8 +448,9 @@ _OPTIONAL: dict[str, Any] = {
     **dict.fromkeys(("visits", "id_map", "changes")),
     **{"weight": EDGE_WEIGHT, "time": EDGE_TIME, "time_level": "edge"},
 }
-_MOST = {"num_classes": _MOST_CLASSES, **dict.fromkeys(("batches", "batch_size"), _MOST_SEED)}
-_MOST |= dict.fromkeys(("num_seeds", "seed"), _MOST_SEED)
+
+
+_NESTED: dict[str, type[Any]] = {"EdgeChanges": EdgeChanges, "Presampling": Presampling}
 
 
 def _read(kind: type[_T], content: Any) -> _T:
@@ -484,19 +470,22 @@ def _value(name: str, kind: str, value: Any) -> Any:
             return None
         kind = kind.removesuffix(" | None")
     if kind == "int":
-        most = _MOST.get(name, _MOST_COUNT)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-            raise ValueError(f"{name} is {value!r:.80}, not an integer from 0 to {most}")
+        most = _MOST.get(name, MOST_COUNT)
+        least = 1 if name == "batches" else 0  # visits are of some
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise ValueError(f"{name} is {value!r:.80}, not an integer from {least} to {most}")
     elif kind == "bool" and not isinstance(value, bool):
         raise ValueError(f"{name} is {value!r:.80}, neither true nor false")
-    elif kind == "str" and not (isinstance(value, str) and value):
-        raise ValueError(f"{name} is {value!r:.80}, which is no name")
+    elif kind == "str":
+        return _name(value, name)
     elif kind == "TimeLevel" and value not in ("edge", "node"):
         raise ValueError(f"{name} is {value!r:.80}, not 'edge' or 'node'")
     elif kind == "FileEntry":
         return _entry(value)
-    elif kind == "EdgeChanges":
-        return _read(EdgeChanges, value)
+    elif kind in _NESTED:
+        return _read(_NESTED[kind], value)
+    elif name == "fanouts":
+        return _fanouts(value)
     elif kind == "dict[str, FileEntry]":
         if "" in value:
             raise ValueError(f"{name} has an entry without a name")
@@ -505,73 +494,22 @@ def _value(name: str, kind: str, value: Any) -> Any:
 
 
 def _entry(value: Any) -> FileEntry:
-    names = (value["name"], value["staged"])
-    if not all(map(_is_file_name, names)):
-        raise ValueError("a file name points outside the folder, or is none")
-    if not is_staging_name(names[1]):
+    entry = FileEntry(value["name"], value["staged"])
+    for name in (entry.name, entry.staged):
+        is_name = isinstance(name, str) and name not in ("", ".", "..") and "\0" not in name
+        if not is_name or os.path.basename(name) != name or len(os.fsencode(name)) > 255:
+            raise ValueError("a file name points outside the folder, or is none")
+    if not is_staging_name(entry.staged):
         raise ValueError("a staged name is invalid")
-    return FileEntry(*names)
+    return entry
 
 
-def _is_file_name(name: Any) -> bool:
-    if not isinstance(name, str) or name in ("", ".", "..") or "\0" in name:
-        return False
-    return os.path.basename(name) == name and 0 < len(os.fsencode(name)) < 256
-
-
-def _presampling(value: Any) -> Presampling:
-    found: Any = value["fanouts"]
-    if isinstance(found, dict):
-        found = {kind: _fanouts(each) for kind, each in found.items()}
-    else:
-        found = _fanouts(found)
-    presampling = replace(_read(Presampling, value), fanouts=found)
-    if presampling.batches < 1:
-        raise ValueError("it has visits of no batches")
-    return presampling
-
-
-def _fanouts(value: Any) -> tuple[int, ...]:
+def _fanouts(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {kind: _fanouts(each) for kind, each in value.items()}
     if not isinstance(value, list) or any(type(fanout) is not int for fanout in value):
         raise ValueError("fanouts of presampling are not integers")
     return tuple(value)
-
-
-def _neighbors(
-    content: dict[str, Any], directed: bool, out_graph: FileEntry | None
-) -> Neighbors | None:
-    """The direction of a graph without types, which must fit its files."""
-    if content["version"] == 1:
-        return None if directed else "both"
-    found: Any = content["neighbors"]
-    if found not in ("in", "out", "both"):
-        raise ValueError(f"neighbors is {found!r:.80}, not 'in', 'out' or 'both'")
-    if (out_graph is not None) != (directed and found == "both"):
-        raise ValueError("neighbors and the graph files contradict each other")
-    if not directed and found != "both":
-        raise ValueError("an undirected graph has neighbors 'both'")
-    neighbors: Neighbors = found
-    return neighbors
-
-
-def _by_type(tables: Any, type_of: Callable[[Any], _K], kind: type[_T]) -> dict[_K, _T]:
-    found = {type_of(table["type"]): _read(kind, table) for table in tables}
-    if len(found) != len(tables) or not found:
-        raise ValueError("there are no types, or one is there twice")
-    return found
-
-
-def _node_type(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"a node type is {value!r:.80}")
-    return value
-
-
-def _edge_type(value: Any) -> EdgeType:
-    if not isinstance(value, list) or len(value) != 3:
-        raise ValueError(f"an edge type is {value!r:.80}")
-    source, relation, target = map(_node_type, value)
-    return source, relation, target
 
 
 def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
@@ -633,21 +571,18 @@ def open_build(
     FileNotFoundError, FormatError
         As `read_manifest`, and whatever `open_files` raises.
     """
-    manifest = read_manifest(folder)
     for _ in range(_MOST_TRIES):
+        manifest = read_manifest(folder)
         found = [entry.resolve(Path(folder)) for entry in manifest.entries()]
-        failure: Exception | None = None
         try:
             opened = open_files(manifest)
-        except (OSError, ValueError) as error:
-            failure = error
-        before, manifest = manifest, read_manifest(folder)
-        if manifest == before:
-            if failure is None:
+        except (OSError, ValueError):
+            is_same = read_manifest(folder) == manifest
+            if is_same and found == [e.resolve(Path(folder)) for e in manifest.entries()]:
+                raise
+        else:
+            if read_manifest(folder) == manifest:
                 return opened
-            if found == [entry.resolve(Path(folder)) for entry in manifest.entries()]:
-                raise failure
-        elif failure is None:
             close(opened)
     raise BlockingIOError(
         errno.EWOULDBLOCK,

@@ -46,6 +46,11 @@ class ClosedAtExit:
 class MappedFile(ClosedAtExit):
     """A file that is mapped and never loaded; pickled by its path.
 
+    Attributes
+    ----------
+    identity : tuple
+        Fingerprint of the file's content: counts and checksums from its header.
+
     Raises
     ------
     FormatError
@@ -53,6 +58,8 @@ class MappedFile(ClosedAtExit):
     OSError
         If it cannot be opened.
     """
+
+    identity: tuple[Any, ...]
 
     @renamed("path", "filename")
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -65,11 +72,6 @@ class MappedFile(ClosedAtExit):
 
     def _read_header(self) -> None:
         """Checks the header and finds the sections."""
-        raise NotImplementedError
-
-    @property
-    def identity(self) -> tuple[Any, ...]:
-        """Fingerprint of the file's content: counts and checksums from its header."""
         raise NotImplementedError
 
     @property
@@ -229,9 +231,6 @@ class ResidentPrefix:
             1 for a page that is in memory, else 0. It does not change any more.
         """
         count = self._pages(self.num_bytes)
-        if count == 0:
-            self.resident_bytes = 0
-            return np.empty(0, np.uint8)
         pages = np.zeros(count, np.uint8)
         begin = 0
         if count > _LOOKED_UP:
@@ -249,7 +248,7 @@ class ResidentPrefix:
             pages[begin:end] = 0
         self._next_look = end
         self._map = pages
-        self.resident_bytes = int(np.count_nonzero(pages.view(np.bool_))) * PAGESIZE
+        self.resident_bytes = int(np.count_nonzero(pages)) * PAGESIZE
         return pages
 
     @property
@@ -258,22 +257,20 @@ class ResidentPrefix:
         return (self,)
 
     @property
-    def lost_bytes(self) -> int:
-        """Bytes of the prefix that are not in memory now."""
-        self.page_map()
-        return max(0, self.num_bytes - self.resident_bytes)
-
-    @property
     def kept_bytes(self) -> int:
         """Bytes of the prefix that are in memory now."""
         self.page_map()
         return min(self.num_bytes, self.resident_bytes)
 
     @property
+    def lost_bytes(self) -> int:
+        """Bytes of the prefix that are not in memory now."""
+        return self.num_bytes - self.kept_bytes
+
+    @property
     def is_resident(self) -> bool:
         """Whether all pages of the prefix are in memory now."""
-        pages = self.page_map()
-        return int(np.count_nonzero(pages.view(np.bool_))) == len(pages)
+        return bool(self.page_map().all())
 
     def resize(self, num_bytes: int) -> None:
         """Sets the size, and gives pages beyond it back to the system."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -13,8 +13,6 @@ from typing import BinaryIO
 from graphzero.errors import FormatError
 from graphzero.store.atomic import StagedFile, refuse_special
 from graphzero.store.manifest import MANIFEST_NAME, read_manifest
-
-_ELSEWHERE = "choose another path"
 
 
 @dataclass(frozen=True)
@@ -58,89 +56,22 @@ def check_outputs(outputs: Sequence[Output], inputs: Iterable[str | os.PathLike[
     ValueError
         If two outputs are the same file, or one is among the inputs.
     """
-    for output in outputs:
-        _check_kind(output)
-    for i, output in enumerate(outputs):
-        for other in outputs[:i]:
-            if _is_same_file(output.path, other.path):
-                raise ValueError(
-                    f"{other.option} and {output.option} are the same file, "
-                    f"{os.fspath(output.path)}: choose another path for one of them"
-                )
-    for used in inputs:
-        for output in outputs:
-            if _is_same_file(output.path, used):
-                raise ValueError(
-                    f"{output.option} would replace {os.fspath(used)}, which is read: {_ELSEWHERE}"
-                )
+    taken = {Path(os.path.realpath(used)): f"{os.fspath(used)}, which is read" for used in inputs}
     with ExitStack() as stack:
         for output in outputs:
-            stack.callback(_try_to_write(output).discard)
-
-
-def _refusal(code: int, output: Output, reason: str) -> OSError:
-    return OSError(code, f"{output.option} cannot be written: {reason}", os.fspath(output.path))
-
-
-def _check_kind(output: Output) -> None:
-    """Refuses what is no regular file, and a folder that is not there."""
-    try:
-        refuse_special(output.path)
-    except OSError as error:
-        raise _refusal(error.errno or 0, output, error.strerror or "") from None
-    folder = output.target.parent
-    if not folder.exists():
-        raise _refusal(
-            errno.ENOENT,
-            output,
-            f"the folder {folder} does not exist; make it, or {_ELSEWHERE}",
-        )
-    if not folder.is_dir():
-        raise _refusal(errno.ENOTDIR, output, f"{folder} is not a folder; {_ELSEWHERE}")
-    if os.fspath(output.path).endswith(os.sep):
-        raise _refusal(errno.EISDIR, output, "this is a folder; add the name of a file")
-    if not output.target.exists():
-        return
-    if not os.access(output.target, os.W_OK):
-        reason = f"the file exists and is read-only; allow writing to it, or {_ELSEWHERE}"
-        raise _refusal(errno.EACCES, output, reason)
-
-
-def _is_same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    if os.path.exists(one) and os.path.exists(other):
-        return os.path.samefile(one, other)
-    return os.path.realpath(one) == os.path.realpath(other)
-
-
-def _try_to_write(output: Output) -> StagedFile:
-    try:
-        return StagedFile(output.target)
-    except OSError as error:
-        code = error.errno or 0
-        raise _refusal(code, output, f"{os.strerror(code)}; {_ELSEWHERE}") from error
-
-
-@contextmanager
-def writing(output: Output) -> Iterator[None]:
-    """Errors of the block, which writes an output after the work, say which one and what to do.
-
-    Raises
-    ------
-    OSError
-        With errno and path, for every OSError of the block.
-    """
-    try:
-        yield
-    except OSError as error:
-        code = error.errno or 0
-        reason = os.strerror(code) if code else str(error)
-        advice = _ELSEWHERE
-        if not output.target.parent.exists():
-            reason, advice = "its folder is gone", f"keep the folder until the end, or {_ELSEWHERE}"
-        elif code in (errno.ENOSPC, errno.EDQUOT):
-            advice = f"free some, or {_ELSEWHERE}"
-        message = f"{reason}: {output.option} was not written; {advice}"
-        raise OSError(code, message, os.fspath(output.path)) from error
+            if output.target in taken:
+                raise ValueError(
+                    f"{output.option} would replace {taken[output.target]}: choose another path"
+                )
+            taken[output.target] = f"{os.fspath(output.path)}, which is {output.option} as well"
+            try:
+                refuse_special(output.path)
+                if output.target.exists() and not os.access(output.target, os.W_OK):
+                    raise PermissionError(errno.EACCES, "the file exists and is read-only")
+                stack.callback(StagedFile(output.target).discard)
+            except OSError as error:
+                reason = f"{output.option} cannot be written: {error.strerror}; choose another path"
+                raise OSError(error.errno, reason, os.fspath(output.path)) from error
 
 
 def files_of_dataset(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
@@ -151,15 +82,11 @@ def files_of_dataset(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
     paths : iterable of path-like
         As `Dataset.paths` lists them; they are part of the result.
     """
-    opened = [Path(path) for path in paths]
-    files = set(opened)
-    for folder in {path.parent for path in opened}:
-        try:
-            manifest = read_manifest(folder)
-        except (OSError, FormatError):  # files that do not belong to a dataset folder
-            continue
-        files.add(folder / MANIFEST_NAME)
-        files.update(folder / entry.name for entry in manifest.entries())
+    files = {Path(path) for path in paths}
+    for folder in {path.parent for path in files}:
+        with suppress(OSError, FormatError):  # of files that do not belong to a dataset folder
+            names = [entry.name for entry in read_manifest(folder).entries()]
+            files.update(folder / name for name in (MANIFEST_NAME, *names))
     return sorted(files)
 
 
@@ -175,14 +102,13 @@ def replaced_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         With errno and path.
     """
     refuse_special(path)
-    staged = StagedFile(os.path.realpath(path))
     try:
-        with os.fdopen(os.dup(staged.fd), "w+b") as file:
+        with (
+            StagedFile(os.path.realpath(path)) as staged,
+            os.fdopen(os.dup(staged.fd), "w+b") as file,
+        ):
             yield file
-        staged.seal()
-        staged.publish()
-    except BaseException as error:
-        staged.discard()
-        if isinstance(error, OSError) and error.filename is None and error.errno is not None:
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
             raise OSError(error.errno, os.strerror(error.errno), os.fspath(path)) from error
         raise
