@@ -9,27 +9,20 @@ from dataclasses import fields, replace
 
 from graphzero.loader.stats import BatchTotals
 from graphzero.report.recording import (
-    Environment,
     FileReading,
     GroupReading,
     ProcessReading,
     Reading,
     Recording,
 )
-from graphzero.store.tuning_file import Machine
 
 MB, GB = 10**6, 10**9
 STARTED = "2026-03-02T08:15:30+00:00"
-LAPTOP = Environment(
-    Machine(
-        "AMD Ryzen 7 7840U with Radeon 780M Graphics",
-        *(8, 16 * GB, "Samsung SSD 990 PRO 1TB", "ext4"),
-    ),
-    system="Linux 6.12.9 x86_64",
-    disk_rate=620e6,
-    versions={"python": "3.11.4", "graphzero": "1.0.0", "numpy": "2.4.6", "torch": "2.13.0"},
-)
-NOWHERE = Environment(Machine(None, None, None))
+LAPTOP = {
+    "cpu": "AMD Ryzen 7 7840U with Radeon 780M Graphics",
+    **{"cores": 8, "memory": 16 * GB, "system": "Linux 6.12.9 x86_64", "disk_rate": 620e6},
+    **{"disk": "Samsung SSD 990 PRO 1TB", "file_system": "ext4", "torch": "2.13.0"},
+}
 OPTIONS = {"num_workers": "4", "num_threads": "1", "io": "resident prefix of 1.6 GB, lookahead 4"}
 
 
@@ -60,7 +53,7 @@ def recording(*readings: Reading, **figures: object) -> Recording:
     """A recording of which only some figures matter."""
     seconds = readings[-1].seconds if readings else 0.0
     known = {"command": ("./train",), "started": STARTED, "seconds": seconds, **figures}
-    known = {"environment": NOWHERE, **known}
+    known = {"environment": {}, **known}
     return Recording(readings=readings, **known)  # type: ignore[arg-type]
 
 
@@ -125,7 +118,6 @@ def out_of_core() -> Recording:
         files=files,
         epochs=epochs,
         options=OPTIONS,
-        own_cpu_seconds=2.9,
     )
 
 
@@ -144,9 +136,8 @@ def in_memory() -> Recording:
         )
         for i in range(19)
     )
-    environment = replace(LAPTOP, disk_rate=None)
-    figures = {"files": files, "epochs": {0: whole}, "own_cpu_seconds": 0.01}
-    return recording(*readings, environment=environment, **figures)
+    environment = {**LAPTOP, "disk_rate": None}
+    return recording(*readings, environment=environment, files=files, epochs={0: whole})
 
 
 def typed() -> Recording:
@@ -209,9 +200,7 @@ def hostile() -> Recording:
         )
         for each in long.readings[:50]
     )
-    environment = Environment(
-        Machine(HOSTILE, 1, 1, HOSTILE, HOSTILE), HOSTILE, versions=texts, disk_rate=1e8
-    )
+    environment = {"cpu": HOSTILE, "disk_rate": 1e8, **texts}
     long = replace(long, command=("python", "-c", HOSTILE), started=HOSTILE, options=texts)
     return replace(long, environment=environment, files=files, readings=readings)
 

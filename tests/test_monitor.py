@@ -171,11 +171,12 @@ def test_the_page_cache_of_four_processes_counts_once(folder: Path) -> None:
     summary = summarize(replace(recording, files=ours))
     assert summary.processes == 4 + others
     assert summary.dataset == size
-    assert features <= summary.page_cache.last <= size
-    assert summary.file.most >= 4 * features
+    assert features <= summary.page_cache <= size
+    assert summary.file >= 4 * features
     assert monitor.summary.batches.batches == 0  # those of other processes are theirs
+    pss = sum(each.pss_file for each in recording.readings[-1].processes)
     # What this process has mapped, libraries above all, is the workers' too
-    assert summary.pss_file.last < mapped + size + 10_000_000
+    assert pss < mapped + size + 10_000_000
 
 
 @pytest.mark.parametrize("kind", ["text", "dataset", "loader's dataset", "file", "list"])
@@ -266,8 +267,6 @@ def test_a_forked_child_leaves_it_alone(tmp_path: Path) -> None:
             code = 1
             try:
                 watched = list(monitor.watch([1, 2]))
-                with pytest.raises(RuntimeError, match="parent process"):
-                    _ = monitor.summary
                 monitor.__exit__(None, None, None)
                 code = 0 if watched == [1, 2] else 2
             finally:
@@ -395,7 +394,7 @@ def test_what_costs_much_is_done_seldom(source, begin) -> None:
     recording = recorder.recording(is_last=True)
     assert len(recording.readings) == 103 - 1  # the others come as often as ever
     assert sum(reading.page_cache is not None for reading in recording.readings) == source.looks
-    assert 0.4 < recording.own_cpu_seconds < 0.7
+    assert source.cpu < 0.6
 
 
 def test_it_ends_with_the_process(source, begin) -> None:

@@ -160,7 +160,7 @@ CASES = [
     Case("both", "graph.gl", "node_ids", at(4, 40), "entry 4 of 'node_ids' is 40"),
     Case("undirected", "graph.gl", "node_rank", at(3, 99), "not lead back", None, "node_ids"),
     Case("both", "features.gd", "node_rank", at(3, 40), "entry 3 of 'node_rank' is 40"),
-    Case("in", "labels.gd", "rows", at(39, 3), "is 3, but there are 3 classes"),
+    Case("in", "labels.gd", "rows", at(39, 3), "is 3, out of range for 3"),
     Case("in", "split_train.gd", "rows", at(1, 40), "entry 1 of 'rows' is 40, out of range for 40"),
     Case("in", "split_train.gd", "rows", at(0, -1), "entry 0 of 'rows' is -1, out of range"),
     Case(
@@ -170,17 +170,14 @@ CASES = [
         at(1, 300),
         "entry 1 of 'rows' is 300, out of range for 300",
     ),
-    Case("presample", "visits.gd", "rows", at(39, 99), "entry 39 of 'rows' is 99, more visits"),
+    Case(
+        "presample", "visits.gd", "rows", at(39, 99), "entry 39 of 'rows' is 99, out of range for"
+    ),
     Case("in", "node_box.gd", "row_shape", at(0, 3), "does not fit rows of 4 numbers", 0),
     Case("integers", "id_map.gd", "rows", at(1, -3), "entry 1 of 'rows' is -3, not above"),
     Case("integers", "id_map.gd", "rows", at(2, 4), "is 4, not above the entry before"),
     Case("unsigned", "id_map.gd", "rows", at(0, 6), "entry 1 of 'rows' is 5", 1),
     Case("texts", "id_map.gd", "rows", at(1, 1), "entry 1 of 'rows' is 1, not above"),
-    Case("texts", "id_map.gd", "rows", at(2, 4), "entry 2 of 'rows' is 4: the texts have 5 bytes"),
-    Case("texts", "id_map.gd", "rows", at(0, 0), "entry 0 of 'rows' is 0: the texts have 5 bytes"),
-    Case("texts", "id_map.gd", "text", at(0, ord("z")), "the text of node 1", 1),
-    Case("texts", "id_map.gd", "text", at(4, ord("a")), "the text of node 2 is no valid", 3),
-    Case("typed, texts", "a.id_map.gd", "text", at(1, ord("x")), "the text of node 1", 1),
     Case("typed", "paper__cites__paper.gl", "indices", descent, "not in ascending order"),
     Case("typed", "author__writes__paper.gl", "indices", at(0, 9), "is 9, in the list"),
     Case("typed", "author__writes__paper.gl", "cum_weights", at(59, 9), "not the sum of 'weights'"),
@@ -189,5 +186,5 @@ CASES = [
     ),
     Case("typed", "paper.ids.gd", "node_rank", at(2, 40), "not lead back", None, "rows"),
     Case("typed", "paper.split_train.gd", "rows", at(1, 40), "out of range for 40"),
-    Case("typed", "paper.y.gd", "rows", at(1, 3), "is 3, but there are 3 classes"),
+    Case("typed", "paper.y.gd", "rows", at(1, 3), "is 3, out of range for 3"),
 ]

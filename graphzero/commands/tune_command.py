@@ -120,8 +120,6 @@ def _closing_lines(tuned: Tuned, path: Path, is_found: bool) -> Iterator[str]:
     limit = "no limit" if tuned.memory_limit is None else format_bytes(tuned.memory_limit)
     how = f", by {tuned.group}" if tuned.group else ""
     yield f"memory: {limit}{how}; {format_bytes(tuned.available)} available to the trials"
-    if tuned.no_group is not None:
-        yield f"the page cache was not limited, because {tuned.no_group}"
     for name, reason in tuned.unavailable.items():
         yield f"{name} was not compared: {reason}"
     if tuned.disk_rate is not None:

@@ -113,7 +113,10 @@ def _find(limit: int) -> MemoryGroup:
         return _scope(limit)
     except OSError as error:
         tried.append(str(error))
-    raise NoMemoryGroup(f"no memory group can be made: {'; '.join(dict.fromkeys(tried))}")
+    raise NoMemoryGroup(
+        f"no memory group can be made: {'; '.join(dict.fromkeys(tried))}. Run it as root, or "
+        f"without a limit in a container that has one"
+    )
 
 
 def _remove(folder: Path) -> None:

@@ -21,10 +21,10 @@ from graphzero.loader.stats import BatchTotals, Step, listeners, watch
 from graphzero.report.page import require_matplotlib, write_page
 from graphzero.report.readings import (
     device_bytes,
-    find_group,
     mapped_files,
     read_environment,
     read_files,
+    read_group,
     read_processes,
 )
 from graphzero.report.recording import Reading, Recording
@@ -54,11 +54,9 @@ class Batches:
         self.epochs: dict[int, BatchTotals] = {}
         self.options: dict[str, dict[str, None]] = {}
         self._prefix = prefix
-        self._process = os.getpid()
         self._positions: dict[str, int] = {}
-        self._listener = self._listen  # one object, which can be removed
         if prefix is None:
-            listeners.append(self._listener)
+            listeners.append(self.add)
 
     @property
     def totals(self) -> BatchTotals:
@@ -70,10 +68,6 @@ class Batches:
         self.epochs[step.epoch] = self.epochs.get(step.epoch, BatchTotals()) + step.totals
         for name, value in step.options.items():
             self.options.setdefault(name, {})[str(value)] = None
-
-    def _listen(self, step: Step) -> None:
-        if os.getpid() == self._process:  # not those of a forked child
-            self.add(step)
 
     def read(self) -> None:
         """Adds the whole new lines of the files; a killed process may leave one unfinished."""
@@ -90,8 +84,8 @@ class Batches:
 
     def close(self) -> None:
         """Listens no more."""
-        if self._listener in listeners:
-            listeners.remove(self._listener)
+        if self.add in listeners:
+            listeners.remove(self.add)
 
 
 class Recorder:
@@ -122,13 +116,12 @@ class Recorder:
         self._pid, self._batches = pid, batches
         self._clock, self._interval = clock, interval
         self._files = dict.fromkeys(files)
-        self._own_cpu = self._spent = 0.0  # seconds of a processor: in all, and of what is costly
+        self._spent = 0.0  # seconds of a processor, on what is costly
         self._lock = threading.Lock()
         self._readings: list[Reading] = []
         self._result: Recording | None = None
         self._started = datetime.now(timezone.utc).isoformat(timespec="seconds")
         self._begin = clock()
-        self._group = find_group(pid)
         try:
             self._command = tuple(psutil.Process(pid).cmdline())
         except psutil.Error:
@@ -156,22 +149,17 @@ class Recorder:
             if self._result is not None:
                 return self._result
             self._try_to_read(looks=True)
-            begun = time.thread_time()
-            files = read_files(self._files, _PARTS)
             folder = next(map(os.path.dirname, self._files), None)
-            environment = read_environment(folder)
-            self._own_cpu += time.thread_time() - begun
             options = self._batches.options.items()
             recording = Recording(
                 command=self._command,
                 started=self._started,
                 seconds=self._clock() - self._begin,
-                environment=environment,
+                environment=read_environment(folder),
                 readings=tuple(self._readings),
-                files=files,
+                files=read_files(self._files, _PARTS),
                 epochs=dict(sorted(self._batches.epochs.items())),
                 options={name: " | ".join(values) for name, values in options},
-                own_cpu_seconds=self._own_cpu,
             )
             if is_last:
                 self._result = recording
@@ -195,12 +183,12 @@ class Recorder:
             self._files |= dict.fromkeys(mapped_files(each.pid for each in processes))
             found = read_files(self._files)
             cached = {each.path: each.page_cache for each in found if each.page_cache is not None}
-        spent = time.thread_time() - begun
+            self._spent += time.thread_time() - begun
         reading = Reading(
             seconds=now,
             processes=processes,
             available=int(psutil.virtual_memory().available),
-            group=None if self._group is None else self._group.read(),
+            group=read_group(),  # a command runs in that of this process, which lives longer
             page_cache=cached,
             device_bytes=next(map(device_bytes, self._files), None),
             batches=self._batches.totals,
@@ -208,8 +196,6 @@ class Recorder:
         self._readings.append(reading)
         if len(self._readings) > _MOST_READINGS:
             self._readings = thin(self._readings)
-        self._spent += spent * looks
-        self._own_cpu += time.thread_time() - begun
 
 
 def thin(readings: Sequence[Reading]) -> list[Reading]:
@@ -394,14 +380,10 @@ class Monitor:
         Raises
         ------
         RuntimeError
-            If nothing was recorded yet, or in a forked child.
+            If nothing was recorded yet.
         """
         if self._recorder is None:
             raise RuntimeError("this Monitor has recorded nothing yet: use it in a with statement")
-        if self._process != os.getpid():
-            raise RuntimeError(
-                "this Monitor is that of the parent process, which has its recording"
-            )
         return self._recorder.recording()
 
     @property

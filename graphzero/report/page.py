@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any
 from graphzero.loader.stats import BatchTotals
 from graphzero.report.recording import FileReading, Reading, Recording
 from graphzero.report.summary import (
+    FIGURES,
     Summary,
     counted,
     over_processes,
-    seconds_text,
     summarize,
     summary_rows,
 )
+from graphzero.report.verdict import seconds_text
 from graphzero.store.atomic import write_atomically
 from graphzero.units import format_bytes
 
@@ -37,11 +38,11 @@ POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'"
 )
-WIDTH, MOST_FILES, MOST_POINTS = 9.0, 24, 300
+WIDTH, MOST_FILES = 9.0, 24
 # Okabe and Ito's palette, which colour-blind readers can tell apart.
 ORANGE, SKY, GREEN, YELLOW = "#e69f00", "#56b4e9", "#009e73", "#f0e442"
 BLUE, VERMILION, GREY = "#0072b2", "#d55e00", "#bbbbbb"
-MEMORY = {"anonymous": ORANGE, "file": SKY, "shared": GREEN}
+MEMORY = {"anonymous": "anonymous", "mapped files": "file", "shared": "shared"}
 PREPARATION = {"sampling": GREEN, "disk": VERMILION, "gathering": YELLOW, "ready": GREY}
 LOOP = {"training": BLUE, "stall": VERMILION}
 STYLES = """
@@ -142,17 +143,9 @@ def _bytes(count: float | None) -> str:
 
 
 def _conditions(recording: Recording) -> Iterator[Sequence[object]]:
-    environment, machine = recording.environment, recording.environment.machine
-    yield "processor", machine.cpu or "unknown"
-    yield "cores", machine.cores or "unknown"
-    yield "memory", _bytes(machine.memory)
-    yield "system", environment.system
-    yield "disk", machine.disk or "unknown"
-    yield "file system", machine.file_system or "unknown"
-    rate = environment.disk_rate
-    yield "disk rate", "not measured: graphzero tune does" if rate is None else f"{_bytes(rate)}/s"
-    yield from environment.versions.items()
-    yield from recording.options.items()
+    for name, value in {**recording.environment, **recording.options}.items():
+        is_bytes = name in ("memory", "disk_rate") and value is not None
+        yield name.replace("_", " "), _bytes(value) if is_bytes else value or "unknown"
 
 
 class _NothingKnown(Exception):
@@ -192,40 +185,25 @@ def _label(axes: Axes, unit: str) -> None:
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
 
 
-def _draw_line(axes: Axes, name: str, color: str, points: Iterable[tuple[float, Any]]) -> bool:
-    """Of many points the largest of each stretch; False where none is known."""
-    known = [(seconds, value / 1e9) for seconds, value in points if value is not None]
-    step = -(-len(known) // MOST_POINTS) or 1
-    drawn = [max(known[i : i + step], key=lambda pair: pair[1]) for i in range(0, len(known), step)]
-    if drawn:
-        axes.plot(*zip(*drawn, strict=True), label=name, color=color)
-    return bool(drawn)
-
-
 def _draw_memory(axes: Axes, recording: Recording) -> str:
     """Parts of the memory of all processes, stacked; other figures as lines."""
     readings = recording.readings
-    step = -(-len(readings) // MOST_POINTS) or 1
-    parts = {name: [over_processes(name)(r) for r in readings[::step]] for name in MEMORY}
-    known = [i for i, values in enumerate(zip(*parts.values(), strict=True)) if None not in values]
-    if known:
-        moments = [readings[::step][i].seconds for i in known]
-        stacks = [[(values[i] or 0) / 1e9 for i in known] for values in parts.values()]
-        names = ("anonymous", "mapped files", "shared")
-        axes.stackplot(moments, *stacks, labels=names, colors=[*MEMORY.values()])
-
-    def line(name: str, color: str, figure: Callable[[Reading], float | None]) -> bool:
-        return _draw_line(axes, name, color, ((r.seconds, figure(r)) for r in readings))
-
-    has_size = line("resident (RSS)", ORANGE, over_processes("rss"))
-    line("each page once (PSS)", YELLOW, over_processes("pss"))
-    line(
-        "page cache of the files",
-        BLUE,
-        lambda r: sum(r.page_cache.values()) if r.page_cache else None,
-    )
-    line("memory group", VERMILION, lambda r: None if r.group is None else r.group.usage)
-    if not has_size:
+    lines: dict[str, tuple[str, Callable[[Reading], float | None]]] = {
+        "resident (RSS)": (ORANGE, over_processes("rss")),
+        "each page once (PSS)": (YELLOW, over_processes("pss")),
+        "page cache of the files": (BLUE, FIGURES["page_cache"]),
+        "memory group": (VERMILION, FIGURES["group_usage"]),
+    }
+    split = [reading for reading in readings if over_processes("shared")(reading) is not None]
+    moments = [reading.seconds for reading in split]
+    parts = [[(over_processes(part)(r) or 0) / 1e9 for r in split] for part in MEMORY.values()]
+    if split:
+        axes.stackplot(moments, *parts, labels=MEMORY, colors=[ORANGE, SKY, GREEN])
+    for label, (color, figure) in lines.items():
+        known = [(r.seconds, v / 1e9) for r in readings if (v := figure(r)) is not None]
+        if known:
+            axes.plot(*zip(*known, strict=True), label=label, color=color)
+    if not axes.lines:
         raise _NothingKnown("no process was seen")
     limits = [r.group.limit for r in readings if r.group is not None and r.group.limit is not None]
     told = ""
@@ -234,7 +212,7 @@ def _draw_memory(axes: Axes, recording: Recording) -> str:
     elif limits:
         told = f" The limit of the memory group, {format_bytes(limits[-1])}, is far above."
     _label(axes, "GB")
-    kind = "summed over processes" if known else "resident; its parts are unknown"
+    kind = "summed over processes" if split else "resident; its parts are unknown"
     return f"Memory of all processes, {kind}.{told}"
 
 
@@ -245,13 +223,15 @@ def _draw_residency(axes: Axes, recording: Recording) -> str:
     if not known:
         raise _NothingKnown("no file of a dataset was seen, or the system does not tell")
     shown = known[:MOST_FILES]
-    most = max(len(file.residency or ()) for file in shown)
-    shares = [_stretched(file.residency or [], most) for file in shown]
-    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="none")
-    names = [_strip_name(file) for file in shown]
-    for text in axes.set_yticks(range(len(shown)), names):
+    for n, file in enumerate(shown):
+        axes.imshow(
+            [file.residency or []], "Blues", vmin=0, vmax=1, extent=(0, 1, n + 0.5, n - 0.5)
+        )
+    axes.set_aspect("auto")
+    axes.set_ylim(len(shown) - 0.5, -0.5)
+    for text in axes.set_yticks(range(len(shown)), map(_strip_name, shown)):
         text.label1.set_parse_math(False)
-    axes.set_xticks([0, (most - 1) / 2, most - 1], ["begin", "middle", "end of the file"])
+    axes.set_xticks([0, 0.5, 1], ["begin", "middle", "end of the file"])
     others = len(files) - len(shown)
     more = f" {others} further files are in the table below." if others else ""
     return f"From 0 (white) to 100 % (dark blue) of each part.{more}"
@@ -263,11 +243,6 @@ def _strip_name(file: FileReading) -> str:
     return f"{name[:30]}, {format_bytes(file.size)}, {share}"
 
 
-def _stretched(shares: Sequence[float], count: int) -> list[float]:
-    """As many shares as the largest file has; small files have less pages than that."""
-    return [shares[i * len(shares) // count] for i in range(count)]
-
-
 def _draw_throughput(axes: Axes, recording: Recording) -> str:
     """Bytes a second from the device and by the processes, against the disk's own rate."""
     counters: dict[str, tuple[Callable[[Reading], float | None], str]] = {
@@ -277,9 +252,8 @@ def _draw_throughput(axes: Axes, recording: Recording) -> str:
     is_drawn = False
     for label, (counter, color) in counters.items():
         moments, values = counted(recording.readings, counter)
-        points = list(zip(moments, values, strict=True))
-        step = -(-len(points) // MOST_POINTS) or 1
-        pairs = [(a, b) for a, b in pairwise(points[::step]) if b[0] > a[0]]
+        points = zip(moments, values, strict=True)
+        pairs = [(a, b) for a, b in pairwise(points) if b[0] > a[0]]
         if pairs:
             is_drawn = True
             rates = [(b[1] - a[1]) / (b[0] - a[0]) / 1e6 for a, b in pairs]
@@ -287,7 +261,7 @@ def _draw_throughput(axes: Axes, recording: Recording) -> str:
             axes.stairs(rates, edges, label=label, color=color)
     if not is_drawn:
         raise _NothingKnown("a rate needs two readings, of counters that the system has")
-    rate = recording.environment.disk_rate
+    rate = recording.environment.get("disk_rate")
     if rate is not None:
         axes.axhline(rate / 1e6, label="the disk's own rate", color=VERMILION, ls="--")
     _label(axes, "MB/s")

@@ -12,7 +12,7 @@ import secrets
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -24,13 +24,12 @@ from graphzero import _core
 from graphzero.io.memory import (
     INTERFACES,
     MOUNT,
-    Interface,
     counters_of,
     limit_of,
     memory_groups,
     number,
 )
-from graphzero.report.recording import Environment, FileReading, GroupReading, ProcessReading
+from graphzero.report.recording import FileReading, GroupReading, ProcessReading
 from graphzero.store import tuning_file as machine
 from graphzero.store.mapped_file import residency, resident_bytes
 from graphzero.store.tuning_file import read_tuning
@@ -133,48 +132,29 @@ def mapped_files(pids: Iterable[int]) -> list[str]:
 # --- the memory group
 
 
-@dataclass(frozen=True)
-class BoundingGroup:
-    """The memory control group that bounds a process.
-
-    Attributes
-    ----------
-    folder : pathlib.Path
-        Of its files.
-    interface : Interface
-    own : pathlib.Path
-        The innermost group of the process: kills count there in both versions.
-    """
-
-    folder: Path
-    interface: Interface
-    own: Path
-
-    def read(self) -> GroupReading:
-        """Its figures at present."""
-        files, stat = self.interface, counters_of(self.folder / "memory.stat")
-        cached, shared = stat.get(files.cached), stat.get(files.shared)
-        return GroupReading(
-            limit=limit_of(self.folder, files),
-            usage=number(self.folder / files.usage),
-            file=None if cached is None or shared is None else max(0, cached - shared),
-            refaults=next((stat[name] for name in files.refaults if name in stat), None),
-            kills=counters_of(self.own / files.kills).get("oom_kill"),
-        )
-
-
-def find_group(pid: int) -> BoundingGroup | None:
+def read_group(pid: int | None = None) -> GroupReading | None:
     """The group with the least limit of those that a process is in, or without limits its own."""
-    found: list[tuple[float, BoundingGroup]] = []
-    for folder in memory_groups(PROC / str(pid) / "cgroup", MOUNT):
-        for interface in INTERFACES:
-            if (folder / interface.usage).exists():
-                limit = limit_of(folder, interface)
-                own = found[0][1].folder if found else folder
-                group = BoundingGroup(folder, interface, own)
-                found.append((math.inf if limit is None else limit, group))
+    membership = PROC / ("self" if pid is None else str(pid)) / "cgroup"
+    found = [
+        (folder, files)
+        for folder in memory_groups(membership, MOUNT)
+        for files in INTERFACES
+        if (folder / files.usage).exists()
+    ]
+    if not found:
+        return None
+    own, _ = found[0]
     # of equal limits, the innermost
-    return min(found, key=lambda pair: pair[0])[1] if found else None
+    folder, files = min(found, key=lambda each: limit_of(*each) or math.inf)
+    stat = counters_of(folder / "memory.stat")
+    cached, shared = stat.get(files.cached), stat.get(files.shared)
+    return GroupReading(
+        limit=limit_of(folder, files),
+        usage=number(folder / files.usage),
+        file=None if cached is None or shared is None else max(0, cached - shared),
+        refaults=next((stat[name] for name in files.refaults if name in stat), None),
+        kills=counters_of(own / files.kills).get("oom_kill"),  # version 1 counts them only there
+    )
 
 
 # --- files and disks
@@ -358,8 +338,8 @@ def installed_versions() -> dict[str, str]:
     return found
 
 
-def read_environment(folder: str | os.PathLike[str] | None) -> Environment:
-    """The machine, versions, and the disk of a dataset with the rate that `tune` has measured."""
+def read_environment(folder: str | os.PathLike[str] | None) -> dict[str, Any]:
+    """The machine, the disk of a dataset with the rate that `tune` has measured, and versions."""
     here, rate = machine.this_machine(folder), None
     if folder is not None:
         with warnings.catch_warnings():
@@ -367,9 +347,9 @@ def read_environment(folder: str | os.PathLike[str] | None) -> Environment:
             tuning = read_tuning(folder)
         if tuning is not None and not machine.machine_differences(here, tuning.machine):
             rate = (tuning.content.get("disk_rate") or {}).get("bytes_per_second")
-    return Environment(
-        machine=here,
-        system=f"{platform.system()} {platform.release()}",
-        disk_rate=float(rate) if isinstance(rate, int | float) else None,
-        versions=installed_versions(),
-    )
+    return {
+        **asdict(here),
+        "disk_rate": rate if isinstance(rate, int | float) else None,
+        "system": f"{platform.system()} {platform.release()}",
+        **installed_versions(),
+    }

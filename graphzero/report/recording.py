@@ -15,7 +15,6 @@ from typing import Any
 
 from graphzero.errors import FormatError
 from graphzero.loader.stats import BatchTotals
-from graphzero.store.tuning_file import Machine
 
 VERSION = 3
 FORMAT = "graphzero.Recording"
@@ -141,28 +140,6 @@ class FileReading:
 
 
 @dataclass(frozen=True)
-class Environment:
-    """What a reader needs to judge the figures; None for what is unknown.
-
-    Attributes
-    ----------
-    machine : Machine
-        With the disk that holds the dataset.
-    system : str
-        Operating system and kernel.
-    disk_rate : float or None
-        Bytes a second of random reads that `graphzero tune` has measured of the disk.
-    versions : dict of str to str
-        Of Python and packages.
-    """
-
-    machine: Machine
-    system: str = ""
-    disk_rate: float | None = None
-    versions: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Recording:
     """One run, from the beginning of a `Monitor` to its end.
 
@@ -173,7 +150,9 @@ class Recording:
     started : str
         ISO 8601, UTC.
     seconds : float
-    environment : Environment
+    environment : dict of str to str, int, float or None
+        What a reader needs to judge the figures: the machine with the disk that holds the dataset,
+        the rate that `graphzero tune` has measured of it, and versions.
     readings : tuple of Reading
         In the order of time; of long runs some are left out, evenly, never the first or the last.
     files : tuple of FileReading
@@ -181,8 +160,6 @@ class Recording:
         By epoch of the training loop's passes.
     options : dict of str to str
         Of the iterations that were seen: fanouts, batch size, workers, prefetch, plan.
-    own_cpu_seconds : float
-        What the recording itself took.
     exit_code : int or None
         Of a command; 128 and the number of the signal that has ended it. None for a `Monitor`.
     """
@@ -190,12 +167,11 @@ class Recording:
     command: tuple[str, ...]
     started: str
     seconds: float
-    environment: Environment
+    environment: dict[str, Any]
     readings: tuple[Reading, ...]
     files: tuple[FileReading, ...] = ()
     epochs: dict[int, BatchTotals] = field(default_factory=dict)
     options: dict[str, str] = field(default_factory=dict)
-    own_cpu_seconds: float = 0.0
     exit_code: int | None = None
 
 
@@ -209,19 +185,15 @@ def from_json(text: str | bytes) -> Recording:
     """
     try:
         content = json.loads(text)
-        if content["format"] != FORMAT or content["version"] != VERSION:
-            found = f"{content['format']!r:.80} of version {content['version']!r:.80}"
-            raise FormatError(
-                f"is {found}, not a {FORMAT} of version {VERSION}: record again, or use the "
-                f"graphzero that wrote it"
-            )
-        return _decoded(content["recording"])
-    except FormatError:
-        raise
-    except KeyError as error:
-        raise FormatError(f"is not a whole recording: it has no {error}") from None
-    except (AttributeError, TypeError, ValueError, RecursionError) as error:
-        raise FormatError(f"is not a whole recording: {error}") from None
+        kind = content["format"], content["version"]
+        if kind == (FORMAT, VERSION):
+            return _decoded(content["recording"])
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise FormatError(f"is not a whole recording: {error!r:.200}") from None
+    raise FormatError(
+        f"is of the format and version {kind!r:.80}, not {FORMAT!r} and {VERSION}: record again, "
+        f"or use the graphzero that wrote it"
+    )
 
 
 def _decoded(found: dict[str, Any]) -> Recording:
@@ -233,10 +205,8 @@ def _decoded(found: dict[str, Any]) -> Recording:
         made = {"processes": processes, "group": group, "batches": BatchTotals(**each["batches"])}
         return Reading(**{**each, **made})
 
-    environment = found["environment"]
     made = {
         "command": tuple(found["command"]),
-        "environment": Environment(**{**environment, "machine": Machine(**environment["machine"])}),
         "readings": tuple(map(reading, found["readings"])),
         "files": tuple(FileReading(**each) for each in found["files"]),
         "epochs": {int(epoch): BatchTotals(**each) for epoch, each in found["epochs"].items()},

@@ -13,33 +13,13 @@ from typing import Any
 
 from graphzero.loader.stats import BatchTotals
 from graphzero.report.recording import FORMAT, VERSION, FileReading, Reading, Recording
-from graphzero.report.verdict import Verdict, Workforce, find_verdict
+from graphzero.report.verdict import Verdict, Workforce, find_verdict, seconds_text
 from graphzero.store.atomic import write_atomically
 from graphzero.units import format_bytes
 
 UNKNOWN = "unknown"
 _LEFT, _WIDTH = 12, 100
 _Figure = Callable[[Reading], int | float | None]
-
-
-@dataclass(frozen=True)
-class Course:
-    """How a figure went, in bytes.
-
-    Attributes
-    ----------
-    most : int
-        At a reading; there may have been more between two of them.
-    last : int
-        At the last reading that has it.
-    looks : int
-        At how many readings it was known. Proportional memory is expensive to find out: of large
-        processes it is read seldom.
-    """
-
-    most: int
-    last: int
-    looks: int
 
 
 @dataclass(frozen=True)
@@ -51,22 +31,23 @@ class Summary:
     seconds : float
     processes : int
         The most that there were at a time.
-    anonymous, file, shared, rss : Course or None
-        Parts of the resident set size, and the whole, summed over processes: a page that several
-        of them have mapped counts for each.
-    pss, pss_file : Course or None
+    anonymous, file, shared, rss : int or None
+        The most at a reading of parts of the resident set size, and of the whole, summed over
+        processes: a page that several of them have mapped counts for each.
+    pss : int or None
         The same with each page counted once.
-    page_cache : Course or None
-        Bytes of the dataset's files in the page cache, each page once, whoever has read it.
+    page_cache : int or None
+        The most bytes of the dataset's files in the page cache, each page once, whoever has read
+        it.
     dataset : int or None
         Size of these files. None if no file is known.
     files : tuple of FileReading
-        Without their maps.
+        At the end, without their maps.
     available : int or None
         The least memory that the machine had available.
     group_limit : int or None
         Of the memory group; None without a limit as well.
-    group_usage : Course or None
+    group_usage : int or None
         At the readings: there may have been more between two of them.
     refaults, kills : int or None
         Of the whole memory group: pages of any files that were read again after they had been
@@ -77,49 +58,41 @@ class Summary:
         That the processes have read from storage.
     device_bytes : int or None
         That were read from the disk that has the dataset, by anyone.
-    read_amplification : float or None
-        `device_bytes` for each byte of rows in the mini-batches. Less than 1 if rows were in the
-        page cache already.
     cores : float or None
         Processors used, on average.
     batches : BatchTotals
     batches_per_second : float or None
-        From the first to the last mini-batch, as closely as the readings tell.
+        While the loops that were observed ran.
     epochs : dict of int to BatchTotals
     verdict : Verdict
         What the run was bound by.
-    own_cpu : float or None
-        Share of one processor that the monitor took.
     exit_code : int or None
         Of the command that was run.
     """
 
     seconds: float
     processes: int
-    anonymous: Course | None
-    file: Course | None
-    shared: Course | None
-    rss: Course | None
-    pss: Course | None
-    pss_file: Course | None
-    page_cache: Course | None
+    anonymous: int | None
+    file: int | None
+    shared: int | None
+    rss: int | None
+    pss: int | None
+    page_cache: int | None
     dataset: int | None
     files: tuple[FileReading, ...]
     available: int | None
     group_limit: int | None
-    group_usage: Course | None
+    group_usage: int | None
     refaults: int | None
     kills: int | None
     major_faults: int | None
     read_bytes: int | None
     device_bytes: int | None
-    read_amplification: float | None
     cores: float | None
     batches: BatchTotals
     batches_per_second: float | None
     epochs: dict[int, BatchTotals]
     verdict: Verdict
-    own_cpu: float | None
     exit_code: int | None = None
 
     def __str__(self) -> str:
@@ -131,40 +104,33 @@ def summarize(recording: Recording) -> Summary:
     """The figures of a recording."""
     readings, seconds = recording.readings, recording.seconds
     batches = readings[-1].batches if readings else BatchTotals()
-    courses: dict[str, Any] = {name: course(readings, figure) for name, figure in _COURSES.items()}
+    most: dict[str, Any] = {
+        name: max((v for v in map(figure, readings) if v is not None), default=None)
+        for name, figure in FIGURES.items()
+    }
     growths: dict[str, Any] = {name: _growth(readings, each) for name, each in _COUNTERS.items()}
     cpu = growths.pop("cpu_seconds")
-    device = growths["device_bytes"]
     dataset = sum(file.size for file in recording.files) if recording.files else None
     return Summary(
         seconds=seconds,
         processes=max((len(reading.processes) for reading in readings), default=0),
-        **courses,
+        **most,
         **growths,
-        page_cache=_page_cache(readings, recording.files),
         dataset=dataset,
         files=tuple(replace(file, residency=None) for file in recording.files),
         available=_least(reading.available for reading in readings),
         group_limit=_least(map(_of_group("limit"), readings)),
-        read_amplification=_ratio(device, batches.row_bytes),
         cores=_ratio(cpu, seconds),
         batches=batches,
-        batches_per_second=_batch_rate(readings),
+        batches_per_second=_ratio(batches.steps or None, batches.stall + batches.training),
         epochs=dict(recording.epochs),
         verdict=find_verdict(
             *(batches, _workforce(recording), dataset, _least(map(_room, readings))),
             major_faults=growths["major_faults"],
             recorded=seconds,
         ),
-        own_cpu=_ratio(recording.own_cpu_seconds, seconds),
         exit_code=recording.exit_code,
     )
-
-
-def course(readings: Iterable[Reading], figure: _Figure) -> Course | None:
-    """How a figure went, over the readings that have it; None if none has."""
-    values = [int(value) for reading in readings if (value := figure(reading)) is not None]
-    return Course(max(values), values[-1], len(values)) if values else None
 
 
 def over_processes(name: str) -> _Figure:
@@ -181,10 +147,10 @@ def _of_group(name: str) -> Callable[[Reading], int | None]:
     return lambda reading: None if reading.group is None else getattr(reading.group, name)
 
 
-# Figures of a summary: those that go up and down, and counters, of which it has the growth.
-_COURSES: dict[str, _Figure] = {
-    **{name: over_processes(name) for name in ("anonymous", "file", "shared", "rss")},
-    **{name: over_processes(name) for name in ("pss", "pss_file")},
+# Figures of a summary: those of which it has the most, and counters, of which it has the growth.
+FIGURES: dict[str, _Figure] = {
+    **{name: over_processes(name) for name in ("anonymous", "file", "shared", "rss", "pss")},
+    "page_cache": lambda reading: sum(reading.page_cache.values()) if reading.page_cache else None,
     "group_usage": _of_group("usage"),
 }
 _COUNTERS: dict[str, _Figure] = {
@@ -224,30 +190,6 @@ def _ratio(count: float | None, of: float) -> float | None:
 
 def _least(values: Iterable[int | None]) -> int | None:
     return min((value for value in values if value is not None), default=None)
-
-
-def _page_cache(readings: Sequence[Reading], files: Sequence[FileReading]) -> Course | None:
-    """Of all files; None where that of one is unknown."""
-    names = {file.path for file in files}
-
-    def cached(reading: Reading) -> int | None:
-        looked = reading.page_cache
-        if looked is None or not names <= looked.keys():
-            return None
-        return sum(looked[name] for name in names)
-
-    return course(readings, cached) if names else None
-
-
-def _batch_rate(readings: Sequence[Reading]) -> float | None:
-    if not readings:
-        return None
-    first, last = readings[0].batches.batches, readings[-1].batches.batches
-    if last == first:
-        return None
-    begin = max(r.seconds for r in readings if r.batches.batches == first)
-    end = min(r.seconds for r in readings if r.batches.batches == last)
-    return (last - first) / (end - begin) if end > begin else None
 
 
 def _workforce(recording: Recording) -> Workforce:
@@ -291,16 +233,14 @@ def summary_rows(summary: Summary) -> Iterator[_Row]:
         yield "to do", summary.verdict.knob
     yield from _batch_rows(summary)
     yield from _memory_rows(summary)
-    rows, rate = summary.batches.row_bytes, _rate(summary.read_amplification)
-    each = f"; {rate} bytes from the device for each of {_bytes(rows)} of rows" if rows else ""
+    rows = summary.batches.row_bytes
     yield (
         "reads",
         f"{_bytes(summary.device_bytes)} read from the device, {_bytes(summary.read_bytes)} by "
-        f"these processes, {_count(summary.major_faults)} major page faults{each}",
+        f"these processes, {_count(summary.major_faults)} major page faults"
+        + (f"; rows of mini-batches have {_bytes(rows)}" if rows else ""),
     )
-    cores = UNKNOWN if summary.cores is None else f"{summary.cores:.2f} used on average"
-    own_cpu = UNKNOWN if summary.own_cpu is None else f"{summary.own_cpu:.2%} of one"
-    yield "processors", f"{cores}; the monitor took {own_cpu}"
+    yield "processors", f"{_rate(summary.cores)} used on average"
 
 
 def _killed_text(number: int, kills: int | None) -> str:
@@ -335,7 +275,6 @@ def _batch_rows(summary: Summary) -> Iterator[_Row]:
             f"over all threads; ready batches waited {seconds_text(totals.ready)}",
         )
     if totals.steps == 0:
-        yield "loop", "how long it waited is unknown: it was not observed"
         return
     looped = totals.stall + totals.training
     maybe = ", or their DataLoader did" if totals.unsplit else ""
@@ -360,42 +299,33 @@ def _batch_rows(summary: Summary) -> Iterator[_Row]:
 
 
 def _memory_rows(summary: Summary) -> Iterator[_Row]:
-    anonymous, file, shared = summary.anonymous, summary.file, summary.shared
-    if anonymous is not None and file is not None and shared is not None:
+    if summary.shared is None:
+        yield "memory", f"at most {_bytes(summary.rss)} resident; its parts are unknown"
+    else:
         yield (
             "memory",
-            f"at most {_bytes(anonymous.most)} anonymous, {_bytes(file.most)} of mapped files, "
-            f"{_bytes(shared.most)} shared, in {anonymous.looks:,} readings",
+            f"at most {_bytes(summary.anonymous)} anonymous, {_bytes(summary.file)} of mapped "
+            f"files, {_bytes(summary.shared)} shared; each page once (PSS) {_bytes(summary.pss)}",
         )
-    else:
-        yield "memory", f"at most {_most(summary.rss)} resident; its parts are unknown"
-    if summary.pss is not None:
-        yield (
-            "",
-            f"each page once (PSS): {_bytes(summary.pss.most)} at most, {_most(summary.pss_file)} "
-            f"of mapped files, in {summary.pss.looks:,} readings",
-        )
-    cached, whole = summary.page_cache, f"the dataset's {_bytes(summary.dataset)}"
     if summary.dataset is None:
         yield "page cache", "unknown: no file of a dataset was seen that can be opened"
-    elif cached is None:
-        yield "page cache", f"unknown, of {whole}: only owners and writers of files are told"
     else:
-        most, last = _bytes(cached.most), _bytes(cached.last)
-        yield "page cache", f"{most} at most, {last} at the end of {whole}"
+        known = [file.page_cache for file in summary.files if file.page_cache is not None]
+        yield (
+            "page cache",
+            f"{_bytes(summary.page_cache)} at most, {_bytes(sum(known))} at the end of the "
+            f"dataset's {_bytes(summary.dataset)}"
+            + ("" if len(known) == len(summary.files) else ", without files of other users"),
+        )
     if summary.group_usage is not None:
         limit = summary.group_limit
         of = "; it has no limit" if limit is None else f" of {_bytes(limit)}"
         yield (
             "group",
-            f"at most {_bytes(summary.group_usage.most)}{of}; {_count(summary.refaults)} refaults "
+            f"at most {_bytes(summary.group_usage)}{of}; {_count(summary.refaults)} refaults "
             f"of any files, {_count(summary.kills)} processes killed",
         )
     yield "machine", f"{_bytes(summary.available)} of memory available at the least"
-
-
-def _most(course: Course | None) -> str:
-    return UNKNOWN if course is None else _bytes(course.most)
 
 
 def _aligned(rows: Iterable[_Row]) -> str:
@@ -413,17 +343,6 @@ def _aligned(rows: Iterable[_Row]) -> str:
             break_on_hyphens=False,
         )
     return "\n".join(lines)
-
-
-def seconds_text(seconds: float) -> str:
-    """Seconds, as precisely as they are of interest."""
-    if seconds >= 120:
-        minutes, rest = divmod(round(seconds), 60)
-        hours, minutes = divmod(minutes, 60)
-        return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
-    if seconds >= 10:
-        return f"{seconds:.1f} s"
-    return f"{seconds:.2f} s" if seconds >= 1 or seconds == 0 else f"{seconds * 1000:.3g} ms"
 
 
 def _bytes(count: float | None) -> str:

@@ -30,9 +30,8 @@ from graphzero.ingest.folder import folder_lock
 from graphzero.io.memory import available_memory
 from graphzero.io.prefetch import Prefetch, unavailable_strategies
 from graphzero.io.row_io import managed_bytes, row_sources
-from graphzero.report.limited_memory import MemoryGroup, NoMemoryGroup, memory_group
+from graphzero.report.limited_memory import MemoryGroup, memory_group
 from graphzero.report.readings import disk_rate, installed_versions
-from graphzero.store.manifest import read_manifest
 from graphzero.store.tuning_file import files_digest, this_machine, tuning_content
 from graphzero.units import format_bytes
 
@@ -133,10 +132,8 @@ class Tuned:
     workload : Workload
     memory_limit : int or None
         Of each trial, in bytes; None for what the machine has available.
-    group : str
-        The interface that limited memory; empty where nothing did.
-    no_group : str or None
-        Why the page cache was not limited, although there was a limit.
+    group : str or None
+        The interface that limited memory; None where nothing did.
     size : int
         Bytes of the dataset.
     digest : str
@@ -150,8 +147,7 @@ class Tuned:
 
     workload: Workload
     memory_limit: int | None
-    group: str
-    no_group: str | None
+    group: str | None
     size: int
     digest: str
     trials: tuple[Trial, ...]
@@ -162,10 +158,7 @@ class Tuned:
     def available(self) -> int:
         """Bytes that were available to the trials when they began."""
         known = [one.available for one in self.trials if one.available is not None]
-        available = int(median(known))
-        if self.no_group is not None and self.memory_limit is not None:
-            available = min(available, self.memory_limit)
-        return available
+        return int(median(known))
 
     @property
     def fits(self) -> bool:
@@ -202,8 +195,7 @@ class Tuned:
             memory_limit=self.memory_limit,
             available=self.available,
             dataset=self.digest,
-            limited_by=self.group or None,
-            not_limited=self.no_group,
+            limited_by=self.group,
             workload={**asdict(work), "folder": None},
             disk_rate={"bytes_per_second": self.disk_rate},
             versions=installed_versions(),
@@ -226,16 +218,14 @@ class Tuned:
             yield f"  {describe(setting):{width}s}  {reason}"
 
 
-def of_settings(trials: Iterable[Trial]) -> dict[Prefetch, list[float]]:
+def of_settings(trials: Sequence[Trial]) -> dict[Prefetch, list[float]]:
     """Seconds a mini-batch, by setting; without settings of which a trial failed."""
+    failed = {one.setting for one in trials if not one.seconds}
     times: dict[Prefetch, list[float]] = {}
-    failed = set()
     for one in trials:
-        if one.seconds_per_batch is None:
-            failed.add(one.setting)
-        else:
-            times.setdefault(one.setting, []).append(one.seconds_per_batch)
-    return {setting: found for setting, found in times.items() if setting not in failed}
+        if one.setting not in failed:
+            times.setdefault(one.setting, []).append(fmean(one.seconds))
+    return times
 
 
 def csv_rows(trials: Iterable[Trial], **more: Any) -> list[dict[str, Any]]:
@@ -335,6 +325,8 @@ def tune(
     ------
     BlockingIOError
         If another process builds or measures this dataset.
+    NoMemoryGroup
+        If the kernel lets nobody limit memory here.
     RuntimeError
         If every setting failed, with the reason of the first, or the files have changed.
     ValueError
@@ -345,11 +337,8 @@ def tune(
             f"the memory limit is {memory_limit:,} bytes, and Python with PyTorch takes more than "
             f"{format_bytes(_LEAST_LIMIT)}: write it with a unit, like '2GB'"
         )
-    if not (seconds > 0 and 0 <= workload.step_ms < 1e9):
-        raise ValueError(
-            f"seconds must be positive, and step_ms a number that is not negative, not {seconds} "
-            f"and {workload.step_ms}"
-        )
+    if not 0 <= workload.step_ms < 1e9:
+        raise ValueError(f"step_ms must be a number that is not negative, not {workload.step_ms}")
     if rounds < LEAST_ROUNDS:
         raise ValueError(f"a median takes at least {LEAST_ROUNDS} trials, not {rounds}")
     with ExitStack() as stack:
@@ -363,22 +352,14 @@ def tune(
             mini_batches(ds, workload, Prefetch())  # errors before any trial
             features = managed_bytes(row_sources(ds))
             size = sum(mapping.size for mapping in ds.mappings)
-            digest = files_digest(ds.mappings)
+            digest, files = files_digest(ds.mappings), list(map(Path, ds.paths))
         unavailable = unavailable_strategies()
         if settings is None:
             room = min(filter(None, (available_memory(), memory_limit)))
             settings = settings_to_compare(features, room, unavailable)
-        group, no_group = None, None
+        group = None
         if memory_limit is not None:
-            try:
-                group = stack.enter_context(memory_group(memory_limit))
-            except NoMemoryGroup as error:
-                no_group = str(error)
-                say(f"the page cache is NOT limited: {no_group}")
-        files = [
-            entry.resolve(Path(workload.folder))
-            for entry in read_manifest(workload.folder).entries()
-        ]
+            group = stack.enter_context(memory_group(memory_limit))
         rate = disk_rate(max(files, key=os.path.getsize)) if disk else None
         say(f"comparing {len(settings)} settings")
         trials: list[Trial] = []
@@ -390,31 +371,20 @@ def tune(
             if number:
                 random.Random(number).shuffle(left)
             for setting in left:
-                asked = setting
-                if no_group is not None and setting.memory_limit is None:
-                    asked = replace(setting, memory_limit=memory_limit)
-                found = measure(workload, asked, group, files, seconds=each)
-                trials.append(replace(found, setting=setting, round=number))
-                time_text = f"{fmean(found.seconds):.4f} s a mini-batch" if found.seconds else ""
-                say(f"round {number + 1}, {describe(setting)}: {found.reason or time_text}")
+                found = measure(workload, setting, group, files, seconds=each)
+                trials.append(replace(found, round=number))
+                figures = found.reason or f"{found.seconds_per_batch:.4f} s a mini-batch"
+                say(f"round {number + 1}, {describe(setting)}: {figures}")
         if not of_settings(trials):
-            text = f"every setting failed; the first: {trials[0].reason}"
-            if memory_limit is not None and "killed" in text:
-                text += (
-                    f". The interpreter, its libraries, the seeds and one mini-batch do not fit in "
-                    f"{format_bytes(memory_limit)}: give a larger --memory-limit"
-                )
-            raise RuntimeError(text)
+            raise RuntimeError(f"every setting failed; the first: {trials[0].reason}")
         with open_dataset(workload.folder) as ds:
             if files_digest(ds.mappings) != digest:
                 raise RuntimeError(
                     f"{workload.folder}: the dataset changed during tuning: nothing was written; "
                     f"run it again"
                 )
-    kind = "" if group is None else group.kind
-    return Tuned(
-        *(workload, memory_limit, kind, no_group, size, digest, tuple(trials)), unavailable, rate
-    )
+    kind = None if group is None else group.kind
+    return Tuned(*(workload, memory_limit, kind, size, digest, tuple(trials)), unavailable, rate)
 
 
 def measure(
@@ -446,8 +416,7 @@ def measure(
         "workload": asdict(work),
         "setting": asdict(setting),
         "batches": batches,
-        "warm_up_seconds": _OF_WARM_UP * seconds,
-        "seconds": (1 - _OF_WARM_UP) * seconds,
+        "seconds": seconds,
     }
     drop_files(files)
     kills = 0 if group is None else group.kills()
@@ -471,18 +440,14 @@ def measure(
         figures = json.loads(done.stdout)
         figures["seconds"] = tuple(figures["seconds"])
         return Trial(setting, **figures)
-    was_killed = group is not None and group.kills() > kills
-    return Trial(setting, reason=_reason(done.returncode, was_killed, group, done.stderr))
-
-
-def _reason(code: int, was_killed: bool, group: MemoryGroup | None, errors: bytes) -> str:
-    if was_killed or (code == -signal.SIGKILL and group is not None):
-        assert group is not None
-        return f"killed: it needs more memory than {format_bytes(group.limit)}"
-    if code < 0:
-        return f"ended by signal {-code}"
-    lines = [line for line in errors.decode(errors="replace").splitlines() if line.strip()]
-    return f"failed: {lines[-1][:300] if lines else 'no message'}"
+    if group is not None and (group.kills() > kills or done.returncode == -signal.SIGKILL):
+        limit = format_bytes(group.limit)
+        return Trial(
+            setting, reason=f"killed: it needs more memory than {limit}: give a larger limit"
+        )
+    last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+    reason = f"failed: {last[:300]}" if last else f"ended with the code {done.returncode}"
+    return Trial(setting, reason=reason)
 
 
 # --- in the process of a trial
@@ -514,8 +479,8 @@ def run_trial() -> None:
             time.sleep(work.step_ms / 1000)
             taken.append((time.perf_counter() - started, stats))
 
-    take(_WARM_UP, request["warm_up_seconds"])
-    take(request["batches"], request["seconds"])
+    take(_WARM_UP, _OF_WARM_UP * request["seconds"])
+    take(request["batches"], (1 - _OF_WARM_UP) * request["seconds"])
     stats = [asdict(each) for _, each in taken]
     numbers = [name for name, value in stats[0].items() if isinstance(value, int | float)]
     figures = {
