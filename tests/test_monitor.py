@@ -291,9 +291,6 @@ def test_its_files_are_where_it_was_made_and_one_may_fail(tmp_path: Path, monkey
     assert "<html" in (tmp_path / "r.html").read_text()
     assert (tmp_path / "link.html").is_symlink()
     assert os.listdir() == []
-    with pytest.raises(FileNotFoundError) as caught:
-        monitor.write_json(tmp_path / "gone" / "r.json")
-    assert caught.value.filename == str(tmp_path / "gone" / "r.json")
 
 
 # --- how readings are taken, of a process that is made up

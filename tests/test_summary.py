@@ -20,7 +20,7 @@ from graphzero.report.recording import (
     ProcessReading,
     read_recording,
 )
-from graphzero.report.summary import summarize, to_json, write_recording
+from graphzero.report.summary import summarize, write_recording
 
 pytestmark = pytest.mark.no_asan  # pure Python
 
@@ -204,7 +204,8 @@ def test_the_text_says_what_was_not_seen() -> None:
 def test_other_files_are_refused_with_their_path(tmp_path: Path, capfd, content, message) -> None:
     path = tmp_path / "r.json"
     if isinstance(content, dict):
-        content = json.dumps({**json.loads(to_json(recordings.one_reading())), **content}).encode()
+        write_recording(path, recordings.one_reading())
+        content = json.dumps({**json.loads(path.read_bytes()), **content}).encode()
     path.write_bytes(content)
     with pytest.raises(FormatError, match=message) as caught:
         read_recording(path)

@@ -409,23 +409,3 @@ class Monitor:
             To iterate over as often as over `loader`.
         """
         return watch(loader)
-
-    def write_json(self, path: Path) -> None:
-        """Writes the recording to a JSON file; `graphzero report FILE` shows it.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written.
-        """
-        write_recording(path, self.recording)
-
-    def write_html(self, path: Path) -> None:
-        """Writes a page with charts, one file that needs no network.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written.
-        """
-        write_page(path, self.recording)

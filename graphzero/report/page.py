@@ -21,7 +21,6 @@ from graphzero.loader.stats import BatchTotals
 from graphzero.report.recording import FileReading, Reading, Recording
 from graphzero.report.summary import (
     FIGURES,
-    Summary,
     counted,
     over_processes,
     summarize,
@@ -55,7 +54,7 @@ figure { margin: 0; break-inside: avoid; }
 figcaption, .when { font-size: .875rem; color: #444; }
 img { display: block; width: 100%; height: auto; }
 table { border-collapse: collapse; font-size: .875rem; width: 100%; }
-th, td { text-align: left; vertical-align: top; padding: .2rem 1.5rem .2rem 0;
+td { text-align: left; vertical-align: top; padding: .2rem 1.5rem .2rem 0;
   border-bottom: 1px solid #e2e2e2; }
 """
 
@@ -105,11 +104,9 @@ def page_text(recording: Recording) -> str:
 <p>{_escaped(summary.verdict.knob)}</p>
 {figures}
 <h2>Figures</h2>
-{_table((), rows)}
-<h2>Files</h2>
-{_table(("file", "size", "in the page cache at the end"), _file_rows(summary))}
+{_table(rows)}
 <h2>Conditions</h2>
-{_table((), _conditions(recording))}
+{_table(_conditions(recording))}
 </body>
 </html>
 """
@@ -125,17 +122,9 @@ def _escaped(value: object) -> str:
     return html.escape(_plain(value), quote=True)
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    def line(values: Sequence[object], name: str) -> str:
-        return f"<tr>{''.join(f'<{name}>{_escaped(value)}</{name}>' for value in values)}</tr>"
-
-    body = "\n".join(line(row, "td") for row in rows)
-    return f"<table>{line(head, 'th') if head else ''}\n{body}\n</table>"
-
-
-def _file_rows(summary: Summary) -> Iterator[Sequence[str]]:
-    for file in sorted(summary.files, key=lambda each: -each.size):
-        yield file.path, _bytes(file.size), _bytes(file.page_cache)
+def _table(rows: Iterable[Sequence[object]]) -> str:
+    lines = ("".join(f"<td>{_escaped(value)}</td>" for value in row) for row in rows)
+    return "<table>\n" + "\n".join(f"<tr>{line}</tr>" for line in lines) + "\n</table>"
 
 
 def _bytes(count: float | None) -> str:
@@ -233,7 +222,7 @@ def _draw_residency(axes: Axes, recording: Recording) -> str:
         text.label1.set_parse_math(False)
     axes.set_xticks([0, 0.5, 1], ["begin", "middle", "end of the file"])
     others = len(files) - len(shown)
-    more = f" {others} further files are in the table below." if others else ""
+    more = f" {others} further files are not shown." if others else ""
     return f"From 0 (white) to 100 % (dark blue) of each part.{more}"
 
 

@@ -175,24 +175,25 @@ class Recording:
     exit_code: int | None = None
 
 
-def from_json(text: str | bytes) -> Recording:
-    """The recording that `to_json` has written; its summary is computed anew.
+def read_recording(path: str | os.PathLike[str]) -> Recording:
+    """The recording in a file of `write_recording`; its summary is computed anew.
 
     Raises
     ------
     FormatError
         If it is none, of a version that is not known, or a field of it is missing.
     """
+    name = os.fspath(path)
     try:
-        content = json.loads(text)
+        content = json.loads(Path(path).read_bytes())
         kind = content["format"], content["version"]
         if kind == (FORMAT, VERSION):
             return _decoded(content["recording"])
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise FormatError(f"is not a whole recording: {error!r:.200}") from None
+        raise FormatError(f"{name} is not a whole recording: {error!r:.200}") from None
     raise FormatError(
-        f"is of the format and version {kind!r:.80}, not {FORMAT!r} and {VERSION}: record again, "
-        f"or use the graphzero that wrote it"
+        f"{name} is of the format and version {kind!r:.80}, not {FORMAT!r} and {VERSION}: record "
+        f"again, or use the graphzero that wrote it"
     )
 
 
@@ -212,17 +213,3 @@ def _decoded(found: dict[str, Any]) -> Recording:
         "epochs": {int(epoch): BatchTotals(**each) for epoch, each in found["epochs"].items()},
     }
     return Recording(**{**found, **made})
-
-
-def read_recording(path: str | os.PathLike[str]) -> Recording:
-    """Reads a file of `write_recording`.
-
-    Raises
-    ------
-    FormatError
-        As `from_json`, with the path.
-    """
-    try:
-        return from_json(Path(path).read_bytes())
-    except FormatError as error:
-        raise FormatError(f"{os.fspath(path)} {error}") from None

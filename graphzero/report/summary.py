@@ -199,24 +199,18 @@ def _workforce(recording: Recording) -> Workforce:
     return Workforce(*(max(each, default=None) for each in counts))
 
 
-def to_json(recording: Recording) -> str:
-    """A recording, and the figures of its summary, as JSON.
+def write_recording(path: str | os.PathLike[str], recording: Recording) -> None:
+    """Writes a recording, and the figures of its summary, as JSON, in one step.
 
     The keys are the names of the fields of `Recording` and `Summary`. Bytes and counts are
     integers, times are seconds; what is unknown is null.
     """
     content = {
-        "format": FORMAT,
-        "version": VERSION,
+        **{"format": FORMAT, "version": VERSION},
         "summary": asdict(summarize(recording)),
         "recording": asdict(recording),
     }
-    return json.dumps(content, allow_nan=False)
-
-
-def write_recording(path: str | os.PathLike[str], recording: Recording) -> None:
-    """Writes `to_json` to a file, in one step; `read_recording` reads it."""
-    write_atomically(path, to_json(recording).encode())
+    write_atomically(path, json.dumps(content, allow_nan=False).encode())
 
 
 _Row = tuple[str, str]

@@ -96,8 +96,6 @@ class Trial:
         trial failed.
     reason : str or None
         Why there are no figures: killed, failed, took too long. None where there are.
-    io : str
-        How rows were read, and why: `BatchStats.io` of the last mini-batch.
     stats : dict of str to float
         Means over the mini-batches of the figures of `BatchStats`.
     available : int or None
@@ -108,7 +106,6 @@ class Trial:
     round: int = 0
     seconds: tuple[float, ...] = ()
     reason: str | None = None
-    io: str = ""
     stats: dict[str, float] = field(default_factory=dict)
     available: int | None = None
 
@@ -485,7 +482,6 @@ def run_trial() -> None:
     numbers = [name for name, value in stats[0].items() if isinstance(value, int | float)]
     figures = {
         "seconds": [seconds for seconds, _ in taken],
-        "io": stats[-1]["io"],
         "stats": {name: fmean(each[name] for each in stats) for name in numbers},
         "available": available,
     }
