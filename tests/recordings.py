@@ -87,7 +87,7 @@ def _out_of_core_reading(i: int, whole: BatchTotals, files: dict[str, int]) -> R
     usage = min(4 * GB - 8 * MB, used + int(3 * GB * growth))
     return Reading(
         *(2.0 * i, tuple(processes), int((9 - 2.7 * growth) * GB)),
-        GroupReading(4 * GB, usage, 2 * GB, refaults=4200 * i, kills=0),
+        GroupReading(4 * GB, usage, 2 * GB, kills=0),
         {path: int(cached * growth) for path, cached in files.items()},
         device_bytes=read + (900 * MB if i > 300 else 0),
         batches=share_of(whole, i / STEPS),

@@ -114,12 +114,12 @@ def test_the_verdict_knows_page_faults_workers_and_the_time_of_the_recording() -
 
 
 def test_the_group_and_the_machine() -> None:
-    groups = [GroupReading(500, 300, refaults=7), GroupReading(400, 350, refaults=9)]
+    groups = [GroupReading(500, 300), GroupReading(400, 350)]
     both = enumerate(zip(groups, (700, 600), strict=True))
     found = summarize(recording(*(reading(i, group=g, available=m) for i, (g, m) in both)))
-    assert (found.group_limit, found.refaults, found.kills, found.available) == (400, 2, None, 600)
+    assert (found.group_limit, found.kills, found.available) == (400, None, 600)
     assert found.group_usage == 350
-    assert "group       at most 350 bytes of 400 bytes; 2 refaults of any files" in str(found)
+    assert "group       at most 350 bytes of 400 bytes; unknown processes killed" in str(found)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_the_group_and_the_machine() -> None:
         (21, (9, 9, None), True),  # nobody knows
     ],
 )
-def test_refaults_of_the_group_do_not_mean_that_memory_is_short(available, group, short) -> None:
+def test_what_the_group_uses_does_not_mean_that_memory_is_short(available, group, short) -> None:
     """Others in the group may read their files again and again while most memory is free."""
     limit, usage, file = (each and each * GB for each in group)
     totals = BatchTotals(100, 5.0, 60.0, 10.0, steps=100, stall=61.0, training=39.0)
@@ -140,7 +140,7 @@ def test_refaults_of_the_group_do_not_mean_that_memory_is_short(available, group
         reading(
             *(100 * i, _process(1, 1)),
             available=available * GB,
-            group=GroupReading(limit, usage, file=file, refaults=4000 * i, kills=0),
+            group=GroupReading(limit, usage, file=file, kills=0),
             batches=replace(totals, batches=100 * i),
         )
         for i in range(2)

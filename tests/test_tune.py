@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import shutil
 import signal
 import subprocess
 import sys
@@ -310,25 +309,6 @@ def test_builds_and_measurements_exclude_each_other(
     with folder_lock(folder):
         assert run("tune", folder) == 1
     assert TUNING_NAME not in _files(folder)
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_files_of_other_content_during_the_trials_are_an_error(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: None, seed: int
-) -> None:
-    other = build(tmp_path / "other", seed)
-
-    def measured(_: Workload, setting: gz.Prefetch, *args: Any, **__: Any) -> Trial:
-        shutil.copy(other / "features.gd", folder / "features.gd")
-        return Trial(setting, seconds=(0.1,), available=1)
-
-    monkeypatch.setattr(module, "measure", measured)
-    assert run("tune", folder, "--json", "--trials", "3") == seed  # 0: the same content
-    assert (folder / TUNING_NAME).exists() == (seed == 0)
-    if seed == 0:
-        with gz.open(folder) as ds:
-            assert ds.any_tuning is not None
-            assert "other files" not in ds.tuning_mismatch
 
 
 # --- trials

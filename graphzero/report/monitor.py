@@ -266,10 +266,6 @@ def files_of(dataset: Any) -> tuple[str, ...]:
         return tuple(path for each in dataset for path in files_of(each))
     if hasattr(dataset, "mappings"):
         return tuple(os.path.realpath(mapping.path) for mapping in dataset.mappings)
-    if not isinstance(dataset, str | os.PathLike):
-        raise TypeError(
-            f"dataset must be a path, a Dataset, or a list of these, not {type(dataset).__name__}"
-        )
     path = FilePath(dataset)
     if path.is_dir():
         return tuple(os.path.realpath(e.resolve(path)) for e in read_manifest(path).entries())
@@ -322,8 +318,7 @@ class Monitor:
         html: Path | None = None,
         json: Path | None = None,
     ) -> None:
-        number = isinstance(interval, int | float) and not isinstance(interval, bool)
-        if not (number and 0 < interval < math.inf):
+        if not 0 < interval < math.inf:
             raise ValueError(f"interval must be a positive number of seconds, not {interval!r}")
         self._files = files_of(dataset)
         self._interval = float(interval)

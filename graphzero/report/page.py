@@ -195,14 +195,11 @@ def _draw_memory(axes: Axes, recording: Recording) -> str:
     if not axes.lines:
         raise _NothingKnown("no process was seen")
     limits = [r.group.limit for r in readings if r.group is not None and r.group.limit is not None]
-    told = ""
     if limits and limits[-1] < 2e9 * max(axes.get_ylim()):
         axes.axhline(limits[-1] / 1e9, label="limit of the group", color="black", ls="--")
-    elif limits:
-        told = f" The limit of the memory group, {format_bytes(limits[-1])}, is far above."
     _label(axes, "GB")
     kind = "summed over processes" if split else "resident; its parts are unknown"
-    return f"Memory of all processes, {kind}.{told}"
+    return f"Memory of all processes, {kind}."
 
 
 def _draw_residency(axes: Axes, recording: Recording) -> str:

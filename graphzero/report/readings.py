@@ -152,7 +152,6 @@ def read_group(pid: int | None = None) -> GroupReading | None:
         limit=limit_of(folder, files),
         usage=number(folder / files.usage),
         file=None if cached is None or shared is None else max(0, cached - shared),
-        refaults=next((stat[name] for name in files.refaults if name in stat), None),
         kills=counters_of(own / files.kills).get("oom_kill"),  # version 1 counts them only there
     )
 
@@ -215,7 +214,7 @@ def disk_rate(path: str | os.PathLike[str], *, seconds: float = 2.0) -> float | 
         if mapping.size < 4 << 20:
             return None
     engine = "uring" if _core.uring_refusal() is None else "pread"
-    begin, read = _read_bytes(), 0
+    begin, read = read_processes()[0].read_bytes, 0
     rate = None
     for share in (0.1, 0.9):  # the first reads load the file's metadata
         options: dict[str, Any] = {"engine": engine, "seed": secrets.randbits(64)}
@@ -224,14 +223,9 @@ def disk_rate(path: str | os.PathLike[str], *, seconds: float = 2.0) -> float | 
             return None
         read += found["bytes"]
         rate = float(found["bytes"] / found["seconds"])
-    end = _read_bytes()
+    end = read_processes()[0].read_bytes
     answered_elsewhere = begin is not None and end is not None and end - begin < 0.9 * read
     return None if answered_elsewhere else rate  # such as holes
-
-
-def _read_bytes() -> int | None:
-    """Counter: bytes that this process had read from storage; None where it is unknown."""
-    return _unless_refused(lambda: psutil.Process().io_counters().read_bytes)
 
 
 # --- this process
@@ -316,8 +310,6 @@ def format_memory(report: MemoryReport) -> str:
             f"{format_bytes(report.anonymous)} anonymous + "
             f"{format_bytes(report.file)} of files mapped (RSS)"
         )
-    if report.processes > 1 and report.pss is not None:
-        processes = f"{format_bytes(report.pss)}, each page once; {processes}"
     cached = "unknown" if report.page_cache is None else format_bytes(report.page_cache)
     count = f" of {report.processes} processes" if report.processes > 1 else ""
     return (

@@ -73,8 +73,6 @@ class GroupReading:
         Bytes that are charged to the group.
     file : int or None
         The pages of files in it.
-    refaults : int or None
-        Counter: pages of files that had to be read again (``workingset_refault``).
     kills : int or None
         Counter: processes that the kernel has killed.
     """
@@ -82,7 +80,6 @@ class GroupReading:
     limit: int | None = None
     usage: int | None = None
     file: int | None = None
-    refaults: int | None = None
     kills: int | None = None
 
 

@@ -49,9 +49,8 @@ class Summary:
         Of the memory group; None without a limit as well.
     group_usage : int or None
         At the readings: there may have been more between two of them.
-    refaults, kills : int or None
-        Of the whole memory group: pages of any files that were read again after they had been
-        dropped; processes that the kernel killed.
+    kills : int or None
+        Processes that the kernel killed for lack of memory, in the group of the run.
     major_faults : int or None
         Page faults that waited for the disk.
     read_bytes : int or None
@@ -83,7 +82,6 @@ class Summary:
     available: int | None
     group_limit: int | None
     group_usage: int | None
-    refaults: int | None
     kills: int | None
     major_faults: int | None
     read_bytes: int | None
@@ -155,7 +153,7 @@ FIGURES: dict[str, _Figure] = {
 }
 _COUNTERS: dict[str, _Figure] = {
     **{name: over_processes(name) for name in ("major_faults", "read_bytes", "cpu_seconds")},
-    **{name: _of_group(name) for name in ("refaults", "kills")},
+    "kills": _of_group("kills"),
     "device_bytes": lambda reading: reading.device_bytes,
 }
 
@@ -316,8 +314,7 @@ def _memory_rows(summary: Summary) -> Iterator[_Row]:
         of = "; it has no limit" if limit is None else f" of {_bytes(limit)}"
         yield (
             "group",
-            f"at most {_bytes(summary.group_usage)}{of}; {_count(summary.refaults)} refaults "
-            f"of any files, {_count(summary.kills)} processes killed",
+            f"at most {_bytes(summary.group_usage)}{of}; {_count(summary.kills)} processes killed",
         )
     yield "machine", f"{_bytes(summary.available)} of memory available at the least"
 

@@ -45,8 +45,6 @@ _NOISE = 1.03  # settings that are so close to the fastest are as fast
 _LEAST_LIMIT = 32_000_000  # bytes: an interpreter with PyTorch takes several times that
 _PROGRAM = "from graphzero.report.tune import run_trial; run_trial()"
 
-Path_ = str | os.PathLike[str]
-
 
 @dataclass(frozen=True)
 class Workload:
@@ -325,7 +323,7 @@ def tune(
     NoMemoryGroup
         If the kernel lets nobody limit memory here.
     RuntimeError
-        If every setting failed, with the reason of the first, or the files have changed.
+        If every setting failed, with the reason of the first.
     ValueError
         If the workload is wrong, or the limit far too low; before any trial.
     """
@@ -374,12 +372,6 @@ def tune(
                 say(f"round {number + 1}, {describe(setting)}: {figures}")
         if not of_settings(trials):
             raise RuntimeError(f"every setting failed; the first: {trials[0].reason}")
-        with open_dataset(workload.folder) as ds:
-            if files_digest(ds.mappings) != digest:
-                raise RuntimeError(
-                    f"{workload.folder}: the dataset changed during tuning: nothing was written; "
-                    f"run it again"
-                )
     kind = None if group is None else group.kind
     return Tuned(*(workload, memory_limit, kind, size, digest, tuple(trials)), unavailable, rate)
 
@@ -505,7 +497,7 @@ def mini_batches(ds: Any, work: Workload, prefetch: Prefetch) -> Any:
     )
 
 
-def drop_files(paths: Iterable[Path_]) -> None:
+def drop_files(paths: Iterable[str | os.PathLike[str]]) -> None:
     """Drops files from the page cache, but for pages that a process has mapped and used."""
     for path in paths if hasattr(os, "posix_fadvise") else ():
         with open(path, "rb") as file:

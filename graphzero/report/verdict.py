@@ -122,11 +122,6 @@ class Workforce:
         """That work side by side."""
         return max(1, self.workers or 1)
 
-    @property
-    def samplers(self) -> int:
-        """Threads that sample, in all of them."""
-        return self.processes * max(1, self.threads or 1)
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -268,9 +263,10 @@ def _work(totals: BatchTotals, workforce: Workforce, major_faults: int) -> _Work
     of_rows = min(unseen, totals.gathering)  # rows are most of the data
     of_topology = min(unseen - of_rows, totals.sampling)
     batches, processes = max(1, totals.batches), workforce.processes
-    disk = (totals.disk + of_rows) / processes + of_topology / workforce.samplers
+    samplers = processes * max(1, workforce.threads or 1)
+    disk = (totals.disk + of_rows) / processes + of_topology / samplers
     return _Work(
-        sampling=(totals.sampling - of_topology) / workforce.samplers / batches,
+        sampling=(totals.sampling - of_topology) / samplers / batches,
         disk=disk / batches,
         gather=(totals.gathering - of_rows) / processes / batches,
         is_estimated=of_rows + of_topology > totals.disk,

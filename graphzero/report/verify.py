@@ -121,10 +121,9 @@ def verify_path(
 ) -> Verification:
     """`verify`, with the files that were checked."""
     root, found = Path(path), Verification()
-    files, named = [(root, Role())], (os.fspath(path), "pack")
+    files = [(root, Role())]
     try:
         if root.is_dir():
-            named = (MANIFEST_NAME, "build")
             roles = _roles_of(read_manifest(root))
             files = [(entry.resolve(root), role) for entry, role in roles.items()]
         elif read_header(path).find(OPTIONS) is not None:
@@ -144,9 +143,9 @@ def verify_path(
             if file.exists() or file == root:
                 found.files[str(file)] = file.stat().st_size
                 found.findings += _check_file(str(file), role, _Reading(pool, threads, bar))
-                continue
-            missing = "is missing, but {} names it: {} the dataset again".format(*named)
-            found.findings.append(Finding(str(file), None, 0, missing))
+            else:
+                missing = f"is missing, but {MANIFEST_NAME} or a pack names it: build again"
+                found.findings.append(Finding(str(file), None, 0, missing))
     if root.is_dir() and not found.findings:  # intact files may not belong together
         try:
             open_dataset(root).close()
@@ -328,11 +327,7 @@ class _File:
 
     def text_of(self, name: str, entry: int) -> str:
         """An entry in words."""
-        text = f"entry {entry} of '{name}' is {self.arrays[name][entry]}"
-        if name not in _BY_EDGE:
-            return text
-        owner = int(np.searchsorted(self.arrays["indptr"], entry, "right")) - 1
-        return f"{text}, in the list of stored node {owner}"
+        return f"entry {entry} of '{name}' is {self.arrays[name][entry]}"
 
     def _offset(self, name: str, entry: int) -> int:
         section = self.header.find(name)
