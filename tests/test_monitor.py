@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import gc
 import json
-import multiprocessing
 import os
-import re
-import shutil
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -27,7 +23,6 @@ from graphzero.loader.stats import BatchTotals, Step, listeners
 from graphzero.report import monitor as monitor_module
 from graphzero.report.monitor import Batches, Recorder
 from graphzero.report.recording import FileReading, ProcessReading, read_recording
-from graphzero.report.summary import summarize
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.no_asan  # starts processes, and measures memory
@@ -113,70 +108,7 @@ def test_mini_batches_of_workers_are_seen_if_the_loop_is_watched(ds, watched) ->
     assert summary.processes == 2 + others
 
 
-def test_options_are_those_of_the_iterations_that_it_saw(ds) -> None:
-    one, other, running = (
-        gz.NeighborDataset(ds, ds.splits["train"], [5], batch_size=500, num_threads=threads)
-        for threads in (1, 2, 3)
-    )
-    list(other)
-    begun = iter(running)
-    next(begun)
-    with gz.Monitor() as monitor:
-        list(begun)
-        assert monitor.recording.options["num_threads"] == "3"
-    with gz.Monitor() as monitor:
-        list(one)
-        list(other)
-    assert monitor.recording.options["num_threads"] == "1 | 2"
-    assert monitor.recording.options["num_workers"] == "0"
-    with gz.Monitor() as idle:
-        pass
-    assert idle.recording.options == {}
-
-
 # --- files and processes
-
-
-def _iterate(folder: Path, barrier) -> None:
-    """A process of its own that reads all rows, and waits until it was seen."""
-    with gz.open(folder) as ds:
-        ds.features.get_tensor(stored_order=True).sum()
-        for _ in gz.NeighborDataset(ds, np.arange(NODES), [1], batch_size=20_000):
-            pass
-        barrier.wait()  # everybody has everything mapped
-        barrier.wait()  # ... and was seen
-
-
-@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="others do not tell")
-def test_the_page_cache_of_four_processes_counts_once(folder: Path) -> None:
-    """Their resident memory counts a page for each of them."""
-    context = multiprocessing.get_context("fork")
-    barrier = context.Barrier(5, timeout=30)
-    size = sum(path.stat().st_size for path in folder.glob("*.g[ld]"))
-    features = (folder / "features.gd").stat().st_size
-    others = _processes()
-    mapped = int(re.search(r"RssFile:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024
-    with gz.Monitor(folder, interval=0.05) as monitor:
-        workers = [context.Process(target=_iterate, args=(folder, barrier)) for _ in range(4)]
-        for worker in workers:
-            worker.start()
-        barrier.wait()
-        recording = monitor.recording
-        barrier.wait()
-        for worker in workers:
-            worker.join()
-    assert [worker.exitcode for worker in workers] == [0] * 4
-    # other tests of this process may have left files mapped
-    ours = tuple(file for file in recording.files if Path(file.path).parent == folder)
-    summary = summarize(replace(recording, files=ours))
-    assert summary.processes == 4 + others
-    assert summary.dataset == size
-    assert features <= summary.page_cache <= size
-    assert summary.file >= 4 * features
-    assert monitor.summary.batches.batches == 0  # those of other processes are theirs
-    pss = sum(each.pss_file for each in recording.readings[-1].processes)
-    # What this process has mapped, libraries above all, is the workers' too
-    assert pss < mapped + size + 10_000_000
 
 
 @pytest.mark.parametrize("kind", ["text", "dataset", "loader's dataset", "file", "list"])
@@ -201,16 +133,6 @@ def test_the_dataset_may_be_named_in_many_ways_and_is_closed(folder: Path, ds, k
     names = {Path(file.path).name for file in monitor.recording.files}
     assert "features.gd" in names
     assert all(os.path.isabs(file.path) for file in monitor.recording.files)
-
-
-def test_a_dataset_that_is_deleted_is_unknown_with_the_reason(tmp_path: Path) -> None:
-    gc.collect()  # no other dataset is mapped then
-    gz.build(tmp_path / "data", [[0], [1]]).close()
-    with gz.Monitor(tmp_path / "data") as monitor:
-        shutil.rmtree(tmp_path / "data")
-    assert "page cache  unknown: no file of a dataset was seen that can be opened" in str(
-        monitor.summary
-    )
 
 
 def test_a_program_ends_that_never_left_the_block(tmp_path: Path) -> None:

@@ -56,79 +56,11 @@ root_only = pytest.mark.skipif(
 # --- processes
 
 
-def taken(size, flags):
-    block = mmap.mmap(-1, size, flags=flags | mmap.MAP_ANONYMOUS)
-    for at in range(0, size, mmap.PAGESIZE):
-        block[at] = 1
-    return block
-
-
-def reading_of(pid, **options):
-    return next(one for one in read_processes(**options) if one.pid == pid)
-
-
-@linux_only
-def test_memory_is_that_of_the_kernel_and_a_fork_shares_it(tmp_path):
-    path = tmp_path / "file"
-    path.write_bytes(os.urandom(48 * MB))
-    with (
-        taken(64 * MB, mmap.MAP_PRIVATE) as _own,
-        taken(32 * MB, mmap.MAP_SHARED) as _shared,
-        open(path, "rb") as file,
-        mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped,
-    ):
-        assert sum(mapped[at] for at in range(0, len(mapped), mmap.PAGESIZE)) > 0
-        found = reading_of(os.getpid(), with_pss=True)
-        with open("/proc/self/smaps_rollup") as lines:
-            rollup = {line.split(":")[0]: line.split()[1] for line in lines if ":" in line[:30]}
-        with others.child_of_this() as child:
-            both = {one.pid: one for one in read_processes(with_pss=True)}
-    assert found.anonymous == pytest.approx(int(rollup["Anonymous"]) * 1024, rel=0.02)
-    assert min(found.file, found.anonymous - 16 * MB) > 48 * MB
-    assert 32 * MB <= found.shared < 64 * MB
-    assert found.rss == pytest.approx(found.anonymous + found.file + found.shared, rel=0.02)
-    assert found.pss == pytest.approx(int(rollup["Pss"]) * 1024, rel=0.02)
-    assert 48 * MB < found.pss_file < found.pss
-    assert found.pss_anonymous > 64 * MB
-    # a page that two processes have counts in both, and once in the sum of proportional sizes
-    pair = both[os.getpid()], both[child]
-    assert sum(one.anonymous for one in pair) > found.anonymous + 60 * MB
-    assert sum(one.pss_anonymous for one in pair) < found.pss_anonymous + 16 * MB
-
-
 def drop(path):
     descriptor = os.open(path, os.O_RDWR)
     os.fsync(descriptor)
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     return descriptor
-
-
-@linux_only
-def test_counters_are_those_of_the_kernel(tmp_path):
-    """Cold pages of a mapped file: each fault waits for the disk."""
-    path = tmp_path / "cold"
-    path.write_bytes(os.urandom(4 * MB))
-    descriptor = drop(path)
-
-    def counted():
-        io = psutil.Process().io_counters().read_bytes
-        return reading_of(os.getpid()), io, device_bytes(tmp_path)
-
-    before, io_before, device_before = counted()
-    with mmap.mmap(descriptor, 0, prot=mmap.PROT_READ) as mapped:
-        os.close(descriptor)
-        mapped.madvise(mmap.MADV_RANDOM)
-        assert sum(mapped[at] for at in range(0, 4 * MB, mmap.PAGESIZE)) > 0
-    after, io_after, device_after = counted()
-    if io_after - io_before < 2 * MB:
-        pytest.skip("this file system keeps pages that it was told to drop, or has no disk")
-    assert after.read_bytes - before.read_bytes == io_after - io_before
-    assert after.major_faults - before.major_faults >= 512
-    used = sum(psutil.Process().cpu_times()[:4])
-    assert after.cpu_seconds == pytest.approx(used, abs=0.5)
-    assert after.cpu_seconds > before.cpu_seconds > 0
-    if device_before is not None:
-        assert device_after - device_before >= io_after - io_before
 
 
 COUNTERS = ("major_faults", "read_bytes", "cpu_seconds")

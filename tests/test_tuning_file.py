@@ -194,9 +194,8 @@ def test_what_cannot_be_read_is_ignored_with_a_warning(
 @pytest.mark.parametrize(
     ("field", "text"),
     [
-        *(("cpu", text) for text in ("\x1b[31m", "a\nb", "\ud800", "\x9b2J", "\u202e")),
-        *((name, "\x1b[31m") for name in ("disk", "strategy", "option")),
-        ("option", "\ud800"),
+        *(("cpu", text) for text in ("\x1b[31m", "\ud800", "\u202e")),
+        *((name, "\x1b[31m") for name in ("strategy", "option")),
     ],
 )
 def test_what_cannot_be_printed_is_refused(

@@ -78,16 +78,6 @@ def test_one_changed_value_has_one_finding(
         assert found.offset == section.offset + width * case.near
 
 
-def test_a_swap_in_a_table_of_ids(copied: Callable[[str], Path]) -> None:
-    """Both tables still have each id once, but do not lead to each other."""
-    path = copied("both") / "graph.gl"
-    ids = read_file(path)[1]["node_ids"]
-    byte = files.damage(path, "node_ids", 3, ids[4])
-    files.damage(path, "node_ids", 4, ids[3])
-    (found,) = gz.verify(path)
-    assert (found.section, found.offset) == ("node_ids", byte)
-
-
 # ---- checksums and headers
 
 
