@@ -51,17 +51,6 @@ class Trace:
                 assert event["tid"] == threading.get_native_id()
                 self.ranges[event["name"]].append((event["ts"], event["ts"] + event["dur"]))
         self.counts = (len(self.ranges[WAIT]), len(self.ranges[TRAIN]))
-        self._check_nesting()
-
-    def _check_nesting(self):
-        """No two ranges overlap without one being within the other."""
-        ranges = [each for name in self.ranges.values() for each in name]
-        ends = []
-        for begin, end in sorted(ranges, key=lambda each: (each[0], -each[1])):
-            while ends and ends[-1] <= begin:
-                ends.pop()
-            assert not ends or end <= ends[-1] + 0.01
-            ends.append(end)
 
     def lies_within(self, inner, outers):
         around = [span for outer in outers for span in self.ranges[outer]]
