@@ -276,7 +276,7 @@ class Monitor:
     """Records this process and its children: memory, page cache, reads, and time of mini-batches.
 
     It begins with the ``with`` block and ends with it. A thread takes a reading every second, which
-    takes less than 1 % of one processor: what is expensive to find out is read as seldom as that
+    takes about 1 % of one processor: what is expensive to find out is read as seldom as that
     requires. It prints nothing; ``print(monitor.summary)`` does. docs/monitoring.md explains the
     figures.
 
