@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
@@ -110,6 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 tuned = tune(
                     work,
                     memory_limit=limit,
+                    seconds=math.inf,
                     rounds=options.repeats,
                     settings=options.settings,
                     disk=False,

@@ -9,8 +9,6 @@ from dataclasses import fields, replace
 
 from graphzero.loader.stats import BatchTotals
 from graphzero.report.recording import (
-    ENDED,
-    Environment,
     FileReading,
     GroupReading,
     ProcessReading,
@@ -20,16 +18,11 @@ from graphzero.report.recording import (
 
 MB, GB = 10**6, 10**9
 STARTED = "2026-03-02T08:15:30+00:00"
-LAPTOP = Environment(
-    cpu="AMD Ryzen 7 7840U with Radeon 780M Graphics",
-    cores=8,
-    memory=16 * GB,
-    system="Linux 6.12.9 x86_64",
-    disk="Samsung SSD 990 PRO 1TB",
-    file_system="ext4",
-    disk_rate=620e6,
-    versions={"python": "3.11.4", "graphzero": "1.0.0", "numpy": "2.4.6", "torch": "2.13.0"},
-)
+LAPTOP = {
+    "cpu": "AMD Ryzen 7 7840U with Radeon 780M Graphics",
+    **{"cores": 8, "memory": 16 * GB, "system": "Linux 6.12.9 x86_64", "disk_rate": 620e6},
+    **{"disk": "Samsung SSD 990 PRO 1TB", "file_system": "ext4", "torch": "2.13.0"},
+}
 OPTIONS = {"num_workers": "4", "num_threads": "1", "io": "resident prefix of 1.6 GB, lookahead 4"}
 
 
@@ -47,22 +40,20 @@ def process(
         pss=anonymous + (file + shared) // sharers,
         pss_anonymous=anonymous,
         pss_file=file // sharers,
-        pss_shared=shared // sharers,
         **counters,  # type: ignore[arg-type]
     )
 
 
 def reading(seconds: float, *processes: ProcessReading, **figures: object) -> Reading:
     """A reading of which only some figures matter."""
-    known = {"available": None, "group": None, "batches": BatchTotals(), **figures}
-    return Reading(seconds, processes, **known)  # type: ignore[arg-type]
+    return Reading(seconds, processes, **{"available": 5 * GB, **figures})  # type: ignore[arg-type]
 
 
 def recording(*readings: Reading, **figures: object) -> Recording:
     """A recording of which only some figures matter."""
     seconds = readings[-1].seconds if readings else 0.0
-    known = {"environment": Environment(), "files": (), "epochs": {}, **figures}
-    known = {"command": ("./train",), "started": STARTED, "seconds": seconds, **known}
+    known = {"command": ("./train",), "started": STARTED, "seconds": seconds, **figures}
+    known = {"environment": {}, **known}
     return Recording(readings=readings, **known)  # type: ignore[arg-type]
 
 
@@ -75,7 +66,7 @@ def share_of(whole: BatchTotals, share: float) -> BatchTotals:
 def file(path: str, size: int, parts: list[float] | None) -> FileReading:
     """A file of the dataset, with the share of each part in the page cache."""
     cached = None if parts is None else int(size * sum(parts) / len(parts))
-    return FileReading(path, size, cached, None if parts is None else tuple(parts), cached)
+    return FileReading(path, size, cached, parts)
 
 
 STEPS = 600  # readings of `out_of_core` after the first, two seconds apart
@@ -86,36 +77,17 @@ def _out_of_core_reading(i: int, whole: BatchTotals, files: dict[str, int]) -> R
     growth, count = 1 - math.exp(-i / 30), 4 if i % 200 >= 2 else 0
     read = int((800 + 90 * math.sin(i / 17)) * MB * i / (1 + 0.01 * (i % 5)))
     used = int((640 + 90 * growth) * MB)
-    processes = [
-        process(
-            *(4000, used, 260 * MB, 90 * MB, count + 1),
-            major_faults=40 + i // 4,
-            read_bytes=min(read, 210 * MB),
-            cpu_seconds=1.6 * i,
-        )
-    ]
     counted = {"major_faults": 3 * i, "read_bytes": 10 * MB, "cpu_seconds": i}
+    of_main = {"major_faults": 3000 * i, "read_bytes": read, "cpu_seconds": 9.6 * i}
+    processes = [process(4000, used, 260 * MB, 90 * MB, count + 1, **of_main)]
     processes += [
         process(4001 + n, 100 * MB, int(GB * growth), 90 * MB, count + 1, **counted)
         for n in range(count)
     ]
-    seen = sum(each.read_bytes or 0 for each in processes)
-    ended = ProcessReading(
-        *(ENDED, "ended", *[0] * 8),
-        major_faults=3000 * i,
-        read_bytes=max(0, read - seen),
-        cpu_seconds=8.0 * i,
-    )
+    usage = min(4 * GB - 8 * MB, used + int(3 * GB * growth))
     return Reading(
-        2.0 * i,
-        (*processes, ended),
-        int((9 - 2.7 * growth) * GB),
-        GroupReading(
-            *(2, 4 * GB, min(4 * GB - 8 * MB, used + int(3 * GB * growth)), used, 2 * GB),
-            refaults=4200 * i,
-            kills=0,
-            peak=4 * GB - 8 * MB,
-        ),
+        *(2.0 * i, tuple(processes), int((9 - 2.7 * growth) * GB)),
+        GroupReading(4 * GB, usage, 2 * GB, kills=0),
         {path: int(cached * growth) for path, cached in files.items()},
         device_bytes=read + (900 * MB if i > 300 else 0),
         batches=share_of(whole, i / STEPS),
@@ -146,7 +118,6 @@ def out_of_core() -> Recording:
         files=files,
         epochs=epochs,
         options=OPTIONS,
-        own_cpu_seconds=2.9,
     )
 
 
@@ -165,10 +136,8 @@ def in_memory() -> Recording:
         )
         for i in range(19)
     )
-    unknown = {"group": "the process is in no memory group with a limit"}
-    environment = replace(LAPTOP, disk_rate=None)
-    figures = {"files": files, "epochs": {0: whole}, "unknown": unknown, "own_cpu_seconds": 0.01}
-    return recording(*readings, environment=environment, **figures)
+    environment = {**LAPTOP, "disk_rate": None}
+    return recording(*readings, environment=environment, files=files, epochs={0: whole})
 
 
 def typed() -> Recording:
@@ -185,33 +154,20 @@ def typed() -> Recording:
         reading(
             5.0 * i,
             process(9, 500 * MB, 200 * MB, major_faults=i, read_bytes=40 * MB * i),
-            group=GroupReading(1, None, 3 * GB, 500 * MB, 2 * GB, None, None),
+            group=GroupReading(None, 3 * GB, 2 * GB),
             page_cache={path: int(cached * i / 70) for path, cached in known.items()},
             batches=share_of(one, 12 * i / 70),
         )
         for i in range(71)
     )
-    unknown = {"device_bytes": "the dataset is on an overlay of several devices"}
-    return recording(
-        *readings, files=tuple(files), epochs=dict.fromkeys(range(12), one), unknown=unknown
-    )
-
-
-def without_figures() -> Recording:
-    """A run of which the system told nothing but how long it took."""
-    names = ("anonymous", "pss", "page_cache", "device_bytes", "group", "major_faults")
-    return recording(
-        *(reading(float(i), ProcessReading(5, "train")) for i in range(31)),
-        files=(FileReading("data/graph.gl", 10 * MB),),
-        unknown=dict.fromkeys(names, "this system does not tell it"),
-    )
+    return recording(*readings, files=tuple(files), epochs=dict.fromkeys(range(12), one))
 
 
 def only_rss() -> Recording:
-    """Where the parts of the resident set are unknown, as on macOS."""
+    """Where the system tells little, as on macOS."""
     figures = ({"rss": (100 + i) * MB, "cpu_seconds": float(i)} for i in range(31))
     readings = (reading(float(i), ProcessReading(5, "train", **f)) for i, f in enumerate(figures))  # type: ignore[arg-type]
-    return recording(*readings, unknown={"anonymous": "psutil tells only the sum"})
+    return recording(*readings, files=(FileReading("data/graph.gl", 10 * MB),))
 
 
 def empty() -> Recording:
@@ -244,18 +200,12 @@ def hostile() -> Recording:
         )
         for each in long.readings[:50]
     )
-    environment = Environment(
-        HOSTILE, 1, 1, HOSTILE, HOSTILE, HOSTILE, versions=texts, disk_rate=1e8
-    )
-    command, texts_of = ("python", "-c", HOSTILE), {"options": texts, "unknown": texts}
-    long = replace(long, command=command, started=HOSTILE, environment=environment, **texts_of)
-    return replace(long, files=files, readings=readings)
+    environment = {"cpu": HOSTILE, "disk_rate": 1e8, **texts}
+    long = replace(long, command=("python", "-c", HOSTILE), started=HOSTILE, options=texts)
+    return replace(long, environment=environment, files=files, readings=readings)
 
 
 RECORDINGS: dict[str, Callable[[], Recording]] = {
     make.__name__: make
-    for make in (
-        *(out_of_core, in_memory, typed, without_figures),
-        *(only_rss, empty, one_reading, hostile),
-    )
+    for make in (*(out_of_core, in_memory, typed, only_rss, empty, one_reading, hostile),)
 }

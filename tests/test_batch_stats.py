@@ -7,15 +7,12 @@ import mmap
 import os
 import subprocess
 import sys
-import time
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
-import packed_graphs
 import pytest
-from packed_graphs import SEEDS
 
 import graphzero as gz
 from graphzero.io.row_io import PagesRequested, RowIO
@@ -152,15 +149,6 @@ def test_waiting_for_a_processor_is_not_waiting_for_the_disk():
     subprocess.run([sys.executable, "-c", source], check=True, cwd="/")
 
 
-def test_where_the_system_tells_less_a_thread_that_sleeps_is_blocked(monkeypatch):
-    monkeypatch.setattr(iteration, "_SCHEDSTAT", "/nowhere/schedstat")
-    monkeypatch.setattr(iteration, "_WHOSE", None)
-    begin = moment()
-    assert (begin.queued, begin.faults) == (0.0, 0)
-    time.sleep(0.05)
-    assert spent(begin, moment(), has_read=True)[1] > 0.049
-
-
 @pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="cannot empty the page cache")
 def test_page_faults_that_read_a_file_are_waiting_for_the_disk(tmp_path):
     path = tmp_path / "cold"
@@ -260,11 +248,6 @@ def held(clock, source):
     return iterator
 
 
-def interleaved(clock, source):
-    for _ in zip(watch(source), watch(source), strict=False):
-        clock.spend(5)
-
-
 def nested(clock, source):
     for item in watch(source):
         clock.spend(5)
@@ -278,16 +261,6 @@ def watched_twice(clock, source):
         clock.spend(5)
 
 
-def watched_within(clock, source):
-    def prepared():
-        for item in watch(source):
-            clock.spend(4)  # on the item, before the loop gets it
-            yield item
-
-    for _ in watch(prepared()):
-        clock.spend(5)
-
-
 @pytest.mark.parametrize(
     ("loop", "count", "stall", "training"),
     [
@@ -295,10 +268,8 @@ def watched_within(clock, source):
         (twice, 6, 14, 30),
         (left_by_an_exception, 2, 5, 5),
         (held, 4, 10, 15),
-        (interleaved, 6, 14, 15),
         (nested, 6, 14, 37),
         (watched_twice, 3, 7, 15),
-        (watched_within, 3, 19, 15),
     ],
 )
 def test_no_second_of_a_loop_is_lost_or_counts_twice(clock, steps, loop, count, stall, training):
@@ -326,27 +297,15 @@ def test_a_forked_child_does_not_count_what_its_parent_does(clock, steps):
 # --- loaders
 
 
-def make_loader(kind, folder, stack, workers):
-    """A loader over a ready-made or an open form, over a typed graph or over a pack."""
+def make_loader(kind, ds, workers):
+    """A loader over a ready-made or an open form."""
     options = {"num_workers": workers, "persistent_workers": workers > 0}
-
-    def plain(batches):
-        return torch.utils.data.DataLoader(
-            batches, batch_size=None, collate_fn=gz.Collate(batches.dataset), **options
-        )
-
-    if kind == "typed":
-        ds = stack.enter_context(gz.open(packed_graphs.build_typed(folder / "typed")))
-        return gz.NeighborLoader(ds, [4, 3], ("paper", "train"), batch_size=7, **options)
-    if kind == "packed":
-        ds = stack.enter_context(gz.open(packed_graphs.build_untyped(folder / "untyped")))
-        pack = packed_graphs.make(ds, folder / "pack", SEEDS["untyped"])
-        return plain(gz.PackedDataset(ds, pack, SEEDS["untyped"]))
-    ds = stack.enter_context(gz.open(folder))
     if kind == "ready-made":
         return gz.NeighborLoader(ds, [4, 3], "train", batch_size=20, **options)
     batches = gz.NeighborDataset(ds, ds.splits["train"], [4, 3], batch_size=20, shuffle=True)
-    return plain(batches)
+    return torch.utils.data.DataLoader(
+        batches, batch_size=None, collate_fn=gz.Collate(ds), **options
+    )
 
 
 def sums_of_stats(batches):
@@ -354,9 +313,6 @@ def sums_of_stats(batches):
     total = BatchTotals()
     for batch in batches:
         stats = batch.stats
-        typed = isinstance(batch, gz.TypedMiniBatch)
-        n_ids = list(batch.n_id_dict.values()) if typed else [batch.n_id]
-        edges = list(batch.edge_index_dict.values()) if typed else [batch.edge_index]
         total += BatchTotals(
             batches=1,
             sampling=stats.sampled,
@@ -368,8 +324,8 @@ def sums_of_stats(batches):
             row_bytes=stats.row_bytes,
             queue_depth=stats.queue_depth,
             seeds=len(batch.input_id),
-            nodes=sum(map(len, n_ids)),
-            edges=sum(edge_index.shape[1] for edge_index in edges),
+            nodes=len(batch.n_id),
+            edges=batch.edge_index.shape[1],
         )
     return total
 
@@ -382,16 +338,14 @@ PREPARED = [field for field in vars(BatchTotals()) if field not in LOOP]
     ("kind", "is_watched", "workers"),
     [
         *(("ready-made", False, 0), ("ready-made", True, 2), ("ready-made", False, 2)),
-        *(("plain", False, 0), ("plain", True, 0), ("plain", True, 2), ("plain", False, 2)),
-        *(("typed", False, 0), ("typed", False, 2), ("packed", False, 0), ("packed", True, 2)),
+        *(("plain", False, 0), ("plain", True, 2), ("plain", False, 2)),
     ],
 )
 def test_what_a_loop_tells_is_the_sum_of_the_stats(dataset, steps, kind, is_watched, workers):
-    with ExitStack() as stack:
-        loader = make_loader(kind, dataset[0], stack, workers)
+    with gz.open(dataset[0]) as ds:
+        loader = make_loader(kind, ds, workers)
         if isinstance(loader.dataset, gz.NeighborDataset):
             loader.dataset.set_epoch(0)
-        steps.clear()  # packing iterates as well
         loop = watch(loader) if is_watched else loader
         first, second = list(loop), list(loop)
     if kind == "plain" and workers and not is_watched:  # where their mini-batches arrive
@@ -405,7 +359,7 @@ def test_what_a_loop_tells_is_the_sum_of_the_stats(dataset, steps, kind, is_watc
             assert getattr(got, name) == pytest.approx(getattr(expected, name)), name
         assert got.steps == len(batches)
         assert got.stall > 0
-        assert got.unsplit == (0 if kind in ("ready-made", "typed") or is_watched else got.training)
+        assert got.unsplit == (0 if kind == "ready-made" or is_watched else got.training)
     for epoch, batches in enumerate((first, second)):
         assert [(b.stats.epoch, b.stats.number) for b in batches] == [
             (epoch, number) for number in range(len(batches))

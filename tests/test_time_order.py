@@ -196,6 +196,6 @@ def test_verify_names_the_list_that_is_out_of_order(timed, capfd, order):
     # the reverse of an ascending order: the second entry is the first that is not after another
     byte = read_header(path).find("time_order").offset + 4 * (begin + 1)
     assert err.splitlines() == [
-        f"graphzero: {path}: entry {begin + 1} of 'time_order' is {reversed_order[1]}, in the list "
-        f"of stored node {stored}, not in order of 'times': build the file again (byte {byte})"
+        f"graphzero: {path}: entry {begin + 1} of 'time_order' is {reversed_order[1]}, not in "
+        f"order of 'times': build the file again (byte {byte})"
     ]

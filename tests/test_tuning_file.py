@@ -165,18 +165,16 @@ def test_a_rebuilt_dataset_has_no_tuning_and_keeps_files_of_others(tuned: Path) 
     [
         (lambda text: text[:40], "Expecting|Unterminated|delimiter"),
         (lambda text: "[1]", "graphzero has not written it"),
-        (lambda text: text.replace('"version": 1', '"version": 2'), "its version is 2, and not 1"),
-        (lambda text: text.replace('"date": "', '"other": "'), "'date'"),
-        (lambda text: text.replace('"available": ', '"available": true, "was": '), "is True"),
         (lambda text: "\xff", "."),
-        (lambda text: text.replace('"version": 1', '"other": 1'), "its version is None"),
+        (lambda text: text.replace('"version": 1', '"version": 2'), "its version is 2, and not 1"),
+        (lambda text: text.replace('"date": "', '"other": "'), "its 'date' is None"),
+        (lambda text: text.replace('"available": ', '"available": true, "was": '), "is True"),
         (lambda text: text.replace('"memory": ', '"memory": "24GB", "was": '), "is '24GB'"),
-        (lambda text: text.replace('"memory": ', '"memory": NaN, "was": '), "memory is nan"),
-        (lambda text: text.replace('"cpu": ', '"cpu": 5, "was": '), "cpu is 5"),
-        (lambda text: text.replace('"machine": ', '"machine": null, "was": '), "machine is None"),
-        (lambda text: text.replace('"available": ', '"available": -5, "was": '), "out of range"),
-        (lambda text: text.replace('"available": ', f'"available": {10**400}, "was": '), "range"),
+        (lambda text: text.replace('"machine": ', '"machine": null, "was": '), "'machine' is None"),
+        (lambda text: text.replace('"available": ', '"available": -5, "was": '), "is -5"),
+        (lambda text: text.replace('"available": ', f'"available": {10**400}, "was": '), "is 1000"),
         (lambda text: text.replace('"date": "', '"date": "\\u001b[31m'), "Invalid isoformat"),
+        (lambda text: text + " " * (16 << 20), "it has more than"),
     ],
 )
 def test_what_cannot_be_read_is_ignored_with_a_warning(
@@ -196,17 +194,16 @@ def test_what_cannot_be_read_is_ignored_with_a_warning(
 @pytest.mark.parametrize(
     ("field", "text"),
     [
-        *(("cpu", text) for text in ("\x1b[31m", "a\nb", "\ud800", "\x9b2J", "\u202e")),
-        *((name, "\x1b[31m") for name in ("disk", "file_system", "strategy", "option", "value")),
-        ("option", "\ud800"),
+        *(("cpu", text) for text in ("\x1b[31m", "\ud800", "\u202e")),
+        *((name, "\x1b[31m") for name in ("strategy", "option")),
     ],
 )
 def test_what_cannot_be_printed_is_refused(
     tuned: Path, field: str, text: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     changes: dict[str, Any] = {"prefetch": {"strategy": "pread", text: 1}}
-    if field in ("strategy", "value"):
-        changes = {"prefetch": {"strategy": text} if field == "strategy" else {"resident": [text]}}
+    if field == "strategy":
+        changes = {"prefetch": {"strategy": text}}
     elif field != "option":
         changes = {"machine": {**asdict(this_machine(tuned)), field: text}}
     _tune(tuned, **changes)

@@ -59,11 +59,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = partial(add_option, parser.add_argument_group("trials"))
     add(
         "--budget SECONDS",
-        "trials are as long as three of each setting allow in this time, and more of them begin "
-        "only within it",
+        "trials are as long as all of them together allow in this time, a quarter of a second to a "
+        "minute",
         default=300.0,
     )
-    add("--trials N", "trials of each setting, at least 3, whatever time that takes")
+    add("--trials N", "trials of each setting, at least 3", default=3)
     add = partial(add_option, parser.add_argument_group("output files"))
     add(
         "--out FILE",
@@ -120,12 +120,10 @@ def _closing_lines(tuned: Tuned, path: Path, is_found: bool) -> Iterator[str]:
     limit = "no limit" if tuned.memory_limit is None else format_bytes(tuned.memory_limit)
     how = f", by {tuned.group}" if tuned.group else ""
     yield f"memory: {limit}{how}; {format_bytes(tuned.available)} available to the trials"
-    if tuned.no_group is not None:
-        yield f"the page cache was not limited, because {tuned.no_group}"
     for name, reason in tuned.unavailable.items():
         yield f"{name} was not compared: {reason}"
-    if tuned.disk is not None and (rate := tuned.disk.bytes_per_second) is not None:
-        yield f"disk: {format_bytes(round(rate))}/s of random reads"
+    if tuned.disk_rate is not None:
+        yield f"disk: {format_bytes(round(tuned.disk_rate))}/s of random reads"
     yield ""
     yield from tuned.lines()
     yield ""

@@ -37,15 +37,13 @@ def _print_lines(found: Verification, *, quiet: bool) -> None:
     for path, size in found.files.items():
         if path not in faulty:
             print(f"{path}: intact, {format_bytes(size)}")
-    for note in found.notes:
-        print(f"graphzero: note: {note}", file=sys.stderr)
 
 
 def run(args: argparse.Namespace) -> int:
     """Checks every file, even after a faulty one; returns 1 if any is faulty."""
     found = verify_path(args.path, progress=shows_progress(args))
     if args.json:
-        content = {"ok": not found.findings, **asdict(found), "files": len(found.files)}
+        content = {"ok": not found.findings, **asdict(found)}
         print(json.dumps(content, indent=2))
     else:
         _print_lines(found, quiet=args.quiet)

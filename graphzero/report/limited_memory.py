@@ -1,13 +1,13 @@
 """Memory control groups: a limit on the memory and page cache of a process.
 
 Uses version 1 or 2 where a group can be made, and otherwise a systemd scope. A shell enters the
-group, so that a process is inside before it imports or maps anything.
+group, so that a process is inside before it imports or maps anything. Of a program that is killed
+the empty group stays until the machine starts again.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import subprocess
@@ -20,8 +20,6 @@ from pathlib import Path
 from graphzero.io.memory import INTERFACES, MOUNT, Interface, counters_of, memory_groups
 
 REMOVE_SECONDS = 10.0
-_PREFIX = "graphzero-"
-_MAKING_SECONDS = 60.0  # so old is no folder that is being made, and not yet locked
 _MEMBERSHIP = Path("/proc/self/cgroup")
 _ENTER = 'echo $$ > "$0" && exec "$@"'  # a group's file, and the command
 _WITH_SWAP = {1: "memory.memsw.limit_in_bytes", 2: "memory.swap.max"}
@@ -61,12 +59,9 @@ class MemoryGroup:
 def _make(parent: Path, interface: Interface, limit: int) -> MemoryGroup:
     """Makes a group within another; raises OSError on failure."""
     if interface.version == 2:
-        if "memory" not in (parent / "cgroup.controllers").read_text().split():
-            raise OSError(f"{parent} has no memory controller")
-        if "memory" not in (parent / "cgroup.subtree_control").read_text().split():
-            (parent / "cgroup.subtree_control").write_text("+memory")
-    _remove_left(parent)
-    folder = parent / f"{_PREFIX}{os.getpid()}-{time.monotonic_ns()}"
+        # fails without a memory controller
+        (parent / "cgroup.subtree_control").write_text("+memory")
+    folder = parent / f"graphzero-{os.getpid()}-{time.monotonic_ns()}"
     folder.mkdir()
     try:
         (folder / interface.limits[0]).write_text(str(limit))
@@ -84,11 +79,8 @@ def _make(parent: Path, interface: Interface, limit: int) -> MemoryGroup:
 def _try(command: Sequence[str]) -> None:
     try:
         subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
-    except subprocess.CalledProcessError as error:
-        last = error.stderr.strip().splitlines()[-1:]
-        raise OSError(f"{command[0]}: {' '.join(last)}") from error
-    except subprocess.TimeoutExpired as error:
-        raise OSError(f"{command[0]}: no answer") from error
+    except subprocess.SubprocessError as error:
+        raise OSError(str(error)) from error
 
 
 def _scope(limit: int) -> MemoryGroup:
@@ -116,12 +108,13 @@ def _find(limit: int) -> MemoryGroup:
         return _scope(limit)
     except OSError as error:
         tried.append(str(error))
-    raise NoMemoryGroup(f"no memory group can be made: {'; '.join(dict.fromkeys(tried))}")
+    raise NoMemoryGroup(
+        f"no memory group can be made: {'; '.join(dict.fromkeys(tried))}. Run it as root, or "
+        f"without a limit in a container that has one"
+    )
 
 
 def _remove(folder: Path) -> None:
-    with contextlib.suppress(OSError):
-        (folder / "memory.force_empty").write_text("0")  # version 1 only
     end = time.monotonic() + REMOVE_SECONDS
     while folder.exists():
         try:
@@ -130,27 +123,6 @@ def _remove(folder: Path) -> None:
             if time.monotonic() > end:
                 raise
             time.sleep(0.05)
-
-
-def _remove_left(parent: Path) -> None:
-    """Removes groups whose makers were killed: nobody has them locked any more."""
-    for folder in parent.glob(f"{_PREFIX}*"):
-        made = folder.name.rpartition("-")[2]
-        # The clock begins again with the machine: a folder of the future is of the past.
-        if made.isdecimal() and abs(time.monotonic_ns() - int(made)) > _MAKING_SECONDS * 1e9:
-            with contextlib.suppress(OSError), _locked(folder):
-                folder.rmdir()
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Whoever makes a folder keeps a lock on it, which ends with the process."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
@@ -166,7 +138,6 @@ def memory_group(limit: int) -> Iterator[MemoryGroup]:
         yield group
         return
     try:
-        with _locked(group.folder):
-            yield group
+        yield group
     finally:
         _remove(group.folder)

@@ -11,7 +11,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
-from functools import partial
 from pathlib import Path as FilePath
 from types import TracebackType
 from typing import Any, TypeVar
@@ -21,22 +20,15 @@ import psutil
 from graphzero.loader.stats import BatchTotals, Step, listeners, watch
 from graphzero.report.page import require_matplotlib, write_page
 from graphzero.report.readings import (
-    CachedFiles,
-    ProcessTree,
     device_bytes,
-    find_group,
     mapped_files,
     read_environment,
+    read_files,
+    read_group,
+    read_processes,
 )
-from graphzero.report.recording import (
-    ENDED,
-    ProcessReading,
-    Reading,
-    Reasons,
-    Recording,
-    note,
-)
-from graphzero.report.summary import Summary, summarize, write_recording
+from graphzero.report.recording import Reading, Recording
+from graphzero.report.summary import Summary, over_processes, summarize, write_recording
 from graphzero.sampling.threads import WorkerThreads
 from graphzero.store.manifest import read_manifest
 from graphzero.store.outputs import Output, check_outputs
@@ -45,24 +37,7 @@ _T = TypeVar("_T")
 Path = str | os.PathLike[str]
 _PARTS = 512  # of a file's map
 _MOST_READINGS = 2000
-# Shares of one processor at an interval of a second: of readings, and of what the kernel must count
-# page by page or line by line.
-_READINGS = 0.004
-_SHARES = {"pss": 0.003, "page_cache": 0.0015, "search": 0.0005}
-_CREDIT = 0.03  # seconds of a processor that each of these may take before its time
-_LAST = 0.1  # and as much more at the last reading
-_GUESS = 2e-11  # seconds a byte, until the cost was measured: 20 ms for a GB
-_LEAST = 3e8  # bytes: a part of the cost does not depend on the size
-_LONGEST = 60.0  # seconds between readings
-_NO_BATCHES = (
-    "no mini-batch was seen: ready-made loaders tell of theirs, and monitor.watch(loader) of those "
-    "of any other loader"
-)
-_NO_PROCESS = "no process was seen: it had ended before the first reading, or is hidden"
-_SEEN_ONCE = "the processes were seen at one reading only: a shorter interval sees more of them"
-_ONCE = "the dataset was seen at the last reading only: name it, as Monitor(dataset) or --dataset"
-_COUNTED = ("major_faults", "read_bytes", "cores")
-_MEMORY = ("anonymous", "file", "shared", "rss", "pss", "pss_file")
+_SHARE = 0.005  # of one processor at an interval of a second, for what the kernel counts by page
 
 
 class Batches:
@@ -79,11 +54,9 @@ class Batches:
         self.epochs: dict[int, BatchTotals] = {}
         self.options: dict[str, dict[str, None]] = {}
         self._prefix = prefix
-        self._process = os.getpid()
         self._positions: dict[str, int] = {}
-        self._listener = self._listen  # one object, which can be removed
         if prefix is None:
-            listeners.append(self._listener)
+            listeners.append(self.add)
 
     @property
     def totals(self) -> BatchTotals:
@@ -95,10 +68,6 @@ class Batches:
         self.epochs[step.epoch] = self.epochs.get(step.epoch, BatchTotals()) + step.totals
         for name, value in step.options.items():
             self.options.setdefault(name, {})[str(value)] = None
-
-    def _listen(self, step: Step) -> None:
-        if os.getpid() == self._process:  # not those of a forked child
-            self.add(step)
 
     def read(self) -> None:
         """Adds the whole new lines of the files; a killed process may leave one unfinished."""
@@ -115,14 +84,15 @@ class Batches:
 
     def close(self) -> None:
         """Listens no more."""
-        if self._listener in listeners:
-            listeners.remove(self._listener)
+        if self.add in listeners:
+            listeners.remove(self.add)
 
 
 class Recorder:
     """Takes readings of a process and its children, and makes a `Recording` of them.
 
-    What is expensive is done as seldom as keeps the whole below a hundredth of a processor.
+    Proportional memory, page cache and the search for mapped files cost more the larger a process
+    is: they are left out of readings until they have taken no more than a small share of the time.
 
     Parameters
     ----------
@@ -131,7 +101,7 @@ class Recorder:
         Of the dataset, as far as they are known. Those that processes map are found.
     batches : Batches
     interval : float
-        Seconds between readings, at the least.
+        Seconds between readings.
     """
 
     def __init__(
@@ -143,43 +113,34 @@ class Recorder:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._unknown: Reasons = {}
-        self._batches = batches
-        self._clock = clock
-        self._interval = interval
-        self._more = max(1.0, 1.0 / interval)  # shorter intervals may cost more in proportion
-        # seconds of a processor: of a reading, of all, and of what is expensive
-        self._cost = self._own_cpu = 0.0
-        self._spent = dict.fromkeys(_SHARES, 0.0)
-        self._rates = dict.fromkeys(_SHARES, _GUESS)  # seconds a byte
+        self._pid, self._batches = pid, batches
+        self._clock, self._interval = clock, interval
+        self._files = dict.fromkeys(files)
+        self._spent = 0.0  # seconds of a processor, on what is costly
         self._lock = threading.Lock()
         self._readings: list[Reading] = []
         self._result: Recording | None = None
         self._started = datetime.now(timezone.utc).isoformat(timespec="seconds")
         self._begin = clock()
-        self.tree = ProcessTree(pid, unknown=self._unknown)
-        self.group = find_group(pid, unknown=self._unknown)
-        self.files = CachedFiles(files, self._unknown)
         try:
             self._command = tuple(psutil.Process(pid).cmdline())
         except psutil.Error:
             self._command = ()
 
-    @property
-    def delay(self) -> float:
-        """Seconds from one reading to the next."""
-        return min(_LONGEST, max(self._interval, self._cost / (_READINGS * self._more)))
-
     def begin(self) -> None:
-        """Takes the first reading."""
+        """Takes the first reading, of what costs little."""
         with self._lock:
-            self._read()
+            self._read(looks=False)
 
     def run(self, wait: Callable[[float], bool]) -> None:
         """Takes readings until the process has ended, or `wait`, which takes seconds, is true."""
-        while not wait(self.delay):
+        while not wait(self._interval):
             with self._lock:
-                if self._result is not None or not self._try_to_read():
+                if self._result is not None:
+                    return
+                most = _SHARE * max(1.0, 1.0 / self._interval) * (self._clock() - self._begin)
+                self._try_to_read(looks=self._spent <= most)
+                if not self._readings[-1].processes:
                     return
 
     def recording(self, *, is_last: bool = False) -> Recording:
@@ -187,118 +148,54 @@ class Recorder:
         with self._lock:
             if self._result is not None:
                 return self._result
-            self._try_to_read(is_last=True)
-            begun = time.thread_time()
-            files, paths = self.files.read(_PARTS), self.files.paths
-            if paths and not files:
-                reason = "the dataset's files were deleted, or cannot be opened"
-                note(self._unknown, "files", reason)
-            environment = read_environment(paths[0] if paths else None, self._unknown)
-            self._own_cpu += time.thread_time() - begun
+            self._try_to_read(looks=True)
+            folder = next(map(os.path.dirname, self._files), None)
             options = self._batches.options.items()
             recording = Recording(
                 command=self._command,
                 started=self._started,
-                seconds=self._now(),
-                environment=environment,
+                seconds=self._clock() - self._begin,
+                environment=read_environment(folder),
                 readings=tuple(self._readings),
-                files=files,
+                files=read_files(self._files, _PARTS),
                 epochs=dict(sorted(self._batches.epochs.items())),
                 options={name: " | ".join(values) for name, values in options},
-                own_cpu_seconds=self._own_cpu,
-                unknown=self._all_unknown(),
             )
             if is_last:
                 self._result = recording
                 self._batches.close()
             return recording
 
-    def _try_to_read(self, *, is_last: bool = False) -> bool:
-        """The run goes on where a reading fails, and its report says what is missing."""
+    def _try_to_read(self, *, looks: bool) -> None:
+        """The run goes on where a reading fails."""
         try:
-            return self._read(is_last=is_last)
+            self._read(looks=looks)
         except Exception as error:
-            self._unknown["readings"] = f"some have failed: {type(error).__name__}: {error}"
-            return True
+            warnings.warn(f"A reading failed: {type(error).__name__}: {error}", stacklevel=2)
 
-    def _read(self, *, is_last: bool = False) -> bool:
-        """Takes a reading; False once the process has ended."""
-        begun, expensive = time.thread_time(), sum(self._spent.values())
-        now = self._now()
-        processes = self.tree.read()
-        count_once = partial(self.tree.read, with_pss=True)
-        processes = self._seldom("pss", _size(processes), count_once, is_last) or processes
-        pids = [each.pid for each in processes if each.pid != ENDED]
+    def _read(self, *, looks: bool) -> None:
+        """Takes a reading; it looks at what is costly as well, or does not."""
+        begun, now = time.thread_time(), self._clock() - self._begin
+        processes = read_processes(self._pid, with_pss=looks)
         self._batches.read()
-        search = partial(mapped_files, pids, unknown=self._unknown)
-        self.files.add(self._seldom("search", 0, search, is_last) or ())
-        found = self._seldom("page_cache", self.files.size, self.files.read, is_last)
         cached = None
-        if found is not None:
+        if looks:
+            self._files |= dict.fromkeys(mapped_files(each.pid for each in processes))
+            found = read_files(self._files)
             cached = {each.path: each.page_cache for each in found if each.page_cache is not None}
-        paths = self.files.paths
+            self._spent += time.thread_time() - begun
         reading = Reading(
             seconds=now,
             processes=processes,
             available=int(psutil.virtual_memory().available),
-            group=None if self.group is None else self.group.read(self._unknown),
+            group=read_group(),  # a command runs in that of this process, which lives longer
             page_cache=cached,
-            device_bytes=device_bytes(paths[0], self._unknown) if paths else None,
+            device_bytes=next(map(device_bytes, self._files), None),
             batches=self._batches.totals,
         )
         self._readings.append(reading)
         if len(self._readings) > _MOST_READINGS:
             self._readings = thin(self._readings)
-        spent = time.thread_time() - begun
-        self._own_cpu += spent
-        cost = spent - (sum(self._spent.values()) - expensive)
-        self._cost = max(cost, 0.7 * self._cost + 0.3 * cost)
-        return bool(pids)
-
-    def _seldom(self, name: str, size: float, do: Callable[[], _T], is_last: bool) -> _T | None:
-        """Does something whose cost grows with a size, unless it has cost too much by now."""
-        size = max(size, _LEAST)
-        affordable = _SHARES[name] * self._more * self._now() + _CREDIT + _LAST * is_last
-        if self._spent[name] + self._rates[name] * size > affordable:
-            return None
-        begun = time.thread_time()
-        result = do()
-        cost = time.thread_time() - begun
-        self._spent[name] += cost
-        self._rates[name] = cost / size
-        return result
-
-    def _now(self) -> float:
-        return self._clock() - self._begin
-
-    def _all_unknown(self) -> Reasons:
-        """The reasons of the readings, and why a run has none of some figures."""
-        unknown = dict(self._unknown)
-        if not self.files.paths:
-            note(unknown, ("page_cache", "device_bytes"), "no file of a dataset was seen")
-        if sum(reading.device_bytes is not None for reading in self._readings) == 1:
-            note(unknown, "device_bytes", _ONCE)
-        seen = sum(_size(reading.processes) > 0 for reading in self._readings)
-        if seen:
-            unknown.pop("processes", None)  # that it has ended since is no fault
-        if seen < 2:
-            note(unknown, _COUNTED, _SEEN_ONCE if seen else _NO_PROCESS)
-        if not seen:
-            note(unknown, _MEMORY, _NO_PROCESS)
-        totals = self._batches.totals
-        if totals.batches == 0 and totals.steps == 0:
-            unknown["batches"] = _NO_BATCHES
-        elif 0 < totals.batches < totals.steps:
-            unknown["batches"] = (
-                f"{totals.steps - totals.batches:,} mini-batches have no `stats`: those of other "
-                f"libraries, or of a transform= that makes new objects"
-            )
-        return unknown
-
-
-def _size(processes: Iterable[ProcessReading]) -> int:
-    """Resident memory, of which the kernel counts every page for a proportional reading."""
-    return sum(process.rss or 0 for process in processes)
 
 
 def thin(readings: Sequence[Reading]) -> list[Reading]:
@@ -309,10 +206,8 @@ def thin(readings: Sequence[Reading]) -> list[Reading]:
     """
     kept = {0, len(readings) - 1}
     for name in ("anonymous", "file", "shared", "rss", "pss"):
-        sums = [sum(getattr(each, name) or 0 for each in r.processes) for r in readings]
+        sums = [over_processes(name)(reading) or 0 for reading in readings]
         kept.add(sums.index(max(sums)))
-    usage = [0 if each.group is None else each.group.usage or 0 for each in readings]
-    kept.add(usage.index(max(usage)))
     for looked in (True, False):
         alike = [i for i, r in enumerate(readings) if (r.page_cache is not None) == looked]
         kept.update(alike[::2])
@@ -334,10 +229,9 @@ def check_reports(outputs: Sequence[Output]) -> None:
 def write_reports(
     outputs: Sequence[Output], recording: Recording, *, error: BaseException | None = None
 ) -> None:
-    """Writes all reports, also if one fails.
+    """Writes all reports, also if one fails, and raises the first failure.
 
-    What has ended the run (`error`) is worth more than a report: failures are warnings then, as all
-    but the last one are always.
+    Further failures are warnings, and all are if the run itself was ended by an error.
     """
     failures: list[Exception] = []
     for output in outputs:
@@ -346,14 +240,11 @@ def write_reports(
             _WRITERS[output.option.lstrip("-")](output.target, recording)
         except Exception as failure:
             failures.append(failure)
-    last = failures.pop() if failures and error is None else None
-    for each in failures:
-        text = f"the report was not written: {type(each).__name__}: {each}"
-        if isinstance(each, OSError) and each.filename is not None:
-            text = f"{os.fsdecode(each.filename)}: {each.strerror}"
-        warnings.warn(text, stacklevel=3)  # the line of the with statement
-    if last is not None:
-        raise last
+    raised = failures[:1] if error is None else []
+    for each in failures[len(raised) :]:
+        warnings.warn(f"the report was not written: {each!r}", stacklevel=3)
+    if raised:
+        raise raised[0]
 
 
 def files_of(dataset: Any) -> tuple[str, ...]:
@@ -374,10 +265,6 @@ def files_of(dataset: Any) -> tuple[str, ...]:
         return tuple(path for each in dataset for path in files_of(each))
     if hasattr(dataset, "mappings"):
         return tuple(os.path.realpath(mapping.path) for mapping in dataset.mappings)
-    if not isinstance(dataset, str | os.PathLike):
-        raise TypeError(
-            f"dataset must be a path, a Dataset, or a list of these, not {type(dataset).__name__}"
-        )
     path = FilePath(dataset)
     if path.is_dir():
         return tuple(os.path.realpath(e.resolve(path)) for e in read_manifest(path).entries())
@@ -388,7 +275,7 @@ class Monitor:
     """Records this process and its children: memory, page cache, reads, and time of mini-batches.
 
     It begins with the ``with`` block and ends with it. A thread takes a reading every second, which
-    takes less than 1 % of one processor: what is expensive to find out is read as seldom as that
+    takes about 1 % of one processor: what is expensive to find out is read as seldom as that
     requires. It prints nothing; ``print(monitor.summary)`` does. docs/monitoring.md explains the
     figures.
 
@@ -430,8 +317,7 @@ class Monitor:
         html: Path | None = None,
         json: Path | None = None,
     ) -> None:
-        number = isinstance(interval, int | float) and not isinstance(interval, bool)
-        if not (number and 0 < interval < math.inf):
+        if not 0 < interval < math.inf:
             raise ValueError(f"interval must be a positive number of seconds, not {interval!r}")
         self._files = files_of(dataset)
         self._interval = float(interval)
@@ -488,14 +374,10 @@ class Monitor:
         Raises
         ------
         RuntimeError
-            If nothing was recorded yet, or in a forked child.
+            If nothing was recorded yet.
         """
         if self._recorder is None:
             raise RuntimeError("this Monitor has recorded nothing yet: use it in a with statement")
-        if self._process != os.getpid():
-            raise RuntimeError(
-                "this Monitor is that of the parent process, which has its recording"
-            )
         return self._recorder.recording()
 
     @property
@@ -521,23 +403,3 @@ class Monitor:
             To iterate over as often as over `loader`.
         """
         return watch(loader)
-
-    def write_json(self, path: Path) -> None:
-        """Writes the recording to a JSON file; `graphzero report FILE` shows it.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written.
-        """
-        write_recording(path, self.recording)
-
-    def write_html(self, path: Path) -> None:
-        """Writes a page with charts, one file that needs no network.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written.
-        """
-        write_page(path, self.recording)

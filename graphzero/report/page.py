@@ -1,15 +1,16 @@
 """`write_page`: the report of a recording as one HTML file with four charts (needs matplotlib).
 
-The file refers to nothing outside itself and runs no script; its content policy says so.
+The file refers to nothing outside itself and runs no script; its content policy says so. Charts are
+images in it, so that their names and styles meet nothing else.
 """
 
 from __future__ import annotations
 
+import base64
 import html
 import importlib.util
 import io
 import os
-import re
 import shlex
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,24 +20,28 @@ from typing import TYPE_CHECKING, Any
 from graphzero.loader.stats import BatchTotals
 from graphzero.report.recording import FileReading, Reading, Recording
 from graphzero.report.summary import (
-    Summary,
+    FIGURES,
+    counted,
     over_processes,
-    seconds_text,
     summarize,
     summary_rows,
 )
+from graphzero.report.verdict import seconds_text
 from graphzero.store.atomic import write_atomically
 from graphzero.units import format_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-WIDTH, MOST_FILES, PARTS, MOST_STRETCHES = 9.0, 24, 64, 300
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'"
+)
+WIDTH, MOST_FILES = 9.0, 24
 # Okabe and Ito's palette, which colour-blind readers can tell apart.
 ORANGE, SKY, GREEN, YELLOW = "#e69f00", "#56b4e9", "#009e73", "#f0e442"
 BLUE, VERMILION, GREY = "#0072b2", "#d55e00", "#bbbbbb"
-MEMORY = {"anonymous": ORANGE, "file": SKY, "shared": GREEN}
+MEMORY = {"anonymous": "anonymous", "mapped files": "file", "shared": "shared"}
 PREPARATION = {"sampling": GREEN, "disk": VERMILION, "gathering": YELLOW, "ready": GREY}
 LOOP = {"training": BLUE, "stall": VERMILION}
 STYLES = """
@@ -47,9 +52,9 @@ h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
 .verdict { font-size: 1.15rem; }
 figure { margin: 0; break-inside: avoid; }
 figcaption, .when { font-size: .875rem; color: #444; }
-svg { display: block; width: 100%; height: auto; }
+img { display: block; width: 100%; height: auto; }
 table { border-collapse: collapse; font-size: .875rem; width: 100%; }
-th, td { text-align: left; vertical-align: top; padding: .2rem 1.5rem .2rem 0;
+td { text-align: left; vertical-align: top; padding: .2rem 1.5rem .2rem 0;
   border-bottom: 1px solid #e2e2e2; }
 """
 
@@ -99,11 +104,9 @@ def page_text(recording: Recording) -> str:
 <p>{_escaped(summary.verdict.knob)}</p>
 {figures}
 <h2>Figures</h2>
-{_table((), rows)}
-<h2>Files</h2>
-{_table(("file", "size", "in the page cache at the end", "at most"), _file_rows(summary))}
+{_table(rows)}
 <h2>Conditions</h2>
-{_table((), _conditions(recording))}
+{_table(_conditions(recording))}
 </body>
 </html>
 """
@@ -119,31 +122,19 @@ def _escaped(value: object) -> str:
     return html.escape(_plain(value), quote=True)
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    def line(values: Sequence[object], name: str) -> str:
-        return f"<tr>{''.join(f'<{name}>{_escaped(value)}</{name}>' for value in values)}</tr>"
-
-    body = "\n".join(line(row, "td") for row in rows)
-    return f"<table>{line(head, 'th') if head else ''}\n{body}\n</table>"
+def _table(rows: Iterable[Sequence[object]]) -> str:
+    lines = ("".join(f"<td>{_escaped(value)}</td>" for value in row) for row in rows)
+    return "<table>\n" + "\n".join(f"<tr>{line}</tr>" for line in lines) + "\n</table>"
 
 
-def _file_rows(summary: Summary) -> Iterator[Sequence[str]]:
-    for file in sorted(summary.files, key=lambda each: -each.size):
-        sizes = (file.size, file.page_cache, file.most_cached)
-        yield file.path, *("unknown" if n is None else format_bytes(n) for n in sizes)
+def _bytes(count: float | None) -> str:
+    return "unknown" if count is None else format_bytes(int(count))
 
 
 def _conditions(recording: Recording) -> Iterator[Sequence[object]]:
-    environment = recording.environment
-    for name, value in vars(environment).items():
-        if name == "versions":
-            continue
+    for name, value in {**recording.environment, **recording.options}.items():
         is_bytes = name in ("memory", "disk_rate") and value is not None
-        text = format_bytes(int(value)) if is_bytes else value
-        reason = f"unknown ({recording.unknown.get(name, 'the system does not tell')})"
-        yield name.replace("_", " "), reason if value is None else text
-    yield from environment.versions.items()
-    yield from recording.options.items()
+        yield name.replace("_", " "), _bytes(value) if is_bytes else value or "unknown"
 
 
 class _NothingKnown(Exception):
@@ -151,16 +142,12 @@ class _NothingKnown(Exception):
 
 
 def _chart(name: str, title: str, draw: Callable[[Axes, Recording], str], of: Recording) -> str:
-    """A chart as an ``<svg>`` element with its caption, or why there is none."""
+    """A chart as an image with its caption, or why there is none."""
     import matplotlib.style
     from matplotlib.figure import Figure
 
-    fonts: Any = {
-        "svg.hashsalt": name,
-        "svg.fonttype": "none",
-        "font.size": 9,
-        "hatch.linewidth": 0.5,
-    }
+    fonts: Any = {"svg.hashsalt": name, "svg.fonttype": "none", "font.size": 9}
+    fonts["font.family"] = "sans-serif"
     with matplotlib.style.context("default"), matplotlib.rc_context(fonts):
         rows = min(MOST_FILES, len(of.files)) if name == "residency" else 10
         figure = Figure(figsize=(WIDTH, 0.6 + 0.22 * rows), layout="constrained")
@@ -170,92 +157,49 @@ def _chart(name: str, title: str, draw: Callable[[Axes, Recording], str], of: Re
             caption = draw(axes, of)
         except _NothingKnown as reason:
             return f"<p>unknown ({_escaped(reason)})</p>"
-        text = io.StringIO()
+        image = io.BytesIO()
         with warnings.catch_warnings():  # the browser may have glyphs that matplotlib's font lacks
             warnings.filterwarnings("ignore", message="Glyph .* missing from")
-            figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    svg = text.getvalue()
-    svg = svg[svg.index("<svg") :]
-    for part in (r"<metadata>.*?</metadata>", r"<style[^>]*>.*?</style>", r"<!--.*?-->"):
-        svg = re.sub(rf"\s*{part}", "", svg, flags=re.S)
-    svg = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", svg)
-    svg = re.sub(r"(font(?:-family)?: [^;\"]*?)'DejaVu Sans'[^;\"]*", r"\1sans-serif", svg)
-    svg = svg.replace(' id="', f' id="{name}-').replace("url(#", f"url(#{name}-")
-    svg = svg.replace('href="#', f'href="#{name}-')
-    opening = f'<svg role="img" aria-label="{_escaped(title)}" '
-    return f"{opening}{svg[5:].strip()}\n<figcaption>{_escaped(caption)}</figcaption>"
+            figure.savefig(image, format="svg", metadata={"Date": None, "Creator": None})
+    content = base64.b64encode(image.getvalue()).decode()
+    picture = f'<img alt="{_escaped(title)}" src="data:image/svg+xml;base64,{content}">'
+    return f"{picture}\n<figcaption>{_escaped(caption)}</figcaption>"
 
 
-def _why(recording: Recording, *names: str, otherwise: str) -> _NothingKnown:
-    return _NothingKnown(next(filter(None, map(recording.unknown.get, names)), otherwise))
-
-
-def _label(axes: Axes, unit: str, what: str = "") -> None:
+def _label(axes: Axes, unit: str) -> None:
     axes.set_ylim(bottom=0)
     axes.set_xlabel("seconds since the start")
-    axes.set_ylabel(f"{what} ({unit})" if what else unit)
+    axes.set_ylabel(unit)
     axes.grid(axis="y", color="#dddddd", linewidth=0.5)
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
 
 
-def _series(
-    recording: Recording, value: Callable[[Reading], float | None]
-) -> tuple[list[float], list[float]]:
-    """Moments at which a figure is known, and its values; of many, the largest of each stretch."""
-    known = [(r.seconds, v) for r in recording.readings if (v := value(r)) is not None]
-    step = -(-len(known) // MOST_STRETCHES)
-    if step > 1:
-        inner = (known[i : min(i + step, len(known) - 1)] for i in range(1, len(known) - 1, step))
-        known = [known[0], *(max(part, key=lambda pair: pair[1]) for part in inner), known[-1]]
-    return [seconds for seconds, _ in known], [v for _, v in known]
-
-
 def _draw_memory(axes: Axes, recording: Recording) -> str:
-    """Parts of the memory of all processes, stacked; page cache and the group's limit as lines."""
+    """Parts of the memory of all processes, stacked; other figures as lines."""
     readings = recording.readings
-    has_pss = sum(over_processes("pss_file")(r) is not None for r in readings) >= 4
-    lead, kind = (
-        ("pss_", "each page once (PSS)") if has_pss else ("", "summed over processes (RSS)")
-    )
-    parts = {name: _series(recording, over_processes(lead + name)) for name in MEMORY}
-    moments, resident = _series(recording, over_processes("rss"))
-    if all(values for _, values in parts.values()):
-        moments = [r.seconds for r in readings if over_processes(lead + "file")(r) is not None]
-        stacks = [[over_processes(lead + name)(r) for r in readings] for name in MEMORY]
-        known = [[(v or 0) / 1e9 for v in values if v is not None] for values in stacks]
-        step = -(-len(moments) // MOST_STRETCHES)
-        names = ("anonymous", "mapped files", "shared")
-        drawn = axes.stackplot(
-            moments[::step], *(v[::step] for v in known), labels=names, colors=[*MEMORY.values()]
-        )
-        for name, area in zip(MEMORY, drawn, strict=True):
-            area.set_gid(f"series-{name}")
-    elif moments:
-        kind = "resident; its parts are unknown"
-        axes.fill_between(moments, [v / 1e9 for v in resident], label="resident", color=ORANGE)
-    else:
-        raise _why(recording, "anonymous", "rss", otherwise="no process was seen")
-    cached = _series(recording, lambda r: sum(r.page_cache.values()) if r.page_cache else None)
-    lines = {
-        "page cache of the files": (cached, BLUE),
-        "memory group": (
-            _series(recording, lambda r: None if r.group is None else r.group.usage),
-            VERMILION,
-        ),
+    lines: dict[str, tuple[str, Callable[[Reading], float | None]]] = {
+        "resident (RSS)": (ORANGE, over_processes("rss")),
+        "each page once (PSS)": (YELLOW, over_processes("pss")),
+        "page cache of the files": (BLUE, FIGURES["page_cache"]),
+        "memory group": (VERMILION, FIGURES["group_usage"]),
     }
-    for label, ((at, values), color) in lines.items():
-        if values:
-            axes.plot(
-                at, [v / 1e9 for v in values], label=label, color=color, gid=f"series-{label}"
-            )
+    split = [reading for reading in readings if over_processes("shared")(reading) is not None]
+    moments = [reading.seconds for reading in split]
+    parts = [[(over_processes(part)(r) or 0) / 1e9 for r in split] for part in MEMORY.values()]
+    if split:
+        axes.stackplot(moments, *parts, labels=MEMORY, colors=[ORANGE, SKY, GREEN])
+    for label, (color, figure) in lines.items():
+        known = [(r.seconds, v / 1e9) for r in readings if (v := figure(r)) is not None]
+        if known:
+            axes.plot(*zip(*known, strict=True), label=label, color=color)
+    if not axes.lines:
+        raise _NothingKnown("no process was seen")
     limits = [r.group.limit for r in readings if r.group is not None and r.group.limit is not None]
-    told = ""
     if limits and limits[-1] < 2e9 * max(axes.get_ylim()):
         axes.axhline(limits[-1] / 1e9, label="limit of the group", color="black", ls="--")
-    elif limits:
-        told = f" The limit of the memory group, {format_bytes(limits[-1])}, is far above."
     _label(axes, "GB")
-    return f"Memory of all processes, {kind}.{told}"
+    kind = "summed over processes" if split else "resident; its parts are unknown"
+    return f"Memory of all processes, {kind}."
 
 
 def _draw_residency(axes: Axes, recording: Recording) -> str:
@@ -263,17 +207,19 @@ def _draw_residency(axes: Axes, recording: Recording) -> str:
     files = sorted((f for f in recording.files if f.size), key=lambda file: -file.size)
     known = [file for file in files if file.residency]
     if not known:
-        raise _why(recording, "files", "page_cache", otherwise="no file of a dataset was seen")
+        raise _NothingKnown("no file of a dataset was seen, or the system does not tell")
     shown = known[:MOST_FILES]
-    shares = [_parts_of(file.residency or (), PARTS) for file in shown]
-    mesh = axes.pcolormesh(shares[::-1], cmap="Blues", vmin=0, vmax=1, edgecolors="none")
-    mesh.set_gid("strips")
-    names = [_strip_name(file) for file in shown]
-    for text in axes.set_yticks([n + 0.5 for n in range(len(shown))], names[::-1]):
+    for n, file in enumerate(shown):
+        axes.imshow(
+            [file.residency or []], "Blues", vmin=0, vmax=1, extent=(0, 1, n + 0.5, n - 0.5)
+        )
+    axes.set_aspect("auto")
+    axes.set_ylim(len(shown) - 0.5, -0.5)
+    for text in axes.set_yticks(range(len(shown)), map(_strip_name, shown)):
         text.label1.set_parse_math(False)
-    axes.set_xticks([0, PARTS / 2, PARTS], ["begin", "middle", "end of the file"])
+    axes.set_xticks([0, 0.5, 1], ["begin", "middle", "end of the file"])
     others = len(files) - len(shown)
-    more = f" {others} further files are in the table below." if others else ""
+    more = f" {others} further files are not shown." if others else ""
     return f"From 0 (white) to 100 % (dark blue) of each part.{more}"
 
 
@@ -283,38 +229,29 @@ def _strip_name(file: FileReading) -> str:
     return f"{name[:30]}, {format_bytes(file.size)}, {share}"
 
 
-def _parts_of(shares: Sequence[float], count: int) -> list[float]:
-    """The shares of `count` equal parts of a file, as means over the parts that are given."""
-    edges = [i * len(shares) / count for i in range(count + 1)]
-    return [
-        sum(shares[int(a) : max(int(a) + 1, int(b))]) / (max(int(a) + 1, int(b)) - int(a))
-        for a, b in pairwise(edges)
-    ]
-
-
 def _draw_throughput(axes: Axes, recording: Recording) -> str:
     """Bytes a second from the device and by the processes, against the disk's own rate."""
-    counters = {
+    counters: dict[str, tuple[Callable[[Reading], float | None], str]] = {
         "device, by anyone": (lambda r: r.device_bytes, BLUE),
         "these processes": (over_processes("read_bytes"), ORANGE),
     }
     is_drawn = False
     for label, (counter, color) in counters.items():
-        moments, values = _series(recording, counter)
-        steps = [(a, b) for a, b in pairwise(range(len(moments))) if moments[b] > moments[a]]
-        rates = [max(0, values[b] - values[a]) / (moments[b] - moments[a]) / 1e6 for a, b in steps]
-        if rates:
+        moments, values = counted(recording.readings, counter)
+        points = zip(moments, values, strict=True)
+        pairs = [(a, b) for a, b in pairwise(points) if b[0] > a[0]]
+        if pairs:
             is_drawn = True
-            edges = [moments[steps[0][0]], *(moments[b] for _, b in steps)]
-            axes.stairs(rates, edges, label=label, color=color, gid=f"series-{label}")
+            rates = [(b[1] - a[1]) / (b[0] - a[0]) / 1e6 for a, b in pairs]
+            edges = [pairs[0][0][0], *(b[0] for _, b in pairs)]
+            axes.stairs(rates, edges, label=label, color=color)
     if not is_drawn:
-        raise _why(recording, "device_bytes", "read_bytes", otherwise="a rate needs two readings")
-    rate = recording.environment.disk_rate
+        raise _NothingKnown("a rate needs two readings, of counters that the system has")
+    rate = recording.environment.get("disk_rate")
     if rate is not None:
         axes.axhline(rate / 1e6, label="the disk's own rate", color=VERMILION, ls="--")
     _label(axes, "MB/s")
-    unknown = recording.unknown.get("device_bytes")
-    return f"The device: unknown ({unknown})." if unknown else "Bytes read a second."
+    return "Bytes read a second."
 
 
 def _draw_epochs(axes: Axes, recording: Recording) -> str:
@@ -322,7 +259,7 @@ def _draw_epochs(axes: Axes, recording: Recording) -> str:
     whole = recording.readings[-1].batches if recording.readings else BatchTotals()
     epochs = {str(e): totals for e, totals in recording.epochs.items()} or {"whole run": whole}
     if not any(totals.batches or totals.steps for totals in epochs.values()):
-        raise _why(recording, "batches", otherwise="no mini-batch was seen")
+        raise _NothingKnown("no mini-batch was seen")
     shown = list(epochs.items())[-40:]
     for side, parts in ((-0.21, PREPARATION), (0.21, LOOP)):
         below = [0.0] * len(shown)
@@ -330,9 +267,7 @@ def _draw_epochs(axes: Axes, recording: Recording) -> str:
             values = [float(getattr(totals, name)) for _, totals in shown]
             label = {"disk": "waiting for the disk", "ready": "waiting to be taken"}.get(name, name)
             at = [n + side for n in range(len(shown))]
-            bars = axes.bar(at, values, 0.4, below, color=color, label=label)
-            for n, bar in enumerate(bars):
-                bar.set_gid(f"series-{name}-{n}")
+            axes.bar(at, values, 0.4, below, color=color, label=label)
             below = [b + v for b, v in zip(below, values, strict=True)]
     _label(axes, "seconds")
     axes.set_xlabel("epoch")

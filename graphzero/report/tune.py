@@ -10,25 +10,20 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import os
-import platform
 import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from itertools import chain, repeat
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
-
-import psutil
 
 from graphzero.graph.dataset import open_dataset
 from graphzero.ingest.folder import folder_lock
@@ -36,19 +31,12 @@ from graphzero.io.memory import available_memory
 from graphzero.io.prefetch import Prefetch, unavailable_strategies
 from graphzero.io.row_io import managed_bytes, row_sources
 from graphzero.loader.arguments import seeds_of_split
-from graphzero.report.limited_memory import MemoryGroup, NoMemoryGroup, memory_group
-from graphzero.report.readings import (
-    CachedFiles,
-    DiskRate,
-    largest_file,
-    measure_disk,
-    versions_of,
-)
-from graphzero.store.manifest import read_manifest
+from graphzero.report.limited_memory import MemoryGroup, memory_group
+from graphzero.report.readings import disk_rate, installed_versions
 from graphzero.store.tuning_file import files_digest, this_machine, tuning_content
 from graphzero.units import format_bytes
 
-LEAST_ROUNDS, MOST_ROUNDS = 3, 9
+LEAST_ROUNDS = 3
 _WARM_UP, _BATCHES = 15, 20  # mini-batches of a trial, as far as its time allows
 _START_SECONDS = 60.0  # of the interpreter and its imports, on a slow machine
 _USUAL_START = 3.0
@@ -56,10 +44,7 @@ _MOST_SECONDS, _LEAST_SECONDS = 60.0, 0.25  # of the mini-batches of a trial
 _OF_WARM_UP = 0.55  # of this time
 _NOISE = 1.03  # settings that are so close to the fastest are as fast
 _LEAST_LIMIT = 32_000_000  # bytes: an interpreter with PyTorch takes several times that
-_COLD = 0.01  # of the files' bytes: what the kernel reads along, such as the headers
 _PROGRAM = "from graphzero.report.tune import run_trial; run_trial()"
-
-Path_ = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
@@ -79,15 +64,11 @@ class Workload:
         Of a typed graph, the type of the seeds; None for the one that has the split.
     gather : tuple of str, or None
         The attributes that mini-batches have; None for all.
-    feature_dtype : {None, "float32"}
     num_threads : int or None
         Threads that sample; None for all processors.
     step_ms : float
         Milliseconds of sleep for each mini-batch, in place of a model on another device. 0: the
         speed of loading alone.
-    seed : int
-    sampling : mapping
-        Fields of `Sampling`.
     """
 
     folder: str
@@ -96,11 +77,8 @@ class Workload:
     split: str = "train"
     node_type: str | None = None
     gather: tuple[str, ...] | None = None
-    feature_dtype: str | None = None
     num_threads: int | None = None
     step_ms: float = 0.0
-    seed: int = 0
-    sampling: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -117,27 +95,18 @@ class Trial:
         trial failed.
     reason : str or None
         Why there are no figures: killed, failed, took too long. None where there are.
-    io : str
-        How rows were read, and why: `BatchStats.io` of the last mini-batch.
     stats : dict of str to float
         Means over the mini-batches of the figures of `BatchStats`.
-    peak_memory : int or None
-        Most bytes of the process's memory, mapped files included.
     available : int or None
         Bytes of memory that were available to the process when it began.
-    in_memory : float or None
-        Share of the dataset's files that was in the page cache when it began; None if unknown.
     """
 
     setting: Prefetch
     round: int = 0
     seconds: tuple[float, ...] = ()
     reason: str | None = None
-    io: str = ""
     stats: dict[str, float] = field(default_factory=dict)
-    peak_memory: int | None = None
     available: int | None = None
-    in_memory: float | None = None
 
     @property
     def seconds_per_batch(self) -> float | None:
@@ -146,7 +115,7 @@ class Trial:
 
     def plain(self) -> dict[str, Any]:
         """The same as plain values."""
-        setting = {"strategy": self.setting.strategy, **changed_fields(self.setting)}
+        setting = changed_fields(self.setting)
         return {**asdict(self), "setting": setting, "seconds_per_batch": self.seconds_per_batch}
 
 
@@ -159,10 +128,8 @@ class Tuned:
     workload : Workload
     memory_limit : int or None
         Of each trial, in bytes; None for what the machine has available.
-    group : str
-        The interface that limited memory; empty where nothing did.
-    no_group : str or None
-        Why the page cache was not limited, although there was a limit.
+    group : str or None
+        The interface that limited memory; None where nothing did.
     size : int
         Bytes of the dataset.
     digest : str
@@ -170,27 +137,24 @@ class Tuned:
     trials : tuple of Trial
     unavailable : dict of str to str
         Strategies that were not compared, and why.
-    disk : DiskRate or None
+    disk_rate : float or None
+        Bytes a second of random reads.
     """
 
     workload: Workload
     memory_limit: int | None
-    group: str
-    no_group: str | None
+    group: str | None
     size: int
     digest: str
     trials: tuple[Trial, ...]
     unavailable: dict[str, str]
-    disk: DiskRate | None = None
+    disk_rate: float | None = None
 
     @property
     def available(self) -> int:
         """Bytes that were available to the trials when they began."""
         known = [one.available for one in self.trials if one.available is not None]
-        available = int(median(known))
-        if self.no_group is not None and self.memory_limit is not None:
-            available = min(available, self.memory_limit)
-        return available
+        return int(median(known))
 
     @property
     def fits(self) -> bool:
@@ -219,20 +183,18 @@ class Tuned:
 
     def content(self) -> dict[str, Any]:
         """The content of ``tuning.json``."""
-        work, chosen = self.workload, self.chosen
-        versions = versions_of(("graphzero", "numpy", "torch"))
+        work = self.workload
         return tuning_content(
             this_machine(work.folder),
             date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            prefetch={"strategy": chosen.strategy, **changed_fields(chosen)},
+            prefetch=changed_fields(self.chosen),
             memory_limit=self.memory_limit,
             available=self.available,
             dataset=self.digest,
-            limited_by=self.group or None,
-            not_limited=self.no_group,
+            limited_by=self.group,
             workload={**asdict(work), "folder": None},
-            disk_rate=None if self.disk is None else asdict(self.disk) | {"path": None},
-            versions={"python": platform.python_version(), **versions},
+            disk_rate={"bytes_per_second": self.disk_rate},
+            versions=installed_versions(),
             unavailable=self.unavailable,
             trials=[one.plain() for one in self.trials],
         )
@@ -252,16 +214,14 @@ class Tuned:
             yield f"  {describe(setting):{width}s}  {reason}"
 
 
-def of_settings(trials: Iterable[Trial]) -> dict[Prefetch, list[float]]:
+def of_settings(trials: Sequence[Trial]) -> dict[Prefetch, list[float]]:
     """Seconds a mini-batch, by setting; without settings of which a trial failed."""
+    failed = {one.setting for one in trials if not one.seconds}
     times: dict[Prefetch, list[float]] = {}
-    failed = set()
     for one in trials:
-        if one.seconds_per_batch is None:
-            failed.add(one.setting)
-        else:
-            times.setdefault(one.setting, []).append(one.seconds_per_batch)
-    return {setting: found for setting, found in times.items() if setting not in failed}
+        if one.setting not in failed:
+            times.setdefault(one.setting, []).append(fmean(one.seconds))
+    return times
 
 
 def csv_rows(trials: Iterable[Trial], **more: Any) -> list[dict[str, Any]]:
@@ -313,16 +273,16 @@ def settings_to_compare(
 
 
 def changed_fields(setting: Prefetch) -> dict[str, Any]:
-    """The fields of a setting that differ from the default, without the strategy."""
-    default = asdict(Prefetch())
-    chosen = {f.name: getattr(setting, f.name) for f in fields(Prefetch) if f.name != "strategy"}
-    return {name: value for name, value in chosen.items() if value != default[name]}
+    """The strategy of a setting, and its other fields that differ from the default."""
+    default = {**asdict(Prefetch()), "strategy": None}
+    return {name: value for name, value in asdict(setting).items() if value != default[name]}
 
 
 def describe(setting: Prefetch) -> str:
     """A setting as ``graphzero train --prefetch`` takes it: "uring:lookahead=2,resident=0.5"."""
     named = {"lookahead": setting.lookahead, **changed_fields(setting)}
-    return f"{setting.strategy}:{','.join(f'{name}={value}' for name, value in named.items())}"
+    strategy = named.pop("strategy")
+    return f"{strategy}:{','.join(f'{name}={value}' for name, value in named.items())}"
 
 
 # --- measuring
@@ -333,7 +293,7 @@ def tune(
     *,
     memory_limit: int | None = None,
     seconds: float = 300.0,
-    rounds: int | None = None,
+    rounds: int = LEAST_ROUNDS,
     settings: Sequence[Prefetch] | None = None,
     disk: bool = True,
     say: Callable[[str], object] = lambda text: None,
@@ -347,9 +307,8 @@ def tune(
         Bytes that the process of a trial has in all: its page cache, its mini-batches, the
         interpreter and the libraries. Default: what the machine has available.
     seconds : float
-        Trials are as long as three rounds of all settings allow in this time, and further rounds
-        begin only within it. It does not count if `rounds` is given.
-    rounds : int, optional
+        Trials are as long as all of them together allow in this time, within limits.
+    rounds : int
         Trials of each setting, at least three.
     settings : sequence of Prefetch, optional
         Default: `settings_to_compare`.
@@ -362,8 +321,10 @@ def tune(
     ------
     BlockingIOError
         If another process builds or measures this dataset.
+    NoMemoryGroup
+        If the kernel lets nobody limit memory here.
     RuntimeError
-        If every setting failed, with the reason of the first, or the files have changed.
+        If every setting failed, with the reason of the first.
     ValueError
         If the workload is wrong, or the limit far too low; before any trial.
     """
@@ -372,85 +333,48 @@ def tune(
             f"the memory limit is {memory_limit:,} bytes, and Python with PyTorch takes more than "
             f"{format_bytes(_LEAST_LIMIT)}: write it with a unit, like '2GB'"
         )
-    if not (0 < seconds < math.inf and 0 <= workload.step_ms < math.inf):
-        raise ValueError(
-            f"seconds must be positive and step_ms not negative, and both finite, not {seconds} "
-            f"and {workload.step_ms}"
-        )
-    if rounds is not None and rounds < LEAST_ROUNDS:
+    if not 0 <= workload.step_ms < 1e9:
+        raise ValueError(f"step_ms must be a number that is not negative, not {workload.step_ms}")
+    if rounds < LEAST_ROUNDS:
         raise ValueError(f"a median takes at least {LEAST_ROUNDS} trials, not {rounds}")
     with ExitStack() as stack:
-        _lock(workload.folder, stack)
+        try:
+            stack.enter_context(folder_lock(Path(workload.folder)))
+        except BlockingIOError:
+            raise
+        except OSError:  # a file system that cannot lock, such as NFS, which wants to write
+            pass
         with open_dataset(workload.folder) as ds:
-            mini_batches(ds, asdict(workload), Prefetch())  # errors before any trial
+            mini_batches(ds, workload, Prefetch())  # errors before any trial
             features = managed_bytes(row_sources(ds))
             size = sum(mapping.size for mapping in ds.mappings)
-            digest = files_digest(ds.mappings)
+            digest, files = files_digest(ds.mappings), list(map(Path, ds.paths))
         unavailable = unavailable_strategies()
         if settings is None:
             room = min(filter(None, (available_memory(), memory_limit)))
             settings = settings_to_compare(features, room, unavailable)
-        group, no_group = None, None
+        group = None
         if memory_limit is not None:
-            try:
-                group = stack.enter_context(memory_group(memory_limit))
-            except NoMemoryGroup as error:
-                no_group = str(error)
-                say(f"the page cache is NOT limited: {no_group}")
-        files = dataset_files(workload.folder)
-        rate = measure_disk(largest_file(files)) if disk else None
+            group = stack.enter_context(memory_group(memory_limit))
+        rate = disk_rate(max(files, key=os.path.getsize)) if disk else None
         say(f"comparing {len(settings)} settings")
         trials: list[Trial] = []
-        end = time.monotonic() + seconds
-        each = _MOST_SECONDS
-        if rounds is None:
-            each = min(each, seconds / LEAST_ROUNDS / len(settings) - _USUAL_START)
-        for number in range(rounds or MOST_ROUNDS):
+        each = seconds / rounds / len(settings) - _USUAL_START
+        each = min(_MOST_SECONDS, max(_LEAST_SECONDS, each))
+        for number in range(rounds):
             failed = {one.setting for one in trials if one.reason is not None}
             left = [one for one in settings if one not in failed]
-            if not left or (rounds is None and number >= LEAST_ROUNDS and time.monotonic() > end):
-                break
             if number:
                 random.Random(number).shuffle(left)
             for setting in left:
-                asked = setting
-                if no_group is not None and setting.memory_limit is None:
-                    asked = replace(setting, memory_limit=memory_limit)
-                found = measure(workload, asked, group, files, seconds=max(_LEAST_SECONDS, each))
-                trials.append(replace(found, setting=setting, round=number))
-                time_text = f"{fmean(found.seconds):.4f} s a mini-batch" if found.seconds else ""
-                say(f"round {number + 1}, {describe(setting)}: {found.reason or time_text}")
+                found = measure(workload, setting, group, files, seconds=each)
+                trials.append(replace(found, round=number))
+                figures = found.reason or f"{found.seconds_per_batch:.4f} s a mini-batch"
+                say(f"round {number + 1}, {describe(setting)}: {figures}")
         if not of_settings(trials):
-            text = f"every setting failed; the first: {trials[0].reason}"
-            if memory_limit is not None and "killed" in text:
-                text += (
-                    f". The interpreter, its libraries, the seeds and one mini-batch do not fit in "
-                    f"{format_bytes(memory_limit)}: give a larger --memory-limit"
-                )
-            raise RuntimeError(text)
-        with open_dataset(workload.folder) as ds:
-            if files_digest(ds.mappings) != digest:
-                raise RuntimeError(
-                    f"{workload.folder}: the dataset changed during tuning: nothing was written; "
-                    f"run it again"
-                )
-    kind = "" if group is None else group.kind
-    return Tuned(
-        *(workload, memory_limit, kind, no_group, size, digest, tuple(trials)), unavailable, rate
-    )
-
-
-def _lock(folder: Path_, stack: ExitStack) -> None:
-    """Locks a dataset against builds and other measurements; see `folder_lock`.
-
-    Training does not ask for it. File systems that cannot lock are left unlocked.
-    """
-    try:
-        stack.enter_context(folder_lock(Path(folder)))
-    except BlockingIOError:
-        raise
-    except OSError:  # such as NFS, which wants to write
-        pass
+            raise RuntimeError(f"every setting failed; the first: {trials[0].reason}")
+    kind = None if group is None else group.kind
+    return Tuned(*(workload, memory_limit, kind, size, digest, tuple(trials)), unavailable, rate)
 
 
 def measure(
@@ -477,25 +401,23 @@ def measure(
     batches : int
         To measure at most, after those of warming up.
     """
+    work = replace(workload, folder=os.path.abspath(workload.folder))
     request = {
-        "workload": {**asdict(workload), "folder": os.path.abspath(workload.folder)},
+        "workload": asdict(work),
         "setting": asdict(setting),
         "batches": batches,
-        "warm_up_seconds": _OF_WARM_UP * seconds,
-        "seconds": (1 - _OF_WARM_UP) * seconds,
+        "seconds": seconds,
     }
-    in_memory = drop_files(files)
+    drop_files(files)
     kills = 0 if group is None else group.kills()
     # OpenMP's waiting threads would otherwise take the time of those that read.
     path = os.pathsep.join(os.path.abspath(part) for part in sys.path if part)
     environment = {"OMP_WAIT_POLICY": "passive", **os.environ, "PYTHONPATH": path}
     command = [*(group.prefix if group else ()), sys.executable, "-c", _PROGRAM]
     most = _START_SECONDS + 3 * seconds
-    reader, writer = os.pipe()  # its end is that of this process, and ends the trial
     try:
         done = subprocess.run(
             [*command, json.dumps(request)],
-            stdin=reader,
             capture_output=True,
             timeout=most,
             env=environment,
@@ -503,27 +425,19 @@ def measure(
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Trial(setting, reason=f"took longer than {most:.0f} s", in_memory=in_memory)
-    finally:
-        os.close(reader)
-        os.close(writer)
+        return Trial(setting, reason=f"took longer than {most:.0f} s")
     if done.returncode == 0 and done.stdout:
         figures = json.loads(done.stdout)
         figures["seconds"] = tuple(figures["seconds"])
-        return Trial(setting, in_memory=in_memory, **figures)
-    was_killed = group is not None and group.kills() > kills
-    reason = _reason(done.returncode, was_killed, group, done.stderr)
-    return Trial(setting, reason=reason, in_memory=in_memory)
-
-
-def _reason(code: int, was_killed: bool, group: MemoryGroup | None, errors: bytes) -> str:
-    if was_killed or (code == -signal.SIGKILL and group is not None):
-        assert group is not None
-        return f"killed: it needs more memory than {format_bytes(group.limit)}"
-    if code < 0:
-        return f"ended by signal {-code}"
-    lines = [line for line in errors.decode(errors="replace").splitlines() if line.strip()]
-    return f"failed: {lines[-1][:300] if lines else 'no message'}"
+        return Trial(setting, **figures)
+    if group is not None and (group.kills() > kills or done.returncode == -signal.SIGKILL):
+        limit = format_bytes(group.limit)
+        return Trial(
+            setting, reason=f"killed: it needs more memory than {limit}: give a larger limit"
+        )
+    last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+    reason = f"failed: {last[:300]}" if last else f"ended with the code {done.returncode}"
+    return Trial(setting, reason=reason)
 
 
 # --- in the process of a trial
@@ -531,42 +445,14 @@ def _reason(code: int, was_killed: bool, group: MemoryGroup | None, errors: byte
 
 def run_trial() -> None:
     """Does what `measure` asks for in the argument, and writes the figures as JSON."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever wants the answer ends the trial
-    request = json.loads(sys.argv[1])
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    from graphzero.loader.mini_batch import Collate  # imports torch
+
     with suppress(OSError):  # if memory is short, this process is killed and not its parent
         Path("/proc/self/oom_score_adj").write_text("500")
-    print(json.dumps(_iterate(request)), flush=True)
-    os._exit(0)  # the thread still reads
-
-
-def _end_with_parent() -> None:
-    os.read(0, 1)
-    os._exit(1)
-
-
-def mini_batches(ds: Any, work: dict[str, Any], prefetch: Prefetch) -> Any:
-    """The mini-batches of a trial: `work` has the fields of a `Workload`."""
-    from graphzero.loader.neighbor_dataset import NeighborDataset  # imports torch
-
-    options = ("batch_size", "seed", "gather", "feature_dtype", "num_threads")
-    return NeighborDataset(
-        ds,
-        seeds_of_split(ds, work["split"], work["node_type"]),
-        work["fanouts"],
-        shuffle=True,
-        prefetch=prefetch,
-        **{name: work[name] for name in options},
-        **work["sampling"],
-    )
-
-
-def _iterate(request: dict[str, Any]) -> dict[str, Any]:
-    from graphzero.loader.mini_batch import Collate
-
-    work, available = request["workload"], available_memory()
+    request, available = json.loads(sys.argv[1]), available_memory()
+    work = Workload(**request["workload"])
     taken: list[tuple[float, Any]] = []
-    ds = open_dataset(work["folder"])  # until the process ends
+    ds = open_dataset(work.folder)  # until the process ends
     batches = mini_batches(ds, work, Prefetch(**request["setting"]))
     if len(batches) == 0:
         raise ValueError("the split has no seeds: choose another one")
@@ -580,52 +466,41 @@ def _iterate(request: dict[str, Any]) -> dict[str, Any]:
             batch = collate(next(stream))
             stats = batch.stats
             del batch  # its memory is needed for the next one
-            time.sleep(work["step_ms"] / 1000)
+            time.sleep(work.step_ms / 1000)
             taken.append((time.perf_counter() - started, stats))
 
-    take(_WARM_UP, request["warm_up_seconds"])
-    take(request["batches"], request["seconds"])
+    take(_WARM_UP, _OF_WARM_UP * request["seconds"])
+    take(request["batches"], (1 - _OF_WARM_UP) * request["seconds"])
     stats = [asdict(each) for _, each in taken]
     numbers = [name for name, value in stats[0].items() if isinstance(value, int | float)]
-    memory = psutil.Process().memory_info()
-    return {
+    figures = {
         "seconds": [seconds for seconds, _ in taken],
-        "io": stats[-1]["io"],
         "stats": {name: fmean(each[name] for each in stats) for name in numbers},
-        "peak_memory": memory.rss,
         "available": available,
     }
+    print(json.dumps(figures))
 
 
-# --- the dataset's files, while they are measured
+def mini_batches(ds: Any, work: Workload, prefetch: Prefetch) -> Any:
+    """The mini-batches of a trial."""
+    from graphzero.loader.neighbor_dataset import NeighborDataset  # imports torch
+
+    return NeighborDataset(
+        ds,
+        seeds_of_split(ds, work.split, work.node_type),
+        work.fanouts,
+        batch_size=work.batch_size,
+        shuffle=True,
+        seed=0,
+        prefetch=prefetch,
+        gather=work.gather,
+        num_threads=work.num_threads,
+    )
 
 
-def dataset_files(folder: Path_) -> list[Path]:
-    """The files that ``dataset.json`` names."""
-    return [entry.resolve(Path(folder)) for entry in read_manifest(folder).entries()]
-
-
-def drop_files(paths: Iterable[Path_]) -> float | None:
-    """Drops files from the page cache, but for pages that a process has mapped and used.
-
-    The share of their bytes that is in memory afterwards; None if this is unknown.
-    """
-    found = list(paths)
-    for attempt in range(3):
-        time.sleep(0.2 * attempt)  # pages that are being read cannot be dropped
-        for path in found if hasattr(os, "posix_fadvise") else ():
-            with open(path, "rb") as file:
-                os.fsync(file.fileno())  # pages that are not on the disk yet cannot be dropped
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        stayed = share_in_memory(found)
-        if stayed is None or stayed <= _COLD:
-            break
-    return stayed
-
-
-def share_in_memory(paths: Iterable[Path_]) -> float | None:
-    """Share of the bytes of files that is in the page cache; None if this is unknown."""
-    found = CachedFiles(paths).read()
-    known = [one.page_cache for one in found if one.page_cache is not None]
-    size = sum(one.size for one in found)
-    return sum(known) / max(1, size) if len(known) == len(found) else None
+def drop_files(paths: Iterable[str | os.PathLike[str]]) -> None:
+    """Drops files from the page cache, but for pages that a process has mapped and used."""
+    for path in paths if hasattr(os, "posix_fadvise") else ():
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())  # pages that are not on the disk yet cannot be dropped
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

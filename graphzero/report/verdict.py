@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from graphzero.loader.stats import BatchTotals
 from graphzero.units import format_bytes
@@ -17,9 +17,8 @@ _STALLS_AT_FIRST = 0.3
 # Preparation that takes less than this share of the loop's waiting does not explain it.
 _EXPLAINS = 0.5
 # Mini-batches that waited to be taken for as long as this share of the time that it took to
-# prepare them were ready before they were needed. It takes more to say so where the loop waits too.
-_WAITED = 0.25
-_WAITED_BOTH = 0.5
+# prepare them were ready before they were needed.
+_WAITED = 0.5
 # Loops that took less than this share of the recorded time do not explain it.
 _LOOPED = 0.8
 
@@ -27,56 +26,69 @@ _LOOPED = 0.8
 # clock that sees how long a thread was blocked sees a part of it.
 _FAULT_SECONDS = 1e-4
 
-_NAMES: dict[Bound, str] = {
-    "disk": "the disk",
-    "sampling": "sampling",
-    "gather": "gathering rows",
-}
-_WORK: dict[Bound, str] = {
-    "disk": "waiting for the disk",
-    "sampling": "sampling",
-    "gather": "copying rows",
-}
 _MORE = "Give the run more memory (Prefetch(memory_limit=, resident=), fewer programs beside it)"
 # Instead, where the dataset fits in memory.
 _FITS = (
     "Memory was not short: the dataset's {} fit in the {} available, unless Prefetch(memory_limit=)"
     " allows less. A first pass reads every page once: see whether the next one waits as well"
 )
-_KNOBS: dict[Bound, str] = {
-    "disk": f"Run `graphzero tune DIR` to find the best gz.Prefetch for this disk. {_MORE}. Store"
-    " features as float16 (build --feature-dtype float16), use hot order (graphzero reorder DIR"
-    " --order hot), or pack the mini-batches of some epochs (graphzero pack).",
-    "sampling": "Use more threads (num_workers=0 and num_threads= up to the number of processors,"
-    " or more num_workers) or smaller fanouts.",
-    "gather": "Load fewer attributes (gather=), store narrower rows (build --feature-dtype"
-    " float16), convert them on the device (no feature_dtype=), draw fewer distinct nodes"
-    " (labor=True, smaller fanouts), or use more num_workers.",
-    "model": "Mini-batches are ready before they are needed: only a faster step of the model"
-    " (a larger batch_size, trimmed layers, a GPU) makes this run faster.",
-    "delivery": "Try num_workers=0: its threads need no transfer between processes. Otherwise make"
-    " transform= or collate_fn= cheaper, keep workers (persistent_workers=True), and use no more"
-    " workers and threads than there are processors.",
-    "unknown": "",
+
+
+class _Stage(NamedTuple):
+    """What a run may be bound by: its name, what threads did, and options that would help."""
+
+    name: str
+    doing: str
+    knob: str
+
+
+_STAGES: dict[Bound, _Stage] = {
+    "disk": _Stage(
+        "the disk",
+        "waiting for the disk",
+        f"Run `graphzero tune DIR` to find the best gz.Prefetch for this disk. {_MORE}. Store"
+        " features as float16 (build --feature-dtype float16), use hot order (graphzero reorder DIR"
+        " --order hot), or pack the mini-batches of some epochs (graphzero pack).",
+    ),
+    "sampling": _Stage(
+        "sampling",
+        "sampling",
+        "Use more threads (num_workers=0 and num_threads= up to the number of processors,"
+        " or more num_workers) or smaller fanouts.",
+    ),
+    "gather": _Stage(
+        "gathering rows",
+        "copying rows",
+        "Load fewer attributes (gather=), store narrower rows (build --feature-dtype"
+        " float16), convert them on the device (no feature_dtype=), draw fewer distinct nodes"
+        " (labor=True, smaller fanouts), or use more num_workers.",
+    ),
 }
+_NO_ROWS = _Stage(
+    "handing mini-batches over",
+    "between the stages",
+    "The mini-batches have no rows to copy, and little else to do: use a larger batch_size, so that"
+    " fewer of them are handed from thread to thread.",
+)
+_FASTER_STEP = (
+    "Mini-batches are ready before they are needed: only a faster step of the model (a larger"
+    " batch_size, trimmed layers, a GPU) makes this run faster."
+)
+_DELIVERY = (
+    "Try num_workers=0: its threads need no transfer between processes. Otherwise make transform="
+    " or collate_fn= cheaper, keep workers (persistent_workers=True), and use no more workers and"
+    " threads than there are processors."
+)
 # Instead of the knob of "delivery", where there are no workers.
 _BESIDE = (
     "Make transform= or collate_fn= cheaper, and look for what else runs between two mini-batches "
     "or at the beginning of a pass: short passes wait for their first mini-batch each time."
-)
-_WATCH = (
-    "How long the training loop waited is unknown; `for batch in monitor.watch(loader)` measures it"
 )
 # Instead of the knobs of "model" and "delivery", where it may be either.
 _EITHER = (
     "First measure which it is: `for batch in monitor.watch(loader)`. If it is the model, a faster "
     "step helps (a larger batch_size, trimmed layers, a GPU); if it is the delivery, a cheaper "
     "collate_fn, or num_workers=0 instead of workers."
-)
-# Instead of the knob of "gather", where mini-batches have no rows.
-_NO_ROWS = (
-    "The mini-batches have no rows to copy, and little else to do: use a larger batch_size, so "
-    "that fewer of them are handed from thread to thread."
 )
 # The disk's share, where the clocks of the stages have not seen most of it.
 _ESTIMATED = (
@@ -109,11 +121,6 @@ class Workforce:
     def processes(self) -> int:
         """That work side by side."""
         return max(1, self.workers or 1)
-
-    @property
-    def samplers(self) -> int:
-        """Threads that sample, in all of them."""
-        return self.processes * max(1, self.threads or 1)
 
 
 @dataclass(frozen=True)
@@ -152,21 +159,12 @@ class _Work:
     memory: str = _MORE  # what the knob of "disk" says of it
 
     @property
-    def total(self) -> float:
-        return self.sampling + self.disk + self.gather
+    def stages(self) -> dict[Bound, float]:
+        return {"disk": self.disk, "sampling": self.sampling, "gather": self.gather}
 
     @property
-    def longest(self) -> Bound:
-        stages: dict[Bound, float] = {
-            "disk": self.disk,
-            "sampling": self.sampling,
-            "gather": self.gather,
-        }
-        return max(stages, key=lambda stage: stages[stage])
-
-    def share(self, stage: Bound) -> float:
-        seconds: float = getattr(self, stage)
-        return seconds / self.total if self.total > 0 else 0.0
+    def total(self) -> float:
+        return sum(self.stages.values())
 
 
 def find_verdict(
@@ -208,14 +206,17 @@ def find_verdict(
     if dataset is not None and room is not None and dataset <= room:
         work = replace(work, memory=_FITS.format(format_bytes(dataset), format_bytes(room)))
     if stalled is None:
-        return _unobserved(totals, work, workforce) if work.total else _without_work(None)
-    found = _observed(totals, stalled, work, workforce) if work.total else _without_work(stalled)
+        sentence = "graphzero prepared no mini-batch while the run was observed."
+        return Verdict("unknown", None, f"What the run was bound by is unknown: {sentence}", "")
+    found = _observed(totals, stalled, work, workforce)
     if totals.unsplit >= _STALLS * looped:
         found = _hedged(found)
     if recorded is None or looped >= _LOOPED * recorded:
         return found
-    share = f"The loops that were observed took {_seconds(looped)} in all, {looped / recorded:.0%}"
-    outside = f"{share} of the recorded time: this is about them alone."
+    outside = (
+        f"The loops that were observed took {seconds_text(looped)} in all, {looped / recorded:.0%} "
+        f"of the recorded time: this is about them alone."
+    )
     return replace(found, sentence=f"{found.sentence} {outside}")
 
 
@@ -223,9 +224,13 @@ def _observed(totals: BatchTotals, stalled: float, work: _Work, workforce: Workf
     """From how long the loop waited, as far as it is known."""
     each, waited = totals.stall / totals.steps, totals.ready / max(1, totals.batches)
     prepared = work.total * workforce.processes
-    if stalled < _STALLS or (stalled < _STALLS_AT_FIRST and waited >= prepared):
+    if stalled < _STALLS or (work.total > 0 and stalled < _STALLS_AT_FIRST and waited >= prepared):
         return _model(stalled)
-    if work.total < _EXPLAINS * each or waited >= _WAITED_BOTH * prepared:
+    if work.total == 0:
+        sentence = f"The training loop waited {stalled:.0%} of its time; for what is unknown: "
+        sentence += "graphzero prepared no mini-batch while the run was observed."
+        return Verdict("unknown", stalled, sentence, "")
+    if work.total < _EXPLAINS * each or waited >= _WAITED * prepared:
         return _delivery(stalled, each, prepared, waited, workforce)
     return _by_stage(work, stalled, f"the training loop waited {stalled:.0%} of its time, and ")
 
@@ -239,7 +244,7 @@ def _model(stalled: float) -> Verdict:
             ", although mini-batches were finished before they were needed: for the first one of "
             "each pass, or until others were delivered."
         )
-    return Verdict("model", stalled, sentence, _KNOBS["model"])
+    return Verdict("model", stalled, sentence, _FASTER_STEP)
 
 
 def _hedged(found: Verdict) -> Verdict:
@@ -253,44 +258,20 @@ def _hedged(found: Verdict) -> Verdict:
     return replace(found, sentence=sentence, knob=_EITHER)
 
 
-def _without_work(stalled: float | None) -> Verdict:
-    if stalled is not None and stalled < _STALLS:
-        return _model(stalled)
-    nothing = "graphzero prepared no mini-batch while the run was observed."
-    if stalled is None:
-        return Verdict("unknown", None, f"What the run was bound by is unknown: {nothing}", "")
-    sentence = f"The training loop waited {stalled:.0%} of its time; for what is unknown: {nothing}"
-    return Verdict("unknown", stalled, sentence, "")
-
-
 def _work(totals: BatchTotals, workforce: Workforce, major_faults: int) -> _Work:
     unseen = max(0.0, major_faults * _FAULT_SECONDS - totals.disk)
     of_rows = min(unseen, totals.gathering)  # rows are most of the data
     of_topology = min(unseen - of_rows, totals.sampling)
     batches, processes = max(1, totals.batches), workforce.processes
-    disk = (totals.disk + of_rows) / processes + of_topology / workforce.samplers
+    samplers = processes * max(1, workforce.threads or 1)
+    disk = (totals.disk + of_rows) / processes + of_topology / samplers
     return _Work(
-        sampling=(totals.sampling - of_topology) / workforce.samplers / batches,
+        sampling=(totals.sampling - of_topology) / samplers / batches,
         disk=disk / batches,
         gather=(totals.gathering - of_rows) / processes / batches,
         is_estimated=of_rows + of_topology > totals.disk,
         has_rows=totals.row_bytes > 0,
     )
-
-
-def _unobserved(totals: BatchTotals, work: _Work, workforce: Workforce) -> Verdict:
-    """From how long finished mini-batches waited in the processes that prepared them."""
-    prepared = work.total * workforce.processes  # seconds of one process
-    waited = totals.ready / totals.batches
-    if waited < _WAITED * prepared:
-        found = _by_stage(work, None, "mini-batches were taken as soon as they were finished, and ")
-        return replace(found, sentence=f"{found.sentence} {_WATCH}.")
-    sentence = (
-        "Probably bound by the model or by the delivery of mini-batches (collate_fn, transfer to "
-        f"the training process): finished ones waited {_seconds(waited)} until they were taken, "
-        f"and preparing one took {_seconds(prepared)}. {_WATCH}."
-    )
-    return Verdict("model", None, sentence, _EITHER)
 
 
 def _delivery(
@@ -299,25 +280,28 @@ def _delivery(
     """The loop waits, and finished mini-batches, too."""
     sentence = (
         f"Bound by the delivery of mini-batches: the training loop waited {stalled:.0%} of its "
-        f"time, {_seconds(each)} for each one, although preparing one took {_seconds(prepared)} "
-        f"and it then waited {_seconds(waited)} to be taken."
+        f"time, {seconds_text(each)} for each one, although preparing one took "
+        f"{seconds_text(prepared)} and it then waited {seconds_text(waited)} to be taken."
     )
-    knob = _KNOBS["delivery"] if workforce.workers != 0 else _BESIDE
+    knob = _DELIVERY if workforce.workers != 0 else _BESIDE
     return Verdict("delivery", stalled, sentence, knob)
 
 
-def _by_stage(work: _Work, stalled: float | None, why: str) -> Verdict:
-    stage = work.longest
-    name, doing, knob = _NAMES[stage], _WORK[stage], _KNOBS[stage].replace(_MORE, work.memory)
-    if stage == "gather" and not work.has_rows:
-        name, doing, knob = "handing mini-batches over", "between the stages", _NO_ROWS
-    estimated = _ESTIMATED if stage == "disk" and work.is_estimated else ""
+def _by_stage(work: _Work, stalled: float, why: str) -> Verdict:
+    bound = max(work.stages, key=lambda each: work.stages[each])
+    stage = _NO_ROWS if bound == "gather" and not work.has_rows else _STAGES[bound]
+    estimated = _ESTIMATED if bound == "disk" and work.is_estimated else ""
     sentence = (
-        f"Bound by {name}: {why}{work.share(stage):.0%} of the work on a mini-batch was "
-        f"{doing}{estimated}."
+        f"Bound by {stage.name}: {why}{work.stages[bound] / work.total:.0%} of the work on a "
+        f"mini-batch was {stage.doing}{estimated}."
     )
-    return Verdict(stage, stalled, sentence, knob)
+    return Verdict(bound, stalled, sentence, stage.knob.replace(_MORE, work.memory))
 
 
-def _seconds(seconds: float) -> str:
+def seconds_text(seconds: float) -> str:
+    """Seconds, as precisely as they are of interest."""
+    if seconds >= 120:
+        minutes, rest = divmod(round(seconds), 60)
+        hours, minutes = divmod(minutes, 60)
+        return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,21 +27,15 @@ from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
 from graphzero.graph.user_input import as_threads
 from graphzero.packs.pack_file import OFFSETS, OPTIONS, open_pack, pack_files
-from graphzero.store.atomic import is_staging_name
-from graphzero.store.format import DTYPES, FLAG_TYPED, FLAG_VECTOR, Header, dtype_name, read_header
-from graphzero.store.id_table import TEXT, IdTable, first_bad_text, first_not_ascending
+from graphzero.store.format import DTYPES, FLAG_TYPED, FLAG_VECTOR, Header, read_header
+from graphzero.store.id_table import IdTable, first_not_ascending
 from graphzero.store.manifest import MANIFEST_NAME, FileEntry, Manifest, read_manifest
-from graphzero.store.tuning_file import TUNING_NAME
 
 _BLOCK_BYTES = 4 << 20  # of each thread
 _TEXTS = 1 << 12  # that are compared at a time: at most 16 MiB
 _AGAIN = "build the file again"
 _CORRUPT = "is corrupt (checksum mismatch)"
 _BY_EDGE = ("indices", "weights", "cum_weights", "times", "time_order", "edge_ids")
-# First bytes of the fields of a header, as in docs/format.md.
-_AT = {"num_nodes": 24, "num_input_edges": 40}
-# Dtypes of vectors, by what the rows are for.
-_DTYPES = {"split": ("<i8",), "visits": ("<u4",), "ids": ("<u4", "<u8")}
 
 Array = npt.NDArray[Any]
 Fault = Callable[[int, int], int]  # first faulty entry of a range [begin, end), or -1
@@ -79,24 +72,14 @@ class Verification:
 
     Attributes
     ----------
-    path : str
     files : dict of str to int
         Bytes of the files that were checked, by path.
     findings : list of Finding
         Of all files, and of the folder as a whole.
-    notes : list of str
-        What is no fault, but may surprise.
-    bytes : int
-        Of sections that were read.
-    seconds : float
     """
 
-    path: str
     files: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    bytes: int = 0
-    seconds: float = 0.0
 
 
 def verify(
@@ -136,21 +119,19 @@ def verify(
 def verify_path(
     path: str | os.PathLike[str], *, num_threads: int | None = None, progress: bool = False
 ) -> Verification:
-    """`verify`, with more in the result."""
-    start, root = time.perf_counter(), Path(path)
-    found = Verification(os.fspath(path))
-    files, named = [(root, Role())], (found.path, "pack")
+    """`verify`, with the files that were checked."""
+    root, found = Path(path), Verification()
+    files = [(root, Role())]
     try:
         if root.is_dir():
-            named = (MANIFEST_NAME, "build")
             roles = _roles_of(read_manifest(root))
             files = [(entry.resolve(root), role) for entry, role in roles.items()]
         elif read_header(path).find(OPTIONS) is not None:
             files += [(part, Role()) for part in pack_files(path)[1:]]
     except FormatError as error:  # that of a file, its check reports
         if root.is_dir():
-            files = []
             found.findings.append(_finding_of(str(root / MANIFEST_NAME), error))
+            return found
     threads = as_threads(num_threads)
     sizes = sum(file.stat().st_size for file, _ in files if file.exists())
     options = {"total": sizes, "unit": "B", "unit_scale": True, "leave": False}
@@ -160,29 +141,17 @@ def verify_path(
     ):
         for file, role in files:
             if file.exists() or file == root:
-                found.findings += _check_file(str(file), role, _Reading(pool, threads, bar, found))
-                continue
-            missing = "is missing, but {} names it: {} the dataset again".format(*named)
-            found.findings.append(Finding(str(file), None, 0, missing))
-    if root.is_dir() and files:
-        _check_whole(root, {file.name for file, _ in files}, found)
-    found.seconds = time.perf_counter() - start
-    return found
-
-
-def _check_whole(folder: Path, names: set[str], found: Verification) -> None:
-    """Opens a folder whose files are intact, which may not belong together; notes other files."""
-    if not found.findings:
+                found.files[str(file)] = file.stat().st_size
+                found.findings += _check_file(str(file), role, _Reading(pool, threads, bar))
+            else:
+                missing = f"is missing, but {MANIFEST_NAME} or a pack names it: build again"
+                found.findings.append(Finding(str(file), None, 0, missing))
+    if root.is_dir() and not found.findings:  # intact files may not belong together
         try:
-            open_dataset(folder).close()
+            open_dataset(root).close()
         except FormatError as error:
-            found.findings.append(_finding_of(str(folder), error))
-    names |= {MANIFEST_NAME, TUNING_NAME}
-    for path in sorted(each for each in folder.iterdir() if each.name not in names):
-        note = f"is not checked: {MANIFEST_NAME} does not name it"
-        if is_staging_name(path.name):
-            note = "is left from an interrupted build: the next removes it"
-        found.notes.append(f"{path} {note}")
+            found.findings.append(_finding_of(str(root), error))
+    return found
 
 
 def _finding_of(path: str, error: Exception, header: Header | None = None) -> Finding:
@@ -201,65 +170,40 @@ def _finding_of(path: str, error: Exception, header: Header | None = None) -> Fi
 
 @dataclass(frozen=True)
 class Role:
-    """What a manifest says of a file; a file that is checked alone has the default.
+    """What a manifest says of the rows of a file; a file that is checked alone has the default.
 
-    Whether counts, directions and orders of intact files fit is checked as a dataset is opened.
+    Whether counts, dtypes, directions and orders of intact files fit is checked as a dataset is
+    opened.
 
     Attributes
     ----------
     kind : str
-        "graph" or "features"; empty if it is unknown.
-    count : int or None
-        Input edges of a graph; rows.
-    rows : str
-        What the rows are, if more is known of them: "split" (ids), "labels", "visits", "ids" (the
-        user's ids of the stored nodes of a type) or "id_table" (ids of any kind, of ``ids="map"``).
-    limit : int
-        Ids of a split, labels and counts of visits are below it.
+        "graph", "split", "ids" (the user's ids of the stored nodes of a type) or "id_table" (ids
+        of any kind, of ``ids="map"``); empty for anything else.
+    limit : int or None
+        Of a split, labels and counts of visits: all rows are below it. Of a graph: input edges.
     """
 
     kind: str = ""
-    count: int | None = None
-    rows: str = ""
-    limit: int = 2**32
+    limit: int | None = None
 
 
 def _roles_of(manifest: Manifest) -> dict[FileEntry, Role]:
     """What a manifest says of every file."""
-    found: list[tuple[FileEntry | None, Role]] = []
-    most = 2**32 if manifest.presampling is None else manifest.presampling.batches + 1
+    found = dict.fromkeys(manifest.entries(), Role())
+    roles: list[tuple[FileEntry | None, Role]] = []
     for nodes in manifest.nodes.values():
-        count = nodes.num_nodes
-        found += [(entry, Role("features", count)) for entry in nodes.attributes.values()]
+        roles += [(entry, Role("split", nodes.num_nodes)) for entry in nodes.splits.values()]
+        roles += [(nodes.ids, Role("ids")), (nodes.id_map, Role("id_table"))]
         if nodes.num_classes is not None:
-            labels = Role("features", count, "labels", nodes.num_classes)
-            found.append((nodes.attributes["y"], labels))
-        split = Role("features", None, "split", count)
-        found += [(entry, split) for entry in nodes.splits.values()]
-        found.append((nodes.ids, Role("features", count, "ids")))
-        found.append((nodes.id_map, Role("features", count, "id_table")))
-        found.append((nodes.visits, Role("features", count, "visits", most)))
+            roles.append((nodes.attributes["y"], Role(limit=nodes.num_classes)))
+        if manifest.presampling is not None:
+            roles.append((nodes.visits, Role(limit=manifest.presampling.batches + 1)))
     for edges in manifest.edges.values():
         graph = Role("graph", edges.num_input_edges)
-        found += [(edges.graph, graph), (manifest.out_graph, graph)]
-        rows = Role("features", edges.num_edges)
-        found += [(entry, rows) for entry in edges.attributes.values()]
-        split = Role("features", None, "split", edges.num_input_edges)
-        found += [(entry, split) for entry in edges.splits.values()]
-    found.append((manifest.extras, Role("features")))
-    return {entry: role for entry, role in found if entry is not None}
-
-
-def _against_manifest(path: str, header: Header, role: Role) -> Finding | None:
-    if role.kind not in ("", header.kind):
-        message = f"is a {header.kind} file, not a {role.kind} file: build it again"
-        return Finding(path, None, 0, message)
-    name = "num_input_edges" if header.kind == "graph" else "num_nodes"
-    value = getattr(header, name)
-    if role.count in (None, value):
-        return None
-    message = f"has {name} {value}, but dataset.json says {role.count}: build the dataset again"
-    return Finding(path, None, _AT[name], message)
+        roles += [(edges.graph, graph), (manifest.out_graph, graph)]
+        roles += [(entry, Role("split", edges.num_input_edges)) for entry in edges.splits.values()]
+    return found | {entry: role for entry, role in roles if entry is not None}
 
 
 # --- files and their sections
@@ -296,22 +240,19 @@ class _Reading:
     pool: ThreadPoolExecutor
     threads: int
     bar: tqdm[Any]
-    result: Verification
 
 
 def _check_file(path: str, role: Role, reading: _Reading) -> list[Finding]:
     """The faults of a file, in the order of its sections."""
-    size = reading.result.files[path] = os.stat(path).st_size
     try:
         header = read_header(path)
     except FormatError as error:
         finding = _finding_of(path, error)
         if "truncated" in finding.message:  # the first byte that is not there
-            finding = replace(finding, offset=size)
+            finding = replace(finding, offset=os.path.getsize(path))
         return [finding]
     with open(path, "rb") as file:
         checked = _File(path, header, role, file, reading)
-        different = _against_manifest(path, header, role)
         groups: Iterable[_Group] = []
         try:
             _refuse(path, header, role)
@@ -323,30 +264,28 @@ def _check_file(path: str, role: Role, reading: _Reading) -> list[Finding]:
             checked.read(groups)
         except FormatError as error:  # of a pack, or truncated meanwhile
             checked.refuse(error)
-    found = [different, *(checked.found.get(name) for name in ("", *checked.arrays))]
+    found = [checked.found.get(name) for name in ("", *checked.arrays)]
     return [finding for finding in found if finding is not None]
 
 
 def _refuse(path: str, header: Header, role: Role) -> None:
-    """Raises the error with which a reader refuses a file, or rows of another dtype than theirs."""
+    """Raises the error with which a reader refuses a file."""
     if header.kind == "graph":
         opened = Graph._open_typed if header.flags & FLAG_TYPED else Graph
         opened(path).close()
+        if role.kind == "graph" and role.limit != header.num_input_edges:
+            raise FormatError(
+                f"{path} has {header.num_input_edges} input edges, but {MANIFEST_NAME} says "
+                f"{role.limit}: {_AGAIN}"
+            )
         return
     FeatureStore(path).close()
-    if role.rows == "id_table":
+    if role.kind == "id_table":
         IdTable(path).close()
     section = header.find("rows")
-    assert section is not None  # the reader has accepted the file
-    dtype, is_vector = DTYPES[section.dtype], header.flags & FLAG_VECTOR
-    wanted = _DTYPES.get(role.rows, (dtype.str,))
-    if dtype.str not in wanted or (role.rows in _DTYPES and not is_vector):
-        names = " or ".join(dtype_name(np.dtype(name)) for name in wanted)
-        shape = "a vector" if is_vector else "rows"
-        raise FormatError(
-            f"section 'rows' has {shape} of {dtype_name(dtype)}, not a vector of {names}: "
-            f"build it again"
-        )
+    is_ids = section is None or (header.flags & FLAG_VECTOR and DTYPES[section.dtype] == np.int64)
+    if role.kind == "split" and not is_ids:
+        raise FormatError(f"section 'rows' of {path} is not a vector of int64: {_AGAIN}")
 
 
 class _File:
@@ -367,8 +306,7 @@ class _File:
         self.found: dict[str, Finding] = {}
         self._file, self._reading = file, reading
         self._map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
-        if hasattr(mmap, "MADV_SEQUENTIAL"):
-            self._map.madvise(mmap.MADV_SEQUENTIAL)
+        self._map.madvise(mmap.MADV_SEQUENTIAL)
         self.arrays = {
             section.name: np.frombuffer(self._map, dtype, section.count, section.offset)
             if section.count
@@ -389,11 +327,7 @@ class _File:
 
     def text_of(self, name: str, entry: int) -> str:
         """An entry in words."""
-        text = f"entry {entry} of '{name}' is {self.arrays[name][entry]}"
-        if name not in _BY_EDGE:
-            return text
-        owner = int(np.searchsorted(self.arrays["indptr"], entry, "right")) - 1
-        return f"{text}, in the list of stored node {owner}"
+        return f"entry {entry} of '{name}' is {self.arrays[name][entry]}"
 
     def _offset(self, name: str, entry: int) -> int:
         section = self.header.find(name)
@@ -439,7 +373,6 @@ class _File:
             for name in arrays:
                 self._forget(name, begin, end)
             self._reading.bar.update((end - begin) * entry_bytes)
-            self._reading.result.bytes += (end - begin) * entry_bytes
         stored = {section.name: section.crc for section in self.header.sections}
         corrupt = [name for name, crc in crcs.items() if stored[name] != crc]
         for name in corrupt:
@@ -453,11 +386,10 @@ class _File:
 
     def _forget(self, name: str, begin: int, end: int) -> None:
         """Unmaps pages of entries, which stay in the page cache, so that memory stays small."""
-        if hasattr(mmap, "MADV_DONTNEED"):
-            first = self._offset(name, begin) // mmap.PAGESIZE * mmap.PAGESIZE
-            length = self._offset(name, end) - first
-            if length > 0:
-                self._map.madvise(mmap.MADV_DONTNEED, first, length)
+        first = self._offset(name, begin) // mmap.PAGESIZE * mmap.PAGESIZE
+        length = self._offset(name, end) - first
+        if length > 0:
+            self._map.madvise(mmap.MADV_DONTNEED, first, length)
 
 
 def _groups_of_graph(file: _File) -> Iterator[_Group]:
@@ -492,24 +424,16 @@ def _groups_of_graph(file: _File) -> Iterator[_Group]:
 def _groups_of_rows(file: _File) -> Iterator[_Group]:
     """A ``.gd`` file: its rows against what they are for."""
     role, arrays = file.role, file.arrays
-    rows, ranks, offsets = arrays["rows"], arrays.get("node_rank"), arrays.get(OFFSETS)
-    if role.rows == "ids" and ranks is not None:
+    rows, ranks = arrays["rows"], arrays.get("node_rank")
+    if role.kind == "ids" and ranks is not None:
         yield _inverse_tables(file, "rows", "the user's ids of the stored nodes")
     elif ranks is not None:
         beyond = partial(_core.first_beyond, ranks, len(ranks))
         reason = f"out of range for {len(ranks)} (the stored order of rows)"
         yield ["node_rank"], [_Check("node_rank", beyond, reason)]
     yield ["rows"], _checks_of_rows(role, rows)
-    if role.rows == "id_table" and TEXT in arrays:
-        yield [TEXT], []
-        if not file.found:
-            _check_texts(file, rows, arrays[TEXT])
-    if offsets is not None and offsets.dtype.str in ("<u4", "<u8"):  # `open_pack` refuses other
-        fault = partial(_core.first_descent, offsets, file.header.num_nodes)
-        reason = f"below the entry before or above {file.header.num_nodes} rows"
-        yield [OFFSETS], [_Check(OFFSETS, fault, reason)]
     if OPTIONS in arrays:
-        yield [OPTIONS], []
+        yield [OFFSETS, OPTIONS], []
         if not file.found:
             open_pack(file.path).store.close()
 
@@ -529,37 +453,16 @@ def _inverse_tables(file: _File, ids: str, what: str) -> _Group:
 
 
 def _checks_of_rows(role: Role, rows: Array) -> list[_Check]:
-    reasons = {
-        "split": f"out of range for {role.limit}",
-        "labels": f"but there are {role.limit} classes",
-        "visits": f"more visits than the {role.limit - 1} mini-batches",
-    }
-    if role.rows == "id_table":
+    limit = role.limit
+    if role.kind == "id_table":
         return [_Check("rows", partial(first_not_ascending, rows), "not above the entry before")]
-    if role.rows not in reasons or rows.dtype.kind not in "iub":
+    if limit is None or rows.dtype.kind not in "iub":
         return []
-    if role.rows == "split":
-        rows = rows.view("<u8")  # negative ids are above every limit
 
     def fault(begin: int, end: int) -> int:
-        bad = rows[begin:end] >= role.limit
+        bad = rows[begin:end] >= limit
+        if role.kind == "split":
+            bad |= rows[begin:end] < 0
         return begin + int(bad.argmax()) if bad.any() else -1
 
-    return [_Check("rows", fault, reasons[role.rows])]
-
-
-def _check_texts(file: _File, ends: Array, text: Array) -> None:
-    """Adds the first fault of texts, whose ends ascend: none is empty, and all are UTF-8."""
-    total = len(text)
-    for entry, is_wrong in ((0, ends[:1] == 0), (len(ends) - 1, ends[-1:] != total)):
-        if is_wrong.any():
-            reason = f"the texts have {total} bytes, and none is empty"
-            file.add("rows", entry, f"{file.text_of('rows', entry)}: {reason}")
-            return
-    for begin in range(0, len(ends), _TEXTS):
-        file.check_size()
-        node = first_bad_text(ends, text, begin, min(begin + _TEXTS, len(ends)))
-        if node >= 0:
-            message = f"the text of node {node} is no valid UTF-8, or not above that of node"
-            file.add(TEXT, int(ends[node - 1]) if node else 0, f"{message} {node - 1}")
-            return
+    return [_Check("rows", fault, f"out of range for {limit}")]

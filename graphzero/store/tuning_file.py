@@ -9,10 +9,9 @@ import errno
 import json
 import os
 import platform
-import re
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -49,20 +48,23 @@ class Machine:
     cpu: str | None
     cores: int | None
     memory: int | None
-    disk: str | None
-    file_system: str | None
+    disk: str | None = None
+    file_system: str | None = None
 
 
-def this_machine(folder: str | os.PathLike[str]) -> Machine:
+def this_machine(folder: str | os.PathLike[str] | None) -> Machine:
     """The machine that this process runs on, with the disk that holds a folder."""
-    import psutil
+    import psutil  # which `import graphzero` does without
 
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count()
+    found = Machine(_cpu_name(), cores, int(psutil.virtual_memory().total))
+    if folder is None:
+        return found
     disk, mount = disk_of(folder), mount_of(folder)
-    return Machine(
-        cpu=cpu_name(),
-        cores=usable_cores(),
-        memory=int(psutil.virtual_memory().total),
-        disk=None if disk is None else disk_model(disk),
+    return replace(
+        found,
+        disk=None if disk is None else _disk_model(disk),
         file_system=None if mount is None else mount.fstype,
     )
 
@@ -85,7 +87,7 @@ def machine_differences(one: Machine, other: Machine) -> list[str]:
     return found
 
 
-def cpu_name() -> str | None:
+def _cpu_name() -> str | None:
     """The processor's name, or at least its architecture."""
     try:
         with open(_CPU_INFO, errors="replace") as file:
@@ -93,13 +95,6 @@ def cpu_name() -> str | None:
             return next(names).strip()
     except (OSError, StopIteration):  # not Linux, or another architecture
         return platform.machine() or None
-
-
-def usable_cores() -> int | None:
-    """Processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count()
 
 
 def mount_of(path: str | os.PathLike[str]) -> Any:
@@ -131,7 +126,7 @@ def disk_of(path: str | os.PathLike[str]) -> Path | None:
     return None
 
 
-def disk_model(disk: Path) -> str:
+def _disk_model(disk: Path) -> str:
     """The model of a disk, or else its name."""
     try:
         return (disk / "device" / "model").read_text().strip() or disk.name
@@ -142,13 +137,14 @@ def disk_model(disk: Path) -> str:
 TUNING_NAME = "tuning.json"
 _FORMAT, _VERSION = "graphzero-tuning", 1
 _MOST_BYTES = 16 << 20
-_MOST_INTEGER = 2**63 - 1
+_INTEGER, _TEXT = "int NoneType", "str NoneType"
 _FIELDS = {
-    **{"date": "str", "prefetch": "dict", "memory_limit": "int?", "available": "int"},
+    **{"date": "str", "prefetch": "dict", "memory_limit": _INTEGER, "available": "int"},
     **{"machine": "dict", "dataset": "str"},
 }
-_MACHINE = {"cpu": "str?", "cores": "int?", "memory": "int?", "disk": "str?", "file_system": "str?"}
-_WRONG = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+_MACHINE = {"cpu": _TEXT, "cores": _INTEGER, "memory": _INTEGER, "disk": _TEXT}
+_MACHINE |= {"file_system": _TEXT}
+_WRONG = (ValueError, TypeError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -181,10 +177,7 @@ class Tuning:
     available: int
     machine: Machine
     dataset: str
-    content: dict[str, Any]
-
-    def __repr__(self) -> str:
-        return f"Tuning({self.path!r}, date={self.date!r}, prefetch={self.prefetch})"
+    content: dict[str, Any] = field(repr=False)
 
 
 def files_digest(mappings: Iterable[_core.Mapping]) -> str:
@@ -216,12 +209,7 @@ def read_tuning(folder: str | os.PathLike[str]) -> Tuning | None:
             return None
         if path.stat().st_size > _MOST_BYTES:
             raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
-        content = json.loads(path.read_bytes())
-        if not isinstance(content, dict) or content.get("format") != _FORMAT:
-            raise ValueError("graphzero has not written it")
-        if content.get("version") != _VERSION:
-            raise ValueError(f"its version is {content.get('version')!r:.80}, and not {_VERSION}")
-        return _parse(path, content)
+        return _parse(path, _content_of(path))
     except (OSError, *_WRONG) as error:
         warnings.warn(
             f"{path} is ignored: {error}; remove it, and run graphzero tune again",
@@ -232,29 +220,25 @@ def read_tuning(folder: str | os.PathLike[str]) -> Tuning | None:
 
 
 def _parse(path: Path, content: dict[str, Any]) -> Tuning:
+    if content.get("version") != _VERSION:
+        raise ValueError(f"its version is {content.get('version')!r:.80}, and not {_VERSION}")
     found = _checked(content, _FIELDS)
     datetime.fromisoformat(found["date"])
-    machine = Machine(**_checked(found["machine"], _MACHINE))
+    machine, prefetch = _checked(found["machine"], _MACHINE), found["prefetch"]
     # these are printed and logged, and must not draw on a terminal
-    texts = json.dumps([found["date"], asdict(machine), found["prefetch"]], ensure_ascii=False)
-    if not texts.isprintable() or re.search(r"\\[^\"\\]", texts):
+    texts = " ".join(map(str, (*machine.values(), *prefetch, *prefetch.values())))
+    if not texts.isprintable():
         raise ValueError(f"it has {texts!a:.80}, which cannot be printed")
-    return Tuning(os.fspath(path), **{**found, "machine": machine}, content=content)
+    return Tuning(os.fspath(path), **{**found, "machine": Machine(**machine)}, content=content)
 
 
-def _checked(content: Mapping[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:
-    """Fields of these types, by name; those whose type ends with "?" may be null."""
-    found = {}
-    for name, kind in kinds.items():
-        if name not in content:
-            raise ValueError(f"it has no {name!r}")
-        value = found[name] = content[name]
-        if value is None and kind.endswith("?"):
-            continue
-        if type(value).__name__ != kind.rstrip("?"):
-            raise ValueError(f"{name} is {value!r:.80}")
-        if isinstance(value, int) and not 0 <= value <= _MOST_INTEGER:
-            raise ValueError(f"{name} is out of range")
+def _checked(content: dict[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:
+    """Fields of these types, by name; what may be null may be absent."""
+    found = {name: content.get(name) for name in kinds}
+    for name, value in found.items():
+        in_range = not isinstance(value, int) or 0 <= value < 2**63
+        if type(value).__name__ not in kinds[name].split() or not in_range:
+            raise ValueError(f"its {name!r} is {value!r:.80}")
     return found
 
 
@@ -306,8 +290,15 @@ def require_replaceable(path: str | os.PathLike[str]) -> None:
         raise FileExistsError(errno.EEXIST, reason, os.fspath(path))
 
 
+def _content_of(path: Path) -> dict[str, Any]:
+    content = json.loads(path.read_bytes())
+    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+        raise ValueError("graphzero has not written it")
+    return content
+
+
 def _is_ours(path: Path) -> bool:
     try:
-        return path.is_file() and json.loads(path.read_bytes()).get("format") == _FORMAT
+        return path.is_file() and bool(_content_of(path))
     except (OSError, *_WRONG):
         return False
