@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -81,10 +81,11 @@ class PackInfo:
     def encode(self) -> bytes:
         """The content of the section 'pack_options'."""
         found = asdict(self)
-        is_first = (self.source, self.parts, self.token) == ("x", (), "")
-        if is_first:  # as it was before packs had several files
+        version = 2
+        if (self.source, self.parts, self.token) == ("x", (), ""):
+            version = 1  # as it was before packs had several files
             del found["source"], found["parts"], found["token"]
-        return json.dumps({"version": 1 if is_first else 2, **found}).encode()
+        return json.dumps({"version": version, **found}).encode()
 
     @staticmethod
     def decode(data: bytes) -> PackInfo:
@@ -97,63 +98,37 @@ class PackInfo:
         """
         try:
             found = json.loads(data)
-            version = found.pop("version")
-            if version not in _VERSIONS:
+            if (version := found.pop("version")) not in _VERSIONS:
                 raise ValueError(f"version {version!r}, this graphzero reads versions 1 and 2")
-            if version == 2:
-                found |= _decode_parts(found)
+            found |= {name: _as_key(found[name]) for name in ("source", "parts") if name in found}
             info = PackInfo(**found)
-            missing, rows = _NEEDED - info.options.keys(), file_key(info.source)
+            keys = [info.source, *(key for key, _ in info.parts)]
+            rows, *_ = [file_key(key) for key in keys]
+            missing = _NEEDED - info.options.keys()
             if missing or info.files.keys() != {"graph", rows}:
                 raise ValueError(f"does not name {sorted(missing) or f'graph and {rows}'}")
-            as_count(info.options["num_seeds"], "num_seeds", 0)
-            as_count(info.options["batch_size"], "batch_size")
+            for name, least in (("num_seeds", 0), ("batch_size", 1)):
+                as_count(info.options[name], name, least)
+            for name, least in (("first_epoch", 0), ("epochs", 1), ("resident_rows", 0)):
+                as_count(getattr(info, name), name, least)
             as_seed(info.options["seed"])
-            _check_fanouts(info.options["fanouts"])
-            as_count(info.first_epoch, "first_epoch", 0)
-            as_count(info.epochs, "epochs")
-            as_count(info.resident_rows, "resident_rows", 0)
+            fanouts = info.options["fanouts"]
+            for hops in fanouts.values() if isinstance(fanouts, dict) else [fanouts]:
+                as_fanouts(hops)
             _ = info.sampling
+            for _, name in info.parts:
+                if os.path.basename(name) != name or "\0" in name or not name:
+                    raise ValueError(f"{name!r:.80} is no file beside it")
+            if len(set(keys)) < len(keys):
+                raise ValueError("an attribute is there twice")
         except (AttributeError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise ValueError(f"not the options of a pack ({error})") from None
         return info
 
 
-def _decode_source(value: Any) -> RowKey:
-    """An attribute's name; or a node type or an edge type, and the name."""
-    if isinstance(value, str) and value:
-        return value
-    kind, name = value
-    if isinstance(kind, list):
-        kind = tuple(kind)
-    names = kind if isinstance(kind, tuple) and len(kind) == 3 else (kind,)
-    if not all(isinstance(each, str) and each for each in (*names, name)):
-        raise ValueError(f"{value!r:.80} is no attribute")
-    return kind, name
-
-
-def _decode_parts(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What version 2 has besides, checked."""
-    parts = tuple((_decode_source(source), name) for source, name in found["parts"])
-    for _, name in parts:
-        if not isinstance(name, str) or os.path.basename(name) != name or "\0" in name or not name:
-            raise ValueError(f"{name!r:.80} is no file beside it")
-    if not re.fullmatch("[0-9a-f]*", found["token"]):
-        raise ValueError("its token is none")
-    source = _decode_source(found["source"])
-    if len({source, *(each for each, _ in parts)}) <= len(parts):
-        raise ValueError("an attribute is there twice")
-    return {"source": source, "parts": parts}
-
-
-def _check_fanouts(fanouts: Any) -> None:
-    if not isinstance(fanouts, dict):
-        as_fanouts(fanouts)
-        return
-    if not fanouts:
-        raise ValueError("fanouts name no edge type")
-    for hops in fanouts.values():
-        as_fanouts(hops)
+def _as_key(value: Any) -> Any:
+    """Tuples, where JSON has lists."""
+    return tuple(map(_as_key, value)) if isinstance(value, list) else value
 
 
 def source_name(source: RowKey) -> str:
@@ -191,15 +166,19 @@ class Pack:
         """Size of the first rows, which will be resident."""
         return self.info.resident_rows * self.store.row_bytes
 
-    def rows_of(self, epoch: int, batch: int, rows: IdArray) -> IdArray:
+    def rows_of(
+        self, epoch: int, rows_of: Callable[[int, Any], IdArray], batch: int, subgraph: Any
+    ) -> IdArray:
         """Where the rows of a batch are.
 
         Parameters
         ----------
-        epoch, batch : int
-            One of the packed epochs, and one of its batches.
-        rows : (n,) int64
-            Rows of the row file that was packed.
+        epoch : int
+            One of the packed epochs.
+        rows_of : callable
+            From a batch and its subgraph to (n,) int64: rows of the file that was packed.
+        batch : int
+        subgraph : TypedSubgraph
 
         Returns
         -------
@@ -213,13 +192,13 @@ class Pack:
         """
         at = (epoch - self.info.first_epoch) * self.info.batches_per_epoch + batch
         begin, end = self.offsets[at : at + 2].tolist()
-        packed = np.flatnonzero(rows >= self.info.resident_rows)
+        found = rows_of(batch, subgraph).copy()
+        packed = np.flatnonzero(found >= self.info.resident_rows)
         if packed.shape[0] != end - begin:
             raise FormatError(
                 f"{self.store.path} holds {end - begin:,} rows of batch {batch} of epoch {epoch}, "
                 f"which has {packed.shape[0]:,}: pack again"
             )
-        found = rows.copy()
         found[packed] = np.arange(begin, end)
         return found
 
@@ -266,10 +245,9 @@ def open_pack(path: str | os.PathLike[str]) -> Pack:
     """
     store = FeatureStore(path)
     try:
+        data = _section(store, OPTIONS, "|u1").tobytes()
         try:
-            info = PackInfo.decode(_section(store, OPTIONS, "|u1").tobytes())
-        except FormatError:
-            raise
+            info = PackInfo.decode(data)
         except ValueError as error:
             raise FormatError(f"{path}: section '{OPTIONS}': {error}") from None
         offsets = _section(store, OFFSETS, "<u8").astype(np.int64)
@@ -286,54 +264,33 @@ def open_pack(path: str | os.PathLike[str]) -> Pack:
         raise
 
 
-def _stem(main: Path) -> str:
-    return main.name.removesuffix(".gd")
-
-
-def part_name(main: Path, token: str, number: int, source: str) -> str:
-    """Name of a file beside the first: "train.pack.1f3a9c2b-01-paper.x.gd"."""
-    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", source)[:_MOST_SOURCE]
-    return f"{_stem(main)}.{token}-{number:02d}-{plain}.gd"
-
-
-def _is_part(main: Path, name: str) -> bool:
-    return re.fullmatch(rf"{re.escape(_stem(main))}\.{_TOKEN}-\d\d+-.*\.gd", name) is not None
-
-
 def open_parts(main: Pack) -> dict[RowKey, Pack]:
     """Opens all files of a pack, by what they have rows of; the first among them.
 
     Raises
     ------
     FileNotFoundError
-        If one is missing.
+        If one is missing. All are closed then, the first among them.
     FormatError
-        If one is corrupt, or of another pack.
+        If one is corrupt, or of another pack; likewise.
     """
-    if main.info.token and not main.info.parts:
-        raise FormatError(f"{main.store.path} is a later file of a pack: give the first one")
     found: dict[RowKey, Pack] = {main.info.source: main}
-    folder = Path(os.path.realpath(main.store.path)).parent
     try:
+        if main.info.token and not main.info.parts:
+            raise FormatError(f"{main.store.path} is a later file of a pack: give the first one")
+        folder = Path(os.path.realpath(main.store.path)).parent
         for source, name in main.info.parts:
             try:
                 found[source] = part = open_pack(folder / name)
             except FileNotFoundError:
-                raise FileNotFoundError(
-                    errno.ENOENT,
-                    f"a file of the pack {main.store.path} is missing: keep its files together, "
-                    "or pack again",
-                    str(folder / name),
-                ) from None
-            of_file: Any = {
-                name: getattr(part.info, name) for name in ("source", "files", "resident_rows")
-            }
-            if part.info.source != source or part.info != replace(main.info, parts=(), **of_file):
+                reason = f"a file of the pack {main.store.path} is missing: keep its files together"
+                raise FileNotFoundError(errno.ENOENT, reason, str(folder / name)) from None
+            of_file: Any = {"files": part.info.files, "resident_rows": part.info.resident_rows}
+            if part.info != replace(main.info, source=source, parts=(), **of_file):
                 raise FormatError(f"{folder / name} is of another pack: pack again")
     except BaseException:
         for part in found.values():
-            if part is not main:
-                part.store.close()
+            part.store.close()
         raise
     return found
 
@@ -354,26 +311,33 @@ def pack_files(path: str | os.PathLike[str]) -> list[Path]:
     return [Path(path), *(folder / name for _, name in pack.info.parts)]
 
 
-def clear_old_parts(main: Path, kept: Iterable[str]) -> None:
-    """Removes the other files of earlier packs of the same name."""
-    names = set(kept)
-    for name in os.listdir(main.parent):
-        if _is_part(main, name) and name not in names:
-            (main.parent / name).unlink(missing_ok=True)
+# Writing
 
 
-def clear_leftovers(main: Path) -> None:
-    """Removes unfinished files of a killed packing of the same file: they have no header."""
+def part_name(main: Path, token: str, number: int, source: str) -> str:
+    """Name of a file beside the first: "train.pack.1f3a9c2b-01-paper.x.gd"."""
+    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", source)[:_MOST_SOURCE]
+    return f"{main.name.removesuffix('.gd')}.{token}-{number:02d}-{plain}.gd"
+
+
+def clear(main: Path, kept: Collection[str] | None = None) -> None:
+    """Removes what a killed packing of the same file left unfinished: it has no header.
+
+    With `kept`, the names of the files that a new pack has beside it, also those of earlier ones.
+    """
+    stem = re.escape(main.name.removesuffix(".gd"))
+    is_part = re.compile(rf"{stem}\.{_TOKEN}-\d\d+-.*\.gd").fullmatch
     for name in os.listdir(main.parent):
-        if not is_staging_name(name):
-            continue
-        final = ".".join(name[1:].split(".")[:-2])  # .NAME.random.suffix
-        if final == main.name or _is_part(main, final):
-            staged = main.parent / name
-            with open(staged, "rb") as file:
-                unfinished = file.read(8) not in MAGIC.values()
-            if unfinished:
-                staged.unlink()
+        path = main.parent / name
+        if is_staging_name(name):
+            final = ".".join(name[1:].split(".")[:-2])  # .NAME.random.suffix
+            if final == main.name or is_part(final):
+                with open(path, "rb") as file:
+                    unfinished = file.read(8) not in MAGIC.values()
+                if unfinished:
+                    path.unlink()
+        elif kept is not None and is_part(name) and name not in kept:
+            path.unlink(missing_ok=True)
 
 
 def pack_header(store: FeatureStore, num_rows: int, num_batches: int, info: PackInfo) -> Header:
