@@ -60,7 +60,7 @@ BAD_EDGES = [
     ("a,b\n0,1\n", {"src": "from"}, "has no column 'from' for src; it has a, b"),
     ("a,a\n0,1\n", {"src": "a"}, "more than one column 'a'"),
     ("0,1\n", {"dst": 2}, "has 2 columns, so dst=2 does not exist"),
-    ("0,1\n", {"dst": 0}, "name one column twice"),
+    ("0,1\n", {"src": 0, "dst": 0}, "name one column twice"),
     ("0,1\n", {"weight": True}, "weight=True"),
     ("0,1\n", {"weight": np.ones(1)}, r"weight=array\(\[1\.\]\): give the name of the column"),
     ("0,1\n", {"delimiter": ", "}, "delimiter must be one character"),
