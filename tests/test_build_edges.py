@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,6 @@ from graphzero.ingest.sort import EdgeSorter
 from graphzero.store.format import Header, read_file, verify_file
 
 EDGES = np.array([[0, 2], [2, 1], [0, 1], [3, 3], [0, 2], [1, 0]])
-WEIGHTS = np.array([0.5, 1.5, 2.5, 3.5, 4.5, 5.5], np.float32)
-TIMES = np.array([60, 50, 40, 30, 20, 10])
 
 
 def graph_of(folder: Path) -> tuple[Header, dict[str, np.ndarray[Any, Any]]]:
@@ -172,16 +168,3 @@ def test_rebuild_removes_what_the_new_dataset_lacks(tmp_path: Path) -> None:
         "graph.gl",
         "split_test.gd",
     }
-
-
-def test_lines_longer_than_a_block(tmp_path: Path) -> None:
-    text = io.StringIO()
-    for source, target in EDGES:
-        text.write(f"{source},{target}{(',' + 'x' * 100_000) * 12}\n")
-    (tmp_path / "e.csv").write_text(text.getvalue())
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        build_dataset(
-            tmp_path / "d", tmp_path / "e.csv", src=0, dst=1, order="input", edge_ids=True
-        )
-    assert_same(graph_of(tmp_path / "d")[1], EDGES, 4)

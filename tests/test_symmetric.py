@@ -210,14 +210,6 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "changes: num_merged=1, num_self_loops_dropped=1, reversed=True" in (
         capsys.readouterr().out
     )
-    assert main(["info", str(tmp_path / "d"), "--json"]) == 0
-    (edges,) = json.loads(capsys.readouterr().out)["edges"]
-    assert edges["changes"] == {
-        "num_merged": 1,
-        "num_self_loops_dropped": 1,
-        "reversed": True,
-        "symmetric": False,
-    }
     assert main([*command, "--coalesce"]) == 1
     assert "line 2 and" in capsys.readouterr().err
     assert main([*command, "--coalesce", "max"]) == 0
