@@ -55,56 +55,47 @@ _CHUNK = 1 << 16
 # Columns
 
 
-def _check_comment(table: Table) -> None:
-    """Refuses two columns without a header below a comment that names them the other way round."""
-    names = commented_names(table)
-    if names is not None and is_target_name(names[0]) and is_source_name(names[1]):
-        raise ValueError(
-            f"{table.name} has no header, but a comment that names the columns {', '.join(names)}: "
-            f"give src= and dst= as positions, such as src=1, dst=0"
-        )
-
-
 def _ends(table: Table, src: str | int | None, dst: str | int | None) -> tuple[int, int]:
     """Positions of the sources and the targets."""
     names, width, name = table.names, table.width, table.name
-    if width < 2 and src is None and dst is None:
+    given = [
+        column_index(spec, names, width, role, name)
+        for role, spec in (("src", src), ("dst", dst))
+        if spec is not None
+    ]
+    if len(given) == 1:
+        missing = "src" if src is None else "dst"
+        raise ValueError(
+            f"{name} has {columns_of(table)}: give {missing}= as well, by name or position from 0"
+        )
+    if given:
+        return given[0], given[1]
+    if width < 2:
         raise ValueError(
             f"{name} has one column: an edge list needs a source and a target "
             f"(delimiter= says what stands between them)"
         )
-    if src is None and dst is None:
-        if names is not None:
-            return find_ends(names, name)
-        if width == 2:
-            _check_comment(table)
-            return 0, 1
+    if names is not None:
+        return find_ends(names, name)
+    if width > 2:
         raise ValueError(
             f"{name} has {width} columns and no header: give src= and dst= as positions, such as "
             f"src=0, dst=1 (and weight=, timestamp= and edge_attrs= for others), or header=True "
             f"if its first line has the names"
         )
-    both = {
-        role: column_index(spec, names, width, role, name)
-        for role, spec in (("src", src), ("dst", dst))
-        if spec is not None
-    }
-    if len(both) == 1:
-        missing = "dst" if "src" in both else "src"
+    comment = commented_names(table)
+    if comment is not None and is_target_name(comment[0]) and is_source_name(comment[1]):
         raise ValueError(
-            f"{name} has {columns_of(table)}: give {missing}= as well, by name or position from 0"
+            f"{name} has no header, but a comment that names the columns {', '.join(comment)}: "
+            f"give src= and dst= as positions, such as src=1, dst=0"
         )
-    if both["src"] == both["dst"]:
-        raise ValueError(f"{name}: src and dst name one column twice: give both src= and dst=")
-    return both["src"], both["dst"]
+    return 0, 1
 
 
 def _optional(
-    table: Table, spec: Any, role: str, known: frozenset[str], taken: Collection[int | None]
+    table: Table, spec: Any, role: str, known: frozenset[str], taken: Collection[int]
 ) -> int | None:
     """Position of the weight or timestamp column, None without one."""
-    if spec is False:
-        return None
     names = table.names
     if isinstance(spec, str) and names is None and table.width == 2:
         raise ValueError(
@@ -130,10 +121,7 @@ def _attribute_columns(edge_attrs: Any, table: Table) -> dict[str, int]:
     if isinstance(edge_attrs, str):
         edge_attrs = [edge_attrs]
     if not isinstance(edge_attrs, Collection):
-        raise ValueError(
-            f"edge_attrs={edge_attrs!r} must be a list of columns, or a dictionary of columns by "
-            f"name of the attribute"
-        )
+        raise ValueError(f"edge_attrs={edge_attrs!r} must be a list of columns, or a dictionary")
     columns = edge_attrs if isinstance(edge_attrs, Mapping) else {one: one for one in edge_attrs}
     found: dict[str, int] = {}
     for name, column in columns.items():
@@ -148,13 +136,17 @@ def _attribute_columns(edge_attrs: Any, table: Table) -> dict[str, int]:
 
 
 def _summary(
-    table: Table, read: Mapping[str, int], attributes: Mapping[str, int], unneeded: Collection[int]
+    table: Table,
+    read: Mapping[str, Column],
+    attributes: Mapping[str, int],
+    unneeded: Collection[int],
 ) -> ReadSummary:
     """What is read of a table, and what is not; of `unneeded` columns the user has said so."""
-    names, used = table.names, [*read.values(), *attributes.values()]
+    names = table.names
+    used = [*(column.index for column in read.values()), *attributes.values()]
     rest = [index for index in range(table.width) if index not in used]
     unasked = [index for index in rest if index not in unneeded]
-    shown = [(role, str(_place(names, index))) for role, index in read.items()]
+    shown = [(role, str(_place(names, column.index))) for role, column in read.items()]
     if attributes:
         shown.append(("edge_attrs", ",".join(attributes)))
     example: Any = [_place(names, index) for index in unasked]
@@ -216,19 +208,14 @@ class EdgeInput:
     time: tuple[str, Rows] | None = None
 
     @property
-    def labels(self) -> list[str]:
-        """What messages call the columns."""
-        return [column.label for column in self.columns]
-
-    @property
     def has_weights(self) -> bool:
         """Whether weights come from a column of the table."""
-        return _WEIGHT in self.labels
+        return any(column.label == _WEIGHT for column in self.columns)
 
     @property
     def has_times(self) -> bool:
         """Whether times come from a column of the table."""
-        return _TIME in self.labels
+        return any(column.label == _TIME for column in self.columns)
 
     def count_of(self, end: int) -> tuple[int, str]:
         """The number of sources (end 0) or targets of a matrix, and how it is known."""
@@ -257,43 +244,29 @@ def edges_of_table(
     """
     source, target = _ends(table, src, dst)
     attributes = _attribute_columns(edge_attrs, table)
-    read = {"src": source, "dst": target}
+    columns = {"src": id_column(source, "source id"), "dst": id_column(target, "target id")}
+    used = [source, target, *attributes.values()]
+    unneeded: list[int] = [] if edge_attrs is None else list(range(table.width))
     optional = [(_WEIGHT, weight, WEIGHTS, "<f4"), (_TIME, timestamp, TIMES, "<i8")]
-    columns = {}
     # What is named is nothing else; of two that are not named, the weight comes first.
     for role, spec, known, dtype in sorted(optional, key=lambda one: one[1] is None):
-        at = _optional(table, spec, role, known, [*read.values(), *attributes.values()])
-        if at is not None:
-            read[role] = at
+        if spec is False:
+            unneeded += find_known(table.names or (), known)
+        elif (at := _optional(table, spec, role, known, used)) is not None:
+            used.append(at)
             hint = f"; {role}=False ignores the column, and edge_attrs= stores it as it is"
             columns[role] = Column(at, role, np.dtype(dtype), hint=hint)
-    used = [*read.values(), *attributes.values()]
     twice = [index for index in used if used.count(index) > 1]
     if twice:
         raise ValueError(
             f"{table.name}: src, dst, weight, timestamp and edge_attrs name one column twice: "
             f"{label_of(table.names, twice[0])}"
         )
-    unneeded: Collection[int] = (
-        range(table.width)
-        if edge_attrs is not None
-        else [
-            index
-            for _, spec, known, _ in optional
-            if spec is False
-            for index in find_known(table.names or (), known)
-        ]
-    )
-    ordered = [role for role in (_WEIGHT, _TIME) if role in read]
-    roles = {role: read[role] for role in ("src", "dst", *ordered)}
+    columns = {role: columns[role] for role in ("src", "dst", _WEIGHT, _TIME) if role in columns}
     return EdgeInput(
         table,
-        (
-            id_column(source, "source id"),
-            id_column(target, "target id"),
-            *(columns[role] for role in ordered),
-        ),
-        _summary(table, roles, attributes, unneeded),
+        tuple(columns.values()),
+        _summary(table, columns, attributes, unneeded),
         attributes={n: column_rows(table, index, n) for n, index in attributes.items()},
     )
 
@@ -401,12 +374,6 @@ def open_edges(
         table = open_table(source, strict=True, of="edge", text_ids=text_ids, once=once)
         found = edges_of_table(table, edge_attrs=source.edge_attrs, **columns)
     elif is_chunks(value):
-        for values in (source.weight, source.timestamp):
-            if values is not None and values is not False and not isinstance(values, str | int):
-                raise ValueError(
-                    "edges is an iterator: give weights and times with its chunks, which are then "
-                    "dictionaries such as {'src': ..., 'dst': ..., 'weight': ...}"
-                )
         chunks = ChunkTable("edges", value, is_edge_index=is_edge_index, once=once)
         found = edges_of_table(chunks, edge_attrs=source.edge_attrs, **columns)
     else:

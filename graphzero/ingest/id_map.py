@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -31,7 +30,7 @@ _MAX_RECORDS = 1 << 18
 _RECORD_BYTES = 160  # that translation needs for each id, besides the text
 _LEAST_BLOCK = 16
 _SORT_FACTOR = 4  # bytes of scratch for each byte that is sorted
-_INTEGER = re.compile("0|-?[1-9][0-9]{0,19}")
+_INTEGER = "^(0|-?[1-9][0-9]{0,19})$"
 _SIGN = np.uint64(1 << 63)
 
 
@@ -111,18 +110,16 @@ def _parsed(texts: pa.Array) -> Array:
             found = pc.cast(texts, dtype)
         except pa.ArrowInvalid:
             continue
-        if pc.all(pc.equal(pc.cast(found, pa.large_string()), texts)).as_py() in (True, None):
+        at = pc.index(pc.equal(pc.cast(found, pa.large_string()), texts), False).as_py()
+        if at < 0:
             numbers: Array = found.to_numpy(zero_copy_only=False)
             return numbers
         break
-    listed = texts.to_pylist()
-    for at, text in enumerate(listed):
-        if not _INTEGER.fullmatch(text):
-            raise _NotIntegers(at, _shown(text))
-    try:
-        return _from_ints([int(text) for text in listed])
-    except _BadId as error:
-        raise _NotIntegers(error.at, _shown(listed[error.at])) from None
+    else:
+        at = pc.index(pc.match_substring_regex(texts, _INTEGER), False).as_py()
+        if at < 0:  # the longest one does not fit
+            at = int(np.argmax(pc.binary_length(texts)))
+    raise _NotIntegers(at, _shown(texts[at].as_py()))
 
 
 def _as_integers(values: Any) -> Array:

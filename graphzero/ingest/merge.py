@@ -335,10 +335,12 @@ def _paired(
         for column in (column for way in ways for column in way):
             temporary.enter_context(closing(column))
         for position, source, target in _ends(edges, _CHUNK):
-            for (keys, positions), chosen in zip(
+            ends = _keys(source, target)
+            for (keys, positions), way in zip(
                 ways, (source < target, source > target), strict=True
             ):
-                keys.append(_keys(source[chosen], target[chosen]))
+                chosen = np.flatnonzero(way)
+                keys.append(ends[chosen])
                 positions.append(position[chosen])
             advance(len(source))
         if len(ways[0][0]) != len(ways[1][0]):

@@ -305,7 +305,7 @@ Payload = tuple[npt.NDArray[Any], ...]
 
 _MIN_BLOCK = 16
 _MIN_RUN = 1024
-_PIECE = 1 << 14
+_PIECE = 1 << 16
 
 
 def available_processors() -> int:
