@@ -12,7 +12,6 @@ import files
 import numpy as np
 import pytest
 import reference
-import reference_negatives
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loaders import loader_of
@@ -186,22 +185,6 @@ def as_version_1(folder):
     content["version"] = 1
     del content["neighbors"], content["out_graph"]
     path.write_text(json.dumps(content))
-
-
-# ---- negatives
-@pytest.mark.parametrize("num_edges", [150, 1300])  # of 600 pairs: sparse and dense
-def test_negatives_are_no_edges_in_the_users_direction(tmp_path, num_edges):
-    pytest.importorskip("torch")
-    edges = np.random.default_rng(5).integers(0, 25, (num_edges, 2))
-    naive = files.write_dataset(tmp_path / "d", edges, 25, incoming=True, order="hot")
-    seeds, every = edges[:20].T.copy(), {tuple(edge) for edge in edges.tolist()}
-    how = {"neg_sampling": "binary", "amount": 4, "batch_size": 20, "seed": 5}
-    with gz.open(tmp_path / "d") as ds:
-        (batch,) = loader_of(gz.LinkNeighborDataset(ds, seeds, [2], **how))
-        pairs = batch.n_id[batch.edge_label_index][:, 20:].numpy()
-    np.testing.assert_array_equal(pairs, reference_negatives.pairs(naive, 80, seed=5))
-    assert not {tuple(pair) for pair in pairs.T.tolist()} & every
-    assert (pairs[0] != pairs[1]).all()
 
 
 # ---- reordering, and folders of version 1

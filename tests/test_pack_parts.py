@@ -21,6 +21,7 @@ from packed_graphs import (
     WRITES,
     build_typed,
     build_untyped,
+    content_of,
     make,
     rewrite,
     rows_of,
@@ -135,25 +136,13 @@ def test_packed_batches_of_typed_graphs_are_those_of_the_loader(
 
 
 def loaded(batches: Any, workers: int = 0, method: str = "fork") -> list[dict[str, Any]]:
-    """Batches of epoch 0 as a training loop gets them."""
+    """Batches of epoch 0, or of the epoch that was chosen, as DataLoader workers make them."""
     if batches.epoch == 0:
         batches.set_epoch(0)
-    loader = torch.utils.data.DataLoader(
-        batches,
-        batch_size=None,
-        num_workers=workers,
-        collate_fn=gz.Collate(batches.dataset),
-        multiprocessing_context=method if workers else None,
-    )
-    return [flat(batch.to_dict()) for batch in loader]
-
-
-def flat(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: flat(one) for key, one in value.items() if key != "stats"}
-    if isinstance(value, torch.Tensor):
-        return value.dtype, tuple(value.shape), value.numpy().tobytes()
-    return value
+    context = method if workers else None
+    options: Any = {"num_workers": workers, "multiprocessing_context": context}
+    loader = torch.utils.data.DataLoader(batches, None, collate_fn=content_of, **options)
+    return list(loader)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -182,20 +182,6 @@ def test_reversed_typed_lists_have_the_bounds_of_their_types(tmp_path: Path) -> 
         assert (ds["paper"].num_nodes, ds["author"].num_nodes) == (9, 2)
 
 
-def test_seed_edges_of_a_split_are_those_of_the_list(tmp_path: Path) -> None:
-    """Positions of merged edges are not stored: each split finds the edge that they became."""
-    pairs = [[0, 1], [4, 4], [2, 3], [0, 1], [3, 0]]
-    split = {"s": [4, 3, 2]}
-    options = {"coalesce": True, "drop_self_loops": True}
-    with pytest.warns(UserWarning, match=r"edge split 's': of its positions, 1 named .* 0 named"):
-        ds = gz.build(tmp_path / "d", pairs, edge_splits=split, **options)
-    with ds:
-        loader = gz.LinkNeighborLoader(ds, [1], edge_label_index="s", batch_size=3)
-        (batch,) = loader
-        found = batch.n_id[batch.edge_label_index].T.tolist()
-        assert found == [[3, 0], [0, 1], [2, 3]]
-
-
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "e.csv").write_text("src,dst,weight\n0,1,2\n0,1,3\n2,2,1\n1,2,1\n")
     command = ["build", str(tmp_path / "d"), "--edges", str(tmp_path / "e.csv"), "--quiet"]

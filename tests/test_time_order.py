@@ -8,13 +8,11 @@ import files
 import numpy as np
 import pytest
 import reference
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_merging import is_symmetric
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.ingest import build_dataset
 from graphzero.store.format import encode_header, read_file, read_header
 
 EXTREMES = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 1]
@@ -24,52 +22,6 @@ def random_times(rng, count, kind):
     if kind == "extreme":
         return rng.choice(np.array(EXTREMES), count)
     return rng.integers(*((-3, 3) if kind == "tied" else (-(2**63), 2**63 - 1)), count)
-
-
-# ---- the build
-
-
-@settings(max_examples=80, deadline=None)
-@given(
-    seed=st.integers(0, 2**32),
-    num_nodes=st.integers(1, 6),
-    num_edges=st.integers(1, 250),
-    kind=st.sampled_from(["tied", "extreme", "any"]),
-    directed=st.booleans(),
-    order=st.sampled_from(["input", "hot"]),
-    piece=st.integers(1, 60),
-    most=st.integers(1, 60),
-)
-def test_the_build_orders_each_list(
-    tmp_path_factory, seed, num_nodes, num_edges, kind, directed, order, piece, most
-):
-    """Lists that end within a piece, reach over several, and over several runs on the disk."""
-    rng = np.random.default_rng(seed)
-    edges = rng.integers(0, num_nodes, (num_edges, 2))
-    # Of a symmetric list only one direction of each edge is stored: tests/test_symmetric.py.
-    assume(directed or not is_symmetric(edges))
-    times = random_times(rng, num_edges, kind)
-    folder = tmp_path_factory.mktemp("built")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("graphzero.ingest.lists._CHUNK", piece)
-        patch.setattr("graphzero.ingest.lists._time_memory", lambda *_: 0)
-        patch.setattr("graphzero.ingest.lists._MIN_ENTRIES", most)
-        build_dataset(
-            folder,
-            {"edge_index": edges.T},
-            timestamp=times,
-            num_nodes=num_nodes,
-            directed=directed,
-            order=order,
-            edge_ids=True,
-        )
-    how = {"directed": directed, "incoming": directed, "order": order}
-    naive = reference.adjacency(edges, num_nodes, times=times, **how)
-    _, arrays = read_file(folder / "graph.gl")
-    np.testing.assert_array_equal(arrays["time_order"], naive.time_order)
-    # Both directions of an edge carry its time.
-    np.testing.assert_array_equal(arrays["times"], times[arrays["edge_ids"]])
-    assert arrays["time_order"].dtype == "<u4"
 
 
 # ---- reading

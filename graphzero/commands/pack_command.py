@@ -5,13 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from dataclasses import fields
 from functools import partial
-from typing import Any
 
 from graphzero.commands.options import add_batch_options, add_option, shows_progress
 from graphzero.graph.dataset import open_dataset, seeds_of_split
-from graphzero.graph.user_input import Sampling
 from graphzero.io.prefetch import Prefetch
 from graphzero.packs.pack_file import pack_files
 from graphzero.units import format_bytes
@@ -24,10 +21,6 @@ EXAMPLES = """\
   graphzero pack data/ train.pack.gd --epochs 5 --fanouts 15,10,5 --resident 2GB
   graphzero pack typed/ paper.pack.gd --epochs 2 --node-type paper --fanouts 10,5
 """
-_NEEDS_TIMES = "strictly_before"  # the seeds of a pack that this command writes have no times
-_FLAGS = [
-    field.name for field in fields(Sampling) if field.type == "bool" and field.name != _NEEDS_TIMES
-]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -56,11 +49,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     text = "how this command reads rows; see 'graphzero train --help'"
     add("--prefetch NAME[:KEY=VALUE,...]", text, default=Prefetch().strategy)
     add("--overwrite", "replace the file if it exists")
-    group = parser.add_argument_group(
-        "sampling", "how neighbours are drawn; help(graphzero.Sampling) explains each option"
-    )
-    for name in _FLAGS:
-        group.add_argument(f"--{name}", action="store_true")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -68,7 +56,6 @@ def run(args: argparse.Namespace) -> int:
     from graphzero.packs.packing import pack  # torch takes long to import
 
     started = time.perf_counter()
-    flags: Any = {name: True for name in _FLAGS if getattr(args, name)}
     with open_dataset(args.dir) as ds:
         path = pack(
             ds,
@@ -86,7 +73,6 @@ def run(args: argparse.Namespace) -> int:
             drop_last=args.drop_last,
             seed=args.seed,
             gather=args.gather,
-            **flags,
         )
     size = format_bytes(sum(map(os.path.getsize, pack_files(path))))
     print(f"{args.out}: {size}, in {time.perf_counter() - started:.1f} s")
