@@ -440,12 +440,9 @@ class MappedSplit:
                 at = int(unknown[0])
                 value = values[at].as_py() if hasattr(values[at], "as_py") else values[at]
                 shown = repr(str(value)) if isinstance(value, str) else str(value)
-                hint = ""
-                if self._are_texts and is_table(self._value):
-                    hint = "; give files as gz.Source([...]), because a list of texts is one of ids"
                 raise IndexError(
                     f"{split}, position {record + at}: {shown:.80} is the id of no node: neither "
-                    f"edges nor attributes name it{hint}"
+                    f"edges nor attributes name it"
                 )
             yield nodes
             record += len(nodes)

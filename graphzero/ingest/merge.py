@@ -148,10 +148,6 @@ class Merging:
     driving: Driving
     locate: Callable[[int], str]
 
-    def how_of(self, name: str) -> str:
-        """Without `coalesce`, both directions of an edge must have equal attributes."""
-        return self.how[name] if self.options.coalesce else "equal"
-
     def conflict(self, name: str, positions: tuple[int, int], values: str) -> ValueError:
         """The error for two edges that become one, and of which an attribute differs."""
         first, second = positions
@@ -385,6 +381,10 @@ def _merge_parallel(
 # Attributes of merged edges
 
 
+def _temp_rows(folder: Path, count: int, width: int, dtype: Any) -> Array:
+    return temp_array(folder, count * width, dtype, _STATE_BYTES).reshape(count, width)
+
+
 class _Aggregate:
     """Merges the rows of each group; the first one of a group comes first.
 
@@ -397,14 +397,12 @@ class _Aggregate:
         self, folder: Path, merging: Merging, name: str, dtype: Any, width: int, first: Array
     ) -> None:
         self._merging = merging
-        self._how = merging.how_of(name)
+        self._how = merging.how[name]
         self._name = name
         self._dtype = dtype
         self._first = first
         self._state = [
-            temp_array(folder, len(first) * part.shape[1], part.dtype, _STATE_BYTES).reshape(
-                len(first), part.shape[1]
-            )
+            _temp_rows(folder, len(first), part.shape[1], part.dtype)
             for part in self._state_of(np.empty((0, width), dtype))
         ]
 
@@ -431,7 +429,8 @@ class _Aggregate:
             return [as_numbers(rows)] if self._how in ("min", "max") else [rows]
         if self._dtype.kind in "iu":  # sums that wrap around, and about how large they are
             return [rows.astype(np.uint64 if rows.dtype == np.uint64 else np.int64), rows * 1.0]
-        return [as_numbers(rows).astype(np.float64), np.ones((len(rows), 1), np.int64)]
+        numbers = as_numbers(rows).astype(np.float64)
+        return [numbers, np.ones((len(rows), 1), np.int64), np.isinf(numbers)]  # True + True: True
 
     def _compare(self, group: Array, position: Array, rows: Array) -> None:
         kept, rows = as_numbers(self._state[0][group]), as_numbers(rows)
@@ -457,16 +456,15 @@ class _Aggregate:
             return round_to(state[0], self._dtype)
         if self._how == "last":
             return state[0]
-        total, about = state
+        total, about, *infinite = state
         if self._dtype.kind in "iu":
             bounds = np.iinfo(self._dtype)
             found = total.astype(self._dtype)
             misfit = (total < bounds.min) | (total > bounds.max)
             misfit |= np.abs(total.astype(np.float64) - about) > 2.0**62  # it has wrapped around
         else:
-            total = total / about if self._how == "mean" else total
-            found = round_to(total, self._dtype)
-            misfit = np.isinf(as_numbers(found)) & np.isfinite(total)
+            found = round_to(total / about if self._how == "mean" else total, self._dtype)
+            misfit = np.isinf(as_numbers(found)) & ~infinite[0]
         if misfit.any():
             at = self._first[begin + int(np.argwhere(misfit)[0, 0])]
             raise ValueError(
@@ -507,7 +505,7 @@ def _merge_attributes(
     """The list and its other attributes, with the rows of merged edges merged."""
 
     def merge(name: str, dtype: Any, width: int, chunks: Iterable[Array]) -> MergedRows | None:
-        if merging.how_of(name) == "first":
+        if merging.how[name] == "first":
             return None
         aggregate = _Aggregate(folder, merging, name, dtype, width, merged.first)
         begin = 0
@@ -517,10 +515,9 @@ def _merge_attributes(
                 rows = chunk[(position - np.uint64(begin)).astype(np.intp)]
                 aggregate.add(group, position, rows)
             begin += len(chunk)
-        if merging.how_of(name) == "equal":
+        if merging.how[name] == "equal":
             return None
-        found = temp_array(folder, len(merged.first) * width, dtype, _STATE_BYTES)
-        found = found.reshape(len(merged.first), width)
+        found = _temp_rows(folder, len(merged.first), width, dtype)
         for begin in range(0, len(found), _CHUNK):
             found[begin : begin + _CHUNK] = aggregate.result(begin, begin + _CHUNK)
         return MergedRows(merged.first, found)
@@ -602,18 +599,12 @@ def prepare_edges(
         rows = dict(attributes)
         if len(merged.first):
             edges, rows = _merge_attributes(folder, edges, attributes, merging, merged, options)
-    if pairs is not None and wanted.coalesce:
+    if pairs is not None:
         summed = [name for name, how in merging.how.items() if how == "sum"]
-        added = f", and {', '.join(summed)} of both directions are added" if summed else ""
+        added = f", with {', '.join(summed)} of both directions added" if summed else ""
         _warn(
             f"the edge list has both directions of every edge, and directed=False makes them one "
-            f"edge: they were merged{added}. directed=True keeps the directions apart"
-        )
-    elif pairs is not None:
-        _warn(
-            f"the edge list has both directions of each of its {len(merged.first):,} undirected "
-            f"edges, which directed=False adds by itself: each was stored once. directed=True "
-            f"stores the list as it is, without this warning"
+            f"edge: each pair was stored once{added}. directed=True stores the list as it is"
         )
     elif share >= 0.5 and not wanted.coalesce:
         _warn(
