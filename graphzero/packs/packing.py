@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
+import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, replace
 from functools import partial
@@ -28,18 +31,14 @@ from graphzero.packs.pack_file import (
     OFFSETS,
     OPTIONS,
     PackInfo,
-    clear,
-    digest_of_graph,
-    digest_of_rows,
     file_key,
     open_pack,
     open_parts,
-    pack_header,
-    part_name,
     source_name,
 )
 from graphzero.sampling.order import Share
-from graphzero.store.format import FileWriter
+from graphzero.store.atomic import is_staging_name
+from graphzero.store.format import FLAG_VECTOR, MAGIC, FileWriter, Header, layout
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset
 from graphzero.units import as_count
 
@@ -48,6 +47,8 @@ if TYPE_CHECKING:
     from graphzero.loader.arguments import DatasetOptions
 
 _DEFAULT_RESIDENT = 0.2
+_TOKEN = "[0-9a-f]{8}"
+_MOST_SOURCE = 60  # characters of the name of an attribute in the name of a file
 _PREFIX_STEP_BYTES = 4 << 20  # of resident rows, copied in one step
 
 
@@ -69,6 +70,72 @@ def _beyond(source: RowSource, first: int) -> RowSource:
         return rows[rows >= first]
 
     return replace(source, rows_of=rows_of, numbering=(source.numbering, first), prefix_bytes=0)
+
+
+# Names and fingerprints
+
+
+def _digest(of: tuple[Any, ...]) -> str:
+    return hashlib.sha256(json.dumps(of).encode()).hexdigest()[:16]
+
+
+def digest_of_graph(dataset: Dataset) -> str:
+    """Fingerprint of what is sampled: of a typed graph, all edge types and orders of nodes.
+
+    It is made from the headers.
+    """
+    if not dataset.is_typed:
+        return _digest(dataset.graph.identity)
+    graphs = tuple(("__".join(t), edges.graph.identity) for t, edges in dataset.edges.items())
+    orders = tuple((name, nodes.order_identity) for name, nodes in dataset.nodes.items())
+    return _digest((graphs, orders))
+
+
+def digest_of_rows(store: FeatureStore | None) -> str:
+    """Fingerprint of a row file, from its header. That of a ``.npy`` file has no checksum."""
+    return _digest(() if store is None else store.identity)
+
+
+def part_name(main: Path, token: str, number: int, source: str) -> str:
+    """Name of a file beside the first: "train.pack.1f3a9c2b-01-paper.x.gd"."""
+    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", source)[:_MOST_SOURCE]
+    return f"{main.name.removesuffix('.gd')}.{token}-{number:02d}-{plain}.gd"
+
+
+def clear(main: Path, kept: Collection[str] | None = None) -> None:
+    """Removes what a killed packing of the same file left unfinished: it has no header.
+
+    With `kept`, the names of the files that a new pack has beside it, also those of earlier ones.
+    """
+    stem = re.escape(main.name.removesuffix(".gd"))
+    is_part = re.compile(rf"{stem}\.{_TOKEN}-\d\d+-.*\.gd").fullmatch
+    for name in os.listdir(main.parent):
+        path = main.parent / name
+        if is_staging_name(name):
+            final = ".".join(name[1:].split(".")[:-2])  # .NAME.random.suffix
+            if final == main.name or is_part(final):
+                with open(path, "rb") as file:
+                    unfinished = file.read(8) not in MAGIC.values()
+                if unfinished:
+                    path.unlink()
+        elif kept is not None and is_part(name) and name not in kept:
+            path.unlink(missing_ok=True)
+
+
+def pack_header(store: FeatureStore, num_rows: int, num_batches: int, info: PackInfo) -> Header:
+    """Header of a pack of so many rows of a file, without the checksums."""
+    sections: list[tuple[str, Any, int]] = [
+        (OPTIONS, np.uint8, len(info.encode())),
+        (OFFSETS, np.uint64, num_batches + 1),
+    ]
+    if len(store.shape) > 2:
+        sections.append(("row_shape", np.int64, len(store.shape) - 1))
+    sections.append(("rows", store.dtype, num_rows * store.feature_dim))
+    flags = FLAG_VECTOR if len(store.shape) == 1 else 0
+    return layout("features", sections, num_nodes=num_rows, width=store.feature_dim, flags=flags)
+
+
+# Writing
 
 
 def _packed_sources(batches: NeighborDataset, epoch: int) -> dict[RowKey, RowSource]:
