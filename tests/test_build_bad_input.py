@@ -338,7 +338,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"x": np.ones(6)}, "edge attribute 'x': this is a name of node attributes"),
     ({"w": [np.ones((3, 2)), np.ones((3, 1))]}, r"'w'\[1\] has rows of shape \(1,\)"),
     ({"weight": np.array([1, 1, 1, np.nan, 1, 1])}, "edge 3: value of 'weight' nan is not a fin"),
-    ({"weight": np.array([1, 1, -1, 1, 1, 1])}, "edge 2: .*-1.0 is negative.*weight_attrs=\\[\\]"),
+    (
+        {"weight": np.array([1, 1, -1, 1, 1, 1])},
+        "edge 2: .*-1.0 is negative.*weight_attrs=\\[\\]",
+    ),
     ({"weight": np.full(6, 1e300)}, "edge 0: value of 'weight' inf is not a finite"),
     ({"weight": np.ones(6), "edge_weight": np.ones(6)}, "'edge_weight' and 'weight' would both be"),
     ({"weight": np.ones((6, 1))}, r"'weight' has rows of shape \(1,\).*vectors of numbers"),

@@ -555,8 +555,9 @@ def _check_weights(weights: Array, column: Column, table: Table, record: int) ->
     good = np.isfinite(weights) & (weights >= 0)
     if not good.all():
         bad = int(np.flatnonzero(~good)[0])
-        is_finite = np.isfinite(weights[bad])
-        what = "is negative" if is_finite else "is not a finite 32-bit number"
+        what = "is not a finite 32-bit number"
+        if np.isfinite(weights[bad]):
+            what = "is negative: weights must not be negative"
         place = f"{table.name}, {table.locate(record + bad)}"
         raise ValueError(f"{place}: {column.label} {weights[bad]} {what}{column.hint}")
 

@@ -187,10 +187,10 @@ def merging_of(
         chosen = options.by_name.get(name)
         if chosen is None and not (name == time and options.one in ("sum", "mean")):
             chosen = options.one
-        needs = {"sum": "a numeric", "mean": "a float"}.get(chosen or "")
+        needs = {"sum": "numbers", "mean": "a float attribute"}.get(chosen or "")
         if needs and (dtype == np.bool_ or (chosen == "mean" and dtype.kind in "iu")):
             raise ValueError(
-                f"coalesce={chosen!r} needs {needs} attribute; {name!r} is {dtype_name(dtype)}. "
+                f"coalesce={chosen!r} needs {needs}; {name!r} is {dtype_name(dtype)}. "
                 f"Convert {name!r}, or choose another aggregation of it, such as "
                 f"coalesce={{{name!r}: 'max'}}"
             )
