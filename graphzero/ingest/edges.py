@@ -260,7 +260,7 @@ def edges_of_table(
     if twice:
         raise ValueError(
             f"{table.name}: src, dst, weight, timestamp and edge_attrs name one column twice: "
-            f"{label_of(table.names, twice[0])}"
+            f"{label_of(table.names, twice[0])}; give both src= and dst=, and other columns"
         )
     columns = {role: columns[role] for role in ("src", "dst", _WEIGHT, _TIME) if role in columns}
     return EdgeInput(
