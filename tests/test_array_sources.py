@@ -429,7 +429,7 @@ def test_chunks_that_are_no_rows(refused: Any, chunks: Any, message: str) -> Non
 
 
 def test_iterators_are_read_where_they_can_be(tmp_path: Path, refused: Any) -> None:
-    refused("give weights and times with its chunks", iter([PAIR]), weight=np.ones(3))
+    refused("give the name of the column", iter([PAIR]), weight=np.ones(3))
     refused("returns int, not an iterator", lambda: 5)
     refused("returns NoneType, not an iterator", EDGE_INDEX, lambda: None)
     edges = np.array([[0, 1, 2, 3, 0], [1, 2, 3, 0, 2]])

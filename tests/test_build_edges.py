@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,6 @@ from graphzero.ingest.sort import EdgeSorter
 from graphzero.store.format import Header, read_file, verify_file
 
 EDGES = np.array([[0, 2], [2, 1], [0, 1], [3, 3], [0, 2], [1, 0]])
-WEIGHTS = np.array([0.5, 1.5, 2.5, 3.5, 4.5, 5.5], np.float32)
-TIMES = np.array([60, 50, 40, 30, 20, 10])
 
 
 def graph_of(folder: Path) -> tuple[Header, dict[str, np.ndarray[Any, Any]]]:
@@ -51,49 +47,66 @@ def assert_same(
         np.testing.assert_array_equal(arrays["node_rank"], naive.node_rank)
 
 
-@settings(max_examples=60, deadline=None)
+EXTREMES = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 1]
+
+
+@settings(max_examples=80, deadline=None)
 @given(
-    data=st.data(),
+    seed=st.integers(0, 2**32),
     num_nodes=st.integers(1, 12),
+    num_edges=st.integers(0, 250),
     directed=st.booleans(),
     neighbors=st.sampled_from(["in", "out"]),
-    hot=st.booleans(),
-    payload=st.booleans(),
+    order=st.sampled_from(["input", "hot"]),
+    times=st.sampled_from([[-1, 0, 1], EXTREMES, range(1 << 20)]),
+    piece=st.integers(1, 60),
+    most=st.integers(1, 60),
 )
 def test_like_reference(
     tmp_path_factory: pytest.TempPathFactory,
-    data: st.DataObject,
+    seed: int,
     num_nodes: int,
+    num_edges: int,
     directed: bool,
     neighbors: str,
-    hot: bool,
-    payload: bool,
+    order: str,
+    times: Any,
+    piece: int,
+    most: int,
 ) -> None:
-    node = st.integers(0, num_nodes - 1)
-    edges = data.draw(st.lists(st.tuples(node, node), max_size=60))
-    array = np.array(edges, np.int64).reshape(-1, 2)
+    """Lists that end within a piece, reach over several, and over several runs on the disk."""
+    rng = np.random.default_rng(seed)
+    edges = rng.integers(0, num_nodes, (num_edges, 2))
     # Of a symmetric list only one direction of each edge is stored: tests/test_symmetric.py.
-    assume(directed or not is_symmetric(array))
-    weights = np.arange(len(array), dtype=np.float32) if payload else None
+    assume(directed or not is_symmetric(edges))
+    of_edges: dict[str, Any] = {}
+    if seed % 4:
+        of_edges["weights"] = rng.random(num_edges).astype(np.float32)
+        of_edges["times"] = rng.choice(np.array(times, np.int64), num_edges)
     folder = tmp_path_factory.mktemp("d")
-    build_dataset(
-        folder,
-        {"edge_index": array.T},
-        num_nodes=num_nodes,
-        directed=directed,
-        neighbors=neighbors,
-        order="hot" if hot else "input",
-        weight=weights,
-        edge_ids=payload,
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("graphzero.ingest.lists._CHUNK", piece)
+        patch.setattr("graphzero.ingest.lists._time_memory", lambda *_: 0)
+        patch.setattr("graphzero.ingest.lists._MIN_ENTRIES", most)
+        build_dataset(
+            folder,
+            {"edge_index": edges.T},
+            num_nodes=num_nodes,
+            directed=directed,
+            neighbors=neighbors,
+            order=order,
+            weight=of_edges.get("weights"),
+            timestamp=of_edges.get("times"),
+            edge_ids=bool(of_edges),
+        )
     _, arrays = graph_of(folder)
-    how: dict[str, Any] = {"directed": directed, "order": "hot" if hot else "input"}
+    how: dict[str, Any] = {"directed": directed, "order": order}
     how["incoming"] = directed and neighbors == "in"
-    if not payload:
+    if not of_edges:
         assert "edge_ids" not in arrays
-        naive = reference.adjacency(array, num_nodes, **how)
+        naive = reference.adjacency(edges, num_nodes, **how)
         arrays["edge_ids"] = naive.column(1, np.int64)
-    assert_same(arrays, array, num_nodes, weights=weights, **how)
+    assert_same(arrays, edges, num_nodes, **of_edges, **how)
 
 
 @settings(max_examples=80, deadline=None)
@@ -172,16 +185,3 @@ def test_rebuild_removes_what_the_new_dataset_lacks(tmp_path: Path) -> None:
         "graph.gl",
         "split_test.gd",
     }
-
-
-def test_lines_longer_than_a_block(tmp_path: Path) -> None:
-    text = io.StringIO()
-    for source, target in EDGES:
-        text.write(f"{source},{target}{(',' + 'x' * 100_000) * 12}\n")
-    (tmp_path / "e.csv").write_text(text.getvalue())
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        build_dataset(
-            tmp_path / "d", tmp_path / "e.csv", src=0, dst=1, order="input", edge_ids=True
-        )
-    assert_same(graph_of(tmp_path / "d")[1], EDGES, 4)

@@ -206,70 +206,31 @@ def test_like_the_naive_twin(
     assert read_manifest(folder) == manifest
 
 
-@settings(max_examples=25, deadline=None)
-@given(data=st.data(), by_type=st.booleans(), neighbors=st.sampled_from(["in", "out"]), **CASES)
-def test_typed_like_the_naive_twin(
-    tmp_path_factory: pytest.TempPathFactory,
-    data: st.DataObject,
-    num_nodes: int,
-    kind: str,
-    coalesce: Any,
-    drop: bool,
-    reverse: bool,
-    seed: int,
-    by_type: bool,
-    neighbors: Any,
-) -> None:
-    rng = np.random.default_rng(seed)
-    lists = {key: drawn_edges(data, num_nodes, mirror=False) for key in (LIKES, KNOWS)}
-    attrs = {key: values_of(edges, kind, rng) for key, edges in lists.items()}
-    split = list(range(len(lists[KNOWS])))[::-1]
-    counts = {"nodes": {"user": {"num_nodes": num_nodes}, "item": {"num_nodes": num_nodes}}}
-    expected = {
-        key: expected_of(
-            edges,
-            attrs[key],
-            True,
-            False if by_type and key == LIKES else coalesce,
-            drop_self_loops=drop and key == KNOWS,
-            reverse=reverse and key == LIKES,
-        )
-        for key, edges in lists.items()
+def test_the_options_of_one_edge_type_leave_others_alone(tmp_path: Path) -> None:
+    pairs = {"edge_index": [[0, 0, 2, 1], [1, 1, 2, 0]], "rating": [1, 2, 3, 4]}
+    options: dict[str, Any] = {
+        "nodes": {"user": {"num_nodes": 3}, "item": {"num_nodes": 3}},
+        "coalesce": {KNOWS: "sum"},
+        "drop_self_loops": True,  # of which an edge type between two node types has none
+        "reverse": {LIKES: True},
+        "edge_splits": {"s": {KNOWS: [3, 1, 0]}},
     }
-    folder, hand = tmp_path_factory.mktemp("d"), tmp_path_factory.mktemp("hand")
-
-    def build() -> Any:
-        with no_warnings_shown():
-            return gz.build(
-                folder,
-                {key: {"edge_index": edges.T, **attrs[key]} for key, edges in lists.items()},
-                coalesce={KNOWS: coalesce} if by_type else coalesce,
-                drop_self_loops=drop,
-                reverse={LIKES: reverse},
-                edge_splits={"s": {KNOWS: np.array(split, np.int64)}},
-                neighbors=neighbors,
-                **counts,
-            )
-
-    for error in expected.values():
-        if isinstance(error, Exception):
-            with pytest.raises(ValueError, match=r"edge type .*(and their|does not fit)"):
-                build()
-            return
-    build().close()
-    content = {k: {"edge_index": m.edges.T, **m.attributes} for k, m in expected.items()}
-    gz.build(hand, content, neighbors=neighbors, **counts).close()
-    for key, merged in expected.items():
-        assert_as_by_hand(folder, hand, merged, "__".join(key))
-    name = f"{'__'.join(KNOWS)}.split_s.gd"
-    assert read_file(folder / name)[1]["rows"].tolist() == naive.remap(split, expected[KNOWS])
-    manifest = read_manifest(folder)
-    changes = manifest.edges[LIKES].changes
-    assert (changes is not None and changes.reversed) is reverse
+    with pytest.warns(UserWarning, match="edge split 's': of its positions, 1 named"):
+        ds = gz.build(tmp_path, {LIKES: pairs, KNOWS: pairs}, **options)
+    with ds:
+        likes, knows = ds[LIKES], ds[KNOWS]
+        assert likes.edge_index.T.tolist() == [[1, 0], [1, 0], [2, 2], [0, 1]]
+        assert knows.edge_index.T.tolist() == [[0, 1], [1, 0]]
+        assert knows.rating.tolist() == [3, 4]
+        assert knows.splits["s"].tolist() == [3, 0]
+        changes = {key: one.changes for key, one in read_manifest(tmp_path).edges.items()}
+    assert changes == {LIKES: EdgeChanges(None, None, True), KNOWS: EdgeChanges(1, 1)}
 
 
-@pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize("how", [True, {"edge_weight": "sum", "edge_time": "max", "vec": "mean"}])
+@pytest.mark.parametrize(
+    ("directed", "how"),
+    [(True, True), (False, {"edge_weight": "sum", "edge_time": "max", "vec": "mean"})],
+)
 def test_little_memory_gives_the_same_bytes(tmp_path: Path, directed: bool, how: Any) -> None:
     rng = np.random.default_rng(5)
     edges = rng.integers(0, 90, (60_000, 2)) ** 2 // 90
@@ -297,16 +258,12 @@ def test_little_memory_gives_the_same_bytes(tmp_path: Path, directed: bool, how:
                 memory_limit=limit,
             )
         found.append([(tmp_path / limit / name).read_bytes() for name in names])
-        assert manifest.edges["", "", ""].changes is not None
         loops = int((edges[:, 0] == edges[:, 1]).sum())
         distinct = len(np.unique(key[edges[:, 0] != edges[:, 1]]))
-        assert manifest.edges["", "", ""].changes.num_self_loops_dropped == loops
-        assert manifest.edges["", "", ""].changes.num_merged == len(edges) - loops - distinct
+        changes = EdgeChanges(len(edges) - loops - distinct, loops)
+        assert manifest.edges["", "", ""].changes == changes
         assert manifest.num_edges == distinct * (1 if directed else 2)
     assert found[0] == found[1]
-    _, arrays = read_file(tmp_path / "1MiB" / "graph.gl")
-    first = {int(k): i for i, k in reversed(list(enumerate(key.tolist())))}
-    assert set(arrays["edge_ids"].tolist()) <= set(first.values())
 
 
 def test_a_node_of_dropped_self_loops_stays(tmp_path: Path) -> None:

@@ -12,8 +12,6 @@ import files
 import numpy as np
 import pytest
 import reference
-import reference_negatives
-from directed import CHAIN, ORDERS, built
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loaders import loader_of
@@ -24,6 +22,17 @@ from graphzero.cli import main
 from graphzero.store.manifest import read_manifest
 
 pytestmark = pytest.mark.filterwarnings("error::UserWarning")
+
+ORDERS = ("input", "hot", "presample")
+SMALL = gz.Presample(fanouts=(3, 2), batch_size=4, min_batches=3)
+CHAIN = [[0, 1], [0, 2], [2, 1], [3, 2]]
+
+
+def built(folder, edges, order="hot", **options):
+    """A dataset with edge ids."""
+    how = {"presample": SMALL} if order == "presample" else {}
+    edges = {"edge_index": np.asarray(edges).T}  # also of two edges
+    return gz.build(folder, edges, order=order, edge_ids=True, **how, **options)
 
 
 def expected_ends(edges, e_id, neighbors):
@@ -77,37 +86,24 @@ def test_every_sampled_edge_is_an_edge_of_the_user(graph, neighbors, order, subg
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_both_is_in_and_the_lists_of_out_beside(tmp_path, order):
-    edges = files.random_edges(50, 600)
-    weights = np.random.default_rng(3).random(600)
-    with built(tmp_path, edges, order, weight=weights, neighbors="both") as both:
-        for node in range(50):
-            for direction, column in (("in", 1), ("out", 0)):
+    edges, nodes = files.random_edges(50, 600), np.arange(50)
+    with built(tmp_path, edges, order, neighbors="both") as both:
+        for direction, column in (("in", 1), ("out", 0)):
+            for node in nodes:
                 found = both.graph.neighbors(node, direction)
                 expected = np.sort(edges[edges[:, column] == node, 1 - column])
                 np.testing.assert_array_equal(found, expected)
-                assert both.graph.degree(node, direction) == len(expected)
-        nodes = np.arange(50)
-        np.testing.assert_array_equal(
-            both.graph.degree(nodes, "out"), np.bincount(edges[:, 0], minlength=50)
-        )
-        np.testing.assert_array_equal(
-            both.graph.degree(nodes), np.bincount(edges[:, 1], minlength=50)
-        )
-        naive = reference.adjacency(edges, 50, weights=weights, order="input")
-        if order == "input":
-            for options in ({}, {"p": 2.0, "q": 0.5}, {"weighted": True}):
-                walks = both.graph.random_walk(nodes, 6, seed=3, **options)
-                np.testing.assert_array_equal(
-                    walks, reference.walk(naive, nodes, 6, seed=3, **options)
-                )
+            degrees = np.bincount(edges[:, column], minlength=50)
+            np.testing.assert_array_equal(both.graph.degree(nodes, direction), degrees)
         every = {tuple(edge) for edge in edges.tolist()}
-        walks = both.graph.random_walk(nodes, 6)
+        walks = both.graph.random_walk(nodes, 6, seed=3)
         steps = [pair for walk in walks.tolist() for pair in pairwise(walk)]
         assert all(pair in every for pair in steps if pair[1] >= 0)
-        copied = pickle.loads(pickle.dumps(both))
-        with copied:
-            np.testing.assert_array_equal(copied.graph.random_walk(nodes, 6), walks)
-            assert copied.neighbors == "both"
+        if order == "input":
+            naive = reference.adjacency(edges, 50, order="input")
+            np.testing.assert_array_equal(walks, reference.walk(naive, nodes, 6, seed=3))
+        with pickle.loads(pickle.dumps(both)) as copied:
+            np.testing.assert_array_equal(copied.graph.random_walk(nodes, 6, seed=3), walks)
     assert _core.open_mappings() == 0
 
 
@@ -130,7 +126,6 @@ def test_what_is_not_stored_is_named(tmp_path):
             lambda: graph.random_walk([0], 2),
             lambda: graph.neighbors(0, "out"),
             lambda: graph.degree([0, 1], "out"),
-            lambda: graph.get_neighbours(0),
         ):
             with pytest.raises(ValueError, match="in-neighbours only: .*neighbors='out' or 'both'"):
                 call()
@@ -147,31 +142,16 @@ def test_what_is_not_stored_is_named(tmp_path):
             ds.graph.neighbors(0, "in")
 
 
-def test_an_undirected_graph_has_both_in_one_file(tmp_path):
-    found = set()
-    for neighbors in ("in", "out", "both"):
-        folder = tmp_path / neighbors
-        with built(folder, CHAIN, directed=False, neighbors=neighbors) as ds:
-            assert ds.neighbors == ds.graph.stored_neighbors == "both"
-            for direction in ("in", "out", None):
-                assert ds.graph.neighbors(0, direction).tolist() == [1, 2]
-                assert ds.graph.degree(0, direction) == 2
-            assert ds.graph.random_walk([0], 3).min() >= 0
-            assert ds.graph.get_degree(0) == 2
-        assert read_manifest(folder).neighbors == "both"
-        assert {path.name for path in folder.iterdir()} == {"dataset.json", "graph.gl"}
-        found.add((folder / "graph.gl").read_bytes())
-        gz.reorder(folder, "hot", neighbors="in").close()
-        assert read_manifest(folder).neighbors == "both"
-    assert len(found) == 1
-
-
-def test_a_bare_file_knows_its_direction(tmp_path):
-    built(tmp_path, CHAIN).close()
-    with gz.Graph(tmp_path / "graph.gl") as graph:
-        assert (graph.stored_neighbors, graph.neighbors(1).tolist()) == ("in", [0, 2])
-        with pytest.raises(ValueError, match="neighbors='out' or 'both'"):
-            graph.random_walk([0], 2)
+@pytest.mark.parametrize("neighbors", ["in", "out"])
+def test_an_undirected_graph_has_both_in_one_file(tmp_path, neighbors):
+    with built(tmp_path, CHAIN, directed=False, neighbors=neighbors) as ds:
+        assert ds.neighbors == ds.graph.stored_neighbors == "both"
+        for direction in ("in", "out", None):
+            assert ds.graph.neighbors(0, direction).tolist() == [1, 2]
+        assert ds.graph.random_walk([0], 3).min() >= 0
+    assert {path.name for path in tmp_path.iterdir()} == {"dataset.json", "graph.gl"}
+    gz.reorder(tmp_path, "hot", neighbors="in").close()
+    assert read_manifest(tmp_path).neighbors == "both"
 
 
 @pytest.mark.parametrize("neighbors", ["up", None, 1])
@@ -207,50 +187,6 @@ def as_version_1(folder):
     path.write_text(json.dumps(content))
 
 
-# ---- negatives
-@pytest.mark.parametrize("order", ["input", "hot"])
-@pytest.mark.parametrize("num_edges", [150, 1300])  # of 600 pairs: sparse and dense
-def test_negatives_are_no_edges_in_the_users_direction(tmp_path, order, num_edges):
-    torch = pytest.importorskip("torch")
-    edges = np.random.default_rng(5).integers(0, 25, (num_edges, 2))
-    naive = files.write_dataset(tmp_path / "d", edges, 25, incoming=True, order=order)
-    seeds, every = edges[:20].T.copy(), {tuple(edge) for edge in edges.tolist()}
-    with gz.open(tmp_path / "d") as ds:
-        for mode, amount in (("binary", 4), ("triplet", 4)):
-            how = {"neg_sampling": mode, "amount": amount, "batch_size": 20, "seed": 5}
-            (batch,) = loader_of(gz.LinkNeighborDataset(ds, seeds, [2], **how))
-            if mode == "binary":
-                pairs = batch.n_id[batch.edge_label_index][:, 20:].numpy()
-                expected = reference_negatives.pairs(naive, 80, seed=5)
-            else:
-                negatives = batch.n_id[batch.dst_neg_index]
-                pairs = torch.stack(
-                    [batch.n_id[batch.src_index].repeat_interleave(4), negatives.reshape(-1)]
-                )
-                pairs = pairs.numpy()
-                drawn = reference_negatives.destinations(naive, *seeds, 4, seed=5)
-                expected = np.stack([np.repeat(seeds[0], 4), drawn])
-            np.testing.assert_array_equal(pairs, expected)
-            assert not {tuple(pair) for pair in pairs.T.tolist()} & every
-            assert (pairs[0] != pairs[1]).all()
-
-
-def test_a_source_with_edges_to_all_nodes_is_found_in_their_lists(tmp_path):
-    pytest.importorskip("torch")
-    edges = [[7, node] for node in range(10)] + [[0, 1], [3, 7], [2, 5]]
-    with built(tmp_path / "d", edges) as ds:
-        with pytest.raises(ValueError, match=r"edge_label_index\[0\]\[1\] = 7 has every node"):
-            gz.LinkNeighborDataset(ds, [[0, 7], [1, 2]], [2], neg_sampling="triplet")
-        gz.LinkNeighborDataset(ds, [[0, 3], [1, 7]], [2], neg_sampling="triplet")
-    for count in (1, 2, 3):  # with fewer than three nodes there is no list to look at
-        every = [[u, v] for u in range(count) for v in range(count)]
-        with (
-            built(tmp_path / str(count), every) as ds,
-            pytest.raises(ValueError, match="has every"),
-        ):
-            gz.LinkNeighborDataset(ds, [[0], [0]], [2], neg_sampling="triplet")
-
-
 # ---- reordering, and folders of version 1
 
 
@@ -266,48 +202,29 @@ def test_a_folder_of_version_1_has_out_neighbours_and_warns_once(tmp_path):
     assert Path(caught[0].filename) == Path(__file__)
     gz.NeighborDataset(ds, [0], [2])
     ds.close()
-    with gz.open(tmp_path) as ds, pytest.warns(UserWarning, match="against the edges"):
-        gz.LinkNeighborDataset(ds, [[0], [1]], [2])
     assert json.loads((tmp_path / "dataset.json").read_text())["version"] == 1
 
-
-def test_a_folder_of_version_1_stays_one_until_the_direction_is_chosen(tmp_path):
-    pytest.importorskip("torch")
-    built(tmp_path, CHAIN, neighbors="out").close()
-    as_version_1(tmp_path)
     gz.reorder(tmp_path, "input").close()
     assert read_manifest(tmp_path).neighbors is None
-    before = (tmp_path / "graph.gl").stat().st_ino
-    gz.reorder(tmp_path, "input", neighbors="out").close()
-    assert (tmp_path / "graph.gl").stat().st_ino == before  # nothing but the manifest changes
+    gz.reorder(tmp_path, "input", neighbors="out").close()  # the direction is chosen
     with gz.open(tmp_path) as ds:
         gz.NeighborDataset(ds, [0], [2])
-    as_version_1(tmp_path)
-    with gz.reorder(tmp_path, "hot", neighbors="in") as ds:
-        assert (ds.neighbors, ds.graph.neighbors(1).tolist()) == ("in", [0, 2])
 
 
 # ---- the command line
 def test_the_command_line_says_the_direction(tmp_path, capsys):
     (tmp_path / "e.csv").write_text("0,1\n0,2\n2,1\n")
     words = ["build", str(tmp_path / "d"), "--edges", str(tmp_path / "e.csv")]
-    for more, neighbors, text in (
-        ([], "in", "directed, in-neighbours sampled"),
-        (["--neighbors", "out"], "out", "directed, out-neighbours sampled"),
-        (["--neighbors", "both"], "both", "in-neighbours sampled, out-neighbours stored as well"),
-        (["--undirected"], "both", "undirected, both directions stored"),
+    for more, text in (
+        ([], "directed, in-neighbours sampled"),
+        (["--neighbors", "out"], "directed, out-neighbours sampled"),
+        (["--neighbors", "both"], "in-neighbours sampled, out-neighbours stored as well"),
+        (["--undirected"], "undirected, both directions stored"),
     ):
         assert main([*words, *more]) == 0
         assert text in capsys.readouterr().out
         assert main(["info", str(tmp_path / "d")]) == 0
         assert text in capsys.readouterr().out
-        assert main(["info", str(tmp_path / "d"), "--json"]) == 0
-        content = json.loads(capsys.readouterr().out)
-        assert content["neighbors"] == neighbors
-        names = [file["name"] for file in content["files"]]
-        assert ("graph_out.gl" in names) == ("graph_out" in text or more == ["--neighbors", "both"])
-        with gz.open(tmp_path / "d") as ds:
-            assert f"neighbors={neighbors!r}" in repr(ds)
         assert main(["verify", str(tmp_path / "d")]) == 0
         capsys.readouterr()
     main(words)

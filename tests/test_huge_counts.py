@@ -21,25 +21,24 @@ import json, resource, sys
 import numpy as np
 import graphzero as gz
 
-folder, call, sizes = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-graph = gz.Graph(folder + "/g.gl")
+graph = gz.Graph(sys.argv[1] + "/g.gl")
 nodes, one = np.arange(graph.num_nodes), np.array([1])
 times = np.full(graph.num_nodes, 1 << 40)
 sampler = gz.NeighborSampler
-if call.startswith("gz.Link"):
+if "gz.Link" in sys.argv[2]:
     ds = gz.Dataset(graph)
     edges = np.stack([nodes[:100], nodes[1:101]])
 with open("/proc/self/statm") as file:
     used = int(file.read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (2 << 30), used + (2 << 30)))
-outcomes = []
-for size in sizes:
-    try:
-        eval(call)
-        outcomes.append(["nothing was raised", ""])
-    except Exception as error:
-        outcomes.append([type(error).__name__, str(error)])
-print(json.dumps(outcomes))
+for call in json.loads(sys.argv[2]):
+    for size in json.loads(sys.argv[3]):
+        try:
+            eval(call)
+            outcome = "nothing was raised", ""
+        except Exception as error:
+            outcome = type(error).__name__, str(error)
+        print(json.dumps([call, size, *outcome]), flush=True)
 """
 CALLS = {
     "fanout": [
@@ -84,7 +83,6 @@ CALLS = {
         for rest in ("batch_size=100", "batch_size=size")
     ],
 }
-EVERY_CALL = [(name, call) for name, calls in CALLS.items() for call in calls]
 
 
 @pytest.fixture(scope="module")
@@ -98,29 +96,30 @@ def folder(tmp_path_factory):
     return path
 
 
-def outcomes_of(folder, call, sizes):
-    command = [sys.executable, "-c", SCRIPT, str(folder), call, json.dumps(sizes)]
+def outcomes_of(folder, calls, sizes):
+    command = [sys.executable, "-c", SCRIPT, str(folder), json.dumps(calls), json.dumps(sizes)]
     # elsewhere than in the source tree, whose uncompiled package would be imported
     found = subprocess.run(
-        command, capture_output=True, text=True, timeout=120, check=False, cwd=folder
+        command, capture_output=True, text=True, timeout=300, check=False, cwd=folder
     )
-    assert found.returncode == 0, (found.returncode, found.stderr[-500:])
-    return json.loads(found.stdout)
+    assert found.returncode == 0, (found.returncode, found.stdout[-500:], found.stderr[-500:])
+    outcomes = [json.loads(line) for line in found.stdout.splitlines()]
+    assert len(outcomes) == len(calls) * len(sizes)
+    return outcomes
 
 
-@pytest.mark.parametrize(("name", "call"), EVERY_CALL, ids=[call for _, call in EVERY_CALL])
-def test_what_cannot_be_counted_or_kept_is_an_error_that_names_it(folder, name, call):
-    sizes = SIZES[2:] if "[:0]" in call else SIZES  # an array without elements may be long
-    for size, (kind, message) in zip(sizes, outcomes_of(folder, call, sizes), strict=True):
-        assert kind == "MemoryError", (size, kind, message)
+@pytest.mark.parametrize("name", CALLS)
+def test_what_cannot_be_counted_or_kept_is_an_error_that_names_it(folder, name):
+    for call, size, kind, message in outcomes_of(folder, CALLS[name], SIZES):
+        if "[:0]" in call and size < 2**62:
+            continue  # an array without elements may be long
+        assert kind == "MemoryError", (call, size, kind, message)
         assert name in message, message
         assert "smaller" in message or "fewer" in message, message
 
 
-@pytest.mark.parametrize("size", [2**63, 2**64, 2**64 + 1, 2**200])
-@pytest.mark.parametrize(
-    "call",
-    [
+def test_what_does_not_fit_63_bits_is_an_error_that_says_so(folder):
+    calls = [
         "graph.sample_neighbors(nodes, size, replace=True)",
         "graph.sample_neighbors(nodes, 2, num_threads=size)",
         "sampler(graph, [2, size])",
@@ -129,15 +128,13 @@ def test_what_cannot_be_counted_or_kept_is_an_error_that_names_it(folder, name, 
         "sampler(graph, [2]).sample(nodes, batch=size)",
         "graph.random_walk(nodes, size)",
         "graph.batch_random_fanout(nodes, size)",
-    ],
-)
-def test_what_does_not_fit_63_bits_is_an_error_that_says_so(folder, call, size):
-    ((kind, message),) = outcomes_of(folder, call, [size])
-    assert kind == "ValueError", (kind, message)
-    assert f"not {size}" in message, message
+    ]
+    for call, size, kind, message in outcomes_of(folder, calls, [2**63, 2**64 + 1, 2**200]):
+        assert kind == "ValueError", (call, kind, message)
+        assert f"not {size}" in message, message
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [2**31, 2**63 - 1])
 @pytest.mark.parametrize("kind", [{}, {"weighted": True}])
 def test_without_replacement_a_huge_fanout_is_all_neighbours(folder, kind, size):
     nodes = np.arange(NODES)

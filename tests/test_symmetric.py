@@ -20,7 +20,7 @@ from graphzero.store.manifest import MANIFEST_NAME, read_manifest
 # the work is that of NumPy
 pytestmark = [pytest.mark.no_asan, pytest.mark.filterwarnings("error::UserWarning")]
 
-SYMMETRIC = "has both directions of each of its"
+SYMMETRIC = "has both directions of every edge.*each pair was stored once. directed=True"
 HALF = [[0, 1], [1, 2], [3, 3], [0, 1], [2, 4]]
 BOTH = [*HALF, *([v, u] for u, v in HALF if u != v)]
 
@@ -37,7 +37,7 @@ def random_half(num_nodes: int, num_edges: int) -> np.ndarray[Any, Any]:
 
 
 def test_a_symmetric_list_stores_each_pair_once(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="each of its 4 undirected edges"):
+    with pytest.warns(UserWarning, match=SYMMETRIC):
         manifest = build_dataset(tmp_path / "both", BOTH, directed=False, edge_ids=True)
     build_dataset(tmp_path / "half", HALF, directed=False, edge_ids=True)
     assert sections(tmp_path / "both") == sections(tmp_path / "half")
@@ -49,7 +49,7 @@ def test_a_symmetric_list_stores_each_pair_once(tmp_path: Path) -> None:
 
 def test_a_nearly_symmetric_list_is_stored_twice_and_told(tmp_path: Path) -> None:
     edges = [*BOTH, [5, 6]]
-    with pytest.warns(UserWarning, match="8 of 9 edges have their reverse") as told:
+    with pytest.warns(UserWarning, match="about 85.7 % of the edges have their reverse") as told:
         manifest = build_dataset(tmp_path, edges, directed=False)
     assert manifest.num_edges == 2 * 10 - 1
     assert manifest.edges["", "", ""].changes is None
@@ -98,7 +98,7 @@ def refusals() -> list[Any]:
         (
             {"edges": mirrored, "directed": False},
             r"edge 0 and edge 1 \(edges 0 and 1\) are the two directions .*'edge_weight' differs: "
-            r"1.0 and 2.0.*directed=True.*coalesce=\{'edge_weight': 'mean'\}",
+            r"1.0 and 2.0.*coalesce=\{'edge_weight': 'first'\}.*directed=True",
             [{"directed": True}, {"coalesce": {"edge_weight": "mean"}}],
         ),
         (
@@ -108,13 +108,13 @@ def refusals() -> list[Any]:
         ),
         (
             {"edges": parallel, "coalesce": "sum"},
-            r"edge 0 and edge 2 .*would be merged.*'edge_time' differs: 5 and 7.*'sum'.*"
+            r"edge 0 and edge 2 .*have the same ends.*'edge_time' differs: 5 and 7.*'sum'.*"
             r"coalesce=False",
             [{"coalesce": {"edge_time": "min"}}, {"coalesce": False}],
         ),
         (
             {"edges": rated, "coalesce": "mean"},
-            r"coalesce='mean' needs a float.*'rating' is int64.*coalesce=\{'rating': 'sum'\}",
+            r"coalesce='mean' needs a float.*'rating' is int64.*coalesce=\{'rating': 'max'\}",
             [{"coalesce": {"rating": "sum"}}],
         ),
         (
@@ -122,11 +122,10 @@ def refusals() -> list[Any]:
             "there is no edge attribute 'edge_weight'; there are edge_time",
             [{"coalesce": {"edge_time": "last"}}],
         ),
-        ({"edges": HALF, "coalesce": "any"}, "must be one of 'sum'.*'first' takes", []),
         ({"edges": HALF, "coalesce": "mul"}, "coalesce must be one of 'sum', .*'mul'", []),
         ({"edges": HALF, "coalesce": 3}, "coalesce=3 must be True or False, one of", []),
-        ({"edges": HALF, "coalesce": {"a": 3}}, r"coalesce\['a'\] must be one of .* not 3", []),
-        ({"edges": HALF, "coalesce": {1: "sum"}}, "coalesce names 1: .* by attribute", []),
+        ({"edges": HALF, "coalesce": {"a": 3}}, "coalesce must be one of .* not 3", []),
+        ({"edges": HALF, "coalesce": {1: "sum"}}, "there is no edge attribute 1", []),
         ({"edges": HALF, "drop_self_loops": "yes"}, "drop_self_loops='yes' must be", []),
         ({"edges": HALF, "reverse": 1}, "reverse=1 must be True or False", []),
     ]
@@ -153,7 +152,7 @@ WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
     [
         (
             {"reverse": True},
-            r"reverse=True: name the edge types .*\{\('author'.*rev_writes",
+            r"reverse=True: name the edge types .*\{\('author'",
         ),
         ({"reverse": {("a", "b", "c"): True}}, r"reverse names \('a', 'b', 'c'\), which is none"),
         ({"coalesce": {("a", "b", "c"): True}}, r"coalesce names \('a', 'b', 'c'\), which is none"),
@@ -162,7 +161,6 @@ WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
             {"coalesce": "mean"},
             r"edge type \('author', 'writes', 'paper'\): .*needs a float attribute; 'year'",
         ),
-        ({"drop_self_loops": {WRITES: True}}, "leads from one node type to another"),
         ({"coalesce": True}, r"edge type \('author', .*edges 0 and 2\).*'year' differs: 1 and 3"),
     ],
 )
@@ -184,20 +182,6 @@ def test_reversed_typed_lists_have_the_bounds_of_their_types(tmp_path: Path) -> 
         assert (ds["paper"].num_nodes, ds["author"].num_nodes) == (9, 2)
 
 
-def test_seed_edges_of_a_split_are_those_of_the_list(tmp_path: Path) -> None:
-    """Positions of merged edges are not stored: each split finds the edge that they became."""
-    pairs = [[0, 1], [4, 4], [2, 3], [0, 1], [3, 0]]
-    split = {"s": [4, 3, 2]}
-    options = {"coalesce": True, "drop_self_loops": True}
-    with pytest.warns(UserWarning, match=r"edge split 's': of its positions, 1 named .* 0 named"):
-        ds = gz.build(tmp_path / "d", pairs, edge_splits=split, **options)
-    with ds:
-        loader = gz.LinkNeighborLoader(ds, [1], edge_label_index="s", batch_size=3)
-        (batch,) = loader
-        found = batch.n_id[batch.edge_label_index].T.tolist()
-        assert found == [[3, 0], [0, 1], [2, 3]]
-
-
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "e.csv").write_text("src,dst,weight\n0,1,2\n0,1,3\n2,2,1\n1,2,1\n")
     command = ["build", str(tmp_path / "d"), "--edges", str(tmp_path / "e.csv"), "--quiet"]
@@ -212,14 +196,6 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "changes: num_merged=1, num_self_loops_dropped=1, reversed=True" in (
         capsys.readouterr().out
     )
-    assert main(["info", str(tmp_path / "d"), "--json"]) == 0
-    (edges,) = json.loads(capsys.readouterr().out)["edges"]
-    assert edges["changes"] == {
-        "num_merged": 1,
-        "num_self_loops_dropped": 1,
-        "reversed": True,
-        "symmetric": False,
-    }
     assert main([*command, "--coalesce"]) == 1
     assert "line 2 and" in capsys.readouterr().err
     assert main([*command, "--coalesce", "max"]) == 0

@@ -8,14 +8,11 @@ import files
 import numpy as np
 import pytest
 import reference
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_merging import is_symmetric
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.cli import main
-from graphzero.ingest import build_dataset
 from graphzero.store.format import encode_header, read_file, read_header
 
 EXTREMES = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 1]
@@ -27,68 +24,7 @@ def random_times(rng, count, kind):
     return rng.integers(*((-3, 3) if kind == "tied" else (-(2**63), 2**63 - 1)), count)
 
 
-# ---- the build
-
-
-@settings(max_examples=80, deadline=None)
-@given(
-    seed=st.integers(0, 2**32),
-    num_nodes=st.integers(1, 6),
-    num_edges=st.integers(1, 250),
-    kind=st.sampled_from(["tied", "extreme", "any"]),
-    directed=st.booleans(),
-    order=st.sampled_from(["input", "hot"]),
-    piece=st.integers(1, 60),
-    most=st.integers(1, 60),
-)
-def test_the_build_orders_each_list(
-    tmp_path_factory, seed, num_nodes, num_edges, kind, directed, order, piece, most
-):
-    """Lists that end within a piece, reach over several, and over several runs on the disk."""
-    rng = np.random.default_rng(seed)
-    edges = rng.integers(0, num_nodes, (num_edges, 2))
-    # Of a symmetric list only one direction of each edge is stored: tests/test_symmetric.py.
-    assume(directed or not is_symmetric(edges))
-    times = random_times(rng, num_edges, kind)
-    folder = tmp_path_factory.mktemp("built")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("graphzero.ingest.lists._CHUNK", piece)
-        patch.setattr("graphzero.ingest.lists._time_memory", lambda *_: 0)
-        patch.setattr("graphzero.ingest.lists._MIN_ENTRIES", most)
-        build_dataset(
-            folder,
-            {"edge_index": edges.T},
-            timestamp=times,
-            num_nodes=num_nodes,
-            directed=directed,
-            order=order,
-            edge_ids=True,
-        )
-    how = {"directed": directed, "incoming": directed, "order": order}
-    naive = reference.adjacency(edges, num_nodes, times=times, **how)
-    _, arrays = read_file(folder / "graph.gl")
-    np.testing.assert_array_equal(arrays["time_order"], naive.time_order)
-    # Both directions of an edge carry its time.
-    np.testing.assert_array_equal(arrays["times"], times[arrays["edge_ids"]])
-    assert arrays["time_order"].dtype == "<u4"
-
-
-def test_without_timestamps_there_is_no_order(tmp_path):
-    build_dataset(tmp_path, files.random_edges(20, 100))
-    assert "time_order" not in read_file(tmp_path / "graph.gl")[1]
-
-
 # ---- reading
-
-
-@pytest.fixture
-def timed(tmp_path, order):
-    """Path of a graph with tied times, and its naive adjacency lists."""
-    edges = files.random_edges(40, 600)
-    times = random_times(np.random.default_rng(4), 600, "tied")
-    return tmp_path / "t.gl", files.write_graph(
-        tmp_path / "t.gl", edges, 40, order=order, times=times
-    )
 
 
 @pytest.mark.parametrize("wide", [True, False])
@@ -103,8 +39,9 @@ def test_graph_and_twin_read_the_same(tmp_path, wide):
     np.testing.assert_array_equal(order, read_file(tmp_path / "t.gl")[1]["time_order"])
 
 
-def test_the_order_is_required_where_it_is_needed(tmp_path, timed):
-    path, _ = timed
+def test_the_order_is_required_where_it_is_needed(tmp_path):
+    path = tmp_path / "t.gl"
+    files.write_graph(path, files.random_edges(40, 600), 40, times=np.arange(600) % 7)
     _core.CSR(_core.Mapping(path)).require_time_order()
     found = (header := read_header(path)).find("time_order")
     others = tuple(section for section in header.sections if section != found)
@@ -157,45 +94,8 @@ def test_any_changed_entry_is_found(seed, kind, block, at, value):
     assert found == (None if before == value else node)
 
 
-@pytest.mark.parametrize("block", [2, 3, 100])
-@pytest.mark.parametrize(
-    ("times", "time_order", "expected"),
-    [
-        ([5, 5, 5, 5], [0, 1, 2, 3], None),
-        ([5, 5, 5, 5], [0, 2, 1, 3], 1),  # a tie not in list order
-        ([5, 6, 7, 8], [0, 1, 3, 2], 1),
-        ([5, 6, 7, 8], [0, 1, 1, 2], 1),
-        ([8, 7, 6, 5], [3, 2, 1, 0], None),
-    ],
-)
-def test_lists_out_of_order_are_found(block, times, time_order, expected):
-    arrays = np.array([0, 0, 4], np.uint64), np.array(times), np.array(time_order, np.uint32)
-    assert first_unordered(*arrays, block) == expected
-
-
 @pytest.mark.parametrize("middle", [3, 2**63, 2**64 - 1])
 def test_row_pointers_that_descend_are_found_and_not_followed(middle):
     indptr = np.array([0, 1, middle, 2], np.uint64)
     arrays = np.arange(2), np.array([0, 0], np.uint32)
     assert first_unordered(indptr, *arrays, 5) in (1, 2)
-
-
-def test_verify_names_the_list_that_is_out_of_order(timed, capfd, order):
-    path, naive = timed
-    assert main(["verify", str(path)]) == 0
-    assert ": intact, " in capfd.readouterr().out
-    renumbered = naive.node_ids != np.arange(40)
-    could = (np.diff(naive.indptr) > 1) & (renumbered if order == "hot" else True)
-    stored = int(np.flatnonzero(could)[-1])
-    begin, end = naive.indptr[stored : stored + 2]
-    reversed_order = naive.time_order[begin:end][::-1]
-    files.damage(path, "time_order", slice(begin, end), reversed_order)
-    assert main(["verify", str(path)]) == 1
-    out, err = capfd.readouterr()
-    assert out == ""
-    # the reverse of an ascending order: the second entry is the first that is not after another
-    byte = read_header(path).find("time_order").offset + 4 * (begin + 1)
-    assert err.splitlines() == [
-        f"graphzero: {path}: entry {begin + 1} of 'time_order' is {reversed_order[1]}, not in "
-        f"order of 'times': build the file again (byte {byte})"
-    ]

@@ -28,7 +28,6 @@ from graphzero.ingest.sources.arrays import (
 from graphzero.ingest.sources.arrow_table import ChunkTable
 from graphzero.ingest.sources.sparse_matrix import SparseMatrix
 from graphzero.ingest.sources.table import (
-    IDS,
     TIMES,
     WEIGHTS,
     ArrayTable,
@@ -56,69 +55,47 @@ _CHUNK = 1 << 16
 # Columns
 
 
-def _other_end(table: Table, given: int, *, given_is_source: bool) -> int:
-    """The column of the other end, where the user names one only."""
-    names, role = table.names, "dst" if given_is_source else "src"
-    if names is None and table.width == 2:
-        return int(given_is_source)
-    if names is not None and table.width == 2:
-        other = 1 - given
-        wrong = is_source_name if given_is_source else is_target_name
-        if not wrong(names[other]) and not find_known([names[other]], IDS | WEIGHTS | TIMES):
-            return other
-    raise ValueError(
-        f"{table.name} has {columns_of(table)}: give {role}= as well, by name or position from 0"
-    )
-
-
-def _check_comment(table: Table) -> None:
-    """Refuses two columns without a header below a comment that names them the other way round."""
-    names = commented_names(table)
-    if names is not None and is_target_name(names[0]) and is_source_name(names[1]):
-        raise ValueError(
-            f"{table.name} has no header, but a comment that names the columns {', '.join(names)}: "
-            f"give src= and dst= as positions, such as src=1, dst=0"
-        )
-
-
 def _ends(table: Table, src: str | int | None, dst: str | int | None) -> tuple[int, int]:
     """Positions of the sources and the targets."""
     names, width, name = table.names, table.width, table.name
-    if width < 2 and src is None and dst is None:
+    given = [
+        column_index(spec, names, width, role, name)
+        for role, spec in (("src", src), ("dst", dst))
+        if spec is not None
+    ]
+    if len(given) == 1:
+        missing = "src" if src is None else "dst"
+        raise ValueError(
+            f"{name} has {columns_of(table)}: give {missing}= as well, by name or position from 0"
+        )
+    if given:
+        return given[0], given[1]
+    if width < 2:
         raise ValueError(
             f"{name} has one column: an edge list needs a source and a target "
             f"(delimiter= says what stands between them)"
         )
-    if src is None and dst is None:
-        if names is not None:
-            return find_ends(names, name)
-        if width == 2:
-            _check_comment(table)
-            return 0, 1
+    if names is not None:
+        return find_ends(names, name)
+    if width > 2:
         raise ValueError(
             f"{name} has {width} columns and no header: give src= and dst= as positions, such as "
             f"src=0, dst=1 (and weight=, timestamp= and edge_attrs= for others), or header=True "
             f"if its first line has the names"
         )
-    source = None if src is None else column_index(src, names, width, "src", name)
-    target = None if dst is None else column_index(dst, names, width, "dst", name)
-    if source is None and target is not None:
-        source = _other_end(table, target, given_is_source=False)
-    if target is None and source is not None:
-        target = _other_end(table, source, given_is_source=True)
-    assert source is not None
-    assert target is not None
-    if source == target:
-        raise ValueError(f"{name}: src and dst name one column twice: give both src= and dst=")
-    return source, target
+    comment = commented_names(table)
+    if comment is not None and is_target_name(comment[0]) and is_source_name(comment[1]):
+        raise ValueError(
+            f"{name} has no header, but a comment that names the columns {', '.join(comment)}: "
+            f"give src= and dst= as positions, such as src=1, dst=0"
+        )
+    return 0, 1
 
 
 def _optional(
-    table: Table, spec: Any, role: str, known: frozenset[str], taken: Collection[int | None]
+    table: Table, spec: Any, role: str, known: frozenset[str], taken: Collection[int]
 ) -> int | None:
     """Position of the weight or timestamp column, None without one."""
-    if spec is False:
-        return None
     names = table.names
     if isinstance(spec, str) and names is None and table.width == 2:
         raise ValueError(
@@ -144,72 +121,54 @@ def _attribute_columns(edge_attrs: Any, table: Table) -> dict[str, int]:
     if isinstance(edge_attrs, str):
         edge_attrs = [edge_attrs]
     if not isinstance(edge_attrs, Collection):
-        raise ValueError(
-            f"edge_attrs={edge_attrs!r} must be a list of columns, or a dictionary of columns by "
-            f"name of the attribute"
-        )
+        raise ValueError(f"edge_attrs={edge_attrs!r} must be a list of columns, or a dictionary")
     columns = edge_attrs if isinstance(edge_attrs, Mapping) else {one: one for one in edge_attrs}
     found: dict[str, int] = {}
     for name, column in columns.items():
-        if not isinstance(name, str):
-            raise ValueError(
-                f"edge_attrs has {name!r}, which is no name: give columns without names as a "
-                f"dictionary, such as edge_attrs={{'amount': {name!r}}}"
-            )
-        at = column_index(column, table.names, table.width, "edge_attrs", table.name)
+        found[name] = column_index(column, table.names, table.width, "edge_attrs", table.name)
         try:
             check_attribute_name(name, "edge")
         except ValueError as error:
             raise ValueError(
                 f"{table.name}: {error}, such as edge_attrs={{'another': {name!r}}}"
             ) from None
-        found[name] = at
-    if not isinstance(edge_attrs, Mapping) and len(found) != len(edge_attrs):
-        raise ValueError(f"edge_attrs={edge_attrs!r} has a name twice")
     return found
 
 
 def _summary(
-    table: Table, read: Mapping[str, int], attributes: Mapping[str, int], unneeded: Collection[int]
+    table: Table,
+    read: Mapping[str, Column],
+    attributes: Mapping[str, int],
+    unneeded: Collection[int],
 ) -> ReadSummary:
     """What is read of a table, and what is not; of `unneeded` columns the user has said so."""
-    names, used = table.names, [*read.values(), *attributes.values()]
+    names = table.names
+    used = [*(column.index for column in read.values()), *attributes.values()]
     rest = [index for index in range(table.width) if index not in used]
     unasked = [index for index in rest if index not in unneeded]
-    shown = [(role, _place(names, index)) for role, index in read.items()]
+    shown = [(role, str(_place(names, column.index))) for role, column in read.items()]
     if attributes:
         shown.append(("edge_attrs", ",".join(attributes)))
+    example: Any = [_place(names, index) for index in unasked]
+    try:
+        for column in example:
+            check_attribute_name(column, "edge")
+    except ValueError:
+        example = {f"attribute_{i}": column for i, column in enumerate(example)}
     return ReadSummary(
         table.name,
         tuple(shown),
         tuple(label_of(names, index) for index in rest),
-        _example(names, unasked),
+        repr(example),
         tuple(label_of(names, index) for index in unasked),
     )
 
 
-def _place(names: Sequence[str] | None, index: int) -> str:
-    return str(index) if names is None or not names[index].strip() else names[index]
-
-
-def _is_attribute_name(name: str | int) -> bool:
-    try:
-        check_attribute_name(name, "edge")
-    except ValueError:
-        return False
-    return True
-
-
-def _example(names: Sequence[str] | None, indices: Sequence[int]) -> str:
-    """`edge_attrs` that would store some columns, as Python code."""
-    columns: list[str | int] = [
-        index if names is None or list(names).count(names[index]) > 1 or not names[index].strip()
-        else names[index]
-        for index in indices
-    ]  # fmt: skip
-    if all(map(_is_attribute_name, columns)):
-        return repr(columns)
-    return repr({f"attribute_{i}": column for i, column in enumerate(columns)})
+def _place(names: Sequence[str] | None, index: int) -> str | int:
+    """The name of a column, or its position where that says more."""
+    if names is None or not names[index].strip() or list(names).count(names[index]) > 1:
+        return index
+    return names[index]
 
 
 # Opening
@@ -285,35 +244,29 @@ def edges_of_table(
     """
     source, target = _ends(table, src, dst)
     attributes = _attribute_columns(edge_attrs, table)
-    read = {"src": source, "dst": target}
+    columns = {"src": id_column(source, "source id"), "dst": id_column(target, "target id")}
+    used = [source, target, *attributes.values()]
+    unneeded: list[int] = [] if edge_attrs is None else list(range(table.width))
     optional = [(_WEIGHT, weight, WEIGHTS, "<f4"), (_TIME, timestamp, TIMES, "<i8")]
-    columns = {}
     # What is named is nothing else; of two that are not named, the weight comes first.
     for role, spec, known, dtype in sorted(optional, key=lambda one: one[1] is None):
-        at = _optional(table, spec, role, known, [*read.values(), *attributes.values()])
-        if at is not None:
-            read[role] = at
+        if spec is False:
+            unneeded += find_known(table.names or (), known)
+        elif (at := _optional(table, spec, role, known, used)) is not None:
+            used.append(at)
             hint = f"; {role}=False ignores the column, and edge_attrs= stores it as it is"
             columns[role] = Column(at, role, np.dtype(dtype), hint=hint)
-    used = [*read.values(), *attributes.values()]
     twice = [index for index in used if used.count(index) > 1]
     if twice:
         raise ValueError(
             f"{table.name}: src, dst, weight, timestamp and edge_attrs name one column twice: "
-            f"{label_of(table.names, twice[0])}"
+            f"{label_of(table.names, twice[0])}; give both src= and dst=, and other columns"
         )
-    unneeded: list[int] = []
-    for _, spec, known, _ in optional:
-        unneeded += find_known(table.names or (), known) if spec is False else []
-    roles = {role: read[role] for role in ("src", "dst", _WEIGHT, _TIME) if role in read}
+    columns = {role: columns[role] for role in ("src", "dst", _WEIGHT, _TIME) if role in columns}
     return EdgeInput(
         table,
-        (
-            id_column(source, "source id"),
-            id_column(target, "target id"),
-            *(columns[role] for role in (_WEIGHT, _TIME) if role in columns),
-        ),
-        _summary(table, roles, attributes, unneeded if edge_attrs is None else range(table.width)),
+        tuple(columns.values()),
+        _summary(table, columns, attributes, unneeded),
         attributes={n: column_rows(table, index, n) for n, index in attributes.items()},
     )
 
@@ -369,20 +322,16 @@ def _from_matrix(
     weight: Any,
     timestamp: Any,
 ) -> EdgeInput:
-    if any(value is not None and value is not False for value in (weight, timestamp)):
+    if not all(value is None or value is False for value in (weight, timestamp)):
         raise ValueError(
             f"{matrix.name} is a sparse matrix, whose values are the weights: weight=False "
             f"ignores them; give times, or other weights, in the order of its entries, as "
             f"edges={{'edge_index': matrix, 'edge_time': times}}"
         )
     has_weights = matrix.width > 2 and weight is not False
-    found = edges_of_table(
-        matrix,
-        src=0 if src is None else src,
-        dst=1 if dst is None else dst,
-        weight=2 if has_weights else False,
-        edge_attrs=[],
-    )
+    src, dst = 0 if src is None else src, 1 if dst is None else dst
+    weights = 2 if has_weights else False
+    found = edges_of_table(matrix, src=src, dst=dst, weight=weights, edge_attrs=[])
     return replace(found, shape=matrix.shape)
 
 
@@ -425,12 +374,6 @@ def open_edges(
         table = open_table(source, strict=True, of="edge", text_ids=text_ids, once=once)
         found = edges_of_table(table, edge_attrs=source.edge_attrs, **columns)
     elif is_chunks(value):
-        for values in (source.weight, source.timestamp):
-            if values is not None and values is not False and not isinstance(values, str | int):
-                raise ValueError(
-                    "edges is an iterator: give weights and times with its chunks, which are then "
-                    "dictionaries such as {'src': ..., 'dst': ..., 'weight': ...}"
-                )
         chunks = ChunkTable("edges", value, is_edge_index=is_edge_index, once=once)
         found = edges_of_table(chunks, edge_attrs=source.edge_attrs, **columns)
     else:
@@ -506,10 +449,8 @@ class EdgeList:
     position : EdgeColumn or None
         Each edge's position in the user's edge list; None where record i has position i.
     num_user_edges : int or None
-        Edges of the user's edge list, where these are entries of lists.
-    has_both : bool
-        Whether these are the entries of neighbour lists, which have both directions of an
-        undirected edge already.
+        Edges of the user's edge list, where these are entries of neighbour lists, which have both
+        directions of an undirected edge already.
     node_times : (N,) int64 or None
         The time of each node, by the user's ids: that of an entry is its neighbour's. `time` is not
         used.
@@ -530,7 +471,6 @@ class EdgeList:
     with_edge_ids: bool
     position: EdgeColumn | None = None
     num_user_edges: int | None = None
-    has_both: bool = False
     node_times: npt.NDArray[Any] | None = None
     removed: npt.NDArray[Any] | None = None
     replaced: Mapping[str, Any] = field(default_factory=dict)
@@ -556,7 +496,7 @@ class EdgeList:
     @property
     def needs_mirrors(self) -> bool:
         """Whether the opposite direction of each edge must be added."""
-        return not self.directed and not self.has_both
+        return not self.directed and self.num_user_edges is None
 
     @property
     def has_times(self) -> bool:
@@ -673,17 +613,17 @@ def read_edges(
     table, columns = edges.table, edges.columns
     names = ["source", "target"] + ["weight"] * edges.has_weights + ["time"] * edges.has_times
     dtypes = dict(zip(names, (column.dtype for column in columns), strict=True))
-    of_edges = {"weight": edges.weight, "time": edges.time}
-    dtypes |= {
-        name: np.dtype("<f4" if name == "weight" else "<i8")
-        for name, attribute in of_edges.items()
+    of_edges = {
+        name: attribute
+        for name, attribute in (("weight", edges.weight), ("time", edges.time))
         if attribute is not None
     }
+    dtypes |= {name: np.dtype("<f4" if name == "weight" else "<i8") for name in of_edges}
     edge_bytes = sum(dtype.itemsize for dtype in dtypes.values())
     max_records = max(1024, min(_MAX_CHUNK_RECORDS, memory // (4 * edge_bytes)))
     record, num_loops, max_ids = 0, 0, [-1, -1]
     with ExitStack() as opened:
-        stored = {}
+        stored: dict[str, Any] = {}
         for name, dtype in dtypes.items():
             column = TempColumn(folder, dtype, memory * dtype.itemsize // edge_bytes)
             stored[name] = opened.enter_context(closing(column))
@@ -702,8 +642,7 @@ def read_edges(
                 record += len(chunk[0])
                 advance(len(chunk[0]))
         for name, attribute in of_edges.items():
-            if attribute is not None:
-                _read_attribute(attribute, edges, stored[name], record)
+            _read_attribute(attribute, edges, stored[name], record)
         opened.pop_all()
     return EdgeList(
         source=stored["source"],

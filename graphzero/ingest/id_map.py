@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -31,7 +30,7 @@ _MAX_RECORDS = 1 << 18
 _RECORD_BYTES = 160  # that translation needs for each id, besides the text
 _LEAST_BLOCK = 16
 _SORT_FACTOR = 4  # bytes of scratch for each byte that is sorted
-_INTEGER = re.compile("0|-?[1-9][0-9]{0,19}")
+_INTEGER = "^(0|-?[1-9][0-9]{0,19})$"
 _SIGN = np.uint64(1 << 63)
 
 
@@ -95,14 +94,13 @@ def _objects(values: Array) -> Any:
 
 def _from_ints(values: list[int]) -> Array:
     """int64 where all of them fit, else uint64."""
-    for at, value in enumerate(values):
-        if not -(1 << 63) <= value < 1 << 64:
-            raise _BadId(at, f"{value} does not fit 64 bits")
-    wide = any(value >= 1 << 63 for value in values)
-    if wide and min(values) < 0:
-        at = next(at for at, value in enumerate(values) if value >= 1 << 63)
-        raise _BadId(at, f"{values[at]} does not fit int64, and others are negative")
-    return np.array(values, np.uint64 if wide else np.int64)
+    least, most = min(values, default=0), max(values, default=0)
+    if least >= -(1 << 63) and most < 1 << 63:
+        return np.array(values, np.int64)
+    if least >= 0 and most < 1 << 64:
+        return np.array(values, np.uint64)
+    wrong = most if most >= 1 << 63 else least
+    raise _BadId(values.index(wrong), f"{wrong} does not fit 64 bits, or others are negative")
 
 
 def _parsed(texts: pa.Array) -> Array:
@@ -112,18 +110,16 @@ def _parsed(texts: pa.Array) -> Array:
             found = pc.cast(texts, dtype)
         except pa.ArrowInvalid:
             continue
-        if pc.all(pc.equal(pc.cast(found, pa.large_string()), texts)).as_py() in (True, None):
+        at = pc.index(pc.equal(pc.cast(found, pa.large_string()), texts), False).as_py()
+        if at < 0:
             numbers: Array = found.to_numpy(zero_copy_only=False)
             return numbers
         break
-    listed = texts.to_pylist()
-    for at, text in enumerate(listed):
-        if not _INTEGER.fullmatch(text):
-            raise _NotIntegers(at, _shown(text))
-    try:
-        return _from_ints([int(text) for text in listed])
-    except _BadId as error:
-        raise _NotIntegers(error.at, _shown(listed[error.at])) from None
+    else:
+        at = pc.index(pc.match_substring_regex(texts, _INTEGER), False).as_py()
+        if at < 0:  # the longest one does not fit
+            at = int(np.argmax(pc.binary_length(texts)))
+    raise _NotIntegers(at, _shown(texts[at].as_py()))
 
 
 def _as_integers(values: Any) -> Array:
@@ -145,20 +141,15 @@ def _as_texts(values: Any) -> pa.Array:
     except pa.ArrowInvalid as error:
         raise _BadId(0, f"its ids are no valid UTF-8 ({error})") from None
     lengths = pc.binary_length(texts)
-    checks = (
+    blank = "the id begins or ends with a blank: 'a' and 'a ' would be two nodes; remove the blank"
+    long = f"the id has more than {MOST_TEXT_BYTES} bytes of UTF-8"
+    for wrong, what in (
         (pc.equal(lengths, 0), "an empty text is no id"),
-        (
-            pc.greater(lengths, MOST_TEXT_BYTES),
-            f"the id has more than {MOST_TEXT_BYTES} bytes of UTF-8",
-        ),
-        (
-            pc.not_equal(pc.utf8_trim_whitespace(texts), texts),
-            "the id begins or ends with a blank: 'a' and 'a ' would be two nodes; remove the blank",
-        ),
-    )
-    for wrong, what in checks:
-        if pc.any(wrong).as_py():
-            at = pc.index(wrong, True).as_py()
+        (pc.greater(lengths, MOST_TEXT_BYTES), long),
+        (pc.not_equal(pc.utf8_trim_whitespace(texts), texts), blank),
+    ):
+        at = pc.index(wrong, True).as_py()
+        if at >= 0:
             raise _BadId(at, f"{_shown(texts[at].as_py())}: {what}")
     return texts.cast(pa.large_binary())
 
@@ -196,6 +187,7 @@ class _Blocks:
         self._file = TempFile(folder)
         self._schema = pa.schema([("ids", kind)])
         self._begins = [0]
+        self.close = self._file.close
 
     def __len__(self) -> int:
         return len(self._begins) - 1
@@ -211,10 +203,6 @@ class _Blocks:
         data = self._file.read(begin, end - begin, np.dtype(np.uint8))
         return pa.ipc.read_record_batch(pa.py_buffer(data), self._schema).column(0)
 
-    def close(self) -> None:
-        """Frees the disk space."""
-        self._file.close()
-
 
 class _Distinct:
     """Takes ids in any order, and writes each of them once, ascending.
@@ -223,15 +211,13 @@ class _Distinct:
     """
 
     def __init__(self, folder: Path, memory: int, *, is_text: bool) -> None:
-        self._folder = folder
         self._kind = pa.large_binary() if is_text else pa.uint64()
         self._memory = memory
         self._most = max(1 << 13, memory // _SORT_FACTOR)
         self._pieces: list[pa.Array] = []
         self._bytes = 0
-        self._runs: _Blocks | None = None
+        self._runs, self._sorted = _Blocks(folder, self._kind), _Blocks(folder, self._kind)
         self._ends: list[int] = []  # of runs, by blocks
-        self._sorted: _Blocks | None = None
 
     def add(self, ids: Any) -> None:
         """Takes ids of one chunk."""
@@ -247,15 +233,13 @@ class _Distinct:
     def _spill(self) -> None:
         """Writes a run, in blocks of which a merge can have some thousand."""
         (ids,) = self._pieces
-        if self._runs is None:
-            self._runs = _Blocks(self._folder, self._kind)
         size = max(_LEAST_BLOCK, len(ids) * (self._memory >> 12) // max(1, ids.nbytes))
         for begin in range(0, len(ids), size):
             self._runs.append(ids[begin : begin + size])
         self._ends.append(len(self._runs))
         self._pieces, self._bytes = [], 0
 
-    def _merged(self, runs: _Blocks) -> Iterator[pa.Array]:
+    def _merged(self) -> Iterator[pa.Array]:
         """All ids in ascending blocks, each once: a run has an id once."""
         several = max(1, 1024 // len(self._ends))  # so that blocks take a quarter of the memory
         at, blocks = [0, *self._ends[:-1]], [pa.array([], self._kind)] * len(self._ends)
@@ -263,7 +247,7 @@ class _Distinct:
             for i, end in enumerate(self._ends):
                 if not len(blocks[i]) and at[i] < end:
                     stop = min(end, at[i] + several)
-                    blocks[i] = pa.concat_arrays([runs[j] for j in range(at[i], stop)])
+                    blocks[i] = pa.concat_arrays([self._runs[j] for j in range(at[i], stop)])
                     at[i] = stop
             if not any(map(len, blocks)):
                 return
@@ -281,11 +265,11 @@ class _Distinct:
         """The file of the table, sealed; `huge`: some integers are 2^63 or more."""
         self._pieces = [_distinct(self._pieces, self._kind)]
         blocks: Any = self._pieces
-        if self._runs is not None:
+        if self._ends:
             self._spill()
-            blocks = self._sorted = _Blocks(self._folder, self._kind)
-            for ids in self._merged(self._runs):
-                blocks.append(ids)
+            for ids in self._merged():
+                self._sorted.append(ids)
+            blocks = self._sorted
         count = sum(map(len, blocks))
         if self._kind == pa.uint64():
             dtype = np.dtype("<u8" if huge else "<i8")
@@ -310,9 +294,8 @@ class _Distinct:
     def close(self) -> None:
         """Frees memory and disk space."""
         self._pieces = []
-        for blocks in (self._runs, self._sorted):
-            if blocks is not None:
-                blocks.close()
+        self._runs.close()
+        self._sorted.close()
 
 
 def _count_up_to(ids: pa.Array, limit: Any) -> int:
@@ -358,9 +341,9 @@ class NodeIds:
             return
         at = int(ids.argmin() if ids.dtype.kind == "i" else ids.argmax())
         value = int(ids[at])
-        name = "negative" if value < 0 else "huge" if value >= 1 << 63 else ""
-        if name and name not in self.ranges:
-            self.ranges[name] = f"{table.name}, {table.locate(record + at)} has {value}"
+        if value < 0 or value >= 1 << 63:
+            place = f"{table.name}, {table.locate(record + at)} has {value}"
+            self.ranges.setdefault("negative" if value < 0 else "huge", place)
         if len(self.ranges) == 2:
             raise ValueError(
                 f"{' and '.join(self.ranges.values())}: negative ids, and ids of 2^63 and more, "
@@ -457,12 +440,9 @@ class MappedSplit:
                 at = int(unknown[0])
                 value = values[at].as_py() if hasattr(values[at], "as_py") else values[at]
                 shown = repr(str(value)) if isinstance(value, str) else str(value)
-                hint = ""
-                if self._are_texts and is_table(self._value):
-                    hint = "; give files as gz.Source([...]), because a list of texts is one of ids"
                 raise IndexError(
                     f"{split}, position {record + at}: {shown:.80} is the id of no node: neither "
-                    f"edges nor attributes name it{hint}"
+                    f"edges nor attributes name it"
                 )
             yield nodes
             record += len(nodes)

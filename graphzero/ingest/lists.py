@@ -315,29 +315,13 @@ def _entries(
     return both, tuple(payload)
 
 
-class _IndptrWriter:
-    """Writes ``indptr`` from a stream of sorted keys, without an array of all nodes."""
-
-    def __init__(self, file: FileWriter, num_nodes: int) -> None:
-        self._file = file
-        self._num_nodes = num_nodes
-        self._next_node = 0
-        self._done = 0
-
-    def add(self, keys: npt.NDArray[np.uint64]) -> None:
-        """Takes the next sorted keys, and writes the entries of all nodes up to the last owner."""
-        self._write_until(int(keys[-1] >> _HALF) + 1, keys)
-        self._done += len(keys)
-
-    def finish(self) -> None:
-        """Writes the entries of all remaining nodes."""
-        self._write_until(self._num_nodes + 1, np.empty(0, np.uint64))
-
-    def _write_until(self, stop: int, keys: npt.NDArray[np.uint64]) -> None:
-        for begin in range(self._next_node, stop, _CHUNK):
-            end = min(begin + _CHUNK, stop)
-            self._file.append("indptr", list_starts(keys, self._done, begin, end))
-        self._next_node = max(self._next_node, stop)
+def _write_indptr(
+    file: FileWriter, keys: npt.NDArray[np.uint64], done: int, first: int, stop: int
+) -> int:
+    """Writes the entries of the nodes [first, stop); `keys` are the sorted ones after `done`."""
+    for begin in range(first, stop, _CHUNK):
+        file.append("indptr", list_starts(keys, done, begin, min(begin + _CHUNK, stop)))
+    return max(first, stop)
 
 
 def _write_lists(
@@ -348,9 +332,10 @@ def _write_lists(
     advance: Advance,
 ) -> None:
     """Writes the sorted entries, their payload of these names, and the sections derived from it."""
-    indptr, sums = _IndptrWriter(file, file.header.num_nodes), _ListSums()
+    sums, done, node = _ListSums(), 0, 0
     for keys, payload in sorted_pieces(sorter, _CHUNK):
-        indptr.add(keys)
+        node = _write_indptr(file, keys, done, node, int(keys[-1] >> _HALF) + 1)
+        done += len(keys)
         file.append("indices", key_neighbors(keys))
         owners = keys >> _HALF if names else keys
         for name, array in zip(names, payload, strict=True):
@@ -360,7 +345,7 @@ def _write_lists(
             elif name == "times":
                 time_order.add(owners, array)
         advance(len(keys))
-    indptr.finish()
+    _write_indptr(file, np.empty(0, np.uint64), done, node, file.header.num_nodes + 1)
     time_order.finish()
 
 
@@ -505,11 +490,8 @@ class _TimeOrderWriter:
         self._max_entries = max(_MIN_ENTRIES, memory // _ENTRY_BYTES)
         self._dtype = id_dtype(file.header.width)
         self._source = -1
-        self._start_list()
-
-    def _start_list(self) -> None:
         self._num_entries = 0  # of the last list so far
-        self._runs = EdgeSorter(self._folder, [self._dtype], self._memory)
+        self._runs = EdgeSorter(folder, [self._dtype], memory)
 
     def add(self, sources: npt.NDArray[np.uint64], times: npt.NDArray[np.int64]) -> None:
         """Takes the next entries.
@@ -529,7 +511,8 @@ class _TimeOrderWriter:
         for _, (offsets,) in self._runs.merged():
             self._file.append("time_order", offsets)
         self.close()
-        self._start_list()
+        self._num_entries = 0
+        self._runs = EdgeSorter(self._folder, [self._dtype], self._memory)
 
     def close(self) -> None:
         """Frees memory and disk space."""

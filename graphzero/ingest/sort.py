@@ -48,33 +48,30 @@ class TempFile:
 
     def reserve(self, size: int) -> None:
         """Reserves disk space for size bytes, so that later writes cannot run out of it."""
-        try:
+        with self._naming():
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(self._file.fileno(), 0, size)
             else:  # macOS
                 os.ftruncate(self._file.fileno(), size)
-        except OSError as error:
-            raise self._named(error) from error
 
     def write(self, array: npt.NDArray[Any], offset: int) -> None:
         """Writes a non-empty array at a byte offset."""
         view = memoryview(np.ascontiguousarray(array).data).cast("B")
-        while view.nbytes:
-            try:
+        with self._naming():
+            while view.nbytes:
                 written = os.pwrite(self._file.fileno(), view, offset)
-            except OSError as error:
-                raise self._named(error) from error
-            view, offset = view[written:], offset + written
+                view, offset = view[written:], offset + written
 
     def read(self, offset: int, count: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """A new array of count elements from a byte offset."""
         array = np.empty(count, dtype)
         view = memoryview(array.view(np.uint8).data)
-        while view.nbytes:
-            got = os.preadv(self._file.fileno(), [view], offset)
-            if got == 0:
-                raise OSError(errno.EIO, "a temporary file is shorter than written", self._path())
-            view, offset = view[got:], offset + got
+        with self._naming():
+            while view.nbytes:
+                got = os.preadv(self._file.fileno(), [view], offset)
+                if got == 0:  # shorter than written
+                    raise OSError(errno.EIO, "")
+                view, offset = view[got:], offset + got
         return array
 
     def map(self, size: int, access: int = mmap.ACCESS_WRITE) -> mmap.mmap:
@@ -85,12 +82,15 @@ class TempFile:
         """Frees the disk space."""
         self._file.close()
 
-    def _path(self) -> str:
-        return os.fspath(self._folder)
-
-    def _named(self, error: OSError) -> OSError:
-        code = error.errno or errno.EIO
-        return OSError(code, f"temporary data of the build: {os.strerror(code)}", self._path())
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Names the folder in errors."""
+        try:
+            yield
+        except OSError as error:
+            code = error.errno or errno.EIO
+            reason = f"temporary data of the build: {os.strerror(code)}"
+            raise OSError(code, reason, os.fspath(self._folder)) from error
 
 
 class TempColumn:
@@ -118,21 +118,21 @@ class TempColumn:
     def append(self, array: npt.NDArray[Any]) -> None:
         """Appends a copy of an array, in the column's dtype."""
         piece = np.asarray(array, dtype=self.dtype)
-        at = self._length * self.dtype.itemsize
-        self._length += len(piece)
         if not len(piece):
             return
-        if self._file is None and at + piece.nbytes <= self._memory:
-            self._pieces.append(piece.copy())
-            return
+        at = self._length * self.dtype.itemsize
         if self._file is None:
+            if at + piece.nbytes <= self._memory:
+                self._pieces.append(piece.copy())
+                self._length += len(piece)
+                return
             self._file = TempFile(self._folder)
-            offset = 0
-            for earlier in self._pieces:
-                self._file.write(earlier, offset)
-                offset += earlier.nbytes
-            self._pieces = []
+            earlier, self._pieces, self._length = self._pieces, [], 0
+            for array in [*earlier, piece]:
+                self.append(array)
+            return
         self._file.write(piece, at)
+        self._length += len(piece)
 
     def read(self, begin: int, end: int) -> npt.NDArray[Any]:
         """Elements [begin, end); read-only by convention."""
@@ -305,7 +305,7 @@ Payload = tuple[npt.NDArray[Any], ...]
 
 _MIN_BLOCK = 16
 _MIN_RUN = 1024
-_PIECE = 1 << 14
+_PIECE = 1 << 16
 
 
 def available_processors() -> int:

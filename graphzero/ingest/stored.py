@@ -135,7 +135,6 @@ class StoredGraph:
             with_edge_ids=self.header.find("edge_ids") is not None,
             position=self._values("edge_ids"),
             num_user_edges=self.header.num_input_edges,
-            has_both=True,
         )
 
     def _values(self, name: str) -> _Column | None:

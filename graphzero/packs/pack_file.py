@@ -6,11 +6,9 @@ The first file names the others, which stand beside it.
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -19,19 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.errors import FormatError
-from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.user_input import IdArray, Sampling, as_fanouts, as_seed
 from graphzero.io.row_io import RowKey
 from graphzero.sampling.order import num_batches
-from graphzero.store.atomic import is_staging_name
-from graphzero.store.format import FLAG_VECTOR, MAGIC, Header, layout
 from graphzero.units import as_count
 
 OPTIONS, OFFSETS = "pack_options", "batch_offsets"
 _VERSIONS = (1, 2)  # version 1 has the features "x", in one file
-_TOKEN = "[0-9a-f]{8}"
-_MOST_SOURCE = 60  # characters of the name of an attribute in the name of a file
 _SAMPLING = tuple(each.name for each in fields(Sampling))
 _NEEDED = {"num_seeds", "batch_size", "fanouts", "shuffle", "drop_last", "seed", *_SAMPLING}
 
@@ -81,10 +74,11 @@ class PackInfo:
     def encode(self) -> bytes:
         """The content of the section 'pack_options'."""
         found = asdict(self)
-        is_first = (self.source, self.parts, self.token) == ("x", (), "")
-        if is_first:  # as it was before packs had several files
+        version = 2
+        if (self.source, self.parts, self.token) == ("x", (), ""):
+            version = 1  # as it was before packs had several files
             del found["source"], found["parts"], found["token"]
-        return json.dumps({"version": 1 if is_first else 2, **found}).encode()
+        return json.dumps({"version": version, **found}).encode()
 
     @staticmethod
     def decode(data: bytes) -> PackInfo:
@@ -97,63 +91,37 @@ class PackInfo:
         """
         try:
             found = json.loads(data)
-            version = found.pop("version")
-            if version not in _VERSIONS:
+            if (version := found.pop("version")) not in _VERSIONS:
                 raise ValueError(f"version {version!r}, this graphzero reads versions 1 and 2")
-            if version == 2:
-                found |= _decode_parts(found)
+            found |= {name: _as_key(found[name]) for name in ("source", "parts") if name in found}
             info = PackInfo(**found)
-            missing, rows = _NEEDED - info.options.keys(), file_key(info.source)
+            keys = [info.source, *(key for key, _ in info.parts)]
+            rows, *_ = [file_key(key) for key in keys]
+            missing = _NEEDED - info.options.keys()
             if missing or info.files.keys() != {"graph", rows}:
                 raise ValueError(f"does not name {sorted(missing) or f'graph and {rows}'}")
-            as_count(info.options["num_seeds"], "num_seeds", 0)
-            as_count(info.options["batch_size"], "batch_size")
+            for name, least in (("num_seeds", 0), ("batch_size", 1)):
+                as_count(info.options[name], name, least)
+            for name, least in (("first_epoch", 0), ("epochs", 1), ("resident_rows", 0)):
+                as_count(getattr(info, name), name, least)
             as_seed(info.options["seed"])
-            _check_fanouts(info.options["fanouts"])
-            as_count(info.first_epoch, "first_epoch", 0)
-            as_count(info.epochs, "epochs")
-            as_count(info.resident_rows, "resident_rows", 0)
+            fanouts = info.options["fanouts"]
+            for hops in fanouts.values() if isinstance(fanouts, dict) else [fanouts]:
+                as_fanouts(hops)
             _ = info.sampling
+            for _, name in info.parts:
+                if os.path.basename(name) != name or "\0" in name or not name:
+                    raise ValueError(f"{name!r:.80} is no file beside it")
+            if len(set(keys)) < len(keys):
+                raise ValueError("an attribute is there twice")
         except (AttributeError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise ValueError(f"not the options of a pack ({error})") from None
         return info
 
 
-def _decode_source(value: Any) -> RowKey:
-    """An attribute's name; or a node type or an edge type, and the name."""
-    if isinstance(value, str) and value:
-        return value
-    kind, name = value
-    if isinstance(kind, list):
-        kind = tuple(kind)
-    names = kind if isinstance(kind, tuple) and len(kind) == 3 else (kind,)
-    if not all(isinstance(each, str) and each for each in (*names, name)):
-        raise ValueError(f"{value!r:.80} is no attribute")
-    return kind, name
-
-
-def _decode_parts(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What version 2 has besides, checked."""
-    parts = tuple((_decode_source(source), name) for source, name in found["parts"])
-    for _, name in parts:
-        if not isinstance(name, str) or os.path.basename(name) != name or "\0" in name or not name:
-            raise ValueError(f"{name!r:.80} is no file beside it")
-    if not re.fullmatch("[0-9a-f]*", found["token"]):
-        raise ValueError("its token is none")
-    source = _decode_source(found["source"])
-    if len({source, *(each for each, _ in parts)}) <= len(parts):
-        raise ValueError("an attribute is there twice")
-    return {"source": source, "parts": parts}
-
-
-def _check_fanouts(fanouts: Any) -> None:
-    if not isinstance(fanouts, dict):
-        as_fanouts(fanouts)
-        return
-    if not fanouts:
-        raise ValueError("fanouts name no edge type")
-    for hops in fanouts.values():
-        as_fanouts(hops)
+def _as_key(value: Any) -> Any:
+    """Tuples, where JSON has lists."""
+    return tuple(map(_as_key, value)) if isinstance(value, list) else value
 
 
 def source_name(source: RowKey) -> str:
@@ -191,15 +159,19 @@ class Pack:
         """Size of the first rows, which will be resident."""
         return self.info.resident_rows * self.store.row_bytes
 
-    def rows_of(self, epoch: int, batch: int, rows: IdArray) -> IdArray:
+    def rows_of(
+        self, epoch: int, rows_of: Callable[[int, Any], IdArray], batch: int, subgraph: Any
+    ) -> IdArray:
         """Where the rows of a batch are.
 
         Parameters
         ----------
-        epoch, batch : int
-            One of the packed epochs, and one of its batches.
-        rows : (n,) int64
-            Rows of the row file that was packed.
+        epoch : int
+            One of the packed epochs.
+        rows_of : callable
+            From a batch and its subgraph to (n,) int64: rows of the file that was packed.
+        batch : int
+        subgraph : TypedSubgraph
 
         Returns
         -------
@@ -213,36 +185,15 @@ class Pack:
         """
         at = (epoch - self.info.first_epoch) * self.info.batches_per_epoch + batch
         begin, end = self.offsets[at : at + 2].tolist()
-        packed = np.flatnonzero(rows >= self.info.resident_rows)
+        found = rows_of(batch, subgraph).copy()
+        packed = np.flatnonzero(found >= self.info.resident_rows)
         if packed.shape[0] != end - begin:
             raise FormatError(
                 f"{self.store.path} holds {end - begin:,} rows of batch {batch} of epoch {epoch}, "
                 f"which has {packed.shape[0]:,}: pack again"
             )
-        found = rows.copy()
         found[packed] = np.arange(begin, end)
         return found
-
-
-def _digest(of: tuple[Any, ...]) -> str:
-    return hashlib.sha256(json.dumps(of).encode()).hexdigest()[:16]
-
-
-def digest_of_graph(dataset: Dataset) -> str:
-    """Fingerprint of what is sampled: of a typed graph, all edge types and orders of nodes.
-
-    It is made from the headers.
-    """
-    if not dataset.is_typed:
-        return _digest(dataset.graph.identity)
-    graphs = tuple(("__".join(t), edges.graph.identity) for t, edges in dataset.edges.items())
-    orders = tuple((name, nodes.order_identity) for name, nodes in dataset.nodes.items())
-    return _digest((graphs, orders))
-
-
-def digest_of_rows(store: FeatureStore | None) -> str:
-    """Fingerprint of a row file, from its header. That of a ``.npy`` file has no checksum."""
-    return _digest(() if store is None else store.identity)
 
 
 def _section(store: FeatureStore, name: str, dtype: str) -> npt.NDArray[Any]:
@@ -266,10 +217,9 @@ def open_pack(path: str | os.PathLike[str]) -> Pack:
     """
     store = FeatureStore(path)
     try:
+        data = _section(store, OPTIONS, "|u1").tobytes()
         try:
-            info = PackInfo.decode(_section(store, OPTIONS, "|u1").tobytes())
-        except FormatError:
-            raise
+            info = PackInfo.decode(data)
         except ValueError as error:
             raise FormatError(f"{path}: section '{OPTIONS}': {error}") from None
         offsets = _section(store, OFFSETS, "<u8").astype(np.int64)
@@ -286,54 +236,33 @@ def open_pack(path: str | os.PathLike[str]) -> Pack:
         raise
 
 
-def _stem(main: Path) -> str:
-    return main.name.removesuffix(".gd")
-
-
-def part_name(main: Path, token: str, number: int, source: str) -> str:
-    """Name of a file beside the first: "train.pack.1f3a9c2b-01-paper.x.gd"."""
-    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", source)[:_MOST_SOURCE]
-    return f"{_stem(main)}.{token}-{number:02d}-{plain}.gd"
-
-
-def _is_part(main: Path, name: str) -> bool:
-    return re.fullmatch(rf"{re.escape(_stem(main))}\.{_TOKEN}-\d\d+-.*\.gd", name) is not None
-
-
 def open_parts(main: Pack) -> dict[RowKey, Pack]:
     """Opens all files of a pack, by what they have rows of; the first among them.
 
     Raises
     ------
     FileNotFoundError
-        If one is missing.
+        If one is missing. All are closed then, the first among them.
     FormatError
-        If one is corrupt, or of another pack.
+        If one is corrupt, or of another pack; likewise.
     """
-    if main.info.token and not main.info.parts:
-        raise FormatError(f"{main.store.path} is a later file of a pack: give the first one")
     found: dict[RowKey, Pack] = {main.info.source: main}
-    folder = Path(os.path.realpath(main.store.path)).parent
     try:
+        if main.info.token and not main.info.parts:
+            raise FormatError(f"{main.store.path} is a later file of a pack: give the first one")
+        folder = Path(os.path.realpath(main.store.path)).parent
         for source, name in main.info.parts:
             try:
                 found[source] = part = open_pack(folder / name)
             except FileNotFoundError:
-                raise FileNotFoundError(
-                    errno.ENOENT,
-                    f"a file of the pack {main.store.path} is missing: keep its files together, "
-                    "or pack again",
-                    str(folder / name),
-                ) from None
-            of_file: Any = {
-                name: getattr(part.info, name) for name in ("source", "files", "resident_rows")
-            }
-            if part.info.source != source or part.info != replace(main.info, parts=(), **of_file):
+                reason = f"a file of the pack {main.store.path} is missing: keep its files together"
+                raise FileNotFoundError(errno.ENOENT, reason, str(folder / name)) from None
+            of_file: Any = {"files": part.info.files, "resident_rows": part.info.resident_rows}
+            if part.info != replace(main.info, source=source, parts=(), **of_file):
                 raise FormatError(f"{folder / name} is of another pack: pack again")
     except BaseException:
         for part in found.values():
-            if part is not main:
-                part.store.close()
+            part.store.close()
         raise
     return found
 
@@ -352,38 +281,3 @@ def pack_files(path: str | os.PathLike[str]) -> list[Path]:
     pack.store.close()
     folder = Path(os.path.realpath(path)).parent
     return [Path(path), *(folder / name for _, name in pack.info.parts)]
-
-
-def clear_old_parts(main: Path, kept: Iterable[str]) -> None:
-    """Removes the other files of earlier packs of the same name."""
-    names = set(kept)
-    for name in os.listdir(main.parent):
-        if _is_part(main, name) and name not in names:
-            (main.parent / name).unlink(missing_ok=True)
-
-
-def clear_leftovers(main: Path) -> None:
-    """Removes unfinished files of a killed packing of the same file: they have no header."""
-    for name in os.listdir(main.parent):
-        if not is_staging_name(name):
-            continue
-        final = ".".join(name[1:].split(".")[:-2])  # .NAME.random.suffix
-        if final == main.name or _is_part(main, final):
-            staged = main.parent / name
-            with open(staged, "rb") as file:
-                unfinished = file.read(8) not in MAGIC.values()
-            if unfinished:
-                staged.unlink()
-
-
-def pack_header(store: FeatureStore, num_rows: int, num_batches: int, info: PackInfo) -> Header:
-    """Header of a pack of so many rows of a file, without the checksums."""
-    sections: list[tuple[str, Any, int]] = [
-        (OPTIONS, np.uint8, len(info.encode())),
-        (OFFSETS, np.uint64, num_batches + 1),
-    ]
-    if len(store.shape) > 2:
-        sections.append(("row_shape", np.int64, len(store.shape) - 1))
-    sections.append(("rows", store.dtype, num_rows * store.feature_dim))
-    flags = FLAG_VECTOR if len(store.shape) == 1 else 0
-    return layout("features", sections, num_nodes=num_rows, width=store.feature_dim, flags=flags)

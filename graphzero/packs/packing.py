@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
+import re
 import secrets
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from tqdm import tqdm
 
 from graphzero.errors import FormatError
@@ -29,279 +30,181 @@ from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.packs.pack_file import (
     OFFSETS,
     OPTIONS,
-    Pack,
     PackInfo,
-    clear_leftovers,
-    clear_old_parts,
-    digest_of_graph,
-    digest_of_rows,
     file_key,
     open_pack,
     open_parts,
-    pack_header,
-    part_name,
     source_name,
 )
 from graphzero.sampling.order import Share
-from graphzero.store.atomic import require_disk_space
-from graphzero.store.format import FileWriter
+from graphzero.store.atomic import is_staging_name
+from graphzero.store.format import FLAG_VECTOR, MAGIC, FileWriter, Header, layout
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset
 from graphzero.units import as_count
 
 if TYPE_CHECKING:
-    from graphzero.graph.user_input import SamplingOptions, Unpack
+    from graphzero.graph.user_input import Unpack
+    from graphzero.loader.arguments import DatasetOptions
 
 _DEFAULT_RESIDENT = 0.2
+_TOKEN = "[0-9a-f]{8}"
+_MOST_SOURCE = 60  # characters of the name of an attribute in the name of a file
 _PREFIX_STEP_BYTES = 4 << 20  # of resident rows, copied in one step
 
 
-@dataclass(frozen=True)
-class PackedRows:
-    """An attribute whose rows are packed: the first `resident_rows` once, others for each batch."""
+class _Packing(NeighborDataset):
+    """Mini-batches of all ranks; once `packed` is known, with only the rows that are packed."""
 
-    key: RowKey
-    source: RowSource
-    resident_rows: int
-
-    @property
-    def store(self) -> FeatureStore:
-        """The file of the rows."""
-        return self.source.store
-
-    def beyond(self, batch: int, subgraph: Any) -> IdArray:
-        """The rows of a mini-batch that are not resident."""
-        rows = self.source.rows_of(batch, subgraph)
-        return rows[rows >= self.resident_rows]
-
-
-class _RowsBeyond(NeighborDataset):
-    """Mini-batches with only those rows that are not among the first of their file."""
-
-    def __init__(self, packed: Sequence[PackedRows], *args: Any, **options: Any) -> None:
-        # whichever rank packs, it packs the mini-batches of all ranks
-        super().__init__(*args, **{**options, "distributed": False})
-        self._packed = tuple(packed)
+    packed: dict[RowKey, RowSource] | None = None
 
     def row_sources(self, epoch: int) -> dict[RowKey, RowSource]:
-        """The packed attributes, of which only the rows beyond the first ones are read."""
-        del epoch
-        return {
-            one.key: replace(
-                one.source,
-                rows_of=one.beyond,
-                numbering=(one.source.numbering, one.resident_rows),
-                prefix_bytes=0,
-            )
-            for one in self._packed
-        }
+        """All attributes, or the packed ones."""
+        return super().row_sources(epoch) if self.packed is None else self.packed
 
 
-class Packing:
-    """Epochs of a `NeighborDataset` to be packed; the arguments are those of `pack`.
+def _beyond(source: RowSource, first: int) -> RowSource:
+    """A source without the first rows."""
 
-    Attributes
-    ----------
-    packed : tuple of PackedRows
-        What is packed; the first is that of the file with the pack's name.
-    num_batches : int
-        Batches of all packed epochs.
+    def rows_of(batch: int, subgraph: Any) -> IdArray:
+        rows = source.rows_of(batch, subgraph)
+        return rows[rows >= first]
+
+    return replace(source, rows_of=rows_of, numbering=(source.numbering, first), prefix_bytes=0)
+
+
+# Names and fingerprints
+
+
+def _digest(of: tuple[Any, ...]) -> str:
+    return hashlib.sha256(json.dumps(of).encode()).hexdigest()[:16]
+
+
+def digest_of_graph(dataset: Dataset) -> str:
+    """Fingerprint of what is sampled: of a typed graph, all edge types and orders of nodes.
+
+    It is made from the headers.
     """
-
-    def __init__(
-        self,
-        dataset: Dataset,
-        seeds: Any = None,
-        fanouts: Any = (15, 10, 5),
-        *,
-        epochs: int,
-        first_epoch: int = 0,
-        resident: int | str | float | None = None,
-        **options: Any,
-    ) -> None:
-        self.epochs = as_count(epochs, "epochs")
-        self.first_epoch = as_count(first_epoch, "first_epoch", 0)
-        prefetch = options.get("prefetch") or Prefetch()
-        if resident is not None:
-            prefetch = replace(prefetch, resident=resident)
-        options["prefetch"] = replace(prefetch, resident=1.0)
-        self._batches = batches = NeighborDataset(dataset, seeds, fanouts, **options)
-        self._options = {**options, "input_time": batches.input_time}
-        if len(batches.options["fanouts"]) < len(batches.sampler.fanouts):
-            raise ValueError(
-                "two edge types have one name in a pack, source__relation__target: build the "
-                "dataset with other names of types"
-            )
-        sources = _managed(batches.row_sources(self.first_epoch))
-        if not sources:
-            raise ValueError(
-                "the dataset has no features to pack, nor other attributes of nodes with at least "
-                "64 bytes a row, or of edges"
-            )
-        if batches.num_batches == 0:
-            raise ValueError("there are no batches to pack: give more seeds, or a smaller batch")
-        self.num_batches = batches.num_batches * self.epochs
-        total = managed_bytes(sources)
-        wanted = prefetch.resident_bytes(total)
-        resident_bytes = self._default_resident(total) if wanted is None else min(wanted, total)
-        self.packed = tuple(
-            PackedRows(
-                key, source, resident_bytes * source.num_bytes // total // source.store.row_bytes
-            )
-            for key, source in sources.items()
-        )
-
-    def _default_resident(self, total: int) -> int:
-        """As many bytes as the plan finds; if everything fits in memory, a fraction of it."""
-        batches, every = self._batches, range(self._batches.num_batches)
-        available = plan_iteration(batches, Share(), self.first_epoch, every).resident
-        sources = batches.row_sources(self.first_epoch)
-        available = available * total // managed_bytes(sources)  # the share of packed attributes
-        return available if available < total else int(_DEFAULT_RESIDENT * total)
-
-    @property
-    def resident_bytes(self) -> int:
-        """Bytes of the first rows of each attribute, which are not repeated in the batches."""
-        return sum(one.resident_rows * one.store.row_bytes for one in self.packed)
-
-    @cached_property
-    def _num_rows(self) -> list[int]:
-        """Rows of each file, if all mini-batches are as large as the first."""
-        batches, epoch = self._batches, self.first_epoch
-        sampled = batches.sample(batches.positions(epoch, 0), epoch=epoch, batch=0).by_type
-        return [
-            one.resident_rows + self.num_batches * len(one.beyond(0, sampled))
-            for one in self.packed
-        ]
-
-    @property
-    def file_bytes(self) -> int:
-        """Estimated size of all files."""
-        infos = self._infos(Path("pack.gd"), "0" * 8)
-        return sum(
-            pack_header(one.store, rows, self.num_batches, info).file_bytes
-            for one, rows, info in zip(self.packed, self._num_rows, infos, strict=True)
-        )
-
-    def _infos(self, main: Path, token: str) -> list[PackInfo]:
-        """The content of the options of each file."""
-        batches, several = self._batches, len(self.packed) > 1
-        graph = digest_of_graph(batches.dataset)
-        infos = [
-            PackInfo(
-                batches.options,
-                {"graph": graph, file_key(one.key): digest_of_rows(one.store)},
-                self.first_epoch,
-                self.epochs,
-                one.resident_rows,
-                source=one.key,
-                token=token if several else "",
-            )
-            for one in self.packed
-        ]
-        names = [
-            (one.key, part_name(main, token, number, source_name(one.key)))
-            for number, one in enumerate(self.packed)
-        ]
-        return [replace(infos[0], parts=tuple(names[1:])), *infos[1:]]
-
-    def check_space(self, out: str | os.PathLike[str]) -> None:
-        """Raises an OSError with ``errno.ENOSPC`` unless the disk has enough space for the pack."""
-        require_disk_space(
-            Path(out).absolute().parent,
-            self.file_bytes,
-            "the pack needs about",
-            ": pack fewer epochs, or keep more rows resident",
-        )
-
-    def write(
-        self, out: str | os.PathLike[str], *, overwrite: bool = False, progress: bool = False
-    ) -> Path:
-        """Writes the pack; see `pack`."""
-        path = Output("the pack", out).target  # the file itself, where `out` is a link
-        check_outputs([Output("the pack", path)], files_of_dataset(self._batches.dataset.paths))
-        if path.exists() and not overwrite:
-            reason = "the file exists: give overwrite=True (--overwrite) to replace it"
-            raise FileExistsError(errno.EEXIST, reason, str(path))
-        self.check_space(path)
-        clear_leftovers(path)
-        infos = self._infos(path, secrets.token_hex(4))
-        names = [name for _, name in infos[0].parts]
-        bar = tqdm(
-            total=self.num_batches,
-            desc="packing",
-            unit=" batches",
-            file=sys.stderr,
-            disable=not progress,
-        )
-        try:
-            with bar, ExitStack() as stack:  # the first file is the last to get its name
-                writers: dict[RowKey, _RowsWriter] = {}
-                files = zip(self.packed, infos, self._num_rows, [path.name, *names], strict=True)
-                for one, info, count, name in files:
-                    header = pack_header(one.store, count, self.num_batches, info)
-                    file = stack.enter_context(FileWriter(path.with_name(name), header))
-                    writers[one.key] = _RowsWriter(one, file, info)
-                for rows in self._rows_of_batches():
-                    for key, writer in writers.items():
-                        writer.append(rows[key])
-                    bar.update(1)
-                    del rows  # their memory is wanted for the next ones
-                for writer in writers.values():
-                    writer.end()
-        except BaseException:
-            for name in names:
-                path.with_name(name).unlink(missing_ok=True)
-            raise
-        clear_old_parts(path, names)
-        return Path(out).absolute()
-
-    def _rows_of_batches(self) -> Iterator[Any]:
-        """The rows of all epochs in the order of the files, read ahead in the background."""
-        plain = self._batches
-        kind, fanouts = plain.input_type, plain.sampler.fanouts
-        seeds = plain.seeds if kind is None else (kind, plain.seeds)
-        batches = _RowsBeyond(self.packed, plain.dataset, seeds, fanouts, **self._options)
-        for epoch in range(self.first_epoch, self.first_epoch + self.epochs):
-            batches.set_epoch(epoch)
-            with closing(iter(batches)) as iterator:
-                for sampled in iterator:
-                    yield sampled.rows
-                    del sampled  # its memory is wanted for the next one
+    if not dataset.is_typed:
+        return _digest(dataset.graph.identity)
+    graphs = tuple(("__".join(t), edges.graph.identity) for t, edges in dataset.edges.items())
+    orders = tuple((name, nodes.order_identity) for name, nodes in dataset.nodes.items())
+    return _digest((graphs, orders))
 
 
-def _managed(sources: Mapping[RowKey, RowSource]) -> dict[RowKey, RowSource]:
+def digest_of_rows(store: FeatureStore | None) -> str:
+    """Fingerprint of a row file, from its header. That of a ``.npy`` file has no checksum."""
+    return _digest(() if store is None else store.identity)
+
+
+def part_name(main: Path, token: str, number: int, source: str) -> str:
+    """Name of a file beside the first: "train.pack.1f3a9c2b-01-paper.x.gd"."""
+    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", source)[:_MOST_SOURCE]
+    return f"{main.name.removesuffix('.gd')}.{token}-{number:02d}-{plain}.gd"
+
+
+def clear(main: Path, kept: Collection[str] | None = None) -> None:
+    """Removes what a killed packing of the same file left unfinished: it has no header.
+
+    With `kept`, the names of the files that a new pack has beside it, also those of earlier ones.
+    """
+    stem = re.escape(main.name.removesuffix(".gd"))
+    is_part = re.compile(rf"{stem}\.{_TOKEN}-\d\d+-.*\.gd").fullmatch
+    for name in os.listdir(main.parent):
+        path = main.parent / name
+        if is_staging_name(name):
+            final = ".".join(name[1:].split(".")[:-2])  # .NAME.random.suffix
+            if final == main.name or is_part(final):
+                with open(path, "rb") as file:
+                    unfinished = file.read(8) not in MAGIC.values()
+                if unfinished:
+                    path.unlink()
+        elif kept is not None and is_part(name) and name not in kept:
+            path.unlink(missing_ok=True)
+
+
+def pack_header(store: FeatureStore, num_rows: int, num_batches: int, info: PackInfo) -> Header:
+    """Header of a pack of so many rows of a file, without the checksums."""
+    sections: list[tuple[str, Any, int]] = [
+        (OPTIONS, np.uint8, len(info.encode())),
+        (OFFSETS, np.uint64, num_batches + 1),
+    ]
+    if len(store.shape) > 2:
+        sections.append(("row_shape", np.int64, len(store.shape) - 1))
+    sections.append(("rows", store.dtype, num_rows * store.feature_dim))
+    flags = FLAG_VECTOR if len(store.shape) == 1 else 0
+    return layout("features", sections, num_nodes=num_rows, width=store.feature_dim, flags=flags)
+
+
+# Writing
+
+
+def _packed_sources(batches: NeighborDataset, epoch: int) -> dict[RowKey, RowSource]:
     """The row files that the strategy of the plan reads, features first.
 
     Other rows come through the page cache; weights and times that drive sampling are in the files
     of the graph, beside the lists that are sampled.
     """
+    if len(batches.options["fanouts"]) < len(batches.sampler.fanouts):
+        raise ValueError(
+            "two edge types have one name in a pack, source__relation__target: build the "
+            "dataset with other names of types"
+        )
     found = {
         key: source
-        for key, source in sources.items()
+        for key, source in batches.row_sources(epoch).items()
         if source.is_managed and source.num_bytes > 0 and not isinstance(source.store, EdgeRows)
     }
+    if not found:
+        raise ValueError(
+            "the dataset has no features to pack, nor other attributes of nodes with at least "
+            "64 bytes a row, or of edges"
+        )
+    if batches.num_batches == 0:
+        raise ValueError("there are no batches to pack: give more seeds, or a smaller batch")
     return dict(sorted(found.items(), key=lambda item: item[0] != "x"))
 
 
-class _RowsWriter:
-    """One file of a pack, while it is written."""
+def _resident_rows(
+    batches: NeighborDataset,
+    sources: Mapping[RowKey, RowSource],
+    epoch: int,
+    prefetch: Prefetch,
+) -> dict[RowKey, int]:
+    """How many first rows of each file are packed once; by default as many as the plan finds.
 
-    def __init__(self, of: PackedRows, file: FileWriter, info: PackInfo) -> None:
+    If everything fits in memory, these are a fraction of it.
+    """
+    total = managed_bytes(sources)
+    size = prefetch.resident_bytes(total)
+    if size is None:
+        every = managed_bytes(batches.row_sources(epoch))
+        plan = plan_iteration(batches, Share(), epoch, range(batches.num_batches))
+        size = plan.resident * total // every  # the share of packed attributes
+        size = size if size < total else int(_DEFAULT_RESIDENT * total)
+    return {
+        key: min(size, total) * source.num_bytes // total // source.store.row_bytes
+        for key, source in sources.items()
+    }
+
+
+class _RowsWriter:
+    """One file of a pack, while it is written: resident rows, then those of the mini-batches."""
+
+    def __init__(self, file: FileWriter, info: PackInfo, store: FeatureStore) -> None:
         self._file = file
-        self._offsets = [of.resident_rows]
-        store = of.store
+        self._offsets = [info.resident_rows]
         file.append(OPTIONS, np.frombuffer(info.encode(), np.uint8))
         if len(store.shape) > 2:
             file.append("row_shape", store.shape[1:])
         step = max(1, _PREFIX_STEP_BYTES // store.row_bytes)
-        for begin in range(0, of.resident_rows, step):
-            end = min(begin + step, of.resident_rows)
+        for begin in range(0, info.resident_rows, step):
+            end = min(begin + step, info.resident_rows)
             store.request_rows(begin, end)
             file.append("rows", store.gather_stored(np.arange(begin, end), None, 1))
 
-    def append(self, rows: npt.NDArray[Any]) -> None:
-        """The rows of the next batch."""
-        self._offsets.append(self._offsets[-1] + rows.shape[0])
+    def append(self, rows: Any) -> None:
+        """The rows of the next mini-batch."""
+        self._offsets.append(self._offsets[-1] + len(rows))
         if self._offsets[-1] > self._file.header.num_nodes:
             self._file.resize(self._offsets[-1])
         self._file.append("rows", rows)
@@ -320,18 +223,11 @@ def pack(
     *,
     epochs: int,
     first_epoch: int = 0,
-    batch_size: int = 1024,
-    shuffle: bool = False,
-    drop_last: bool = False,
     input_time: Any = None,
-    seed: int = 0,
     resident: int | str | float | None = None,
-    prefetch: Prefetch | None = None,
-    gather: Sequence[str] | None = None,
-    num_threads: int | None = None,
     overwrite: bool = False,
     progress: bool = False,
-    **options: Unpack[SamplingOptions],
+    **options: Unpack[DatasetOptions],
 ) -> Path:
     """Writes the rows of the batches of some epochs, for `PackedDataset` to read.
 
@@ -347,7 +243,7 @@ def pack(
     out : path-like
         The pack, a ``.gd`` file. If several attributes are packed, each but the first has a file
         beside it: of ``train.gd`` these are ``train.1f3a9c2b-01-edge_attr.gd`` and so on.
-    seeds, fanouts, batch_size, shuffle, drop_last, input_time, seed, **options
+    seeds, fanouts, input_time
         As `NeighborDataset` takes them.
     epochs, first_epoch : int
         How many epochs, and the first of them.
@@ -356,16 +252,16 @@ def pack(
         not for each batch. As in `Prefetch.resident`: a fraction of at most 1, or bytes (or
         ``"2GB"``), which the files divide in proportion to their sizes. Default: what memory allows
         (see `Prefetch.memory_limit`); of rows that fit in memory, a fifth.
-    prefetch : Prefetch
-        How rows are read to be packed.
-    gather : sequence of str, optional
-        Names of the attributes to pack, of those above. Default: all of them.
-    num_threads : int, optional
-        Threads that sample. Default: all processors.
     overwrite : bool
         Whether a file of that name may be replaced.
     progress : bool
         Show a progress bar on stderr.
+    **options
+        Those of `NeighborDataset`: batch_size, shuffle, drop_last, seed, num_threads, prefetch (how
+        rows are read to be packed), and how neighbours are drawn; `gather` names the attributes to
+        pack, of those above (default: all of them). The batches of all ranks are packed, as they
+        are stored: `rank`, `world_size`, `distributed` and `feature_dtype` are options of the
+        `PackedDataset`.
 
     Returns
     -------
@@ -381,24 +277,58 @@ def pack(
     IndexError, ValueError
         As `NeighborDataset`; if there are no rows to pack, or no batches.
     """
-    packing = Packing(
-        dataset,
-        seeds,
-        fanouts,
-        epochs=epochs,
-        first_epoch=first_epoch,
-        resident=resident,
-        batch_size=batch_size,
-        shuffle=shuffle,
-        drop_last=drop_last,
-        input_time=input_time,
-        seed=seed,
-        prefetch=prefetch,
-        gather=gather,
-        num_threads=num_threads,
-        **options,
-    )
-    return packing.write(out, overwrite=overwrite, progress=progress)
+    epochs, first_epoch = as_count(epochs, "epochs"), as_count(first_epoch, "first_epoch", 0)
+    prefetch = options.pop("prefetch", None) or Prefetch()
+    if resident is not None:
+        prefetch = replace(prefetch, resident=resident)
+    alone: Any = {"distributed": False, "rank": None, "world_size": None, "feature_dtype": None}
+    whole: Any = {"input_time": input_time, "prefetch": replace(prefetch, resident=1.0), **alone}
+    batches = _Packing(dataset, seeds, fanouts, **whole, **options)
+    sources = _packed_sources(batches, first_epoch)
+    resident_rows = _resident_rows(batches, sources, first_epoch, prefetch)
+    batches.packed = {key: _beyond(source, resident_rows[key]) for key, source in sources.items()}
+    path = Output("the pack", out).target  # the file itself, where `out` is a link
+    check_outputs([Output("the pack", path)], files_of_dataset(dataset.paths))
+    if path.exists() and not overwrite:
+        reason = "the file exists: give overwrite=True (--overwrite) to replace it"
+        raise FileExistsError(errno.EEXIST, reason, str(path))
+    token = secrets.token_hex(4) if len(sources) > 1 else ""
+    names = [part_name(path, token, i, source_name(key)) for i, key in enumerate(sources)]
+    parts, graph = tuple(zip(sources, names, strict=True))[1:], digest_of_graph(dataset)
+    num_batches = epochs * batches.num_batches
+    first = batches.sample(batches.positions(first_epoch, 0), epoch=first_epoch, batch=0).by_type
+    infos, headers = {}, {}
+    for key, source in batches.packed.items():
+        files = {"graph": graph, file_key(key): digest_of_rows(source.store)}
+        count = resident_rows[key]
+        info = PackInfo(batches.options, files, first_epoch, epochs, count, key, parts, token)
+        infos[key], parts = info, ()  # the first file alone names the others
+        count += num_batches * len(source.rows_of(0, first))  # if all are as large as the first
+        headers[key] = pack_header(source.store, count, num_batches, info)
+    clear(path)
+    bar = tqdm(total=num_batches, desc="packing", unit=" batches", disable=not progress)
+    try:
+        with bar, ExitStack() as stack:  # the first file is the last to get its name
+            writers = {}
+            for (key, source), name in zip(sources.items(), [path.name, *names[1:]], strict=True):
+                file = stack.enter_context(FileWriter(path.with_name(name), headers[key]))
+                writers[key] = _RowsWriter(file, infos[key], source.store)
+            for epoch in range(first_epoch, first_epoch + epochs):
+                batches.set_epoch(epoch)
+                with closing(iter(batches)) as iterator:
+                    for sampled in iterator:
+                        for key, writer in writers.items():
+                            writer.append(sampled.rows[key])
+                        bar.update(1)
+                        del sampled  # its memory is wanted for the next one
+            for writer in writers.values():
+                writer.end()
+    except BaseException:
+        for name in names[1:]:
+            path.with_name(name).unlink(missing_ok=True)
+        raise
+    clear(path, names[1:])
+    return Path(out).absolute()
 
 
 class PackedDataset(NeighborDataset):
@@ -430,10 +360,9 @@ class PackedDataset(NeighborDataset):
         How pages are read ahead. By default all rows are resident that the pack has only once;
         `resident` as a fraction is a fraction of these. If memory allows less, the others are
         read from the beginning of the pack.
-    gather : sequence of str, optional
-        Names of the attributes that mini-batches have, as in `NeighborDataset`.
-    feature_dtype, num_threads, distributed, rank, world_size, even : optional
-        As in `NeighborDataset`.
+    **options
+        gather, feature_dtype, num_threads, distributed, rank, world_size and even, as in
+        `NeighborDataset`.
 
     Raises
     ------
@@ -451,43 +380,23 @@ class PackedDataset(NeighborDataset):
         seeds: Any = None,
         *,
         input_time: Any = None,
-        prefetch: Prefetch | None = None,
-        gather: Sequence[str] | None = None,
-        feature_dtype: npt.DTypeLike | None = None,
-        num_threads: int | None = None,
-        distributed: bool | None = None,
-        rank: int | None = None,
-        world_size: int | None = None,
-        even: bool = True,
+        **options: Unpack[DatasetOptions],
     ) -> None:
-        self._pack = open_pack(pack)
-        try:
-            self._packs = open_parts(self._pack)
-        except BaseException:
-            self._pack.store.close()
-            raise
+        self._packs = open_parts(open_pack(pack))
+        self._pack = next(iter(self._packs.values()))
         info = self._pack.info
         self._check_files(dataset)
-        sampling: Any = asdict(info.sampling)
+        if options.get("prefetch") is None:  # what was tuned is for the dataset's rows
+            options["prefetch"] = Prefetch()
+        of_pack = ("batch_size", "shuffle", "drop_last", "seed")
+        given: Any = {name: info.options[name] for name in of_pack} | asdict(info.sampling)
         super().__init__(
             dataset,
             seeds,
             info.options["fanouts"],
-            batch_size=info.options["batch_size"],
-            shuffle=info.options["shuffle"],
-            drop_last=info.options["drop_last"],
             input_time=input_time,
-            seed=info.options["seed"],
-            # what was tuned is for the dataset's rows, and not for those of a pack
-            prefetch=prefetch if prefetch is not None else Prefetch(),
-            gather=gather,
-            feature_dtype=feature_dtype,
-            num_threads=num_threads,
-            distributed=distributed,
-            rank=rank,
-            world_size=world_size,
-            even=even,
-            **sampling,
+            **given,
+            **options,
         )
         packed = {"packed_epochs": [info.first_epoch, info.epochs]}
         self._refuse(differences({**info.options, **packed}, self.options))
@@ -523,25 +432,18 @@ class PackedDataset(NeighborDataset):
 
     def row_sources(self, epoch: int) -> dict[RowKey, RowSource]:
         """Packed attributes in the pack, others in the dataset."""
-        return {
-            key: self._packed_source(source, self._packs[key], epoch)
-            if key in self._packs
-            else source
-            for key, source in super().row_sources(epoch).items()
-        }
-
-    def _packed_source(self, source: RowSource, pack: Pack, epoch: int) -> RowSource:
-        def rows_of(batch: int, subgraph: Any) -> IdArray:
-            return pack.rows_of(epoch, batch, source.rows_of(batch, subgraph))
-
-        return replace(
-            source,
-            store=pack.store,
-            rows_of=rows_of,
-            numbering=(pack.store.path, epoch),
-            prefix_bytes=pack.resident_bytes,
-            is_managed=True,
-        )
+        sources = super().row_sources(epoch)
+        for key in self._packs.keys() & sources.keys():
+            pack, rows_of = self._packs[key], sources[key].rows_of
+            sources[key] = replace(
+                sources[key],
+                store=pack.store,
+                rows_of=partial(pack.rows_of, epoch, rows_of),
+                numbering=(pack.store.path, epoch),
+                prefix_bytes=pack.resident_bytes,
+                is_managed=True,
+            )
+        return sources
 
     def sampled_epoch(self, epoch: int) -> int:
         """The packed epoch that an epoch trains on."""
