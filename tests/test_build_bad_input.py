@@ -45,7 +45,7 @@ BAD_EDGES = [
     ("0,1\n1,1.0\n", {}, "line 2: '1.0' is not a target id"),
     ("0,1\n1,NaN\n", {}, "line 2: 'NaN' is not a target id"),
     ("0,1\n1,4294967296\n", {}, "line 2: '4294967296' is not .* from 0 to 4294967295"),
-    ("0,1\n1," + "9" * 5000 + "\n", {}, r"line 2: '9{60}\.\.\.' is not"),
+    ("0,1\n1," + "9" * 5000 + "\n", {}, "line 2: '9{60}' is not"),
     ('0,1\n1,"2\n3,4\n', {}, "line 2: '2.3,4.' is not"),
     (MANY + "7,seven\n" + MANY, {}, "line 300001: 'seven' is not a target id"),
     ("src,dst,weight\n0,1,1\n1,2,nan\n", {}, "line 3: weight nan is not a finite"),
@@ -156,7 +156,7 @@ def test_missing_and_unknown_files(tmp_path: Path, refused: Any) -> None:
     refused(r"e\.parquet", tmp_path / "e.parquet", kind=FileNotFoundError)
     refused(r"x\.npy", EDGES, tmp_path / "x.npy", kind=FileNotFoundError)
     (tmp_path / "folder.csv").mkdir()
-    refused(r"folder\.csv", tmp_path / "folder.csv", kind=IsADirectoryError)
+    refused(r"folder\.csv", tmp_path / "folder.csv", kind=FileNotFoundError)
     (tmp_path / "e.xlsx").write_text("0,1")
     refused(r"e\.xlsx.*does not end in \.csv", tmp_path / "e.xlsx")
 

@@ -172,8 +172,8 @@ FOLDERS: list[tuple[dict[str, Any], str]] = [
     ({"a.csv": TEXT, "b.csv": "src,dst\n0,1\n1\n"}, "d/b.csv, line 3: 1 columns"),
     ({"a.csv": TEXT, "b/c.csv.gz": "dst,src\n0,-4\n"}, r"b/c.csv.gz, line 2: '-4' is not a source"),
     ({"a.csv.xz": TEXT, "b.csv.xz": "src,dst\n0,1\n0,9\n"}, "b.csv.xz, line 3: target id 9"),
-    ({"a.csv": TEXT, "b.txt": "0 1\n"}, r"files of several kinds \(.csv, .txt\): a.csv, b.txt"),
-    ({"a.parquet": edge_table(), "b.csv": TEXT}, r"several kinds \(.csv, .parquet\)"),
+    ({"a.csv": TEXT, "b.txt": "0 1\n"}, "b.txt and .*a.csv are files of several kinds"),
+    ({"a.parquet": edge_table(), "b.csv": TEXT}, "files of several kinds: .*as a pattern"),
     ({"a.parquet": edge_table(), "_delta_log/0.json": "{}"}, "is a Delta table"),
     ({"a.parquet": edge_table(), ".hoodie/x": "{}"}, "is a Hudi table"),
     ({"a.parquet": edge_table(), "_temporary/x.parquet": "{}"}, "has not finished"),
@@ -206,12 +206,9 @@ def test_lists_patterns_and_folders_without_files(tmp_path: Path, refused: Any) 
     write(tmp_path, {"a.csv": TEXT, "b.csv": TEXT})
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "_SUCCESS").touch()
-    refused("it has _SUCCESS", tmp_path / "empty", kind=IsADirectoryError)
-    refused("No file matches this pattern", str(tmp_path / "c*.csv"), kind=FileNotFoundError)
+    for none in (tmp_path / "empty", str(tmp_path / "c*.csv"), f"file://{tmp_path}/empty"):
+        refused("There is no file of records", none, kind=FileNotFoundError)
     refused(r"c\.csv", [tmp_path / "a.csv", tmp_path / "c.csv"], kind=FileNotFoundError)
-    (tmp_path / "link.csv").symlink_to("a.csv")
-    for again in ("a.csv", "link.csv", "."):
-        refused("in the list of files twice", [tmp_path / "a.csv", tmp_path / again])
     refused("no column 'from' for src; it has src, dst", tmp_path, src="from")
 
 
@@ -234,18 +231,12 @@ def test_files_come_in_natural_order(tmp_path: Path) -> None:
     assert [part.path for part in files_of(odd)] == [odd]
 
 
-@pytest.mark.parametrize(
-    ("way", "form"), [("folder", "parquet"), ("pattern", "csv"), ("list", "parquet")]
-)
-def test_partitions_are_columns(tmp_path: Path, way: str, form: str) -> None:
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_partitions_are_columns(tmp_path: Path, form: str) -> None:
     content: Any = edge_table() if form == "parquet" else "src,dst\n0,1\n1,2\n2,0\n3,1\n"
     names = [f"year={year}/kind={kind}/p.{form}" for year in (2019, 2020) for kind in "ab"]
     write(tmp_path / "e", dict.fromkeys(names, content))
-    value: Any = {
-        "folder": tmp_path / "e",
-        "pattern": str(tmp_path / "e" / "**" / f"*.{form}"),
-        "list": [tmp_path / "e" / name for name in names],
-    }[way]
+    value: Any = [tmp_path / "e"] if form == "parquet" else str(tmp_path / "e" / "**" / "*.csv")
     build_dataset(tmp_path / "d", value, timestamp="year", order="input", edge_ids=True)
     _, arrays = read_file(tmp_path / "d" / "graph.gl")
     years = np.repeat([2019, 2020], 8)
@@ -291,8 +282,6 @@ def test_columns_that_cannot_be_ids_weights_or_files(tmp_path: Path, refused: An
     refused("source id has type list<.*>, not a number type", pairs)
     weights = edge_table(weight=[[1.0], [1.0], [1.0], [1.0]])
     refused("weight has type list<.*>, not a number type", weights)
-    pl = pytest.importorskip("polars")
-    refused("collect.*sink_parquet", pl.LazyFrame({"src": [0], "dst": [1]}))
     write(tmp_path / "d", {"a.parquet": edge_table(), "b.parquet": edge_table()})
     whole = (tmp_path / "d" / "b.parquet").read_bytes()
     (tmp_path / "d" / "b.parquet").write_bytes(whole[:-20])
@@ -320,7 +309,7 @@ DAY = datetime.datetime(2020, 1, 1)
         ([DAY] * 4, r"timestamp\[us\], not a number type: cast it first"),
         ([DAY.date()] * 4, "date32.*, not a number type: cast it first"),
         ([decimal.Decimal("1.5")] * 4, r"decimal128\(2, 1\), not a number type: cast it first"),
-        (["1"] * 4, "string, not a number type$"),
+        (["1"] * 4, "string, not a number type: cast it first"),
         ([1.5] * 4, "timestamp has dtype (float64|double)"),
         ([1, 2, None, 4], "record 2: an empty cell is not a timestamp"),
     ],
@@ -365,7 +354,7 @@ def test_damaged_arrow_files(tmp_path: Path, refused: Any, stream: bool) -> None
         path.write_bytes(whole[:keep])
         refused(r"e\.arrow is (not a complete Arrow IPC|damaged)", path)
     path.write_bytes(b"FEA1" + whole)
-    refused("Feather file of version 1: write it again", path)
+    refused("not a complete Arrow IPC", path)
     path.write_bytes(b"src,dst\n0,1\n" * 9)
     refused("not a complete Arrow IPC", path)
 
@@ -373,11 +362,11 @@ def test_damaged_arrow_files(tmp_path: Path, refused: Any, stream: bool) -> None
 def test_pandas(tmp_path: Path, refused: Any) -> None:
     pd = pytest.importorskip("pandas")
     edges = pd.DataFrame({"dst": PAIRS[:, 1], "src": PAIRS[:, 0], "w": 1.0})
-    refused("index dst, src: give frame.reset_index", edges.set_index(["dst", "src"]))
+    refused("the index dst, src, .*give frame.reset_index", edges.set_index(["dst", "src"]))
     x = pd.DataFrame({"id": range(4), "a": 1.0})
     for odd in (x[::-1], x[1:], x.set_index(pd.Index([3, 1, 2, 0]))):
         refused("index of its own.*frame.reset_index", PAIRS, odd)
-    refused("the index node: give", PAIRS, x.rename_axis("node"))
+    refused("the index node, .*give", PAIRS, x.rename_axis("node"))
     refused("index of its own", PAIRS, labels=pd.Series([1, 2, 3, 4], [3, 1, 0, 2]))
     refused("the index id", PAIRS, labels=x.set_index("id")["a"])
     refused("column 'a' does not hold numbers", PAIRS, x.assign(a=["a", 1, 2.0, None]))

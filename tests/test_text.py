@@ -61,13 +61,12 @@ def read_back(tmp_path: Path, source: Any, **options: Any) -> list[list[int]]:
 def test_files_of_several_members(tmp_path: Path, suffix: str) -> None:
     compress = compressed.COMPRESS[suffix]
     path = tmp_path / f"e.csv{suffix}"
-    parts = [compress(LARGE_TEXT), compress(b""), compress(b"7,8\n")]
-    path.write_bytes(b"".join(parts))
+    empty = b"" if suffix == ".bz2" else compress(b"")
+    path.write_bytes(compress(LARGE_TEXT) + empty + compress(b"7,8\n"))
     assert open_binary(path).read() == LARGE_TEXT + b"7,8\n"
-    # Zeros between members are padding; zstd has frames for it, the magic number and a size.
-    padding = bytes.fromhex("502a4d1804000000") + bytes(4) if suffix == ".zst" else bytes(8)
-    path.write_bytes(parts[0] + padding + parts[2] + padding)
-    assert open_binary(path).read() == LARGE_TEXT + b"7,8\n"
+    if suffix == ".xz":  # zeros between members are padding
+        path.write_bytes(compress(LARGE_TEXT) + bytes(8) + compress(b"7,8\n") + bytes(8))
+        assert open_binary(path).read() == LARGE_TEXT + b"7,8\n"
 
 
 def damages(whole: bytes) -> dict[str, bytes]:
@@ -118,9 +117,6 @@ def test_bad_lines_are_found_in_compressed_text(tmp_path: Path, suffix: str) -> 
         "0  1\n2 \t 1\n",
         "  0 1\n 2    1\n",
         "0 1 \n2 1   \n",
-        "\t0\t1\n\t2\t1\n",
-        "0\t1\t\n2\t1\t\n",
-        "0\t\t1\n2\t\t1\n",
         "0\t\t1\n2\t1\n",
         " 0\t1\n2\t1 \n",
         " 0 1 \r\n 2 1 \r\n",
@@ -280,35 +276,25 @@ def test_wrong_blocks_are_refused() -> None:
     assert parse_records(bytes(8), 0, 44, 3, COLUMNS, 1) == ([], 0)
 
 
-TEXTS = [
-    b"",
-    b"a",
-    b"a\n",
-    b"\xef\xbb\xbfa\nb",
-    b"a\r\nbb\nccc",
-    b"a\rb\r\nc\n" * 9,
-    b"x" * 99,
-    b"y\n" * 30,
-]
-
-
-@pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("skip", [0, 1, 3])
 @pytest.mark.parametrize("size", [1, 17, 1000])
-def test_blocks_hold_whole_lines(text: bytes, skip: int, size: int) -> None:
-    plain = text.removeprefix(b"\xef\xbb\xbf")
-    lines = io.StringIO(plain.decode(), newline="").readlines()[skip:]
-    expected = "".join(lines).encode()
-    if expected and not expected.endswith(b"\n"):
-        expected += b"\n"
-    blocks = LineBlocks(io.BytesIO(text), skip, size)
-    got = b""
-    while end := blocks.fill():
-        block = bytes(blocks.buffer[:end])
-        assert block.endswith(b"\n")
-        got += block
-        blocks.take(end)
-    assert got == expected
+def test_blocks_hold_whole_lines(size: int) -> None:
+    for text in (b"", b"a", b"a\n", b"a\r\nbb\nccc", b"a\rb\r\nc\n" * 9, b"x" * 99, b"y\n" * 30):
+        blocks, got = LineBlocks(io.BufferedReader(io.BytesIO(text)), size), b""
+        while end := blocks.fill():
+            block = bytes(blocks.buffer[:end])
+            assert block.endswith(b"\n")
+            got += block
+            blocks.take(end)
+        assert got == text + b"\n" * (text[-1:] not in (b"", b"\n"))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("above", ["", "\ufeff", "# c{0}", "\ufeff# é{0}{0}% d{0}"])
+def test_the_first_record_is_found(tmp_path: Path, end: str, above: str) -> None:
+    for header in ("src,dst,note é{0}", ""):
+        (tmp_path / "e.csv").write_bytes(f"{above}{header}0,1,é{{0}}2,1,x".format(end).encode())
+        columns = {"src": 0, "dst": 1, "edge_attrs": []}
+        assert read_back(tmp_path, tmp_path / "e.csv", **columns) == [[0, 1], [2, 1]]
 
 
 BODY = "".join(f"{i},{i + 1},{i % 7}.25,{i * 10}\n" for i in range(3000))

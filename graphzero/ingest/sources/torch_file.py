@@ -6,7 +6,6 @@ Only this module of the build imports torch, and only for such files: pickles ar
 
 from __future__ import annotations
 
-import errno
 import os
 import pickle
 import zipfile
@@ -19,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.sources.sparse_matrix import SparseMatrix
+from graphzero.ingest.sources.table import reading
 from graphzero.store.format import BFLOAT16
 
 _MOST_UNMAPPED_BYTES = 64 << 20
@@ -109,21 +109,20 @@ def load_torch(path: Path, classes: Sequence[Any] = ()) -> Any:
             f"{path} has {size:,} bytes in a form that cannot be mapped, torch's old format or "
             f"NumPy arrays. {_AGAIN}"
         )
-    more = {"mmap": True} if mapped else {}
-    try:
-        with _allowed([*classes, *_numpy_constructors()]):
-            return torch.load(os.fspath(path), map_location="cpu", weights_only=True, **more)
-    except pickle.UnpicklingError as error:
-        raise ValueError(_refusal(path, str(error))) from None
-    except MemoryError:
-        raise
-    except OSError as error:
-        if error.errno in (None, errno.EINVAL):  # torch's reader at a file that ends too early
-            raise ValueError(f"{path} is not a complete torch file: {error}") from None
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
-    except Exception as error:  # of torch's reader, which raises many kinds
-        reason = str(error).partition(". ")[0][:200] or type(error).__name__
-        raise ValueError(f"{path} is not a complete torch file: {reason}") from None
+    with reading(path, "torch file"), _allowed([*classes, *_numpy_constructors()]):
+        try:
+            return torch.load(
+                os.fspath(path), map_location="cpu", weights_only=True, mmap=mapped or None
+            )
+        except pickle.UnpicklingError as error:
+            found = str(error).partition("GLOBAL ")[2].partition(" was not")[0]
+            if not found:
+                raise
+    raise ValueError(
+        f"{path} has an object of {found}, and only tensors and NumPy arrays, also in "
+        f"dictionaries, are read, so that no code in a file is executed. {_AGAIN}; "
+        f"graphzero.pyg.from_data takes graphs of PyG"
+    )
 
 
 def _allowed(classes: Sequence[Any]) -> AbstractContextManager[Any]:
@@ -141,15 +140,3 @@ def _numpy_constructors() -> list[Any]:
     modules = ("numpy.core.multiarray", "numpy._core.multiarray")
     names = [(reconstruct, f"{module}._reconstruct") for module in modules]
     return [*names, np.ndarray, np.dtype, *dtypes, bytes]  # of an empty array
-
-
-def _refusal(path: Path, text: str) -> str:
-    at = text.find("Unsupported global")
-    if at < 0:
-        return f"{path} is not a torch file that is read, or not complete: {text[:80]}. {_AGAIN}"
-    found = text[at:].split(" was not")[0].split("GLOBAL ")[-1]
-    return (
-        f"{path} has an object of {found}, and only tensors and NumPy arrays, also in "
-        f"dictionaries, are read, so that no code in a file is executed. {_AGAIN}; "
-        f"graphzero.pyg.from_data takes graphs of PyG"
-    )
