@@ -53,10 +53,6 @@ def test_a_directed_graph_as_text(tmp_path: Path) -> None:
     with gz.open(tmp_path / "data") as ds:
         assert ds.graph.is_directed
         assert ds.labels.dtype == np.int64
-        assert ds.num_classes == int(graph["label"].max()) + 1
-        target = int(graph["edge_index"][1, 0])
-        sources = graph["edge_index"][0, graph["edge_index"][1] == target]
-        assert sorted(ds.graph.neighbors(target)) == sorted(sources)
 
 
 def binary_graph(folder: Path) -> tuple[ogb.Arrays, np.ndarray[Any, Any]]:

@@ -210,20 +210,15 @@ def test_a_node_has_one_record(tmp_path: Path, name: str) -> None:
 def test_ids_by_option_of_the_build(tmp_path: Path) -> None:
     x = write_csv(tmp_path / "x.csv", "key,a,b", range(4, -1, -1), *ROWS[::-1].T)
     y = write_csv(tmp_path / "y.csv", "", range(5))
-    for value in (0, "key"):
-        with gz.build(tmp_path / "d", EDGES, x, y, id_column=value) as ds:
-            np.testing.assert_array_equal(ds.features[np.arange(5)], ROWS)
-            assert ds.labels[np.arange(5)].tolist() == [0, 1, 2, 3, 4]
+    with gz.build(tmp_path / "d", EDGES, x, y, id_column="key") as ds:
+        np.testing.assert_array_equal(ds.features[np.arange(5)], ROWS)
+        assert ds.labels[np.arange(5)].tolist() == [0, 1, 2, 3, 4]
     with gz.build(tmp_path / "d", EDGES, x, y, id_column=False) as ds:
         assert ds.features.shape == (5, 3)
         assert ds.features[[0]].tolist() == [[4, 8, 9]]
     own = gz.Source(x, id_column="key")
     with gz.build(tmp_path / "d", EDGES, nodes={"x": own, "z": x}, id_column=False) as ds:
         assert (ds.features.shape, ds.attributes["z"].shape) == ((5, 2), (5, 3))
-    with pytest.raises(ValueError, match="has one column: features are a node id and .*id_column="):
-        gz.build(tmp_path / "d", EDGES, y)
-    with gz.build(tmp_path / "d", EDGES, y, id_column=False) as ds:
-        assert ds.features[np.arange(5)].tolist() == [[0], [1], [2], [3], [4]]
     with pytest.raises(ValueError, match=r"id_column=0 is for features, labels and attributes"):
         gz.build(tmp_path / "d", EDGES, ROWS, id_column=0)
     typed = {"edges": {("n", "r", "n"): EDGES.T}, "nodes": {"n": {"x": x}}}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import re
 from fractions import Fraction
@@ -19,7 +18,6 @@ from graphzero._core import PARSE_PADDING, parse_records
 from graphzero.ingest import build_dataset
 from graphzero.ingest.sources import text_table
 from graphzero.ingest.sources.text_table import (
-    WHITESPACE,
     CsvTable,
     LineBlocks,
     cells_between_blanks,
@@ -163,11 +161,7 @@ def test_bad_text(tmp_path: Path, text: str, options: dict[str, Any], message: s
 def test_tabs_may_have_empty_cells_between_them(tmp_path: Path) -> None:
     path = tmp_path / "e.tsv"
     path.write_text("src\tnote\tdst\n0\t\t1\n2\ta b\t1\n")
-    assert CsvTable(path).delimiter == "\t"
-    assert read_back(tmp_path, path) == [[0, 1], [2, 1]]
-    path.write_text("0 1\n2 1\n")
-    assert CsvTable(path).delimiter == WHITESPACE
-    assert CsvTable(path, delimiter=" ").delimiter == " "
+    assert read_back(tmp_path, path, edge_attrs=[]) == [[0, 1], [2, 1]]
 
 
 @settings(max_examples=200, deadline=None)
@@ -235,14 +229,6 @@ def test_any_bytes(text: bytes) -> None:
     for delimiter in (ord(","), None, ord("\t")):
         _, stop = parsed(text + b"\n", delimiter)
         assert stop in (0, len(text) + 1) or (text + b"\n")[stop - 1 : stop] == b"\n"
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.decimals(allow_nan=False, allow_infinity=False, places=12, min_value=0, max_value=99))
-def test_decimal_numbers_are_rounded_once(number: Any) -> None:
-    (_, _, weights), stop = parsed(f"1,{number},2\n".encode())
-    if stop:
-        assert weights[0] == nearest_float32(str(number))
 
 
 @pytest.mark.core
@@ -321,13 +307,12 @@ MIXED = [
 
 
 @pytest.mark.parametrize("number", range(len(MIXED)))
-@pytest.mark.parametrize("packed", [False, True])
 def test_a_build_is_the_same_as_by_pyarrow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, packed: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     text = "src,dst,weight,time\n".replace(",", "\t" if number == 3 else ",") + MIXED[number]
-    path = tmp_path / ("e.csv.gz" if packed else "e.csv")
-    path.write_bytes(gzip.compress(text.encode(), 1) if packed else text.encode())
+    path = tmp_path / "e.csv"
+    path.write_bytes(text.encode())
     monkeypatch.setattr(text_table, "_LEAST_BYTES", 1000)
     monkeypatch.setattr(text_table, "_BYTES_PER_RECORD", 0)
     plain = built(tmp_path / "plain", path)

@@ -294,7 +294,7 @@ def open_frame(value: Any, of: Literal["node", "edge"], *, once: bool = False) -
         )
     try:
         reader = pa.RecordBatchReader.from_stream(value)
-        return (once_table if once else spooled_table)(name, reader.schema, reader)
+        return _stream_table(name, reader.schema, reader, once=once)
     except pa.ArrowException as error:
         raise ValueError(f"{name} cannot be read: {error}") from None
 
@@ -313,31 +313,25 @@ def _open_dataset(dataset: Any, name: str) -> ArrowTable:
     return ArrowTable(name, dataset.schema, read)
 
 
-def once_table(name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> ArrowTable:
-    """The records of a stream, which are read once."""
-    was_read: list[bool] = []
+def _stream_table(
+    name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, once: bool
+) -> ArrowTable:
+    """The records of a stream that can be read once; in a temporary file if they are read again."""
+    num_records, left = None, [batches]
+    if not once:
+        with closing(new_spool()) as spool:
+            with pa.ipc.new_stream(_Sink(spool), schema) as writer:
+                num_records = 0
+                for batch in batches:
+                    writer.write_batch(batch)
+                    num_records += batch.num_rows
+            data = pa.py_buffer(spool.array())
 
     def read(names: list[str], max_records: int) -> Iterator[pa.RecordBatch]:
-        if was_read:
+        if once and not left:
             raise ValueError(f"{name} can be read only once: write it to a file first")
-        was_read.append(True)
-        yield from (batch.select(names) for batch in batches)
-
-    return ArrowTable(name, schema, read)
-
-
-def spooled_table(name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> ArrowTable:
-    """The records of a stream that can be read once, written to a temporary file."""
-    num_records = 0
-    with closing(new_spool()) as spool:
-        with pa.ipc.new_stream(_Sink(spool), schema) as writer:
-            for batch in batches:
-                writer.write_batch(batch)
-                num_records += batch.num_rows
-        data = pa.py_buffer(spool.array())
-
-    def read(names: list[str], max_records: int) -> Iterator[pa.RecordBatch]:
-        yield from (batch.select(names) for batch in pa.ipc.open_stream(data))
+        stream = left.pop() if once else pa.ipc.open_stream(data)
+        yield from (batch.select(names) for batch in stream)
 
     return ArrowTable(name, schema, read, num_records)
 
@@ -427,9 +421,8 @@ def open_chunks(
     first = next(batches, None)
     if first is None:
         first = pa.record_batch([pa.array([], pa.int64())] * 2, _PAIR)
-    open_as = once_table if once else spooled_table
     try:
-        table = open_as(name, first.schema, itertools.chain([first], batches))
+        table = _stream_table(name, first.schema, itertools.chain([first], batches), once=once)
     except pa.ArrowException as error:  # of another schema
         raise ValueError(f"{name}: all chunks must have the same types: {error}") from None
     if first.schema.names == _PAIR:

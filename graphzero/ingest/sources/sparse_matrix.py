@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.sources.table import ArrayTable, Chunk, Column, pieces_of, require_whole
+from graphzero.ingest.sources.table import (
+    ArrayTable,
+    Chunk,
+    Column,
+    pieces_of,
+    reading,
+    require_whole,
+)
 
 _POINTERS = 1 << 16  # that are checked in one step
 
@@ -109,47 +116,42 @@ class _Owners:
         return owners
 
 
-def _require_kind(name: str, kind: str, shape: Sequence[int]) -> None:
+_PARTS = {"coo": ("row", "col"), "csr": ("indptr", "indices"), "csc": ("indptr", "indices")}
+
+
+def matrix_of(
+    name: str, kind: str, shape: Sequence[Any], part: Callable[[str], npt.NDArray[Any]]
+) -> SparseMatrix:
+    """A matrix by its arrays, which have the names that SciPy gives them.
+
+    Raises
+    ------
+    ValueError
+        If it is of a kind that has no edges, or damaged.
+    """
     if len(shape) != 2:
         raise ValueError(f"{name} is a sparse array of shape {tuple(shape)}: edges are a matrix")
-    if kind not in ("coo", "csr", "csc"):
+    if kind not in _PARTS:
         raise ValueError(
             f"{name} is a {kind.upper()} matrix. Give matrix.tocsr(), and before that call "
             f"eliminate_zeros() if the zeros that it is filled up with are no edges"
         )
+    arrays = [part(one) for one in (*_PARTS[kind], "data")]
+    return SparseMatrix(name, kind, (int(shape[0]), int(shape[1])), *arrays)
 
 
 def matrix_of_scipy(value: Any, name: str) -> SparseMatrix:
-    """A matrix of SciPy, not copied where it is COO, CSR or CSC.
-
-    Raises
-    ------
-    ValueError
-        If it is not a matrix of such a kind.
-    """
+    """A matrix of SciPy, not copied where it is COO, CSR or CSC."""
     if value.format in ("lil", "dok"):  # lists and dictionaries of Python
         value = value.tocoo()
-    _require_kind(name, value.format, value.shape)
-    shape = int(value.shape[0]), int(value.shape[1])
-    if value.format == "coo":
-        return SparseMatrix(name, "coo", shape, value.row, value.col, value.data)
-    return SparseMatrix(name, value.format, shape, value.indptr, value.indices, value.data)
+    return matrix_of(name, value.format, value.shape, lambda part: getattr(value, part))
 
 
 def matrix_of_arrays(name: str, read: Mapping[str, Callable[[], Any]]) -> SparseMatrix:
-    """A matrix by what reads the arrays of a file of ``scipy.sparse.save_npz``.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged, or the matrix of a kind that has no edges.
-    """
+    """A matrix by what reads the arrays of a file of ``scipy.sparse.save_npz``."""
     kind, shape = read["format"](), read["shape"]()
     text = kind.astype(np.str_).item() if kind.size == 1 and kind.dtype.kind in "SU" else ""
     if shape.ndim != 1 or shape.dtype.kind not in "iu" or (shape < 0).any():
         raise ValueError(f"{name} is not a sparse matrix: its shape is {shape}")
-    _require_kind(name, text, shape.tolist())
-    parts = ("row", "col", "data") if text == "coo" else ("indptr", "indices", "data")
-    if not read.keys() >= set(parts):
-        raise ValueError(f"{name} is not as scipy.sparse.save_npz writes it: it has {list(read)}")
-    return SparseMatrix(name, text, shape.tolist(), *(read[part]() for part in parts))
+    with reading(name, "file of scipy.sparse.save_npz"):
+        return matrix_of(name, text, shape.tolist(), lambda part: read[part]())

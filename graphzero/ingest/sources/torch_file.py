@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.sources.sparse_matrix import SparseMatrix
+from graphzero.ingest.sources.sparse_matrix import SparseMatrix, matrix_of
 from graphzero.ingest.sources.table import reading
 from graphzero.store.format import BFLOAT16
 
@@ -48,20 +48,19 @@ def array_of_tensor(tensor: Any, name: str) -> npt.NDArray[Any]:
 def matrix_of_tensor(tensor: Any, name: str) -> SparseMatrix:
     """A sparse tensor of two dimensions, not copied."""
     kind = str(tensor.layout).removeprefix("torch.sparse_")
-    if tensor.ndim != 2 or kind not in ("coo", "csr", "csc"):
-        raise ValueError(
-            f"{name} is a sparse tensor of layout {tensor.layout} and shape {tuple(tensor.shape)}: "
-            f"edges are a matrix, tensor.to_sparse_csr()"
-        )
     tensor = tensor.detach()
+    parts: dict[str, Any] = {}
     if kind == "coo":
-        parts = (*tensor._indices(), tensor._values())
-    elif kind == "csr":
-        parts = tensor.crow_indices(), tensor.col_indices(), tensor.values()
-    else:
-        parts = tensor.ccol_indices(), tensor.row_indices(), tensor.values()
-    shape = int(tensor.shape[0]), int(tensor.shape[1])
-    return SparseMatrix(name, kind, shape, *(array_of_tensor(part, name) for part in parts))
+        parts = dict(zip(("row", "col"), tensor._indices(), strict=False))
+        parts["data"] = tensor._values()
+    elif kind in ("csr", "csc"):
+        rows, columns = ("crow", "col") if kind == "csr" else ("ccol", "row")
+        parts = {
+            "indptr": getattr(tensor, f"{rows}_indices")(),
+            "indices": getattr(tensor, f"{columns}_indices")(),
+            "data": tensor.values(),
+        }
+    return matrix_of(name, kind, tensor.shape, lambda part: array_of_tensor(parts[part], name))
 
 
 def array_of(value: Any, name: str) -> npt.NDArray[Any] | SparseMatrix:
