@@ -252,9 +252,9 @@ def test_rows_of_several_files_are_located(tmp_path: Path, refused: Any) -> None
 
 
 LISTS: list[tuple[Any, str]] = [
-    ([[1.0, 2], [3, 4], [5], [6, 7]], "record 2: 1 numbers for the .*, but the first record has 2"),
+    ([[1.0, 2], [3, 4], [5], [6, 7]], "record 2: .* is not a list of 2 numbers"),
     ([[1.0, 2], [3, 4], None, [6, 7]], "record 2: an empty cell"),
-    ([[1.0, 2], [3, 4], [6, None], [6, 7]], "record 2: an empty number"),
+    ([[1.0, 2], [3, 4], [6, None], [6, 7]], "record 2: .* is not a list of 2 numbers"),
     ([None, [3.0, 4], [6, 5], [6, 7]], "x.parquet"),
     ([[[1.0]], [[2.0]], [[3.0]], [[4.0]]], "column 'x' does not hold numbers"),
 ]

@@ -137,20 +137,13 @@ class ArrowTable(Table):
         if not column.dtype.shape:
             return checked(_numbers(array), column, self, record)
         length = column.dtype.shape[0]
-        if not pa.types.is_fixed_size_list(array.type):
-            lengths = _numbers(pa.compute.list_value_length(array))
-            odd = np.flatnonzero(lengths != length)
-            if len(odd):
-                at = int(odd[0])
-                raise ValueError(
-                    f"{self.name}, {self.locate(record + at)}: {lengths[at]} numbers for the "
-                    f"{column.label}, but the first record has {length}"
-                )
         values = array.flatten()
-        if values.null_count:
-            at = _first_null(values) // length
+        odd = np.flatnonzero(_numbers(pa.compute.list_value_length(array)) != length)
+        if len(odd) or values.null_count:
+            at = int(odd[0]) if len(odd) else _first_null(values) // length
             raise ValueError(
-                f"{self.name}, {self.locate(record + at)}: an empty number for the {column.label}"
+                f"{self.name}, {self.locate(record + at)}: the {column.label} is not a list of "
+                f"{length} numbers, as that of the first record"
             )
         numbers = _numbers(values).astype(column.dtype.base, copy=False)
         return numbers.reshape(len(array), length)

@@ -97,18 +97,6 @@ def _remote_files(url: str) -> list[Part]:
     ]
 
 
-def is_several(value: Any) -> bool:
-    """Whether a value may be several files: a list of paths, a folder, or a pattern."""
-    if isinstance(value, list | tuple):
-        return bool(value) and all(
-            isinstance(part, str | os.PathLike) and (Path(part).suffix or is_several(part))
-            for part in value
-        )
-    if not isinstance(value, str | os.PathLike):
-        return False
-    return os.path.isdir(value) or _is_pattern(value)
-
-
 def _is_pattern(value: str | os.PathLike[str]) -> bool:
     return bool(_MAGIC.search(os.fspath(value))) and not os.path.exists(value)
 
@@ -301,19 +289,21 @@ def _order(table: Table, first: Table) -> list[int]:
 # --- which kind of table a value is
 
 
-def _is_array_file(value: Any) -> bool:
-    return is_array_file(value) and not os.path.isdir(value)
-
-
 def is_table(value: Any) -> bool:
     """Whether `open_table` opens a value; everything else is an array, or several of them.
 
-    Paths are tables but for those of arrays, and so are lists of such paths, and frames in memory.
+    Paths are tables but for those of arrays, and so are lists of files, folders and patterns, and
+    frames in memory.
     """
     if isinstance(value, list | tuple):
-        return is_several(value) and not any(map(_is_array_file, value))
+        return bool(value) and all(
+            isinstance(part, str | os.PathLike)
+            and is_table(part)
+            and (Path(part).suffix or os.path.isdir(part) or _is_pattern(part))
+            for part in value
+        )
     if isinstance(value, str | os.PathLike):
-        return not _is_array_file(value)
+        return os.path.isdir(value) or not is_array_file(value)
     return is_frame(value)
 
 

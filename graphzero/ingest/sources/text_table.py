@@ -419,8 +419,9 @@ class CsvTable(Table):
     def _is_plain(self, columns: Sequence[Column]) -> bool:
         """Whether the core reads these columns, separated by this delimiter."""
         mark = self.delimiter
-        known = all(column.dtype.str in PARSED_DTYPES for column in columns)
-        return known and (mark == WHITESPACE or (mark.isascii() and mark not in _NO_DELIMITERS))
+        return all(column.dtype.str in PARSED_DTYPES for column in columns) and (
+            mark == WHITESPACE or (mark.isascii() and mark not in _NO_DELIMITERS)
+        )
 
     def _numbered_records(self) -> Iterator[tuple[int, list[str]]]:
         """Line number (from 1) and cells of every record, without blank lines."""
