@@ -97,7 +97,6 @@ def test_split_dict_is_preferred_and_split_type_chooses(tmp_path: Path) -> None:
     assert imported(folder, tmp_path / "data") == expected
     other = {name: ids[:2] for name, ids in ogb.random_splits().items()}
     ogb.write_node_splits(folder, "mine", other)
-    assert imported(folder, tmp_path / "data") == expected
     with gz.from_ogb(folder, tmp_path / "data", split_type="mine") as ds:
         assert ds.splits["val"].tolist() == other["valid"].tolist()
     with pytest.raises(FileNotFoundError, match="split/none"):
@@ -195,8 +194,6 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main([*command, "--neighbors", "out"]) == 0
     assert contents(out) == expected
     assert f"{out}: 30 nodes, 200 edges (200 in the edge list), directed" in capsys.readouterr().out
-    assert main(["import", "ogb", str(folder), str(out), "--undirected"]) == 0
-    assert "undirected, both directions" in capsys.readouterr().out
     (folder / "raw" / "edge.csv.gz").unlink()
     assert main(["import", "ogb", str(folder), str(out)]) == 1
     message = capsys.readouterr().err

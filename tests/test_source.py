@@ -185,13 +185,6 @@ def test_typed_builds_name_the_edge_type(tmp_path: Path, capfd: pytest.CaptureFi
         f"{WRITES}: read src=0, dst=1; in-neighbours; directed",
         f"{CITES}: read src=from, dst=to; ignored strength; in-neighbours; directed",
     ]
-    for option, value in (("src", "to"), ("dst", 0), ("edge_attrs", ["strength"])):
-        with pytest.raises(ValueError, match=rf"{option}= names a column .*gz\.Source\("):
-            gz.build(tmp_path / "d", edges, nodes=nodes, **{option: value})
-    with pytest.raises(
-        ValueError, match=r"weight= is for graphs without.*gz\.Source\(file, weight"
-    ):
-        gz.build(tmp_path / "d", edges, nodes=nodes, weight="strength")
     edges[CITES] = write_csv(tmp_path / "c.csv", "p,q,r", [2, 1], [0, 1], [5, 6])
     with pytest.raises(ValueError, match=r"cites.*the columns p, q, r.*src= and dst="):
         gz.build(tmp_path / "d", edges, nodes=nodes)
@@ -230,7 +223,7 @@ def test_ids_by_option_of_the_build(tmp_path: Path) -> None:
         gz.build(tmp_path / "t", **typed)
 
 
-@pytest.mark.parametrize("header", ["id,a", "src,a", "a,edge_id", ",a", "target,b"])
+@pytest.mark.parametrize("header", ["id,a", "a,edge_id", ",a", "target,b"])
 def test_tables_of_edges_have_no_ids(tmp_path: Path, header: str) -> None:
     path = write_csv(tmp_path / "a.csv", header, AMOUNTS, AMOUNTS)
     with pytest.raises(ValueError, match=r"is probably no values of edges: columns=\["):
