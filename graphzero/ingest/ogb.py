@@ -139,14 +139,11 @@ def _text_graph(folder: _Folder) -> tuple[ByType, ByType]:
     raw, label = folder.raw, "node-label.csv.gz"
     if folder.is_typed:
         counts = folder.by_type(raw / "num-node-dict.csv.gz")
-        nodes: ByType = {
-            name: {
-                "num_nodes": int(count),
-                **_text_values(raw / "node-feat" / name, "node"),
-                **_text_values(raw / "node-label" / name, "node"),
-            }
-            for name, count in counts.items()
-        }
+        with reading(raw / "num-node-dict.csv.gz", "table of numbers of nodes"):
+            nodes: ByType = {name: {"num_nodes": int(count)} for name, count in counts.items()}
+        for name, values in nodes.items():
+            for kind in ("node-feat", "node-label"):
+                values.update(_text_values(raw / kind / name, "node"))
         types = map(tuple, sorted(folder.lines(raw / "triplet-type-list.csv.gz")))
         places: dict[Any, Path] = {one: raw / "relations" / "___".join(one) for one in types}
         labelled = _types_with(folder, raw / "nodetype-has-label.csv.gz")

@@ -345,7 +345,7 @@ def _open(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
         from graphzero.ingest.sources import torch_file
 
         return torch_file.array_of(value, what)
-    if hasattr(value, "columns") or hasattr(value, "column_names"):  # names would be lost
+    if any(hasattr(type(value), name) for name in ("columns", "column_names")):  # would be lost
         raise ValueError(
             f"{what} is a {type(value).__name__}, whose columns have names, and it is not read as "
             f"a table here: write it to a Parquet file, or give the values as an array"

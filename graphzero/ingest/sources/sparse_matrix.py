@@ -153,5 +153,9 @@ def matrix_of_arrays(name: str, read: Mapping[str, Callable[[], Any]]) -> Sparse
     text = kind.astype(np.str_).item() if kind.size == 1 and kind.dtype.kind in "SU" else ""
     if shape.ndim != 1 or shape.dtype.kind not in "iu" or (shape < 0).any():
         raise ValueError(f"{name} is not a sparse matrix: its shape is {shape}")
-    with reading(name, "file of scipy.sparse.save_npz"):
-        return matrix_of(name, text, shape.tolist(), lambda part: read[part]())
+
+    def part(one: str) -> npt.NDArray[Any]:
+        with reading(name, "file of scipy.sparse.save_npz"):
+            return read[one]()  # type: ignore[no-any-return]
+
+    return matrix_of(name, text, shape.tolist(), part)
