@@ -397,11 +397,13 @@ def _of_numbers(array: Array, name: str, dtype: np.dtype[Any] | None) -> Array:
     if is_saved or array.dtype == BFLOAT16 or array.dtype.name == "bfloat16":
         return array.view(BFLOAT16)
     if array.dtype.kind not in "iufb":
-        hint = _OF_TEXTS if array.dtype.kind in "OSTU" else ""
+        hint = ": it must hold numbers" + (_OF_TEXTS if array.dtype.kind in "OSTU" else "")
         if array.dtype == "V2":
-            hint = ": if they are bfloat16, give array.view([('bfloat16', '<u2')]), or for "
-            hint += "features feature_dtype='bfloat16'"
-        raise ValueError(f"{name} has dtype {array.dtype}: it must hold numbers{hint}")
+            hint = (
+                ", which has no meaning: if these are bfloat16, give "
+                "array.view([('bfloat16', '<u2')]), or for features feature_dtype='bfloat16'"
+            )
+        raise ValueError(f"{name} has dtype {array.dtype}{hint}")
     return array
 
 
