@@ -201,6 +201,9 @@ def test_lists_patterns_and_folders_without_files(tmp_path: Path, refused: Any) 
     for none in (tmp_path / "empty", str(tmp_path / "c*.csv"), f"file://{tmp_path}/empty"):
         refused("There is no file of records", none, kind=FileNotFoundError)
     refused(r"c\.csv", [tmp_path / "a.csv", tmp_path / "c.csv"], kind=FileNotFoundError)
+    (tmp_path / "link.csv").symlink_to("a.csv")
+    for again in ("link.csv", "."):
+        refused("in the list of files twice", [tmp_path / "a.csv", tmp_path / again])
     refused("no column 'from' for src; it has src, dst", tmp_path, src="from")
 
 

@@ -142,6 +142,10 @@ def files_of(value: Any) -> list[Part]:
     """
     if isinstance(value, list | tuple):
         found = [part for one in value for part in files_of(one)]
+        real = [os.path.realpath(str(part.path)) for part in found]
+        for path, again in itertools.pairwise(sorted(real)):
+            if path == again:
+                raise ValueError(f"{path} is in the list of files twice: leave one out")
     elif re.match(r"[A-Za-z][\w+.-]+://", str(value)):
         found = _remote_files(str(value))
     elif _is_pattern(value):
